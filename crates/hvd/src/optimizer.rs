@@ -232,11 +232,19 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for DistributedOptimizer<O> {
         updates: &mut Updates<'g>,
         gradients: &[(Output<'g>, Variable<'g>)],
     ) -> Vec<Operation<'g>> {
-        let reduced = match gradients.first() {
-            Some((first, _)) => self.reduced(first.graph(), gradients),
-            None => Vec::new(),
-        };
-        self.optimizer.update(updates, &reduced)
+        self.optimizer.update(updates, gradients)
+    }
+
+    /// The gradients of all ranks together: what looks at them, such as clipping, sees the same on each.
+    #[track_caller]
+    fn compute_gradients(
+        &self,
+        loss: Output<'g>,
+        variables: &[Variable<'g>],
+    ) -> Vec<(Output<'g>, Variable<'g>)> {
+        let own = self.optimizer.compute_gradients(loss, variables);
+        let graph = loss.graph();
+        graph.name_scope("DistributedOptimizer", || self.reduced(graph, &own))
     }
 
     #[track_caller]
@@ -246,7 +254,7 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for DistributedOptimizer<O> {
         gradients: &[(Output<'g>, Variable<'g>)],
         global_step: Option<Variable<'g>>,
     ) -> Operation<'g> {
-        let reduced = graph.name_scope("DistributedOptimizer", || self.reduced(graph, gradients));
-        self.optimizer.apply_gradients(graph, &reduced, global_step)
+        self.optimizer
+            .apply_gradients(graph, gradients, global_step)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use super::{BEAT, SILENCE};
 
 /// The stack of a connection's thread: it parses lines.
 const STACK: usize = 256 << 10;
-/// How long a new connection may take to say who it is.
-const FIRST: Duration = Duration::from_secs(10);
+/// How many connections may not have said yet who they are, beside two for each rank.
+const UNKNOWN: usize = 64;
 /// How old a gathering is when those that wait are told who is missing.
 const OVERDUE: Duration = Duration::from_secs(5);
 
@@ -30,6 +30,8 @@ struct Shared {
     size: usize,
     secret: String,
     ended: AtomicBool,
+    /// Connections that have not said yet who they are.
+    unknown: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -43,6 +45,8 @@ struct State {
     left: HashSet<usize>,
     /// What ended the job.
     failure: Option<Value>,
+    /// What is to be written, once nobody changes this.
+    told: Vec<(Arc<Writer>, Value)>,
 }
 
 struct Gathering {
@@ -63,6 +67,7 @@ impl Coordinator {
             size,
             secret: secret.to_owned(),
             ended: AtomicBool::new(false),
+            unknown: AtomicUsize::new(0),
             state: Mutex::default(),
         });
         let own = shared.clone();
@@ -110,48 +115,74 @@ impl Shared {
                 thread::sleep(BEAT);
                 continue;
             };
+            if self.unknown.load(Ordering::Relaxed) > UNKNOWN + 2 * self.size {
+                // It may come again when some of those have been closed.
+                continue;
+            }
+            self.unknown.fetch_add(1, Ordering::Relaxed);
             let own = self.clone();
             let thread = thread::Builder::new().stack_size(STACK);
             // Without a thread the connection is closed, and the rank says that it is lost.
-            let _ = thread.spawn(move || own.serve(stream));
+            if thread.spawn(move || own.serve(stream)).is_err() {
+                self.unknown.fetch_sub(1, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Changes what is known, and then tells ranks what that calls for: nobody who does not read keeps others waiting.
+    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state();
+        let result = change(&mut state);
+        let told = std::mem::take(&mut state.told);
+        drop(state);
+        for (writer, message) in told {
+            if writer.write(&message).is_err() {
+                // Its own thread notices.
+                writer.close();
+            }
+        }
+        result
     }
 
     /// Serves one connection until it ends.
     fn serve(&self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
-        let (Ok(writer), Ok(mut reader)) = (Writer::new(&stream), Reader::new(stream)) else {
-            return;
-        };
-        let writer = Arc::new(writer);
-        let Some(rank) = self.join(&mut reader, &writer) else {
-            writer.close();
+        let made = Writer::new(&stream).and_then(|w| Ok((Arc::new(w), Reader::new(stream)?)));
+        let joined =
+            made.ok().and_then(
+                |(writer, mut reader)| match self.join(&mut reader, &writer) {
+                    Some(rank) => Some((rank, reader, writer)),
+                    None => {
+                        writer.close();
+                        None
+                    }
+                },
+            );
+        self.unknown.fetch_sub(1, Ordering::Relaxed);
+        let Some((rank, mut reader, writer)) = joined else {
             return;
         };
         reader.trust();
         let reason = self.listen(rank, &mut reader, &writer);
-        let mut state = self.state();
-        state.ranks.remove(&rank);
-        match reason {
-            Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
-            None => {
-                state.left.insert(rank);
-                state.tell(&json!({"left": rank}));
-                state.forsaken();
+        self.with(|state| {
+            state.ranks.remove(&rank);
+            match reason {
+                Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
+                None => {
+                    state.left.insert(rank);
+                    state.tell(&json!({"left": rank}));
+                    state.forsaken();
+                }
             }
-        }
-        drop(state);
+        });
         writer.close();
     }
 
     /// Which rank the connection is of; none where it may not come in.
     fn join(&self, reader: &mut Reader, writer: &Arc<Writer>) -> Option<usize> {
-        let began = Instant::now();
         let message = loop {
-            match reader.next().ok()? {
-                Line::Message(message) => break message,
-                Line::Nothing if began.elapsed() > FIRST => return None,
-                Line::Nothing => {}
+            if let Line::Message(message) = reader.next().ok()? {
+                break message;
             }
         };
         let secret = message["secret"].as_str()?;
@@ -167,7 +198,9 @@ impl Shared {
         } else if rank >= self.size {
             Some(format!("there is no rank {rank} of {size}"))
         } else if state.ranks.contains_key(&rank) {
-            Some(format!("there are two ranks {rank}"))
+            Some(format!(
+                "there is a rank {rank} already: a process joins once, and clones what it has"
+            ))
         } else {
             None
         };
@@ -180,9 +213,11 @@ impl Shared {
         state.left.remove(&rank);
         let failure = state.failure.clone();
         drop(state);
-        writer
-            .write(&failure.unwrap_or(json!({"joined": rank})))
-            .ok()?;
+        let told = failure.unwrap_or(json!({"joined": rank}));
+        if writer.write(&told).is_err() {
+            self.state().ranks.remove(&rank);
+            return None;
+        }
         Some(rank)
     }
 
@@ -206,13 +241,17 @@ impl Shared {
                 if writer.write(&json!({})).is_err() {
                     return Some("its connection is broken".to_owned());
                 }
-                self.state().overdue(rank, writer);
+                let overdue = self.state().overdue(rank);
+                let told = overdue.iter().try_for_each(|message| writer.write(message));
+                if told.is_err() {
+                    return Some("its connection is broken".to_owned());
+                }
             }
             if message.get("leave").is_some() {
                 return None;
             }
             if let Some(reason) = message.get("ended") {
-                self.state().fail(&json!({"ended": rank, "reason": reason}));
+                self.with(|state| state.fail(&json!({"ended": rank, "reason": reason})));
             }
             if let (Some(name), Some(value)) = (message["gather"].as_str(), message.get("value")) {
                 let among = message["among"].as_array().map(|all| {
@@ -220,7 +259,7 @@ impl Shared {
                     ranks.collect()
                 });
                 let among = among.unwrap_or_else(|| (0..self.size).collect());
-                self.state().gather(name, rank, value.clone(), among);
+                self.with(|state| state.gather(name, rank, value.clone(), among));
             }
         }
     }
@@ -228,11 +267,10 @@ impl Shared {
 
 impl State {
     /// Tells all ranks that are there.
-    fn tell(&self, message: &Value) {
-        for writer in self.ranks.values() {
-            // Who does not hear it is noticed by its own thread.
-            let _ = writer.write(message);
-        }
+    fn tell(&mut self, message: &Value) {
+        let all = self.ranks.values();
+        self.told
+            .extend(all.map(|writer| (writer.clone(), message.clone())));
     }
 
     /// Ends the job, for the first reason.
@@ -270,21 +308,20 @@ impl State {
         let values = gathering.among.iter().map(|r| gathering.values.remove(r));
         let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
         let message = json!({"gathered": name, "values": values});
-        for writer in gathering.among.iter().filter_map(|r| self.ranks.get(r)) {
-            // Who does not hear it is noticed by its own thread.
-            let _ = writer.write(&message);
-        }
+        let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
+        self.told
+            .extend(writers.map(|writer| (writer.clone(), message.clone())));
     }
 
-    /// Tells a rank that waits who is missing.
-    fn overdue(&self, rank: usize, writer: &Writer) {
-        for (name, gathering) in &self.gatherings {
+    /// What a rank that waits is told of who is missing.
+    fn overdue(&self, rank: usize) -> Vec<Value> {
+        let waits = |(name, gathering): (&String, &Gathering)| {
             let waits = gathering.values.contains_key(&rank);
-            if waits && gathering.since.elapsed() >= OVERDUE {
-                let missing: Vec<usize> = gathering.missing().take(16).collect();
-                let _ = writer.write(&json!({"waits": name, "missing": missing}));
-            }
-        }
+            let missing: Vec<usize> = gathering.missing().take(16).collect();
+            let late = waits && gathering.since.elapsed() >= OVERDUE;
+            late.then(|| json!({"waits": name, "missing": missing}))
+        };
+        self.gatherings.iter().filter_map(waits).collect()
     }
 }
 

@@ -14,6 +14,9 @@ const MOST_AT_FIRST: usize = 4 << 10;
 /// The most bytes of other lines: a plan of some 100,000 collectives.
 const MOST: usize = 16 << 20;
 
+/// How long a new connection may take to say who it is.
+const FIRST: Duration = Duration::from_secs(10);
+
 /// Writes lines, from any thread.
 pub(super) struct Writer(Mutex<TcpStream>);
 
@@ -44,6 +47,10 @@ pub(super) struct Reader {
     read: Vec<u8>,
     /// The most bytes of a line.
     most: usize,
+    /// Bytes in which there is no end of a line.
+    looked: usize,
+    /// When whoever is at the other end must be known.
+    until: Option<Instant>,
     /// When something was last read.
     heard: Instant,
 }
@@ -63,6 +70,8 @@ impl Reader {
             stream,
             read: Vec::new(),
             most: MOST_AT_FIRST,
+            looked: 0,
+            until: Some(Instant::now() + FIRST),
             heard: Instant::now(),
         })
     }
@@ -70,6 +79,7 @@ impl Reader {
     /// Whoever is at the other end is known: it may write long lines.
     pub(super) fn trust(&mut self) {
         self.most = MOST;
+        self.until = None;
     }
 
     /// How long nothing was read.
@@ -83,12 +93,18 @@ impl Reader {
     /// The stream has ended, or what comes is not JSON, or too long.
     pub(super) fn next(&mut self) -> io::Result<Line> {
         loop {
-            if let Some(end) = self.read.iter().position(|&b| b == b'\n') {
+            let end = self.read[self.looked..].iter().position(|&b| b == b'\n');
+            if let Some(end) = end.map(|end| self.looked + end) {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
+                self.looked = 0;
                 return Ok(Line::Message(serde_json::from_slice(&line)?));
             }
             if self.read.len() > self.most {
                 return Err(io::Error::other("a line is too long"));
+            }
+            self.looked = self.read.len();
+            if self.until.is_some_and(|until| Instant::now() > until) {
+                return Err(io::ErrorKind::TimedOut.into());
             }
             let mut bytes = [0; 4096];
             match self.stream.read(&mut bytes) {
