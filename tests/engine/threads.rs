@@ -282,8 +282,7 @@ fn independent_branches_do_not_wait_for_each_others_memory() {
             "a chain of {chain} of {count} instructions keeps {threads} threads from work"
         );
         assert!(
-            // Beside its result each product has scratch of its own: packed operands, and room for an epilogue's lists.
-            bytes < (threads + 1) * (alone + 9216),
+            bytes < (threads + 1) * (alone + 8192),
             "{bytes} bytes on {threads} threads, {alone} on one"
         );
     }

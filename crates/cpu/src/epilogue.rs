@@ -91,8 +91,15 @@ impl<'a, T: Pod> Epilogue<'a, T> {
         }
     }
 
-    /// The same, with lists that can be read in full vectors: copies in the halves of `room`, with zeros behind them.
-    pub(super) fn padded(self, room: &mut [T]) -> Epilogue<'_, T> {
+    /// The same, with lists that can be read in full vectors: copies in the halves of `room`, with zeros behind them. Without
+    /// room the lists fill full vectors, and stay.
+    pub(super) fn padded<'r>(self, room: &'r mut [T]) -> Epilogue<'r, T>
+    where
+        'a: 'r,
+    {
+        if room.is_empty() {
+            return self;
+        }
         let (scales, biases) = room.split_at_mut(room.len() / 2);
         let copied = |list: Option<&[T]>, room| list.map(|list| &*with_zeros(list, room));
         Epilogue {

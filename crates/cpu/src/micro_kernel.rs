@@ -104,6 +104,11 @@ impl<T> Tiles<T> {
         self.code.len()
     }
 
+    /// The numbers of a vector.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
     /// The most columns a tile has: the width of a panel of `B`.
     pub(super) fn cols(&self) -> usize {
         self.lanes * WIDTH

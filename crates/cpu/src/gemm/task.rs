@@ -29,6 +29,8 @@ pub(super) struct GemmPlan<T: 'static> {
     /// In panels.
     task_panels: usize,
     panels: usize,
+    /// Whether all columns fill whole vectors: what an epilogue has of them is then read where it is.
+    whole_vectors: bool,
     /// Of each GEMM that is summed.
     blocks: usize,
     inner: usize,
@@ -65,6 +67,7 @@ impl<S: Tiled> GemmPlan<S> {
             task_rows: p.m.div_ceil(row_tasks),
             task_panels: panels.div_ceil(col_tasks),
             panels,
+            whole_vectors: p.n.is_multiple_of(tiles.lanes()),
             blocks,
             inner: p.k.div_ceil(blocks.max(1)),
             meanwhile: rows.map(|row| several && !widened && row * size_of::<S>() >= PAGE),
@@ -99,7 +102,10 @@ impl<S: Tiled> GemmPlan<S> {
             // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
             // What its epilogue has of columns, in whole panels.
-            Epilogue::<S>::room(self.task_panels * self.tiles.cols()),
+            match self.whole_vectors {
+                true => 0,
+                false => Epilogue::<S>::room(self.task_panels * self.tiles.cols()),
+            },
         ]
     }
 
