@@ -235,26 +235,26 @@ fn the_same_seed_gives_the_same_training_on_any_number_of_threads() {
     );
 }
 
-/// How many instructions the longest chain of waits has, how many there are in all, and the largest
-/// offset in the arena: from the text of a plan.
+/// How many instructions the longest chain of waits has, how many there are in all, and the bytes of the arena: from the
+/// text of a plan.
 fn waits(plan: &str) -> (usize, usize, usize) {
     let mut longest: Vec<usize> = Vec::new();
-    let mut end = 0;
+    let mut bytes = 0;
     for line in plan.lines() {
-        let Some((start, waits)) = line.rsplit_once(" after [") else {
+        // "328 instructions, 51584 bytes"
+        let total = line.split_once(" instructions, ");
+        if let Some((_, total)) = total {
+            bytes = total.trim_end_matches(" bytes").parse().unwrap();
+        }
+        let Some((_, waits)) = line.rsplit_once(" after [") else {
             continue;
         };
         let waits = waits.trim_end_matches(']').split(", ");
         let waits = waits.filter_map(|w| w.parse::<usize>().ok());
         longest.push(1 + waits.map(|w| longest[w]).max().unwrap_or(0));
-        let offsets = start.split('@').skip(1).filter_map(|o| {
-            let digits = o.find(|c: char| !c.is_ascii_digit()).unwrap_or(o.len());
-            o[..digits].parse::<usize>().ok()
-        });
-        end = offsets.fold(end, usize::max);
     }
     let chain = longest.iter().copied().max().unwrap_or(0);
-    (chain, longest.len(), end)
+    (chain, longest.len(), bytes)
 }
 
 #[test]
@@ -265,25 +265,27 @@ fn independent_branches_do_not_wait_for_each_others_memory() {
         (0..20).fold(w, |x, _| x.matmul(w).tanh())
     };
     let ends: Vec<_> = (0..8).map(branch).collect();
-    let plan = |threads| session(&g, threads).explain(&ends, []).unwrap();
-    let (chain, count, alone) = waits(&plan(1));
-    assert!(
-        count > 300 && alone > 0,
-        "{count} instructions, {alone} bytes"
-    );
+    let plan =
+        |threads, branches: usize| session(&g, threads).explain(&ends[..branches], []).unwrap();
+    let (chain, count, _) = waits(&plan(1, 8));
+    assert!(count > 300, "{count} instructions");
     assert!(
         chain > count * 9 / 10,
         "one thread uses memory again at once"
     );
     for threads in [2, 4, 8] {
-        let (chain, count, bytes) = waits(&plan(threads));
+        let (chain, count, bytes) = waits(&plan(threads, 8));
         assert!(
             chain < count / threads + 40,
             "a chain of {chain} of {count} instructions keeps {threads} threads from work"
         );
+        // One branch has scratch memory for all threads, which depends on the processor's vectors. Blocks of several sizes
+        // leave gaps; without use of memory again there would be twenty times as much.
+        let (_, _, one) = waits(&plan(threads, 1));
+        assert!(one > 0);
         assert!(
-            bytes < (threads + 1) * (alone + 8192),
-            "{bytes} bytes on {threads} threads, {alone} on one"
+            bytes < 2 * threads * one + 8 * 4096,
+            "{bytes} bytes on {threads} threads, {one} for a branch"
         );
     }
 }
