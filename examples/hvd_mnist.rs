@@ -14,6 +14,7 @@ use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{LoggingTensorHook, StopAtStepHook};
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
+use thalweg_examples::say;
 
 const BATCH: usize = 100;
 
@@ -76,7 +77,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(session.session().run(net.accuracy, net.feed(values))?)
     })?;
     if hvd.rank() == 0 {
-        println!("{:.2}% of the test images are recognized", 100.0 * accuracy);
+        say::line(format_args!(
+            "{:.2}% of the test images are recognized",
+            100.0 * accuracy
+        ));
     }
     Ok(session.close()?)
 }
