@@ -16,7 +16,8 @@
 //! let pool = ThreadPool::new(2);
 //! let cpu = Cpu { pool: &pool, isa: Isa::detect() };
 //! let shape = Gemm { m: 1, n: 2, k: 2, transpose_a: false, transpose_b: false };
-//! let epilogue = Epilogue { bias: Some(&[0.5f32, 0.5]), activation: Activation::Relu };
+//! let epilogue =
+//!     Epilogue { bias: Some(&[0.5f32, 0.5]), activation: Activation::Relu, ..Epilogue::NONE };
 //!
 //! let (a, b, mut c) = ([1.0f32, 2.0], [1.0, -3.0, 1.0, -3.0], [0.0; 2]);
 //! let mut scratch = vec![0; gemm_scratch::<f32>(cpu.isa, pool.threads(), &shape)];
