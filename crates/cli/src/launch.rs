@@ -1,5 +1,6 @@
 //! `thalweg launch`: the tasks of a cluster, started and ended together.
 
+mod elastic;
 mod hvd;
 mod process;
 mod screen;

@@ -42,6 +42,12 @@ pub mod variables {
     pub const PORT: &str = "HOROVOD_GLOO_RENDEZVOUS_PORT";
     /// How long ranks wait for each other, in seconds.
     pub const TIMEOUT: &str = "HOROVOD_GLOO_TIMEOUT_SECONDS";
+    /// 1 where ranks may come and go.
+    pub const ELASTIC: &str = "HOROVOD_ELASTIC";
+    /// The number of a process of a job whose ranks come and go.
+    pub const WORKER: &str = "THALWEG_ELASTIC_WORKER";
+    /// What the launcher calls the host.
+    pub const HOST: &str = "HOROVOD_HOSTNAME";
     /// What only the ranks of a job know.
     pub const SECRET: &str = "THALWEG_JOB_SECRET";
 }
@@ -106,33 +112,27 @@ impl Join {
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
-        use variables::{ADDRESS, PORT, RANK, SECRET, SIZE, TIMEOUT};
+        use variables::{ELASTIC, RANK, SECRET, SIZE, TIMEOUT, WORKER};
+        if get(WORKER).is_some() {
+            return Err(CollectiveError::Argument(format!(
+                "{ELASTIC} is set, and ranks come and go: use hvd::elastic::run in place of Hvd::init, or launch the \
+                 program without --min-np and --max-np"
+            )));
+        }
         if get(RANK).is_none() && get(SIZE).is_none() {
             return match OF_MPIRUN.iter().any(|name| get(name).is_some()) {
                 true => Join::of_mpirun(),
                 false => Ok(Join::alone()),
             };
         }
-        let missing = |name: &str| {
-            CollectiveError::Argument(format!(
-                "{name} is not set beside {RANK}: start the program with `thalweg launch hvd`"
-            ))
-        };
-        fn parsed<T: std::str::FromStr>(name: &str, text: &str) -> Result<T> {
-            let wrong = |_| CollectiveError::Argument(format!("{name}={text} cannot be used"));
-            text.parse().map_err(wrong)
-        }
-        let needed = |name: &str| get(name).ok_or_else(|| missing(name));
-        let rank = parsed(RANK, &needed(RANK)?)?;
-        let size = parsed(SIZE, &needed(SIZE)?)?;
+        let rank = parsed(RANK, &needed(get, RANK)?)?;
+        let size = parsed(SIZE, &needed(get, SIZE)?)?;
         if rank >= size {
             return Err(CollectiveError::Argument(format!(
                 "{RANK}={rank} must be less than {SIZE}={size}"
             )));
         }
-        let (ip, port) = (needed(ADDRESS)?, needed(PORT)?);
-        let address = SocketAddr::new(parsed(ADDRESS, &ip)?, parsed(PORT, &port)?);
-        let join = Join::at(address, rank, size, &get(SECRET).unwrap_or_default());
+        let join = Join::at(meeting(get)?, rank, size, &get(SECRET).unwrap_or_default());
         match get(TIMEOUT) {
             Some(text) => Ok(join.patience(Duration::from_secs(parsed(TIMEOUT, &text)?))),
             None => Ok(join),
@@ -186,6 +186,28 @@ impl Join {
             ..self
         }
     }
+}
+
+/// A variable that a launcher sets beside others.
+pub(crate) fn needed(get: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String> {
+    get(name).ok_or_else(|| {
+        CollectiveError::Argument(format!(
+            "{name} is not set beside others of its kind: start the program with `thalweg launch hvd`"
+        ))
+    })
+}
+
+/// The value of a variable.
+pub(crate) fn parsed<T: std::str::FromStr>(name: &str, text: &str) -> Result<T> {
+    let wrong = |_| CollectiveError::Argument(format!("{name}={text} cannot be used"));
+    text.parse().map_err(wrong)
+}
+
+/// Where the processes of a job meet.
+pub(crate) fn meeting(get: &dyn Fn(&str) -> Option<String>) -> Result<SocketAddr> {
+    use variables::{ADDRESS, PORT};
+    let (ip, port) = (needed(get, ADDRESS)?, needed(get, PORT)?);
+    Ok(SocketAddr::new(parsed(ADDRESS, &ip)?, parsed(PORT, &port)?))
 }
 
 /// What tells this host from others: processes with the same one may share memory.

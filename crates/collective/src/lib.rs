@@ -29,6 +29,7 @@ mod channel;
 mod collective;
 mod control;
 mod cost;
+pub mod elastic;
 mod error;
 mod join;
 pub mod links;

@@ -165,6 +165,12 @@ impl Progress {
     pub fn failure(&self) -> Option<CollectiveError> {
         self.shared.control.as_ref()?.failure()
     }
+
+    /// Whether the job has ended by what another rank did, or did not do in time.
+    pub fn is_failure_of_others(&self) -> bool {
+        let control = self.shared.control.as_ref();
+        control.is_some_and(|control| control.is_failure_of_others())
+    }
 }
 
 fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {

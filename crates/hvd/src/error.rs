@@ -1,6 +1,7 @@
 //! What goes wrong.
 
 use thalweg_collective::CollectiveError;
+use thalweg_tensor::TensorError;
 use thiserror::Error;
 
 /// Why a process is no rank, or a collective does not go on.
@@ -10,6 +11,12 @@ pub enum HvdError {
     /// What ranks do together.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// A round of an elastic job ends, so that other ranks can come or some can go.
+    #[error("other ranks wait: the round ends, and the next one goes on from the last commit")]
+    OthersWait,
+    /// A tensor has no memory, or does not have the dtype that is asked for.
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
     /// The system has no thread.
     #[error("the thread of the collectives cannot be started: {0}")]
     Thread(#[source] std::io::Error),

@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+pub mod elastic;
 mod error;
 mod hook;
 mod optimizer;

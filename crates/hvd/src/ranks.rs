@@ -105,6 +105,11 @@ impl Hvd {
         self.places.homogeneous
     }
 
+    /// Whether the job has ended by what another rank did, or did not do in time.
+    pub(crate) fn lost_others(&self) -> bool {
+        self.progress.is_failure_of_others()
+    }
+
     /// The options of a session whose graph has collectives: it is one of the ranks.
     pub fn session(&self, options: SessionOptions) -> SessionOptions {
         options.collectives(self.progress.session())

@@ -19,7 +19,28 @@ pub struct Hvd {
     /// How many ranks. `-np 2`, as of horovodrun, is the same.
     #[arg(short = 'n', long = "np", value_name = "RANKS",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    ranks: u32,
+    pub(super) ranks: u32,
+    /// Goes on with as few ranks as this when others are lost. With this option, and those that follow, ranks may come and
+    /// go: the program uses `thalweg::hvd::elastic`.
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) min_np: Option<u32>,
+    /// Lets in ranks up to so many.
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_np: Option<u32>,
+    /// A program that prints lines of host:slots. It is run every second; workers are started and told to leave by it.
+    /// Hosts are localhost and 127.*.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(super) host_discovery_script: Option<String>,
+    /// How often ranks may be lost or let in until the job ends.
+    #[arg(long, value_name = "ROUNDS")]
+    pub(super) reset_limit: Option<u32>,
+    /// How long it waits for enough workers, in seconds.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    pub(super) elastic_timeout: u32,
+    /// For how long a host starts no worker after one of it has failed, in seconds: at first, and at most. It doubles each
+    /// time.
+    #[arg(long, num_args = 2, default_values_t = [10, 600], value_names = ["LEAST", "MOST"])]
+    pub(super) blacklist_cooldown_range: Vec<u32>,
     /// How long a rank may take to end once it was told to, in seconds; then it is killed.
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -27,11 +48,25 @@ pub struct Hvd {
     /// The program of all ranks, and its arguments. A name without a folder is that of a program beside this one, or on the
     /// PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    command: Vec<String>,
+    pub(super) command: Vec<String>,
 }
 
 impl Hvd {
+    /// How long a worker may take to end once it was told to.
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_secs(self.grace.into())
+    }
+
+    /// For how long a host rests whose worker has failed.
+    pub(super) fn cooldown(&self) -> [Duration; 2] {
+        let second = |at: usize| self.blacklist_cooldown_range.get(at).copied();
+        [0, 1].map(|at| Duration::from_secs(second(at).unwrap_or(10).into()))
+    }
+
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
+        if self.min_np.is_some() || self.max_np.is_some() || self.host_discovery_script.is_some() {
+            return super::elastic::run(self);
+        }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let secret = secret()?;
         let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
@@ -53,10 +88,7 @@ impl Hvd {
                 command,
             }
         };
-        run_all(
-            (0..self.ranks).map(rank).collect(),
-            Duration::from_secs(self.grace.into()),
-        )
+        run_all((0..self.ranks).map(rank).collect(), self.grace())
     }
 }
 

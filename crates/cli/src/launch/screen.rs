@@ -24,6 +24,18 @@ pub enum Event {
         /// Whether it came on standard error.
         error: bool,
     },
+    /// One more task was started.
+    Started {
+        /// Its number: that of the last one, and 1.
+        task: usize,
+        /// Its name.
+        name: String,
+    },
+    /// A task has ended that others may replace: nothing of it is shown any more.
+    Gone {
+        /// The number of the task.
+        task: usize,
+    },
     /// What became of a task.
     State {
         /// The number of the task.
@@ -114,33 +126,45 @@ impl Lines {
             false => ProgressDrawTarget::hidden(),
         };
         let bars = MultiProgress::with_draw_target(target);
-        let row = |name: String| {
-            let bar = bars.add(ProgressBar::no_length());
-            if let Ok(style) = ProgressStyle::with_template("{prefix:10.cyan} {wide_msg}") {
-                bar.set_style(style);
-            }
-            bar.set_prefix(name.clone());
-            let row = Row {
-                name,
-                bar,
-                state: "running".to_owned(),
-                step: None,
-                speed: None,
-            };
-            row.draw();
-            row
-        };
-        Lines {
-            rows: names.into_iter().map(row).collect(),
+        let mut lines = Lines {
+            rows: Vec::new(),
             bars,
             above: [terminal && stdout().is_terminal(), terminal],
             lost: Lost::default(),
+        };
+        names.into_iter().for_each(|name| lines.add(name));
+        lines
+    }
+
+    fn add(&mut self, name: String) {
+        let bar = self.bars.add(ProgressBar::no_length());
+        if let Ok(style) = ProgressStyle::with_template("{prefix:10.cyan} {wide_msg}") {
+            bar.set_style(style);
         }
+        bar.set_prefix(name.clone());
+        let row = Row {
+            name,
+            bar,
+            state: "running".to_owned(),
+            step: None,
+            speed: None,
+        };
+        row.draw();
+        self.rows.push(row);
     }
 
     fn show(&mut self, event: Event) {
         match event {
             Event::Note(line) => self.write(&line, true),
+            Event::Started { task, name } => {
+                debug_assert_eq!(task, self.rows.len());
+                self.add(name);
+            }
+            Event::Gone { task } => {
+                if let Some(row) = self.rows.get(task) {
+                    row.bar.finish_and_clear();
+                }
+            }
             Event::State { task, state } => {
                 let row = &mut self.rows[task];
                 row.state = state;

@@ -41,6 +41,8 @@ struct State {
     missing: HashMap<String, Vec<usize>>,
     left: HashSet<usize>,
     failure: Option<CollectiveError>,
+    /// Whether the failure is what this rank has said.
+    own: bool,
 }
 
 fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
@@ -123,7 +125,20 @@ impl Control {
                 .shared
                 .writer
                 .write(&json!({"ended": error.to_string()}));
+            let mut state = self.shared.state();
+            state.own |= state.failure.is_none();
+            drop(state);
             self.shared.fail(error.clone());
+        }
+    }
+
+    /// Whether what ended the job is of another rank.
+    pub(crate) fn is_failure_of_others(&self) -> bool {
+        let state = self.shared.state();
+        match &state.failure {
+            Some(CollectiveError::Lost { .. } | CollectiveError::Late { .. }) => true,
+            Some(_) => !state.own,
+            None => false,
         }
     }
 

@@ -29,6 +29,8 @@ pub struct Coordinator {
 struct Shared {
     size: usize,
     secret: String,
+    /// How long a rank may be silent.
+    silence: Duration,
     ended: AtomicBool,
     /// Connections that have not said yet who they are.
     unknown: AtomicUsize,
@@ -62,10 +64,24 @@ impl Coordinator {
     /// # Errors
     /// The system has no address or thread for it.
     pub fn start(listener: TcpListener, size: usize, secret: &str) -> io::Result<Coordinator> {
+        Coordinator::with_silence(listener, size, secret, SILENCE)
+    }
+
+    /// As [`Coordinator::start`]; ranks are lost that are silent for so long, which is some seconds.
+    ///
+    /// # Errors
+    /// As [`Coordinator::start`].
+    pub fn with_silence(
+        listener: TcpListener,
+        size: usize,
+        secret: &str,
+        silence: Duration,
+    ) -> io::Result<Coordinator> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             size,
             secret: secret.to_owned(),
+            silence,
             ended: AtomicBool::new(false),
             unknown: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -233,8 +249,8 @@ impl Shared {
                 }
                 Err(e) => return Some(e.to_string()),
             };
-            if reader.silence() > SILENCE {
-                return Some(format!("nothing was heard of it for {SILENCE:?}"));
+            if reader.silence() > self.silence {
+                return Some(format!("nothing was heard of it for {:?}", self.silence));
             }
             if beat.elapsed() >= BEAT {
                 beat = Instant::now();

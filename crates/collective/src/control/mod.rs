@@ -9,12 +9,12 @@ mod wire;
 
 pub(crate) use client::Control;
 pub use coordinator::Coordinator;
-pub(crate) use wire::same_secret;
+pub(crate) use wire::{Line, Reader, Writer, same_secret};
 
 use std::time::Duration;
 
 /// How often each side writes at least.
-const BEAT: Duration = Duration::from_millis(500);
+pub(crate) const BEAT: Duration = Duration::from_millis(500);
 
 /// How long a side may be silent until it counts as lost.
 pub const SILENCE: Duration = Duration::from_secs(10);

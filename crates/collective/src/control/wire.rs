@@ -18,31 +18,31 @@ const MOST: usize = 16 << 20;
 const FIRST: Duration = Duration::from_secs(10);
 
 /// Writes lines, from any thread.
-pub(super) struct Writer(Mutex<TcpStream>);
+pub(crate) struct Writer(Mutex<TcpStream>);
 
 impl Writer {
-    pub(super) fn new(stream: &TcpStream) -> io::Result<Writer> {
+    pub(crate) fn new(stream: &TcpStream) -> io::Result<Writer> {
         let stream = stream.try_clone()?;
         // Who takes nothing for so long is lost anyway.
         stream.set_write_timeout(Some(Duration::from_secs(5)))?;
         Ok(Writer(Mutex::new(stream)))
     }
 
-    pub(super) fn write(&self, message: &Value) -> io::Result<()> {
+    pub(crate) fn write(&self, message: &Value) -> io::Result<()> {
         let line = format!("{message}\n");
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.write_all(line.as_bytes())
     }
 
     /// Ends both directions.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
 }
 
 /// Reads lines.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     stream: TcpStream,
     read: Vec<u8>,
     /// The most bytes of a line.
@@ -56,7 +56,7 @@ pub(super) struct Reader {
 }
 
 /// What a read came to.
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A line.
     Message(Value),
     /// Nothing yet.
@@ -64,7 +64,7 @@ pub(super) enum Line {
 }
 
 impl Reader {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Reader> {
+    pub(crate) fn new(stream: TcpStream) -> io::Result<Reader> {
         stream.set_read_timeout(Some(BEAT))?;
         Ok(Reader {
             stream,
@@ -77,13 +77,13 @@ impl Reader {
     }
 
     /// Whoever is at the other end is known: it may write long lines.
-    pub(super) fn trust(&mut self) {
+    pub(crate) fn trust(&mut self) {
         self.most = MOST;
         self.until = None;
     }
 
     /// How long nothing was read.
-    pub(super) fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         self.heard.elapsed()
     }
 
@@ -91,7 +91,7 @@ impl Reader {
     ///
     /// # Errors
     /// The stream has ended, or what comes is not JSON, or too long.
-    pub(super) fn next(&mut self) -> io::Result<Line> {
+    pub(crate) fn next(&mut self) -> io::Result<Line> {
         loop {
             let end = self.read[self.looked..].iter().position(|&b| b == b'\n');
             if let Some(end) = end.map(|end| self.looked + end) {

@@ -1,0 +1,283 @@
+//! Elastic jobs: workers are started and replaced while the job runs.
+
+mod hosts;
+
+use std::net::TcpListener;
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use thalweg_collective::elastic::{Driver, Event as JobEvent, Limits};
+use thalweg_collective::variables;
+
+use super::hvd::{Hvd, secret};
+use super::screen::{Event, Screen};
+use super::signals::Signals;
+use super::task::{self, LaunchedTask};
+use super::{LINES, program};
+use crate::{Failure, say};
+use hosts::Hosts;
+
+/// How often workers, hosts and signals are looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// How long a worker may be silent: less than in other jobs, as the others can go on without it.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// A worker that was started.
+struct Launched {
+    number: u64,
+    host: String,
+    task: LaunchedTask,
+    leaves: bool,
+}
+
+/// An elastic job that runs.
+struct Job<'a> {
+    options: &'a Hvd,
+    secret: String,
+    driver: Driver,
+    hosts: Hosts,
+    workers: Vec<Launched>,
+    max: usize,
+    rounds: u64,
+    events: SyncSender<Event>,
+    /// Why it ends, and its status.
+    end: Option<(String, u8)>,
+    ended: Option<Instant>,
+}
+
+/// Runs the job until all of its workers have ended.
+pub fn run(options: &Hvd) -> Result<ExitCode, Failure> {
+    let cooldown = options.cooldown();
+    let hosts = match &options.host_discovery_script {
+        Some(script) => Hosts::of_script(script, cooldown)?,
+        None => Hosts::local(options.ranks as usize, cooldown),
+    };
+    let min = options.min_np.unwrap_or(1) as usize;
+    let max = options.max_np.map_or(usize::MAX, |m| m as usize);
+    let start = options.ranks as usize;
+    if min > start || start > max {
+        return Err(format!("--min-np {min}, --np {start} and --max-np {max} must grow").into());
+    }
+    let limits = Limits {
+        start,
+        min,
+        max,
+        patience: Duration::from_secs(options.elastic_timeout.into()),
+        resets: options.reset_limit.map(u64::from),
+        ..Limits::of(start)
+    };
+    let secret = secret()?;
+    let driver = Driver::start(TcpListener::bind("127.0.0.1:0")?, &secret, limits, SILENCE)?;
+    let mut signals = Signals::catch()?;
+    let (events, shown) = sync_channel(LINES);
+    let screen = Screen::start(Vec::new(), shown)?;
+    let mut job = Job {
+        options,
+        secret,
+        driver,
+        hosts,
+        workers: Vec::new(),
+        max,
+        rounds: 0,
+        events,
+        end: None,
+        ended: None,
+    };
+    job.start_workers()?;
+    while job.workers.iter().any(|w| w.task.runs()) || job.waits_for_workers() {
+        std::thread::sleep(TICK);
+        for signal in signals.came() {
+            if job.end.is_some() {
+                job.kill_all();
+            }
+            let status = u8::try_from(128 + signal).unwrap_or(1);
+            job.end(format!("ended by {}", super::signals::name(signal)), status);
+        }
+        job.look()?;
+    }
+    let end = job.end.take();
+    drop(job);
+    screen.end();
+    Ok(match end {
+        None => ExitCode::SUCCESS,
+        Some((why, status)) => {
+            say::error(format_args!("error: {why}"));
+            ExitCode::from(status)
+        }
+    })
+}
+
+impl Job<'_> {
+    fn note(&self, line: String) {
+        // A screen that is behind shows it late or not at all.
+        let _ = self.events.try_send(Event::Note(line));
+    }
+
+    fn end(&mut self, why: String, status: u8) {
+        self.end.get_or_insert((why, status));
+        self.ended.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether the job goes on although no worker runs: until it is said to have ended.
+    fn waits_for_workers(&self) -> bool {
+        self.end.is_none() && !self.driver.is_finishing()
+    }
+
+    fn kill_all(&mut self) {
+        for worker in &mut self.workers {
+            worker.task.kill();
+        }
+    }
+
+    /// One look at everything.
+    fn look(&mut self) -> Result<(), Failure> {
+        self.reap();
+        for event in self.driver.events() {
+            self.hear(event);
+        }
+        if let Some(ended) = self.ended {
+            for worker in &mut self.workers {
+                worker.task.terminate();
+            }
+            if ended.elapsed() > self.options.grace() {
+                self.kill_all();
+            }
+            return Ok(());
+        }
+        if let Some(line) = self.hosts.look() {
+            self.note(line);
+        }
+        self.let_go();
+        if self.driver.is_finishing() {
+            return Ok(());
+        }
+        self.start_workers()
+    }
+
+    /// Notes whose processes have ended.
+    fn reap(&mut self) {
+        for at in 0..self.workers.len() {
+            let worker = &mut self.workers[at];
+            let Some(code) = worker.task.ended() else {
+                continue;
+            };
+            let (number, host) = (worker.number, worker.host.clone());
+            let told = worker.task.was_told() || worker.leaves;
+            let name = worker.task.name.clone();
+            let _ = self.events.try_send(Event::Gone { task: at });
+            if code == 0 {
+                self.driver.done(number);
+                continue;
+            }
+            self.driver.gone(number);
+            if told {
+                continue;
+            }
+            let how = task::status(code);
+            let status = u8::try_from(code).unwrap_or(1);
+            if self.rounds == 0 || self.driver.is_finishing() {
+                self.end(format!("{name} {how}"), status);
+            } else {
+                let rest = self.hosts.failed(&host).as_secs_f64();
+                self.note(format!(
+                    "{name} {how}: {host} starts no other one for {rest:.0} s"
+                ));
+            }
+        }
+    }
+
+    fn hear(&mut self, event: JobEvent) {
+        match event {
+            JobEvent::Round { number, workers } => {
+                self.rounds = number;
+                let ranks: Vec<String> = workers.iter().map(u64::to_string).collect();
+                let ranks = ranks.join(", ");
+                self.note(format!(
+                    "round {number}: {} ranks, which are workers {ranks}",
+                    workers.len()
+                ));
+            }
+            JobEvent::Dropped { worker, why } => {
+                if let Some(of) = self.workers.iter_mut().find(|w| w.number == worker) {
+                    // It may be stopped, and not able to end by itself.
+                    of.leaves |= of.task.runs();
+                    of.task.kill();
+                }
+                self.note(format!("worker {worker} is let go: {why}"));
+            }
+            JobEvent::Ended(why) => self.end(why, 1),
+        }
+    }
+
+    /// Tells workers to leave whose hosts have fewer slots than before.
+    fn let_go(&mut self) {
+        let mut seen = std::collections::BTreeMap::<String, usize>::new();
+        for worker in self
+            .workers
+            .iter_mut()
+            .filter(|w| w.task.runs() && !w.leaves)
+        {
+            let used = seen.entry(worker.host.clone()).or_default();
+            *used += 1;
+            if *used > self.hosts.slots(&worker.host) {
+                worker.leaves = true;
+                self.driver.leave(worker.number);
+            }
+        }
+    }
+
+    /// Starts workers where there are slots for them.
+    fn start_workers(&mut self) -> Result<(), Failure> {
+        let runs = |w: &&Launched| w.task.runs() && !w.leaves;
+        let mut all = self.workers.iter().filter(runs).count();
+        let usable: Vec<(String, usize)> = self
+            .hosts
+            .usable()
+            .map(|(host, slots)| (host.to_owned(), slots))
+            .collect();
+        for (host, slots) in usable {
+            let here = self.workers.iter().filter(runs).filter(|w| w.host == host);
+            for _ in here.count()..slots {
+                if all >= self.max {
+                    return Ok(());
+                }
+                self.start(&host)?;
+                all += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, host: &str) -> Result<(), Failure> {
+        let number = self.workers.len() as u64;
+        let address = self.driver.address();
+        let [name, args @ ..] = &self.options.command[..] else {
+            return Err("no program is named".into());
+        };
+        let mut command = Command::new(program(name));
+        command
+            .args(args)
+            .env(variables::ELASTIC, "1")
+            .env(variables::WORKER, number.to_string())
+            .env(variables::HOST, host)
+            .env(variables::ADDRESS, address.ip().to_string())
+            .env(variables::PORT, address.port().to_string())
+            .env(variables::SECRET, &self.secret);
+        let title = format!("worker {number}");
+        let at = self.workers.len();
+        let _ = self.events.send(Event::Started {
+            task: at,
+            name: title.clone(),
+        });
+        let task = LaunchedTask::start(&mut command, title, true, at, &self.events)
+            .map_err(|e| format!("'{name}' cannot be started: {e}"))?;
+        self.workers.push(Launched {
+            number,
+            host: host.to_owned(),
+            task,
+            leaves: false,
+        });
+        Ok(())
+    }
+}

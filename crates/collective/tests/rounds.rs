@@ -1,0 +1,378 @@
+//! Simulations of elastic jobs: workers come, are killed, stop, and are told to leave, while the roster decides who takes
+//! part. No clock and no network: a seed gives the same job again.
+//!
+//! `SEEDS=10000 cargo test --release -p thalweg-collective --test rounds` runs more than CI does; `SEED=7` runs one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thalweg_collective::elastic::{Change, Limits, Roster};
+
+/// How long a tick is.
+const TICK: Duration = Duration::from_millis(100);
+/// Commits until the job is done.
+const TARGET: u64 = 60;
+/// Ticks in which faults happen; and until the job must have ended, with room for waits.
+const FAULTS: u64 = 2_000;
+const MOST: u64 = 20_000;
+/// Ticks until a silent worker counts as lost.
+const SILENCE: u64 = 30;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Doing {
+    Starts {
+        until: u64,
+    },
+    Waits,
+    Trains {
+        round: u64,
+    },
+    /// It has noticed that its round is over, and asks for a place at this tick.
+    Returns {
+        at: u64,
+    },
+    Stopped {
+        since: u64,
+    },
+    /// It lives, and never comes back.
+    Hangs,
+    Dead,
+    Done,
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    doing: Doing,
+    /// What it has committed; nothing where it has no state.
+    commits: u64,
+    told: bool,
+    /// What the round begins with, until this worker has it.
+    given: Option<u64>,
+}
+
+struct Job {
+    random: Random,
+    limits: Limits,
+    roster: Roster,
+    workers: BTreeMap<u64, Worker>,
+    round: Vec<u64>,
+    number: u64,
+    /// The most that any round has committed.
+    committed: u64,
+    ended: Option<String>,
+    tick: u64,
+    next_commit: u64,
+}
+
+impl Job {
+    fn new(seed: u64) -> Job {
+        let mut random = Random(seed);
+        let start = 1 + random.below(4) as usize;
+        let min = 1 + random.below(start as u64) as usize;
+        let max = start + random.below(4) as usize;
+        let limits = Limits {
+            min,
+            max,
+            patience: Duration::from_secs(60),
+            settle: Duration::from_secs(20),
+            ..Limits::of(start)
+        };
+        let mut job = Job {
+            random,
+            roster: Roster::new(limits.clone()),
+            limits,
+            workers: BTreeMap::new(),
+            round: Vec::new(),
+            number: 0,
+            committed: 0,
+            ended: None,
+            tick: 0,
+            next_commit: 0,
+        };
+        for _ in 0..start {
+            job.start();
+        }
+        job
+    }
+
+    fn start(&mut self) {
+        let number = self.workers.len() as u64;
+        let until = self.tick + self.random.below(20);
+        let doing = Doing::Starts { until };
+        let worker = Worker {
+            doing,
+            commits: 0,
+            told: false,
+            given: None,
+        };
+        self.workers.insert(number, worker);
+    }
+
+    fn living(&self) -> Vec<u64> {
+        let lives = |w: &Worker| !matches!(w.doing, Doing::Dead | Doing::Done);
+        let all = self.workers.iter().filter(|(_, w)| lives(w));
+        all.map(|(&n, _)| n).collect()
+    }
+
+    fn trainers(&self) -> usize {
+        let trains = |w: &&Worker| matches!(w.doing, Doing::Trains { .. });
+        self.workers.values().filter(trains).count()
+    }
+
+    fn worker(&mut self, number: u64) -> &mut Worker {
+        self.workers.get_mut(&number).unwrap()
+    }
+
+    /// Something bad, or somebody new.
+    fn fault(&mut self) {
+        let living = self.living();
+        let Some(&victim) = living.get(self.random.below(living.len().max(1) as u64) as usize)
+        else {
+            return;
+        };
+        match self.random.below(7) {
+            0 => {
+                self.worker(victim).doing = Doing::Dead;
+                self.roster.gone(victim);
+            }
+            1 => {
+                let since = self.tick;
+                self.worker(victim).doing = Doing::Stopped { since };
+            }
+            2 => self.roster.leave(victim),
+            // One that hangs alone looks like one that works: nobody waits for it in a collective.
+            3 if self.trainers() > 1
+                && matches!(self.worker(victim).doing, Doing::Trains { .. }) =>
+            {
+                self.worker(victim).doing = Doing::Hangs;
+                // The others notice that it is late.
+                self.leave_round(20);
+            }
+            _ => self.start(),
+        }
+    }
+
+    /// What each worker does in a tick.
+    fn act(&mut self) {
+        for number in self.living() {
+            let tick = self.tick;
+            match self.worker(number).doing {
+                Doing::Starts { until } if tick >= until => {
+                    self.roster.came(number);
+                    self.roster.ready(number, 0);
+                    self.worker(number).doing = Doing::Waits;
+                }
+                Doing::Returns { at } if tick >= at => {
+                    let commits = self.worker(number).commits;
+                    self.roster.ready(number, commits);
+                    let worker = self.worker(number);
+                    worker.given = None;
+                    worker.doing = Doing::Waits;
+                    worker.given = None;
+                    worker.told = false;
+                }
+                Doing::Stopped { since } if tick > since + SILENCE => {
+                    // The launcher kills it.
+                    self.worker(number).doing = Doing::Dead;
+                    self.roster.gone(number);
+                }
+                _ => {}
+            }
+        }
+        self.train();
+    }
+
+    /// The round commits, or notices that a rank of it is lost.
+    fn train(&mut self) {
+        let trains = Doing::Trains { round: self.number };
+        let in_it: Vec<u64> = self.round.clone();
+        let all = in_it.iter().all(|n| self.workers[n].doing == trains);
+        if !all || in_it.is_empty() {
+            let lost = in_it.iter().any(|n| {
+                !matches!(
+                    self.workers[n].doing,
+                    Doing::Trains { .. } | Doing::Stopped { .. }
+                )
+            });
+            if lost {
+                self.leave_round(20);
+            }
+            return;
+        }
+        if self.tick < self.next_commit {
+            return;
+        }
+        self.next_commit = self.tick + 1 + self.random.below(10);
+        let waits = in_it.iter().any(|n| self.workers[n].given.is_some());
+        if waits {
+            // The round may be lost while some have not heard what it begins with.
+            let torn = self.random.one_in(10);
+            for &number in &in_it {
+                if !(torn && self.random.one_in(2)) {
+                    let given = self.worker(number).given.take();
+                    let worker = self.worker(number);
+                    worker.commits = given.map_or(worker.commits, |g| g.max(1));
+                }
+            }
+            if torn {
+                self.leave_round(20);
+            }
+            return;
+        }
+        // A rank may be lost to the others between its commit and theirs.
+        let torn = self.random.one_in(50);
+        for (at, &number) in in_it.iter().enumerate() {
+            if !(torn && at > 0 && self.random.one_in(2)) {
+                self.worker(number).commits += 1;
+            }
+        }
+        if torn {
+            return self.leave_round(20);
+        }
+        let most = self.workers[&in_it[0]].commits;
+        self.committed = self.committed.max(most);
+        if most >= TARGET {
+            for number in in_it {
+                self.worker(number).doing = Doing::Done;
+                self.roster.done(number);
+            }
+        } else if in_it.iter().any(|n| self.workers[n].told) {
+            self.leave_round(1);
+        }
+    }
+
+    fn leave_round(&mut self, most: u64) {
+        for number in std::mem::take(&mut self.round) {
+            let at = self.tick + self.random.below(most);
+            let worker = self.worker(number);
+            if matches!(worker.doing, Doing::Trains { .. }) {
+                worker.doing = Doing::Returns { at };
+            }
+        }
+    }
+
+    /// What the roster says, and whether it may say so.
+    fn follow(&mut self, change: Change) {
+        match change {
+            Change::Changed(number) => self.worker(number).told = true,
+            Change::Dropped { worker, .. } => self.worker(worker).doing = Doing::Dead,
+            Change::Ended(why) => self.ended = Some(why),
+            Change::Round { number, workers } => self.begin(number, workers),
+        }
+    }
+
+    fn begin(&mut self, number: u64, workers: Vec<u64>) {
+        assert_eq!(number, self.number + 1, "rounds are numbered");
+        self.number = number;
+        let size = workers.len();
+        assert!(size <= self.limits.max, "{size} ranks");
+        assert!(
+            size >= self.limits.min || self.roster.is_finishing(),
+            "{size} ranks"
+        );
+        for n in &workers {
+            let doing = self.workers[n].doing;
+            let waits = matches!(doing, Doing::Waits | Doing::Stopped { .. });
+            assert!(
+                waits,
+                "worker {n}, which is {doing:?}, is in round {number}"
+            );
+        }
+        // Nothing that a rank of the round has committed is lost.
+        let first = self.workers[&workers[0]].commits;
+        let most = self.workers.iter().filter(|(n, _)| workers.contains(n));
+        let most = most.map(|(_, w)| w.commits).max().unwrap_or(0);
+        assert_eq!(first, most, "rank 0 has committed most");
+        let held = self.living().iter().any(|n| self.workers[n].commits > 0);
+        assert!(
+            first > 0 || self.committed == 0 || held,
+            "a round begins from nothing after {} commits",
+            self.committed
+        );
+        assert!(
+            first + 1 >= self.committed,
+            "{first} of {} commits",
+            self.committed
+        );
+        for n in &workers {
+            let worker = self.worker(*n);
+            worker.given = Some(first);
+            worker.told = false;
+            if worker.doing == Doing::Waits {
+                worker.doing = Doing::Trains { round: number };
+            }
+        }
+        self.round = workers;
+        self.next_commit = self.tick + 1;
+    }
+
+    /// Runs it to its end. Gives its rounds, and why it could not go on.
+    fn run(mut self) -> (u64, Option<String>) {
+        while self.tick < MOST {
+            if self.tick < FAULTS && self.random.one_in(60) {
+                self.fault();
+            }
+            // As a launcher does, where there are fewer than it wants.
+            let few = self.living().len() < self.limits.start;
+            if few && !self.roster.is_finishing() && self.random.one_in(100) {
+                self.start();
+            }
+            self.act();
+            let now = TICK * u32::try_from(self.tick).unwrap();
+            for change in self.roster.look(now) {
+                self.follow(change);
+            }
+            let running = self.living();
+            let done = self.workers.values().any(|w| w.doing == Doing::Done);
+            if self.ended.is_some() || done && running.is_empty() {
+                return (self.number, self.ended);
+            }
+            self.tick += 1;
+        }
+        panic!("it hangs: {:?}, {:?}", self.roster, self.workers);
+    }
+}
+
+#[test]
+fn a_job_whose_ranks_come_and_go_ends_and_loses_no_commit_that_a_rank_still_has() {
+    let seeds = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let all = match seeds("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..seeds("SEEDS").unwrap_or(300),
+    };
+    let (mut done, mut rounds) = (0, 0);
+    let count = all.end - all.start;
+    for seed in all {
+        let ran = std::panic::catch_unwind(|| Job::new(seed).run());
+        let (of_job, ended) = ran.unwrap_or_else(|_| panic!("SEED={seed}"));
+        rounds += of_job;
+        match ended {
+            None => done += 1,
+            Some(why) => assert!(
+                why.contains("are lost") || why.contains("a round needs"),
+                "SEED={seed}: {why}"
+            ),
+        }
+    }
+    println!("{count} jobs, {rounds} rounds, {done} jobs done");
+    assert!(done * 2 > count, "{done} of {count} jobs did their work");
+}

@@ -1,0 +1,272 @@
+//! Training that goes on when ranks are lost, and lets new ones in.
+//!
+//! [`run`] calls a function once for each *round*: a job of a fixed number of ranks. The function builds its graph and
+//! session, and trains. Every few steps it *commits*: each rank keeps a copy of all variables. When a rank is lost, the
+//! others come back to [`run`] with an error, and the next round begins with what was committed last. When new ranks
+//! wait, a commit ends the round, and nothing is lost.
+//!
+//! ```
+//! use thalweg_graph::Graph;
+//! use thalweg_hvd::elastic;
+//! use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+//! use thalweg_session::{Session, SessionOptions};
+//! use thalweg_train::hooks::StopAtStepHook;
+//! use thalweg_train::{
+//!     GradientDescent, MonitoredTrainingSession, Optimizer, TrainError, create_global_step,
+//! };
+//!
+//! // `thalweg launch hvd --min-np 1 --max-np 4` starts it on some ranks; without it, this is the only one.
+//! let steps = elastic::run(|job| {
+//!     let hvd = job.hvd().clone();
+//!     let g = Graph::new();
+//!     let step = create_global_step(&g);
+//!     let loss = g.variable("w", [3.0f32, 4.0]).value().square().sum();
+//!     let train = hvd.distributed(GradientDescent::new(0.1)).minimize_counting(loss, step);
+//!     let options = hvd.session(SessionOptions::new());
+//!     let mut session = MonitoredTrainingSession::new(&g)
+//!         .quiet()
+//!         // Begins with what was committed last, and commits after every tenth step.
+//!         .hook(job.hook(10))
+//!         .hook(StopAtStepHook::last_step(25))
+//!         .start(|| Session::with_options(&g, options.clone()))?;
+//!     let mut steps = 0;
+//!     while !session.should_stop() {
+//!         session.run(train, [])?;
+//!         steps += 1;
+//!     }
+//!     session.close()?;
+//!     Ok::<_, TrainError>(steps)
+//! })?;
+//! assert_eq!(steps, 25);
+//! # Ok::<(), TrainError>(())
+//! ```
+
+mod hook;
+mod state;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_collective::elastic::Worker;
+use thalweg_collective::{CollectiveError, Join, ReduceOp};
+use thalweg_ops::Variable;
+use thalweg_tensor::Tensor;
+use thalweg_train::{StepFailure, Steps, TrainError, values};
+
+use crate::error::HvdError;
+use crate::ranks::{Hvd, broadcast};
+pub use hook::ElasticHook;
+use state::Committed;
+
+/// Runs `train` once for each round, until it has done all of its work or cannot go on.
+///
+/// Without a launcher there is one round, of one rank.
+///
+/// # Errors
+/// What `train` gives, unless a lost rank or a new one has led to it; that a job is over, or its ranks do not meet.
+pub fn run<T, E: From<TrainError>>(
+    train: impl FnMut(&mut Elastic) -> Result<T, E>,
+) -> Result<T, E> {
+    let worker = Worker::from_env().map_err(|e| failed(e.into()))?;
+    run_as(worker, train)
+}
+
+/// As [`run`], as this worker of a job.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_as<T, E: From<TrainError>>(
+    worker: Option<Worker>,
+    mut train: impl FnMut(&mut Elastic) -> Result<T, E>,
+) -> Result<T, E> {
+    let shared = Arc::new(Shared {
+        worker,
+        state: Mutex::default(),
+    });
+    loop {
+        let mut job = Elastic::meet(&shared).map_err(failed)?;
+        let result = train(&mut job);
+        let interrupted = std::mem::take(&mut shared.state().interrupted);
+        let again = interrupted || job.hvd.lost_others();
+        drop(job);
+        match result {
+            Err(_) if again && shared.worker.is_some() => {}
+            Ok(value) => {
+                if let Some(worker) = &shared.worker {
+                    worker.done();
+                }
+                return Ok(value);
+            }
+            error => return error,
+        }
+    }
+}
+
+fn failed(error: HvdError) -> TrainError {
+    TrainError::step(StepFailure::Other, error)
+}
+
+/// What outlives a round.
+struct Shared {
+    worker: Option<Worker>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    committed: Committed,
+    /// Whether the round ends so that others can come.
+    interrupted: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One round of an elastic job, as one of its ranks sees it.
+pub struct Elastic {
+    hvd: Hvd,
+    round: u64,
+    shared: Arc<Shared>,
+}
+
+impl Elastic {
+    /// Meets the ranks of the next round: what a rank is lost in is tried again.
+    fn meet(shared: &Arc<Shared>) -> Result<Elastic, HvdError> {
+        let Some(worker) = &shared.worker else {
+            return Elastic::with(shared, 1, &Join::alone());
+        };
+        loop {
+            let commits = shared.state().committed.last().number;
+            let place = worker.ready(commits)?;
+            match Elastic::with(shared, place.round, &place.join) {
+                Err(HvdError::Collective(
+                    CollectiveError::Lost { .. }
+                    | CollectiveError::Late { .. }
+                    | CollectiveError::Rendezvous(_),
+                )) => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn with(shared: &Arc<Shared>, round: u64, join: &Join) -> Result<Elastic, HvdError> {
+        let hvd = Hvd::join(join)?;
+        let last = shared.state().committed.last().clone();
+        // Rank 0 has committed most.
+        let told = last.told(&hvd, 0)?;
+        shared.state().committed.learn(told);
+        Ok(Elastic {
+            hvd,
+            round,
+            shared: shared.clone(),
+        })
+    }
+
+    /// This process as one of the ranks of the round.
+    pub fn hvd(&self) -> &Hvd {
+        &self.hvd
+    }
+
+    /// The number of the round, from 1 on.
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// How often the job has committed.
+    pub fn commits(&self) -> u64 {
+        self.shared.state().committed.number()
+    }
+
+    /// A number of the program that is committed too, such as how far it has read; nothing where it was never set. A name has
+    /// no line breaks.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.shared.state().committed.get(name)
+    }
+
+    /// Sets a number, which the next commit keeps.
+    pub fn set_number(&mut self, name: &str, value: i64) {
+        self.shared.state().committed.set(name, value);
+    }
+
+    /// A hook that gives the variables what was committed last when a session has been made, and commits after every so
+    /// many steps.
+    pub fn hook(&self, every: u64) -> ElasticHook {
+        ElasticHook::new(self.part(), every)
+    }
+
+    /// The same round for a hook.
+    fn part(&self) -> Elastic {
+        Elastic {
+            hvd: self.hvd.clone(),
+            round: self.round,
+            shared: self.shared.clone(),
+        }
+    }
+
+    /// Gives all variables of a session, which have their first values, those that were committed last; then all ranks have
+    /// those of rank 0. Call it once in a round, after the variables were initialized.
+    ///
+    /// # Errors
+    /// A variable has another dtype or shape than before; what ended the round.
+    pub fn begin(&self, session: &dyn Steps) -> Result<(), TrainError> {
+        let graph = session.graph();
+        let all = graph.variables();
+        if self.hvd.rank() == 0 {
+            let committed = self.shared.state().committed.last().variables.clone();
+            let known = all.iter().filter_map(|v| {
+                let value = committed.get(&v.name)?;
+                Some((v.handle, value.clone()))
+            });
+            values::assign(session, known)?;
+        }
+        let all: Vec<Variable<'_>> = all.iter().map(|v| Variable::of(graph, v)).collect();
+        let given = graph.extend(|| broadcast(graph, &all, 0)).id();
+        let fetch = [thalweg_session::Fetch::Run(given)];
+        session.run_step(&fetch, &[], &thalweg_session::RunOptions::new())?;
+        // Every rank can now go on without the others.
+        let values = variables(session)?;
+        self.shared.state().committed.begin(values);
+        Ok(())
+    }
+
+    /// Keeps the values of all variables. All ranks must do so after the same step.
+    ///
+    /// # Errors
+    /// [`HvdError::OthersWait`] within, where the round ends so that other ranks can come, or some can go: return it.
+    /// What ended the round.
+    pub fn commit(&self, session: &dyn Steps) -> Result<(), TrainError> {
+        let values = variables(session)?;
+        self.shared.state().committed.keep(values);
+        self.check()
+    }
+
+    /// Whether other ranks wait, without a commit: what was not committed is lost where they do.
+    ///
+    /// # Errors
+    /// As [`Elastic::commit`].
+    pub fn check(&self) -> Result<(), TrainError> {
+        let Some(worker) = &self.shared.worker else {
+            return Ok(());
+        };
+        // Ranks hear of it at different times, and must end the round after the same step.
+        let waits = Tensor::scalar(i32::from(worker.others_wait()));
+        let waits = self.hvd.allreduce(waits, ReduceOp::Max).map_err(failed)?;
+        if waits.to_scalar::<i32>()? == 0 {
+            return Ok(());
+        }
+        self.shared.state().interrupted = true;
+        Err(failed(HvdError::OthersWait))
+    }
+}
+
+/// The values of all variables of a session, by name.
+fn variables(session: &dyn Steps) -> Result<BTreeMap<String, Tensor>, TrainError> {
+    let all = session.graph().variables();
+    let handles: Vec<_> = all.iter().map(|v| v.handle).collect();
+    let values = values::read(session, &handles)?;
+    let names = all.iter().map(|v| v.name.clone());
+    Ok(names.zip(values).collect())
+}

@@ -1,0 +1,204 @@
+//! Elastic jobs whose workers are threads. All ranks learn from the same data, so that the result does not depend on how many
+//! there are: each job ends with the weights of one rank that nobody disturbs, if no step is lost or done twice.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use thalweg_collective::elastic::{Driver, Event, Limits, Worker};
+use thalweg_graph::Graph;
+use thalweg_hvd::elastic::{self, Elastic};
+use thalweg_ops::{MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
+use thalweg_session::{Session, SessionOptions};
+use thalweg_train::hooks::StopAtStepHook;
+use thalweg_train::{
+    Momentum, MonitoredTrainingSession, Optimizer, StepFailure, TrainError, create_global_step,
+};
+
+const STEPS: i64 = 40;
+
+/// What a worker does after each step: it may fail, or wait.
+type Disturb<'a> = dyn Fn(&Elastic, i64) -> Result<(), TrainError> + Sync + 'a;
+
+/// Trains in one round. Gives the weights, and how many ranks the last round had.
+fn train(job: &mut Elastic, disturb: &Disturb<'_>) -> Result<(Vec<f32>, usize), TrainError> {
+    let hvd = job.hvd().clone();
+    let g = Graph::new();
+    let step = create_global_step(&g);
+    let w = g.variable("w", [3.0f32, -4.0, 0.5]);
+    let loss = (w.value() - g.constant([1.0f32, 2.0, 3.0])).square().sum();
+    let optimizer = hvd.distributed(Momentum::new(0.01, 0.9));
+    let train = optimizer.minimize_counting(loss, step);
+    let options = hvd.session(SessionOptions::new().threads(1));
+    let mut session = MonitoredTrainingSession::new(&g)
+        .quiet()
+        .hook(job.hook(3))
+        .hook(StopAtStepHook::last_step(STEPS))
+        .start(|| Session::with_options(&g, options.clone()))?;
+    while !session.should_stop() {
+        let done = session.run::<((), i64)>((train, step.value()), [])?;
+        if let Some(((), at)) = done {
+            disturb(job, at)?;
+        }
+    }
+    let weights = session.session().run::<Vec<f32>>(w.value(), [])?;
+    session.close()?;
+    Ok((weights, hvd.size()))
+}
+
+fn own_error() -> TrainError {
+    TrainError::step(
+        StepFailure::Other,
+        std::io::Error::other("this worker fails"),
+    )
+}
+
+fn driver(limits: Limits) -> Driver {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    Driver::start(listener, "secret", limits, Duration::from_secs(5)).unwrap()
+}
+
+fn worker(
+    address: SocketAddr,
+    number: u64,
+    disturb: &Disturb<'_>,
+) -> Result<(Vec<f32>, usize), TrainError> {
+    let worker = Worker::connect(address, number, "secret").unwrap();
+    elastic::run_as(Some(worker), |job| train(job, disturb))
+}
+
+fn undisturbed() -> Vec<f32> {
+    let alone = elastic::run_as(None, |job| train(job, &|_, _| Ok(())));
+    alone.unwrap().0
+}
+
+#[test]
+fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
+    for victim in 0..3 {
+        let driver = driver(Limits::of(3));
+        let address = driver.address();
+        let fails = |job: &Elastic, step: i64| match (job.round(), step) {
+            (1, 20) => Err(own_error()),
+            _ => Ok(()),
+        };
+        let results: Vec<_> = thread::scope(|scope| {
+            let start = |number: u64| {
+                let disturb: &Disturb<'_> = match number == victim {
+                    true => &fails,
+                    false => &|_, _| Ok(()),
+                };
+                scope.spawn(move || worker(address, number, disturb))
+            };
+            let all: Vec<_> = (0..3).map(start).collect();
+            all.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        for (number, result) in results.into_iter().enumerate() {
+            if number as u64 == victim {
+                let error = result.unwrap_err().to_string();
+                assert_eq!(error, "this worker fails");
+            } else {
+                assert_eq!(result.unwrap(), (undisturbed(), 2));
+            }
+        }
+        let rounds = |e: &Event| matches!(e, Event::Round { .. });
+        assert_eq!(driver.events().iter().filter(|e| rounds(e)).count(), 2);
+    }
+}
+
+#[test]
+fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
+    let driver = driver(Limits {
+        max: 4,
+        ..Limits::of(2)
+    });
+    let address = driver.address();
+    // The first two wait at a step until the others have asked for a place.
+    let (reached, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let waits = |job: &Elastic, step: i64| {
+        if (job.round(), step) == (1, 10) {
+            reached.store(true, Ordering::Release);
+            while asked.load(Ordering::Acquire) < 2 {
+                thread::sleep(Duration::from_millis(5));
+            }
+            // What they have said is on its way.
+            thread::sleep(Duration::from_millis(300));
+        }
+        Ok(())
+    };
+    let results: Vec<_> = thread::scope(|scope| {
+        let (reached, asked, waits) = (&reached, &asked, &waits);
+        let start = |number: u64| {
+            scope.spawn(move || {
+                while number > 1 && !reached.load(Ordering::Acquire) {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                asked.fetch_add(usize::from(number > 1), Ordering::Release);
+                worker(address, number, waits)
+            })
+        };
+        let all: Vec<_> = (0..4).map(start).collect();
+        all.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    for result in results {
+        assert_eq!(result.unwrap(), (undisturbed(), 4));
+    }
+}
+
+#[test]
+fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
+    let driver = driver(Limits {
+        patience: Duration::from_secs(30),
+        max: 2,
+        ..Limits::of(1)
+    });
+    let address = driver.address();
+    let fails = |_: &Elastic, step: i64| if step == 10 { Err(own_error()) } else { Ok(()) };
+    assert!(worker(address, 0, &fails).is_err());
+    let error = worker(address, 1, &|_, _| Ok(())).unwrap_err().to_string();
+    assert!(
+        error.contains("start it again from its last checkpoint"),
+        "{error}"
+    );
+}
+
+#[test]
+fn numbers_of_the_program_are_those_of_the_last_commit() {
+    let driver = driver(Limits::of(2));
+    let address = driver.address();
+    let results: Vec<_> = thread::scope(|scope| {
+        let start = |number: u64| {
+            scope.spawn(move || {
+                let worker = Worker::connect(address, number, "secret").unwrap();
+                elastic::run_as(Some(worker), |job| {
+                    let g = Graph::new();
+                    let w = g.variable("w", 1.0f32);
+                    let options = job.hvd().session(SessionOptions::new().threads(1));
+                    let session = Session::with_options(&g, options)?;
+                    session.run(g.initializers(), [])?;
+                    job.begin(&session)?;
+                    let from = job.number("row").unwrap_or(0);
+                    for row in from..20 {
+                        session.run(w.assign_add(1.0f32), [])?;
+                        job.set_number("row", row + 1);
+                        if (job.round(), number, row) == (1, 1, 13) {
+                            return Err(own_error());
+                        }
+                        if row % 5 == 4 {
+                            job.commit(&session)?;
+                        }
+                    }
+                    let w = session.run::<f32>(w.value(), [])?;
+                    Ok((from, w, job.commits()))
+                })
+            })
+        };
+        let all: Vec<_> = (0..2).map(start).collect();
+        all.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    // It began again after its own third commit, or the second: each row has counted once.
+    let (from, w, commits) = *results[0].as_ref().unwrap();
+    assert!([10, 15].contains(&from), "{from}");
+    assert_eq!((w, commits), (21.0, 5));
+    assert!(results[1].is_err());
+}
