@@ -108,6 +108,9 @@ impl Join {
     /// let set = |name: &str| (name == "HOROVOD_RANK").then(|| "1".to_owned());
     /// let error = Join::from_variables(&set).unwrap_err();
     /// assert!(error.to_string().contains("HOROVOD_SIZE is not set"));
+    /// let elastic = |name: &str| (name == "THALWEG_ELASTIC_WORKER").then(|| "0".to_owned());
+    /// let error = Join::from_variables(&elastic).unwrap_err();
+    /// assert!(error.to_string().contains("use hvd::elastic::run"));
     /// // Nothing is set.
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```

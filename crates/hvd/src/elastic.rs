@@ -60,7 +60,7 @@ use state::Committed;
 
 /// Runs `train` once for each round, until it has done all of its work or cannot go on.
 ///
-/// Without a launcher there is one round, of one rank.
+/// Where ranks do not come and go, as without a launcher, there is one round.
 ///
 /// # Errors
 /// What `train` gives, unless a lost rank or a new one has led to it; that a job is over, or its ranks do not meet.
@@ -136,7 +136,7 @@ impl Elastic {
     /// Meets the ranks of the next round: what a rank is lost in is tried again.
     fn meet(shared: &Arc<Shared>) -> Result<Elastic, HvdError> {
         let Some(worker) = &shared.worker else {
-            return Elastic::with(shared, 1, &Join::alone());
+            return Elastic::with(shared, 1, &Join::from_env()?);
         };
         loop {
             let commits = shared.state().committed.last().number;

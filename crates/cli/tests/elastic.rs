@@ -1,0 +1,266 @@
+//! `thalweg launch hvd` with ranks that come and go. The workers are this test program: they count steps together.
+#![cfg(target_os = "linux")]
+
+mod support;
+#[path = "../../../tests/support/wait.rs"]
+mod wait;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use support::Folder;
+use thalweg_collective::elastic::Worker;
+use thalweg_collective::{ALL_RANKS, CollectiveError, Ranks, ReduceOp, Reduction};
+use thalweg_tensor::DType;
+
+/// The variable that makes the test `worker` one: how many steps there are.
+const STEPS: &str = "ELASTIC_TEST_STEPS";
+
+/// Not a test by itself: what the launcher starts.
+#[test]
+fn worker() {
+    let Ok(steps) = std::env::var(STEPS) else {
+        return;
+    };
+    let steps: u32 = steps.parse().unwrap();
+    let worker = Worker::from_env().unwrap().expect("an elastic launcher");
+    let mut done = 0;
+    while done < steps {
+        let place = worker.ready(done.into()).unwrap();
+        println!(
+            "worker {} is rank {}",
+            std::process::id(),
+            place.join.rank()
+        );
+        let result =
+            Ranks::join(&place.join).and_then(|mut r| round(&worker, &mut r, &mut done, steps));
+        if let Err(error) = result {
+            println!("the round ends: {error}");
+        }
+    }
+    worker.done();
+}
+
+/// Counts steps until the round ends.
+fn round(
+    worker: &Worker,
+    ranks: &mut Ranks,
+    done: &mut u32,
+    steps: u32,
+) -> Result<(), CollectiveError> {
+    let most = Reduction::new(ReduceOp::Max, DType::F32);
+    // All go on where the furthest is: its rank is 0.
+    let mut at = [*done as f32];
+    ranks.broadcast(ALL_RANKS, "at", 0, bytemuck::cast_slice_mut(&mut at))?;
+    *done = at[0] as u32;
+    while *done < steps {
+        std::thread::sleep(Duration::from_millis(20));
+        let mut told = [f32::from(u8::from(worker.others_wait()))];
+        ranks.all_reduce(ALL_RANKS, "told", bytemuck::cast_slice_mut(&mut told), most)?;
+        *done += 1;
+        if ranks.rank() == 0 {
+            println!("step {done} of {} ranks", ranks.size());
+        }
+        if told[0] > 0.0 && *done < steps {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// A launch that runs.
+struct Launch {
+    child: Child,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl Launch {
+    fn start(options: &[&str], steps: u32) -> Launch {
+        let own = std::env::current_exe().unwrap();
+        let own = own.to_str().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+            .args(["launch", "hvd"])
+            .args(options)
+            .args(["--", own, "--exact", "worker", "--nocapture"])
+            .env(STEPS, steps.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let outputs: [Box<dyn std::io::Read + Send>; 2] = [
+            Box::new(child.stdout.take().unwrap()),
+            Box::new(child.stderr.take().unwrap()),
+        ];
+        for output in outputs {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(Result::ok) {
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        Launch {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Waits for a line that has all of these parts.
+    #[track_caller]
+    fn until(&mut self, parts: &[&str]) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60));
+            let line = line.unwrap_or_else(|_| panic!("no {parts:?} in {:#?}", self.seen));
+            self.seen.push(line.clone());
+            if parts.iter().all(|p| line.contains(p)) {
+                return line;
+            }
+        }
+    }
+
+    /// The process that became this rank last.
+    #[track_caller]
+    fn process(&self, rank: usize) -> String {
+        let is = format!("is rank {rank}");
+        let line = self.seen.iter().rfind(|l| l.ends_with(&is)).unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        let at = words.iter().rposition(|w| *w == "worker").unwrap();
+        words[at + 1].to_owned()
+    }
+
+    /// Its exit status, and all lines.
+    fn end(mut self) -> (i32, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        self.seen.extend(self.lines.iter());
+        (status.code().unwrap(), self.seen)
+    }
+}
+
+fn signal(process: &str, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, process]).status();
+    assert!(sent.unwrap().success(), "kill -s {name} {process}");
+}
+
+#[test]
+fn a_rank_that_is_killed_and_one_that_is_stopped_are_replaced() {
+    let options = [
+        "-np",
+        "3",
+        "--min-np",
+        "1",
+        "--blacklist-cooldown-range",
+        "0",
+        "0",
+    ];
+    let mut launch = Launch::start(&options, 300);
+    launch.until(&["step 5 of 3 ranks"]);
+    let killed = launch.process(1);
+    signal(&killed, "KILL");
+    launch.until(&["round 2: 2 ranks"]);
+    launch.until(&["of 3 ranks"]);
+    let stopped = launch.process(0);
+    signal(&stopped, "STOP");
+    launch.until(&["is let go: nothing was heard of it for 3s"]);
+    launch.until(&["step 300 of 3 ranks"]);
+    let (status, lines) = launch.end();
+    assert_eq!(status, 0, "{lines:#?}");
+}
+
+/// A script that prints what stands in a file.
+fn script(folder: &Folder) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("hosts.sh");
+    let text = format!("#!/bin/sh\ncat '{}'\n", folder.join("hosts").display());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn hosts(folder: &Folder, text: &str) {
+    let new = folder.join("hosts.new");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, folder.join("hosts")).unwrap();
+}
+
+#[test]
+fn workers_come_and_go_as_the_script_says() {
+    let folder = Folder::new("discovery");
+    hosts(&folder, "localhost:1\n");
+    let script = script(&folder);
+    let options = [
+        "-np",
+        "1",
+        "--max-np",
+        "4",
+        "--host-discovery-script",
+        &script,
+    ];
+    let mut launch = Launch::start(&options, 100_000);
+    launch.until(&["of 1 ranks"]);
+    hosts(&folder, "localhost:1\n127.0.0.2:2\n");
+    launch.until(&["of 3 ranks"]);
+    hosts(&folder, "127.0.0.2:1\n");
+    launch.until(&["is let go: its host is not there for the job any more"]);
+    launch.until(&["of 1 ranks"]);
+    hosts(&folder, "no:host:at:all\n");
+    launch.until(&["is not host:slots: the hosts stay as they were"]);
+    signal(&launch.child.id().to_string(), "TERM");
+    let (status, lines) = launch.end();
+    assert_eq!(status, 128 + 15, "{lines:#?}");
+    assert!(
+        lines.iter().any(|l| l.contains("error: ended by SIGTERM")),
+        "{lines:#?}"
+    );
+}
+
+fn fails(options: &[&str], program: &[&str]) -> (i32, String) {
+    let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["launch", "hvd"])
+        .args(options)
+        .arg("--")
+        .args(program)
+        .output()
+        .unwrap();
+    (
+        done.status.code().unwrap(),
+        String::from_utf8(done.stderr).unwrap(),
+    )
+}
+
+#[test]
+fn a_program_that_fails_before_it_trains_is_not_started_again() {
+    let (status, error) = fails(&["-np", "2", "--min-np", "1"], &["sh", "-c", "exit 7"]);
+    assert_eq!(status, 7, "{error}");
+    assert!(error.contains("ended with status 7"), "{error}");
+}
+
+#[test]
+fn a_program_that_does_nothing_is_done_and_a_script_that_is_missing_is_an_error() {
+    let folder = Folder::new("not-elastic");
+    let (status, error) = fails(
+        &["-np", "2", "--min-np", "1"],
+        &["sh", "-c", "env | grep -E 'HOROVOD|THALWEG'; exit 0"],
+    );
+    // It did nothing, and that went well.
+    assert_eq!(status, 0, "{error}");
+    let missing = Path::new(folder.path()).join("none");
+    let missing = missing.to_str().unwrap();
+    let (status, error) = fails(&["-np", "2", "--host-discovery-script", missing], &["true"]);
+    assert_eq!(status, 1, "{error}");
+    assert!(error.contains("the host discovery script"), "{error}");
+}
+
+#[test]
+fn numbers_of_ranks_that_do_not_grow_are_refused() {
+    let (status, error) = fails(&["-np", "2", "--min-np", "3"], &["true"]);
+    assert_eq!(status, 1, "{error}");
+    assert!(error.contains("--min-np 3, --np 2"), "{error}");
+}
