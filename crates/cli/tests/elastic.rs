@@ -2,8 +2,6 @@
 #![cfg(target_os = "linux")]
 
 mod support;
-#[path = "../../../tests/support/wait.rs"]
-mod wait;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
