@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -111,8 +111,12 @@ struct Started {
     command: Command,
 }
 
-/// Starts tasks, and runs until all have ended.
-fn run_all(tasks: Vec<Started>, grace: Duration) -> Result<ExitCode, Failure> {
+/// Starts tasks, and runs until all have ended. Lines for people come from `said`.
+fn run_all(
+    tasks: Vec<Started>,
+    grace: Duration,
+    said: &Receiver<String>,
+) -> Result<ExitCode, Failure> {
     let mut signals = Signals::catch()?;
     let (sender, events) = sync_channel(LINES);
     let names = tasks.iter().map(|t| t.name.clone()).collect();
@@ -128,7 +132,7 @@ fn run_all(tasks: Vec<Started>, grace: Duration) -> Result<ExitCode, Failure> {
         let started = started.map_err(|e| format!("'{program}' cannot be started: {e}"))?;
         all.all.push(started);
     }
-    Ok(all.watch(&mut signals, sender, screen))
+    Ok(all.watch(&mut signals, sender, screen, said))
 }
 
 impl Launch {
@@ -159,7 +163,8 @@ impl Local {
             worker: job == "worker",
             command: self.task(job, index, &addresses),
         });
-        run_all(all.collect(), Duration::from_secs(self.grace.into()))
+        let grace = Duration::from_secs(self.grace.into());
+        run_all(all.collect(), grace, &channel().1)
     }
 
     /// The command of a task.

@@ -6,7 +6,21 @@ use std::time::Duration;
 use crate::error::{CollectiveError, Result};
 
 /// How long ranks wait for each other.
-const PATIENCE: Duration = Duration::from_secs(60);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Until all are there.
+    pub(crate) meet: Duration,
+    /// Within a collective, until people are told; for ever, where there is nothing.
+    pub(crate) warn: Option<Duration>,
+    /// Within a collective, until the job ends; for ever, where there is nothing.
+    pub(crate) end: Option<Duration>,
+}
+
+const PATIENCE: Patience = Patience {
+    meet: Duration::from_secs(60),
+    warn: Some(Duration::from_secs(60)),
+    end: Some(Duration::from_secs(600)),
+};
 
 /// What Open MPI and MPICH set for each process that they start.
 const OF_MPIRUN: [&str; 2] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"];
@@ -23,7 +37,7 @@ pub struct Join {
     /// Whether MPI tells who this rank is, and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
-    pub(crate) patience: Duration,
+    pub(crate) patience: Patience,
 }
 
 /// The names of the environment variables that a launcher sets: Horovod's, and one of our own.
@@ -40,7 +54,13 @@ pub mod variables {
     pub const ADDRESS: &str = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
     /// The port of the coordinator.
     pub const PORT: &str = "HOROVOD_GLOO_RENDEZVOUS_PORT";
-    /// How long ranks wait for each other, in seconds.
+    /// 1 where nobody is told that a rank does not come.
+    pub const STALL_DISABLE: &str = "HOROVOD_STALL_CHECK_DISABLE";
+    /// After how many seconds in which a rank does not come to a collective people are told.
+    pub const STALL_WARN: &str = "HOROVOD_STALL_CHECK_TIME_SECONDS";
+    /// After how many seconds the job ends then; 0 for never.
+    pub const STALL_END: &str = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS";
+    /// How long ranks wait until all are there, in seconds.
     pub const TIMEOUT: &str = "HOROVOD_GLOO_TIMEOUT_SECONDS";
     /// 1 where ranks may come and go.
     pub const ELASTIC: &str = "HOROVOD_ELASTIC";
@@ -115,7 +135,7 @@ impl Join {
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
-        use variables::{ELASTIC, RANK, SECRET, SIZE, TIMEOUT, WORKER};
+        use variables::{ELASTIC, RANK, SECRET, SIZE, WORKER};
         if get(WORKER).is_some() {
             return Err(CollectiveError::Argument(format!(
                 "{ELASTIC} is set, and ranks come and go: use hvd::elastic::run in place of Hvd::init, or launch the \
@@ -136,10 +156,8 @@ impl Join {
             )));
         }
         let join = Join::at(meeting(get)?, rank, size, &get(SECRET).unwrap_or_default());
-        match get(TIMEOUT) {
-            Some(text) => Ok(join.patience(Duration::from_secs(parsed(TIMEOUT, &text)?))),
-            None => Ok(join),
-        }
+        let patience = Patience::from_variables(get)?;
+        Ok(Join { patience, ..join })
     }
 
     #[cfg(feature = "mpi")]
@@ -182,12 +200,48 @@ impl Join {
         }
     }
 
-    /// How long ranks wait for each other (60 s): to meet, and within a collective.
+    /// How long ranks wait for each other: to meet (60 s), and within a collective (600 s).
     pub fn patience(self, most: Duration) -> Join {
-        Join {
-            patience: most,
-            ..self
-        }
+        let patience = Patience {
+            meet: most,
+            end: Some(most),
+            ..self.patience
+        };
+        Join { patience, ..self }
+    }
+
+    /// How long a rank waits for another one in a collective until people are told (60 s).
+    pub fn warn_after(self, wait: Duration) -> Join {
+        let patience = Patience {
+            warn: Some(wait),
+            ..self.patience
+        };
+        Join { patience, ..self }
+    }
+}
+
+impl Patience {
+    /// As the variables say, and as it is without them.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Argument`]: one is no number.
+    pub(crate) fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Patience> {
+        use variables::{STALL_DISABLE, STALL_END, STALL_WARN, TIMEOUT};
+        let seconds = |name: &str| -> Result<Option<Duration>> {
+            let text = get(name).map(|text| parsed(name, &text));
+            Ok(text.transpose()?.map(Duration::from_secs))
+        };
+        let some = |wait: Duration| (!wait.is_zero()).then_some(wait);
+        let disabled = get(STALL_DISABLE).is_some_and(|v| v == "1");
+        Ok(Patience {
+            meet: seconds(TIMEOUT)?.unwrap_or(PATIENCE.meet),
+            warn: match (disabled, seconds(STALL_WARN)?) {
+                (true, _) => None,
+                (_, Some(wait)) => some(wait),
+                (_, None) => PATIENCE.warn,
+            },
+            end: seconds(STALL_END)?.map_or(PATIENCE.end, some),
+        })
     }
 }
 

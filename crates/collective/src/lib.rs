@@ -40,7 +40,7 @@ mod reduce;
 
 pub use algorithm::{Algorithm, all_reduce};
 pub use channel::Channel;
-pub use control::{Coordinator, SILENCE};
+pub use control::{Coordinator, SILENCE, Tell};
 pub use cost::Cost;
 pub use error::{CollectiveError, Result};
 pub use join::{Join, variables};

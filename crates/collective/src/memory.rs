@@ -71,7 +71,6 @@ pub(crate) struct SharedMemory {
     /// Pieces that have been begun, in all: the same on all ranks.
     pieces: u64,
     control: Arc<Control>,
-    patience: Duration,
     spins: u32,
 }
 
@@ -105,7 +104,6 @@ impl SharedMemory {
         members: Vec<usize>,
         rank: usize,
         control: Arc<Control>,
-        patience: Duration,
     ) -> SharedMemory {
         // Where ranks share cores, who spins keeps another one from running.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -116,7 +114,6 @@ impl SharedMemory {
             members,
             pieces: 0,
             control,
-            patience,
         }
     }
 
@@ -192,7 +189,8 @@ impl SharedMemory {
             }
             look += 1;
             if look % 64 == 0 {
-                self.look(place, waited)?;
+                self.control
+                    .may_wait(self.members[place], "a value", waited)?;
                 let left = self.control.has_left(self.members[place]);
                 // It may have done its part and left since the counter was looked at.
                 if left && counter.load(Ordering::Acquire) < least {
@@ -201,23 +199,6 @@ impl SharedMemory {
                 }
             }
             std::thread::sleep(NAP);
-        }
-    }
-
-    /// Whether a wait may go on.
-    #[cold]
-    fn look(&self, place: usize, waited: Duration) -> Result<()> {
-        let rank = self.members[place];
-        if let Some(failure) = self.control.failure() {
-            return Err(failure);
-        }
-        match waited < self.patience {
-            true => Ok(()),
-            false => Err(CollectiveError::Late {
-                rank,
-                what: "a value".to_owned(),
-                waited,
-            }),
         }
     }
 

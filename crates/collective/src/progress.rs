@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use serde_json::json;
 use thalweg_device::{
@@ -48,7 +47,6 @@ pub struct Progress {
 struct Shared {
     control: Option<Arc<crate::control::Control>>,
     rank: usize,
-    patience: Duration,
     state: Mutex<State>,
 }
 
@@ -110,7 +108,6 @@ impl Progress {
         let shared = Arc::new(Shared {
             control: ranks.control(),
             rank: ranks.rank(),
-            patience: ranks.patience(),
             state: Mutex::new(state),
         });
         let (sender, commands) = channel();
@@ -367,7 +364,7 @@ impl Shared {
         };
         let name = format!("plan {number} of set {set}");
         let gather = |name: &str, value: &serde_json::Value| {
-            let all = control.gather_among(name, value, (&members, self.patience), ended);
+            let all = control.gather_among(name, value, &members, ended);
             all.map_err(|error| {
                 // What this rank has said stays with the coordinator: it cannot compare once more.
                 let why = format!("it ended while ranks compared {name}");

@@ -13,7 +13,7 @@ use crate::collective::{Collective, Set};
 use crate::control::{Control, Coordinator};
 use crate::cost::Cost;
 use crate::error::{CollectiveError, Result};
-use crate::join::{Join, host};
+use crate::join::{Join, Patience, host};
 use crate::links::Links;
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::memory::SharedMemory;
@@ -33,7 +33,7 @@ pub struct Ranks {
     sets: BTreeMap<i32, Set>,
     cost: Cost,
     memory: bool,
-    patience: Duration,
+    patience: Patience,
     /// Where the ranks meet, if it is in this process. It goes last.
     coordinator: Option<Coordinator>,
 }
@@ -66,7 +66,9 @@ impl Drop for Ranks {
             return;
         };
         let began = std::time::Instant::now();
-        while coordinator.ranks() > 1 && self.failure().is_none() && began.elapsed() < self.patience
+        while coordinator.ranks() > 1
+            && self.failure().is_none()
+            && began.elapsed() < self.patience.meet
         {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -131,17 +133,16 @@ impl Ranks {
             "host": join.host.clone().unwrap_or_else(host),
             "memory": join.memory,
         });
-        let table = control.gather("ranks", &own, join.patience)?;
+        let table = control.gather("ranks", &own)?;
         let addresses = table.iter().map(|v| v["address"].as_str()?.parse().ok());
         let addresses: Option<Vec<SocketAddr>> = addresses.collect();
         let unusable = || CollectiveError::Rendezvous("a rank has no usable address".to_owned());
-        let keys = (&*join.secret, join.patience);
         let links = TcpLinks::new(
             rank,
             addresses.ok_or_else(unusable)?,
             listening,
             control.clone(),
-            keys,
+            &join.secret,
         );
         let mut ranks = Ranks {
             rank,
@@ -166,11 +167,11 @@ impl Ranks {
         let control = Control::join(met.address, (rank, size), &met.secret, patience)?;
         let control = Arc::new(control);
         let own = json!({ "host": join.host.clone().unwrap_or_else(host) });
-        let table = control.gather("ranks", &own, patience)?;
+        let table = control.gather("ranks", &own)?;
         let mut ranks = Ranks {
             rank,
             hosts: numbers(&table, "host"),
-            links: Box::new(met.links(control.clone(), patience)),
+            links: Box::new(met.links(control.clone())),
             control: Some(control),
             sets: BTreeMap::new(),
             cost: Cost::default(),
@@ -254,10 +255,6 @@ impl Ranks {
         self.control.clone()
     }
 
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// Makes a set of ranks: all ranks must do so, those that are not in it too. Gives its number.
     ///
     /// # Errors
@@ -305,7 +302,7 @@ impl Ranks {
     /// What ended the job; ranks that do not come.
     pub fn gather(&mut self, name: &str, own: &Value) -> Result<Vec<Value>> {
         match &self.control {
-            Some(control) => control.gather(name, own, self.patience),
+            Some(control) => control.gather(name, own),
             None => Ok(vec![own.clone()]),
         }
     }
@@ -349,8 +346,7 @@ impl Ranks {
         let (Some(map), Some(control), true) = (map, &self.control, all) else {
             return Ok((all, None));
         };
-        let (control, patience) = (control.clone(), self.patience);
-        let memory = SharedMemory::new(map, local, self.rank, control, patience);
+        let memory = SharedMemory::new(map, local, self.rank, control.clone());
         Ok((true, Some(memory)))
     }
 
@@ -386,7 +382,14 @@ impl Ranks {
             tag: tag(set, name),
             cost: &self.cost,
         };
-        run(&mut collective).map_err(|error| {
+        if let Some(control) = &self.control {
+            control.enter(name);
+        }
+        let result = run(&mut collective);
+        if let Some(control) = &self.control {
+            control.leave();
+        }
+        result.map_err(|error| {
             let error = named(error, name);
             if let Some(control) = &self.control {
                 control.fail(&error);

@@ -207,6 +207,7 @@ impl Job<'_> {
                 self.note(format!("worker {worker} is let go: {why}"));
             }
             JobEvent::Ended(why) => self.end(why, 1),
+            JobEvent::Said(line) => self.note(line),
         }
     }
 

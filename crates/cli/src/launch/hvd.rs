@@ -2,10 +2,11 @@
 
 use std::net::TcpListener;
 use std::process::{Command, ExitCode};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use clap::Args;
-use thalweg_collective::{Coordinator, variables};
+use thalweg_collective::{Coordinator, SILENCE, variables};
 
 use super::{Started, program, run_all};
 use crate::Failure;
@@ -69,7 +70,11 @@ impl Hvd {
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let secret = secret()?;
-        let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
+        let (lines, said) = channel();
+        // An error is a launcher that has ended.
+        let tell = Box::new(move |line| drop(lines.send(line)));
+        let ranks = self.ranks as usize;
+        let coordinator = Coordinator::telling(listener, ranks, &secret, SILENCE, tell)?;
         let address = coordinator.address();
         let rank = |rank: u32| {
             let mut command = Command::new(program(&self.command[0]));
@@ -88,7 +93,7 @@ impl Hvd {
                 command,
             }
         };
-        run_all((0..self.ranks).map(rank).collect(), self.grace())
+        run_all((0..self.ranks).map(rank).collect(), self.grace(), &said)
     }
 }
 

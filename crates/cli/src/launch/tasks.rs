@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
 use super::screen::{Event, STUCK, Screen};
@@ -41,10 +41,14 @@ impl Tasks {
         signals: &mut Signals,
         events: SyncSender<Event>,
         screen: Screen,
+        said: &Receiver<String>,
     ) -> ExitCode {
         let mut end = End::default();
         while self.all.iter().any(LaunchedTask::runs) {
             std::thread::sleep(TICK);
+            for line in said.try_iter() {
+                tell(Event::Note(line), &events);
+            }
             for signal in signals.came() {
                 if end.signal.is_some() {
                     let killed = self.all.iter_mut().filter_map(LaunchedTask::kill);

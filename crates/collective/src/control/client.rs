@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::wire::{Line, Reader, Writer};
 use super::{BEAT, SILENCE};
 use crate::error::{CollectiveError, Result};
+use crate::join::Patience;
 
 /// How often a wait looks around.
 const LOOK: Duration = Duration::from_millis(5);
@@ -23,6 +24,7 @@ pub(crate) struct Control {
     thread: Option<JoinHandle<()>>,
     /// Where this rank is, as the coordinator's network sees it.
     own: IpAddr,
+    patience: Patience,
 }
 
 struct Shared {
@@ -40,6 +42,10 @@ struct State {
     /// By name: who is missing.
     missing: HashMap<String, Vec<usize>>,
     left: HashSet<usize>,
+    /// The collective that runs, and since when.
+    runs: Option<(String, Instant)>,
+    /// What the coordinator was told last of somebody who does not come.
+    stalled: Option<String>,
     failure: Option<CollectiveError>,
     /// Whether the failure is what this rank has said.
     own: bool,
@@ -58,13 +64,13 @@ impl Control {
         address: SocketAddr,
         (rank, size): (usize, usize),
         secret: &str,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Control> {
         let began = Instant::now();
         let stream = loop {
-            match TcpStream::connect_timeout(&address, patience.max(BEAT)) {
+            match TcpStream::connect_timeout(&address, patience.meet.max(BEAT)) {
                 Ok(stream) => break stream,
-                Err(e) if began.elapsed() >= patience => {
+                Err(e) if began.elapsed() >= patience.meet => {
                     return Err(rendezvous(format!("{address} is not reached: {e}")));
                 }
                 Err(_) => thread::sleep(Duration::from_millis(50)),
@@ -91,10 +97,11 @@ impl Control {
                 shared,
                 thread: Some(thread),
                 own,
+                patience,
             })
         };
         let control = start().map_err(rendezvous)?;
-        control.wait("the coordinator", patience, |state| {
+        control.wait("the coordinator", Some(patience.meet), |state| {
             state.joined.then_some(())
         })?;
         Ok(control)
@@ -116,6 +123,43 @@ impl Control {
     /// Whether a rank has said that it leaves.
     pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.shared.state().left.contains(&rank)
+    }
+
+    /// A collective of this name begins.
+    pub(crate) fn enter(&self, name: &str) {
+        self.shared.state().runs = Some((name.to_owned(), Instant::now()));
+    }
+
+    /// It has ended.
+    pub(crate) fn leave(&self) {
+        let mut state = self.shared.state();
+        state.runs = None;
+        state.stalled = None;
+    }
+
+    /// Whether a wait within a collective may go on. One that takes long is told to people, through the coordinator.
+    ///
+    /// # Errors
+    /// What ended the job; [`CollectiveError::Late`].
+    #[cold]
+    pub(crate) fn may_wait(&self, rank: usize, what: &str, waited: Duration) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        if self.patience.end.is_some_and(|end| waited >= end) {
+            return Err(CollectiveError::Late {
+                rank,
+                what: what.to_owned(),
+                waited,
+            });
+        }
+        if self.patience.warn.is_some_and(|warn| waited >= warn) {
+            let mut state = self.shared.state();
+            let name = state.runs.as_ref().map(|r| r.0.clone());
+            self.shared
+                .stalls(&mut state, rank, &name.unwrap_or_default(), waited);
+        }
+        Ok(())
     }
 
     /// Ends the job for all ranks.
@@ -146,15 +190,11 @@ impl Control {
     ///
     /// # Errors
     /// What ended the job; [`CollectiveError::Late`].
-    pub(crate) fn gather(
-        &self,
-        name: &str,
-        value: &Value,
-        patience: Duration,
-    ) -> Result<Vec<Value>> {
+    pub(crate) fn gather(&self, name: &str, value: &Value) -> Result<Vec<Value>> {
         let message = json!({"gather": name, "value": value});
         self.shared.writer.write(&message).map_err(rendezvous)?;
-        self.wait(name, patience, |state| state.gathered.remove(name))
+        let meet = Some(self.patience.meet);
+        self.wait(name, meet, |state| state.gathered.remove(name))
     }
 
     /// As [`Control::gather`], of these ranks alone; `ended` says, every few milliseconds, whether to wait no more.
@@ -165,15 +205,16 @@ impl Control {
         &self,
         name: &str,
         value: &Value,
-        (members, patience): (&[usize], Duration),
+        members: &[usize],
         ended: &dyn Fn() -> bool,
     ) -> Result<Vec<Value>> {
         let message = json!({"gather": name, "value": value, "among": members});
         self.shared.writer.write(&message).map_err(rendezvous)?;
-        let end = || CollectiveError::Ended("nobody waits any more".to_owned());
-        let waited = self.wait(name, patience, |state| match state.gathered.remove(name) {
+        let stopped = || CollectiveError::Ended("nobody waits any more".to_owned());
+        let end = self.patience.end;
+        let waited = self.wait(name, end, |state| match state.gathered.remove(name) {
             Some(values) => Some(Ok(values)),
-            None => ended().then(|| Err(end())),
+            None => ended().then(|| Err(stopped())),
         });
         waited?
     }
@@ -181,7 +222,7 @@ impl Control {
     fn wait<T>(
         &self,
         what: &str,
-        patience: Duration,
+        most: Option<Duration>,
         mut look: impl FnMut(&mut State) -> Option<T>,
     ) -> Result<T> {
         let began = Instant::now();
@@ -194,8 +235,8 @@ impl Control {
                 return Err(failure.clone());
             }
             let waited = began.elapsed();
-            if waited >= patience {
-                let missing = state.missing.get(what).and_then(|m| m.first().copied());
+            let missing = state.missing.get(what).and_then(|m| m.first().copied());
+            if most.is_some_and(|most| waited >= most) {
                 return Err(match missing {
                     Some(rank) => CollectiveError::Late {
                         rank,
@@ -204,6 +245,9 @@ impl Control {
                     },
                     None => rendezvous(format!("{what}: no answer for {waited:?}")),
                 });
+            }
+            if let (Some(rank), true) = (missing, self.patience.warn.is_some_and(|w| waited >= w)) {
+                self.shared.stalls(&mut state, rank, what, waited);
             }
             let next = self.shared.changed.wait_timeout(state, LOOK);
             state = next.unwrap_or_else(PoisonError::into_inner).0;
@@ -231,6 +275,18 @@ impl Shared {
         self.state().failure.get_or_insert(error);
         self.failed.store(true, Ordering::Release);
         self.changed.notify_all();
+    }
+
+    /// Tells the coordinator, once for each collective, that a rank does not come.
+    fn stalls(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
+        if state.stalled.as_deref() != Some(name) {
+            state.stalled = Some(name.to_owned());
+            let seconds = waited.as_secs();
+            // That the coordinator is gone is noticed by reading.
+            let _ = self
+                .writer
+                .write(&json!({"stalled": rank, "in": name, "seconds": seconds}));
+        }
     }
 
     /// Hears the coordinator until it or this rank goes.
@@ -279,6 +335,14 @@ impl Shared {
             return self.fail(rendezvous(why));
         }
         let mut state = self.state();
+        if message.get("where").is_some() {
+            let runs = state
+                .runs
+                .as_ref()
+                .map(|(name, since)| json!({"at": name, "seconds": since.elapsed().as_secs()}));
+            let _ = self.writer.write(&runs.unwrap_or(json!({"at": null})));
+            return;
+        }
         if message.get("joined").is_some() {
             state.joined = true;
         }

@@ -26,11 +26,15 @@ pub struct Coordinator {
     shared: Arc<Shared>,
 }
 
+/// What is called with lines for people.
+pub type Tell = Box<dyn Fn(String) + Send + Sync>;
+
 struct Shared {
     size: usize,
     secret: String,
     /// How long a rank may be silent.
     silence: Duration,
+    tell: Tell,
     ended: AtomicBool,
     /// Connections that have not said yet who they are.
     unknown: AtomicUsize,
@@ -45,6 +49,8 @@ struct State {
     gatherings: HashMap<String, Gathering>,
     /// Those that have said that they go, and have not come back.
     left: HashSet<usize>,
+    /// By rank that does not come: in what the others wait, and for how long.
+    stalled: HashMap<usize, (String, u64)>,
     /// What ended the job.
     failure: Option<Value>,
     /// What is to be written, once nobody changes this.
@@ -64,24 +70,27 @@ impl Coordinator {
     /// # Errors
     /// The system has no address or thread for it.
     pub fn start(listener: TcpListener, size: usize, secret: &str) -> io::Result<Coordinator> {
-        Coordinator::with_silence(listener, size, secret, SILENCE)
+        Coordinator::telling(listener, size, secret, SILENCE, Box::new(|_| {}))
     }
 
-    /// As [`Coordinator::start`]; ranks are lost that are silent for so long, which is some seconds.
+    /// As [`Coordinator::start`]; ranks are lost that are silent for so long, which is some seconds, and `tell` is called with
+    /// lines for people: which rank the others wait for.
     ///
     /// # Errors
     /// As [`Coordinator::start`].
-    pub fn with_silence(
+    pub fn telling(
         listener: TcpListener,
         size: usize,
         secret: &str,
         silence: Duration,
+        tell: Tell,
     ) -> io::Result<Coordinator> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             size,
             secret: secret.to_owned(),
             silence,
+            tell,
             ended: AtomicBool::new(false),
             unknown: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -269,6 +278,18 @@ impl Shared {
             if let Some(reason) = message.get("ended") {
                 self.with(|state| state.fail(&json!({"ended": rank, "reason": reason})));
             }
+            if let (Some(late), Some(name)) = (message["stalled"].as_u64(), message["in"].as_str())
+            {
+                let seconds = message["seconds"].as_u64().unwrap_or(0);
+                self.with(|state| state.stall(late, (name, seconds)));
+            }
+            if let Some(at) = message.get("at") {
+                let stalled = self.state().stalled.remove(&rank);
+                if let Some((name, seconds)) = stalled {
+                    let line = whereabouts(rank, (&name, seconds), at, message["seconds"].as_u64());
+                    (self.tell)(line);
+                }
+            }
             if let (Some(name), Some(value)) = (message["gather"].as_str(), message.get("value")) {
                 let among = message["among"].as_array().map(|all| {
                     let ranks = all.iter().filter_map(|r| usize::try_from(r.as_u64()?).ok());
@@ -294,6 +315,15 @@ impl State {
         if self.failure.is_none() {
             self.failure = Some(why.clone());
             self.tell(why);
+        }
+    }
+
+    /// A rank does not come: it is asked what it does.
+    fn stall(&mut self, late: u64, (name, seconds): (&str, u64)) {
+        let late = usize::try_from(late).unwrap_or(usize::MAX);
+        if let Some(writer) = self.ranks.get(&late) {
+            self.stalled.insert(late, (name.to_owned(), seconds));
+            self.told.push((writer.clone(), json!({"where": true})));
         }
     }
 
@@ -339,6 +369,15 @@ impl State {
         };
         self.gatherings.iter().filter_map(waits).collect()
     }
+}
+
+/// Says who waits for a rank, and what that rank does.
+fn whereabouts(rank: usize, (name, waited): (&str, u64), at: &Value, since: Option<u64>) -> String {
+    let does = match (at.as_str(), since) {
+        (Some(at), Some(since)) => format!("runs '{at}' for {since} s"),
+        _ => "is in no collective".to_owned(),
+    };
+    format!("others wait for rank {rank} in '{name}' for {waited} s: it {does}")
 }
 
 impl Gathering {

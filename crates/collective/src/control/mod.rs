@@ -8,7 +8,7 @@ mod coordinator;
 mod wire;
 
 pub(crate) use client::Control;
-pub use coordinator::Coordinator;
+pub use coordinator::{Coordinator, Tell};
 pub(crate) use wire::{Line, Reader, Writer, same_secret};
 
 use std::time::Duration;

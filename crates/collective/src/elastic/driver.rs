@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub enum Event {
     },
     /// The job cannot go on.
     Ended(String),
+    /// A line for people.
+    Said(String),
 }
 
 /// Where the workers of an elastic job meet. It runs in threads of its own until it is dropped.
@@ -65,6 +68,8 @@ struct State {
     round: Option<Coordinator>,
     /// Why the job cannot go on.
     ended: Option<String>,
+    /// Lines of coordinators for people.
+    said: (Sender<String>, Receiver<String>),
 }
 
 /// What is written to a worker; nothing where its connection is closed.
@@ -95,6 +100,7 @@ impl Driver {
                 events: VecDeque::new(),
                 round: None,
                 ended: None,
+                said: channel(),
             }),
         });
         let (own, looks) = (shared.clone(), shared.clone());
@@ -136,7 +142,9 @@ impl Driver {
 
     /// What has happened since this was asked last.
     pub fn events(&self) -> Vec<Event> {
-        self.shared.state().events.drain(..).collect()
+        let mut state = self.shared.state();
+        let said: Vec<Event> = state.said.1.try_iter().map(Event::Said).collect();
+        state.events.drain(..).chain(said).collect()
     }
 }
 
@@ -206,8 +214,12 @@ impl Shared {
     /// Begins a round: its ranks meet at a coordinator of their own.
     fn begin(&self, state: &mut State, number: u64, workers: Vec<u64>) -> Vec<Told> {
         let size = workers.len();
-        let started = TcpListener::bind((self.ip, 0))
-            .and_then(|l| Coordinator::with_silence(l, size, &self.secret, self.silence));
+        let started = TcpListener::bind((self.ip, 0)).and_then(|l| {
+            let lines = state.said.0.clone();
+            // An error is a launcher that has ended.
+            let tell = Box::new(move |line| drop(lines.send(line)));
+            Coordinator::telling(l, size, &self.secret, self.silence, tell)
+        });
         let coordinator = match started {
             Ok(coordinator) => coordinator,
             Err(e) => {

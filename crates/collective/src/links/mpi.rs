@@ -18,7 +18,7 @@ use thalweg_tensor::DType;
 
 use super::{Incoming, Links, Outgoing, same};
 use crate::aligned::Aligned;
-use crate::control::{Control, Coordinator};
+use crate::control::{Control, Coordinator, SILENCE};
 use crate::error::{CollectiveError, Result};
 use crate::reduce::{Combine, Reducer};
 
@@ -92,11 +92,10 @@ impl Met {
     }
 
     /// The links.
-    pub(crate) fn links(self, control: Arc<Control>, patience: Duration) -> MpiLinks {
+    pub(crate) fn links(self, control: Arc<Control>) -> MpiLinks {
         MpiLinks {
             universe: self.universe,
             control,
-            patience,
         }
     }
 }
@@ -112,7 +111,11 @@ fn started(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let secret: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    let coordinator = Coordinator::start(listener, size, &secret)?;
+    // Nobody else shows it.
+    let tell = |line: String| {
+        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+    };
+    let coordinator = Coordinator::telling(listener, size, &secret, SILENCE, Box::new(tell))?;
     let told = json!({ "address": coordinator.address().to_string(), "secret": secret });
     Ok((coordinator, told))
 }
@@ -122,7 +125,6 @@ pub(crate) struct MpiLinks {
     /// MPI ends with it.
     universe: Universe,
     control: Arc<Control>,
-    patience: Duration,
 }
 
 impl MpiLinks {
@@ -139,9 +141,7 @@ impl MpiLinks {
                 std::thread::yield_now();
                 continue;
             }
-            let late = || format!("waited {waited:?} for rank {peer}");
-            let failure = self.control.failure().map(|f| f.to_string());
-            if let Some(why) = failure.or_else(|| (waited > self.patience).then(late)) {
+            if let Err(why) = self.control.may_wait(peer, "a message", waited) {
                 let line = format!("error: {why}: MPI is aborted\n");
                 let _ = std::io::stderr().write_all(line.as_bytes());
                 self.universe.world().abort(1);

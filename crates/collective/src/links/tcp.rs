@@ -38,7 +38,6 @@ pub(crate) struct TcpLinks {
     control: Arc<Control>,
     piece: Aligned,
     secret: String,
-    patience: Duration,
 }
 
 /// Where a rank accepts connections.
@@ -137,7 +136,7 @@ impl TcpLinks {
         addresses: Vec<SocketAddr>,
         listening: Listening,
         control: Arc<Control>,
-        (secret, patience): (&str, Duration),
+        secret: &str,
     ) -> TcpLinks {
         TcpLinks {
             rank,
@@ -147,7 +146,6 @@ impl TcpLinks {
             control,
             piece: Aligned::zeroed(PIECE),
             secret: secret.to_owned(),
-            patience,
         }
     }
 
@@ -183,7 +181,8 @@ impl TcpLinks {
             match TcpStream::connect_timeout(&self.addresses[peer], ATTEMPT) {
                 Ok(stream) => return Ok(stream),
                 Err(e) if e.kind() == io::ErrorKind::TimedOut => {
-                    self.look(peer, began, "a connection")?;
+                    self.control
+                        .may_wait(peer, "a connection", began.elapsed())?;
                 }
                 Err(e) => {
                     let why = format!("{} is not reached: {e}", self.addresses[peer]);
@@ -201,7 +200,8 @@ impl TcpLinks {
             if let Some(stream) = waiting.remove(&peer) {
                 return Ok(stream);
             }
-            self.look(peer, began, "a connection")?;
+            self.control
+                .may_wait(peer, "a connection", began.elapsed())?;
             // Its connection may have come, and not been looked at.
             if self.control.has_left(peer)
                 && left.get_or_insert_with(Instant::now).elapsed() > FAREWELL
@@ -210,23 +210,6 @@ impl TcpLinks {
             }
             let waited = shared.changed.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Whether a wait may go on.
-    fn look(&self, peer: usize, began: Instant, what: &str) -> Result<()> {
-        if let Some(failure) = self.control.failure() {
-            return Err(failure);
-        }
-        // Whether it has left shows at the end of its connection: what it has sent before may still be on the way.
-        let waited = began.elapsed();
-        match waited < self.patience {
-            true => Ok(()),
-            false => Err(CollectiveError::Late {
-                rank: peer,
-                what: what.to_owned(),
-                waited,
-            }),
         }
     }
 
@@ -451,7 +434,9 @@ impl TcpLinks {
                 began = Instant::now();
                 continue;
             }
-            self.look(from.or(to).unwrap_or(0), began, "a message")?;
+            // Whether the peer has left shows at the end of its connection: what it has sent may still be on the way.
+            self.control
+                .may_wait(from.or(to).unwrap_or(0), "a message", began.elapsed())?;
             self.wait(to, from)?;
         }
     }
