@@ -60,13 +60,17 @@ impl Links for Alone {
 }
 
 impl Drop for Ranks {
-    /// The rank that has the coordinator stays until the others have left, or something ended the job.
+    /// The rank that has the coordinator stays until the others have left, or something ended the job. They say so before
+    /// their links end: those of MPI end together.
     fn drop(&mut self) {
+        if let Some(control) = &self.control {
+            control.leave_job();
+        }
         let Some(coordinator) = &self.coordinator else {
             return;
         };
         let began = std::time::Instant::now();
-        while coordinator.ranks() > 1
+        while coordinator.ranks() > 0
             && self.failure().is_none()
             && began.elapsed() < self.patience.meet
         {

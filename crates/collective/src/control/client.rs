@@ -162,6 +162,13 @@ impl Control {
         Ok(())
     }
 
+    /// Says, once, that this rank needs nothing more of the job.
+    pub(crate) fn leave_job(&self) {
+        if !self.shared.leaves.swap(true, Ordering::AcqRel) {
+            let _ = self.shared.writer.write(&json!({"leave": true}));
+        }
+    }
+
     /// Ends the job for all ranks.
     pub(crate) fn fail(&self, error: &CollectiveError) {
         if self.failure().is_none() {
@@ -257,8 +264,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.shared.leaves.store(true, Ordering::Release);
-        let _ = self.shared.writer.write(&json!({"leave": true}));
+        self.leave_job();
         self.shared.writer.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
