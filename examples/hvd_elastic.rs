@@ -144,15 +144,11 @@ fn draw(log: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     };
     let all: Vec<[f64; 4]> = text.lines().filter_map(numbers).collect();
     let began = all.first().map_or(0.0, |l| l[3]);
-    // The mean of some steps: single batches say little.
+    // The mean of some steps: single batches say little. The first ones would hide all others.
+    let mean = |c: &[[f64; 4]]| c.iter().map(|l| l[1]).sum::<f64>() / c.len() as f64;
     let losses: Vec<(f64, f64)> = all
         .chunks(10)
-        .map(|c| {
-            (
-                c[0][3] - began,
-                c.iter().map(|l| l[1]).sum::<f64>() / c.len() as f64,
-            )
-        })
+        .map(|c| (c[0][3] - began, mean(c).min(1.0)))
         .collect();
     let ranks: Vec<(f64, f64)> = all.iter().map(|l| (l[3] - began, l[2])).collect();
     let steps: Vec<(f64, f64)> = all.iter().map(|l| (l[3] - began, l[0])).collect();
@@ -164,7 +160,7 @@ fn draw(log: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
         }],
     };
     let all = [
-        panel("loss", &losses),
+        panel("loss, at most 1", &losses),
         panel("ranks", &ranks),
         panel("global step", &steps),
     ];

@@ -251,7 +251,9 @@ impl SharedMemory {
                 true => self.meet(k, value)?,
                 false => self.all(|c| &c.posted, k + 1)?,
             }
-            if self.size() == 2 || data.len() <= SMALL {
+            if self.size() == 2 {
+                self.reduce_pair(k, data, reducer);
+            } else if data.len() <= SMALL {
                 self.reduce(k, 0, data, reducer);
             } else {
                 self.by_parts(k, data, reducer)?;
@@ -259,6 +261,18 @@ impl SharedMemory {
             self.taken(k);
         }
         Ok(())
+    }
+
+    /// Reduces the posted pieces of two ranks, of which the own one is still in place.
+    fn reduce_pair(&self, k: u64, into: &mut [u8], reducer: Reducer) {
+        // SAFETY: all have posted piece k, and this rank has not taken it.
+        let other = unsafe { self.posted(1 - self.place, k, 0, into.len()) };
+        let first = match self.place {
+            0 => First::There,
+            _ => First::Comes,
+        };
+        reducer.combine(into, other, first);
+        reducer.finish(into);
     }
 
     /// Reduces bytes of the posted pieces from `at` on, in the order of ranks.
