@@ -1,0 +1,17 @@
+//! The table of collectives over MPI: `mpirun -n 3 target/debug/examples/mpi_table`.
+
+#[path = "../tests/support/table.rs"]
+mod table;
+
+use thalweg_collective::{CollectiveError, Join, Ranks};
+
+fn main() -> Result<(), CollectiveError> {
+    let join = Join::from_env()?;
+    let mut ranks = Ranks::join(&join)?;
+    assert!(ranks.size() > 1, "start it with mpirun");
+    table::everything(&mut ranks);
+    if ranks.rank() == 0 {
+        println!("the table of collectives passes on {} ranks", ranks.size());
+    }
+    Ok(())
+}
