@@ -1,6 +1,7 @@
 //! How a process becomes a rank.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{CollectiveError, Result};
@@ -34,6 +35,8 @@ pub struct Join {
     pub(crate) secret: String,
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
+    /// Where rank 0 writes its timeline.
+    pub(crate) timeline: Option<PathBuf>,
     /// Whether MPI tells who this rank is, and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
@@ -68,6 +71,8 @@ pub mod variables {
     pub const WORKER: &str = "THALWEG_ELASTIC_WORKER";
     /// What the launcher calls the host.
     pub const HOST: &str = "HOROVOD_HOSTNAME";
+    /// The file to which rank 0 writes what collectives wait for and do.
+    pub const TIMELINE: &str = "HOROVOD_TIMELINE";
     /// What only the ranks of a job know.
     pub const SECRET: &str = "THALWEG_JOB_SECRET";
 }
@@ -82,6 +87,7 @@ impl Join {
             secret: String::new(),
             host: None,
             memory: true,
+            timeline: None,
             #[cfg(feature = "mpi")]
             mpi: false,
             patience: PATIENCE,
@@ -135,7 +141,7 @@ impl Join {
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
-        use variables::{ELASTIC, RANK, SECRET, SIZE, WORKER};
+        use variables::{ELASTIC, RANK, SECRET, SIZE, TIMELINE, WORKER};
         if get(WORKER).is_some() {
             return Err(CollectiveError::Argument(format!(
                 "{ELASTIC} is set, and ranks come and go: use hvd::elastic::run in place of Hvd::init, or launch the \
@@ -157,7 +163,12 @@ impl Join {
         }
         let join = Join::at(meeting(get)?, rank, size, &get(SECRET).unwrap_or_default());
         let patience = Patience::from_variables(get)?;
-        Ok(Join { patience, ..join })
+        let timeline = get(TIMELINE).map(PathBuf::from);
+        Ok(Join {
+            patience,
+            timeline,
+            ..join
+        })
     }
 
     #[cfg(feature = "mpi")]
@@ -172,6 +183,11 @@ impl Join {
              `thalweg launch hvd`"
                 .to_owned(),
         ))
+    }
+
+    /// Where rank 0 writes its timeline, if it does.
+    pub fn timeline(&self) -> Option<&Path> {
+        self.timeline.as_deref()
     }
 
     /// The number of the rank.

@@ -37,6 +37,7 @@ mod memory;
 mod progress;
 mod ranks;
 mod reduce;
+mod timeline;
 
 pub use algorithm::{Algorithm, all_reduce};
 pub use channel::Channel;
@@ -48,3 +49,4 @@ pub use progress::Progress;
 pub use ranks::{ALL_RANKS, Ranks, Reduction};
 pub use reduce::{First, Reducer};
 pub use thalweg_device::ReduceOp;
+pub use timeline::Timeline;

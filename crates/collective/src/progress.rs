@@ -7,15 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use serde_json::json;
 use thalweg_device::{
-    CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, Ticket,
+    Collective, CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, Ticket,
 };
 use thalweg_tensor::{Memory, Tensor};
 
 use crate::error::{CollectiveError, Result};
 use crate::ranks::{Ranks, tag};
+use crate::timeline::Timeline;
 
 /// This process as a rank: collectives of sessions, and of the program itself, run one after another on a thread of their
 /// own, in the order in which they are asked for.
@@ -48,6 +50,7 @@ struct Shared {
     control: Option<Arc<crate::control::Control>>,
     rank: usize,
     state: Mutex<State>,
+    timeline: Mutex<Option<Timeline>>,
 }
 
 #[derive(Default)]
@@ -76,9 +79,9 @@ enum Wait {
 
 enum Command {
     /// For a node of a step.
-    Run(Key, CollectiveRequest, Arc<Memory>),
+    Run(Key, CollectiveRequest, Arc<Memory>, Instant),
     /// For the program.
-    Call(CollectiveRequest, Sender<Result<Vec<Tensor>>>),
+    Call(CollectiveRequest, Sender<Result<Vec<Tensor>>>, Instant),
     /// A set of ranks.
     AddSet(Vec<usize>, Sender<Result<i32>>),
 }
@@ -109,6 +112,7 @@ impl Progress {
             control: ranks.control(),
             rank: ranks.rank(),
             state: Mutex::new(state),
+            timeline: Mutex::default(),
         });
         let (sender, commands) = channel();
         let own = shared.clone();
@@ -134,7 +138,7 @@ impl Progress {
     /// Those of the collective.
     pub fn call(&self, request: CollectiveRequest) -> Result<Vec<Tensor>> {
         let (sender, result) = channel();
-        self.send(Command::Call(request, sender))?;
+        self.send(Command::Call(request, sender, Instant::now()))?;
         received(&result)
     }
 
@@ -156,6 +160,12 @@ impl Progress {
             progress: self.clone(),
             number: state.sessions,
         })
+    }
+
+    /// Writes what all collectives do from now on to this timeline, in place of the one before; nothing ends it.
+    pub fn timeline(&self, timeline: Option<Timeline>) {
+        let open = self.shared.timeline.lock();
+        *open.unwrap_or_else(PoisonError::into_inner) = timeline;
     }
 
     /// What ended the job, if anything did.
@@ -191,12 +201,12 @@ impl Shared {
     fn work(&self, mut ranks: Ranks, commands: &Receiver<Command>) {
         for command in commands {
             match command {
-                Command::Run(key, request, memory) => {
-                    let result = self.run(&mut ranks, request, Some(&memory));
+                Command::Run(key, request, memory, asked) => {
+                    let result = self.run(&mut ranks, request, Some(&memory), asked);
                     self.done(key, result);
                 }
-                Command::Call(request, sender) => {
-                    let _ = sender.send(self.run(&mut ranks, request, None));
+                Command::Call(request, sender, asked) => {
+                    let _ = sender.send(self.run(&mut ranks, request, None, asked));
                 }
                 Command::AddSet(members, sender) => {
                     let added = ranks.add_set(&members);
@@ -217,8 +227,10 @@ impl Shared {
         ranks: &mut Ranks,
         request: CollectiveRequest,
         memory: Option<&Arc<Memory>>,
+        asked: Instant,
     ) -> Result<Vec<Tensor>> {
-        let name = request.name.clone();
+        let (name, what) = (request.name.clone(), phase(&request.kind));
+        let began = Instant::now();
         let run = AssertUnwindSafe(|| requests::run(ranks, request, memory));
         let result = catch_unwind(run).unwrap_or_else(|_| {
             let why = format!("'{name}' panicked: please report it");
@@ -227,7 +239,27 @@ impl Shared {
         if let Err(error) = &result {
             self.fail(error);
         }
+        self.note(&name, what, [asked, began, Instant::now()]);
         result
+    }
+
+    /// Writes the times of a collective to the timeline, if there is one. One that cannot be written is given up.
+    fn note(&self, name: &str, what: &str, [asked, began, ended]: [Instant; 3]) {
+        let mut open = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(timeline) = &mut *open else {
+            return;
+        };
+        let written = timeline.span(name, "QUEUE", asked, began);
+        let written = written.and_then(|()| timeline.span(name, what, began, ended));
+        if let Err(e) = written {
+            *open = None;
+            if let Some(control) = &self.control {
+                control.tell(&format!(
+                    "rank {}: no more timeline is written: {e}",
+                    self.rank
+                ));
+            }
+        }
     }
 
     /// Keeps the result of a node, and wakes it; nobody waits for that of a step that has ended.
@@ -240,6 +272,18 @@ impl Shared {
             drop(state);
             ticket.wake();
         }
+    }
+}
+
+/// What Horovod's timeline calls a collective.
+fn phase(kind: &Collective) -> &'static str {
+    match kind {
+        Collective::Reduce { .. } => "ALLREDUCE",
+        Collective::Gather => "ALLGATHER",
+        Collective::Broadcast { .. } => "BROADCAST",
+        Collective::Scatter { .. } => "REDUCESCATTER",
+        Collective::Exchange { .. } => "ALLTOALL",
+        Collective::Barrier => "BARRIER",
     }
 }
 
@@ -297,9 +341,12 @@ impl Collectives for OfSession {
             name: request.name.clone(),
         };
         self.progress.shared.state().waits.insert(number, wait);
-        let sent = self
-            .progress
-            .send(Command::Run(number, request, memory.clone()));
+        let sent = self.progress.send(Command::Run(
+            number,
+            request,
+            memory.clone(),
+            Instant::now(),
+        ));
         if let Err(error) = sent {
             self.progress.shared.state().waits.remove(&number);
             return Err(kernel(error));

@@ -58,6 +58,9 @@ use crate::ranks::{Hvd, broadcast};
 pub use hook::ElasticHook;
 use state::Committed;
 
+/// How many rounds in a row may be lost before their ranks have met.
+const TRIES: usize = 20;
+
 /// Runs `train` once for each round, until it has done all of its work or cannot go on.
 ///
 /// Where ranks do not come and go, as without a launcher, there is one round.
@@ -138,15 +141,18 @@ impl Elastic {
         let Some(worker) = &shared.worker else {
             return Elastic::with(shared, 1, &Join::from_env()?);
         };
+        let mut tries = 0;
         loop {
             let commits = shared.state().committed.last().number;
             let place = worker.ready(commits)?;
+            tries += 1;
             match Elastic::with(shared, place.round, &place.join) {
                 Err(HvdError::Collective(
                     CollectiveError::Lost { .. }
                     | CollectiveError::Late { .. }
+                    | CollectiveError::Ended(_)
                     | CollectiveError::Rendezvous(_),
-                )) => {}
+                )) if tries < TRIES => {}
                 other => return other,
             }
         }

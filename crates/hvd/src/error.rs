@@ -1,5 +1,7 @@
 //! What goes wrong.
 
+use std::path::PathBuf;
+
 use thalweg_collective::CollectiveError;
 use thalweg_tensor::TensorError;
 use thiserror::Error;
@@ -17,6 +19,14 @@ pub enum HvdError {
     /// A tensor has no memory, or does not have the dtype that is asked for.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// The file of a timeline cannot be made.
+    #[error("the timeline {}: {reason}", .path.display())]
+    Timeline {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
     /// The system has no thread.
     #[error("the thread of the collectives cannot be started: {0}")]
     Thread(#[source] std::io::Error),

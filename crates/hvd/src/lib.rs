@@ -28,6 +28,7 @@
 
 pub mod elastic;
 mod error;
+mod grouped;
 mod hook;
 mod optimizer;
 mod process_set;
@@ -40,3 +41,18 @@ pub use process_set::ProcessSet;
 pub use ranks::Hvd;
 pub use thalweg_collective::{CollectiveError, Join};
 pub use thalweg_device::ReduceOp;
+
+/// Whether the program was built with MPI: `mpirun` can then start it.
+pub fn mpi_built() -> bool {
+    cfg!(feature = "mpi")
+}
+
+/// Whether the program was built with NCCL: not yet.
+pub fn nccl_built() -> bool {
+    false
+}
+
+/// Whether the program was built with gloo: never. Shared memory and TCP are in its place.
+pub fn gloo_built() -> bool {
+    false
+}

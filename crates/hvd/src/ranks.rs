@@ -1,9 +1,10 @@
 //! This process as one of the ranks.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thalweg_collective::{ALL_RANKS, Join, Progress, Ranks};
+use thalweg_collective::{ALL_RANKS, Join, Progress, Ranks, Timeline};
 use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{CollectiveOps, StateOps, Variable};
@@ -63,11 +64,37 @@ impl Hvd {
             cross: ranks.cross(),
             homogeneous: ranks.is_homogeneous(),
         };
-        Ok(Hvd {
+        let hvd = Hvd {
             progress: Arc::new(Progress::start(ranks).map_err(HvdError::Thread)?),
             places,
             calls: Arc::default(),
-        })
+        };
+        if let Some(path) = join.timeline() {
+            hvd.start_timeline(path)?;
+        }
+        Ok(hvd)
+    }
+
+    /// Rank 0 writes to a file, from now on, what collectives wait for and do: Perfetto and Chrome show it. The other ranks
+    /// write nothing. `HOROVOD_TIMELINE` names a file for the whole job.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn start_timeline(&self, path: impl AsRef<Path>) -> Result<(), HvdError> {
+        if self.rank() == 0 {
+            let path = path.as_ref();
+            let made = Timeline::create(path).map_err(|e| HvdError::Timeline {
+                path: path.to_owned(),
+                reason: e.to_string(),
+            })?;
+            self.progress.timeline(Some(made));
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Hvd::start_timeline`] has begun.
+    pub fn stop_timeline(&self) {
+        self.progress.timeline(None);
     }
 
     /// The number of this rank.
@@ -203,6 +230,28 @@ impl Hvd {
             postscale: 1.0,
         };
         self.one("allreduce", kind, tensor)
+    }
+
+    /// As [`Hvd::allreduce`] of each tensor, in one exchange for each dtype: all of them are reduced, or none.
+    ///
+    /// # Errors
+    /// As [`Hvd::allreduce`].
+    ///
+    /// ```
+    /// use thalweg_hvd::{Hvd, ReduceOp};
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// let hvd = Hvd::init()?;
+    /// let pair = [Tensor::vector(&[1.0f32, 2.0]), Tensor::scalar(3.0f32)];
+    /// assert_eq!(hvd.grouped_allreduce(&pair, ReduceOp::Sum)?, pair);
+    /// # Ok::<(), thalweg_hvd::HvdError>(())
+    /// ```
+    pub fn grouped_allreduce(
+        &self,
+        tensors: &[Tensor],
+        op: ReduceOp,
+    ) -> Result<Vec<Tensor>, HvdError> {
+        crate::grouped::allreduce(tensors, op, |t| self.allreduce(t, op))
     }
 
     /// The rows of all ranks, in their order. Only the first dimension may differ.

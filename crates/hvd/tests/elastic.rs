@@ -202,3 +202,28 @@ fn numbers_of_the_program_are_those_of_the_last_commit() {
     assert_eq!((w, commits), (21.0, 5));
     assert!(results[1].is_err());
 }
+
+#[test]
+fn a_rank_that_is_lost_before_it_has_met_the_others_keeps_them_waiting_for_a_moment_only() {
+    let driver = driver(Limits::of(3));
+    let address = driver.address();
+    let began = std::time::Instant::now();
+    let results: Vec<_> = thread::scope(|scope| {
+        let start = |number: u64| scope.spawn(move || worker(address, number, &|_, _| Ok(())));
+        let all: Vec<_> = (0..2).map(start).collect();
+        let lost = Worker::connect(address, 2, "secret").unwrap();
+        // It has a place, and goes without having taken it.
+        lost.ready(0).unwrap();
+        drop(lost);
+        all.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    for result in results {
+        assert_eq!(result.unwrap(), (undisturbed(), 2));
+    }
+    // Ranks wait 60 s for one of which nobody knows that it is lost.
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+}

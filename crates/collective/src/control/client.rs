@@ -162,6 +162,11 @@ impl Control {
         Ok(())
     }
 
+    /// Tells people a line, through the coordinator.
+    pub(crate) fn tell(&self, line: &str) {
+        let _ = self.shared.writer.write(&json!({ "tell": line }));
+    }
+
     /// Says, once, that this rank needs nothing more of the job.
     pub(crate) fn leave_job(&self) {
         if !self.shared.leaves.swap(true, Ordering::AcqRel) {

@@ -102,6 +102,12 @@ impl Coordinator {
         Ok(Coordinator { address, shared })
     }
 
+    /// A rank is lost, as whoever has started it knows: it may not have come here yet, and others wait for it.
+    pub fn lose(&self, rank: usize, reason: &str) {
+        let why = json!({"lost": rank, "reason": reason});
+        self.shared.with(|state| state.fail(&why));
+    }
+
     /// How many ranks are there.
     pub fn ranks(&self) -> usize {
         self.shared.state().ranks.len()
@@ -282,6 +288,9 @@ impl Shared {
             {
                 let seconds = message["seconds"].as_u64().unwrap_or(0);
                 self.with(|state| state.stall(late, (name, seconds)));
+            }
+            if let Some(line) = message["tell"].as_str() {
+                (self.tell)(line.to_owned());
             }
             if let Some(at) = message.get("at") {
                 let stalled = self.state().stalled.remove(&rank);

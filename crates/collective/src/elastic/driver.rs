@@ -72,6 +72,15 @@ struct State {
     said: (Sender<String>, Receiver<String>),
 }
 
+impl State {
+    /// A worker has ended: the ranks of its round hear of it at once, even if they have not met it yet.
+    fn lose(&mut self, worker: u64, why: &str) {
+        if let (Some(rank), Some(round)) = (self.roster.gone(worker), &self.round) {
+            round.lose(rank, why);
+        }
+    }
+}
+
 /// What is written to a worker; nothing where its connection is closed.
 type Told = (Arc<Writer>, Option<Value>);
 
@@ -122,7 +131,8 @@ impl Driver {
 
     /// The process of a worker has ended, without having done all of its work.
     pub fn gone(&self, worker: u64) {
-        self.shared.with(|state| state.roster.gone(worker));
+        self.shared
+            .with(|state| state.lose(worker, "its process has ended"));
     }
 
     /// The process of a worker has ended, and all of its work is done.
@@ -273,7 +283,7 @@ impl Shared {
                 self.listen(worker, &mut reader, &writer);
                 self.with(|state| {
                     state.writers.remove(&worker);
-                    state.roster.gone(worker);
+                    state.lose(worker, "its connection with the launcher has ended");
                 });
             }
             writer.close();
@@ -319,7 +329,7 @@ impl Shared {
             if reader.silence() > self.silence {
                 let why = format!("nothing was heard of it for {:?}", self.silence);
                 self.with(|state| {
-                    state.roster.gone(worker);
+                    state.lose(worker, &why);
                     state.events.push_back(Event::Dropped { worker, why });
                 });
                 return;

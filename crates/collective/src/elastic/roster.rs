@@ -146,10 +146,12 @@ impl Roster {
         }
     }
 
-    /// A worker has ended, whatever the reason.
-    pub fn gone(&mut self, worker: u64) {
+    /// A worker has ended, whatever the reason. Gives its rank, where it was one until now.
+    pub fn gone(&mut self, worker: u64) -> Option<usize> {
         let gone = self.members.remove(&worker);
-        self.broken |= gone.is_some_and(|m| m.phase == Phase::Trains);
+        let rank = gone.filter(|m| m.phase == Phase::Trains)?.rank;
+        self.broken = true;
+        rank
     }
 
     /// A worker has done all of its work.

@@ -1,0 +1,91 @@
+//! Horovod's timeline: what each collective waited for and did, as a trace that Perfetto and Chrome show.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+/// What ends the file: the next event is written over it, so that the file is whole at every time.
+const END: &[u8] = b"\n]\n";
+
+/// A file of events. Each tensor has a row of its own.
+///
+/// ```
+/// use std::time::Instant;
+/// use thalweg_collective::Timeline;
+///
+/// # let folder = std::env::temp_dir().join(format!("timeline-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// let path = folder.join("timeline.json");
+/// let mut timeline = Timeline::create(&path)?;
+/// let asked = Instant::now();
+/// timeline.span("gradients", "QUEUE", asked, Instant::now())?;
+/// // It can be read while it grows.
+/// let events: serde_json::Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+/// assert_eq!(events[2]["name"], "QUEUE");
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Timeline {
+    file: File,
+    began: Instant,
+    /// By name: the number of its row.
+    rows: HashMap<String, u64>,
+}
+
+impl Timeline {
+    /// A new file, or one in place of what is there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Timeline> {
+        let mut file = File::create(path)?;
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+        let first = json!({
+            "name": "start", "ph": "i", "s": "g", "pid": 0, "ts": 0,
+            "args": {"us_since_epoch": micros(since_epoch.unwrap_or_default())},
+        });
+        file.write_all(format!("[\n{first}").as_bytes())?;
+        file.write_all(END)?;
+        Ok(Timeline {
+            file,
+            began: Instant::now(),
+            rows: HashMap::new(),
+        })
+    }
+
+    /// Something that a tensor did for a time.
+    ///
+    /// # Errors
+    /// The file cannot be written; it then ends with the last whole event, or within one.
+    pub fn span(&mut self, tensor: &str, what: &str, from: Instant, to: Instant) -> io::Result<()> {
+        let row = match self.rows.get(tensor) {
+            Some(&row) => row,
+            None => {
+                let row = self.rows.len() as u64 + 1;
+                self.rows.insert(tensor.to_owned(), row);
+                self.event(&json!({
+                    "name": "process_name", "ph": "M", "pid": row, "args": {"name": tensor},
+                }))?;
+                row
+            }
+        };
+        let at = micros(from.saturating_duration_since(self.began));
+        let took = micros(to.saturating_duration_since(from));
+        self.event(&json!({"name": what, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}))
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.file.seek(SeekFrom::End(-(END.len() as i64)))?;
+        let mut text = format!(",\n{event}").into_bytes();
+        text.extend_from_slice(END);
+        self.file.write_all(&text)
+    }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
