@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo build --release --bin hvd_elastic --bin thalweg
-//! target/release/thalweg launch hvd -np 2 --min-np 1 --max-np 4 -- hvd_elastic --log target/elastic.csv
+//! target/release/thalweg launch hvd -np 2 --min-np 1 -- hvd_elastic --log target/elastic.csv
 //! ```
 //!
 //! Options: `--steps N` (1000), `--log FILE`, to which rank 0 appends step, loss, ranks and seconds, and `--plot FILE.svg`,

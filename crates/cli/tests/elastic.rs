@@ -257,8 +257,51 @@ fn a_program_that_does_nothing_is_done_and_a_script_that_is_missing_is_an_error(
 }
 
 #[test]
-fn numbers_of_ranks_that_do_not_grow_are_refused() {
-    let (status, error) = fails(&["-np", "2", "--min-np", "3"], &["true"]);
-    assert_eq!(status, 1, "{error}");
-    assert!(error.contains("--min-np 3, --np 2"), "{error}");
+fn numbers_of_ranks_that_contradict_each_other_are_refused() {
+    let of = |line: &str| {
+        let options: Vec<&str> = line.split(' ').collect();
+        fails(&options, &["true"])
+    };
+    for (line, why) in [
+        ("-np 2 --min-np 3", "--min-np 3 is more than --np 2"),
+        ("-np 2 --max-np 1", "--np 2 is more than --max-np 1"),
+        (
+            "-np 2 --max-np 4",
+            "--max-np 4 needs --host-discovery-script",
+        ),
+    ] {
+        let (status, error) = of(line);
+        assert_eq!(status, 1, "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn each_option_of_elastic_jobs_makes_one() {
+    for option in [
+        "--reset-limit 3",
+        "--elastic-timeout 60",
+        "--blacklist-cooldown-range 1 2",
+    ] {
+        let options: Vec<&str> = option.split(' ').collect();
+        let program = ["sh", "-c", "test $HOROVOD_ELASTIC = 1"];
+        let (status, error) = fails(&[&["-np", "1"], &*options].concat(), &program);
+        assert_eq!(status, 0, "{option}: {error}");
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_an_error() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args("launch hvd -np 1 --min-np 1 -- echo line".split(' '))
+        .stdout(full)
+        .output()
+        .unwrap();
+    let error = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(74), "{error}");
+    assert!(
+        error.contains("could not be written: No space left"),
+        "{error}"
+    );
 }

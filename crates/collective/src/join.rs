@@ -141,7 +141,7 @@ impl Join {
     /// assert!(Join::from_variables(&|_| None).is_ok());
     /// ```
     pub fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
-        use variables::{ELASTIC, RANK, SECRET, SIZE, TIMELINE, WORKER};
+        use variables::{ELASTIC, RANK, SECRET, SIZE, WORKER};
         if get(WORKER).is_some() {
             return Err(CollectiveError::Argument(format!(
                 "{ELASTIC} is set, and ranks come and go: use hvd::elastic::run in place of Hvd::init, or launch the \
@@ -150,8 +150,8 @@ impl Join {
         }
         if get(RANK).is_none() && get(SIZE).is_none() {
             return match OF_MPIRUN.iter().any(|name| get(name).is_some()) {
-                true => Join::of_mpirun(),
-                false => Ok(Join::alone()),
+                true => Join::of_mpirun()?.configured(get),
+                false => Join::alone().configured(get),
             };
         }
         let rank = parsed(RANK, &needed(get, RANK)?)?;
@@ -161,13 +161,19 @@ impl Join {
                 "{RANK}={rank} must be less than {SIZE}={size}"
             )));
         }
-        let join = Join::at(meeting(get)?, rank, size, &get(SECRET).unwrap_or_default());
-        let patience = Patience::from_variables(get)?;
-        let timeline = get(TIMELINE).map(PathBuf::from);
+        let secret = get(SECRET).unwrap_or_default();
+        Join::at(meeting(get)?, rank, size, &secret).configured(get)
+    }
+
+    /// With what variables say of any rank: for how long it waits, and where its timeline is.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Argument`]: a variable has a value that cannot be used.
+    pub(crate) fn configured(self, get: &dyn Fn(&str) -> Option<String>) -> Result<Join> {
         Ok(Join {
-            patience,
-            timeline,
-            ..join
+            patience: Patience::from_variables(get)?,
+            timeline: get(variables::TIMELINE).map(PathBuf::from),
+            ..self
         })
     }
 
@@ -183,6 +189,29 @@ impl Join {
              `thalweg launch hvd`"
                 .to_owned(),
         ))
+    }
+
+    /// The same for a round of an elastic job, whose timeline from the second round on has the number in its name.
+    pub(crate) fn of_round(
+        &self,
+        round: u64,
+        coordinator: SocketAddr,
+        (rank, size): (usize, usize),
+    ) -> Join {
+        let timeline = self.timeline.clone().map(|path| match round {
+            ..2 => path,
+            _ => {
+                let extension = path.extension().unwrap_or_default().to_string_lossy();
+                path.with_extension(format!("{round}.{extension}"))
+            }
+        });
+        Join {
+            coordinator: Some(coordinator),
+            rank,
+            size,
+            timeline,
+            ..self.clone()
+        }
     }
 
     /// Where rank 0 writes its timeline, if it does.
@@ -291,4 +320,47 @@ pub(crate) fn host() -> String {
     // A network of its own is a host of its own.
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     format!("{} {} {}", boot.trim(), name.trim(), network.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(set: &[(&str, &str)]) -> Result<Join> {
+        let get = |name: &str| {
+            let found = set.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Join::from_variables(&get)
+    }
+
+    #[test]
+    fn variables_say_how_long_ranks_wait_and_0_is_for_ever() {
+        let waits = |join: Join| {
+            let Patience { meet, warn, end } = join.patience;
+            [Some(meet), warn, end].map(|w| w.map(|w| w.as_secs()))
+        };
+        assert_eq!(waits(of(&[]).unwrap()), [Some(60), Some(60), Some(600)]);
+        let set = [
+            ("HOROVOD_GLOO_TIMEOUT_SECONDS", "5"),
+            ("HOROVOD_STALL_CHECK_TIME_SECONDS", "6"),
+            ("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0"),
+        ];
+        assert_eq!(waits(of(&set).unwrap()), [Some(5), Some(6), None]);
+        let disabled = of(&[("HOROVOD_STALL_CHECK_DISABLE", "1")]);
+        assert_eq!(waits(disabled.unwrap()), [Some(60), None, Some(600)]);
+        let error = of(&[("HOROVOD_STALL_CHECK_TIME_SECONDS", "soon")]).unwrap_err();
+        let said = "HOROVOD_STALL_CHECK_TIME_SECONDS=soon cannot be used";
+        assert_eq!(error.to_string(), said);
+    }
+
+    #[test]
+    fn each_round_of_an_elastic_job_has_a_timeline_of_its_own() {
+        let join = of(&[("HOROVOD_TIMELINE", "logs/t.json")]).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        for (round, name) in [(1, "logs/t.json"), (2, "logs/t.2.json")] {
+            let of_round = join.of_round(round, address, (0, 1));
+            assert_eq!(of_round.timeline(), Some(Path::new(name)));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Ranks that live and do not come: people are told who, and what it does instead.
 
 use std::net::TcpListener;
-use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use thalweg_tensor::DType;
 fn job(
     memory: bool,
     limit: Duration,
-    instead: impl Fn(&mut Ranks) + Sync,
+    instead: impl Fn(&mut Ranks, &dyn Fn() -> bool) + Sync,
 ) -> (Vec<String>, Vec<Result<f32, CollectiveError>>) {
-    let (sender, told) = channel();
+    let told = Arc::<Mutex<Vec<String>>>::default();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let tell = Box::new(move |line| sender.send(line).unwrap());
+    let lines = told.clone();
+    let tell = Box::new(move |line| lines.lock().unwrap().push(line));
     let coordinator = Coordinator::telling(listener, 3, "secret", SILENCE, tell).unwrap();
     let address = coordinator.address();
     let results = thread::scope(|scope| {
         let rank = |rank: usize| {
-            let instead = &instead;
+            let (instead, told) = (&instead, &told);
             scope.spawn(move || {
                 let join = Join::at(address, rank, 3, "secret").memory(memory);
                 let join = join.patience(limit).warn_after(Duration::from_millis(50));
@@ -31,7 +32,7 @@ fn job(
                 let pair = ranks.add_set(&[0, 2])?;
                 assert_eq!(pair, 1);
                 if rank == 2 {
-                    instead(&mut ranks);
+                    instead(&mut ranks, &|| !told.lock().unwrap().is_empty());
                 }
                 let mut data = [1.0f32];
                 let sum = Reduction::new(ReduceOp::Sum, DType::F32);
@@ -43,17 +44,25 @@ fn job(
         ranks.into_iter().map(|r| r.join().unwrap()).collect()
     });
     drop(coordinator);
-    (told.try_iter().collect(), results)
+    let told = told.lock().unwrap().clone();
+    (told, results)
 }
 
 #[test]
 fn people_are_told_which_rank_does_not_come_and_the_job_goes_on_when_it_does() {
     for memory in [true, false] {
-        let sleeps = |_: &mut Ranks| thread::sleep(Duration::from_millis(700));
-        let (told, results) = job(memory, Duration::from_secs(60), sleeps);
+        let waits = |_: &mut Ranks, told: &dyn Fn() -> bool| {
+            while !told() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        };
+        let (told, results) = job(memory, Duration::from_secs(60), waits);
         assert!(results.iter().all(|r| *r == Ok(3.0)), "{results:?}");
-        let line = "others wait for rank 2 in 'sum' for 0 s: it is in no collective";
-        assert!(told.iter().any(|l| l == line), "{told:?}");
+        assert!(
+            told[0].starts_with("others wait for rank 2 in 'sum' for "),
+            "{told:?}"
+        );
+        assert!(told[0].ends_with(" s: it is in no collective"), "{told:?}");
         // Each waiting rank tells it once.
         assert!(told.len() <= 2, "{told:?}");
     }
@@ -61,9 +70,11 @@ fn people_are_told_which_rank_does_not_come_and_the_job_goes_on_when_it_does() {
 
 #[test]
 fn a_rank_that_waits_in_another_collective_says_so() {
-    let other = |ranks: &mut Ranks| assert!(ranks.barrier(1, "pair").is_err());
+    let other = |ranks: &mut Ranks, _: &dyn Fn() -> bool| {
+        assert!(ranks.barrier(1, "pair").is_err());
+    };
     let (told, results) = job(true, Duration::from_millis(1500), other);
     assert!(results.iter().all(Result::is_err), "{results:?}");
-    let line = "in 'sum' for 0 s: it runs 'pair' for 0 s";
-    assert!(told.iter().any(|l| l.contains(line)), "{told:?}");
+    let says = |l: &String| l.contains("in 'sum' for ") && l.contains("it runs 'pair' for ");
+    assert!(told.iter().any(says), "{told:?}");
 }

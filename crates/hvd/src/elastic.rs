@@ -15,7 +15,7 @@
 //!     GradientDescent, MonitoredTrainingSession, Optimizer, TrainError, create_global_step,
 //! };
 //!
-//! // `thalweg launch hvd --min-np 1 --max-np 4` starts it on some ranks; without it, this is the only one.
+//! // `thalweg launch hvd -np 4 --min-np 1` starts it on some ranks; without it, this is the only one.
 //! let steps = elastic::run(|job| {
 //!     let hvd = job.hvd().clone();
 //!     let g = Graph::new();

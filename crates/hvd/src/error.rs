@@ -14,7 +14,9 @@ pub enum HvdError {
     #[error(transparent)]
     Collective(#[from] CollectiveError),
     /// A round of an elastic job ends, so that other ranks can come or some can go.
-    #[error("other ranks wait: the round ends, and the next one goes on from the last commit")]
+    #[error(
+        "other ranks wait: the round ends, and the next one goes on from the last commit: return this from the function that elastic::run calls"
+    )]
     OthersWait,
     /// A tensor has no memory, or does not have the dtype that is asked for.
     #[error(transparent)]

@@ -2,11 +2,11 @@
 //! there are: each job ends with the weights of one rank that nobody disturbs, if no step is lost or done twice.
 
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_collective::elastic::{Driver, Event, Limits, Worker};
+use thalweg_collective::elastic::{Change, Driver, Limits, Worker};
 use thalweg_graph::Graph;
 use thalweg_hvd::elastic::{self, Elastic};
 use thalweg_ops::{MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
@@ -101,8 +101,8 @@ fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
                 assert_eq!(result.unwrap(), (undisturbed(), 2));
             }
         }
-        let rounds = |e: &Event| matches!(e, Event::Round { .. });
-        assert_eq!(driver.events().iter().filter(|e| rounds(e)).count(), 2);
+        let rounds = |c: &Change| matches!(c, Change::Round { .. });
+        assert_eq!(driver.changes().iter().filter(|e| rounds(e)).count(), 2);
     }
 }
 
@@ -113,27 +113,23 @@ fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
         ..Limits::of(2)
     });
     let address = driver.address();
-    // The first two wait at a step until the others have asked for a place.
-    let (reached, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    // From a step on, ranks take no other one until all four are there.
+    let reached = AtomicBool::new(false);
     let waits = |job: &Elastic, step: i64| {
-        if (job.round(), step) == (1, 10) {
-            reached.store(true, Ordering::Release);
-            while asked.load(Ordering::Acquire) < 2 {
-                thread::sleep(Duration::from_millis(5));
-            }
-            // What they have said is on its way.
-            thread::sleep(Duration::from_millis(300));
+        reached.fetch_or(step >= 10, Ordering::Release);
+        while step >= 10 && job.hvd().size() < 4 {
+            job.check()?;
+            thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     };
     let results: Vec<_> = thread::scope(|scope| {
-        let (reached, asked, waits) = (&reached, &asked, &waits);
+        let (reached, waits) = (&reached, &waits);
         let start = |number: u64| {
             scope.spawn(move || {
                 while number > 1 && !reached.load(Ordering::Acquire) {
                     thread::sleep(Duration::from_millis(5));
                 }
-                asked.fetch_add(usize::from(number > 1), Ordering::Release);
                 worker(address, number, waits)
             })
         };

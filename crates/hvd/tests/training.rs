@@ -1,10 +1,11 @@
 //! Ranks that train together, each a thread with a session of its own, against one rank that has all the data.
 
-use std::net::TcpListener;
+mod support;
+
 use std::thread;
 use std::time::Duration;
 
-use thalweg_collective::Coordinator;
+use support::on_ranks;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_hvd::{Compression, DistributedOptimizer, Hvd, Join, ReduceOp};
 use thalweg_ops::{
@@ -16,22 +17,6 @@ use thalweg_train::hooks::StopAtStepHook;
 use thalweg_train::{
     Accumulate, GradientDescent, Momentum, MonitoredTrainingSession, Optimizer, create_global_step,
 };
-
-/// Runs the same on so many ranks.
-fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let coordinator = Coordinator::start(listener, size, "secret").unwrap();
-    let address = coordinator.address();
-    thread::scope(|scope| {
-        let rank = |rank: usize| {
-            let run = &run;
-            let join = Join::at(address, rank, size, "secret").patience(Duration::from_secs(30));
-            scope.spawn(move || run(Hvd::join(&join).unwrap()))
-        };
-        let ranks: Vec<_> = (0..size).map(rank).collect();
-        ranks.into_iter().map(|r| r.join().unwrap()).collect()
-    })
-}
 
 const ROWS: usize = 12;
 const STEPS: usize = 5;
@@ -448,64 +433,4 @@ fn an_average_of_ones_is_one_on_any_number_of_ranks() {
         ones.unwrap().to_vec::<i32>().unwrap()
     });
     assert!(found.iter().all(|f| *f == [1, 7, -7]), "{found:?}");
-}
-
-#[test]
-fn tensors_that_are_reduced_together_are_what_they_are_alone() {
-    let found = on_ranks(3, |hvd| {
-        let own = hvd.rank() as f32;
-        let tensors = [
-            Tensor::vector(&[own, 2.0 * own]),
-            Tensor::vector(&[hvd.rank() as i64]),
-            Tensor::new(&[2, 1], &[1.0f32, own]).unwrap(),
-            Tensor::vector::<f32>(&[]),
-        ];
-        let alone = |t: &Tensor| hvd.allreduce(t.clone(), ReduceOp::Sum).unwrap();
-        let each: Vec<Tensor> = tensors.iter().map(alone).collect();
-        (
-            each,
-            hvd.grouped_allreduce(&tensors, ReduceOp::Sum).unwrap(),
-        )
-    });
-    for (each, grouped) in found {
-        assert_eq!(each, grouped);
-        assert_eq!(grouped[0], Tensor::vector(&[3.0f32, 6.0]));
-    }
-}
-
-#[test]
-fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
-    let folder = std::env::temp_dir().join(format!("thalweg-timeline-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = |rank: usize| folder.join(format!("{rank}.json"));
-    on_ranks(2, |hvd| {
-        hvd.start_timeline(file(hvd.rank())).unwrap();
-        trained(&hvd, (hvd.rank(), 2), momentum);
-        hvd.stop_timeline();
-        hvd.allreduce(Tensor::scalar(1.0f32), ReduceOp::Sum)
-            .unwrap();
-    });
-    assert!(!file(1).exists(), "rank 0 alone writes");
-    let text = std::fs::read_to_string(file(0)).unwrap();
-    let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
-    let named = |name: &str| events.iter().filter(|e| e["name"] == name).count();
-    // One bucket of all gradients, at each step.
-    assert_eq!([named("QUEUE"), named("ALLREDUCE")], [STEPS, STEPS]);
-    let rows = events.iter().filter(|e| e["name"] == "process_name");
-    let rows: Vec<&str> = rows.filter_map(|e| e["args"]["name"].as_str()).collect();
-    assert!(
-        rows.iter().all(|r| r.contains("DistributedOptimizer")),
-        "{rows:?}"
-    );
-    // A collective begins where its wait in the queue ends.
-    let end = |e: &serde_json::Value| e["ts"].as_f64().unwrap() + e["dur"].as_f64().unwrap();
-    for pair in events.windows(2).filter(|p| p[0]["name"] == "QUEUE") {
-        let begin = pair[1]["ts"].as_f64().unwrap();
-        assert!((end(&pair[0]) - begin).abs() < 1.0, "{pair:?}");
-    }
-    let missing = folder.join("none").join("t.json");
-    let alone = Hvd::join(&Join::alone()).unwrap();
-    let error = alone.start_timeline(&missing).unwrap_err().to_string();
-    assert!(error.contains("t.json: No such file"), "{error}");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

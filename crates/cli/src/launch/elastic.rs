@@ -7,13 +7,14 @@ use std::process::{Command, ExitCode};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use thalweg_collective::elastic::{Driver, Event as JobEvent, Limits};
+use thalweg_collective::elastic::{Change, Driver, Limits};
 use thalweg_collective::variables;
 
 use super::hvd::{Hvd, secret};
-use super::screen::{Event, Screen};
+use super::screen::{Event, STUCK, Screen};
 use super::signals::Signals;
 use super::task::{self, LaunchedTask};
+use super::tasks::{all_done, tell};
 use super::{LINES, program};
 use crate::{Failure, say};
 use hosts::Hosts;
@@ -23,27 +24,32 @@ const TICK: Duration = Duration::from_millis(50);
 /// How long a worker may be silent: less than in other jobs, as the others can go on without it.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// A worker that was started.
+/// A worker that was started. Its number is its place among all that were.
 struct Launched {
-    number: u64,
     host: String,
     task: LaunchedTask,
     leaves: bool,
 }
 
 /// An elastic job that runs.
-struct Job<'a> {
+struct ElasticJob<'a> {
     options: &'a Hvd,
     secret: String,
     driver: Driver,
     hosts: Hosts,
     workers: Vec<Launched>,
     max: usize,
-    rounds: u64,
+    /// Whether a round has begun.
+    has_begun: bool,
     events: SyncSender<Event>,
-    /// Why it ends, and its status.
-    end: Option<(String, u8)>,
-    ended: Option<Instant>,
+    end: Option<End>,
+}
+
+/// Why a job ends, and since when.
+struct End {
+    why: String,
+    status: u8,
+    since: Instant,
 }
 
 /// Runs the job until all of its workers have ended.
@@ -53,17 +59,29 @@ pub fn run(options: &Hvd) -> Result<ExitCode, Failure> {
         Some(script) => Hosts::of_script(script, cooldown)?,
         None => Hosts::local(options.ranks as usize, cooldown),
     };
-    let min = options.min_np.unwrap_or(1) as usize;
-    let max = options.max_np.map_or(usize::MAX, |m| m as usize);
-    let start = options.ranks as usize;
-    if min > start || start > max {
-        return Err(format!("--min-np {min}, --np {start} and --max-np {max} must grow").into());
+    let (start, min) = (options.ranks as usize, options.min_np.unwrap_or(1) as usize);
+    let max = match (options.max_np, &options.host_discovery_script) {
+        (Some(max), Some(_)) => max as usize,
+        (None, Some(_)) => usize::MAX,
+        (Some(max), None) if max > options.ranks => {
+            return Err(format!(
+                "--max-np {max} needs --host-discovery-script: without one there are slots for --np {start} workers"
+            )
+            .into());
+        }
+        (max, None) => max.unwrap_or(options.ranks) as usize,
+    };
+    if min > start {
+        return Err(format!("--min-np {min} is more than --np {start}").into());
+    }
+    if start > max {
+        return Err(format!("--np {start} is more than --max-np {max}").into());
     }
     let limits = Limits {
         start,
         min,
         max,
-        patience: Duration::from_secs(options.elastic_timeout.into()),
+        patience: Duration::from_secs(options.elastic_timeout.unwrap_or(600).into()),
         resets: options.reset_limit.map(u64::from),
         ..Limits::of(start)
     };
@@ -72,17 +90,16 @@ pub fn run(options: &Hvd) -> Result<ExitCode, Failure> {
     let mut signals = Signals::catch()?;
     let (events, shown) = sync_channel(LINES);
     let screen = Screen::start(Vec::new(), shown)?;
-    let mut job = Job {
+    let mut job = ElasticJob {
         options,
         secret,
         driver,
         hosts,
         workers: Vec::new(),
         max,
-        rounds: 0,
+        has_begun: false,
         events,
         end: None,
-        ended: None,
     };
     job.start_workers()?;
     while job.workers.iter().any(|w| w.task.runs()) || job.waits_for_workers() {
@@ -97,26 +114,24 @@ pub fn run(options: &Hvd) -> Result<ExitCode, Failure> {
         job.look()?;
     }
     let end = job.end.take();
+    // The screen ends when nobody can send it events any more.
     drop(job);
-    screen.end();
-    Ok(match end {
-        None => ExitCode::SUCCESS,
-        Some((why, status)) => {
-            say::error(format_args!("error: {why}"));
-            ExitCode::from(status)
-        }
-    })
+    let lost = screen.end();
+    let Some(End { why, status, .. }) = end else {
+        return Ok(all_done(lost));
+    };
+    say::error_within(STUCK, format_args!("error: {why}"));
+    Ok(ExitCode::from(status))
 }
 
-impl Job<'_> {
+impl ElasticJob<'_> {
     fn note(&self, line: String) {
-        // A screen that is behind shows it late or not at all.
-        let _ = self.events.try_send(Event::Note(line));
+        tell(Event::Note(line), &self.events);
     }
 
     fn end(&mut self, why: String, status: u8) {
-        self.end.get_or_insert((why, status));
-        self.ended.get_or_insert_with(Instant::now);
+        let since = Instant::now();
+        self.end.get_or_insert(End { why, status, since });
     }
 
     /// Whether the job goes on although no worker runs: until it is said to have ended.
@@ -132,15 +147,19 @@ impl Job<'_> {
 
     /// One look at everything.
     fn look(&mut self) -> Result<(), Failure> {
-        self.reap();
-        for event in self.driver.events() {
-            self.hear(event);
+        // Changes first: a worker that ends after a round has begun is replaced.
+        for change in self.driver.changes() {
+            self.follow(change);
         }
-        if let Some(ended) = self.ended {
+        for line in self.driver.said() {
+            self.note(line);
+        }
+        self.reap();
+        if let Some(since) = self.end.as_ref().map(|end| end.since) {
             for worker in &mut self.workers {
                 worker.task.terminate();
             }
-            if ended.elapsed() > self.options.grace() {
+            if since.elapsed() > self.options.grace() {
                 self.kill_all();
             }
             return Ok(());
@@ -162,10 +181,10 @@ impl Job<'_> {
             let Some(code) = worker.task.ended() else {
                 continue;
             };
-            let (number, host) = (worker.number, worker.host.clone());
+            let (number, host) = (at as u64, worker.host.clone());
             let told = worker.task.was_told() || worker.leaves;
             let name = worker.task.name.clone();
-            let _ = self.events.try_send(Event::Gone { task: at });
+            tell(Event::Gone { task: at }, &self.events);
             if code == 0 {
                 self.driver.done(number);
                 continue;
@@ -176,7 +195,7 @@ impl Job<'_> {
             }
             let how = task::status(code);
             let status = u8::try_from(code).unwrap_or(1);
-            if self.rounds == 0 || self.driver.is_finishing() {
+            if !self.has_begun || self.driver.is_finishing() {
                 self.end(format!("{name} {how}"), status);
             } else {
                 let rest = self.hosts.failed(&host).as_secs_f64();
@@ -187,10 +206,10 @@ impl Job<'_> {
         }
     }
 
-    fn hear(&mut self, event: JobEvent) {
-        match event {
-            JobEvent::Round { number, workers } => {
-                self.rounds = number;
+    fn follow(&mut self, change: Change) {
+        match change {
+            Change::Round { number, workers } => {
+                self.has_begun = true;
                 let ranks: Vec<String> = workers.iter().map(u64::to_string).collect();
                 let ranks = ranks.join(", ");
                 self.note(format!(
@@ -198,32 +217,31 @@ impl Job<'_> {
                     workers.len()
                 ));
             }
-            JobEvent::Dropped { worker, why } => {
-                if let Some(of) = self.workers.iter_mut().find(|w| w.number == worker) {
+            Change::Dropped { worker, why } => {
+                let at = usize::try_from(worker).unwrap_or(usize::MAX);
+                if let Some(of) = self.workers.get_mut(at) {
                     // It may be stopped, and not able to end by itself.
                     of.leaves |= of.task.runs();
                     of.task.kill();
                 }
                 self.note(format!("worker {worker} is let go: {why}"));
             }
-            JobEvent::Ended(why) => self.end(why, 1),
-            JobEvent::Said(line) => self.note(line),
+            Change::Ended(why) => self.end(why, 1),
+            // Workers hear of it.
+            Change::Changed(_) => {}
         }
     }
 
     /// Tells workers to leave whose hosts have fewer slots than before.
     fn let_go(&mut self) {
         let mut seen = std::collections::BTreeMap::<String, usize>::new();
-        for worker in self
-            .workers
-            .iter_mut()
-            .filter(|w| w.task.runs() && !w.leaves)
-        {
+        let workers = self.workers.iter_mut().enumerate();
+        for (number, worker) in workers.filter(|(_, w)| w.task.runs() && !w.leaves) {
             let used = seen.entry(worker.host.clone()).or_default();
             *used += 1;
             if *used > self.hosts.slots(&worker.host) {
                 worker.leaves = true;
-                self.driver.leave(worker.number);
+                self.driver.leave(number as u64);
             }
         }
     }
@@ -251,7 +269,7 @@ impl Job<'_> {
     }
 
     fn start(&mut self, host: &str) -> Result<(), Failure> {
-        let number = self.workers.len() as u64;
+        let number = self.workers.len();
         let address = self.driver.address();
         let [name, args @ ..] = &self.options.command[..] else {
             return Err("no program is named".into());
@@ -266,15 +284,13 @@ impl Job<'_> {
             .env(variables::PORT, address.port().to_string())
             .env(variables::SECRET, &self.secret);
         let title = format!("worker {number}");
-        let at = self.workers.len();
+        // An error is a screen that has ended: lines of the worker are lost then, which is said in the end.
         let _ = self.events.send(Event::Started {
-            task: at,
             name: title.clone(),
         });
-        let task = LaunchedTask::start(&mut command, title, true, at, &self.events)
+        let task = LaunchedTask::start(&mut command, title, true, number, &self.events)
             .map_err(|e| format!("'{name}' cannot be started: {e}"))?;
         self.workers.push(Launched {
-            number,
             host: host.to_owned(),
             task,
             leaves: false,

@@ -21,11 +21,15 @@ pub struct Hvd {
     #[arg(short = 'n', long = "np", value_name = "RANKS",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(super) ranks: u32,
-    /// Goes on with as few ranks as this when others are lost. With this option, and those that follow, ranks may come and
-    /// go: the program uses `thalweg::hvd::elastic`.
+    /// How long a rank may take to end once it was told to, in seconds; then it is killed.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    grace: u32,
+    /// Goes on with as few ranks as this when others are lost (1). With this option, and with each of those that follow,
+    /// ranks may come and go: the program uses `thalweg::hvd::elastic`.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) min_np: Option<u32>,
-    /// Lets in ranks up to so many.
+    /// Lets in ranks up to so many, where a host discovery script names slots for them.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_np: Option<u32>,
     /// A program that prints lines of host:slots. It is run every second; workers are started and told to leave by it.
@@ -35,17 +39,13 @@ pub struct Hvd {
     /// How often ranks may be lost or let in until the job ends.
     #[arg(long, value_name = "ROUNDS")]
     pub(super) reset_limit: Option<u32>,
-    /// How long it waits for enough workers, in seconds.
-    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
-    pub(super) elastic_timeout: u32,
-    /// For how long a host starts no worker after one of it has failed, in seconds: at first, and at most. It doubles each
-    /// time.
-    #[arg(long, num_args = 2, default_values_t = [10, 600], value_names = ["LEAST", "MOST"])]
-    pub(super) blacklist_cooldown_range: Vec<u32>,
-    /// How long a rank may take to end once it was told to, in seconds; then it is killed.
-    #[arg(long, default_value_t = 30, value_name = "SECONDS",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    grace: u32,
+    /// How long it waits for enough workers, in seconds (600).
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) elastic_timeout: Option<u32>,
+    /// For how long a host starts no worker after one of it has failed, in seconds: at first, and at most (10 600). It
+    /// doubles each time.
+    #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"])]
+    pub(super) blacklist_cooldown_range: Option<Vec<u32>>,
     /// The program of all ranks, and its arguments. A name without a folder is that of a program beside this one, or on the
     /// PATH.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -60,12 +60,25 @@ impl Hvd {
 
     /// For how long a host rests whose worker has failed.
     pub(super) fn cooldown(&self) -> [Duration; 2] {
-        let second = |at: usize| self.blacklist_cooldown_range.get(at).copied();
-        [0, 1].map(|at| Duration::from_secs(second(at).unwrap_or(10).into()))
+        let given = match self.blacklist_cooldown_range.as_deref() {
+            Some(&[least, most]) => [least, most],
+            _ => [10, 600],
+        };
+        given.map(|seconds| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether ranks may come and go.
+    fn is_elastic(&self) -> bool {
+        self.min_np.is_some()
+            || self.max_np.is_some()
+            || self.host_discovery_script.is_some()
+            || self.reset_limit.is_some()
+            || self.elastic_timeout.is_some()
+            || self.blacklist_cooldown_range.is_some()
     }
 
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
-        if self.min_np.is_some() || self.max_np.is_some() || self.host_discovery_script.is_some() {
+        if self.is_elastic() {
             return super::elastic::run(self);
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -26,9 +26,7 @@ pub enum Event {
     },
     /// One more task was started.
     Started {
-        /// Its number: that of the last one, and 1.
-        task: usize,
-        /// Its name.
+        /// Its name. Its number is that of the last one, and 1.
         name: String,
     },
     /// A task has ended that others may replace: nothing of it is shown any more.
@@ -156,10 +154,7 @@ impl Lines {
     fn show(&mut self, event: Event) {
         match event {
             Event::Note(line) => self.write(&line, true),
-            Event::Started { task, name } => {
-                debug_assert_eq!(task, self.rows.len());
-                self.add(name);
-            }
+            Event::Started { name } => self.add(name),
             Event::Gone { task } => {
                 if let Some(row) = self.rows.get(task) {
                     row.bar.finish_and_clear();

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
-use super::screen::{Event, STUCK, Screen};
+use super::screen::{Event, Lost, STUCK, Screen};
 use super::signals::{self, Signals};
 use super::task::{self, LaunchedTask};
 use crate::say;
@@ -71,15 +71,7 @@ impl Tasks {
             say(&format_args!("error: {name} {}", task::status(code)));
             return ExitCode::from(u8::try_from(code).unwrap_or(1));
         }
-        let why = match lost {
-            Some(lost) if lost.lines == 0 => return ExitCode::SUCCESS,
-            Some(lost) => lost.why.map_or_else(String::new, |e| e.to_string()),
-            None => "nobody reads them".to_owned(),
-        };
-        say(&format_args!(
-            "error: all tasks are done, but lines of theirs could not be written: {why}"
-        ));
-        ExitCode::from(LINES_LOST)
+        all_done(lost)
     }
 
     /// Notes who has ended.
@@ -122,7 +114,20 @@ impl Tasks {
     }
 }
 
+/// The status where all tasks have ended well: another one, and a line, where lines of theirs are lost.
+pub fn all_done(lost: Option<Lost>) -> ExitCode {
+    let why = match lost {
+        Some(lost) if lost.lines == 0 => return ExitCode::SUCCESS,
+        Some(lost) => lost.why.map_or_else(String::new, |e| e.to_string()),
+        None => "nobody reads them".to_owned(),
+    };
+    let line =
+        format_args!("error: all tasks are done, but lines of theirs could not be written: {why}");
+    say::error_within(STUCK, line);
+    ExitCode::from(LINES_LOST)
+}
+
 /// A screen that is behind shows it late or not at all, and holds up nobody.
-fn tell(event: Event, events: &SyncSender<Event>) {
+pub fn tell(event: Event, events: &SyncSender<Event>) {
     let _ = events.try_send(event);
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::wire::{Line, Reader, Writer};
-use super::{BEAT, SILENCE};
+use super::BEAT;
+use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::Patience;
 
@@ -89,8 +89,7 @@ impl Control {
             shared
                 .writer
                 .write(&json!({"rank": rank, "size": size, "secret": secret}))?;
-            let (mut reader, listens) = (Reader::new(stream)?, shared.clone());
-            reader.trust();
+            let (reader, listens) = (Reader::new(stream)?, shared.clone());
             let thread = thread::Builder::new().name("control".to_owned());
             let thread = thread.spawn(move || listens.listen(reader))?;
             Ok(Control {
@@ -181,10 +180,7 @@ impl Control {
                 .shared
                 .writer
                 .write(&json!({"ended": error.to_string()}));
-            let mut state = self.shared.state();
-            state.own |= state.failure.is_none();
-            drop(state);
-            self.shared.fail(error.clone());
+            self.shared.fail_by(error.clone(), true);
         }
     }
 
@@ -283,7 +279,17 @@ impl Shared {
     }
 
     fn fail(&self, error: CollectiveError) {
-        self.state().failure.get_or_insert(error);
+        self.fail_by(error, false);
+    }
+
+    /// Keeps the first failure, and whether this rank has said it.
+    fn fail_by(&self, error: CollectiveError, own: bool) {
+        let mut state = self.state();
+        if state.failure.is_none() {
+            state.failure = Some(error);
+            state.own = own;
+        }
+        drop(state);
         self.failed.store(true, Ordering::Release);
         self.changed.notify_all();
     }
@@ -301,30 +307,10 @@ impl Shared {
     }
 
     /// Hears the coordinator until it or this rank goes.
-    fn listen(&self, mut reader: Reader) {
-        let mut beat = Instant::now();
-        loop {
-            match reader.next() {
-                Ok(Line::Message(message)) => self.hear(&message),
-                Ok(Line::Nothing) => {}
-                Err(e) => {
-                    return self.fail(CollectiveError::Ended(format!(
-                        "the coordinator is lost: {e}"
-                    )));
-                }
-            }
-            if self.leaves.load(Ordering::Acquire) {
-                return;
-            }
-            if reader.silence() > SILENCE {
-                let why = format!("nothing was heard of the coordinator for {SILENCE:?}");
-                return self.fail(CollectiveError::Ended(why));
-            }
-            if beat.elapsed() >= BEAT {
-                beat = Instant::now();
-                // That it is gone is noticed by reading.
-                let _ = self.writer.write(&json!({}));
-            }
+    fn listen(&self, reader: Reader) {
+        let ended = follow(reader, &self.writer, &self.leaves, |m| self.hear(m));
+        if let Some(why) = ended {
+            self.fail(CollectiveError::Ended(format!("the coordinator {why}")));
         }
     }
 

@@ -3,26 +3,21 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::wire::{Line, Reader, Writer, same_secret};
+use super::door::{Door, Unknown};
+use super::wire::{Line, Reader, Writer, greeted};
 use super::{BEAT, SILENCE};
 
-/// The stack of a connection's thread: it parses lines.
-const STACK: usize = 256 << 10;
-/// How many connections may not have said yet who they are, beside two for each rank.
-const UNKNOWN: usize = 64;
 /// How old a gathering is when those that wait are told who is missing.
 const OVERDUE: Duration = Duration::from_secs(5);
 
 /// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
 pub struct Coordinator {
-    address: SocketAddr,
+    door: Door,
     shared: Arc<Shared>,
 }
 
@@ -35,9 +30,6 @@ struct Shared {
     /// How long a rank may be silent.
     silence: Duration,
     tell: Tell,
-    ended: AtomicBool,
-    /// Connections that have not said yet who they are.
-    unknown: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -85,21 +77,17 @@ impl Coordinator {
         silence: Duration,
         tell: Tell,
     ) -> io::Result<Coordinator> {
-        let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             size,
             secret: secret.to_owned(),
             silence,
             tell,
-            ended: AtomicBool::new(false),
-            unknown: AtomicUsize::new(0),
             state: Mutex::default(),
         });
         let own = shared.clone();
-        thread::Builder::new()
-            .name("coordinator".to_owned())
-            .spawn(move || own.accept(&listener))?;
-        Ok(Coordinator { address, shared })
+        let serve = move |stream, guest| own.serve(stream, guest);
+        let door = Door::open(listener, "coordinator", size, serve)?;
+        Ok(Coordinator { door, shared })
     }
 
     /// A rank is lost, as whoever has started it knows: it may not have come here yet, and others wait for it.
@@ -115,49 +103,21 @@ impl Coordinator {
 
     /// Where ranks find it.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.door.address()
     }
 }
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Release);
         for writer in self.shared.state().ranks.values() {
             writer.close();
         }
-        // So that it looks.
-        let _ = TcpStream::connect_timeout(&self.address, BEAT);
     }
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn accept(self: &Arc<Shared>, listener: &TcpListener) {
-        loop {
-            let accepted = listener.accept();
-            if self.ended.load(Ordering::Acquire) {
-                return;
-            }
-            let Ok((stream, _)) = accepted else {
-                // The process has no more descriptors: perhaps later.
-                thread::sleep(BEAT);
-                continue;
-            };
-            if self.unknown.load(Ordering::Relaxed) > UNKNOWN + 2 * self.size {
-                // It may come again when some of those have been closed.
-                continue;
-            }
-            self.unknown.fetch_add(1, Ordering::Relaxed);
-            let own = self.clone();
-            let thread = thread::Builder::new().stack_size(STACK);
-            // Without a thread the connection is closed, and the rank says that it is lost.
-            if thread.spawn(move || own.serve(stream)).is_err() {
-                self.unknown.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
     }
 
     /// Changes what is known, and then tells ranks what that calls for: nobody who does not read keeps others waiting.
@@ -176,24 +136,15 @@ impl Shared {
     }
 
     /// Serves one connection until it ends.
-    fn serve(&self, stream: TcpStream) {
-        let _ = stream.set_nodelay(true);
-        let made = Writer::new(&stream).and_then(|w| Ok((Arc::new(w), Reader::new(stream)?)));
-        let joined =
-            made.ok().and_then(
-                |(writer, mut reader)| match self.join(&mut reader, &writer) {
-                    Some(rank) => Some((rank, reader, writer)),
-                    None => {
-                        writer.close();
-                        None
-                    }
-                },
-            );
-        self.unknown.fetch_sub(1, Ordering::Relaxed);
-        let Some((rank, mut reader, writer)) = joined else {
+    fn serve(&self, stream: TcpStream, guest: Unknown) {
+        let Some((first, mut reader, writer)) = greeted(stream, &self.secret) else {
             return;
         };
-        reader.trust();
+        let joined = self.join(&first, &writer);
+        drop(guest);
+        let Some(rank) = joined else {
+            return writer.close();
+        };
         let reason = self.listen(rank, &mut reader, &writer);
         self.with(|state| {
             state.ranks.remove(&rank);
@@ -210,17 +161,7 @@ impl Shared {
     }
 
     /// Which rank the connection is of; none where it may not come in.
-    fn join(&self, reader: &mut Reader, writer: &Arc<Writer>) -> Option<usize> {
-        let message = loop {
-            if let Line::Message(message) = reader.next().ok()? {
-                break message;
-            }
-        };
-        let secret = message["secret"].as_str()?;
-        if !same_secret(secret.as_bytes(), self.secret.as_bytes()) {
-            let _ = writer.write(&json!({"refused": "the secret of the job is another one"}));
-            return None;
-        }
+    fn join(&self, message: &Value, writer: &Arc<Writer>) -> Option<usize> {
         let (rank, size) = (message["rank"].as_u64()?, message["size"].as_u64()?);
         let rank = usize::try_from(rank).ok()?;
         let mut state = self.state();

@@ -5,11 +5,13 @@
 
 mod client;
 mod coordinator;
+mod door;
 mod wire;
 
 pub(crate) use client::Control;
 pub use coordinator::{Coordinator, Tell};
-pub(crate) use wire::{Line, Reader, Writer, same_secret};
+pub(crate) use door::{Door, Unknown};
+pub(crate) use wire::{Line, Reader, Writer, follow, greeted, same_secret};
 
 use std::time::Duration;
 

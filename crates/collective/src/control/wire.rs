@@ -2,12 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::BEAT;
+use super::{BEAT, SILENCE};
 
 /// The most bytes of the first line of a connection, whose other end is not known yet.
 const MOST_AT_FIRST: usize = 4 << 10;
@@ -117,6 +118,58 @@ impl Reader {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
+        }
+    }
+}
+
+/// What the other end of a new connection says first, if it knows the secret; one that does not is told and closed.
+pub(crate) fn greeted(stream: TcpStream, secret: &str) -> Option<(Value, Reader, Arc<Writer>)> {
+    stream.set_nodelay(true).ok()?;
+    let writer = Arc::new(Writer::new(&stream).ok()?);
+    let mut reader = Reader::new(stream).ok()?;
+    let first = loop {
+        match reader.next() {
+            Ok(Line::Message(message)) => break message,
+            Ok(Line::Nothing) => {}
+            Err(_) => return None,
+        }
+    };
+    let said = first["secret"].as_str()?;
+    if !same_secret(said.as_bytes(), secret.as_bytes()) {
+        let _ = writer.write(&json!({"refused": "the secret of the job is another one"}));
+        writer.close();
+        return None;
+    }
+    reader.trust();
+    Some((first, reader, writer))
+}
+
+/// Hears the other end, and says something each beat, until `leaves` is set: gives nothing then. Gives why where the other end
+/// goes first, as a predicate.
+pub(crate) fn follow(
+    mut reader: Reader,
+    writer: &Writer,
+    leaves: &AtomicBool,
+    mut hear: impl FnMut(&Value),
+) -> Option<String> {
+    reader.trust();
+    let mut beat = Instant::now();
+    loop {
+        match reader.next() {
+            Ok(Line::Message(message)) => hear(&message),
+            Ok(Line::Nothing) => {}
+            Err(e) => return Some(format!("is lost: {e}")),
+        }
+        if leaves.load(Ordering::Acquire) {
+            return None;
+        }
+        if reader.silence() > SILENCE {
+            return Some(format!("was not heard of for {SILENCE:?}"));
+        }
+        if beat.elapsed() >= BEAT {
+            beat = Instant::now();
+            // That it is gone is noticed by reading.
+            let _ = writer.write(&json!({}));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The launcher's end: it hears workers, and begins rounds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,58 +12,34 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::roster::{Change, Limits, Roster};
-use crate::control::{BEAT, Coordinator, Line, Reader, Writer, same_secret};
+use crate::control::{BEAT, Coordinator, Door, Line, Reader, Unknown, Writer, greeted};
 
 /// How often it is looked whether something follows from the time alone.
 const LOOK: Duration = Duration::from_millis(100);
-/// The stack of a connection's thread: it parses lines.
-const STACK: usize = 256 << 10;
-/// How many connections there may be.
-const CONNECTIONS: usize = 4096;
-
-/// What a launcher has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A round has begun: its number, and its workers by rank.
-    Round {
-        /// The number.
-        number: u64,
-        /// The workers.
-        workers: Vec<u64>,
-    },
-    /// A worker is not wanted any more: its process is to end.
-    Dropped {
-        /// Which one.
-        worker: u64,
-        /// Why.
-        why: String,
-    },
-    /// The job cannot go on.
-    Ended(String),
-    /// A line for people.
-    Said(String),
-}
+/// How many workers may come at a time.
+const WORKERS: usize = 4096;
 
 /// Where the workers of an elastic job meet. It runs in threads of its own until it is dropped.
 pub struct Driver {
-    address: SocketAddr,
-    shared: Arc<Shared>,
+    door: Door,
+    meeting: Arc<Meeting>,
 }
 
-struct Shared {
+/// What the threads of a driver share.
+struct Meeting {
     ip: IpAddr,
     secret: String,
     silence: Duration,
     began: Instant,
     ended: AtomicBool,
-    connections: AtomicUsize,
-    state: Mutex<State>,
+    known: Mutex<Known>,
 }
 
-struct State {
+struct Known {
     roster: Roster,
     writers: HashMap<u64, Arc<Writer>>,
-    events: VecDeque<Event>,
+    /// What has happened, for the launcher.
+    changes: Vec<Change>,
     /// Where the ranks of the round meet.
     round: Option<Coordinator>,
     /// Why the job cannot go on.
@@ -72,7 +48,7 @@ struct State {
     said: (Sender<String>, Receiver<String>),
 }
 
-impl State {
+impl Known {
     /// A worker has ended: the ranks of its round hear of it at once, even if they have not met it yet.
     fn lose(&mut self, worker: u64, why: &str) {
         if let (Some(rank), Some(round)) = (self.roster.gone(worker), &self.round) {
@@ -95,98 +71,97 @@ impl Driver {
         limits: Limits,
         silence: Duration,
     ) -> io::Result<Driver> {
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            ip: address.ip(),
+        let meeting = Arc::new(Meeting {
+            ip: listener.local_addr()?.ip(),
             secret: secret.to_owned(),
             silence,
             began: Instant::now(),
             ended: AtomicBool::new(false),
-            connections: AtomicUsize::new(0),
-            state: Mutex::new(State {
+            known: Mutex::new(Known {
                 roster: Roster::new(limits),
                 writers: HashMap::new(),
-                events: VecDeque::new(),
+                changes: Vec::new(),
                 round: None,
                 ended: None,
                 said: channel(),
             }),
         });
-        let (own, looks) = (shared.clone(), shared.clone());
-        let thread = |name: &str| thread::Builder::new().name(name.to_owned());
-        thread("elastic").spawn(move || own.accept(&listener))?;
-        thread("elastic clock").spawn(move || {
+        let (own, looks) = (meeting.clone(), meeting.clone());
+        let serve = move |stream, guest| own.serve(stream, guest);
+        let door = Door::open(listener, "elastic", WORKERS, serve)?;
+        let clock = thread::Builder::new().name("elastic clock".to_owned());
+        clock.spawn(move || {
             while !looks.ended.load(Ordering::Acquire) {
                 thread::sleep(LOOK);
                 looks.with(|_| {});
             }
         })?;
-        Ok(Driver { address, shared })
+        Ok(Driver { door, meeting })
     }
 
     /// Where workers find it.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.door.address()
     }
 
     /// The process of a worker has ended, without having done all of its work.
     pub fn gone(&self, worker: u64) {
-        self.shared
-            .with(|state| state.lose(worker, "its process has ended"));
+        self.meeting
+            .with(|known| known.lose(worker, "its process has ended"));
     }
 
     /// The process of a worker has ended, and all of its work is done.
     pub fn done(&self, worker: u64) {
-        self.shared.with(|state| state.roster.done(worker));
+        self.meeting.with(|known| known.roster.done(worker));
     }
 
     /// A worker is to leave when its round ends.
     pub fn leave(&self, worker: u64) {
-        self.shared.with(|state| state.roster.leave(worker));
+        self.meeting.with(|known| known.roster.leave(worker));
     }
 
     /// Whether a worker has done all of its work.
     pub fn is_finishing(&self) -> bool {
-        self.shared.state().roster.is_finishing()
+        self.meeting.known().roster.is_finishing()
     }
 
     /// What has happened since this was asked last.
-    pub fn events(&self) -> Vec<Event> {
-        let mut state = self.shared.state();
-        let said: Vec<Event> = state.said.1.try_iter().map(Event::Said).collect();
-        state.events.drain(..).chain(said).collect()
+    pub fn changes(&self) -> Vec<Change> {
+        std::mem::take(&mut self.meeting.known().changes)
+    }
+
+    /// Lines for people, since this was asked last.
+    pub fn said(&self) -> Vec<String> {
+        self.meeting.known().said.1.try_iter().collect()
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Release);
-        let mut state = self.shared.state();
-        for writer in state.writers.values() {
+        self.meeting.ended.store(true, Ordering::Release);
+        let mut known = self.meeting.known();
+        for writer in known.writers.values() {
             writer.close();
         }
-        state.round = None;
-        drop(state);
-        // So that it looks.
-        let _ = TcpStream::connect_timeout(&self.address, BEAT);
+        known.round = None;
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Meeting {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes what is known, does what follows, and then tells workers: nobody who does not read keeps others waiting.
-    fn with(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state();
-        change(&mut state);
-        let changes = state.roster.look(self.began.elapsed());
+    fn with(&self, change: impl FnOnce(&mut Known)) {
+        let mut known = self.known();
+        change(&mut known);
+        let changes = known.roster.look(self.began.elapsed());
         let told: Vec<Told> = changes
             .into_iter()
-            .flat_map(|c| self.follow(&mut state, c))
+            .flat_map(|c| self.follow(&mut known, c))
             .collect();
-        drop(state);
+        drop(known);
         for (writer, message) in told {
             if message.is_none_or(|m| writer.write(&m).is_err()) {
                 // Its own thread notices.
@@ -195,37 +170,36 @@ impl Shared {
         }
     }
 
-    fn follow(&self, state: &mut State, change: Change) -> Vec<Told> {
+    /// Does what a change asks for. Gives what is to be said to workers.
+    fn follow(&self, known: &mut Known, change: Change) -> Vec<Told> {
+        known.changes.push(change.clone());
         match change {
-            Change::Round { number, workers } => self.begin(state, number, workers),
+            Change::Round { number, workers } => self.begin(known, number, &workers),
             Change::Changed(worker) => {
-                let writer = state.writers.get(&worker).cloned();
+                let writer = known.writers.get(&worker).cloned();
                 let message = json!({"changed": true});
                 writer.map(|w| (w, Some(message))).into_iter().collect()
             }
             Change::Dropped { worker, why } => {
-                let writer = state.writers.remove(&worker);
+                let writer = known.writers.remove(&worker);
                 let message = json!({ "end": why });
                 let told = writer.map(|w| vec![(w.clone(), Some(message)), (w, None)]);
-                state.events.push_back(Event::Dropped { worker, why });
                 told.unwrap_or_default()
             }
             Change::Ended(why) => {
                 let message = json!({ "end": why });
-                let told = state.writers.values();
-                let told = told.map(|w| (w.clone(), Some(message.clone()))).collect();
-                state.ended = Some(why.clone());
-                state.events.push_back(Event::Ended(why));
-                told
+                known.ended = Some(why);
+                let told = known.writers.values();
+                told.map(|w| (w.clone(), Some(message.clone()))).collect()
             }
         }
     }
 
     /// Begins a round: its ranks meet at a coordinator of their own.
-    fn begin(&self, state: &mut State, number: u64, workers: Vec<u64>) -> Vec<Told> {
+    fn begin(&self, known: &mut Known, number: u64, workers: &[u64]) -> Vec<Told> {
         let size = workers.len();
         let started = TcpListener::bind((self.ip, 0)).and_then(|l| {
-            let lines = state.said.0.clone();
+            let lines = known.said.0.clone();
             // An error is a launcher that has ended.
             let tell = Box::new(move |line| drop(lines.send(line)));
             Coordinator::telling(l, size, &self.secret, self.silence, tell)
@@ -234,85 +208,48 @@ impl Shared {
             Ok(coordinator) => coordinator,
             Err(e) => {
                 let why = format!("round {number} has no coordinator: {e}");
-                return self.follow(state, Change::Ended(why));
+                return self.follow(known, Change::Ended(why));
             }
         };
         let address = coordinator.address().to_string();
         let told = workers.iter().enumerate().filter_map(|(rank, worker)| {
             let place = json!({"round": number, "rank": rank, "size": size, "address": address});
-            Some((state.writers.get(worker)?.clone(), Some(place)))
+            Some((known.writers.get(worker)?.clone(), Some(place)))
         });
         let told = told.collect();
         // All ranks have left the round before.
-        state.round = Some(coordinator);
-        state.events.push_back(Event::Round { number, workers });
+        known.round = Some(coordinator);
         told
     }
 
-    fn accept(self: &Arc<Shared>, listener: &TcpListener) {
-        loop {
-            let accepted = listener.accept();
-            if self.ended.load(Ordering::Acquire) {
-                return;
-            }
-            let Ok((stream, _)) = accepted else {
-                // The process has no more descriptors: perhaps later.
-                thread::sleep(BEAT);
-                continue;
-            };
-            if self.connections.load(Ordering::Relaxed) >= CONNECTIONS {
-                continue;
-            }
-            self.connections.fetch_add(1, Ordering::Relaxed);
-            let own = self.clone();
-            let thread = thread::Builder::new().stack_size(STACK);
-            // Without a thread the connection is closed, and the worker says so.
-            if thread.spawn(move || own.serve(stream)).is_err() {
-                self.connections.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    }
-
     /// Serves one connection until it ends.
-    fn serve(&self, stream: TcpStream) {
-        let _ = stream.set_nodelay(true);
-        let made = Writer::new(&stream).and_then(|w| Ok((Arc::new(w), Reader::new(stream)?)));
-        if let Ok((writer, mut reader)) = made {
-            if let Some(worker) = self.join(&mut reader, &writer) {
-                reader.trust();
-                self.listen(worker, &mut reader, &writer);
-                self.with(|state| {
-                    state.writers.remove(&worker);
-                    state.lose(worker, "its connection with the launcher has ended");
-                });
-            }
-            writer.close();
+    fn serve(&self, stream: TcpStream, guest: Unknown) {
+        let Some((first, mut reader, writer)) = greeted(stream, &self.secret) else {
+            return;
+        };
+        let worker = self.join(&first, &writer);
+        drop(guest);
+        if let Some(worker) = worker {
+            self.listen(worker, &mut reader, &writer);
+            self.with(|known| {
+                known.writers.remove(&worker);
+                known.lose(worker, "its connection with the launcher has ended");
+            });
         }
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        writer.close();
     }
 
     /// Which worker the connection is of; none where it may not come in.
-    fn join(&self, reader: &mut Reader, writer: &Arc<Writer>) -> Option<u64> {
-        let message = loop {
-            if let Line::Message(message) = reader.next().ok()? {
-                break message;
-            }
-        };
-        let secret = message["secret"].as_str()?;
-        if !same_secret(secret.as_bytes(), self.secret.as_bytes()) {
-            let _ = writer.write(&json!({"end": "the secret of the job is another one"}));
-            return None;
-        }
+    fn join(&self, message: &Value, writer: &Arc<Writer>) -> Option<u64> {
         let worker = message["worker"].as_u64()?;
-        let taken = self.state().writers.contains_key(&worker);
-        if taken {
+        if self.known().writers.contains_key(&worker) {
             let why = format!("there is a worker {worker} already");
-            let _ = writer.write(&json!({ "end": why }));
+            let _ = writer.write(&json!({ "refused": why }));
             return None;
         }
-        self.with(|state| {
-            state.writers.insert(worker, writer.clone());
-            state.roster.came(worker);
+        self.with(|known| {
+            known.writers.insert(worker, writer.clone());
+            known.roster.came(worker);
         });
         Some(worker)
     }
@@ -328,9 +265,9 @@ impl Shared {
             };
             if reader.silence() > self.silence {
                 let why = format!("nothing was heard of it for {:?}", self.silence);
-                self.with(|state| {
-                    state.lose(worker, &why);
-                    state.events.push_back(Event::Dropped { worker, why });
+                self.with(|known| {
+                    known.lose(worker, &why);
+                    known.changes.push(Change::Dropped { worker, why });
                 });
                 return;
             }
@@ -342,9 +279,9 @@ impl Shared {
             }
             if let Some(commits) = message["ready"].as_u64() {
                 let mut ended = None;
-                self.with(|state| {
-                    state.roster.ready(worker, commits);
-                    ended = state.ended.clone();
+                self.with(|known| {
+                    known.roster.ready(worker, commits);
+                    ended = known.ended.clone();
                 });
                 // One that has come too late to be told with the others.
                 let told = ended.map_or(Ok(()), |why| writer.write(&json!({ "end": why })));
@@ -353,7 +290,7 @@ impl Shared {
                 }
             }
             if message.get("done").is_some() {
-                self.with(|state| state.roster.done(worker));
+                self.with(|known| known.roster.done(worker));
             }
         }
     }

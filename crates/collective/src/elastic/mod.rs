@@ -10,6 +10,6 @@ mod driver;
 mod roster;
 mod worker;
 
-pub use driver::{Driver, Event};
+pub use driver::Driver;
 pub use roster::{Change, Limits, Roster};
 pub use worker::{Place, Worker};

@@ -187,7 +187,7 @@ impl Roster {
         }
         let waited = now.saturating_sub(*self.waiting.get_or_insert(now));
         if self.trains().next().is_some() {
-            self.wait_for_trainers(waited, now, &mut changes);
+            self.wait_for_trainers(waited, &mut changes);
             return changes;
         }
         self.begin(ready, waited, &mut changes);
@@ -257,10 +257,10 @@ impl Roster {
     }
 
     /// Some are ready while others train.
-    fn wait_for_trainers(&mut self, waited: Duration, now: Duration, changes: &mut Vec<Change>) {
+    fn wait_for_trainers(&mut self, waited: Duration, changes: &mut Vec<Change>) {
         if !self.broken {
             // New ones wait until the round ends by itself: that is no fault of who trains.
-            self.waiting = Some(now);
+            self.waiting = None;
             match self.trains().count() < self.limits.max && !self.finishing {
                 true => self.tell_all(changes),
                 false => self.tell(changes),
@@ -273,7 +273,9 @@ impl Roster {
         let late: Vec<u64> = self.trains().collect();
         for worker in late {
             self.members.remove(&worker);
-            let why = format!("it did not come to the next round within {waited:?}");
+            let why = format!(
+                "it did not come to the next round within {waited:?}: look where it hangs, or why a step of it takes so long"
+            );
             changes.push(Change::Dropped { worker, why });
         }
     }
@@ -284,7 +286,8 @@ impl Roster {
             start, min, max, ..
         } = self.limits;
         if let Some(resets) = self.limits.resets.filter(|&most| self.rounds > most) {
-            return self.end(format!("the job has had its {resets} new rounds"), changes);
+            let why = format!("the job has had its {resets} new rounds: raise --reset-limit");
+            return self.end(why, changes);
         }
         // Who was in the first round knows that nothing was committed, or has it.
         let has_state = |m: &Member| {
@@ -303,7 +306,7 @@ impl Roster {
         if ready.len() < wanted {
             if waited >= self.limits.patience {
                 let why = format!(
-                    "{} workers are there after {waited:?}, and a round needs {wanted}",
+                    "{} workers are there after {waited:?}, and a round needs {wanted}: lower --min-np, or find more hosts",
                     ready.len()
                 );
                 self.end(why, changes);

@@ -1,23 +1,22 @@
 //! A worker's end.
 
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::control::{BEAT, Line, Reader, SILENCE, Writer};
+use crate::control::{Reader, SILENCE, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::{Join, host, meeting, needed, parsed, variables};
 
 /// A process that takes part in the rounds of an elastic job.
 pub struct Worker {
-    shared: Arc<Shared>,
+    launcher: Arc<Launcher>,
     thread: Option<JoinHandle<()>>,
-    secret: String,
-    /// What the launcher calls its host.
-    host: Option<String>,
+    /// What is the same in all rounds.
+    join: Join,
 }
 
 /// What a worker is in a round.
@@ -29,14 +28,16 @@ pub struct Place {
     pub join: Join,
 }
 
-struct Shared {
+/// The launcher, as its worker knows it.
+struct Launcher {
     writer: Writer,
-    state: Mutex<State>,
+    leaves: AtomicBool,
+    heard: Mutex<Heard>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Heard {
     place: Option<(u64, usize, usize, SocketAddr)>,
     /// Whether the round is to end.
     others_wait: bool,
@@ -56,23 +57,22 @@ impl Worker {
         let stream = TcpStream::connect_timeout(&driver, SILENCE).map_err(rendezvous)?;
         let start = || -> std::io::Result<Worker> {
             stream.set_nodelay(true)?;
-            let shared = Arc::new(Shared {
+            let launcher = Arc::new(Launcher {
                 writer: Writer::new(&stream)?,
-                state: Mutex::default(),
+                leaves: AtomicBool::new(false),
+                heard: Mutex::default(),
                 changed: Condvar::new(),
             });
-            shared
+            launcher
                 .writer
                 .write(&json!({"worker": worker, "secret": secret}))?;
-            let (mut reader, listens) = (Reader::new(stream)?, shared.clone());
-            reader.trust();
+            let (reader, listens) = (Reader::new(stream)?, launcher.clone());
             let thread = thread::Builder::new().name("elastic".to_owned());
             let thread = thread.spawn(move || listens.listen(reader))?;
             Ok(Worker {
-                shared,
+                launcher,
                 thread: Some(thread),
-                secret: secret.to_owned(),
-                host: None,
+                join: Join::at(driver, 0, 1, secret),
             })
         };
         start().map_err(rendezvous)
@@ -93,7 +93,11 @@ impl Worker {
         };
         let (worker, driver) = (parsed(WORKER, &worker)?, meeting(get)?);
         let mut worker = Worker::connect(driver, worker, &needed(get, SECRET)?)?;
-        worker.host = get(HOST).map(|name| format!("{} {name}", host()));
+        let mut join = worker.join.clone().configured(get)?;
+        if let Some(name) = get(HOST) {
+            join = join.host(&format!("{} {name}", host()));
+        }
+        worker.join = join;
         Ok(Some(worker))
     }
 
@@ -102,88 +106,74 @@ impl Worker {
     /// # Errors
     /// [`CollectiveError::Ended`]: the job is over, or does not need this worker.
     pub fn ready(&self, commits: u64) -> Result<Place> {
-        let mut state = self.shared.state();
-        state.place = None;
-        state.others_wait = false;
-        drop(state);
-        let said = self.shared.writer.write(&json!({ "ready": commits }));
-        let mut state = self.shared.state();
+        let mut heard = self.launcher.heard();
+        heard.place = None;
+        heard.others_wait = false;
+        drop(heard);
+        let said = self.launcher.writer.write(&json!({ "ready": commits }));
+        let mut heard = self.launcher.heard();
         loop {
-            if let Some((round, rank, size, address)) = state.place.take() {
-                let mut join = Join::at(address, rank, size, &self.secret);
-                if let Some(host) = &self.host {
-                    join = join.host(host);
-                }
+            if let Some((round, rank, size, address)) = heard.place.take() {
+                let join = self.join.of_round(round, address, (rank, size));
                 return Ok(Place { round, join });
             }
-            if let Some(why) = &state.ended {
+            if let Some(why) = &heard.ended {
                 return Err(CollectiveError::Ended(why.clone()));
             }
             if let Err(e) = &said {
                 return Err(CollectiveError::Ended(format!("the launcher is lost: {e}")));
             }
-            let next = self.shared.changed.wait(state);
-            state = next.unwrap_or_else(PoisonError::into_inner);
+            let next = self.launcher.changed.wait(heard);
+            heard = next.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Whether others wait for the round to end.
     pub fn others_wait(&self) -> bool {
-        self.shared.state().others_wait
+        self.launcher.heard().others_wait
     }
 
     /// Says that all of its work is done.
     pub fn done(&self) {
-        let _ = self.shared.writer.write(&json!({"done": true}));
+        let _ = self.launcher.writer.write(&json!({"done": true}));
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.shared.writer.close();
+        self.launcher.leaves.store(true, Ordering::Release);
+        self.launcher.writer.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Launcher {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn end(&self, why: String) {
-        self.state().ended.get_or_insert(why);
+        self.heard().ended.get_or_insert(why);
         self.changed.notify_all();
     }
 
     /// Hears the launcher until it or this worker goes.
-    fn listen(&self, mut reader: Reader) {
-        let mut beat = Instant::now();
-        loop {
-            match reader.next() {
-                Ok(Line::Message(message)) => self.hear(&message),
-                Ok(Line::Nothing) => {}
-                Err(e) => return self.end(format!("the launcher is lost: {e}")),
-            }
-            if reader.silence() > SILENCE {
-                return self.end(format!("nothing was heard of the launcher for {SILENCE:?}"));
-            }
-            if beat.elapsed() >= BEAT {
-                beat = Instant::now();
-                // That it is gone is noticed by reading.
-                let _ = self.writer.write(&json!({}));
-            }
+    fn listen(&self, reader: Reader) {
+        let ended = follow(reader, &self.writer, &self.leaves, |m| self.hear(m));
+        if let Some(why) = ended {
+            self.end(format!("the launcher {why}"));
         }
     }
 
     fn hear(&self, message: &Value) {
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
-        if let Some(why) = message["end"].as_str() {
+        if let Some(why) = message["end"].as_str().or(message["refused"].as_str()) {
             return self.end(why.to_owned());
         }
-        let mut state = self.state();
-        state.others_wait |= message.get("changed").is_some();
+        let mut heard = self.heard();
+        heard.others_wait |= message.get("changed").is_some();
         let address = message["address"].as_str().and_then(|a| a.parse().ok());
         if let (Some(round), Some(rank), Some(size), Some(address)) = (
             message["round"].as_u64(),
@@ -191,11 +181,11 @@ impl Shared {
             number("size"),
             address,
         ) {
-            state.place = Some((round, rank, size, address));
+            heard.place = Some((round, rank, size, address));
             // What was said before was of the round before.
-            state.others_wait = false;
+            heard.others_wait = false;
         }
-        drop(state);
+        drop(heard);
         self.changed.notify_all();
     }
 }

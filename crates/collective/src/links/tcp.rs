@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Incoming, Links, Outgoing, same};
 use crate::aligned::Aligned;
-use crate::control::{Control, same_secret};
+use crate::control::{Control, Door, same_secret};
 use crate::error::{CollectiveError, Result};
 
 /// Bytes before each message.
@@ -42,13 +41,12 @@ pub(crate) struct TcpLinks {
 
 /// Where a rank accepts connections.
 pub(crate) struct Listening {
-    address: SocketAddr,
+    door: Door,
     shared: Arc<Accepted>,
 }
 
 #[derive(Default)]
 struct Accepted {
-    ended: AtomicBool,
     /// By rank: connections that nobody has used yet.
     waiting: Mutex<HashMap<usize, TcpStream>>,
     changed: Condvar,
@@ -65,48 +63,22 @@ impl Listening {
     ///
     /// # Errors
     /// The system has no port or no thread.
-    pub(crate) fn start(address: IpAddr, secret: &str) -> io::Result<Listening> {
+    pub(crate) fn start(address: IpAddr, ranks: usize, secret: &str) -> io::Result<Listening> {
         let listener = TcpListener::bind((address, 0))?;
-        let address = listener.local_addr()?;
         let shared = Arc::new(Accepted::default());
         let (own, secret) = (shared.clone(), secret.to_owned());
-        let thread = thread::Builder::new().name("links".to_owned());
-        thread.spawn(move || accept(&listener, &own, &secret))?;
-        Ok(Listening { address, shared })
+        let door = Door::open(listener, "links", ranks, move |stream, guest| {
+            if let Some(rank) = greeted(&stream, &secret) {
+                own.waiting().insert(rank, stream);
+                own.changed.notify_all();
+            }
+            drop(guest);
+        })?;
+        Ok(Listening { door, shared })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Release);
-        // So that it looks.
-        let _ = TcpStream::connect_timeout(&self.address, LOOK);
-    }
-}
-
-fn accept(listener: &TcpListener, accepted: &Arc<Accepted>, secret: &str) {
-    loop {
-        let connection = listener.accept();
-        if accepted.ended.load(Ordering::Acquire) {
-            return;
-        }
-        let Ok((stream, _)) = connection else {
-            thread::sleep(LOOK);
-            continue;
-        };
-        let (accepted, secret) = (accepted.clone(), secret.to_owned());
-        let thread = thread::Builder::new().stack_size(64 << 10);
-        // Without a thread the connection is closed, and the other end says so.
-        let _ = thread.spawn(move || {
-            if let Some(rank) = greeted(&stream, &secret) {
-                accepted.waiting().insert(rank, stream);
-                accepted.changed.notify_all();
-            }
-        });
+        self.door.address()
     }
 }
 

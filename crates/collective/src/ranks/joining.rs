@@ -1,0 +1,134 @@
+//! How ranks meet.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{ALL_RANKS, Ranks};
+use crate::collective::Set;
+use crate::control::{Control, Coordinator};
+use crate::cost::Cost;
+use crate::error::{CollectiveError, Result};
+use crate::join::{Join, host};
+use crate::links::tcp::{Listening, TcpLinks};
+use crate::links::{Incoming, Links, Outgoing};
+
+/// No other rank: nothing is sent.
+struct Alone;
+
+impl Links for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        1
+    }
+
+    fn exchange(&mut self, _: Option<Outgoing<'_>>, _: Option<Incoming<'_>>) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Ranks {
+    /// Meets the other ranks of the job.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Rendezvous`], [`CollectiveError::Late`].
+    pub fn join(join: &Join) -> Result<Ranks> {
+        #[cfg(feature = "mpi")]
+        if join.mpi {
+            return Ranks::join_by_mpi(join);
+        }
+        let Some(address) = join.coordinator else {
+            return Ok(Ranks {
+                rank: 0,
+                hosts: vec![0],
+                control: None,
+                links: Box::new(Alone),
+                sets: BTreeMap::from([(ALL_RANKS, Set::alone(0))]),
+                cost: Cost::default(),
+                memory: false,
+                patience: join.patience,
+                coordinator: None,
+            });
+        };
+        let (rank, size) = (join.rank, join.size);
+        let control = Control::join(address, (rank, size), &join.secret, join.patience)?;
+        let control = Arc::new(control);
+        let failed = |e: std::io::Error| CollectiveError::Rendezvous(e.to_string());
+        let listening =
+            Listening::start(control.own_address(), size, &join.secret).map_err(failed)?;
+        let own = json!({
+            "address": listening.address().to_string(),
+            "host": join.host.clone().unwrap_or_else(host),
+            "memory": join.memory,
+        });
+        let table = control.gather("ranks", &own)?;
+        let addresses = table.iter().map(|v| v["address"].as_str()?.parse().ok());
+        let addresses: Option<Vec<SocketAddr>> = addresses.collect();
+        let unusable = || CollectiveError::Rendezvous("a rank has no usable address".to_owned());
+        let links = TcpLinks::new(
+            rank,
+            addresses.ok_or_else(unusable)?,
+            listening,
+            control.clone(),
+            &join.secret,
+        );
+        Ranks::met(&table, control, Box::new(links), join, None)
+    }
+
+    /// Meets the other ranks that `mpirun` has started: the first one has the coordinator.
+    #[cfg(feature = "mpi")]
+    fn join_by_mpi(join: &Join) -> Result<Ranks> {
+        let (met, coordinator) = crate::links::mpi::Met::begin()?;
+        let control = Control::join(met.address, met.place(), &met.secret, join.patience)?;
+        let control = Arc::new(control);
+        // MPI has memory of its own.
+        let own = json!({ "host": join.host.clone().unwrap_or_else(host), "memory": false });
+        let table = control.gather("ranks", &own)?;
+        let links = Box::new(met.links(control.clone()));
+        Ranks::met(&table, control, links, join, coordinator)
+    }
+
+    /// The ranks that have told each other what stands in this table, by rank.
+    fn met(
+        table: &[Value],
+        control: Arc<Control>,
+        links: Box<dyn Links>,
+        join: &Join,
+        coordinator: Option<Coordinator>,
+    ) -> Result<Ranks> {
+        let mut ranks = Ranks {
+            rank: links.rank(),
+            hosts: numbers(table, "host"),
+            control: Some(control),
+            links,
+            sets: BTreeMap::new(),
+            cost: Cost::default(),
+            memory: table.iter().all(|v| v["memory"] == true),
+            patience: join.patience,
+            coordinator,
+        };
+        ranks.add(ALL_RANKS, (0..table.len()).collect())?;
+        Ok(ranks)
+    }
+}
+
+/// By rank: the number of the text that its entry has under this key, in the order in which they first come.
+fn numbers(table: &[Value], key: &str) -> Vec<usize> {
+    let mut known: Vec<&Value> = Vec::new();
+    let number = |entry: &'_ Value| entry[key].clone();
+    let all: Vec<Value> = table.iter().map(number).collect();
+    let mut of = Vec::new();
+    for value in &all {
+        let at = known.iter().position(|k| *k == value);
+        of.push(at.unwrap_or_else(|| {
+            known.push(value);
+            known.len() - 1
+        }));
+    }
+    of
+}

@@ -1,0 +1,81 @@
+//! What a program asks of its ranks outside of a graph, and what it hears of collectives.
+
+mod support;
+
+use support::on_ranks;
+use thalweg_graph::Graph;
+use thalweg_hvd::{Hvd, Join, ReduceOp};
+use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+use thalweg_session::{Session, SessionOptions};
+use thalweg_tensor::Tensor;
+use thalweg_train::{GradientDescent, Optimizer};
+
+const STEPS: usize = 5;
+
+#[test]
+fn tensors_that_are_reduced_together_are_what_they_are_alone() {
+    let found = on_ranks(3, |hvd| {
+        let own = hvd.rank() as f32;
+        let tensors = [
+            Tensor::vector(&[own, 2.0 * own]),
+            Tensor::vector(&[hvd.rank() as i64]),
+            Tensor::new(&[2, 1], &[1.0f32, own]).unwrap(),
+            Tensor::vector::<f32>(&[]),
+        ];
+        let alone = |t: &Tensor| hvd.allreduce(t.clone(), ReduceOp::Sum).unwrap();
+        let each: Vec<Tensor> = tensors.iter().map(alone).collect();
+        (
+            each,
+            hvd.grouped_allreduce(&tensors, ReduceOp::Sum).unwrap(),
+        )
+    });
+    for (each, grouped) in found {
+        assert_eq!(each, grouped);
+        assert_eq!(grouped[0], Tensor::vector(&[3.0f32, 6.0]));
+    }
+}
+
+#[test]
+fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
+    let folder = std::env::temp_dir().join(format!("thalweg-timeline-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |rank: usize| folder.join(format!("{rank}.json"));
+    on_ranks(2, |hvd| {
+        hvd.start_timeline(file(hvd.rank())).unwrap();
+        let g = Graph::new();
+        let loss = g.variable("w", [3.0f32, -4.0]).value().square().sum();
+        let train = hvd.distributed(GradientDescent::new(0.1)).minimize(loss);
+        let options = hvd.session(SessionOptions::new().threads(1));
+        let session = Session::with_options(&g, options).unwrap();
+        session.run(g.initializers(), []).unwrap();
+        for _ in 0..STEPS {
+            session.run(train, []).unwrap();
+        }
+        hvd.stop_timeline();
+        hvd.allreduce(Tensor::scalar(1.0f32), ReduceOp::Sum)
+            .unwrap();
+    });
+    assert!(!file(1).exists(), "rank 0 alone writes");
+    let text = std::fs::read_to_string(file(0)).unwrap();
+    let events: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let named = |name: &str| events.iter().filter(|e| e["name"] == name).count();
+    // One bucket of all gradients, at each step.
+    assert_eq!([named("QUEUE"), named("ALLREDUCE")], [STEPS, STEPS]);
+    let rows = events.iter().filter(|e| e["name"] == "process_name");
+    let rows: Vec<&str> = rows.filter_map(|e| e["args"]["name"].as_str()).collect();
+    assert!(
+        rows.iter().all(|r| r.contains("DistributedOptimizer")),
+        "{rows:?}"
+    );
+    // A collective begins where its wait in the queue ends.
+    let end = |e: &serde_json::Value| e["ts"].as_f64().unwrap() + e["dur"].as_f64().unwrap();
+    for pair in events.windows(2).filter(|p| p[0]["name"] == "QUEUE") {
+        let begin = pair[1]["ts"].as_f64().unwrap();
+        assert!((end(&pair[0]) - begin).abs() < 1.0, "{pair:?}");
+    }
+    let missing = folder.join("none").join("t.json");
+    let alone = Hvd::join(&Join::alone()).unwrap();
+    let error = alone.start_timeline(&missing).unwrap_err().to_string();
+    assert!(error.contains("t.json: No such file"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
