@@ -45,7 +45,7 @@ struct State {
     /// The collective that runs, and since when.
     runs: Option<(String, Instant)>,
     /// What the coordinator was told last of somebody who does not come.
-    stalled: Option<String>,
+    stalled: Option<(usize, String)>,
     failure: Option<CollectiveError>,
     /// Whether the failure is what this rank has said.
     own: bool,
@@ -294,10 +294,11 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Tells the coordinator, once for each collective, that a rank does not come.
+    /// Tells the coordinator, once for each collective and rank, that a rank does not come.
     fn stalls(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
-        if state.stalled.as_deref() != Some(name) {
-            state.stalled = Some(name.to_owned());
+        let told = state.stalled.as_ref();
+        if told.is_none_or(|(late, of)| (*late, of.as_str()) != (rank, name)) {
+            state.stalled = Some((rank, name.to_owned()));
             let seconds = waited.as_secs();
             // That the coordinator is gone is noticed by reading.
             let _ = self

@@ -235,7 +235,9 @@ impl Shared {
             }
             if let Some(at) = message.get("at") {
                 let stalled = self.state().stalled.remove(&rank);
-                if let Some((name, seconds)) = stalled {
+                // A rank that has come to the same collective waits for a third one, and names it itself.
+                let elsewhere = |(name, _): &(String, u64)| at.as_str() != Some(name);
+                if let Some((name, seconds)) = stalled.filter(elsewhere) {
                     let line = whereabouts(rank, (&name, seconds), at, message["seconds"].as_u64());
                     (self.tell)(line);
                 }
