@@ -1,12 +1,15 @@
 // A driver of CUDA whose card is this processor: so much of the driver's interface as Thalweg calls.
 // Machine code is the path of a library of emulated kernels, which the NVRTC beside this makes.
 //
-// What is handed to a stream runs when the stream is waited for, and no earlier.
+// What is handed to a stream runs when the stream is waited for or asked whether it has run, and no earlier. What a second
+// stream is handed runs as late as it may: where a stream waits for it. So who reads its results too early, or writes over
+// its inputs, gets other results.
 //
 // FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES say what driver and cards these are;
 // FAKE_CUDA_FAILS names a function that fails.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 enum Result {
@@ -25,8 +29,10 @@ enum Result {
     INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
     NOT_FOUND = 500,
+    NOT_READY = 600,
     LAUNCH_FAILED = 719,
     CAPTURE_INVALID = 901,
+    CAPTURE_UNJOINED = 904,
 };
 
 typedef unsigned long long Address;
@@ -36,6 +42,18 @@ struct Stream {
     Commands waiting;
     Commands captured;
     bool captures = false;
+    // The stream after which this one runs what it is handed, and whose capture it has joined.
+    Stream* origin = nullptr;
+    // What it was handed and nobody has waited for.
+    Commands aside;
+    // What runs, where it was asked whether it has run.
+    std::thread runner;
+    std::atomic<bool> done{false};
+    int result = 0;
+};
+
+struct Event {
+    Stream* stream = nullptr;
 };
 
 struct Function {
@@ -44,6 +62,7 @@ struct Function {
 };
 
 static std::mutex lock;
+static std::set<Stream*> streams;
 static std::map<Address, size_t> memory;
 static size_t used = 0;
 // By block of memory: the context that it was taken in.
@@ -76,17 +95,25 @@ static void* owner_of(Address address) {
 
 static int hand(Stream* stream, std::function<int()> command) {
     if (!stream) return INVALID_VALUE;
+    if (stream->origin) {
+        stream->aside.push_back(std::move(command));
+        return SUCCESS;
+    }
     (stream->captures ? stream->captured : stream->waiting).push_back(std::move(command));
     return SUCCESS;
 }
 
-static int run(Stream* stream) {
-    Commands commands;
-    commands.swap(stream->waiting);
+static int run(Commands commands) {
     for (auto& command : commands) {
         if (int error = command()) return error;
     }
     return SUCCESS;
+}
+
+// Ends what a query has begun.
+static int end_query(Stream* stream) {
+    stream->runner.join();
+    return stream->result;
 }
 
 #ifndef WITHOUT_FUNCTIONS
@@ -170,18 +197,91 @@ int cuStreamCreate(Stream** stream, unsigned) {
     ENTER("cuStreamCreate");
     if (getenv("FAKE_CUDA_DIES")) abort();
     *stream = new Stream();
+    streams.insert(*stream);
     return SUCCESS;
 }
 
 int cuStreamDestroy_v2(Stream* stream) {
     ENTER("cuStreamDestroy_v2");
+    streams.erase(stream);
+    for (Stream* other : streams) {
+        if (other->origin == stream) other->origin = nullptr;
+    }
+    if (stream->runner.joinable()) stream->runner.join();
     delete stream;
     return SUCCESS;
 }
 
 int cuStreamSynchronize(Stream* stream) {
-    ENTER("cuStreamSynchronize");
-    return stream->captures ? CAPTURE_INVALID : run(stream);
+    std::unique_lock<std::mutex> guard(lock);
+    if (fails("cuStreamSynchronize")) return LAUNCH_FAILED;
+    if (!current) return INVALID_CONTEXT;
+    if (stream->captures) return CAPTURE_INVALID;
+    Commands commands;
+    commands.swap(stream->waiting);
+    // What nobody waits for runs at last.
+    for (auto& command : stream->aside) commands.push_back(command);
+    stream->aside.clear();
+    guard.unlock();
+    // Other threads may call the driver while this one waits.
+    if (stream->runner.joinable()) {
+        if (int error = end_query(stream)) return error;
+    }
+    return run(std::move(commands));
+}
+
+int cuStreamQuery(Stream* stream) {
+    ENTER("cuStreamQuery");
+    if (stream->captures) return CAPTURE_INVALID;
+    if (!stream->runner.joinable()) {
+        if (stream->waiting.empty()) return SUCCESS;
+        Commands commands;
+        commands.swap(stream->waiting);
+        stream->done = false;
+        stream->runner = std::thread([stream, commands, context = current] {
+            current = context;
+            stream->result = run(commands);
+            stream->done = true;
+        });
+    }
+    if (!stream->done) return NOT_READY;
+    int result = end_query(stream);
+    if (result) return result;
+    return stream->waiting.empty() ? SUCCESS : NOT_READY;
+}
+
+int cuEventCreate(Event** event, unsigned) {
+    ENTER("cuEventCreate");
+    *event = new Event();
+    return SUCCESS;
+}
+
+int cuEventDestroy_v2(Event* event) {
+    ENTER("cuEventDestroy_v2");
+    delete event;
+    return SUCCESS;
+}
+
+int cuEventRecord(Event* event, Stream* stream) {
+    ENTER("cuEventRecord");
+    event->stream = stream;
+    return SUCCESS;
+}
+
+int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+    ENTER("cuStreamWaitEvent");
+    Stream* other = event->stream;
+    if (!other || other == stream) return SUCCESS;
+    if (other->origin == stream) {
+        // What was set aside runs here.
+        for (auto& command : other->aside) hand(stream, std::move(command));
+        other->aside.clear();
+        return SUCCESS;
+    }
+    // All that this stream is handed comes after what the other has been handed before.
+    if (stream->origin && stream->origin != other && !stream->aside.empty()) return INVALID_VALUE;
+    stream->origin = other;
+    return SUCCESS;
 }
 
 int cuMemAlloc_v2(Address* address, size_t bytes) {
@@ -306,6 +406,9 @@ int cuStreamEndCapture(Stream* stream, Commands** graph) {
     ENTER("cuStreamEndCapture");
     if (!stream->captures) return CAPTURE_INVALID;
     stream->captures = false;
+    for (Stream* other : streams) {
+        if (other->origin == stream && !other->aside.empty()) return CAPTURE_UNJOINED;
+    }
     *graph = new Commands();
     (*graph)->swap(stream->captured);
     return SUCCESS;

@@ -8,6 +8,7 @@ mod faults;
 mod kernel_table;
 mod nvrtc;
 mod random_graphs;
+mod ranks;
 mod sessions;
 mod steps;
 mod ten_minutes;

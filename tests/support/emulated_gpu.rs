@@ -146,6 +146,9 @@ impl EmulatedGpu {
                     call, addresses, ..
                 } => naive_calls::compute(&state.made[*call as usize], *addresses),
                 Command::Replay { .. } => return Err("a graph in a graph".to_owned()),
+                Command::Collective { .. } | Command::Join { .. } => {
+                    return Err("it has no communicators".to_owned());
+                }
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The thread that runs a rank's collectives, and what sessions and programs ask of it.
 
+mod gpus;
 mod requests;
 
 use std::collections::{HashMap, HashSet};
@@ -10,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use serde_json::json;
+use thalweg_device::gpu::GpuCollectives;
 use thalweg_device::{
     Collective, CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, Ticket,
 };
@@ -51,6 +53,7 @@ struct Shared {
     rank: usize,
     state: Mutex<State>,
     timeline: Mutex<Option<Timeline>>,
+    gpus: Mutex<gpus::Gpus>,
 }
 
 #[derive(Default)]
@@ -113,6 +116,7 @@ impl Progress {
             rank: ranks.rank(),
             state: Mutex::new(state),
             timeline: Mutex::default(),
+            gpus: Mutex::default(),
         });
         let (sender, commands) = channel();
         let own = shared.clone();
@@ -188,6 +192,7 @@ fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {
 impl Drop for Progress {
     /// What was asked for is done first; then the other ranks hear that this one leaves.
     fn drop(&mut self) {
+        self.shared.gpus().clear();
         let commands = self.commands.get_mut();
         drop(commands.unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.take() {
@@ -384,6 +389,10 @@ impl Collectives for OfSession {
             self.progress.shared.agree(set, &lines, ended)?;
         }
         Ok(())
+    }
+
+    fn for_gpus(&self) -> Option<&dyn GpuCollectives> {
+        Some(self)
     }
 }
 

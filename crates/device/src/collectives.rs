@@ -67,6 +67,7 @@
 //!     op: "HorovodAllreduce(sum)".to_owned(),
 //!     dtype: DType::F32,
 //!     dims: vec![None, Some(2)],
+//!     on_gpus: false,
 //! };
 //! assert_eq!(planned.to_string(), "loss = HorovodAllreduce(sum) f32[?,2]");
 //! ```
@@ -78,6 +79,7 @@ use thalweg_tensor::{DType, Memory, Tensor};
 
 use crate::environment::Ticket;
 use crate::error::KernelError;
+use crate::gpu::GpuCollectives;
 
 /// How values of ranks become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -213,6 +215,8 @@ pub struct PlannedCollective {
     pub dtype: DType,
     /// Its dimensions; `None` for one that is not known, or that may differ between ranks.
     pub dims: Vec<Option<usize>>,
+    /// Whether GPUs do it without their hosts.
+    pub on_gpus: bool,
 }
 
 impl fmt::Display for PlannedCollective {
@@ -221,9 +225,12 @@ impl fmt::Display for PlannedCollective {
         let dims: Vec<String> = self.dims.iter().map(dim).collect();
         let (name, op, dtype) = (&self.name, &self.op, self.dtype);
         write!(f, "{name} = {op} {dtype}[{}]", dims.join(","))?;
-        match self.set {
-            0 => Ok(()),
-            set => write!(f, " in set {set}"),
+        if self.set != 0 {
+            write!(f, " in set {}", self.set)?;
+        }
+        match self.on_gpus {
+            true => f.write_str(", between GPUs"),
+            false => Ok(()),
         }
     }
 }
@@ -270,4 +277,10 @@ pub trait Collectives: Send + Sync {
         planned: &[PlannedCollective],
         ended: &dyn Fn() -> bool,
     ) -> Result<(), KernelError>;
+
+    /// What carries the values of GPUs without their host. Where there is nothing, collectives that stand on a GPU run on
+    /// its host.
+    fn for_gpus(&self) -> Option<&dyn GpuCollectives> {
+        None
+    }
 }

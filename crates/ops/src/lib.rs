@@ -49,7 +49,9 @@ mod training;
 mod widened;
 
 pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
-pub use collective::{ALL_RANKS, CollectiveOps, RankOps, Reduction, planned_collective};
+pub use collective::{
+    ALL_RANKS, CollectiveOps, RankOps, Reduction, gpu_collective, planned_collective,
+};
 pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};

@@ -4,14 +4,29 @@
 //! collective before it, so threads cannot change that order, and neither can devices.
 
 use rustc_hash::FxHashSet;
-use thalweg_device::{KernelError, PlannedCollective};
+use thalweg_device::{Device, KernelError, PlannedCollective};
 use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, NodeId};
-use thalweg_ops::planned_collective;
+use thalweg_ops::{gpu_collective, planned_collective};
 
 use crate::error::{SessionError, failed};
 use crate::request::PlanContext;
+
+/// Why a collective that stands on a GPU runs on its host, if it does; `None` of other nodes.
+pub(crate) fn on_host(node: &Node, device: &Device, context: PlanContext<'_>) -> Option<String> {
+    let gpu = device.gpu()?;
+    // Without ranks a node says what is missing.
+    let ranks = context.collectives?;
+    if node.op.effect != Effect::Collective {
+        return None;
+    }
+    if ranks.for_gpus().is_none() {
+        return Some("what carries values between these ranks has nothing for GPUs".to_owned());
+    }
+    let carried = gpu.driver().communicators().map_err(|e| e.to_string());
+    carried.and_then(|_| gpu_collective(node)).err()
+}
 
 /// Lets each collective of a graph wait for the one before it in `order`; gives what ranks compare.
 ///
@@ -19,7 +34,7 @@ use crate::request::PlanContext;
 /// A collective in a function: it runs when its call does, at no place of its own in the order.
 pub(crate) fn in_turn(
     graph: &mut GraphData,
-    order: &[NodeId],
+    (order, devices): (&[NodeId], &[u32]),
     context: PlanContext<'_>,
 ) -> Result<Vec<PlannedCollective>, SessionError> {
     let ranks = context.collectives.and_then(|c| c.ranks(0).ok());
@@ -30,9 +45,13 @@ pub(crate) fn in_turn(
     for &id in order {
         let node = graph.node(id);
         refuse_inside(graph, node, &mut known)?;
-        let Some(collective) = planned_collective(graph, node, ranks) else {
+        let Some(mut collective) = planned_collective(graph, node, ranks) else {
             continue;
         };
+        let device = devices
+            .get(id.index())
+            .map(|&d| &context.devices[d as usize]);
+        collective.on_gpus = device.is_some_and(|d| d.gpu().is_some());
         planned.push(collective);
         if let Some(last) = last.replace(id) {
             graph.wait_for(id, last);

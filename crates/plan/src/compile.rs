@@ -137,7 +137,10 @@ fn planned(
         true => graph.ids().collect(),
         false => complete(graph, &accesses)?,
     };
-    let collectives = collectives::in_turn(&mut simplified.graph, &order, context)?;
+    let collectives = {
+        let (graph, devices) = (&mut simplified.graph, &simplified.devices);
+        collectives::in_turn(graph, (&order, devices), context)?
+    };
     let first = simplified.devices.first().copied().unwrap_or(0);
     if simplified.devices.iter().all(|&d| d == first) {
         let whole = Whole {

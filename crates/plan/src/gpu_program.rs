@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
 use thalweg_device::Variable;
-use thalweg_device::gpu::{Block, Engine, Fault, Handle};
+use thalweg_device::gpu::{Block, Engine, Exchange, Fault, Handle};
 use thalweg_graph::{NodeId, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
@@ -58,6 +58,26 @@ pub enum GpuCommand {
         places: [GpuPlace; 3],
         /// Its workspace.
         workspace: GpuPlace,
+    },
+    /// Begins what GPUs of ranks do together.
+    Collective {
+        /// The number of the set of ranks, among those of the program.
+        set: usize,
+        /// What they do.
+        what: Exchange,
+        /// Of the elements.
+        dtype: DType,
+        /// Where from.
+        from: GpuPlace,
+        /// Where to.
+        to: GpuPlace,
+        /// How many elements.
+        elements: usize,
+    },
+    /// Waits for all that was begun in a set of ranks.
+    Join {
+        /// The number of the set, among those of the program.
+        set: usize,
     },
     /// From an offset of the host's staging memory.
     CopyIn {
@@ -184,6 +204,10 @@ pub struct Commands {
     pub segments: Vec<Segment>,
     /// By GEMM and convolution: who computes it.
     pub computed_by: BTreeMap<NodeId, ComputedBy>,
+    /// The sets of ranks whose GPUs do something together.
+    pub sets: Vec<i32>,
+    /// The first collective between GPUs, with its set.
+    pub first: Option<(i32, NodeId)>,
     /// Bytes behind the arena.
     pub fixed: usize,
     /// What is put there before the first step.

@@ -42,7 +42,7 @@ pub struct Moved {
     /// The GPU that it was placed on.
     pub from: String,
     /// Why that GPU does not run it.
-    pub why: &'static str,
+    pub why: String,
 }
 
 /// Where what is sent goes.

@@ -84,11 +84,11 @@ impl Step<'_> {
             true => self.as_ready(shared),
             false => self.in_sequence(),
         };
-        if result.is_err() {
+        if let Err(error) = &result {
             for number in 0..self.plan.programs.len() {
                 // What was handed over uses the frame, which is given back next. The first error
                 // is the one to tell.
-                let _ = self.run_of(number).wait();
+                self.run_of(number).drain(error);
             }
         }
         result

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::evaluate::tensor_slot;
-use thalweg_device::{Device, Rendezvous, Slot};
+use thalweg_device::{Collectives, Device, Rendezvous, Slot};
 use thalweg_tensor::{Buffer, Memory};
 use thalweg_tensor::{Tensor, TensorError};
 
@@ -25,11 +25,15 @@ impl Frame {
     ///
     /// # Errors
     /// [`SessionError::Memory`] where a device has no memory for its arena.
-    pub(crate) fn new(plan: &Plan, devices: &[Device]) -> Result<Frame, SessionError> {
+    pub(crate) fn new(
+        plan: &Plan,
+        devices: &[Device],
+        ranks: Option<&Arc<dyn Collectives>>,
+    ) -> Result<Frame, SessionError> {
         let parts = plan
             .programs
             .iter()
-            .map(|p| ProgramFrame::new(p, &devices[p.device]));
+            .map(|p| ProgramFrame::new(p, &devices[p.device], ranks));
         Ok(Frame {
             parts: parts.collect::<Result<_, _>>()?,
             rendezvous: Rendezvous::new(plan.programs.iter().map(Program::len)),
@@ -66,7 +70,11 @@ unsafe impl Sync for ProgramFrame {}
 unsafe impl Send for ProgramFrame {}
 
 impl ProgramFrame {
-    fn new(program: &Program, device: &Device) -> Result<ProgramFrame, SessionError> {
+    fn new(
+        program: &Program,
+        device: &Device,
+        ranks: Option<&Arc<dyn Collectives>>,
+    ) -> Result<ProgramFrame, SessionError> {
         let too_large = || {
             let (node, fact) = program
                 .largest()
@@ -75,7 +83,7 @@ impl ProgramFrame {
         };
         let (bytes, queued) = match device {
             Device::Cpu(_) => (program.arena, None),
-            Device::Gpu(gpu) => (0, Queued::new(program, gpu, too_large)?),
+            Device::Gpu(gpu) => (0, Queued::new(program, gpu, ranks, too_large)?),
         };
         let arena = Buffer::try_zeroed_in(bytes, device.memory()).ok_or_else(too_large)?;
         let cells = program.slots.iter().map(|s| {

@@ -1,12 +1,16 @@
 //! A program of a GPU: its commands, handed over one by one or captured and launched as one.
 
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
-use thalweg_device::gpu::{Arguments, Block, Command, Gpu, GpuError, Graph, HostBlock};
+use thalweg_device::gpu::{
+    Arguments, Block, Command, Communicator, Exchange, Gpu, GpuError, Graph, HostBlock,
+};
+use thalweg_device::{Collectives, KernelError};
 
 use thalweg_plan::Program;
 use thalweg_plan::SessionError;
+use thalweg_plan::failed;
 use thalweg_plan::gpu_program::{Argument, Commands, GpuCommand, GpuPlace, STATUS_BYTES};
 
 /// What a step in flight has on a GPU: memory, and commands that name their addresses.
@@ -18,6 +22,8 @@ pub(crate) struct Queued {
     /// Where what is behind the arena begins.
     fixed: usize,
     statuses: usize,
+    /// By set of ranks whose GPUs do something together.
+    pub(crate) communicators: Vec<Arc<Communicator>>,
 }
 
 impl Queued {
@@ -28,6 +34,7 @@ impl Queued {
     pub(crate) fn new(
         program: &Program,
         gpu: &Gpu,
+        ranks: Option<&Arc<dyn Collectives>>,
         too_large: impl Fn() -> SessionError,
     ) -> Result<Option<Queued>, SessionError> {
         let Some(commands) = &program.gpu else {
@@ -40,10 +47,12 @@ impl Queued {
                 source,
             },
         };
+        let communicators = communicators(program, commands, gpu, ranks)?;
         let bytes = commands.bytes(program.arena);
         let mut queued = Queued {
             arena: gpu.allocate(bytes).map_err(error)?,
             staging: gpu.allocate_host(commands.staging).map_err(error)?,
+            communicators,
             segments: Vec::new(),
             fixed: program.arena,
             statuses: program.arena + commands.fixed,
@@ -162,6 +171,24 @@ impl Queued {
                 addresses: places.map(address),
                 workspace: address(workspace),
             },
+            GpuCommand::Collective {
+                set,
+                what,
+                dtype,
+                from,
+                to,
+                elements,
+            } => Command::Collective {
+                communicator: self.communicators[set].handle(),
+                what: placed(what, &self.communicators[set]),
+                dtype,
+                from: address(from),
+                to: address(to),
+                elements,
+            },
+            GpuCommand::Join { set } => Command::Join {
+                communicator: self.communicators[set].handle(),
+            },
             GpuCommand::CopyIn { from, to, bytes } => Command::CopyIn {
                 from: staged(from),
                 to: address(to),
@@ -183,6 +210,37 @@ impl Queued {
                 bytes,
             },
         }
+    }
+}
+
+/// The communicators of a program, which all ranks have agreed to run.
+///
+/// # Errors
+/// Ranks were lost, or what carries values between them has none.
+fn communicators(
+    program: &Program,
+    commands: &Commands,
+    gpu: &Gpu,
+    ranks: Option<&Arc<dyn Collectives>>,
+) -> Result<Vec<Arc<Communicator>>, SessionError> {
+    let Some((_, first)) = commands.first else {
+        return Ok(Vec::new());
+    };
+    let node = program.graph.node(first);
+    let ranks = ranks.and_then(|r| r.for_gpus());
+    let ranks = ranks.ok_or_else(|| failed(node, KernelError::NoRanks))?;
+    let sets = commands.sets.iter();
+    let all = sets.map(|&set| ranks.communicator(set, gpu.driver()));
+    all.collect::<Result<_, _>>().map_err(|e| failed(node, e))
+}
+
+/// The same with the place of a rank in a communicator. One that is not in it is refused by whoever has it.
+fn placed(what: Exchange, communicator: &Communicator) -> Exchange {
+    match what {
+        Exchange::Broadcast { root } => Exchange::Broadcast {
+            root: communicator.place_of(root).unwrap_or(usize::MAX),
+        },
+        other => other,
     }
 }
 

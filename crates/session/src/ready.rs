@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use thalweg_device::{Device, KernelError, Variable};
+use thalweg_device::{Collectives, Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
 use thalweg_plan::{Fetch, Plan, SessionError};
 use thalweg_tensor::{DType, Dims};
@@ -93,7 +93,11 @@ impl Ready {
     ///
     /// # Errors
     /// [`SessionError::Memory`].
-    pub(crate) fn take(&self, devices: &[Device]) -> Result<Box<Frame>, SessionError> {
+    pub(crate) fn take(
+        &self,
+        devices: &[Device],
+        ranks: Option<&Arc<dyn Collectives>>,
+    ) -> Result<Box<Frame>, SessionError> {
         let frame = self
             .frames
             .lock()
@@ -101,7 +105,7 @@ impl Ready {
             .pop();
         match frame {
             Some(frame) => Ok(frame),
-            None => Ok(Box::new(Frame::new(&self.plan, devices)?)),
+            None => Ok(Box::new(Frame::new(&self.plan, devices, ranks)?)),
         }
     }
 

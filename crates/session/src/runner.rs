@@ -264,11 +264,12 @@ impl Runner {
         let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
         self.agreed(ready, deadline, &watch)?;
         let _turns = self.turns(plan, deadline, &watch)?;
-        let frame = match ready.take(self.engine.devices()) {
+        let ranks = self.engine.machine().collectives.as_ref();
+        let frame = match ready.take(self.engine.devices(), ranks) {
             Err(SessionError::Memory { .. }) => {
                 // Other plans may hold what this one needs.
                 self.engine.release();
-                ready.take(self.engine.devices())?
+                ready.take(self.engine.devices(), ranks)?
             }
             frame => frame?,
         };

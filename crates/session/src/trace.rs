@@ -191,6 +191,10 @@ impl Recorder {
             Command::CopyOut { bytes, .. } => (FROM_GPU, *bytes, 2),
             Command::Copy { bytes, .. } => ("copy", *bytes, 0),
             Command::Fill { bytes, .. } => ("fill", *bytes, 0),
+            Command::Collective {
+                dtype, elements, ..
+            } => (node.op.name, elements * dtype.size(), 0),
+            Command::Join { .. } => ("wait for collectives", 0, 0),
             Command::Launch { .. } | Command::Call { .. } | Command::Replay { .. } => {
                 (node.op.name, 0, 0)
             }

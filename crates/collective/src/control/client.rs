@@ -161,6 +161,36 @@ impl Control {
         Ok(())
     }
 
+    /// Whether a wait for GPUs of others may go on: nobody sees which of them does not come. Where it takes long, all of these
+    /// others are asked what they do; people are not told of those that wait too.
+    ///
+    /// # Errors
+    /// What ended the job; the wait takes too long.
+    pub(crate) fn may_wait_for_gpus(
+        &self,
+        others: impl FnOnce() -> Vec<usize>,
+        what: &str,
+        waited: Duration,
+    ) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        if self.patience.end.is_some_and(|end| waited >= end) {
+            let seconds = waited.as_secs();
+            let why = format!("'{what}' has waited for the GPUs of other ranks for {seconds} s");
+            return Err(CollectiveError::Ended(why));
+        }
+        if self.patience.warn.is_some_and(|warn| waited >= warn) {
+            let mut state = self.shared.state();
+            if state.stalled.is_none() {
+                for other in others() {
+                    self.shared.stalls(&mut state, other, what, waited);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Tells people a line, through the coordinator.
     pub(crate) fn tell(&self, line: &str) {
         let _ = self.shared.writer.write(&json!({ "tell": line }));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
@@ -14,8 +14,11 @@ use smallvec::SmallVec;
 
 use super::cards::error;
 use super::libraries::Libraries;
+use super::nccl::{Joined, Nccl};
 use super::{Card, Cubins};
-use crate::gpu::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
+use crate::gpu::{
+    Address, Call, Command, Communicators, Driver, Function, GoesOn, GpuError, Handle, ReadyCall,
+};
 
 /// A card, opened.
 #[derive(Debug)]
@@ -29,6 +32,10 @@ pub struct Cuda {
     modules: Mutex<HashMap<(&'static str, Vec<String>), Pointer>>,
     /// None once they have been given up, before the context is.
     libraries: Option<Libraries>,
+    /// NCCL, or why it is not there, once it was asked for.
+    nccl: OnceLock<Result<Nccl, GpuError>>,
+    /// By number: those that are not given up.
+    joined: Mutex<Vec<Option<Joined>>>,
 }
 
 /// One of the driver's own pointers. It is handed back to the driver and never followed.
@@ -58,6 +65,8 @@ impl Cuda {
             cubins,
             modules: Mutex::default(),
             libraries: Some(Libraries::default()),
+            nccl: OnceLock::new(),
+            joined: Mutex::default(),
         })
     }
 
@@ -98,6 +107,29 @@ impl Cuda {
         }
     }
 
+    /// NCCL, opened once.
+    fn nccl(&self) -> Result<&Nccl, GpuError> {
+        let opened = self.nccl.get_or_init(Nccl::open);
+        opened.as_ref().map_err(Clone::clone)
+    }
+
+    /// Does something with a communicator.
+    fn with<R>(
+        &self,
+        communicator: Handle,
+        then: impl FnOnce(&Nccl, &mut Joined) -> Result<R, GpuError>,
+    ) -> Result<R, GpuError> {
+        let nccl = self.nccl()?;
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = joined.get_mut(communicator as usize);
+        let found = place.and_then(Option::as_mut);
+        let found = found.ok_or_else(|| GpuError::Driver {
+            what: "use a communicator",
+            reason: "it was given up".to_owned(),
+        })?;
+        then(nccl, found)
+    }
+
     fn module(&self, function: &Function) -> Result<CUmodule, GpuError> {
         let key = (function.source.name, function.macros());
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,6 +159,58 @@ impl Drop for Cuda {
         }
         // SAFETY: retained when `self` was made. An error has no one to go to.
         let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+// SAFETY: commands are handed to NCCL as they are.
+unsafe impl Communicators for Cuda {
+    fn identity(&self) -> Result<Vec<u8>, GpuError> {
+        self.enter()?;
+        self.nccl()?.identity()
+    }
+
+    fn meet(
+        &self,
+        identity: &[u8],
+        place: usize,
+        size: usize,
+        goes_on: GoesOn,
+    ) -> Result<Handle, GpuError> {
+        self.enter()?;
+        let met = self.nccl()?.meet(identity, place, size, goes_on)?;
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        joined.push(Some(met));
+        Ok(joined.len() as Handle - 1)
+    }
+
+    fn abort(&self, communicator: Handle) {
+        // One that is gone needs no end.
+        let _ = self.enter().and_then(|()| {
+            self.with(communicator, |nccl, joined| {
+                nccl.abort(joined);
+                Ok(())
+            })
+        });
+    }
+
+    fn drop_communicator(&self, communicator: Handle) {
+        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = joined.get_mut(communicator as usize);
+        let taken = place.and_then(Option::take);
+        drop(joined);
+        if let (Some(taken), Ok(nccl), Ok(())) = (taken, self.nccl(), self.enter()) {
+            nccl.give_up(taken);
+        }
+    }
+
+    fn has_run(&self, queue: Handle) -> Result<bool, GpuError> {
+        self.enter()?;
+        // SAFETY: the stream was made by `queue`.
+        match unsafe { sys::cuStreamQuery(stream(queue)) } {
+            CUresult::CUDA_SUCCESS => Ok(true),
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => Err(error("run what it was handed", DriverError(other))),
+        }
     }
 }
 
@@ -217,6 +301,10 @@ unsafe impl Driver for Cuda {
         }
     }
 
+    fn communicators(&self) -> Result<&dyn Communicators, GpuError> {
+        self.nccl().map(|_| self as &dyn Communicators)
+    }
+
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError> {
         self.enter()?;
         let stream = stream(queue);
@@ -259,6 +347,22 @@ unsafe impl Driver for Cuda {
                 }
                 Command::Fill { to, byte, bytes } => {
                     result::memset_d8_async(*to, *byte, *bytes, stream)
+                }
+                Command::Collective {
+                    communicator,
+                    what,
+                    dtype,
+                    from,
+                    to,
+                    elements,
+                } => {
+                    let values = (*from, *to, *elements);
+                    return self.with(*communicator, |nccl, joined| {
+                        nccl.begin(joined, (*what, *dtype), values, stream)
+                    });
+                }
+                Command::Join { communicator } => {
+                    return self.with(*communicator, |nccl, joined| nccl.join(joined, stream));
                 }
                 Command::Replay { graph } => {
                     result::graph::launch(*graph as usize as CUgraphExec, stream)

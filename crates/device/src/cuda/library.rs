@@ -33,6 +33,11 @@ const DRIVER_FUNCTIONS: &[&str] = &[
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamSynchronize",
+    "cuStreamQuery",
+    "cuStreamWaitEvent",
+    "cuEventCreate",
+    "cuEventRecord",
+    "cuEventDestroy_v2",
     "cuStreamBeginCapture_v2",
     "cuStreamEndCapture",
     "cuGraphInstantiateWithFlags",
@@ -74,8 +79,8 @@ const CUBLASLT_FUNCTIONS: &[&str] = &[
     "cublasLtMatmul",
 ];
 
-/// The name of NCCL in NVIDIA's wheels and packages, which cudarc does not look for.
-const NCCL_SONAME: &str = "libnccl.so.2";
+/// The names of NCCL: the first is that in NVIDIA's wheels and packages.
+const NCCL_NAMES: [&str; 2] = ["libnccl.so.2", "libnccl.so"];
 
 /// A library of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,16 +170,24 @@ impl Library {
                 Library::Nvrtc => cudarc::nvrtc::sys::is_culib_present(),
                 Library::CublasLt => cudarc::cublaslt::sys::is_culib_present(),
                 Library::Cudnn => cudarc::cudnn::sys::is_culib_present(),
-                Library::Nccl => {
-                    libloading::Library::new(NCCL_SONAME).is_ok()
-                        || cudarc::nccl::sys::is_culib_present()
-                }
+                Library::Nccl => return Library::nccl().map(drop),
             }
         };
         match present {
             true => self.has_functions(),
             false => Err(self.missing()),
         }
+    }
+
+    /// NCCL, opened.
+    ///
+    /// # Errors
+    /// [`GpuError::Missing`].
+    pub(super) fn nccl() -> Result<libloading::Library, GpuError> {
+        // SAFETY: as in `open`.
+        let open = |name: &&str| unsafe { libloading::Library::new(*name).ok() };
+        let opened = NCCL_NAMES.iter().find_map(open);
+        opened.ok_or_else(|| Library::Nccl.missing())
     }
 
     /// Its version as it tells it: `cuDNN 9.26.0` is 92600. None for one that is not there or does not
@@ -240,11 +253,16 @@ impl Library {
         let paths = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         // The names with a version are what systems have; the others are variations.
         let plain = format!("lib{}.so", self.stem());
-        let own = (self == Library::Nccl).then(|| NCCL_SONAME.to_owned());
-        let names = own.into_iter().chain(get_lib_name_candidates(self.stem()));
+        let names = match self {
+            Library::Nccl => NCCL_NAMES.map(str::to_owned).to_vec(),
+            other => get_lib_name_candidates(other.stem()),
+        };
         GpuError::Missing {
             name: self.name(),
-            files: names.filter(|n| n.starts_with(&plain)).collect(),
+            files: names
+                .into_iter()
+                .filter(|n| n.starts_with(&plain))
+                .collect(),
             folders: std::env::split_paths(&paths)
                 .filter(|p| p.components().next().is_some())
                 .collect::<Vec<PathBuf>>(),

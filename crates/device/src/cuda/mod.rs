@@ -23,6 +23,7 @@ mod cudnn;
 mod driver;
 mod libraries;
 mod library;
+mod nccl;
 mod nvrtc;
 
 pub use absent::{AbsentCard, EngineChoice};

@@ -167,6 +167,14 @@ impl Gpu {
         self.driver.wait(self.queue)
     }
 
+    /// Whether all that was submitted has run; for those that communicators make wait for others.
+    ///
+    /// # Errors
+    /// As [`Communicators::has_run`](super::Communicators::has_run).
+    pub fn has_run(&self) -> Result<bool, GpuError> {
+        self.driver.communicators()?.has_run(self.queue)
+    }
+
     /// What `submit` hands over, captured and not run.
     ///
     /// # Errors

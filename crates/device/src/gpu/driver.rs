@@ -5,7 +5,9 @@ use std::ptr::NonNull;
 
 use smallvec::SmallVec;
 
-use super::{Call, Function, GpuError, ReadyCall};
+use thalweg_tensor::DType;
+
+use super::{Call, Communicators, Exchange, Function, GpuError, ReadyCall};
 
 /// An address in a GPU's memory.
 pub type Address = u64;
@@ -44,7 +46,7 @@ impl Arguments {
 }
 
 /// What a GPU is told to do, in the order of a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Launches a function.
     Launch {
@@ -102,6 +104,27 @@ pub enum Command {
         /// How many bytes.
         bytes: usize,
     },
+    /// Does something together with the GPUs of other ranks. It begins after what was submitted here before; what is
+    /// submitted next does not wait for it, unless it is [`Command::Join`].
+    Collective {
+        /// What [`Communicators::meet`] has given.
+        communicator: Handle,
+        /// What they do.
+        what: Exchange,
+        /// Of the elements.
+        dtype: DType,
+        /// This rank's value.
+        from: Address,
+        /// Where the result goes; `from` too, perhaps.
+        to: Address,
+        /// How many elements.
+        elements: usize,
+    },
+    /// Waits for all that was begun on a communicator.
+    Join {
+        /// What [`Communicators::meet`] has given.
+        communicator: Handle,
+    },
     /// All that was submitted between [`Driver::begin`] and [`Driver::end`], again.
     Replay {
         /// What [`Driver::end`] has given.
@@ -119,6 +142,8 @@ impl Command {
             Command::CopyOut { .. } => "copy to the host",
             Command::Copy { .. } => "copy",
             Command::Fill { .. } => "fill memory",
+            Command::Collective { .. } => "begin a collective",
+            Command::Join { .. } => "wait for collectives",
             Command::Replay { .. } => "launch a graph",
         }
     }
@@ -183,6 +208,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// Why no library does: there is none, it fails, or it does not take this. It is no error of the
     /// program, as kernels compute it too.
     fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String>;
+
+    /// What GPUs of several processes meet by.
+    ///
+    /// # Errors
+    /// Why this driver has nothing for that.
+    fn communicators(&self) -> Result<&dyn Communicators, GpuError> {
+        Err(GpuError::NoCommunicators)
+    }
 
     /// Hands a command to a queue: the one function through which all work goes.
     ///

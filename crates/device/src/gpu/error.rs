@@ -65,6 +65,9 @@ pub enum GpuError {
         /// The driver's name of the error.
         reason: String,
     },
+    /// The driver is none that GPUs of several processes meet by.
+    #[error("this GPU does nothing together with those of other processes")]
+    NoCommunicators,
     /// There is no memory for what is asked for.
     #[error("the GPU has no {bytes} bytes of memory free: make the batch or the model smaller")]
     OutOfMemory {

@@ -4,7 +4,7 @@ use bytemuck::{NoUninit, bytes_of};
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::WithLibraries;
+use super::{GpuCollective, WithLibraries};
 
 /// Threads in a block, unless a kernel has a reason for another number.
 pub const THREADS: u32 = 256;
@@ -159,7 +159,7 @@ impl Launch {
 }
 
 /// What a GPU's kernel does: its launches, one after the other.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Launches {
     /// In order; each may read what those before it wrote.
     pub list: SmallVec<[Launch; 1]>,
@@ -172,6 +172,8 @@ pub struct Launches {
     /// What is done instead where libraries for it are there: the first of these whose calls all are
     /// taken.
     pub with_libraries: Vec<WithLibraries>,
+    /// What is done together with the GPUs of other ranks, after the launches.
+    pub collective: Option<GpuCollective>,
 }
 
 /// What is wrong with an element that a kernel cannot take.

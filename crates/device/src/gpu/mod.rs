@@ -16,6 +16,7 @@
 //! ```
 
 mod call;
+mod communicator;
 mod device;
 mod driver;
 mod error;
@@ -28,6 +29,9 @@ pub const ALIGNMENT: usize = 256;
 
 pub use call::{
     Algorithm, Call, Convolution, Direction, Engine, Gemm, LibraryStep, ReadyCall, WithLibraries,
+};
+pub use communicator::{
+    Communicator, Communicators, Exchange, GoesOn, GpuCollective, GpuCollectives,
 };
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Address, Arguments, Command, Driver, Handle};

@@ -7,6 +7,7 @@ use thalweg_graph::{AttrKind, GradCx, InferError, OpDef, Output};
 use thalweg_tensor::DType;
 
 use super::build::{Reduction, all_reduce_of, rank_in};
+use super::on_gpus::KERNEL;
 use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, collectives, run, set};
 use crate::array::{ArrayOps, SourceOps};
 use crate::math::MathOps;
@@ -37,12 +38,15 @@ pub(super) static BROADCAST: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(of_root(g))]),
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        let root = root(cx)?;
-        run(cx, set(cx.attrs())?, || {
-            Ok((Collective::Broadcast { root }, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let root = root(cx)?;
+            run(cx, set(cx.attrs())?, || {
+                Ok((Collective::Broadcast { root }, cx.tensor(0)?.clone()))
+            })
+        }),
+        KERNEL,
+    ],
 };
 
 fn root(cx: &TensorCx<'_>) -> Result<usize, KernelError> {

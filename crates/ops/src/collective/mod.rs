@@ -7,6 +7,7 @@ mod exchange;
 mod gather;
 mod group;
 mod grouped;
+mod on_gpus;
 mod planned;
 mod ranks;
 mod reduce;
@@ -16,6 +17,7 @@ mod sent;
 use thalweg_device::Op;
 
 pub use build::{ALL_RANKS, CollectiveOps, RankOps, Reduction};
+pub use on_gpus::gpu_collective;
 pub use planned::planned_collective;
 
 /// The ops of this family.

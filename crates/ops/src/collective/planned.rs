@@ -55,6 +55,7 @@ pub fn planned_collective(
         },
         dtype: value.map_or(DType::F32, |f| f.dtype),
         dims,
+        on_gpus: false,
     })
 }
 

@@ -7,6 +7,7 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::DType;
 
 use super::build::{all_gather_in, size_in};
+use super::on_gpus::KERNEL;
 use super::run::{
     COLLECTIVE, IGNORE_SCOPE, POSTSCALE, PRESCALE, SET, check_reduction, other_rows, reduction,
     run, set,
@@ -52,17 +53,20 @@ pub(super) static ALL_REDUCE: Op = Op {
         }),
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        run(cx, set(cx.attrs())?, || {
-            let (op, prescale, postscale) = reduction(cx.attrs())?;
-            let kind = Collective::Reduce {
-                op,
-                prescale,
-                postscale,
-            };
-            Ok((kind, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            run(cx, set(cx.attrs())?, || {
+                let (op, prescale, postscale) = reduction(cx.attrs())?;
+                let kind = Collective::Reduce {
+                    op,
+                    prescale,
+                    postscale,
+                };
+                Ok((kind, cx.tensor(0)?.clone()))
+            })
+        }),
+        KERNEL,
+    ],
 };
 
 /// Gives every rank some rows of the reduced value.

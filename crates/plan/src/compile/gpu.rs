@@ -1,6 +1,7 @@
 //! A GPU's program: one walk along its order asks kernels for their launches, gives values places,
 //! and gathers what the host has no part in into segments.
 
+mod collective;
 mod launch;
 mod memory;
 mod state;
@@ -25,6 +26,7 @@ use crate::memory::{Arena, Block};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
+use collective::Pending;
 
 /// Nanoseconds of the host for a segment, and for each of its works: what is launched as one takes
 /// the host no longer for being long, so this is only an order of magnitude.
@@ -59,6 +61,8 @@ pub(super) struct GpuBuilder<'a> {
     /// The nodes that send to other GPUs, and those that receive from them.
     to_gpu: FxHashSet<NodeId>,
     from_gpu: FxHashSet<NodeId>,
+    /// Collectives that were begun, and that nothing has waited for yet.
+    pending: Vec<Pending>,
 }
 
 #[derive(Clone, Copy)]
@@ -104,6 +108,7 @@ impl<'a> GpuBuilder<'a> {
             last_use: FxHashMap::default(),
             to_gpu: FxHashSet::default(),
             from_gpu: FxHashSet::default(),
+            pending: Vec::new(),
         }
     }
 
@@ -244,6 +249,7 @@ impl<'a> GpuBuilder<'a> {
             }
             return Ok(());
         }
+        self.join_for(id, node);
         if std::ptr::eq(node.op, &FEED) {
             return self.feed(id, node, output);
         }

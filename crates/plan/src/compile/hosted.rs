@@ -5,6 +5,7 @@ use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
+use crate::collectives;
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::kernels::find;
@@ -80,7 +81,22 @@ fn is_handle(graph: &GraphData, output: OutputId) -> bool {
 }
 
 /// Why a node does not run on its GPU.
-fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<&'static str> {
+fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<String> {
+    let of_ranks = || {
+        let device = &context.devices[simplified.devices[id.index()] as usize];
+        collectives::on_host(simplified.graph.node(id), device, context)
+    };
+    shape_reason(simplified, id, context)
+        .map(str::to_owned)
+        .or_else(of_ranks)
+}
+
+/// The same, as far as it follows from kernels and shapes.
+fn shape_reason(
+    simplified: &Simplified,
+    id: NodeId,
+    context: PlanContext<'_>,
+) -> Option<&'static str> {
     let graph = &simplified.graph;
     let node: &Node = graph.node(id);
     match find(context.kernels, DeviceType::Gpu, node) {

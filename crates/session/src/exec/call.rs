@@ -127,7 +127,7 @@ impl ProgramRun<'_> {
         arguments: Vec<Tensor>,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
         let plan = &ready.plan;
-        let frame = ready.take(self.step.devices)?;
+        let frame = ready.take(self.step.devices, self.step.context.collectives)?;
         for (slots, value) in plan.feeds.iter().zip(&arguments) {
             for &(program, slot) in slots {
                 // SAFETY: nobody else has the frame yet.

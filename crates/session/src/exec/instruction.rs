@@ -196,7 +196,7 @@ impl ProgramRun<'_> {
             if self.copy_between(instruction.node, from, &there, to)? {
                 return Ok(());
             }
-            gpu.wait()?;
+            self.wait_for(gpu)?;
         }
         if let Home::Held = there.program.slots[to as usize].home {
             let output = self.program.graph.node(instruction.node).inputs.first();

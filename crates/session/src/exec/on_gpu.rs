@@ -1,7 +1,7 @@
 //! Instructions of a GPU's program, as the host has a part in them.
 
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_device::gpu::{Command, Gpu, GpuError, Graph};
 use thalweg_device::{KernelError, Slot};
@@ -14,6 +14,10 @@ use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
 use thalweg_plan::{Home, failed};
 
 use crate::gpu_queue::{Queued, submit};
+
+/// How long a wait for other ranks asks again and again, and how long it naps from then on until it asks once more.
+const BUSY: Duration = Duration::from_micros(200);
+const NAP: Duration = Duration::from_micros(50);
 
 impl<'a> ProgramRun<'a> {
     /// What this program has on its GPU.
@@ -56,7 +60,7 @@ impl<'a> ProgramRun<'a> {
         from: u32,
         there: &ProgramRun<'_>,
         to: u32,
-    ) -> Result<bool, GpuError> {
+    ) -> Result<bool, KernelError> {
         let home = |run: &ProgramRun<'_>, slot: u32| match run.program.slots[slot as usize].home {
             Home::OnGpu(place) => Some(place),
             _ => None,
@@ -78,7 +82,7 @@ impl<'a> ProgramRun<'a> {
             };
             let start = Instant::now();
             submit(own.0, &command)?;
-            own.0.wait()?;
+            self.wait_for(own.0)?;
             if let Some(recorder) = self.step.watch.recorder {
                 let node = self.program.graph.node(node);
                 recorder.between(node, self.device.name(), bytes, start);
@@ -100,10 +104,59 @@ impl<'a> ProgramRun<'a> {
 
     /// Waits until all that was handed over has run, so that the host may read what it wrote.
     pub(super) fn wait(&self) -> Result<(), SessionError> {
-        match self.queue() {
-            Some((gpu, ..)) => gpu.wait().map_err(|e| self.on_gpu(e)),
-            None => Ok(()),
+        let Some((gpu, _, commands)) = self.queue() else {
+            return Ok(());
+        };
+        self.wait_for(gpu).map_err(|e| match (e, commands.first) {
+            (KernelError::Gpu(e), _) => self.on_gpu(e),
+            (e, Some((_, first))) => self.error_of(self.program.graph.node(first), e),
+            (_, None) => self.on_gpu(GpuError::NoCommunicators),
+        })
+    }
+
+    /// The same. A wait for the GPUs of other ranks ends where the step does, and where a rank was lost.
+    pub(super) fn wait_for(&self, gpu: &Gpu) -> Result<(), KernelError> {
+        let first = self.queue().and_then(|(_, _, commands)| commands.first);
+        let ranks = self.step.context.collectives.and_then(|r| r.for_gpus());
+        let (Some((set, first)), Some(ranks)) = (first, ranks) else {
+            return Ok(gpu.wait()?);
+        };
+        let first = self.program.graph.node(first);
+        let began = Instant::now();
+        let waited = loop {
+            match gpu.has_run() {
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+                Err(e) => break Err(e.into()),
+            }
+            if began.elapsed() < BUSY {
+                std::hint::spin_loop();
+                continue;
+            }
+            if self.look(first).is_err() {
+                break Err(KernelError::Stopped);
+            }
+            if let Err(e) = ranks.waits(Some((set, &first.name))) {
+                break Err(e);
+            }
+            std::thread::sleep(NAP);
+        };
+        ranks.waits(None).and(waited)
+    }
+
+    /// Waits until what was handed over has run, after an error of the step. Collectives that wait for other ranks end: so
+    /// does the job.
+    pub(super) fn drain(&self, error: &SessionError) {
+        let Some((gpu, queued, commands)) = self.queue() else {
+            return;
+        };
+        let ranks = self.step.context.collectives.and_then(|r| r.for_gpus());
+        if let (Some(ranks), Some((_, first))) = (ranks, commands.first) {
+            let first = &self.program.graph.node(first).name;
+            ranks.abandon(&format!("the step of '{first}' ended: {error}"));
+            queued.communicators.iter().for_each(|c| c.abort());
         }
+        let _ = gpu.wait();
     }
 
     /// Waits, and looks whether all elements could be taken so far.
@@ -225,9 +278,8 @@ impl<'a> ProgramRun<'a> {
             };
             let node = segment.works[at].node;
             let start = Instant::now();
-            submit(gpu, command)
-                .and_then(|()| gpu.wait())
-                .map_err(|e| self.failed(node, e))?;
+            submit(gpu, command).map_err(|e| self.failed(node, e))?;
+            self.wait()?;
             if let Some(recorder) = self.step.watch.recorder {
                 let node = self.program.graph.node(node);
                 recorder.command(node, self.device.name(), command, start);

@@ -99,6 +99,9 @@ impl GpuBuilder<'_> {
             to.push(value.place);
         }
         self.launches(id, node, &launches, &to)?;
+        if let Some(collective) = launches.collective {
+            self.collective(id, node, collective, &inputs, to[0])?;
+        }
         for (index, (place, fact)) in to.iter().zip(&node.outputs).enumerate() {
             let index = index as u32;
             self.made(OutputId { node: id, index }, *place, fact);

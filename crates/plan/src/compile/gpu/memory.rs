@@ -28,6 +28,8 @@ impl GpuBuilder<'_> {
         inputs: &[u32],
         outputs: &[u32],
     ) {
+        // What is captured as one is whole by itself, and the host reads what is there.
+        self.join(node);
         self.open = false;
         self.instructions.push(Instruction {
             node,

@@ -138,6 +138,7 @@ impl GpuBuilder<'_> {
     }
 
     pub(super) fn fetch(&mut self, output: OutputId, last: NodeId) -> Result<(), SessionError> {
+        self.join(last);
         if self.slot_of.contains_key(&output) && !self.is_received(output) {
             // A constant or a feed, which the host has.
             return Ok(());

@@ -1,0 +1,441 @@
+//! NCCL, by its own functions: cudarc does not open it by the name that NVIDIA's packages give it.
+//!
+//! Communicators do not block: a call that cannot go on says so, and is asked again for as long as the job goes on. So a
+//! rank that was lost ends the wait for it.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{
+    CUevent, CUevent_flags, CUevent_wait_flags, CUstream, CUstream_flags, cuStreamCreate,
+};
+use libloading::Library as Opened;
+use thalweg_tensor::DType;
+
+use super::Library;
+use super::cards::error;
+use crate::collectives::ReduceOp;
+use crate::gpu::{Address, Exchange, GoesOn, GpuError};
+
+/// What NCCL calls a communicator.
+type Comm = *mut c_void;
+
+/// What a function of NCCL returns.
+type Status = c_int;
+const SUCCESS: Status = 0;
+const IN_PROGRESS: Status = 7;
+
+/// Bytes of an identity.
+const IDENTITY: usize = 128;
+
+/// By what ranks find each other.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Identity([c_char; IDENTITY]);
+
+/// How a communicator is to be, as NCCL 2.17 lays it out; later versions take it by its size and version.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: c_uint,
+    version: c_uint,
+    blocking: c_int,
+    cluster: c_int,
+    least_blocks: c_int,
+    most_blocks: c_int,
+    net: *const c_char,
+    share: c_int,
+}
+
+/// What stands for what is not said.
+const UNSAID: c_int = c_int::MIN;
+
+/// How long a communicator that is given up waits for what it still sends.
+const FINISH: Duration = Duration::from_secs(10);
+/// How long a wait naps until it asks again.
+const NAP: Duration = Duration::from_micros(50);
+
+/// The functions of NCCL that are called.
+#[derive(Debug)]
+pub(super) struct Nccl {
+    identity: unsafe extern "C" fn(*mut Identity) -> Status,
+    meet: unsafe extern "C" fn(*mut Comm, c_int, Identity, c_int, *mut Config) -> Status,
+    state: unsafe extern "C" fn(Comm, *mut Status) -> Status,
+    finalize: unsafe extern "C" fn(Comm) -> Status,
+    destroy: unsafe extern "C" fn(Comm) -> Status,
+    abort: unsafe extern "C" fn(Comm) -> Status,
+    all_reduce: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Comm,
+        CUstream,
+    ) -> Status,
+    broadcast: unsafe extern "C" fn(
+        *const c_void,
+        *mut c_void,
+        usize,
+        c_int,
+        c_int,
+        Comm,
+        CUstream,
+    ) -> Status,
+    scaled_sum: unsafe extern "C" fn(*mut c_int, *const c_void, c_int, c_int, Comm) -> Status,
+    drop_op: unsafe extern "C" fn(c_int, Comm) -> Status,
+    text: unsafe extern "C" fn(Status) -> *const c_char,
+    last_error: unsafe extern "C" fn(Comm) -> *const c_char,
+    /// It goes last: the functions are its own.
+    _library: Opened,
+}
+
+/// A communicator, with a stream of its own and the events by which another stream waits for it, and it for another.
+#[derive(Debug)]
+pub(super) struct Joined {
+    comm: Comm,
+    size: usize,
+    stream: CUstream,
+    before: CUevent,
+    after: CUevent,
+    goes_on: Watch,
+}
+
+// SAFETY: communicators, streams and events belong to no thread; `Cuda` lets one thread at a time call them.
+unsafe impl Send for Joined {}
+
+struct Watch(GoesOn);
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a watch")
+    }
+}
+
+impl Nccl {
+    /// # Errors
+    /// [`GpuError::Missing`], [`GpuError::Lacking`].
+    pub(super) fn open() -> Result<Nccl, GpuError> {
+        let library = Library::nccl()?;
+        Ok(Nccl {
+            identity: function(&library, "ncclGetUniqueId")?,
+            meet: function(&library, "ncclCommInitRankConfig")?,
+            state: function(&library, "ncclCommGetAsyncError")?,
+            finalize: function(&library, "ncclCommFinalize")?,
+            destroy: function(&library, "ncclCommDestroy")?,
+            abort: function(&library, "ncclCommAbort")?,
+            all_reduce: function(&library, "ncclAllReduce")?,
+            broadcast: function(&library, "ncclBroadcast")?,
+            scaled_sum: function(&library, "ncclRedOpCreatePreMulSum")?,
+            drop_op: function(&library, "ncclRedOpDestroy")?,
+            text: function(&library, "ncclGetErrorString")?,
+            last_error: function(&library, "ncclGetLastError")?,
+            _library: library,
+        })
+    }
+
+    fn error(&self, what: &'static str, status: Status, comm: Comm) -> GpuError {
+        // SAFETY: both functions take any status and any communicator, also none, and give a text that lives on.
+        let texts = unsafe { [(self.text)(status), (self.last_error)(comm)] };
+        let text = texts.iter().filter(|t| !t.is_null());
+        // SAFETY: as above.
+        let text = text.map(|&t| unsafe { CStr::from_ptr(t) }.to_string_lossy().into_owned());
+        let text: Vec<String> = text.filter(|t| !t.is_empty()).collect();
+        GpuError::Driver {
+            what,
+            reason: format!("NCCL says {status}, {}", text.join(": ")),
+        }
+    }
+
+    /// Asks until a call is through.
+    fn settled(
+        &self,
+        what: &'static str,
+        comm: Comm,
+        status: Status,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), GpuError> {
+        let mut status = status;
+        while status == IN_PROGRESS {
+            if !goes_on() {
+                let reason = "the other ranks do not come, or the job has ended".to_owned();
+                return Err(GpuError::Driver { what, reason });
+            }
+            std::thread::sleep(NAP);
+            // SAFETY: the communicator lives; `status` through the call.
+            let asked = unsafe { (self.state)(comm, &mut status) };
+            if asked != SUCCESS {
+                status = asked;
+            }
+        }
+        match status {
+            SUCCESS => Ok(()),
+            status => Err(self.error(what, status, comm)),
+        }
+    }
+
+    pub(super) fn identity(&self) -> Result<Vec<u8>, GpuError> {
+        let mut identity = Identity([0; IDENTITY]);
+        // SAFETY: NCCL fills it.
+        match unsafe { (self.identity)(&mut identity) } {
+            SUCCESS => Ok(identity.0.iter().map(|&c| c as u8).collect()),
+            status => Err(self.error("make an identity", status, std::ptr::null_mut())),
+        }
+    }
+
+    /// Meets the other ranks. The thread is in the card's context.
+    pub(super) fn meet(
+        &self,
+        identity: &[u8],
+        place: usize,
+        size: usize,
+        goes_on: GoesOn,
+    ) -> Result<Joined, GpuError> {
+        const WHAT: &str = "meet the GPUs of other ranks";
+        let wrong = |reason: &str| GpuError::Driver {
+            what: WHAT,
+            reason: reason.to_owned(),
+        };
+        if identity.len() != IDENTITY {
+            return Err(wrong("the identity is none of NCCL's"));
+        }
+        let mut own = Identity([0; IDENTITY]);
+        own.0
+            .iter_mut()
+            .zip(identity)
+            .for_each(|(to, &from)| *to = from as c_char);
+        let int = |n: usize| c_int::try_from(n).map_err(|_| wrong("too many ranks"));
+        let (place, size) = (int(place)?, int(size)?);
+        let mut config = Config {
+            size: size_of::<Config>(),
+            magic: 0xcafe_beef,
+            version: 21700,
+            blocking: 0,
+            cluster: UNSAID,
+            least_blocks: UNSAID,
+            most_blocks: UNSAID,
+            net: std::ptr::null(),
+            share: UNSAID,
+        };
+        let mut comm: Comm = std::ptr::null_mut();
+        // SAFETY: all that is pointed to lives through the call.
+        let status = unsafe { (self.meet)(&mut comm, size, own, place, &mut config) };
+        let met = self.settled(WHAT, comm, status, &*goes_on);
+        let joined = met.and_then(|()| streams().map_err(|e| error(WHAT, e)));
+        match joined {
+            Ok((stream, before, after)) => Ok(Joined {
+                comm,
+                size: size.unsigned_abs() as usize,
+                stream,
+                before,
+                after,
+                goes_on: Watch(goes_on),
+            }),
+            Err(e) => {
+                if !comm.is_null() {
+                    // SAFETY: made above, and not used any more.
+                    unsafe { (self.abort)(comm) };
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// Begins a collective on the communicator's own stream, after what is on another one.
+    ///
+    /// # Safety
+    /// The addresses are valid until the stream has run it, and nothing else uses what it writes meanwhile.
+    pub(super) unsafe fn begin(
+        &self,
+        joined: &Joined,
+        (what, dtype): (Exchange, DType),
+        (from, to, elements): (Address, Address, usize),
+        main: CUstream,
+    ) -> Result<(), GpuError> {
+        const WHAT: &str = "begin a collective";
+        let code = code(dtype).ok_or_else(|| GpuError::Driver {
+            what: WHAT,
+            reason: format!("NCCL has no {dtype}"),
+        })?;
+        if joined.comm.is_null() {
+            let reason = "the job has ended".to_owned();
+            return Err(GpuError::Driver { what: WHAT, reason });
+        }
+        after(joined.before, main, joined.stream).map_err(|e| error(WHAT, e))?;
+        let (from, to) = (from as *const c_void, to as *mut c_void);
+        let (comm, stream) = (joined.comm, joined.stream);
+        let goes_on = &*joined.goes_on.0;
+        match what {
+            Exchange::Broadcast { root } => {
+                let root = root as c_int;
+                // SAFETY: by the caller's promise.
+                let begun =
+                    unsafe { (self.broadcast)(from, to, elements, code, root, comm, stream) };
+                self.settled(WHAT, comm, begun, goes_on)
+            }
+            Exchange::Reduce { op, factor } => {
+                let scaled = self.reduction(op, factor, dtype, joined)?;
+                let op = scaled.map_or_else(|| number(op), Ok)?;
+                // SAFETY: by the caller's promise.
+                let begun =
+                    unsafe { (self.all_reduce)(from, to, elements, code, op, comm, stream) };
+                let begun = self.settled(WHAT, comm, begun, goes_on);
+                if scaled.is_some() {
+                    // SAFETY: made by `reduction` for this communicator; the call that uses it has returned.
+                    unsafe { (self.drop_op)(op, comm) };
+                }
+                begun
+            }
+        }
+    }
+
+    /// An operation for a sum of what is multiplied first, where there is a factor.
+    fn reduction(
+        &self,
+        op: ReduceOp,
+        factor: f64,
+        dtype: DType,
+        joined: &Joined,
+    ) -> Result<Option<c_int>, GpuError> {
+        const WHAT: &str = "make a reduction";
+        // The scalar is in the host's memory.
+        const HOST: c_int = 1;
+        if factor == 1.0 {
+            return Ok(None);
+        }
+        let whole = match op {
+            ReduceOp::Sum => Some(factor),
+            ReduceOp::Average => Some(factor / joined.size as f64),
+            _ => None,
+        };
+        let Some(scalar) = whole.and_then(|factor| scalar(factor, dtype)) else {
+            let reason = format!("NCCL has no {op} of {dtype} with a factor");
+            return Err(GpuError::Driver { what: WHAT, reason });
+        };
+        let mut made = 0;
+        // SAFETY: the scalar is read during the call, and is of this dtype.
+        let status = unsafe {
+            let code = code(dtype).unwrap_or_default();
+            (self.scaled_sum)(&mut made, scalar.as_ptr().cast(), code, HOST, joined.comm)
+        };
+        self.settled(WHAT, joined.comm, status, &*joined.goes_on.0)?;
+        Ok(Some(made))
+    }
+
+    /// Lets a stream wait for all that was begun.
+    pub(super) fn join(&self, joined: &Joined, main: CUstream) -> Result<(), GpuError> {
+        after(joined.after, joined.stream, main).map_err(|e| error("wait for collectives", e))
+    }
+
+    /// Ends what runs. The communicator is gone, its stream is not.
+    pub(super) fn abort(&self, joined: &mut Joined) {
+        let comm = std::mem::replace(&mut joined.comm, std::ptr::null_mut());
+        if !comm.is_null() {
+            // SAFETY: made by `meet`, and taken out.
+            unsafe { (self.abort)(comm) };
+        }
+    }
+
+    /// Gives a communicator up, once what it sends has gone.
+    pub(super) fn give_up(&self, mut joined: Joined) {
+        let began = Instant::now();
+        let goes_on = || began.elapsed() < FINISH && (joined.goes_on.0)();
+        let comm = joined.comm;
+        if !comm.is_null() {
+            // SAFETY: made by `meet`.
+            let status = unsafe { (self.finalize)(comm) };
+            if self.settled("finish", comm, status, &goes_on).is_ok() {
+                joined.comm = std::ptr::null_mut();
+                // SAFETY: as above, and not used any more.
+                unsafe { (self.destroy)(comm) };
+            }
+        }
+        self.abort(&mut joined);
+        // SAFETY: made by `streams`, and not used any more. Errors have no one to go to.
+        unsafe {
+            let _ = result::stream::synchronize(joined.stream);
+            let _ = result::event::destroy(joined.before);
+            let _ = result::event::destroy(joined.after);
+            let _ = result::stream::destroy(joined.stream);
+        }
+    }
+}
+
+/// A function of the library.
+fn function<F: Copy>(library: &Opened, name: &'static str) -> Result<F, GpuError> {
+    // SAFETY: the field that it is for has the type of the function in NCCL's header.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    found.map(|f| *f).map_err(|_| Library::Nccl.lacking(name))
+}
+
+/// A stream, and two events.
+fn streams() -> Result<(CUstream, CUevent, CUevent), DriverError> {
+    let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
+    let mut stream = std::ptr::null_mut();
+    // SAFETY: the driver fills it.
+    unsafe {
+        cuStreamCreate(
+            &mut stream,
+            CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint,
+        )
+        .result()?;
+    }
+    Ok((stream, event()?, event()?))
+}
+
+/// Lets one stream wait for what is on another.
+fn after(event: CUevent, first: CUstream, then: CUstream) -> Result<(), DriverError> {
+    // SAFETY: event and streams live.
+    unsafe {
+        result::event::record(event, first)?;
+        result::stream::wait_event(then, event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+    }
+}
+
+/// NCCL's number for a dtype.
+fn code(dtype: DType) -> Option<c_int> {
+    Some(match dtype {
+        DType::I8 => 0,
+        DType::U8 => 1,
+        DType::I32 => 2,
+        DType::U32 => 3,
+        DType::I64 => 4,
+        DType::U64 => 5,
+        DType::F16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::BF16 => 9,
+        _ => return None,
+    })
+}
+
+/// NCCL's number for a reduction.
+fn number(op: ReduceOp) -> Result<c_int, GpuError> {
+    Ok(match op {
+        ReduceOp::Sum => 0,
+        ReduceOp::Product => 1,
+        ReduceOp::Max => 2,
+        ReduceOp::Min => 3,
+        ReduceOp::Average => 4,
+        ReduceOp::Adasum => {
+            return Err(GpuError::Driver {
+                what: "begin a collective",
+                reason: "NCCL has no Adasum".to_owned(),
+            });
+        }
+    })
+}
+
+/// A factor as an element of a dtype.
+fn scalar(factor: f64, dtype: DType) -> Option<[u8; 8]> {
+    let mut bytes = [0; 8];
+    match dtype {
+        DType::F64 => bytes.copy_from_slice(&factor.to_ne_bytes()),
+        DType::F32 => bytes[..4].copy_from_slice(&(factor as f32).to_ne_bytes()),
+        DType::F16 => bytes[..2].copy_from_slice(&half::f16::from_f64(factor).to_ne_bytes()),
+        DType::BF16 => bytes[..2].copy_from_slice(&half::bf16::from_f64(factor).to_ne_bytes()),
+        _ => return None,
+    }
+    Some(bytes)
+}

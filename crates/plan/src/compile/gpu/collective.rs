@@ -1,0 +1,110 @@
+//! What GPUs of ranks do together: it is begun in the order of the queue, runs beside it, and is waited for where its result
+//! is used first.
+
+use smallvec::SmallVec;
+use thalweg_device::gpu::GpuCollective;
+use thalweg_device::{KernelError, Operand};
+use thalweg_graph::{Node, NodeId, OutputId};
+
+use super::GpuBuilder;
+use crate::error::{SessionError, failed};
+use crate::gpu_program::{GpuCommand, GpuPlace};
+
+/// A collective that was begun.
+pub(super) struct Pending {
+    output: OutputId,
+    set: usize,
+    /// The buffers that it reads and writes: nothing else gets their memory before it is waited for.
+    buffers: SmallVec<[usize; 2]>,
+    /// Whether it reads a variable.
+    variable: bool,
+}
+
+impl GpuBuilder<'_> {
+    /// Begins a collective of input 0, whose result comes to lie at `to`.
+    pub(super) fn collective(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        collective: GpuCollective,
+        inputs: &[Operand],
+        to: GpuPlace,
+    ) -> Result<(), SessionError> {
+        let ranks = self.context.collectives;
+        let ranks = ranks.ok_or_else(|| failed(node, KernelError::NoRanks))?;
+        // Who is in no such set is told, before others wait for it.
+        ranks.ranks(collective.set).map_err(|e| failed(node, e))?;
+        let missing = || failed(node, KernelError::Argument("a value"));
+        let (Some(input), Some(&source)) = (inputs.first(), node.inputs.first()) else {
+            return Err(missing());
+        };
+        let elements = input.elements();
+        if elements == 0 {
+            return Ok(());
+        }
+        let from = self.place(source).ok_or_else(missing)?;
+        let set = self.set(collective.set);
+        self.commands.first.get_or_insert((collective.set, id));
+        let task = GpuCommand::Collective {
+            set,
+            what: collective.what,
+            dtype: input.dtype,
+            from,
+            to,
+            elements,
+        };
+        self.work(id, task);
+        let output = OutputId { node: id, index: 0 };
+        let buffer = |of: OutputId| self.values.get(&of).and_then(|v| v.buffer);
+        let mut buffers: SmallVec<[usize; 2]> = [buffer(source), buffer(output)]
+            .into_iter()
+            .flatten()
+            .collect();
+        buffers.dedup();
+        for &buffer in &buffers {
+            self.buffers[buffer].left += 1;
+        }
+        self.pending.push(Pending {
+            output,
+            set,
+            buffers,
+            variable: matches!(from, GpuPlace::Variable(_)),
+        });
+        Ok(())
+    }
+
+    /// The number of a set in the program.
+    fn set(&mut self, set: i32) -> usize {
+        let known = &mut self.commands.sets;
+        let number = known.iter().position(|&s| s == set);
+        number.unwrap_or_else(|| {
+            known.push(set);
+            known.len() - 1
+        })
+    }
+
+    /// Waits for the collectives whose results a node uses, or whose inputs it may change.
+    pub(super) fn join_for(&mut self, id: NodeId, node: &Node) {
+        let updates = !self.accesses.updates[id.index()].is_empty();
+        let concerns = |p: &Pending| node.inputs.contains(&p.output) || updates && p.variable;
+        if self.pending.iter().any(concerns) {
+            self.join(id);
+        }
+    }
+
+    /// Waits for all collectives that were begun.
+    pub(super) fn join(&mut self, id: NodeId) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut sets: SmallVec<[usize; 2]> = pending.iter().map(|p| p.set).collect();
+        sets.sort_unstable();
+        sets.dedup();
+        for set in sets {
+            self.work(id, GpuCommand::Join { set });
+        }
+        for buffer in pending.into_iter().flat_map(|p| p.buffers) {
+            let left = &mut self.buffers[buffer].left;
+            *left = left.saturating_sub(1);
+            self.free_if_unused(buffer);
+        }
+    }
+}
