@@ -9,7 +9,7 @@ use thalweg::collective::{ALL_RANKS, Coordinator, Join, Progress, Ranks, Reducti
 use thalweg::device::cuda::Cards;
 use thalweg::device::gpu::Driver;
 use thalweg::device::{Collective, CollectiveRequest};
-use thalweg::hvd::Hvd;
+use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::ops::Reduction as How;
 use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
@@ -259,4 +259,150 @@ fn the_table_of_collectives_passes_between_gpus() {
             assert_eq!(count("table", size, rank, "broadcast"), 3);
         }
     }
+}
+
+/// Trains a small network for some steps on a device; gives its variables, and what was moved to the host.
+fn trained(hvd: &Hvd, device: &str) -> (Vec<f32>, String) {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [4, 3]);
+    let (train, loss, all) = g.device(device, || {
+        let first: Vec<f32> = (0..15).map(|i| (i as f32).sin() * 0.5).collect();
+        let w1 = g.variable("w1", Tensor::new(&[3, 5], &first).unwrap());
+        let b1 = g.variable("b1", vec![0.1f32; 5]);
+        let w2 = g.variable("w2", Tensor::new(&[5, 2], &first[..10]).unwrap());
+        let found = (x.matmul(w1.value()) + b1.value())
+            .tanh()
+            .matmul(w2.value());
+        let loss = (found - x.matmul(g.constant([[1.0f32, -2.0]; 3])))
+            .square()
+            .mean();
+        let train = hvd.distributed(Momentum::new(0.1, 0.9)).minimize(loss);
+        let all = [w1, b1, w2].map(|w| w.value());
+        (train, loss, all)
+    });
+    let options = hvd.session(SessionOptions::new().threads(1));
+    let options = options.for_device(&device.parse().unwrap());
+    let session = Session::with_options(&g, options).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    session
+        .run(hvd.broadcast_global_variables(&g, 0), [])
+        .unwrap();
+    let rank = hvd.rank() as f32;
+    let own: Vec<f32> = (0..12).map(|i| (i as f32 + 3.0 * rank).cos()).collect();
+    let own = Tensor::new(&[4, 3], &own).unwrap();
+    let plan = session.explain(&[loss], [x.feed(own.clone())]).unwrap();
+    // The first steps are handed over one by one, then captured, then launched as one.
+    for _ in 0..6 {
+        session.run::<()>(train, [x.feed(own.clone())]).unwrap();
+    }
+    let values = all.iter().map(|&v| session.run::<Tensor>(v, []).unwrap());
+    let values = values.flat_map(|t| t.to_vec::<f32>().unwrap());
+    (values.collect(), plan)
+}
+
+#[test]
+fn training() {
+    let Some(join) = join() else { return };
+    let hvd = Hvd::join(&join).unwrap();
+    let (on_cpu, _) = trained(&hvd, "/cpu:0");
+    let (on_gpu, plan) = trained(&hvd, "/gpu:0");
+    assert!(!plan.contains("runs on the host"), "{plan}");
+    let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-5;
+    assert!(
+        on_cpu.iter().zip(&on_gpu).all(near),
+        "{on_cpu:?} {on_gpu:?}"
+    );
+    println!(
+        "\nrank: {:?}",
+        on_gpu.iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn ranks_train_on_gpus_as_on_cpus_and_have_the_same_bits() {
+    if !is_there() {
+        return;
+    }
+    let ended = job("training", 3);
+    let all: Vec<String> = ended.iter().map(said).collect();
+    assert!(all.iter().all(|bits| *bits == all[0]), "{all:?}");
+    // One bucket of gradients: twice in steps that are not replayed, and once where it is captured.
+    let reductions = count("training", 3, 0, "all_reduce");
+    assert!((2..6).contains(&reductions), "{reductions}");
+    assert_eq!(count("training", 3, 1, "broadcast"), 6);
+}
+
+/// A graph with a sum of ranks on the GPU, and what is fed to it.
+fn sums(hvd: &Hvd, steps: impl Fn(&dyn Fn(Option<u64>) -> Result<f32, String>)) {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [1]);
+    let y = g.device("/gpu:0", || {
+        let sum = (x + x).all_reduce(ReduceOp::Sum).named("sum");
+        sum + sum
+    });
+    let options = hvd.session(SessionOptions::new().threads(1)).gpus(1);
+    let session = Session::with_options(&g, options).unwrap();
+    steps(&|limit| {
+        let mut options = RunOptions::new();
+        if let Some(limit) = limit {
+            options = options.timeout(std::time::Duration::from_millis(limit));
+        }
+        let found = session.step_with(&[y], [x.feed(vec![1.0f32])], &options);
+        let (found, _) = found.map_err(|e| e.to_string())?;
+        Ok(found.tensor(0).unwrap().to_vec::<f32>().unwrap()[0])
+    });
+}
+
+#[test]
+fn lost() {
+    let Some(join) = join() else { return };
+    let hvd = Hvd::join(&join).unwrap();
+    sums(&hvd, |step| {
+        for _ in 0..3 {
+            assert_eq!(step(None), Ok(12.0));
+        }
+        if hvd.rank() == 1 {
+            println!("\nrank: goes");
+            std::process::abort();
+        }
+        println!("\nrank: {}", step(None).unwrap_err());
+    });
+}
+
+#[test]
+fn a_rank_that_is_lost_while_gpus_wait_for_it_is_named() {
+    if !is_there() {
+        return;
+    }
+    let all: Vec<String> = job("lost", 3).iter().map(said).collect();
+    for rank in [0, 2] {
+        assert!(all[rank].contains("'sum'"), "{all:?}");
+        assert!(all[rank].contains("rank 1"), "{all:?}");
+    }
+}
+
+#[test]
+fn late() {
+    let Some(join) = join() else { return };
+    let hvd = Hvd::join(&join).unwrap();
+    sums(&hvd, |step| {
+        assert_eq!(step(None), Ok(8.0));
+        if hvd.rank() == 0 {
+            println!("\nrank: {}", step(Some(300)).unwrap_err());
+            return;
+        }
+        // It does not come; what ended the job, it hears from the other.
+        while hvd.barrier().is_ok() {}
+        println!("\nrank: {}", hvd.barrier().unwrap_err());
+    });
+}
+
+#[test]
+fn a_step_whose_time_is_up_while_gpus_wait_ends_and_ends_the_job() {
+    if !is_there() {
+        return;
+    }
+    let all: Vec<String> = job("late", 2).iter().map(said).collect();
+    assert!(all[0].contains("within its 300ms"), "{all:?}");
+    assert!(all[1].contains("'sum' ended"), "{all:?}");
 }

@@ -1,7 +1,7 @@
 //! The value of one rank on every rank.
 
 use smallvec::smallvec;
-use thalweg_device::{Collective, KernelError, Op, ReduceOp, TensorCx, cpu_tensors};
+use thalweg_device::{Collective, KernelError, Op, ReduceOp, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{Gradient, arg, attr, type_attr};
 use thalweg_graph::{AttrKind, GradCx, InferError, OpDef, Output};
 use thalweg_tensor::DType;
@@ -46,6 +46,7 @@ pub(super) static BROADCAST: Op = Op {
             })
         }),
         KERNEL,
+        on_host(),
     ],
 };
 

@@ -1,7 +1,7 @@
 //! Some rows of each rank for each rank.
 
 use smallvec::smallvec;
-use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Shape};
@@ -34,14 +34,17 @@ pub(super) static ALL_TO_ALL: Op = Op {
         }),
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        run(cx, set(cx.attrs())?, || {
-            let kind = Collective::Exchange {
-                splits: splits(cx)?,
-            };
-            Ok((kind, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            run(cx, set(cx.attrs())?, || {
+                let kind = Collective::Exchange {
+                    splits: splits(cx)?,
+                };
+                Ok((kind, cx.tensor(0)?.clone()))
+            })
+        }),
+        on_host(),
+    ],
 };
 
 /// By rank: how many rows it is given.

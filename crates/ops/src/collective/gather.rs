@@ -1,7 +1,7 @@
 //! The rows of all ranks on every rank.
 
 use smallvec::smallvec;
-use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors};
+use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors, on_host};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
@@ -23,11 +23,14 @@ pub(super) static ALL_GATHER: Op = Op {
         gradient: Gradient::Rule(|g| smallvec![Some(own_rows(g))]),
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        run(cx, set(cx.attrs())?, || {
-            Ok((Collective::Gather, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            run(cx, set(cx.attrs())?, || {
+                Ok((Collective::Gather, cx.tensor(0)?.clone()))
+            })
+        }),
+        on_host(),
+    ],
 };
 
 /// The mean of the gradients of all ranks, as Horovod takes it, and of that the rows that came from here.

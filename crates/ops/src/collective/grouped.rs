@@ -1,6 +1,6 @@
 //! TensorFlow's collectives on groups of ranks.
 
-use thalweg_device::{Collective, KernelError, Op, ReduceOp, cpu_tensors};
+use thalweg_device::{Collective, KernelError, Op, ReduceOp, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, Default, int_attr, str_attr, type_attr};
 use thalweg_graph::{Attrs, OpDef};
 use thalweg_tensor::DType;
@@ -60,18 +60,21 @@ pub(super) static REDUCE: Op = Op {
         },
         ..GROUPED
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (set, of) = group(cx, 1)?;
-        run(cx, set, || {
-            let (op, postscale) = merged(cx.attrs(), of.size);
-            let kind = Collective::Reduce {
-                op,
-                prescale: 1.0,
-                postscale,
-            };
-            Ok((kind, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (set, of) = group(cx, 1)?;
+            run(cx, set, || {
+                let (op, postscale) = merged(cx.attrs(), of.size);
+                let kind = Collective::Reduce {
+                    op,
+                    prescale: 1.0,
+                    postscale,
+                };
+                Ok((kind, cx.tensor(0)?.clone()))
+            })
+        }),
+        on_host(),
+    ],
 };
 
 /// Gives every rank as many rows of the reduced value.
@@ -83,20 +86,23 @@ pub(super) static REDUCE_SCATTER: Op = Op {
         shape: other_rows,
         ..GROUPED
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (set, of) = group(cx, 1)?;
-        run(cx, set, || {
-            let input = cx.tensor(0)?;
-            evenly(input.dims().first().copied().unwrap_or(0), of.size)?;
-            let (op, postscale) = merged(cx.attrs(), of.size);
-            let kind = Collective::Scatter {
-                op,
-                prescale: 1.0,
-                postscale,
-            };
-            Ok((kind, input.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (set, of) = group(cx, 1)?;
+            run(cx, set, || {
+                let input = cx.tensor(0)?;
+                evenly(input.dims().first().copied().unwrap_or(0), of.size)?;
+                let (op, postscale) = merged(cx.attrs(), of.size);
+                let kind = Collective::Scatter {
+                    op,
+                    prescale: 1.0,
+                    postscale,
+                };
+                Ok((kind, input.clone()))
+            })
+        }),
+        on_host(),
+    ],
 };
 
 /// Gives every rank the rows of all.
@@ -108,10 +114,13 @@ pub(super) static GATHER: Op = Op {
         shape: other_rows,
         ..GROUPED
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (set, _) = group(cx, 1)?;
-        run(cx, set, || Ok((Collective::Gather, cx.tensor(0)?.clone())))
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (set, _) = group(cx, 1)?;
+            run(cx, set, || Ok((Collective::Gather, cx.tensor(0)?.clone())))
+        }),
+        on_host(),
+    ],
 };
 
 /// Gives each rank as many rows, and takes those that the others give.
@@ -127,17 +136,20 @@ pub(super) static ALL_TO_ALL: Op = Op {
         },
         ..GROUPED
     },
-    kernels: &[cpu_tensors(|cx| {
-        let (set, of) = group(cx, 1)?;
-        let results = run(cx, set, || {
-            let input = cx.tensor(0)?;
-            let rows = input.dims().first();
-            let rows = *rows.ok_or(KernelError::Argument("rows"))?;
-            let kind = Collective::Exchange {
-                splits: vec![evenly(rows, of.size)?; of.size],
-            };
-            Ok((kind, input.clone()))
-        })?;
-        first(results)
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let (set, of) = group(cx, 1)?;
+            let results = run(cx, set, || {
+                let input = cx.tensor(0)?;
+                let rows = input.dims().first();
+                let rows = *rows.ok_or(KernelError::Argument("rows"))?;
+                let kind = Collective::Exchange {
+                    splits: vec![evenly(rows, of.size)?; of.size],
+                };
+                Ok((kind, input.clone()))
+            })?;
+            first(results)
+        }),
+        on_host(),
+    ],
 };

@@ -1,6 +1,6 @@
 //! How many ranks there are, which one this is, and a wait for all.
 
-use thalweg_device::{Collective, Op, cpu_tensors};
+use thalweg_device::{Collective, Op, cpu_tensors, on_host};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of};
 use thalweg_tensor::{DType, Tensor};
@@ -25,9 +25,10 @@ pub(super) static SIZE: Op = Op {
         outputs: &[arg_of("size", DType::I32)],
         ..KNOWN
     },
-    kernels: &[cpu_tensors(|cx| {
-        Ok(vec![Tensor::scalar(ranks(cx)?.size as i32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![Tensor::scalar(ranks(cx)?.size as i32)])),
+        on_host(),
+    ],
 };
 
 /// Which one this is.
@@ -38,9 +39,10 @@ pub(super) static RANK: Op = Op {
         outputs: &[arg_of("rank", DType::I32)],
         ..KNOWN
     },
-    kernels: &[cpu_tensors(|cx| {
-        Ok(vec![Tensor::scalar(ranks(cx)?.rank as i32)])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![Tensor::scalar(ranks(cx)?.rank as i32)])),
+        on_host(),
+    ],
 };
 
 /// Waits for all.
@@ -52,9 +54,12 @@ pub(super) static BARRIER: Op = Op {
         gradient: Gradient::None,
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        run(cx, set(cx.attrs())?, || {
-            Ok((Collective::Barrier, nothing()?))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            run(cx, set(cx.attrs())?, || {
+                Ok((Collective::Barrier, nothing()?))
+            })
+        }),
+        on_host(),
+    ],
 };

@@ -1,7 +1,7 @@
 //! Values of ranks that become one: all of it, or a part of its rows for each rank.
 
 use smallvec::smallvec;
-use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors};
+use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, Gradient, arg, attr, type_attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::DType;
@@ -66,6 +66,7 @@ pub(super) static ALL_REDUCE: Op = Op {
             })
         }),
         KERNEL,
+        on_host(),
     ],
 };
 
@@ -93,15 +94,18 @@ pub(super) static REDUCE_SCATTER: Op = Op {
         }),
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        run(cx, set(cx.attrs())?, || {
-            let (op, prescale, postscale) = reduction(cx.attrs())?;
-            let kind = Collective::Scatter {
-                op,
-                prescale,
-                postscale,
-            };
-            Ok((kind, cx.tensor(0)?.clone()))
-        })
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            run(cx, set(cx.attrs())?, || {
+                let (op, prescale, postscale) = reduction(cx.attrs())?;
+                let kind = Collective::Scatter {
+                    op,
+                    prescale,
+                    postscale,
+                };
+                Ok((kind, cx.tensor(0)?.clone()))
+            })
+        }),
+        on_host(),
+    ],
 };

@@ -2,7 +2,7 @@
 //!
 //! The ranks that receive do not know who sends. So all of them gather, and only the one that sends has a row.
 
-use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Dims, Shape, Tensor};
@@ -50,11 +50,14 @@ pub(super) static SEND: Op = Op {
         },
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        let input = cx.tensor(0)?;
-        let row = input.reshaped(&with_rows(1, input.dims()))?;
-        Ok(vec![sent(cx, 1, input.dims(), &row)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let input = cx.tensor(0)?;
+            let row = input.reshaped(&with_rows(1, input.dims()))?;
+            Ok(vec![sent(cx, 1, input.dims(), &row)?])
+        }),
+        on_host(),
+    ],
 };
 
 /// Receives.
@@ -93,12 +96,15 @@ pub(super) static RECEIVE: Op = Op {
         },
         ..COLLECTIVE
     },
-    kernels: &[cpu_tensors(|cx| {
-        let dims = cx.ints(3)?;
-        let dims: Option<Dims> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
-        let dims = dims.ok_or(KernelError::Argument("a shape"))?;
-        let dtype = cx.attrs().dtype("T").unwrap_or(DType::F32);
-        let row = cx.zeros(dtype, &with_rows(0, &dims))?;
-        Ok(vec![sent(cx, 0, &dims, &row)?])
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let dims = cx.ints(3)?;
+            let dims: Option<Dims> = dims.iter().map(|&d| usize::try_from(d).ok()).collect();
+            let dims = dims.ok_or(KernelError::Argument("a shape"))?;
+            let dtype = cx.attrs().dtype("T").unwrap_or(DType::F32);
+            let row = cx.zeros(dtype, &with_rows(0, &dims))?;
+            Ok(vec![sent(cx, 0, &dims, &row)?])
+        }),
+        on_host(),
+    ],
 };

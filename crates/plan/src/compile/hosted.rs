@@ -1,6 +1,7 @@
 //! What stands on a GPU and cannot run there runs on the host's CPU, before the graph is cut.
 
 use thalweg_device::{Body, Device, DeviceType};
+use thalweg_graph::op::Effect;
 use thalweg_graph::simplify::{FEED, Simplified, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
@@ -104,6 +105,9 @@ fn shape_reason(
         Some((_, kernel)) => match kernel.body {
             // Of a variable, the host answers where it stands.
             Body::Host if node.inputs.iter().any(|&i| is_handle(graph, i)) => return None,
+            Body::Host if node.op.effect == Effect::Collective => {
+                return Some("GPUs have nothing for it between them");
+            }
             Body::Host => return Some("it is about shapes or indices, which the host has"),
             Body::Handle | Body::Nothing => return None,
             _ => {}
