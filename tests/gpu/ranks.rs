@@ -332,6 +332,38 @@ fn ranks_train_on_gpus_as_on_cpus_and_have_the_same_bits() {
     assert_eq!(count("training", 3, 1, "broadcast"), 6);
 }
 
+#[test]
+fn beside() {
+    let Some(join) = join() else { return };
+    let hvd = Hvd::join(&join).unwrap();
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2, 2]);
+    let y = g.device("/gpu:0", || {
+        let read = x.matmul(x);
+        let sum = read.all_reduce(ReduceOp::Sum);
+        // It reads last what the sum reads, and what comes after it is as large.
+        let twice = g.constant([[2.0f32, 0.0], [0.0, 2.0]]);
+        let last = g.control_dependencies([sum], || read.matmul(twice));
+        last.matmul(x) + sum
+    });
+    let options = hvd.session(SessionOptions::new().threads(1)).gpus(1);
+    let session = Session::with_options(&g, options).unwrap();
+    let own = Tensor::new(&[2, 2], &[1.0f32, 1.0, 0.0, 1.0]).unwrap();
+    let found: Tensor = session.run(y, [x.feed(own)]).unwrap();
+    println!("\nrank: {:?}", found.to_vec::<f32>().unwrap());
+}
+
+#[test]
+fn what_runs_beside_a_sum_does_not_write_over_what_it_reads() {
+    if !is_there() {
+        return;
+    }
+    // x x = [[1, 2], [0, 1]] from each of two ranks, and 2 x x x = [[2, 6], [0, 2]].
+    for ended in job("beside", 2) {
+        assert_eq!(said(&ended), "[4.0, 10.0, 0.0, 4.0]");
+    }
+}
+
 /// A graph with a sum of ranks on the GPU, and what is fed to it.
 fn sums(hvd: &Hvd, steps: impl Fn(&dyn Fn(Option<u64>) -> Result<f32, String>)) {
     let g = Graph::new();
