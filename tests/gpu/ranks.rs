@@ -3,26 +3,21 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Output as Ended, Stdio};
-use std::sync::Arc;
 
-use thalweg::collective::{ALL_RANKS, Coordinator, Join, Progress, Ranks, Reduction};
-use thalweg::device::cuda::Cards;
-use thalweg::device::gpu::Driver;
-use thalweg::device::{Collective, CollectiveRequest};
+use thalweg::collective::{Coordinator, Join};
 use thalweg::hvd::{Hvd, ReduceOp};
-use thalweg::ops::Reduction as How;
-use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
-use thalweg::session::{GpuOptions, RunOptions};
+use thalweg::session::RunOptions;
 use thalweg::tensor::DType;
 use thalweg_tests::emulated::is_there;
 use thalweg_tests::root;
 
 use crate::fake_cuda::fakes;
 
+mod on_gpu;
 #[path = "../../crates/collective/tests/support/table.rs"]
 mod table;
-use table::{Engine, Said};
+use on_gpu::OnGpu;
 
 /// Set in the processes that are ranks: `RANK/SIZE ADDRESS`.
 const RANK: &str = "THALWEG_TEST_RANK";
@@ -91,151 +86,6 @@ fn count(test: &str, size: usize, rank: usize, what: &str) -> usize {
     text.lines().filter(|l| l.starts_with(what)).count()
 }
 
-/// A rank whose collectives stand on its GPU: each is a graph of its own.
-struct OnGpu {
-    progress: Arc<Progress>,
-    place: (usize, usize),
-    driver: Arc<dyn Driver>,
-}
-
-impl OnGpu {
-    fn join(join: &Join) -> OnGpu {
-        let ranks = Ranks::join(join).unwrap();
-        let place = (ranks.rank(), ranks.size());
-        OnGpu {
-            progress: Arc::new(Progress::start(ranks).unwrap()),
-            place,
-            driver: Cards::new(HEADER).open(0).unwrap(),
-        }
-    }
-
-    fn options(&self) -> SessionOptions {
-        let gpu = GpuOptions::driven_by(self.driver.clone());
-        let options = SessionOptions::new().threads(1).gpu(gpu);
-        options.collectives(self.progress.session())
-    }
-
-    /// What a node of the GPU makes of this value.
-    fn run(
-        &self,
-        (dtype, dims, bytes): (DType, &[usize], &[u8]),
-        build: impl for<'g> Fn(Output<'g>) -> Output<'g>,
-    ) -> Result<Tensor, String> {
-        let g = Graph::new();
-        let value = tensor(dtype, dims, bytes);
-        let shape: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
-        let x = g.placeholder("x", dtype, &shape[..]);
-        let y = g.device("/gpu:0", || build(x));
-        let session = Session::with_options(&g, self.options()).map_err(|e| e.to_string())?;
-        let found = session.run::<Tensor>(y, [x.feed(value)]);
-        found.map_err(|e| e.to_string())
-    }
-}
-
-fn tensor(dtype: DType, dims: &[usize], bytes: &[u8]) -> Tensor {
-    thalweg::tensor::dispatch!(dtype, NUMBERS, T => {
-        let words = table::aligned(bytes);
-        let elements: &[T] = bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&words)[..bytes.len()]);
-        Tensor::new(dims, elements).unwrap()
-    }, else panic!("{dtype}"))
-}
-
-impl Engine for OnGpu {
-    fn place(&self) -> (usize, usize) {
-        self.place
-    }
-
-    fn divides_last(&self) -> bool {
-        false
-    }
-
-    fn all_reduce(&mut self, set: i32, name: &str, data: &mut [u8], how: Reduction) -> Said {
-        let of = How::of(how.op).scaled(how.prescale as f32, how.postscale as f32);
-        let (of, len) = (of.within(set), data.len() / how.dtype.size());
-        let found = self.run((how.dtype, &[len], data), |x| x.all_reduce(of).named(name))?;
-        data.copy_from_slice(found.bytes());
-        Ok(())
-    }
-
-    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said {
-        let value = (DType::U8, &[data.len()][..], &*data);
-        let found = self.run(value, |x| x.broadcast_from(root, ALL_RANKS).named(name))?;
-        data.copy_from_slice(found.bytes());
-        Ok(())
-    }
-
-    fn all_gather(&mut self, name: &str, own: &[u8], _: &[usize], output: &mut [u8]) -> Said {
-        let value = (DType::U8, &[own.len()][..], own);
-        let found = self.run(value, |x| x.all_gather(ALL_RANKS).named(name))?;
-        output.copy_from_slice(found.bytes());
-        Ok(())
-    }
-
-    fn reduce_scatter(
-        &mut self,
-        name: &str,
-        data: &mut [u8],
-        lens: &[usize],
-        how: Reduction,
-    ) -> Said {
-        // The op shares rows evenly: what the table wants unevenly is a part of the whole.
-        let (own, _) = self.place;
-        let begin: usize = lens[..own].iter().sum();
-        self.all_reduce(ALL_RANKS, name, data, how)?;
-        let rows = self.run(
-            (how.dtype, &[self.place.1], &vec![0; 4 * self.place.1]),
-            |x| x.reduce_scatter(ReduceOp::Sum).named("even"),
-        )?;
-        assert_eq!(rows.dims(), [1]);
-        data[..begin].fill(255);
-        Ok(())
-    }
-
-    fn all_to_all(
-        &mut self,
-        name: &str,
-        (input, sent): (&[u8], &[usize]),
-        (output, received): (&mut [u8], &[usize]),
-    ) -> Said {
-        let splits: Vec<i32> = sent.iter().map(|&n| n as i32).collect();
-        let value = (DType::U8, &[input.len()][..], input);
-        let found = self.run(value, |x| {
-            let (rows, _) = x.all_to_all(splits.clone(), ALL_RANKS);
-            rows.named(name)
-        })?;
-        assert_eq!(found.len(), received.iter().sum::<usize>());
-        output.copy_from_slice(found.bytes());
-        Ok(())
-    }
-
-    fn barrier(&mut self, _: &str) -> Said {
-        let g = Graph::new();
-        let session = Session::with_options(&g, self.options()).map_err(|e| e.to_string())?;
-        let barrier = g.device("/gpu:0", || g.barrier(ALL_RANKS));
-        session.run::<()>(barrier, []).map_err(|e| e.to_string())
-    }
-
-    fn add_set(&mut self, members: &[usize]) -> Result<i32, String> {
-        self.progress.add_set(members).map_err(|e| e.to_string())
-    }
-
-    fn same(&mut self, what: &str, own: &str) -> Said {
-        let input = Tensor::new(&[1, own.len()], own.as_bytes()).unwrap();
-        let request = CollectiveRequest {
-            name: what.to_owned(),
-            set: ALL_RANKS,
-            kind: Collective::Gather,
-            input,
-        };
-        let all = self.progress.call(request).map_err(|e| e.to_string())?;
-        let mut rows = all[0].bytes().chunks(own.len());
-        match rows.all(|row| row == own.as_bytes()) {
-            true => Ok(()),
-            false => Err(format!("{what} differ")),
-        }
-    }
-}
-
 #[test]
 fn table() {
     if let Some(join) = join() {
@@ -290,7 +140,7 @@ fn trained(hvd: &Hvd, device: &str) -> (Vec<f32>, String) {
     let rank = hvd.rank() as f32;
     let own: Vec<f32> = (0..12).map(|i| (i as f32 + 3.0 * rank).cos()).collect();
     let own = Tensor::new(&[4, 3], &own).unwrap();
-    let plan = session.explain(&[loss], [x.feed(own.clone())]).unwrap();
+    let plan = session.explain([loss], [x.feed(own.clone())]).unwrap();
     // The first steps are handed over one by one, then captured, then launched as one.
     for _ in 0..6 {
         session.run::<()>(train, [x.feed(own.clone())]).unwrap();
@@ -379,7 +229,7 @@ fn sums(hvd: &Hvd, steps: impl Fn(&dyn Fn(Option<u64>) -> Result<f32, String>)) 
         if let Some(limit) = limit {
             options = options.timeout(std::time::Duration::from_millis(limit));
         }
-        let found = session.step_with(&[y], [x.feed(vec![1.0f32])], &options);
+        let found = session.step_with([y], [x.feed(vec![1.0f32])], &options);
         let (found, _) = found.map_err(|e| e.to_string())?;
         Ok(found.tensor(0).unwrap().to_vec::<f32>().unwrap()[0])
     });
