@@ -45,7 +45,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// ```
 /// use thalweg_device::gpu::Exchange;
 /// use thalweg_graph::Graph;
-/// use thalweg_ops::{CollectiveOps, NewGraph, ReduceOp, Reduction, gpu_collective};
+/// use thalweg_ops::{CollectiveOps, NewGraph, ReduceOp, Reduction, SourceOps, gpu_collective};
 /// use thalweg_tensor::DType;
 ///
 /// let g = Graph::new();
