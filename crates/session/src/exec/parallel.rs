@@ -4,7 +4,7 @@
 //! and the calling thread alone waits for what comes from outside. So no thread of a pool is held by a wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
@@ -22,12 +22,18 @@ struct Crew<'a> {
     outside: Option<&'a Outside>,
     /// The threads that run an instruction or look for one; counted only if something comes from outside.
     busy: AtomicUsize,
+    /// Whether a thread has left because the step was stuck. The others then leave too, once they find nothing to run:
+    /// what is woken after that may belong to the program of the one that has left.
+    parting: AtomicBool,
 }
 
 impl Crew<'_> {
-    /// Whether only something from outside can make an instruction ready.
+    /// Whether only something from outside can make an instruction ready, or a thread has left for that.
     fn is_stuck(&self, step: &Step<'_>) -> bool {
         self.outside.is_some_and(|outside| {
+            if self.parting.load(Ordering::Acquire) {
+                return true;
+            }
             self.busy.load(Ordering::Acquire) == 0
                 && !step.frame.rendezvous.has_any_ready()
                 && !outside.waiting.has_woken()
@@ -50,6 +56,7 @@ impl Step<'_> {
             first_error: Mutex::new(None),
             outside: outside.as_ref(),
             busy: AtomicUsize::new(0),
+            parting: AtomicBool::new(false),
         };
         if let Some(outside) = &outside {
             self.ask(outside)?;
@@ -59,6 +66,7 @@ impl Step<'_> {
             pool.run_roots(pool.threads(), &|_| self.work(number, &crew));
         };
         loop {
+            crew.parting.store(false, Ordering::Release);
             match programs.len() {
                 _ if !shared => self.work(0, &crew),
                 1 => lead(0),
@@ -137,7 +145,12 @@ impl Step<'_> {
             });
             let Some((program, at)) = taken else {
                 set_busy(false, &mut busy);
-                if over() || crew.is_stuck(self) {
+                if over() {
+                    return;
+                }
+                if crew.is_stuck(self) {
+                    crew.parting.store(true, Ordering::Release);
+                    self.notify_all();
                     return;
                 }
                 pool.wait_until(&|| {
