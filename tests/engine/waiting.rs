@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use thalweg::collective::{Coordinator, Join};
+use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 use thalweg_tests::cpus::cpus;
@@ -227,4 +229,50 @@ fn a_name_that_is_given_under_control_dependencies_waits_for_them() {
     assert_eq!(session.run::<f32>(after, []).unwrap(), 4.0);
     assert_eq!(session.run::<i64>(seen, []).unwrap(), 1);
     assert_eq!(after.name(), "after:0");
+}
+
+/// A rank with two devices, which wait for other ranks in turn.
+fn waits_on_two_devices(join: &Join) {
+    let hvd = Hvd::join(join).unwrap();
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [8]);
+    let chain = |device: &str| {
+        g.device(device, || {
+            let waits = (0..6).fold(x, |y, _| y.tanh().all_reduce(ReduceOp::Average));
+            waits.sum()
+        })
+    };
+    let both = [chain("/cpu:0"), chain("/cpu:1")];
+    let session = Session::with_options(&g, hvd.session(sharing(2, 2))).unwrap();
+    let expected = (0..6).fold(0.5f32, |y, _| y.tanh()) * 8.0;
+    for _ in 0..200 {
+        let got = session.step(&both, [x.feed(vec![0.5f32; 8])]).unwrap();
+        for i in 0..2 {
+            assert!((got.scalar::<f32>(i).unwrap() - expected).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn devices_that_wait_for_other_ranks_go_on_whichever_thread_is_woken() {
+    let (done, all) = std::sync::mpsc::channel();
+    let mut coordinators = Vec::new();
+    // More threads than processors: some are late to see that nothing can go on.
+    for _ in 0..3 {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let coordinator = Coordinator::start(listener, 2, "of the tests").unwrap();
+        for rank in 0..2 {
+            let join = Join::at(coordinator.address(), rank, 2, "of the tests");
+            let done = done.clone();
+            std::thread::spawn(move || {
+                waits_on_two_devices(&join);
+                done.send(()).unwrap();
+            });
+        }
+        coordinators.push(coordinator);
+    }
+    for _ in 0..6 {
+        let ended = all.recv_timeout(Duration::from_secs(120));
+        ended.expect("the ranks stand still");
+    }
 }
