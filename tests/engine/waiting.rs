@@ -246,7 +246,7 @@ fn waits_on_two_devices(join: &Join) {
     let session = Session::with_options(&g, hvd.session(sharing(2, 2))).unwrap();
     let expected = (0..6).fold(0.5f32, |y, _| y.tanh()) * 8.0;
     for _ in 0..200 {
-        let got = session.step(&both, [x.feed(vec![0.5f32; 8])]).unwrap();
+        let got = session.step(both, [x.feed(vec![0.5f32; 8])]).unwrap();
         for i in 0..2 {
             assert!((got.scalar::<f32>(i).unwrap() - expected).abs() < 1e-5);
         }
