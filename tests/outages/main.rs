@@ -7,5 +7,6 @@ mod hosts;
 mod in_step;
 mod kills;
 mod limits;
+mod rank_hosts;
 mod soak;
 mod workers;

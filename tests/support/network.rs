@@ -17,8 +17,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::time::TimeSpec;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
@@ -245,14 +246,12 @@ impl Switch {
         let due = self.lines.iter().filter_map(|l| l.under_way.front());
         let wait = due.map(|p| p.arrives.saturating_duration_since(Instant::now()));
         let wait = wait.min().unwrap_or(LOOKS).min(LOOKS);
-        // Rounded up: it would turn in a circle for the last part of a millisecond.
-        let wait = PollTimeout::try_from(wait + Duration::from_micros(999)).unwrap();
         let all = self.lines.iter();
         let mut files: Vec<PollFd> = all
             .map(|l| PollFd::new(l.end.as_fd(), PollFlags::POLLIN))
             .collect();
         // A signal is no more than a short wait.
-        let _ = poll(&mut files, wait);
+        let _ = ppoll(&mut files, Some(TimeSpec::from_duration(wait)), None);
         let cables = cables.lock().unwrap().clone();
         for from in 0..self.lines.len() {
             let mut packet = [0; PACKET];

@@ -1,6 +1,7 @@
 //! The ranks of a job, as one of them sees them.
 
 mod joining;
+mod measured;
 mod sets;
 
 use std::collections::BTreeMap;
@@ -122,6 +123,11 @@ impl Ranks {
     /// How values are reduced over links from now on: by this algorithm, or by the cheapest. All ranks must say the same.
     pub fn choose(&mut self, algorithm: Option<Algorithm>) {
         self.cost.only = algorithm;
+    }
+
+    /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts.
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     pub(crate) fn control(&self) -> Option<Arc<Control>> {

@@ -189,10 +189,10 @@ fn garbage_at_the_coordinator_ends_a_connection_and_nothing_else() {
     ];
     for bytes in garbage {
         let mut stream = std::net::TcpStream::connect(coordinator.address()).unwrap();
-        stream.write_all(bytes).unwrap();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
-        // It may be closed in the middle.
+        // It may be closed at any time.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{:?}", String::from_utf8_lossy(&answer));
     }

@@ -113,6 +113,7 @@ impl Ranks {
             coordinator,
         };
         ranks.add(ALL_RANKS, (0..table.len()).collect())?;
+        ranks.measure()?;
         Ok(ranks)
     }
 }
