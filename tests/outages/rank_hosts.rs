@@ -186,7 +186,7 @@ fn bound(hosts: usize, bytes: usize, megabits: u64, delay: Duration) -> f64 {
 #[test]
 #[ignore = "measures for minutes: gives a table"]
 fn figures() {
-    let all = [4096, 1 << 16, 1 << 20, 1 << 24];
+    let all = [4096, 1 << 16, 1 << 20, 1 << 22];
     println!("\nhosts Mbit/s delay_us loss bytes seconds bound share gloo quotient");
     for hosts in [2, 4] {
         for (megabits, delay, loss) in [

@@ -3,6 +3,7 @@
 pub mod table;
 
 use std::net::TcpListener;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -49,13 +50,18 @@ impl Job {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, self.size(), "secret").unwrap();
         let address = coordinator.address();
+        // One that fails at once would otherwise end the job before the others have joined it.
+        let there = Barrier::new(self.size());
         thread::scope(|scope| {
             let ranks = self.hosts.iter().enumerate().map(|(rank, host)| {
-                let (run, memory, patience) = (&run, self.memory, self.patience);
+                let (run, there) = (&run, &there);
+                let (memory, patience) = (self.memory, self.patience);
                 scope.spawn(move || {
                     let join = Join::at(address, rank, self.size(), "secret");
                     let join = join.host(host).memory(memory).patience(patience);
-                    run(&mut Ranks::join(&join).unwrap())
+                    let ranks = Ranks::join(&join);
+                    there.wait();
+                    run(&mut ranks.unwrap())
                 })
             });
             let ranks: Vec<_> = ranks.collect();

@@ -1,6 +1,7 @@
 //! Ranks that are threads.
 
 use std::net::TcpListener;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
@@ -12,11 +13,17 @@ pub fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, size, "secret").unwrap();
     let address = coordinator.address();
+    // One that fails at once would otherwise end the job before the others have joined it.
+    let there = Barrier::new(size);
     thread::scope(|scope| {
         let rank = |rank: usize| {
-            let run = &run;
+            let (run, there) = (&run, &there);
             let join = Join::at(address, rank, size, "secret").patience(Duration::from_secs(30));
-            scope.spawn(move || run(Hvd::join(&join).unwrap()))
+            scope.spawn(move || {
+                let hvd = Hvd::join(&join);
+                there.wait();
+                run(hvd.unwrap())
+            })
         };
         let ranks: Vec<_> = (0..size).map(rank).collect();
         ranks.into_iter().map(|r| r.join().unwrap()).collect()
