@@ -136,12 +136,15 @@ impl AllReduce {
                 "# {} ranks, {engine}, {algorithm}",
                 ranks.size()
             ))?;
-            let cost = ranks.cost();
-            say::line(format_args!(
-                "# over links {:.1} us a message and {:.3} GB/s",
-                cost.message * 1e6,
-                1e-9 / cost.byte
-            ))?;
+            // Within a host it is not measured.
+            if ranks.cross().1 > 1 {
+                let cost = ranks.cost();
+                say::line(format_args!(
+                    "# between hosts {:.1} us a message and {:.3} GB/s",
+                    cost.message * 1e6,
+                    1e-9 / cost.byte
+                ))?;
+            }
             say::line(format_args!(
                 "#{:>12} {:>13} {:>8} {:>7} {:>10} {:>8} {:>8} {:>7}",
                 "size (B)", "count", "type", "redop", "time (us)", "algbw", "busbw", "#wrong"

@@ -125,7 +125,7 @@ impl Ranks {
         self.cost.only = algorithm;
     }
 
-    /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts.
+    /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts, and assumed within one.
     pub fn cost(&self) -> Cost {
         self.cost
     }

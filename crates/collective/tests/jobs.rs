@@ -88,6 +88,21 @@ fn places_on_hosts_are_horovods_local_and_cross_ranks() {
 }
 
 #[test]
+fn ranks_of_several_hosts_choose_by_costs_that_one_of_them_has_measured() {
+    use thalweg_collective::Cost;
+    let assumed = Cost::default();
+    let found = Job::on(&["a", "b", "a", "c"]).run(|r| r.cost());
+    assert!(found.iter().all(|c| *c == found[0]), "{found:?}");
+    assert_ne!(
+        (found[0].message, found[0].byte),
+        (assumed.message, assumed.byte)
+    );
+    assert!(found[0].message > 0.0 && found[0].byte > 0.0, "{found:?}");
+    let within = Job::on_one_host(3).run(|r| r.cost());
+    assert!(within.iter().all(|c| *c == assumed), "{within:?}");
+}
+
+#[test]
 fn ranks_that_run_something_else_are_told_and_all_others_too() {
     for job in [Job::on_one_host(3), Job::on_one_host(3).without_memory()] {
         let found = job.run(|ranks| {

@@ -40,7 +40,7 @@ impl Ranks {
 
 /// The seconds of a message and of a byte, to and from this rank at the same time: the best of some.
 fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
-    let mut best = |bytes: usize, times: usize| {
+    let mut fastest = |bytes: usize, times: usize| {
         let (sent, mut received) = (vec![0; bytes], vec![0; bytes]);
         let mut best = f64::INFINITY;
         for _ in 0..times {
@@ -60,8 +60,8 @@ fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
         }
         Ok(best)
     };
-    let message: f64 = best(8, SHORT)?;
-    let byte = (best(BYTES, LONG)? - message) / BYTES as f64;
+    let message: f64 = fastest(8, SHORT)?;
+    let byte = (fastest(BYTES, LONG)? - message) / BYTES as f64;
     // A clock may be coarse: neither is for nothing.
     Ok([message.max(1e-7), byte.max(1e-12)])
 }
