@@ -233,7 +233,7 @@ fn a_name_that_is_given_under_control_dependencies_waits_for_them() {
 
 /// A rank with two devices, which wait for other ranks in turn.
 fn waits_on_two_devices(join: &Join) {
-    let hvd = Hvd::join(join).unwrap();
+    let hvd = Hvd::meet(join).unwrap();
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [8]);
     let chain = |device: &str| {

@@ -148,7 +148,7 @@ fn trained(hvd: &Hvd, device: &str) -> (Vec<f32>, String) {
 #[test]
 #[ignore = "the body of a rank's process, which the other tests start"]
 fn training() {
-    let hvd = Hvd::join(&join()).unwrap();
+    let hvd = Hvd::meet(&join()).unwrap();
     let (on_cpu, _) = trained(&hvd, "/cpu:0");
     let (on_gpu, plan) = trained(&hvd, "/gpu:0");
     assert!(!plan.contains("runs on the host"), "{plan}");
@@ -180,7 +180,7 @@ fn ranks_train_on_gpus_as_on_cpus_and_have_the_same_bits() {
 #[test]
 #[ignore = "the body of a rank's process, which the other tests start"]
 fn beside() {
-    let hvd = Hvd::join(&join()).unwrap();
+    let hvd = Hvd::meet(&join()).unwrap();
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2, 2]);
     let y = g.device("/gpu:0", || {
@@ -233,7 +233,7 @@ fn sums(hvd: &Hvd, steps: impl Fn(&dyn Fn(Option<u64>) -> Result<f32, String>)) 
 #[test]
 #[ignore = "the body of a rank's process, which the other tests start"]
 fn lost() {
-    let hvd = Hvd::join(&join()).unwrap();
+    let hvd = Hvd::meet(&join()).unwrap();
     sums(&hvd, |step| {
         for _ in 0..3 {
             assert_eq!(step(None), Ok(12.0));
@@ -263,7 +263,7 @@ fn a_rank_that_is_lost_while_gpus_wait_for_it_is_named() {
 #[test]
 #[ignore = "the body of a rank's process, which the other tests start"]
 fn late() {
-    let hvd = Hvd::join(&join()).unwrap();
+    let hvd = Hvd::meet(&join()).unwrap();
     sums(&hvd, |step| {
         assert_eq!(step(None), Ok(8.0));
         if hvd.rank() == 0 {

@@ -35,6 +35,7 @@ pub struct Join {
     pub(crate) secret: String,
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
+    pub(crate) negotiated: bool,
     /// Where rank 0 writes its timeline.
     pub(crate) timeline: Option<PathBuf>,
     /// Whether MPI tells who this rank is, and carries values.
@@ -87,6 +88,7 @@ impl Join {
             secret: String::new(),
             host: None,
             memory: true,
+            negotiated: false,
             timeline: None,
             #[cfg(feature = "mpi")]
             mpi: false,
@@ -243,6 +245,12 @@ impl Join {
             memory: shares,
             ..self
         }
+    }
+
+    /// Whether ranks may run collectives in different orders, and [join](crate::Progress::join) (they may not): each one then
+    /// waits until all ranks have announced it. All ranks must say the same.
+    pub fn negotiated(self, negotiated: bool) -> Join {
+        Join { negotiated, ..self }
     }
 
     /// How long ranks wait for each other: to meet (60 s), and within a collective (600 s).

@@ -33,6 +33,7 @@ pub struct Ranks {
     sets: BTreeMap<i32, Set>,
     cost: Cost,
     memory: bool,
+    negotiates: bool,
     patience: Patience,
     /// Where the ranks meet, if it is in this process. It goes last.
     coordinator: Option<Coordinator>,
@@ -128,6 +129,11 @@ impl Ranks {
     /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts, and assumed within one.
     pub fn cost(&self) -> Cost {
         self.cost
+    }
+
+    /// Whether each collective is announced first: see [`Join::negotiated`](crate::Join::negotiated).
+    pub(crate) fn negotiates(&self) -> bool {
+        self.negotiates
     }
 
     pub(crate) fn control(&self) -> Option<Arc<Control>> {

@@ -238,7 +238,7 @@ impl fmt::Display for PlannedCollective {
 /// What carries values between ranks.
 ///
 /// A plan runs its collectives one after the other, in the same order on every rank: no two of one step are under way
-/// at the same time. Steps that a program runs at the same time on one session are not ordered against each other.
+/// at the same time, unless ranks negotiate. Steps that a program runs at the same time on one session are not ordered against each other.
 pub trait Collectives: Send + Sync {
     /// The place of this rank in a set; 0 is the set of all.
     ///
@@ -277,6 +277,12 @@ pub trait Collectives: Send + Sync {
         planned: &[PlannedCollective],
         ended: &dyn Fn() -> bool,
     ) -> Result<(), KernelError>;
+
+    /// Whether ranks may run the collectives of a step in different orders: what carries values waits for each of them until all
+    /// ranks are ready. Plans are not compared then.
+    fn negotiates(&self) -> bool {
+        false
+    }
 
     /// What carries the values of GPUs without their host. Where there is nothing, collectives that stand on a GPU run on
     /// its host.

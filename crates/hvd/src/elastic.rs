@@ -159,7 +159,7 @@ impl Elastic {
     }
 
     fn with(shared: &Arc<Shared>, round: u64, join: &Join) -> Result<Elastic, HvdError> {
-        let hvd = Hvd::join(join)?;
+        let hvd = Hvd::meet(join)?;
         let last = shared.state().committed.last().clone();
         // Rank 0 has committed most.
         let told = last.told(&hvd, 0)?;

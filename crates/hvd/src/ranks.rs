@@ -24,6 +24,8 @@ pub struct Hvd {
     places: Places,
     /// How many collectives without a name the program has run.
     calls: Arc<AtomicU64>,
+    /// What the program calls its next collectives.
+    name: Option<Arc<str>>,
 }
 
 /// Where this rank is.
@@ -48,14 +50,23 @@ impl Hvd {
     /// # Errors
     /// The variables of the environment cannot be used, or ranks do not find each other.
     pub fn init() -> Result<Hvd, HvdError> {
-        Hvd::join(&Join::from_env()?)
+        Hvd::meet(&Join::from_env()?)
+    }
+
+    /// As [`Hvd::init`], of ranks that may run collectives in different orders, and [`Hvd::join`] when they have no more data.
+    /// All ranks must begin so. A collective waits until all ranks have announced it to the coordinator, by its name.
+    ///
+    /// # Errors
+    /// As [`Hvd::init`].
+    pub fn init_negotiated() -> Result<Hvd, HvdError> {
+        Hvd::meet(&Join::from_env()?.negotiated(true))
     }
 
     /// Meets the other ranks of a job.
     ///
     /// # Errors
     /// The ranks do not find each other.
-    pub fn join(join: &Join) -> Result<Hvd, HvdError> {
+    pub fn meet(join: &Join) -> Result<Hvd, HvdError> {
         let ranks = Ranks::join(join)?;
         let places = Places {
             rank: ranks.rank(),
@@ -68,6 +79,7 @@ impl Hvd {
             progress: Arc::new(Progress::start(ranks).map_err(HvdError::Thread)?),
             places,
             calls: Arc::default(),
+            name: None,
         };
         if let Some(path) = join.timeline() {
             hvd.start_timeline(path)?;
@@ -182,9 +194,52 @@ impl Hvd {
         BroadcastGlobalVariablesHook::new(root)
     }
 
-    /// The name of a collective that has none: its number, as all ranks call the same ones.
+    /// This rank has no more data. Until all ranks have called this, it gives zeros to the sums and averages of the others, and no
+    /// rows to what they gather: an average still divides by the number of all ranks. Gives the rank that was the last one.
+    ///
+    /// # Errors
+    /// The job began without [`Hvd::init_negotiated`]. What ended the job: also that the others run a collective that needs a
+    /// value of this rank.
+    ///
+    /// ```
+    /// use thalweg_hvd::Hvd;
+    ///
+    /// let hvd = Hvd::init_negotiated()?;
+    /// // It trains on what data it has.
+    /// assert_eq!(hvd.join()?, 0);
+    /// # Ok::<(), thalweg_hvd::HvdError>(())
+    /// ```
+    pub fn join(&self) -> Result<usize, HvdError> {
+        let last = self.progress.join()?;
+        // Ranks have called different numbers of collectives.
+        self.calls.store(0, Ordering::Relaxed);
+        Ok(last)
+    }
+
+    /// The same rank, whose collectives outside of graphs have this name: ranks that negotiate know by it which of them belong
+    /// together. Without a name they are numbered.
+    ///
+    /// ```
+    /// use thalweg_hvd::{Hvd, ReduceOp};
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// let hvd = Hvd::init_negotiated()?;
+    /// hvd.called("loss").allreduce(Tensor::scalar(1.0f32), ReduceOp::Average)?;
+    /// # Ok::<(), thalweg_hvd::HvdError>(())
+    /// ```
+    pub fn called(&self, name: &str) -> Hvd {
+        Hvd {
+            name: Some(name.into()),
+            ..self.clone()
+        }
+    }
+
+    /// The name of a collective: its number, where it has none, as all ranks call the same ones.
     fn name(&self, what: &str) -> String {
-        format!("{what}.{}", self.calls.fetch_add(1, Ordering::Relaxed))
+        match &self.name {
+            Some(name) => (**name).to_owned(),
+            None => format!("{what}.{}", self.calls.fetch_add(1, Ordering::Relaxed)),
+        }
     }
 
     fn call(

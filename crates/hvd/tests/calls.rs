@@ -74,7 +74,7 @@ fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
         assert!((end(&pair[0]) - begin).abs() < 1.0, "{pair:?}");
     }
     let missing = folder.join("none").join("t.json");
-    let alone = Hvd::join(&Join::alone()).unwrap();
+    let alone = Hvd::meet(&Join::alone()).unwrap();
     let error = alone.start_timeline(&missing).unwrap_err().to_string();
     assert!(error.contains("t.json: No such file"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();

@@ -96,7 +96,7 @@ fn near(a: &[f32], b: &[f32], most: f32) {
 }
 
 fn alone() -> Vec<f32> {
-    trained(&Hvd::join(&Join::alone()).unwrap(), (0, 1), momentum)
+    trained(&Hvd::meet(&Join::alone()).unwrap(), (0, 1), momentum)
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn halves_on_the_way_and_divisions_before_the_sum_change_little() {
 #[test]
 fn a_sum_is_as_many_averages_as_there_are_ranks() {
     let sum = two(|o| o.op(ReduceOp::Sum));
-    let double = trained(&Hvd::join(&Join::alone()).unwrap(), (0, 1), |hvd, loss| {
+    let double = trained(&Hvd::meet(&Join::alone()).unwrap(), (0, 1), |hvd, loss| {
         hvd.distributed(Momentum::new(0.2, 0.9)).minimize(loss)
     });
     near(&sum, &double, 1e-4);
@@ -172,7 +172,7 @@ fn several_passes_are_one_step_with_their_mean() {
             })
         })
     };
-    let one = trained(&Hvd::join(&Join::alone()).unwrap(), (0, 1), |_, loss| {
+    let one = trained(&Hvd::meet(&Join::alone()).unwrap(), (0, 1), |_, loss| {
         Accumulate::new(GradientDescent::new(0.1), STEPS as u32).minimize(loss)
     });
     for rank in of(2) {

@@ -1,7 +1,7 @@
 //! Collectives of a step: all ranks run them one after the other, in one order.
 //!
 //! The order of a plan follows from its graph alone, so ranks that run the same graph have the same. A node waits for the
-//! collective before it, so threads cannot change that order, and neither can devices.
+//! collective before it, so threads cannot change that order, and neither can devices. Ranks that negotiate have no order.
 
 use rustc_hash::FxHashSet;
 use thalweg_device::{Device, KernelError, PlannedCollective};
@@ -28,7 +28,7 @@ pub(crate) fn on_host(node: &Node, device: &Device, context: PlanContext<'_>) ->
     carried.and_then(|_| gpu_collective(node)).err()
 }
 
-/// Lets each collective of a graph wait for the one before it in `order`; gives what ranks compare.
+/// Lets each collective of a graph wait for the one before it in `order`, unless ranks negotiate; gives what ranks compare.
 ///
 /// # Errors
 /// A collective in a function: it runs when its call does, at no place of its own in the order.
@@ -39,6 +39,7 @@ pub(crate) fn in_turn(
 ) -> Result<Vec<PlannedCollective>, SessionError> {
     let ranks = context.collectives.and_then(|c| c.ranks(0).ok());
     let ranks = ranks.map(|of| of.size);
+    let ordered = !context.collectives.is_some_and(|c| c.negotiates());
     let mut planned = Vec::new();
     let mut known = FxHashSet::default();
     let mut last: Option<NodeId> = None;
@@ -53,7 +54,7 @@ pub(crate) fn in_turn(
             .map(|&d| &context.devices[d as usize]);
         collective.on_gpus = device.is_some_and(|d| d.gpu().is_some());
         planned.push(collective);
-        if let Some(last) = last.replace(id) {
+        if let (Some(last), true) = (last.replace(id), ordered) {
             graph.wait_for(id, last);
         }
     }

@@ -1,6 +1,6 @@
 //! A rank's end of the control plane.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +35,49 @@ struct Shared {
     changed: Condvar,
 }
 
+/// What all ranks have come to, where they negotiate.
+pub(crate) enum Turn {
+    /// All members of a set are ready for a collective, or have joined. What each has announced, in their order: nothing where
+    /// it has joined.
+    Run {
+        /// What they have announced it under.
+        key: String,
+        values: Vec<Value>,
+    },
+    /// All ranks have joined.
+    Joined {
+        /// The last one.
+        last: usize,
+    },
+}
+
+/// What is called with each turn.
+type HearTurn = Box<dyn Fn(Turn) + Send>;
+
+/// Turns come in any order: the coordinator has a thread for each rank.
+#[derive(Default)]
+struct Turns {
+    hear: Option<HearTurn>,
+    /// How many were heard.
+    heard: u64,
+    /// By number: those that have come before others.
+    early: BTreeMap<u64, Turn>,
+}
+
+impl Turns {
+    fn take(&mut self, number: u64, turn: Turn) {
+        self.early.insert(number, turn);
+        while let (Some(hear), Some(turn)) = (&self.hear, self.early.remove(&self.heard)) {
+            self.heard += 1;
+            hear(turn);
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     joined: bool,
+    turns: Turns,
     gathered: HashMap<String, Vec<Value>>,
     /// By name: who is missing.
     missing: HashMap<String, Vec<usize>>,
@@ -189,6 +229,44 @@ impl Control {
             }
         }
         Ok(())
+    }
+
+    /// Whether to wait any longer until all ranks are ready for a collective.
+    ///
+    /// # Errors
+    /// As [`Control::may_wait`].
+    pub(crate) fn may_wait_until_ready(&self, key: &str, waited: Duration) -> Result<()> {
+        if let Some(failure) = self.failure() {
+            return Err(failure);
+        }
+        let missing = self.shared.state().missing.get(key).cloned();
+        match missing.iter().flatten().next() {
+            Some(&rank) => self.may_wait(rank, "until all are ready", waited),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls this with each turn from now on, in order.
+    pub(crate) fn hear_turns(&self, hear: HearTurn) {
+        self.shared.state().turns.hear = Some(hear);
+    }
+
+    /// Tells the coordinator that this rank is ready for a collective of these ranks.
+    ///
+    /// # Errors
+    /// The coordinator is not reached.
+    pub(crate) fn announce(&self, key: &str, what: &Value, members: &[usize]) -> Result<()> {
+        let message = json!({"gather": key, "value": what, "among": members, "turn": true});
+        self.shared.writer.write(&message).map_err(rendezvous)
+    }
+
+    /// Tells the coordinator that this rank announces nothing more, until all ranks say so.
+    ///
+    /// # Errors
+    /// The coordinator is not reached.
+    pub(crate) fn join_others(&self) -> Result<()> {
+        let message = json!({"join": true});
+        self.shared.writer.write(&message).map_err(rendezvous)
     }
 
     /// Tells people a line, through the coordinator.
@@ -381,7 +459,14 @@ impl Shared {
             (message["gathered"].as_str(), message["values"].as_array())
         {
             state.missing.remove(name);
-            state.gathered.insert(name.to_owned(), values.clone());
+            let (key, values) = (name.to_owned(), values.clone());
+            match message["turn"].as_u64() {
+                Some(number) => state.turns.take(number, Turn::Run { key, values }),
+                None => drop(state.gathered.insert(key, values)),
+            }
+        }
+        if let (Some(last), Some(turn)) = (number("all_joined"), message["turn"].as_u64()) {
+            state.turns.take(turn, Turn::Joined { last });
         }
         if let (Some(name), Some(missing)) =
             (message["waits"].as_str(), message["missing"].as_array())

@@ -13,7 +13,7 @@ use super::wire::{Line, Reader, Writer, greeted};
 use super::{BEAT, SILENCE};
 
 /// How old a gathering is when those that wait are told who is missing.
-const OVERDUE: Duration = Duration::from_secs(5);
+const OVERDUE: Duration = Duration::from_secs(1);
 
 /// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
 pub struct Coordinator {
@@ -39,6 +39,10 @@ struct State {
     ranks: HashMap<usize, Arc<Writer>>,
     /// By name: what came of each rank, and since when.
     gatherings: HashMap<String, Gathering>,
+    /// Ranks that have no more data, in the order in which they said so.
+    joined: Vec<usize>,
+    /// By rank: how many turns it was given.
+    turns: HashMap<usize, u64>,
     /// Those that have said that they go, and have not come back.
     left: HashSet<usize>,
     /// By rank that does not come: in what the others wait, and for how long.
@@ -54,6 +58,8 @@ struct Gathering {
     among: Vec<usize>,
     values: HashMap<usize, Value>,
     since: Instant,
+    /// Whether ranks act on it in the order in which such gatherings end. Those that have joined give nothing then.
+    in_turn: bool,
 }
 
 impl Coordinator {
@@ -248,7 +254,12 @@ impl Shared {
                     ranks.collect()
                 });
                 let among = among.unwrap_or_else(|| (0..self.size).collect());
-                self.with(|state| state.gather(name, rank, value.clone(), among));
+                let in_turn = message.get("turn").is_some();
+                let given = (rank, value.clone());
+                self.with(|state| state.gather(name, given, among, in_turn));
+            }
+            if message.get("join").is_some() {
+                self.with(|state| state.join(rank, self.size));
             }
         }
     }
@@ -279,25 +290,51 @@ impl State {
         }
     }
 
-    /// Ends the job where a gathering waits for a rank that has left.
+    /// Ends the job where others wait for a rank that has left, or for one that has joined and says nothing more.
     fn forsaken(&mut self) {
-        let missing = self.gatherings.values().flat_map(Gathering::missing);
-        let gone = missing.into_iter().find(|rank| self.left.contains(rank));
+        let missing = self
+            .gatherings
+            .values()
+            .flat_map(|g| g.missing(&self.joined));
+        let joined = self.joined.iter().copied();
+        let gone = missing.chain(joined).find(|rank| self.left.contains(rank));
         if let Some(rank) = gone {
-            self.fail(&json!({"lost": rank, "reason": "it has shut down"}));
+            return self.fail(&json!({"lost": rank, "reason": "it has shut down"}));
+        }
+        let waits = |(name, gathering): (&String, &Gathering)| {
+            let mut missing = gathering.missing(&self.joined);
+            let rank = missing.find(|rank| self.joined.contains(rank))?;
+            Some((name.clone(), rank))
+        };
+        if let Some((name, rank)) = self.gatherings.iter().find_map(waits) {
+            let why = format!("it has joined, and others wait for it in {name}");
+            self.fail(&json!({"ended": rank, "reason": why}));
         }
     }
 
     /// Keeps what a rank gave; tells all of them when the last one came.
-    fn gather(&mut self, name: &str, rank: usize, value: Value, among: Vec<usize>) {
+    fn gather(
+        &mut self,
+        name: &str,
+        (rank, value): (usize, Value),
+        among: Vec<usize>,
+        in_turn: bool,
+    ) {
         let gathering = self.gatherings.entry(name.to_owned());
         let gathering = gathering.or_insert_with(|| Gathering {
             among,
             values: HashMap::new(),
             since: Instant::now(),
+            in_turn,
         });
         gathering.values.insert(rank, value);
-        if gathering.missing().next().is_some() {
+        self.gathered(name);
+    }
+
+    /// Tells the ranks of a gathering what came, if nothing is missing.
+    fn gathered(&mut self, name: &str) {
+        let whole = |g: &Gathering| g.missing(&self.joined).next().is_none();
+        if !self.gatherings.get(name).is_some_and(whole) {
             return self.forsaken();
         }
         let Some(mut gathering) = self.gatherings.remove(name) else {
@@ -306,16 +343,50 @@ impl State {
         let values = gathering.among.iter().map(|r| gathering.values.remove(r));
         let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
         let message = json!({"gathered": name, "values": values});
-        let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
-        self.told
-            .extend(writers.map(|writer| (writer.clone(), message.clone())));
+        match gathering.in_turn {
+            true => self.take_turn(&gathering.among, &message),
+            false => {
+                let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
+                self.told
+                    .extend(writers.map(|writer| (writer.clone(), message.clone())));
+            }
+        }
+    }
+
+    /// Tells ranks what they act on after all that they were told so before.
+    fn take_turn(&mut self, ranks: &[usize], message: &Value) {
+        for rank in ranks {
+            let turn = self.turns.entry(*rank).or_default();
+            let mut numbered = message.clone();
+            numbered["turn"] = json!(turn);
+            *turn += 1;
+            if let Some(writer) = self.ranks.get(rank) {
+                self.told.push((writer.clone(), numbered));
+            }
+        }
+    }
+
+    /// A rank has no more data: nobody waits for what it announces, until all ranks have joined.
+    fn join(&mut self, rank: usize, size: usize) {
+        if !self.joined.contains(&rank) {
+            self.joined.push(rank);
+        }
+        let names: Vec<String> = self.gatherings.keys().cloned().collect();
+        for name in names {
+            self.gathered(&name);
+        }
+        if self.joined.len() == size {
+            self.joined.clear();
+            let all: Vec<usize> = (0..size).collect();
+            self.take_turn(&all, &json!({ "all_joined": rank }));
+        }
     }
 
     /// What a rank that waits is told of who is missing.
     fn overdue(&self, rank: usize) -> Vec<Value> {
         let waits = |(name, gathering): (&String, &Gathering)| {
             let waits = gathering.values.contains_key(&rank);
-            let missing: Vec<usize> = gathering.missing().take(16).collect();
+            let missing: Vec<usize> = gathering.missing(&self.joined).take(16).collect();
             let late = waits && gathering.since.elapsed() >= OVERDUE;
             late.then(|| json!({"waits": name, "missing": missing}))
         };
@@ -333,9 +404,10 @@ fn whereabouts(rank: usize, (name, waited): (&str, u64), at: &Value, since: Opti
 }
 
 impl Gathering {
-    /// Who has given nothing yet.
-    fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+    /// Who has given nothing yet, and is waited for.
+    fn missing<'a>(&'a self, joined: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
+        let excused = |r: &usize| self.in_turn && joined.contains(r);
         let among = self.among.iter().copied();
-        among.filter(|r| !self.values.contains_key(r))
+        among.filter(move |r| !self.values.contains_key(r) && !excused(r))
     }
 }

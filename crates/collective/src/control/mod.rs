@@ -8,7 +8,7 @@ mod coordinator;
 mod door;
 mod wire;
 
-pub(crate) use client::Control;
+pub(crate) use client::{Control, Turn};
 pub use coordinator::{Coordinator, Tell};
 pub(crate) use door::{Door, Unknown};
 pub(crate) use wire::{Line, Reader, Writer, follow, greeted, same_secret};

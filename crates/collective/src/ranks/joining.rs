@@ -51,6 +51,7 @@ impl Ranks {
                 sets: BTreeMap::from([(ALL_RANKS, Set::alone(0))]),
                 cost: Cost::default(),
                 memory: false,
+                negotiates: join.negotiated,
                 patience: join.patience,
                 coordinator: None,
             });
@@ -65,6 +66,7 @@ impl Ranks {
             "address": listening.address().to_string(),
             "host": join.host.clone().unwrap_or_else(host),
             "memory": join.memory,
+            "negotiated": join.negotiated,
         });
         let table = control.gather("ranks", &own)?;
         let addresses = table.iter().map(|v| v["address"].as_str()?.parse().ok());
@@ -87,7 +89,11 @@ impl Ranks {
         let control = Control::join(met.address, met.place(), &met.secret, join.patience)?;
         let control = Arc::new(control);
         // MPI has memory of its own.
-        let own = json!({ "host": join.host.clone().unwrap_or_else(host), "memory": false });
+        let own = json!({
+            "host": join.host.clone().unwrap_or_else(host),
+            "memory": false,
+            "negotiated": join.negotiated,
+        });
         let table = control.gather("ranks", &own)?;
         let links = Box::new(met.links(control.clone()));
         Ranks::met(&table, control, links, join, coordinator)
@@ -101,6 +107,20 @@ impl Ranks {
         join: &Join,
         coordinator: Option<Coordinator>,
     ) -> Result<Ranks> {
+        if let Some(rank) = table
+            .iter()
+            .position(|v| v["negotiated"] != join.negotiated)
+        {
+            let how = |negotiated: bool| match negotiated {
+                true => "negotiated collectives",
+                false => "collectives in one order",
+            };
+            return Err(CollectiveError::Differs {
+                rank,
+                theirs: how(!join.negotiated).to_owned(),
+                ours: how(join.negotiated).to_owned(),
+            });
+        }
         let mut ranks = Ranks {
             rank: links.rank(),
             hosts: numbers(table, "host"),
@@ -109,6 +129,7 @@ impl Ranks {
             sets: BTreeMap::new(),
             cost: Cost::default(),
             memory: table.iter().all(|v| v["memory"] == true),
+            negotiates: join.negotiated,
             patience: join.patience,
             coordinator,
         };

@@ -1,5 +1,8 @@
 //! Ranks that are threads.
 
+// Each test uses some of it.
+#![allow(dead_code)]
+
 use std::net::TcpListener;
 use std::sync::Barrier;
 use std::thread;
@@ -10,6 +13,15 @@ use thalweg_hvd::{Hvd, Join};
 
 /// Runs the same on so many ranks.
 pub fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
+    on_ranks_that(size, |join| join, run)
+}
+
+/// Runs the same on so many ranks, which join as `how` says.
+pub fn on_ranks_that<R: Send>(
+    size: usize,
+    how: impl Fn(Join) -> Join,
+    run: impl Fn(Hvd) -> R + Sync,
+) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, size, "secret").unwrap();
     let address = coordinator.address();
@@ -19,8 +31,9 @@ pub fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
         let rank = |rank: usize| {
             let (run, there) = (&run, &there);
             let join = Join::at(address, rank, size, "secret").patience(Duration::from_secs(30));
+            let join = how(join);
             scope.spawn(move || {
-                let hvd = Hvd::join(&join);
+                let hvd = Hvd::meet(&join);
                 there.wait();
                 run(hvd.unwrap())
             })

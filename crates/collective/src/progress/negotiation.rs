@@ -1,0 +1,270 @@
+//! What a rank has announced, and what all ranks have, where they negotiate.
+
+use std::sync::mpsc::Sender;
+
+use serde_json::{Value, json};
+use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+use thalweg_tensor::{DType, Tensor};
+
+use super::Asked;
+use crate::control::Control;
+use crate::error::{CollectiveError, Result};
+
+/// What waits for other ranks.
+#[derive(Default)]
+pub(super) struct Negotiation {
+    /// What was announced, in order, and the keys that the coordinator has for it.
+    announced: Vec<(String, Asked)>,
+    /// Who waits until all ranks have joined.
+    joining: Option<Sender<Result<usize>>>,
+}
+
+/// That a rank joins in a job whose ranks do not negotiate.
+pub(super) fn is_needed() -> CollectiveError {
+    CollectiveError::Argument(
+        "the ranks of this job run the same collectives in one order, so none can join before the others: begin all of \
+         them with Hvd::init_negotiated"
+            .to_owned(),
+    )
+}
+
+impl Negotiation {
+    /// Whether anything waits.
+    pub(super) fn waits(&self) -> bool {
+        !self.announced.is_empty() || self.joining.is_some()
+    }
+
+    /// Tells the coordinator that this rank is ready for a collective of these ranks.
+    ///
+    /// # Errors
+    /// The collective again, and why it cannot be announced.
+    pub(super) fn announce(
+        &mut self,
+        control: &Control,
+        members: &[usize],
+        asked: Asked,
+    ) -> std::result::Result<(), (Asked, CollectiveError)> {
+        let request = &asked.request;
+        let (set, name) = (request.set, &request.name);
+        let key = format!("{set}/{name}");
+        if self.announced.iter().any(|(k, _)| *k == key) {
+            let text = format!(
+                "'{name}' waits already: give collectives that run at the same time names of their own"
+            );
+            return Err((asked, CollectiveError::Argument(text)));
+        }
+        match control.announce(&key, &described(request), members) {
+            Ok(()) => self.announced.push((key, asked)),
+            Err(error) => return Err((asked, error)),
+        }
+        self.says_what_waits(control);
+        Ok(())
+    }
+
+    /// Lets other ranks know in what this one waits, should they ask.
+    pub(super) fn says_what_waits(&self, control: &Control) {
+        if let Some((_, asked)) = self.announced.first() {
+            control.enter(&asked.request.name);
+        }
+    }
+
+    /// Tells the coordinator that this rank has no more data.
+    pub(super) fn join(&mut self, control: &Control, sender: Sender<Result<usize>>) {
+        if self.joining.is_some() {
+            let text = "this rank joins already".to_owned();
+            return drop(sender.send(Err(CollectiveError::Argument(text))));
+        }
+        match control.join_others() {
+            Ok(()) => self.joining = Some(sender),
+            Err(error) => drop(sender.send(Err(error))),
+        }
+    }
+
+    /// All ranks have joined.
+    pub(super) fn joined(&mut self, last: usize) {
+        if let Some(sender) = self.joining.take() {
+            let _ = sender.send(Ok(last));
+        }
+    }
+
+    /// What this rank has announced under a key.
+    pub(super) fn take(&mut self, key: &str) -> Option<Asked> {
+        let at = self.announced.iter().position(|(k, _)| k == key)?;
+        Some(self.announced.remove(at).1)
+    }
+
+    /// Whether to wait any longer.
+    ///
+    /// # Errors
+    /// What ended the job; [`CollectiveError::Late`].
+    pub(super) fn may_wait(&self, control: &Control) -> Result<()> {
+        let first = self.announced.first();
+        first.map_or_else(
+            || control.failure().map_or(Ok(()), Err),
+            |(key, asked)| control.may_wait_until_ready(key, asked.at.elapsed()),
+        )
+    }
+
+    /// Everything that waits, which ends for this reason.
+    pub(super) fn give_up(&mut self, error: &CollectiveError) -> Vec<Asked> {
+        if let Some(sender) = self.joining.take() {
+            let _ = sender.send(Err(error.clone()));
+        }
+        let all = std::mem::take(&mut self.announced);
+        all.into_iter().map(|(_, asked)| asked).collect()
+    }
+}
+
+/// What a collective does, and a number that tells it from others of its kind: of the reduction, or of the root.
+fn kind(kind: &Collective) -> (&'static str, i64, [f64; 2]) {
+    let (does, op, scales) = match *kind {
+        Collective::Reduce {
+            op,
+            prescale,
+            postscale,
+        } => ("reduce", op, [prescale, postscale]),
+        Collective::Scatter {
+            op,
+            prescale,
+            postscale,
+        } => ("scatter", op, [prescale, postscale]),
+        Collective::Broadcast { root } => return ("broadcast", root as i64, [1.0; 2]),
+        Collective::Gather => return ("gather", 0, [1.0; 2]),
+        Collective::Exchange { .. } => return ("exchange", 0, [1.0; 2]),
+        Collective::Barrier => return ("barrier", 0, [1.0; 2]),
+    };
+    (does, op.number(), scales)
+}
+
+/// What all ranks must have alike of a collective. Numbers of rows that may differ are 0.
+fn described(request: &CollectiveRequest) -> Value {
+    let (does, number, scales) = kind(&request.kind);
+    let mut dims = request.input.dims().to_vec();
+    if let (Collective::Gather | Collective::Exchange { .. }, Some(rows)) =
+        (&request.kind, dims.first_mut())
+    {
+        *rows = 0;
+    }
+    json!({
+        "set": request.set,
+        "name": request.name,
+        "does": does,
+        "number": number,
+        // As bits: they must be the same, and JSON rounds.
+        "scales": scales.map(f64::to_bits),
+        "dtype": request.input.dtype().name(),
+        "dims": dims,
+    })
+}
+
+/// What was announced, for people.
+fn text(of: &Value) -> String {
+    let word = |key: &str| of[key].as_str().unwrap_or_default().to_owned();
+    let number = of["number"].as_i64().unwrap_or_default();
+    let with = match of["does"].as_str() {
+        Some("reduce" | "scatter") => ReduceOp::of_number(number).map(|op| format!(" {op}")),
+        Some("broadcast") => Some(format!(" from {number}")),
+        _ => None,
+    };
+    let (name, does, dtype, dims) = (word("name"), word("does"), word("dtype"), &of["dims"]);
+    let scales = of["scales"].as_array().into_iter().flatten();
+    let scales: Vec<f64> = scales
+        .map(|s| f64::from_bits(s.as_u64().unwrap_or_default()))
+        .collect();
+    let scaled = match scales.iter().any(|&s| s != 1.0) {
+        true => format!(" scaled by {scales:?}"),
+        false => String::new(),
+    };
+    format!(
+        "{name} = {does}{} {dtype}{dims}{scaled}",
+        with.unwrap_or_default()
+    )
+}
+
+/// What the members of a set have announced. Those that have joined have announced nothing.
+///
+/// # Errors
+/// [`CollectiveError::Differs`]: two have announced different collectives. [`CollectiveError::Argument`]: it needs a value of a
+/// rank that has joined.
+pub(super) fn agreed<'a>(members: &[usize], values: &'a [Value]) -> Result<&'a Value> {
+    let all = || members.iter().copied().zip(values);
+    let mut given = all().filter(|(_, value)| !value.is_null());
+    let nobody = || CollectiveError::Ended("a collective was announced by nobody".to_owned());
+    let (first, of) = given.next().ok_or_else(nobody)?;
+    if let Some((rank, other)) = given.find(|(_, value)| *value != of) {
+        return Err(CollectiveError::Differs {
+            rank,
+            theirs: text(other),
+            ours: format!("as rank {first} {}", text(of)),
+        });
+    }
+    let joined: Vec<usize> = all()
+        .filter(|(_, value)| value.is_null())
+        .map(|(rank, _)| rank)
+        .collect();
+    match joined.first() {
+        Some(rank) if needs(of, &joined) => Err(CollectiveError::Argument(format!(
+            "{} needs a value of rank {rank}, which has joined: sums, averages, gathers, barriers, and broadcasts from \
+             ranks that have not joined do not",
+            text(of)
+        ))),
+        _ => Ok(of),
+    }
+}
+
+/// Whether a collective has no result without values of these ranks.
+fn needs(of: &Value, joined: &[usize]) -> bool {
+    let number = of["number"].as_i64().unwrap_or_default();
+    match of["does"].as_str() {
+        Some("reduce") => !matches!(
+            ReduceOp::of_number(number),
+            Some(ReduceOp::Sum | ReduceOp::Average)
+        ),
+        Some("broadcast") => usize::try_from(number).is_ok_and(|root| joined.contains(&root)),
+        Some("gather" | "barrier") => false,
+        _ => true,
+    }
+}
+
+/// The part of a rank that has joined: zeros, or no rows.
+///
+/// # Errors
+/// [`CollectiveError::Argument`]: what was announced makes no sense, or there is no memory for it.
+pub(super) fn zeros(of: &Value) -> Result<CollectiveRequest> {
+    let made = || -> Option<(CollectiveRequest, DType, Vec<usize>)> {
+        let number = of["number"].as_i64()?;
+        let scale = |at: usize| Some(f64::from_bits(of["scales"][at].as_u64()?));
+        let kind = match of["does"].as_str()? {
+            "reduce" => Collective::Reduce {
+                op: ReduceOp::of_number(number)?,
+                prescale: scale(0)?,
+                postscale: scale(1)?,
+            },
+            "broadcast" => Collective::Broadcast {
+                root: usize::try_from(number).ok()?,
+            },
+            "gather" => Collective::Gather,
+            "barrier" => Collective::Barrier,
+            _ => return None,
+        };
+        let dims = of["dims"].as_array()?.iter();
+        let dims: Option<Vec<usize>> = dims.map(|d| usize::try_from(d.as_u64()?).ok()).collect();
+        let request = CollectiveRequest {
+            name: of["name"].as_str()?.to_owned(),
+            set: i32::try_from(of["set"].as_i64()?).ok()?,
+            kind,
+            input: Tensor::vector::<f32>(&[]),
+        };
+        Some((request, DType::from_name(of["dtype"].as_str()?)?, dims?))
+    };
+    let nonsense = || {
+        CollectiveError::Argument(format!(
+            "other ranks run {}, which this one cannot",
+            text(of)
+        ))
+    };
+    let (mut request, dtype, dims) = made().ok_or_else(nonsense)?;
+    let zeros = Tensor::zeros(dtype, &dims);
+    request.input = zeros.map_err(|e| CollectiveError::Argument(e.to_string()))?;
+    Ok(request)
+}

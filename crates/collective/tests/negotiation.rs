@@ -1,0 +1,283 @@
+//! Ranks that negotiate: they run collectives in different orders, and some have no more data before others.
+
+use std::net::TcpListener;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use thalweg_collective::{
+    ALL_RANKS, CollectiveError, Coordinator, Join, Progress, Ranks, ReduceOp,
+};
+use thalweg_device::{Collective, CollectiveRequest};
+use thalweg_tensor::{DType, Tensor};
+
+type Result<T> = std::result::Result<T, CollectiveError>;
+
+/// Runs the same on so many ranks that negotiate; gives what each returns.
+fn job<R: Send>(size: usize, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
+    patient_job(size, Duration::from_secs(30), run)
+}
+
+fn patient_job<R: Send>(
+    size: usize,
+    patience: Duration,
+    run: impl Fn(usize, Arc<Progress>) -> R + Sync,
+) -> Vec<R> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, size, "secret").unwrap();
+    let address = coordinator.address();
+    let there = Barrier::new(size);
+    thread::scope(|scope| {
+        let rank = |rank: usize| {
+            let (run, there) = (&run, &there);
+            scope.spawn(move || {
+                let join = Join::at(address, rank, size, "secret").negotiated(true);
+                let ranks = Ranks::join(&join.patience(patience)).unwrap();
+                let progress = Arc::new(Progress::start(ranks).unwrap());
+                there.wait();
+                run(rank, progress)
+            })
+        };
+        let ranks: Vec<_> = (0..size).map(rank).collect();
+        ranks.into_iter().map(|r| r.join().unwrap()).collect()
+    })
+}
+
+fn request(name: &str, kind: Collective, input: Tensor) -> CollectiveRequest {
+    CollectiveRequest {
+        name: name.to_owned(),
+        set: ALL_RANKS,
+        kind,
+        input,
+    }
+}
+
+fn reduce(op: ReduceOp) -> Collective {
+    Collective::Reduce {
+        op,
+        prescale: 1.0,
+        postscale: 1.0,
+    }
+}
+
+fn sum(progress: &Progress, name: &str, input: Tensor) -> Result<Tensor> {
+    let mut results = progress.call(request(name, reduce(ReduceOp::Sum), input))?;
+    Ok(results.swap_remove(0))
+}
+
+#[test]
+fn ranks_run_collectives_in_different_orders() {
+    const NAMES: usize = 12;
+    let found = job(3, |rank, progress| {
+        thread::scope(|scope| {
+            let asked = (0..NAMES).map(|i| {
+                // Each rank begins with another one.
+                let number = (i + 5 * rank) % NAMES;
+                let progress = progress.clone();
+                let asked = scope.spawn(move || {
+                    let input = Tensor::vector(&vec![number as f32; number + 1]);
+                    (number, sum(&progress, &format!("sum {number}"), input))
+                });
+                thread::sleep(Duration::from_millis(2));
+                asked
+            });
+            let asked: Vec<_> = asked.collect();
+            let mut all: Vec<_> = asked.into_iter().map(|a| a.join().unwrap()).collect();
+            all.sort_by_key(|(number, _)| *number);
+            all
+        })
+    });
+    for rank in found {
+        for (number, sum) in rank {
+            let expected = vec![3.0 * number as f32; number + 1];
+            assert_eq!(sum.unwrap().to_vec::<f32>().unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn ranks_that_have_joined_give_zeros_and_no_rows_until_all_have() {
+    let found = job(3, |rank, progress| {
+        let mut seen = Vec::new();
+        for round in 0..=rank {
+            let input = Tensor::vector(&[1.0f32, (10 * rank + round) as f32]);
+            let mean = progress.call(request("mean", reduce(ReduceOp::Average), input.clone()));
+            let rows = progress.call(request("rows", Collective::Gather, input));
+            let flags = Tensor::from(vec![true]);
+            let flags = progress.call(request("flags", Collective::Gather, flags));
+            let from = Collective::Broadcast { root: 2 };
+            let value = progress.call(request("value", from, Tensor::scalar(rank as i64)));
+            progress
+                .call(request(
+                    "all",
+                    Collective::Barrier,
+                    Tensor::vector::<f32>(&[]),
+                ))
+                .unwrap();
+            let first = |r: Result<Vec<Tensor>>| r.unwrap().swap_remove(0);
+            assert_eq!(first(value), Tensor::scalar(2i64));
+            let flags = first(flags);
+            assert_eq!(
+                (flags.dtype(), flags.dims()),
+                (DType::Bool, &[3 - round][..])
+            );
+            let numbers = |t: Tensor| t.to_vec::<f32>().unwrap();
+            seen.push((numbers(first(mean)), numbers(first(rows))));
+        }
+        let last = progress.join().unwrap();
+        // The next epoch: all are there again.
+        let again = sum(&progress, "mean", Tensor::scalar(1.0f32)).unwrap();
+        let second = progress.join().unwrap();
+        (seen, last, again.to_scalar::<f32>().unwrap(), second)
+    });
+    let mean = |of: &[f32]| vec![of.len() as f32 / 3.0, of.iter().sum::<f32>() / 3.0];
+    let rows = |of: &[f32]| of.iter().flat_map(|&v| [1.0, v]).collect::<Vec<f32>>();
+    let rounds = [&[0.0, 10.0, 20.0][..], &[11.0, 21.0], &[22.0]];
+    let expected: Vec<_> = rounds.iter().map(|of| (mean(of), rows(of))).collect();
+    let second = found[0].3;
+    for (rank, (seen, last, again, last_again)) in found.into_iter().enumerate() {
+        assert_eq!(seen, expected[..=rank]);
+        assert_eq!((last, again, last_again), (2, 3.0, second));
+    }
+}
+
+/// Rank 1 has joined; rank 0 asks for this. Both end with one error.
+fn beside_a_rank_that_has_joined(kind: &Collective, what: &str) {
+    let found = job(2, |rank, progress| match rank {
+        0 => {
+            let input = Tensor::vector(&[1.0f32, 2.0]);
+            progress.call(request("x", kind.clone(), input)).map(|_| ())
+        }
+        _ => progress.join().map(|_| ()),
+    });
+    for result in found {
+        let error = result.unwrap_err().to_string();
+        let expected = format!("x = {what} f32[");
+        assert!(error.contains(&expected), "{error}");
+        assert!(
+            error.contains("needs a value of rank 1, which has joined"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_needs_a_value_of_a_rank_that_has_joined_ends_the_job_with_its_name() {
+    beside_a_rank_that_has_joined(&reduce(ReduceOp::Max), "reduce max");
+    beside_a_rank_that_has_joined(&Collective::Broadcast { root: 1 }, "broadcast from 1");
+    let splits = vec![1, 1];
+    beside_a_rank_that_has_joined(&Collective::Exchange { splits }, "exchange");
+    let scatter = Collective::Scatter {
+        op: ReduceOp::Sum,
+        prescale: 1.0,
+        postscale: 1.0,
+    };
+    beside_a_rank_that_has_joined(&scatter, "scatter sum");
+}
+
+#[test]
+fn ranks_that_announce_different_collectives_under_a_name_are_told_both() {
+    let found = job(3, |rank, progress| {
+        let len = if rank == 2 { 4 } else { 3 };
+        sum(&progress, "x", Tensor::zeros(DType::F32, &[len]).unwrap())
+    });
+    let text = |r: Result<Tensor>| r.unwrap_err().to_string();
+    let found: Vec<String> = found.into_iter().map(text).collect();
+    let differs = "rank 2 runs x = reduce sum f32[4], this rank as rank 0 x = reduce sum f32[3]";
+    // The others may hear it from the first rank that noticed.
+    assert!(found.iter().all(|t| t.contains(differs)), "{found:?}");
+}
+
+#[test]
+fn a_name_that_waits_already_is_an_error() {
+    let done = Barrier::new(2);
+    let found = job(2, |rank, progress| {
+        if rank == 1 {
+            done.wait();
+            return progress.join().map(|_| ()).unwrap_err().to_string();
+        }
+        let both: [_; 2] = thread::scope(|scope| {
+            let ask = || scope.spawn(|| sum(&progress, "x", Tensor::scalar(1.0f32)));
+            [ask(), ask()].map(|t| t.join().unwrap().unwrap_err().to_string())
+        });
+        done.wait();
+        both.join(", ")
+    });
+    for errors in found {
+        assert!(errors.contains("'x' waits already"), "{errors}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_lost_ends_the_waits_of_those_that_wait_and_of_those_that_have_joined() {
+    let found = job(3, |rank, progress| match rank {
+        0 => sum(&progress, "x", Tensor::scalar(1.0f32)).map(|_| ()),
+        1 => progress.join().map(|_| ()),
+        // It leaves without a word.
+        _ => Ok(()),
+    });
+    for result in &found[..2] {
+        let error = result.as_ref().unwrap_err().to_string();
+        assert!(error.contains("rank 2"), "{error}");
+    }
+}
+
+#[test]
+fn a_rank_that_does_not_come_is_named_and_ends_the_job_after_a_while() {
+    let done = Barrier::new(2);
+    let found = patient_job(2, Duration::from_secs(2), |rank, progress| {
+        if rank == 1 {
+            done.wait();
+            return progress.failure().map(|e| e.to_string());
+        }
+        let error = sum(&progress, "x", Tensor::scalar(1.0f32)).unwrap_err();
+        done.wait();
+        Some(error.to_string())
+    });
+    for error in found.into_iter().flatten() {
+        assert!(error.contains("until all are ready: waited"), "{error}");
+        assert!(error.contains("for rank 1"), "{error}");
+    }
+}
+
+#[test]
+fn only_ranks_that_negotiate_join() {
+    let alone = |negotiated: bool| {
+        let join = Join::alone().negotiated(negotiated);
+        Progress::start(Ranks::join(&join).unwrap()).unwrap()
+    };
+    assert_eq!(alone(true).join().unwrap(), 0);
+    assert_eq!(alone(false).join().unwrap(), 0);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 2, "secret").unwrap();
+    let address = coordinator.address();
+    let rank = move |rank: usize, negotiated: bool| {
+        thread::spawn(move || {
+            let join = Join::at(address, rank, 2, "secret").negotiated(negotiated);
+            let ranks = Ranks::join(&join).map_err(|e| e.to_string())?;
+            let progress = Progress::start(ranks).unwrap();
+            progress.join().map_err(|e| e.to_string())
+        })
+    };
+    let both = [rank(0, false), rank(1, false)].map(|t| t.join().unwrap().unwrap_err());
+    assert!(
+        both.iter().all(|e| e.contains("Hvd::init_negotiated")),
+        "{both:?}"
+    );
+}
+
+#[test]
+fn ranks_that_do_not_agree_on_whether_they_negotiate_do_not_begin() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 2, "secret").unwrap();
+    let address = coordinator.address();
+    let rank = move |rank: usize| {
+        thread::spawn(move || {
+            let join = Join::at(address, rank, 2, "secret").negotiated(rank == 1);
+            Ranks::join(&join).map(|_| ()).unwrap_err().to_string()
+        })
+    };
+    let found = [rank(0), rank(1)].map(|t| t.join().unwrap());
+    let expected = "rank 1 runs negotiated collectives, this rank collectives in one order";
+    assert!(found[0].contains(expected), "{found:?}");
+}
