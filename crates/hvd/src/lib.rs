@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod calls;
 pub mod elastic;
 mod error;
 mod grouped;

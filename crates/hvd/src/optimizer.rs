@@ -2,7 +2,7 @@
 
 use thalweg_collective::ALL_RANKS;
 use thalweg_device::ReduceOp;
-use thalweg_graph::{Graph, Operation, Output};
+use thalweg_graph::{Graph, Operation, Output, Reason};
 use thalweg_ops::{ArrayOps, CollectiveOps, Reduction, SourceOps, Variable};
 use thalweg_tensor::DType;
 use thalweg_train::optimizers::Updates;
@@ -50,6 +50,7 @@ pub struct DistributedOptimizer<O> {
     compression: Compression,
     predivide: f32,
     threshold: usize,
+    groups: Option<usize>,
 }
 
 impl<O> DistributedOptimizer<O> {
@@ -63,6 +64,7 @@ impl<O> DistributedOptimizer<O> {
             compression: Compression::None,
             predivide: 1.0,
             threshold: THRESHOLD,
+            groups: None,
         }
     }
 
@@ -88,7 +90,8 @@ impl<O> DistributedOptimizer<O> {
         }
     }
 
-    /// Of an average: divides by this before the sum, and by the rest after it (1), so that a sum of f16 does not overflow.
+    /// Of an average: divides by this before the sum, and by the rest after it (1), so that a sum of f16 does not overflow. With
+    /// another reduction it is a mistake that the graph keeps.
     pub fn gradient_predivide_factor(self, factor: f32) -> Self {
         DistributedOptimizer {
             predivide: factor,
@@ -104,6 +107,15 @@ impl<O> DistributedOptimizer<O> {
         }
     }
 
+    /// Reduces gradients as so many tensors, each of about as many gradients, in place of buckets of a
+    /// [size](Self::fusion_threshold). Those of different dtypes are never one tensor.
+    pub fn groups(self, groups: usize) -> Self {
+        DistributedOptimizer {
+            groups: Some(groups.max(1)),
+            ..self
+        }
+    }
+
     /// Updates at every n-th step only, by the mean of the gradients of n steps. They are reduced at every step.
     pub fn backward_passes_per_step(self, steps: u32) -> DistributedOptimizer<Accumulate<O>> {
         DistributedOptimizer {
@@ -114,6 +126,7 @@ impl<O> DistributedOptimizer<O> {
             compression: self.compression,
             predivide: self.predivide,
             threshold: self.threshold,
+            groups: self.groups,
         }
     }
 
@@ -130,35 +143,41 @@ impl<O> DistributedOptimizer<O> {
     fn buckets(&self, gradients: &[Output<'_>]) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..gradients.len()).collect();
         order.sort_by_key(|&i| gradients[i].id());
+        let dtype = |i: usize| self.compression.of(gradients[i].dtype());
+        let bytes = |i: usize| {
+            let dims = gradients[i].shape().to_dims()?;
+            Some(dims.iter().product::<usize>() * dtype(i).size())
+        };
         let mut buckets: Vec<Vec<usize>> = Vec::new();
-        // By dtype: the bucket that has room, and its bytes.
+        // By dtype: the bucket that has room, and what it has.
         let mut open: Vec<(DType, usize, usize)> = Vec::new();
+        // A gradient takes bytes of a bucket, or a place of a group.
+        let room = match self.groups {
+            Some(groups) => gradients.len().div_ceil(groups),
+            None => self.threshold,
+        };
         for i in order {
-            let dtype = self.compression.of(gradients[i].dtype());
-            let elements = gradients[i]
-                .shape()
-                .to_dims()
-                .map(|d| d.iter().product::<usize>());
-            let bytes = elements.map(|n| n * dtype.size());
-            // Adasum looks at each tensor for itself.
-            let alone = self.op == ReduceOp::Adasum || bytes.is_none_or(|b| b >= self.threshold);
-            if alone {
+            let takes = match self.groups {
+                Some(_) => bytes(i).map(|_| 1),
+                None => bytes(i).filter(|&b| b < self.threshold),
+            };
+            // Adasum looks at each tensor for itself, and one of unknown size has no place beside others.
+            let Some(takes) = takes.filter(|_| self.op != ReduceOp::Adasum) else {
                 buckets.push(vec![i]);
                 continue;
-            }
-            let bytes = bytes.unwrap_or(0);
-            let found = open.iter_mut().find(|(d, ..)| *d == dtype);
-            match found {
-                Some((_, bucket, filled)) if *filled + bytes <= self.threshold => {
+            };
+            let dtype = dtype(i);
+            match open.iter_mut().find(|(d, ..)| *d == dtype) {
+                Some((_, bucket, filled)) if *filled + takes <= room => {
                     buckets[*bucket].push(i);
-                    *filled += bytes;
+                    *filled += takes;
                 }
                 Some(place) => {
-                    *place = (dtype, buckets.len(), bytes);
+                    *place = (dtype, buckets.len(), takes);
                     buckets.push(vec![i]);
                 }
                 None => {
-                    open.push((dtype, buckets.len(), bytes));
+                    open.push((dtype, buckets.len(), takes));
                     buckets.push(vec![i]);
                 }
             }
@@ -244,6 +263,14 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for DistributedOptimizer<O> {
     ) -> Vec<(Output<'g>, Variable<'g>)> {
         let own = self.optimizer.compute_gradients(loss, variables);
         let graph = loss.graph();
+        if self.predivide != 1.0 && self.op != ReduceOp::Average {
+            let text = format!(
+                "gradient_predivide_factor divides an average in two parts, and the gradients are reduced by {}: leave it \
+                 out, or leave out op",
+                self.op
+            );
+            graph.report("DistributedOptimizer", self.name(), Reason::Argument(text));
+        }
         graph.name_scope("DistributedOptimizer", || self.reduced(graph, &own))
     }
 

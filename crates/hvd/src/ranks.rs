@@ -2,14 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use thalweg_collective::{ALL_RANKS, Join, Progress, Ranks, Timeline};
-use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{CollectiveOps, StateOps, Variable};
 use thalweg_session::SessionOptions;
-use thalweg_tensor::Tensor;
 
 use crate::error::HvdError;
 use crate::hook::BroadcastGlobalVariablesHook;
@@ -20,12 +18,12 @@ use crate::process_set::ProcessSet;
 /// uses it any more.
 #[derive(Clone)]
 pub struct Hvd {
-    progress: Arc<Progress>,
+    pub(crate) progress: Arc<Progress>,
     places: Places,
     /// How many collectives without a name the program has run.
-    calls: Arc<AtomicU64>,
+    pub(crate) calls: Arc<AtomicU64>,
     /// What the program calls its next collectives.
-    name: Option<Arc<str>>,
+    pub(crate) name: Option<Arc<str>>,
 }
 
 /// Where this rank is.
@@ -192,176 +190,6 @@ impl Hvd {
     /// A hook that gives variables the values of one rank when a session has been made.
     pub fn broadcast_hook(&self, root: usize) -> BroadcastGlobalVariablesHook {
         BroadcastGlobalVariablesHook::new(root)
-    }
-
-    /// This rank has no more data. Until all ranks have called this, it gives zeros to the sums and averages of the others, and no
-    /// rows to what they gather: an average still divides by the number of all ranks. Gives the rank that was the last one.
-    ///
-    /// # Errors
-    /// The job began without [`Hvd::init_negotiated`]. What ended the job: also that the others run a collective that needs a
-    /// value of this rank.
-    ///
-    /// ```
-    /// use thalweg_hvd::Hvd;
-    ///
-    /// let hvd = Hvd::init_negotiated()?;
-    /// // It trains on what data it has.
-    /// assert_eq!(hvd.join()?, 0);
-    /// # Ok::<(), thalweg_hvd::HvdError>(())
-    /// ```
-    pub fn join(&self) -> Result<usize, HvdError> {
-        let last = self.progress.join()?;
-        // Ranks have called different numbers of collectives.
-        self.calls.store(0, Ordering::Relaxed);
-        Ok(last)
-    }
-
-    /// The same rank, whose collectives outside of graphs have this name: ranks that negotiate know by it which of them belong
-    /// together. Without a name they are numbered.
-    ///
-    /// ```
-    /// use thalweg_hvd::{Hvd, ReduceOp};
-    /// use thalweg_tensor::Tensor;
-    ///
-    /// let hvd = Hvd::init_negotiated()?;
-    /// hvd.called("loss").allreduce(Tensor::scalar(1.0f32), ReduceOp::Average)?;
-    /// # Ok::<(), thalweg_hvd::HvdError>(())
-    /// ```
-    pub fn called(&self, name: &str) -> Hvd {
-        Hvd {
-            name: Some(name.into()),
-            ..self.clone()
-        }
-    }
-
-    /// The name of a collective: its number, where it has none, as all ranks call the same ones.
-    fn name(&self, what: &str) -> String {
-        match &self.name {
-            Some(name) => (**name).to_owned(),
-            None => format!("{what}.{}", self.calls.fetch_add(1, Ordering::Relaxed)),
-        }
-    }
-
-    fn call(
-        &self,
-        what: &str,
-        kind: Collective,
-        input: Tensor,
-        set: i32,
-    ) -> Result<Vec<Tensor>, HvdError> {
-        let name = self.name(what);
-        let request = CollectiveRequest {
-            name,
-            set,
-            kind,
-            input,
-        };
-        Ok(self.progress.call(request)?)
-    }
-
-    fn one(&self, what: &str, kind: Collective, input: Tensor) -> Result<Tensor, HvdError> {
-        let mut all = self.call(what, kind, input, ALL_RANKS)?;
-        Ok(all.swap_remove(0))
-    }
-
-    /// What the values of all ranks become together: at once, outside of any graph.
-    ///
-    /// # Errors
-    /// The ranks' values do not fit each other, or what ended the job.
-    ///
-    /// ```
-    /// use thalweg_hvd::{Hvd, ReduceOp};
-    /// use thalweg_tensor::Tensor;
-    ///
-    /// let hvd = Hvd::init()?;
-    /// let mean = hvd.allreduce(Tensor::vector(&[1.0f32]), ReduceOp::Average)?;
-    /// assert_eq!(mean, Tensor::vector(&[1.0f32]));
-    /// # Ok::<(), thalweg_hvd::HvdError>(())
-    /// ```
-    pub fn allreduce(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
-        let kind = Collective::Reduce {
-            op,
-            prescale: 1.0,
-            postscale: 1.0,
-        };
-        self.one("allreduce", kind, tensor)
-    }
-
-    /// As [`Hvd::allreduce`] of each tensor, in one exchange for each dtype: all of them are reduced, or none.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    ///
-    /// ```
-    /// use thalweg_hvd::{Hvd, ReduceOp};
-    /// use thalweg_tensor::Tensor;
-    ///
-    /// let hvd = Hvd::init()?;
-    /// let pair = [Tensor::vector(&[1.0f32, 2.0]), Tensor::scalar(3.0f32)];
-    /// assert_eq!(hvd.grouped_allreduce(&pair, ReduceOp::Sum)?, pair);
-    /// # Ok::<(), thalweg_hvd::HvdError>(())
-    /// ```
-    pub fn grouped_allreduce(
-        &self,
-        tensors: &[Tensor],
-        op: ReduceOp,
-    ) -> Result<Vec<Tensor>, HvdError> {
-        crate::grouped::allreduce(tensors, op, |t| self.allreduce(t, op))
-    }
-
-    /// The rows of all ranks, in their order. Only the first dimension may differ.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    pub fn allgather(&self, tensor: Tensor) -> Result<Tensor, HvdError> {
-        self.one("allgather", Collective::Gather, tensor)
-    }
-
-    /// The value of one rank.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    pub fn broadcast(&self, tensor: Tensor, root: usize) -> Result<Tensor, HvdError> {
-        self.one("broadcast", Collective::Broadcast { root }, tensor)
-    }
-
-    /// The rows that all ranks give to this one, and how many came from each. `splits` says how many rows each is given.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    pub fn alltoall(&self, tensor: Tensor, splits: &[usize]) -> Result<(Tensor, Tensor), HvdError> {
-        let splits = splits.to_vec();
-        let mut all = self.call(
-            "alltoall",
-            Collective::Exchange { splits },
-            tensor,
-            ALL_RANKS,
-        )?;
-        let received = all.swap_remove(1);
-        Ok((all.swap_remove(0), received))
-    }
-
-    /// This rank's rows of what [`Hvd::allreduce`] gives.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    pub fn reducescatter(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
-        let kind = Collective::Scatter {
-            op,
-            prescale: 1.0,
-            postscale: 1.0,
-        };
-        self.one("reducescatter", kind, tensor)
-    }
-
-    /// Returns once all ranks have called it.
-    ///
-    /// # Errors
-    /// As [`Hvd::allreduce`].
-    pub fn barrier(&self) -> Result<(), HvdError> {
-        let nothing = Tensor::vector::<f32>(&[]);
-        self.call("barrier", Collective::Barrier, nothing, ALL_RANKS)
-            .map(|_| ())
     }
 }
 

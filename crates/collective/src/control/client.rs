@@ -1,6 +1,6 @@
 //! A rank's end of the control plane.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,87 +11,46 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::BEAT;
+use super::turns::{HearTurn, Turn, Turns};
 use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::Patience;
 
-/// How often a wait looks around.
-const LOOK: Duration = Duration::from_millis(5);
-
 /// A rank's connection to the coordinator.
 pub(crate) struct Control {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Where this rank is, as the coordinator's network sees it.
     own: IpAddr,
-    patience: Patience,
+    pub(super) patience: Patience,
 }
 
-struct Shared {
-    writer: Writer,
+pub(super) struct Shared {
+    pub(super) writer: Writer,
     failed: AtomicBool,
     leaves: AtomicBool,
     state: Mutex<State>,
-    changed: Condvar,
-}
-
-/// What all ranks have come to, where they negotiate.
-pub(crate) enum Turn {
-    /// All members of a set are ready for a collective, or have joined. What each has announced, in their order: nothing where
-    /// it has joined.
-    Run {
-        /// What they have announced it under.
-        key: String,
-        values: Vec<Value>,
-    },
-    /// All ranks have joined.
-    Joined {
-        /// The last one.
-        last: usize,
-    },
-}
-
-/// What is called with each turn.
-type HearTurn = Box<dyn Fn(Turn) + Send>;
-
-/// Turns come in any order: the coordinator has a thread for each rank.
-#[derive(Default)]
-struct Turns {
-    hear: Option<HearTurn>,
-    /// How many were heard.
-    heard: u64,
-    /// By number: those that have come before others.
-    early: BTreeMap<u64, Turn>,
-}
-
-impl Turns {
-    fn take(&mut self, number: u64, turn: Turn) {
-        self.early.insert(number, turn);
-        while let (Some(hear), Some(turn)) = (&self.hear, self.early.remove(&self.heard)) {
-            self.heard += 1;
-            hear(turn);
-        }
-    }
+    pub(super) changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     joined: bool,
     turns: Turns,
-    gathered: HashMap<String, Vec<Value>>,
+    pub(super) gathered: HashMap<String, Vec<Value>>,
     /// By name: who is missing.
-    missing: HashMap<String, Vec<usize>>,
+    pub(super) missing: HashMap<String, Vec<usize>>,
     left: HashSet<usize>,
     /// The collective that runs, and since when.
-    runs: Option<(String, Instant)>,
+    pub(super) runs: Option<(String, Instant)>,
     /// What the coordinator was told last of somebody who does not come.
-    stalled: Option<(usize, String)>,
-    failure: Option<CollectiveError>,
+    pub(super) stalled: Option<(usize, String)>,
+    pub(super) failure: Option<CollectiveError>,
     /// Whether the failure is what this rank has said.
     own: bool,
 }
 
-fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
+pub(super) fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
     CollectiveError::Rendezvous(error.to_string())
 }
 
@@ -174,76 +133,6 @@ impl Control {
         let mut state = self.shared.state();
         state.runs = None;
         state.stalled = None;
-    }
-
-    /// Whether a wait within a collective may go on. One that takes long is told to people, through the coordinator.
-    ///
-    /// # Errors
-    /// What ended the job; [`CollectiveError::Late`].
-    #[cold]
-    pub(crate) fn may_wait(&self, rank: usize, what: &str, waited: Duration) -> Result<()> {
-        if let Some(failure) = self.failure() {
-            return Err(failure);
-        }
-        if self.patience.end.is_some_and(|end| waited >= end) {
-            return Err(CollectiveError::Late {
-                rank,
-                what: what.to_owned(),
-                waited,
-            });
-        }
-        if self.patience.warn.is_some_and(|warn| waited >= warn) {
-            let mut state = self.shared.state();
-            let name = state.runs.as_ref().map(|r| r.0.clone());
-            self.shared
-                .stalls(&mut state, rank, &name.unwrap_or_default(), waited);
-        }
-        Ok(())
-    }
-
-    /// Whether a wait for GPUs of others may go on: nobody sees which of them does not come. Where it takes long, all of these
-    /// others are asked what they do; people are not told of those that wait too.
-    ///
-    /// # Errors
-    /// What ended the job; the wait takes too long.
-    pub(crate) fn may_wait_for_gpus(
-        &self,
-        others: impl FnOnce() -> Vec<usize>,
-        what: &str,
-        waited: Duration,
-    ) -> Result<()> {
-        if let Some(failure) = self.failure() {
-            return Err(failure);
-        }
-        if self.patience.end.is_some_and(|end| waited >= end) {
-            let seconds = waited.as_secs();
-            let why = format!("'{what}' has waited for the GPUs of other ranks for {seconds} s");
-            return Err(CollectiveError::Ended(why));
-        }
-        if self.patience.warn.is_some_and(|warn| waited >= warn) {
-            let mut state = self.shared.state();
-            if state.stalled.is_none() {
-                for other in others() {
-                    self.shared.stalls(&mut state, other, what, waited);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether to wait any longer until all ranks are ready for a collective.
-    ///
-    /// # Errors
-    /// As [`Control::may_wait`].
-    pub(crate) fn may_wait_until_ready(&self, key: &str, waited: Duration) -> Result<()> {
-        if let Some(failure) = self.failure() {
-            return Err(failure);
-        }
-        let missing = self.shared.state().missing.get(key).cloned();
-        match missing.iter().flatten().next() {
-            Some(&rank) => self.may_wait(rank, "until all are ready", waited),
-            None => Ok(()),
-        }
     }
 
     /// Calls this with each turn from now on, in order.
@@ -334,41 +223,6 @@ impl Control {
         });
         waited?
     }
-
-    fn wait<T>(
-        &self,
-        what: &str,
-        most: Option<Duration>,
-        mut look: impl FnMut(&mut State) -> Option<T>,
-    ) -> Result<T> {
-        let began = Instant::now();
-        let mut state = self.shared.state();
-        loop {
-            if let Some(found) = look(&mut state) {
-                return Ok(found);
-            }
-            if let Some(failure) = &state.failure {
-                return Err(failure.clone());
-            }
-            let waited = began.elapsed();
-            let missing = state.missing.get(what).and_then(|m| m.first().copied());
-            if most.is_some_and(|most| waited >= most) {
-                return Err(match missing {
-                    Some(rank) => CollectiveError::Late {
-                        rank,
-                        what: what.to_owned(),
-                        waited,
-                    },
-                    None => rendezvous(format!("{what}: no answer for {waited:?}")),
-                });
-            }
-            if let (Some(rank), true) = (missing, self.patience.warn.is_some_and(|w| waited >= w)) {
-                self.shared.stalls(&mut state, rank, what, waited);
-            }
-            let next = self.shared.changed.wait_timeout(state, LOOK);
-            state = next.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
 }
 
 impl Drop for Control {
@@ -382,7 +236,7 @@ impl Drop for Control {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -400,19 +254,6 @@ impl Shared {
         drop(state);
         self.failed.store(true, Ordering::Release);
         self.changed.notify_all();
-    }
-
-    /// Tells the coordinator, once for each collective and rank, that a rank does not come.
-    fn stalls(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
-        let told = state.stalled.as_ref();
-        if told.is_none_or(|(late, of)| (*late, of.as_str()) != (rank, name)) {
-            state.stalled = Some((rank, name.to_owned()));
-            let seconds = waited.as_secs();
-            // That the coordinator is gone is noticed by reading.
-            let _ = self
-                .writer
-                .write(&json!({"stalled": rank, "in": name, "seconds": seconds}));
-        }
     }
 
     /// Hears the coordinator until it or this rank goes.

@@ -6,11 +6,15 @@
 mod client;
 mod coordinator;
 mod door;
+mod job;
+mod turns;
+mod waits;
 mod wire;
 
-pub(crate) use client::{Control, Turn};
+pub(crate) use client::Control;
 pub use coordinator::{Coordinator, Tell};
 pub(crate) use door::{Door, Unknown};
+pub(crate) use turns::Turn;
 pub(crate) use wire::{Line, Reader, Writer, follow, greeted, same_secret};
 
 use std::time::Duration;

@@ -1,0 +1,291 @@
+//! `thalweg bench allreduce`.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde_json::json;
+use thalweg_collective::{
+    ALL_RANKS, Algorithm, Coordinator, Join, Ranks, ReduceOp, Reduction, variables,
+};
+use thalweg_tensor::DType;
+
+use super::plot;
+use crate::launch::secret;
+use crate::{Failure, say};
+
+/// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
+/// value by that time (algbw), and what each link must have carried by then (busbw: algbw times 2 (n-1)/n).
+///
+/// It starts the ranks itself. Under `thalweg launch hvd` it is one of them.
+#[derive(Args)]
+pub(super) struct AllReduce {
+    /// How many ranks.
+    #[arg(short = 'n', long = "np", default_value_t = 2, value_name = "RANKS",
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+    /// The smallest size, in bytes.
+    #[arg(long, default_value_t = 4)]
+    from: usize,
+    /// The largest size, in bytes.
+    #[arg(long, default_value_t = 256 << 20)]
+    to: usize,
+    /// How much larger each size is than the one before.
+    #[arg(long, default_value_t = 4)]
+    factor: usize,
+    /// What carries values.
+    #[arg(long, value_enum, default_value_t = Engine::Memory)]
+    engine: Engine,
+    /// How values go over links, in place of what is cheapest: doubling, halving, ring or tree.
+    #[arg(long)]
+    algorithm: Option<Algorithm>,
+    /// Prints a line of JSON for each size.
+    #[arg(long)]
+    json: bool,
+    /// Measures every engine and algorithm, one after another.
+    #[arg(long, conflicts_with_all = ["engine", "algorithm"])]
+    all: bool,
+    /// Draws the bus bandwidth against the size into this SVG file.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Engine {
+    /// Memory that ranks share.
+    Memory,
+    /// TCP.
+    Tcp,
+}
+
+impl Engine {
+    fn name(self) -> &'static str {
+        match self {
+            Engine::Memory => "memory",
+            Engine::Tcp => "tcp",
+        }
+    }
+}
+
+/// Ranks that were started; they end with this.
+struct Others(Vec<Child>);
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One way of values between ranks.
+#[derive(Clone, Copy)]
+struct Way {
+    engine: Engine,
+    /// The cheapest where there is none.
+    algorithm: Option<Algorithm>,
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.engine.name())?;
+        match (self.engine, self.algorithm) {
+            // It has one way.
+            (Engine::Memory, _) => Ok(()),
+            (_, Some(algorithm)) => write!(f, ", {algorithm}"),
+            (_, None) => f.write_str(", the cheapest"),
+        }
+    }
+}
+
+/// Bytes of a value, and GB/s of the bus.
+type Points = Vec<(usize, f64)>;
+
+impl AllReduce {
+    pub(super) fn run(&self) -> Result<(), Failure> {
+        if self.factor < 2 || self.from < 4 || self.from > self.to {
+            return Err("give --from 4 or more, --to no less, and --factor 2 or more".into());
+        }
+        if let Some(path) = &self.plot {
+            plot::check(path)?;
+        }
+        let launched = std::env::var_os(variables::RANK).is_some();
+        if launched && self.all {
+            return Err("--all starts its ranks itself: leave `launch` out".into());
+        }
+        let ways = self.ways();
+        let mut lines = Vec::new();
+        for (i, &way) in ways.iter().enumerate() {
+            if i > 0 && !self.json {
+                say::line(format_args!(""))?;
+            }
+            let points = match launched {
+                true => self.measure(way, Join::from_env()?)?,
+                false => self.start(way)?,
+            };
+            lines.push((way.to_string(), points));
+        }
+        // Only the first rank has points.
+        match &self.plot {
+            Some(path) if lines.iter().any(|(_, points)| !points.is_empty()) => {
+                plot::draw(path, self.ranks, &lines)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ways(&self) -> Vec<Way> {
+        let (engine, algorithm) = (self.engine, self.algorithm);
+        if !self.all {
+            return vec![Way { engine, algorithm }];
+        }
+        let engine = Engine::Tcp;
+        let algorithms = Algorithm::ALL.into_iter().map(Some);
+        let tcp = algorithms.map(|algorithm| Way { engine, algorithm });
+        let memory = Way {
+            engine: Engine::Memory,
+            algorithm: None,
+        };
+        std::iter::once(memory).chain(tcp).collect()
+    }
+
+    /// Starts the other ranks, and measures as the first one.
+    fn start(&self, way: Way) -> Result<Points, Failure> {
+        let secret = secret()?;
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
+        let address = coordinator.address();
+        let sizes = [
+            ("--from", self.from),
+            ("--to", self.to),
+            ("--factor", self.factor),
+        ];
+        let mut others = Others(Vec::new());
+        for rank in 1..self.ranks {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["bench", "allreduce", "--engine", way.engine.name()]);
+            command.args(
+                sizes
+                    .iter()
+                    .flat_map(|(flag, size)| [(*flag).to_owned(), size.to_string()]),
+            );
+            if let Some(algorithm) = way.algorithm {
+                command.args(["--algorithm", algorithm.name()]);
+            }
+            command
+                .env(variables::RANK, rank.to_string())
+                .env(variables::SIZE, self.ranks.to_string())
+                .env(variables::ADDRESS, address.ip().to_string())
+                .env(variables::PORT, address.port().to_string())
+                .env(variables::SECRET, &secret);
+            others.0.push(command.spawn()?);
+        }
+        let points = self.measure(way, Join::at(address, 0, self.ranks as usize, &secret))?;
+        for child in &mut others.0 {
+            child.wait()?;
+        }
+        Ok(points)
+    }
+
+    /// Measures as one of the ranks; the first one prints, and gives what it has printed.
+    fn measure(&self, way: Way, join: Join) -> Result<Points, Failure> {
+        let mut ranks = Ranks::join(&join.memory(way.engine == Engine::Memory))?;
+        ranks.choose(way.algorithm);
+        let first = ranks.rank() == 0;
+        if first && !self.json {
+            head(way, &ranks)?;
+        }
+        let mut points = Vec::new();
+        let mut size = self.from;
+        while size <= self.to {
+            let (seconds, wrong) = timed(&mut ranks, size / 4)?;
+            if first {
+                let bytes = size / 4 * 4;
+                let bus = self.print(way, &ranks, bytes, (seconds, wrong))?;
+                points.push((bytes, bus));
+            }
+            let Some(next) = size.checked_mul(self.factor) else {
+                break;
+            };
+            size = next;
+        }
+        Ok(points)
+    }
+
+    /// Prints a line; gives the GB/s of the bus.
+    fn print(
+        &self,
+        way: Way,
+        ranks: &Ranks,
+        bytes: usize,
+        (seconds, wrong): (f64, usize),
+    ) -> Result<f64, Failure> {
+        let n = ranks.size() as f64;
+        let speed = bytes as f64 / seconds / 1e9;
+        let bus = speed * 2.0 * (n - 1.0) / n;
+        if self.json {
+            let line = json!({
+                "workload": "allreduce", "engine": way.engine.name(), "ranks": ranks.size(), "bytes": bytes,
+                "algorithm": way.algorithm.map(Algorithm::name), "seconds": seconds, "value": bus,
+                "unit": "GB/s bus", "wrong": wrong,
+            });
+            say::line(format_args!("{line}"))?;
+            return Ok(bus);
+        }
+        let time = seconds * 1e6;
+        say::line(format_args!(
+            " {bytes:>12} {:>13} {:>8} {:>7} {time:>10.2} {speed:>8.3} {bus:>8.3} {wrong:>7}",
+            bytes / 4,
+            "float",
+            "sum"
+        ))?;
+        Ok(bus)
+    }
+}
+
+fn head(way: Way, ranks: &Ranks) -> Result<(), Failure> {
+    say::line(format_args!("# {} ranks, {way}", ranks.size()))?;
+    // Within a host it is not measured.
+    if ranks.cross().1 > 1 {
+        let cost = ranks.cost();
+        say::line(format_args!(
+            "# between hosts {:.1} us a message and {:.3} GB/s",
+            cost.message * 1e6,
+            1e-9 / cost.byte
+        ))?;
+    }
+    say::line(format_args!(
+        "#{:>12} {:>13} {:>8} {:>7} {:>10} {:>8} {:>8} {:>7}",
+        "size (B)", "count", "type", "redop", "time (us)", "algbw", "busbw", "#wrong"
+    ))
+}
+
+/// The median seconds of an all-reduce of so many elements, and how many elements were wrong.
+fn timed(ranks: &mut Ranks, elements: usize) -> Result<(f64, usize), Failure> {
+    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let mut data = vec![0f32; elements];
+    let runs = match elements {
+        0..=262_143 => 200,
+        262_144..=16_777_215 => 20,
+        _ => 5,
+    };
+    let mut times: Vec<Duration> = Vec::new();
+    let mut wrong = 0;
+    for run in 0..runs + 3 {
+        data.fill(ranks.rank() as f32 + 1.0);
+        ranks.barrier(ALL_RANKS, "ready")?;
+        let began = Instant::now();
+        ranks.all_reduce(ALL_RANKS, "bench", bytemuck::cast_slice_mut(&mut data), sum)?;
+        if run >= 3 {
+            times.push(began.elapsed());
+        }
+        let n = ranks.size() as f32;
+        let expected = n * (n + 1.0) / 2.0;
+        wrong += data.iter().filter(|&&x| x != expected).count();
+    }
+    times.sort_unstable();
+    Ok((times[times.len() / 2].as_secs_f64(), wrong))
+}

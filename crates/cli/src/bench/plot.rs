@@ -1,0 +1,127 @@
+//! Bus bandwidth against size, as a figure.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use plotters::prelude::*;
+
+use crate::Failure;
+
+/// Inks that stay apart for colour-blind readers and in grey (Okabe and Ito, 2008).
+const INKS: [RGBColor; 5] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(170, 80, 140),
+    RGBColor(90, 90, 90),
+];
+const TEXT: RGBColor = RGBColor(40, 40, 40);
+const GRID: RGBColor = RGBColor(228, 228, 228);
+const FONT: &str = "sans-serif";
+
+/// Whether a figure can go to this file: worth asking before measuring.
+///
+/// # Errors
+/// Its name does not end in `.svg`.
+pub(super) fn check(path: &Path) -> Result<(), Failure> {
+    match path.extension() {
+        Some(kind) if kind.eq_ignore_ascii_case("svg") => Ok(()),
+        _ => Err(format!(
+            "{}: figures are drawn as SVG, give a name that ends in .svg",
+            path.display()
+        )
+        .into()),
+    }
+}
+
+/// Draws a line for each way of values, named so: GB/s of the bus against the bytes of a value. Both axes are logarithmic.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn draw(
+    path: &Path,
+    ranks: u32,
+    lines: &[(String, Vec<(usize, f64)>)],
+) -> Result<(), Failure> {
+    let mut svg = String::new();
+    drawn(&mut svg, ranks, lines).map_err(|e| format!("{}: {e}", path.display()))?;
+    fs::write(path, svg).map_err(|e| format!("{}: {e}", path.display()).into())
+}
+
+fn drawn(
+    svg: &mut String,
+    ranks: u32,
+    lines: &[(String, Vec<(usize, f64)>)],
+) -> Result<(), Box<dyn Error>> {
+    let all = || lines.iter().flat_map(|(_, points)| points);
+    // A single rank has nothing on its bus.
+    let speed = |bus: f64| bus.max(1e-6);
+    let (low, high) = all().fold((f64::INFINITY, 0f64), |(low, high), &(_, bus)| {
+        (low.min(speed(bus)), high.max(speed(bus)))
+    });
+    let (first, last) = all().fold((usize::MAX, 0), |(first, last), &(bytes, _)| {
+        (first.min(bytes), last.max(bytes))
+    });
+    let root = SVGBackend::with_string(svg, (760, 480)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .margin(16)
+        .margin_right(28)
+        .caption(format!("All-reduce, {ranks} ranks"), (FONT, 19, &TEXT))
+        .x_label_area_size(44)
+        .y_label_area_size(64)
+        .build_cartesian_2d(
+            (first as f64..(last as f64).max(first as f64 * 2.0))
+                .log_scale()
+                .base(4.0),
+            (low * 0.7..high * 1.5).log_scale(),
+        )?;
+    chart
+        .configure_mesh()
+        .x_desc("size of the value")
+        .y_desc("bus bandwidth, GB/s")
+        .x_labels(12)
+        .y_labels(8)
+        .x_label_formatter(&|x| size(*x))
+        .y_label_formatter(&|y| format!("{y}"))
+        .label_style((FONT, 14, &TEXT))
+        .axis_desc_style((FONT, 16, &TEXT))
+        .bold_line_style(GRID)
+        .light_line_style(TRANSPARENT)
+        .draw()?;
+    for ((name, points), ink) in lines.iter().zip(INKS.iter().cycle()) {
+        let style = ink.stroke_width(3);
+        let at = || {
+            points
+                .iter()
+                .map(|&(bytes, bus)| (bytes as f64, speed(bus)))
+        };
+        chart
+            .draw_series(LineSeries::new(at(), style))?
+            .label(name.clone())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 26, y)], style));
+        chart.draw_series(at().map(|at| Circle::new(at, 3, ink.filled())))?;
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .margin(14)
+        .legend_area_size(36)
+        .label_font((FONT, 15, &TEXT))
+        .background_style(WHITE.mix(0.9))
+        .border_style(GRID)
+        .draw()?;
+    root.present()?;
+    Ok(())
+}
+
+/// Bytes in the unit that people say.
+fn size(bytes: f64) -> String {
+    let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fits = |(unit, _): &&(u64, &str)| bytes >= *unit as f64 * 0.99;
+    match units.iter().find(fits) {
+        Some((unit, name)) => format!("{:.0} {name}", bytes / *unit as f64),
+        None => format!("{bytes:.0} B"),
+    }
+}
