@@ -12,5 +12,6 @@ pub mod plot;
 pub mod progress;
 pub mod report;
 pub mod say;
+pub mod split_layers;
 pub mod stop;
 pub mod traces;

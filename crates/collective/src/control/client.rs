@@ -264,7 +264,9 @@ impl Shared {
         }
     }
 
-    fn hear(&self, message: &Value) {
+    fn hear(&self, message: &mut Value) {
+        // They may be long.
+        let values = message.get_mut("values").map(Value::take);
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
         let reason = || {
             message["reason"]
@@ -296,11 +298,9 @@ impl Shared {
         if let Some(rank) = number("left") {
             state.left.insert(rank);
         }
-        if let (Some(name), Some(values)) =
-            (message["gathered"].as_str(), message["values"].as_array())
-        {
+        if let (Some(name), Some(Value::Array(values))) = (message["gathered"].as_str(), values) {
             state.missing.remove(name);
-            let (key, values) = (name.to_owned(), values.clone());
+            let key = name.to_owned();
             match message["turn"].as_u64() {
                 Some(number) => state.turns.take(number, Turn::Run { key, values }),
                 None => drop(state.gathered.insert(key, values)),

@@ -100,8 +100,8 @@ impl Shared {
         let result = change(&mut state);
         let told = std::mem::take(&mut state.told);
         drop(state);
-        for (writer, message) in told {
-            if writer.write(&message).is_err() {
+        for (writer, line) in told {
+            if writer.write_line(&line).is_err() {
                 // Its own thread notices.
                 writer.close();
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::wire::Writer;
+use super::wire::{Writer, line};
 
 /// How old a gathering is when those that wait are told who is missing.
 const OVERDUE: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) struct State {
     /// What ended the job.
     pub(super) failure: Option<Value>,
     /// What is to be written, once nobody changes this.
-    pub(super) told: Vec<(Arc<Writer>, Value)>,
+    pub(super) told: Vec<(Arc<Writer>, Arc<str>)>,
 }
 
 struct Gathering {
@@ -43,9 +43,10 @@ struct Gathering {
 impl State {
     /// Tells all ranks that are there.
     pub(super) fn tell(&mut self, message: &Value) {
+        let line: Arc<str> = line(message).into();
         let all = self.ranks.values();
         self.told
-            .extend(all.map(|writer| (writer.clone(), message.clone())));
+            .extend(all.map(|writer| (writer.clone(), line.clone())));
     }
 
     /// Ends the job, for the first reason.
@@ -61,7 +62,8 @@ impl State {
         let late = usize::try_from(late).unwrap_or(usize::MAX);
         if let Some(writer) = self.ranks.get(&late) {
             self.stalled.insert(late, (name.to_owned(), seconds));
-            self.told.push((writer.clone(), json!({"where": true})));
+            let asked = line(&json!({"where": true}));
+            self.told.push((writer.clone(), asked.into()));
         }
     }
 
@@ -121,9 +123,10 @@ impl State {
         match gathering.in_turn {
             true => self.take_turn(&gathering.among, &message),
             false => {
+                let line: Arc<str> = line(&message).into();
                 let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
                 self.told
-                    .extend(writers.map(|writer| (writer.clone(), message.clone())));
+                    .extend(writers.map(|writer| (writer.clone(), line.clone())));
             }
         }
     }
@@ -136,7 +139,7 @@ impl State {
             numbered["turn"] = json!(turn);
             *turn += 1;
             if let Some(writer) = self.ranks.get(rank) {
-                self.told.push((writer.clone(), numbered));
+                self.told.push((writer.clone(), line(&numbered).into()));
             }
         }
     }

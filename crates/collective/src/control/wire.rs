@@ -18,6 +18,11 @@ const MOST: usize = 16 << 20;
 /// How long a new connection may take to say who it is.
 const FIRST: Duration = Duration::from_secs(10);
 
+/// A message as it is written.
+pub(crate) fn line(message: &Value) -> String {
+    format!("{message}\n")
+}
+
 /// Writes lines, from any thread.
 pub(crate) struct Writer(Mutex<TcpStream>);
 
@@ -30,7 +35,11 @@ impl Writer {
     }
 
     pub(crate) fn write(&self, message: &Value) -> io::Result<()> {
-        let line = format!("{message}\n");
+        self.write_line(&line(message))
+    }
+
+    /// What [`line`] gives.
+    pub(crate) fn write_line(&self, line: &str) -> io::Result<()> {
         let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.write_all(line.as_bytes())
     }
@@ -150,13 +159,13 @@ pub(crate) fn follow(
     mut reader: Reader,
     writer: &Writer,
     leaves: &AtomicBool,
-    mut hear: impl FnMut(&Value),
+    mut hear: impl FnMut(&mut Value),
 ) -> Option<String> {
     reader.trust();
     let mut beat = Instant::now();
     loop {
         match reader.next() {
-            Ok(Line::Message(message)) => hear(&message),
+            Ok(Line::Message(mut message)) => hear(&mut message),
             Ok(Line::Nothing) => {}
             Err(e) => return Some(format!("is lost: {e}")),
         }

@@ -167,7 +167,7 @@ impl Launcher {
         }
     }
 
-    fn hear(&self, message: &Value) {
+    fn hear(&self, message: &mut Value) {
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
         if let Some(why) = message["end"].as_str().or(message["refused"].as_str()) {
             return self.end(why.to_owned());

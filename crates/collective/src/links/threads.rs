@@ -1,6 +1,7 @@
 //! Ranks that are threads of one process, for tests and for programs with several ranks in a process.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{Incoming, Links, Outgoing};
@@ -10,20 +11,24 @@ use crate::error::{CollectiveError, Result};
 /// The links of one rank that is a thread.
 pub struct ThreadLinks {
     rank: usize,
-    shared: Arc<Shared>,
+    /// By rank.
+    boxes: Arc<[Mailbox]>,
 }
 
-struct Shared {
-    size: usize,
-    state: Mutex<State>,
+/// What has come for a rank.
+#[derive(Default)]
+struct Mailbox {
+    /// By sender: messages with their tags.
+    messages: Mutex<HashMap<usize, VecDeque<(u64, Aligned)>>>,
     changed: Condvar,
+    /// Whether the rank has gone.
+    gone: AtomicBool,
 }
 
-struct State {
-    /// By sender and receiver: messages with their tags.
-    messages: Vec<VecDeque<(u64, Aligned)>>,
-    /// By rank: whether it has gone.
-    gone: Vec<bool>,
+impl Mailbox {
+    fn messages(&self) -> MutexGuard<'_, HashMap<usize, VecDeque<(u64, Aligned)>>> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl ThreadLinks {
@@ -43,25 +48,35 @@ impl ThreadLinks {
     /// # Ok::<(), thalweg_collective::CollectiveError>(())
     /// ```
     pub fn all(size: usize) -> Vec<ThreadLinks> {
-        let state = State {
-            messages: (0..size * size).map(|_| VecDeque::new()).collect(),
-            gone: vec![false; size],
-        };
-        let shared = Arc::new(Shared {
-            size,
-            state: Mutex::new(state),
-            changed: Condvar::new(),
-        });
+        let boxes: Arc<[Mailbox]> = (0..size).map(|_| Mailbox::default()).collect();
         let of = |rank| ThreadLinks {
             rank,
-            shared: shared.clone(),
+            boxes: boxes.clone(),
         };
         (0..size).map(of).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        let lock = self.shared.state.lock();
-        lock.unwrap_or_else(PoisonError::into_inner)
+    /// The next message of a rank, and its tag.
+    fn next(&self, from: usize) -> Result<(u64, Aligned)> {
+        let own = &self.boxes[self.rank];
+        let mut messages = own.messages();
+        loop {
+            // It looks before, as what was sent before it went counts.
+            let gone = self.boxes[from].gone.load(Ordering::Acquire);
+            if let Some(queue) = messages.get_mut(&from)
+                && let Some(message) = queue.pop_front()
+            {
+                if queue.is_empty() {
+                    messages.remove(&from);
+                }
+                return Ok(message);
+            }
+            if gone {
+                return Err(CollectiveError::lost(from, "its thread has ended"));
+            }
+            let waited = own.changed.wait(messages);
+            messages = waited.unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 
@@ -71,7 +86,7 @@ impl Links for ThreadLinks {
     }
 
     fn size(&self) -> usize {
-        self.shared.size
+        self.boxes.len()
     }
 
     fn exchange(
@@ -79,33 +94,21 @@ impl Links for ThreadLinks {
         send: Option<Outgoing<'_>>,
         receive: Option<Incoming<'_>>,
     ) -> Result<()> {
-        let size = self.shared.size;
         if let Some(send) = send {
-            let mut state = self.state();
-            if state.gone[send.to] {
+            let to = &self.boxes[send.to];
+            if to.gone.load(Ordering::Acquire) {
                 return Err(CollectiveError::lost(send.to, "its thread has ended"));
             }
-            state.messages[self.rank * size + send.to]
-                .push_back((send.tag, Aligned::of(send.bytes)));
-            drop(state);
-            self.shared.changed.notify_all();
+            let message = (send.tag, Aligned::of(send.bytes));
+            let mut messages = to.messages();
+            messages.entry(self.rank).or_default().push_back(message);
+            drop(messages);
+            to.changed.notify_one();
         }
         let Some(mut receive) = receive else {
             return Ok(());
         };
-        let (tag, bytes) = {
-            let mut state = self.state();
-            loop {
-                if let Some(message) = state.messages[receive.from * size + self.rank].pop_front() {
-                    break message;
-                }
-                if state.gone[receive.from] {
-                    return Err(CollectiveError::lost(receive.from, "its thread has ended"));
-                }
-                let waited = self.shared.changed.wait(state);
-                state = waited.unwrap_or_else(PoisonError::into_inner);
-            }
-        };
+        let (tag, bytes) = self.next(receive.from)?;
         let bytes = bytes.bytes();
         super::same(
             receive.from,
@@ -119,8 +122,11 @@ impl Links for ThreadLinks {
 
 impl Drop for ThreadLinks {
     fn drop(&mut self) {
-        let rank = self.rank;
-        self.state().gone[rank] = true;
-        self.shared.changed.notify_all();
+        self.boxes[self.rank].gone.store(true, Ordering::Release);
+        // Whoever waits looks again: none misses it between its look and its wait.
+        for mailbox in self.boxes.iter() {
+            drop(mailbox.messages());
+            mailbox.changed.notify_one();
+        }
     }
 }

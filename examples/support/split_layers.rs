@@ -1,0 +1,89 @@
+//! Dense layers whose weights are split over ranks. Values go between ranks by all-to-all.
+//!
+//! A value is either of *own rows*, `[rows, features]`: each rank has all features of its own rows; or of *own features*,
+//! `[ranks * rows, features / ranks]`: each rank has some features of the rows of all ranks, in the order of ranks. All ranks
+//! have as many rows.
+
+use thalweg::graph::Output;
+use thalweg::ops::ALL_RANKS;
+use thalweg::prelude::*;
+
+/// A rank's share of layers that are split over so many ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct SplitLayers {
+    ranks: usize,
+}
+
+impl SplitLayers {
+    /// Of so many ranks.
+    pub fn over(ranks: usize) -> SplitLayers {
+        SplitLayers { ranks }
+    }
+
+    /// How many of so many features a rank has.
+    ///
+    /// # Errors
+    /// They are no multiple of the ranks.
+    pub fn share(self, features: usize) -> Result<usize, String> {
+        match features.is_multiple_of(self.ranks) {
+            true => Ok(features / self.ranks),
+            false => Err(format!(
+                "{features} features cannot be split over {} ranks: take a number of ranks that divides them",
+                self.ranks
+            )),
+        }
+    }
+
+    /// The rows of all ranks from each rank's own.
+    fn all_rows(self, x: Output<'_>) -> Output<'_> {
+        let copies = vec![x; self.ranks];
+        self.exchanged(x.graph().concat(&copies, 0))
+    }
+
+    /// As many rows to each rank, and those that come.
+    fn exchanged(self, x: Output<'_>) -> Output<'_> {
+        x.all_to_all(Vec::<i32>::new(), ALL_RANKS).0
+    }
+
+    /// A layer whose weights `[in, units / ranks]` are some columns of those of the whole layer, with their biases: from own
+    /// rows to own features. Each rank sends its rows to all others.
+    pub fn by_columns<'g>(
+        self,
+        x: Output<'g>,
+        weights: Output<'g>,
+        biases: Output<'g>,
+    ) -> Output<'g> {
+        self.all_rows(x).matmul(weights) + biases
+    }
+
+    /// A layer whose weights `[in / ranks, units]` are some rows of those of the whole layer: from own features to own rows.
+    /// Each rank sends its sums of all other rows. `units` is how many there are; `biases` are of all of them, the same on all
+    /// ranks.
+    pub fn by_rows<'g>(
+        self,
+        x: Output<'g>,
+        weights: Output<'g>,
+        biases: Output<'g>,
+        units: usize,
+    ) -> Output<'g> {
+        // One part of each sum from each rank.
+        let parts = self.exchanged(x.matmul(weights));
+        let parts = parts.reshape([self.ranks as i32, -1, units as i32]);
+        parts.reduce_sum(&[0], false) + biases
+    }
+
+    /// Own rows from own features, of which there are `features` in all.
+    pub fn own_rows(self, x: Output<'_>, features: usize) -> Output<'_> {
+        let parts =
+            self.exchanged(x)
+                .reshape([self.ranks as i32, -1, (features / self.ranks) as i32]);
+        parts.transpose([1, 0, 2]).reshape([-1, features as i32])
+    }
+
+    /// Own features from own rows, of which each has `features`.
+    pub fn own_features(self, x: Output<'_>, features: usize) -> Output<'_> {
+        let share = (features / self.ranks) as i32;
+        let parts = x.reshape([-1, self.ranks as i32, share]);
+        self.exchanged(parts.transpose([1, 0, 2]).reshape([-1, share]))
+    }
+}
