@@ -40,9 +40,12 @@ impl SplitLayers {
         self.exchanged(x.graph().concat(&copies, 0))
     }
 
-    /// As many rows to each rank, and those that come.
+    /// As many rows to each rank, and those that come. Layers over one rank are whole on each, whatever others there are.
     fn exchanged(self, x: Output<'_>) -> Output<'_> {
-        x.all_to_all(Vec::<i32>::new(), ALL_RANKS).0
+        match self.ranks {
+            1 => x,
+            _ => x.all_to_all(Vec::<i32>::new(), ALL_RANKS).0,
+        }
     }
 
     /// A layer whose weights `[in, units / ranks]` are some columns of those of the whole layer, with their biases: from own

@@ -36,8 +36,12 @@ pub struct Join {
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
     pub(crate) negotiated: bool,
+    /// Of a link with a rank of another host.
+    pub(crate) connections: usize,
     /// Where rank 0 writes its timeline.
     pub(crate) timeline: Option<PathBuf>,
+    /// Where this rank writes its trace.
+    pub(crate) trace: Option<PathBuf>,
     /// Whether MPI tells who this rank is, and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
@@ -74,6 +78,10 @@ pub mod variables {
     pub const HOST: &str = "HOROVOD_HOSTNAME";
     /// The file to which rank 0 writes what collectives wait for and do.
     pub const TIMELINE: &str = "HOROVOD_TIMELINE";
+    /// How many connections ranks of different hosts have with each other.
+    pub const CONNECTIONS: &str = "THALWEG_CONNECTIONS";
+    /// The file to which each rank writes what its collectives wait for and do, with the rank's number after it.
+    pub const TRACE: &str = "THALWEG_TRACE";
     /// What only the ranks of a job know.
     pub const SECRET: &str = "THALWEG_JOB_SECRET";
 }
@@ -89,7 +97,9 @@ impl Join {
             host: None,
             memory: true,
             negotiated: false,
+            connections: 1,
             timeline: None,
+            trace: None,
             #[cfg(feature = "mpi")]
             mpi: false,
             patience: PATIENCE,
@@ -175,6 +185,11 @@ impl Join {
         Ok(Join {
             patience: Patience::from_variables(get)?,
             timeline: get(variables::TIMELINE).map(PathBuf::from),
+            trace: get(variables::TRACE).map(PathBuf::from),
+            connections: match get(variables::CONNECTIONS) {
+                Some(text) => parsed(variables::CONNECTIONS, &text)?,
+                None => self.connections,
+            },
             ..self
         })
     }
@@ -200,18 +215,21 @@ impl Join {
         coordinator: SocketAddr,
         (rank, size): (usize, usize),
     ) -> Join {
-        let timeline = self.timeline.clone().map(|path| match round {
+        let of_round = |path: PathBuf| match round {
             ..2 => path,
             _ => {
                 let extension = path.extension().unwrap_or_default().to_string_lossy();
                 path.with_extension(format!("{round}.{extension}"))
             }
-        });
+        };
+        let timeline = self.timeline.clone().map(of_round);
+        let trace = self.trace.clone().map(of_round);
         Join {
             coordinator: Some(coordinator),
             rank,
             size,
             timeline,
+            trace,
             ..self.clone()
         }
     }
@@ -219,6 +237,11 @@ impl Join {
     /// Where rank 0 writes its timeline, if it does.
     pub fn timeline(&self) -> Option<&Path> {
         self.timeline.as_deref()
+    }
+
+    /// Where ranks write what their collectives wait for and do, if they do.
+    pub fn trace(&self) -> Option<&Path> {
+        self.trace.as_deref()
     }
 
     /// The number of the rank.
@@ -251,6 +274,15 @@ impl Join {
     /// waits until all ranks have announced it. All ranks must say the same.
     pub fn negotiated(self, negotiated: bool) -> Join {
         Join { negotiated, ..self }
+    }
+
+    /// How many TCP connections ranks of different hosts have with each other (1), at most 64. Some networks give each connection a
+    /// part of their rate only. Over a short queue, several connections lose packets to each other.
+    pub fn connections(self, connections: usize) -> Join {
+        Join {
+            connections,
+            ..self
+        }
     }
 
     /// How long ranks wait for each other: to meet (60 s), and within a collective (600 s).

@@ -38,6 +38,8 @@ mod progress;
 mod ranks;
 mod reduce;
 mod timeline;
+mod trace;
+mod watch;
 
 pub use algorithm::{Algorithm, all_reduce};
 pub use channel::Channel;

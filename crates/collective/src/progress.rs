@@ -8,6 +8,7 @@ mod session;
 mod work;
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -20,6 +21,8 @@ use crate::control::Turn;
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
 use crate::timeline::Timeline;
+use crate::trace::Trace;
+use crate::watch::Watch;
 use session::OfSession;
 use work::Worker;
 
@@ -57,6 +60,8 @@ struct Shared {
     negotiates: bool,
     state: Mutex<State>,
     timeline: Mutex<Option<Timeline>>,
+    trace: Mutex<Option<Trace>>,
+    watch: Watch,
     gpus: Mutex<gpus::Gpus>,
 }
 
@@ -143,6 +148,8 @@ impl Progress {
             negotiates: ranks.negotiates(),
             state: Mutex::new(state),
             timeline: Mutex::default(),
+            trace: Mutex::default(),
+            watch: ranks.watch().clone(),
             gpus: Mutex::default(),
         });
         let (sender, commands) = channel();
@@ -226,6 +233,19 @@ impl Progress {
     pub fn timeline(&self, timeline: Option<Timeline>) {
         let open = self.shared.timeline.lock();
         *open.unwrap_or_else(PoisonError::into_inner) = timeline;
+    }
+
+    /// Writes from now on what the collectives of this rank wait for and do to this file. Perfetto and Chrome show it, and the
+    /// files of all ranks one after another in one array.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
+        let trace = Trace::create(path, self.shared.rank)?;
+        let open = self.shared.trace.lock();
+        *open.unwrap_or_else(PoisonError::into_inner) = Some(trace);
+        self.shared.watch.turn(true);
+        Ok(())
     }
 
     /// What ended the job, if anything did.

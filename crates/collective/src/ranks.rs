@@ -18,6 +18,7 @@ use crate::cost::Cost;
 use crate::error::CollectiveError;
 use crate::join::Patience;
 use crate::links::Links;
+use crate::watch::Watch;
 use thalweg_device::ReduceOp;
 
 /// The set of all ranks.
@@ -34,6 +35,8 @@ pub struct Ranks {
     cost: Cost,
     memory: bool,
     negotiates: bool,
+    /// Where the time of collectives goes.
+    watch: Watch,
     patience: Patience,
     /// Where the ranks meet, if it is in this process. It goes last.
     coordinator: Option<Coordinator>,
@@ -134,6 +137,10 @@ impl Ranks {
     /// Whether each collective is announced first: see [`Join::negotiated`](crate::Join::negotiated).
     pub(crate) fn negotiates(&self) -> bool {
         self.negotiates
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     pub(crate) fn control(&self) -> Option<Arc<Control>> {

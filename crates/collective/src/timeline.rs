@@ -30,7 +30,7 @@ const END: &[u8] = b"\n]\n";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Timeline {
-    file: File,
+    file: EventFile,
     began: Instant,
     /// By name: the number of its row.
     rows: HashMap<String, u64>,
@@ -42,16 +42,13 @@ impl Timeline {
     /// # Errors
     /// It cannot be written.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Timeline> {
-        let mut file = File::create(path)?;
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let first = json!({
             "name": "start", "ph": "i", "s": "g", "pid": 0, "ts": 0,
             "args": {"us_since_epoch": micros(since_epoch.unwrap_or_default())},
         });
-        file.write_all(format!("[\n{first}").as_bytes())?;
-        file.write_all(END)?;
         Ok(Timeline {
-            file,
+            file: EventFile::create(path, &first)?,
             began: Instant::now(),
             rows: HashMap::new(),
         })
@@ -67,7 +64,7 @@ impl Timeline {
             None => {
                 let row = self.rows.len() as u64 + 1;
                 self.rows.insert(tensor.to_owned(), row);
-                self.event(&json!({
+                self.file.event(&json!({
                     "name": "process_name", "ph": "M", "pid": row, "args": {"name": tensor},
                 }))?;
                 row
@@ -75,17 +72,38 @@ impl Timeline {
         };
         let at = micros(from.saturating_duration_since(self.began));
         let took = micros(to.saturating_duration_since(from));
-        self.event(&json!({"name": what, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}))
-    }
-
-    fn event(&mut self, event: &Value) -> io::Result<()> {
-        self.file.seek(SeekFrom::End(-(END.len() as i64)))?;
-        let mut text = format!(",\n{event}").into_bytes();
-        text.extend_from_slice(END);
-        self.file.write_all(&text)
+        self.file
+            .event(&json!({"name": what, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}))
     }
 }
 
-fn micros(time: Duration) -> f64 {
+/// A file of events that is whole at every time.
+pub(crate) struct EventFile(File);
+
+impl EventFile {
+    /// A new file, or one in place of what is there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn create(path: impl AsRef<Path>, first: &Value) -> io::Result<EventFile> {
+        let mut file = File::create(path)?;
+        file.write_all(format!("[\n{first}").as_bytes())?;
+        file.write_all(END)?;
+        Ok(EventFile(file))
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// The file cannot be written; it then ends with the last whole event, or within one.
+    pub(crate) fn event(&mut self, event: &Value) -> io::Result<()> {
+        self.0.seek(SeekFrom::End(-(END.len() as i64)))?;
+        let mut text = format!(",\n{event}").into_bytes();
+        text.extend_from_slice(END);
+        self.0.write_all(&text)
+    }
+}
+
+pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }

@@ -25,8 +25,33 @@ fn jobs() -> Vec<Job> {
     for hosts in hosts {
         all.push(Job::on(hosts));
         all.push(Job::on(hosts).without_memory());
+        all.push(Job::on(hosts).connections(3));
     }
     all
+}
+
+/// Values of many chunks, which come over any of the connections, after each other and with short ones between.
+#[test]
+fn long_values_over_several_connections_are_whole() {
+    for connections in [1, 2, 5] {
+        let job = Job::on(&["a", "b", "c"]).connections(connections);
+        let found = job.run(|ranks| {
+            let sum = Reduction::new(ReduceOp::Sum, DType::I64);
+            let mut right = true;
+            for elements in [300_000, 1, 8_192, 0, 8_193, 100_000] {
+                let own = |i: usize| (i * 3 + ranks.rank()) as i64;
+                let mut data: Vec<i64> = (0..elements).map(own).collect();
+                let bytes = bytemuck::cast_slice_mut(&mut data);
+                ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+                let expected = |i: usize| (9 * i + 3) as i64;
+                right &= data.iter().enumerate().all(|(i, &x)| x == expected(i));
+                let bytes = bytemuck::cast_slice_mut(&mut data);
+                ranks.broadcast(ALL_RANKS, "same", 1, bytes).unwrap();
+            }
+            right
+        });
+        assert_eq!(found, [true; 3], "{connections} connections");
+    }
 }
 
 #[test]

@@ -21,8 +21,8 @@ pub enum HvdError {
     /// A tensor has no memory, or does not have the dtype that is asked for.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// The file of a timeline cannot be made.
-    #[error("the timeline {}: {reason}", .path.display())]
+    /// The file of a timeline or trace cannot be made.
+    #[error("{}: {reason}", .path.display())]
     Timeline {
         /// The file.
         path: PathBuf,

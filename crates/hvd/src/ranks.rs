@@ -82,6 +82,9 @@ impl Hvd {
         if let Some(path) = join.timeline() {
             hvd.start_timeline(path)?;
         }
+        if let Some(path) = join.trace() {
+            hvd.start_trace(path)?;
+        }
         Ok(hvd)
     }
 
@@ -93,13 +96,37 @@ impl Hvd {
     pub fn start_timeline(&self, path: impl AsRef<Path>) -> Result<(), HvdError> {
         if self.rank() == 0 {
             let path = path.as_ref();
-            let made = Timeline::create(path).map_err(|e| HvdError::Timeline {
-                path: path.to_owned(),
-                reason: e.to_string(),
-            })?;
+            let made = Timeline::create(path).map_err(|e| unwritten(path, &e))?;
             self.progress.timeline(Some(made));
         }
         Ok(())
+    }
+
+    /// Each rank writes to a file, from now on, when each of its collectives was ready and ran, and what the time went to: waiting,
+    /// copying, reducing. The number of the rank is added to the name. `thalweg launch hvd --trace` makes one file of them, with
+    /// a process for each rank.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    ///
+    /// ```
+    /// use thalweg_hvd::{Hvd, ReduceOp};
+    /// use thalweg_tensor::Tensor;
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("trace-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let hvd = Hvd::init()?;
+    /// hvd.start_trace(folder.join("trace.json"))?;
+    /// hvd.allreduce(Tensor::scalar(1.0f32), ReduceOp::Sum)?;
+    /// assert!(folder.join("trace.json.0").exists());
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start_trace(&self, path: impl AsRef<Path>) -> Result<(), HvdError> {
+        let mut path = path.as_ref().as_os_str().to_owned();
+        path.push(format!(".{}", self.rank()));
+        let made = self.progress.trace(&path);
+        made.map_err(|e| unwritten(Path::new(&path), &e))
     }
 
     /// Ends what [`Hvd::start_timeline`] has begun.
@@ -190,6 +217,13 @@ impl Hvd {
     /// A hook that gives variables the values of one rank when a session has been made.
     pub fn broadcast_hook(&self, root: usize) -> BroadcastGlobalVariablesHook {
         BroadcastGlobalVariablesHook::new(root)
+    }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> HvdError {
+    HvdError::Timeline {
+        path: path.to_owned(),
+        reason: error.to_string(),
     }
 }
 

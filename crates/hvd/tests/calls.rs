@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::on_ranks;
+use support::{on_ranks, on_ranks_that};
 use thalweg_graph::Graph;
 use thalweg_hvd::{Hvd, Join, ReduceOp};
 use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
@@ -77,5 +77,62 @@ fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
     let alone = Hvd::meet(&Join::alone()).unwrap();
     let error = alone.start_timeline(&missing).unwrap_err().to_string();
     assert!(error.contains("t.json: No such file"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn the_trace_of_each_rank_has_its_collectives_and_what_their_time_went_to() {
+    let folder = std::env::temp_dir().join(format!("thalweg-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for memory in [true, false] {
+        let path = folder.join(format!("{memory}.json"));
+        on_ranks_that(
+            2,
+            |join| join.memory(memory),
+            |hvd| {
+                hvd.start_trace(&path).unwrap();
+                for _ in 0..STEPS {
+                    let value = Tensor::vector(&vec![1.0f32; 100_000]);
+                    hvd.called("sum").allreduce(value, ReduceOp::Sum).unwrap();
+                }
+            },
+        );
+        for rank in 0..2 {
+            let text = std::fs::read_to_string(folder.join(format!("{memory}.json.{rank}")));
+            let events: Vec<serde_json::Value> = serde_json::from_str(&text.unwrap()).unwrap();
+            assert!(events.iter().all(|e| e["pid"] == rank), "{events:?}");
+            let slices = |name: &str| {
+                let all = events
+                    .iter()
+                    .filter(|e| e["ph"] == "X" && e["name"] == name);
+                all.cloned().collect::<Vec<_>>()
+            };
+            let span = |e: &serde_json::Value| {
+                let at = e["ts"].as_f64().unwrap();
+                (at, at + e["dur"].as_f64().unwrap())
+            };
+            let sums = slices("sum");
+            assert_eq!(sums.len(), STEPS);
+            assert!(sums.iter().all(|e| e["args"]["bytes"] == 400_000));
+            for part in ["copy", "reduce"] {
+                assert_eq!(slices(part).len(), STEPS, "{part} {events:?}");
+            }
+            // Each part lies within a collective.
+            for part in ["wait", "copy", "reduce"]
+                .iter()
+                .flat_map(|name| slices(name))
+            {
+                let (from, to) = span(&part);
+                let within = |sum| span(sum).0 <= from && to <= span(sum).1 + 1.0;
+                assert!(sums.iter().any(within), "{part}");
+            }
+            let waits = |ph: &str| events.iter().filter(|e| e["ph"] == ph).count();
+            assert_eq!([waits("b"), waits("e")], [STEPS; 2]);
+        }
+    }
+    let missing = folder.join("none").join("t.json");
+    let alone = Hvd::meet(&Join::alone()).unwrap();
+    let error = alone.start_trace(&missing).unwrap_err().to_string();
+    assert!(error.contains("t.json.0: No such file"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -131,7 +131,7 @@ fn groups_give_the_same_and_are_as_many_reductions_as_was_said() {
     let one = alone();
     for (groups, expected) in [(1, 1), (2, 2), (3, 3), (9, 3)] {
         let all = on_ranks(2, |hvd| {
-            let found = trained(&hvd, (hvd.rank(), 2), |hvd, loss| {
+            trained(&hvd, (hvd.rank(), 2), |hvd, loss| {
                 let train = hvd
                     .distributed(Momentum::new(0.1, 0.9))
                     .groups(groups)
@@ -142,8 +142,7 @@ fn groups_give_the_same_and_are_as_many_reductions_as_was_said() {
                     .filter(|(_, n)| n.op.name == "HorovodAllreduce");
                 assert_eq!(reduced.count(), expected);
                 train
-            });
-            found
+            })
         });
         near(&all[0], &one, 1e-5);
         assert_eq!(all[0], all[1]);

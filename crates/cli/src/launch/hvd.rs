@@ -1,6 +1,8 @@
 //! `thalweg launch hvd`: ranks of a job that trains without servers.
 
+use std::fs;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -25,6 +27,10 @@ pub struct Hvd {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
+    /// Writes what the collectives of all ranks wait for, copy and reduce to this file: Perfetto shows it, a process for each
+    /// rank.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Goes on with as few ranks as this when others are lost (1). With this option, and with each of those that follow,
     /// ranks may come and go: the program uses `thalweg::hvd::elastic`.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
@@ -79,6 +85,11 @@ impl Hvd {
 
     pub(super) fn run(&self) -> Result<ExitCode, Failure> {
         if self.is_elastic() {
+            if self.trace.is_some() {
+                let why = "--trace is of ranks that stay: of ranks that come and go, set THALWEG_TRACE to a file, and each \
+                           rank of each round writes one of its own";
+                return Err(why.into());
+            }
             return super::elastic::run(self);
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -100,14 +111,52 @@ impl Hvd {
                 .env(variables::ADDRESS, address.ip().to_string())
                 .env(variables::PORT, address.port().to_string())
                 .env(variables::SECRET, &secret);
+            if let Some(path) = &self.trace {
+                command.env(variables::TRACE, path);
+            }
             Started {
                 name: format!("rank {rank}"),
                 worker: true,
                 command,
             }
         };
-        run_all((0..self.ranks).map(rank).collect(), self.grace(), &said)
+        let status = run_all((0..self.ranks).map(rank).collect(), self.grace(), &said)?;
+        if let Some(path) = &self.trace {
+            merge(path, self.ranks)?;
+        }
+        Ok(status)
     }
+}
+
+/// Makes one trace of those of the ranks, which lie beside it and are removed.
+///
+/// # Errors
+/// No rank has written one, or this one cannot be written.
+fn merge(path: &Path, ranks: u32) -> Result<(), Failure> {
+    let failed = |path: &Path, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+    let mut all = Vec::new();
+    let mut parts = Vec::new();
+    for rank in 0..ranks {
+        let part = PathBuf::from(format!("{}.{rank}", path.display()));
+        let Ok(text) = fs::read(&part) else {
+            // It has not come so far, or is no program of ours.
+            continue;
+        };
+        let events: Vec<serde_json::Value> =
+            serde_json::from_slice(&text).map_err(|e| failed(&part, &e))?;
+        all.extend(events);
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return Err(failed(path, &"no rank has written a trace").into());
+    }
+    let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
+    fs::write(path, format!("[\n{}\n]\n", lines.join(",\n"))).map_err(|e| failed(path, &e))?;
+    for part in parts {
+        // It says the same again.
+        let _ = fs::remove_file(part);
+    }
+    Ok(())
 }
 
 /// What nobody can guess.

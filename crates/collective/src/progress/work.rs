@@ -14,6 +14,7 @@ use super::{Answer, Asked, Command, Key, Shared, Wait, requests};
 use crate::control::{Control, Turn};
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
+use crate::trace::Ran;
 
 /// How long a wait for other ranks lasts before it is looked whether the job has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -92,6 +93,7 @@ impl Worker {
             answer,
         } = asked;
         let (name, what) = (request.name.clone(), phase(&request.kind));
+        let bytes = request.input.bytes().len();
         let began = Instant::now();
         let ranks = &mut self.ranks;
         let run = AssertUnwindSafe(|| requests::run(ranks, request, memory.as_ref()));
@@ -103,7 +105,13 @@ impl Worker {
         if let Err(error) = &result {
             self.shared.fail(error);
         }
-        self.shared.note(&name, what, [at, began, Instant::now()]);
+        self.shared.note(&Ran {
+            name: &name,
+            what,
+            bytes,
+            times: [at, began, Instant::now()],
+            spent: self.shared.watch.take(),
+        });
         self.shared.answer(answer, result);
     }
 
@@ -184,26 +192,39 @@ impl Shared {
         }
     }
 
-    /// Writes the times of a collective to the timeline, if there is one. One that cannot be written is given up.
-    fn note(&self, name: &str, what: &str, [asked, began, ended]: [Instant; 3]) {
+    /// Writes the times of a collective to the timeline and to the trace, if there are any. One that cannot be written is given
+    /// up.
+    fn note(&self, ran: &Ran<'_>) {
+        let mut open = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(trace) = &mut *open
+            && let Err(e) = trace.ran(ran)
+        {
+            *open = None;
+            self.watch.turn(false);
+            self.tell(&format!("no more trace is written: {e}"));
+        }
+        drop(open);
         let mut open = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(timeline) = &mut *open else {
             return;
         };
+        let [asked, began, ended] = ran.times;
         let before = match self.negotiates {
-            true => format!("NEGOTIATE_{what}"),
+            true => format!("NEGOTIATE_{}", ran.what),
             false => "QUEUE".to_owned(),
         };
-        let written = timeline.span(name, &before, asked, began);
-        let written = written.and_then(|()| timeline.span(name, what, began, ended));
+        let written = timeline.span(ran.name, &before, asked, began);
+        let written = written.and_then(|()| timeline.span(ran.name, ran.what, began, ended));
         if let Err(e) = written {
             *open = None;
-            if let Some(control) = &self.control {
-                control.tell(&format!(
-                    "rank {}: no more timeline is written: {e}",
-                    self.rank
-                ));
-            }
+            self.tell(&format!("no more timeline is written: {e}"));
+        }
+    }
+
+    /// Tells people, through the coordinator.
+    fn tell(&self, what: &str) {
+        if let Some(control) = &self.control {
+            control.tell(&format!("rank {}: {what}", self.rank));
         }
     }
 

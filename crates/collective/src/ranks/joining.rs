@@ -14,6 +14,10 @@ use crate::error::{CollectiveError, Result};
 use crate::join::{Join, host};
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::links::{Incoming, Links, Outgoing};
+use crate::watch::Watch;
+
+/// The most connections of a link.
+const MOST_CONNECTIONS: u64 = 64;
 
 /// No other rank: nothing is sent.
 struct Alone;
@@ -52,6 +56,7 @@ impl Ranks {
                 cost: Cost::default(),
                 memory: false,
                 negotiates: join.negotiated,
+                watch: Watch::default(),
                 patience: join.patience,
                 coordinator: None,
             });
@@ -67,6 +72,7 @@ impl Ranks {
             "host": join.host.clone().unwrap_or_else(host),
             "memory": join.memory,
             "negotiated": join.negotiated,
+            "connections": join.connections,
         });
         let table = control.gather("ranks", &own)?;
         let addresses = table.iter().map(|v| v["address"].as_str()?.parse().ok());
@@ -74,12 +80,13 @@ impl Ranks {
         let unusable = || CollectiveError::Rendezvous("a rank has no usable address".to_owned());
         let links = TcpLinks::new(
             rank,
-            addresses.ok_or_else(unusable)?,
+            (addresses.ok_or_else(unusable)?, connections(&table, rank)),
             listening,
             control.clone(),
             &join.secret,
         );
-        Ranks::met(&table, control, Box::new(links), join, None)
+        let watch = links.watch().clone();
+        Ranks::met(&table, (control, watch), Box::new(links), join, None)
     }
 
     /// Meets the other ranks that `mpirun` has started: the first one has the coordinator.
@@ -96,13 +103,20 @@ impl Ranks {
         });
         let table = control.gather("ranks", &own)?;
         let links = Box::new(met.links(control.clone()));
-        Ranks::met(&table, control, links, join, coordinator)
+        // MPI does not say where its time goes.
+        Ranks::met(
+            &table,
+            (control, Watch::default()),
+            links,
+            join,
+            coordinator,
+        )
     }
 
     /// The ranks that have told each other what stands in this table, by rank.
     fn met(
         table: &[Value],
-        control: Arc<Control>,
+        (control, watch): (Arc<Control>, Watch),
         links: Box<dyn Links>,
         join: &Join,
         coordinator: Option<Coordinator>,
@@ -130,6 +144,7 @@ impl Ranks {
             cost: Cost::default(),
             memory: table.iter().all(|v| v["memory"] == true),
             negotiates: join.negotiated,
+            watch,
             patience: join.patience,
             coordinator,
         };
@@ -137,6 +152,17 @@ impl Ranks {
         ranks.measure()?;
         Ok(ranks)
     }
+}
+
+/// By rank: of how many connections a link with this one is: both must want several, and be on different hosts.
+fn connections(table: &[Value], rank: usize) -> Vec<usize> {
+    let hosts = numbers(table, "host");
+    let wants = |of: usize| table[of]["connections"].as_u64().unwrap_or(1);
+    let link = |other: usize| match hosts[other] == hosts[rank] {
+        true => 1,
+        false => wants(other).min(wants(rank)).clamp(1, MOST_CONNECTIONS) as usize,
+    };
+    (0..table.len()).map(link).collect()
 }
 
 /// By rank: the number of the text that its entry has under this key, in the order in which they first come.

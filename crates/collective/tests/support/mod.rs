@@ -14,6 +14,7 @@ use thalweg_collective::{Coordinator, Join, Ranks};
 pub struct Job {
     hosts: Vec<String>,
     memory: bool,
+    connections: usize,
     patience: Duration,
 }
 
@@ -22,6 +23,7 @@ impl Job {
         Job {
             hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
             memory: true,
+            connections: 1,
             patience: Duration::from_secs(30),
         }
     }
@@ -33,6 +35,13 @@ impl Job {
     pub fn without_memory(self) -> Job {
         Job {
             memory: false,
+            ..self
+        }
+    }
+
+    pub fn connections(self, connections: usize) -> Job {
+        Job {
+            connections,
             ..self
         }
     }
@@ -55,10 +64,12 @@ impl Job {
         thread::scope(|scope| {
             let ranks = self.hosts.iter().enumerate().map(|(rank, host)| {
                 let (run, there) = (&run, &there);
-                let (memory, patience) = (self.memory, self.patience);
+                let (memory, connections) = (self.memory, self.connections);
+                let patience = self.patience;
                 scope.spawn(move || {
                     let join = Join::at(address, rank, self.size(), "secret");
-                    let join = join.host(host).memory(memory).patience(patience);
+                    let join = join.host(host).memory(memory).connections(connections);
+                    let join = join.patience(patience);
                     let ranks = Ranks::join(&join);
                     there.wait();
                     run(&mut ranks.unwrap())

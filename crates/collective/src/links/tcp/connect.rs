@@ -1,0 +1,167 @@
+//! How two ranks connect: the higher one dials, the lower one accepts.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{LOOK, TcpLinks};
+use crate::control::{Door, same_secret};
+use crate::error::{CollectiveError, Result};
+
+/// How long one attempt to connect takes at most.
+const ATTEMPT: Duration = Duration::from_millis(500);
+/// How long a rank that has left may still have a connection that waits to be looked at.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the other end of a new connection may take to say who it is.
+const FIRST: Duration = Duration::from_secs(10);
+/// Bytes that a new connection begins with, before the secret: the rank, and which of its connections it is.
+const GREETING: usize = 16;
+
+/// Where a rank accepts connections.
+pub(crate) struct Listening {
+    door: Door,
+    shared: Arc<Accepted>,
+}
+
+#[derive(Default)]
+struct Accepted {
+    /// By rank, and number of the connection: those that nobody has used yet.
+    waiting: Mutex<HashMap<(usize, usize), TcpStream>>,
+    changed: Condvar,
+}
+
+impl Accepted {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<(usize, usize), TcpStream>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listening {
+    /// Accepts connections of other ranks at an address of this machine.
+    ///
+    /// # Errors
+    /// The system has no port or no thread.
+    pub(crate) fn start(address: IpAddr, ranks: usize, secret: &str) -> io::Result<Listening> {
+        let listener = TcpListener::bind((address, 0))?;
+        let shared = Arc::new(Accepted::default());
+        let (own, secret) = (shared.clone(), secret.to_owned());
+        let door = Door::open(listener, "links", ranks, move |stream, guest| {
+            if let Some(of) = greeted(&stream, &secret) {
+                own.waiting().insert(of, stream);
+                own.changed.notify_all();
+            }
+            drop(guest);
+        })?;
+        Ok(Listening { door, shared })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.door.address()
+    }
+}
+
+/// Which rank a new connection is of, and which of its connections it is; none where it does not know the secret.
+fn greeted(mut stream: &TcpStream, secret: &str) -> Option<(usize, usize)> {
+    stream.set_read_timeout(Some(FIRST)).ok()?;
+    let mut greeting = vec![0; GREETING + secret.len()];
+    stream.read_exact(&mut greeting).ok()?;
+    let (who, said) = greeting.split_at(GREETING);
+    if !same_secret(said, secret.as_bytes()) {
+        return None;
+    }
+    ready(stream).ok()?;
+    let number = |bytes: &[u8]| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok();
+    Some((number(&who[..8])?, number(&who[8..])?))
+}
+
+/// Sets what all connections have.
+fn ready(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)
+}
+
+impl TcpLinks {
+    /// All connections of a link.
+    ///
+    /// # Errors
+    /// The rank is lost, or does not come.
+    pub(super) fn open(&self, peer: usize, connections: usize) -> Result<Vec<TcpStream>> {
+        let open = |number: usize| match peer < self.rank {
+            true => self.dial(peer, number),
+            false => self.accepted(peer, number),
+        };
+        (0..connections).map(open).collect()
+    }
+
+    fn dial(&self, peer: usize, number: usize) -> Result<TcpStream> {
+        let mut stream = self.connected(peer)?;
+        let mut dial = || {
+            let mut greeting = Vec::with_capacity(GREETING + self.secret.len());
+            greeting.extend_from_slice(&(self.rank as u64).to_le_bytes());
+            greeting.extend_from_slice(&(number as u64).to_le_bytes());
+            greeting.extend_from_slice(self.secret.as_bytes());
+            stream.write_all(&greeting)?;
+            ready(&stream)
+        };
+        let done = dial();
+        done.map_err(|e| self.lost(peer, e.to_string()))?;
+        Ok(stream)
+    }
+
+    /// A connection to a rank: it is looked now and then whether to wait for it any longer.
+    fn connected(&self, peer: usize) -> Result<TcpStream> {
+        let began = Instant::now();
+        loop {
+            match TcpStream::connect_timeout(&self.addresses[peer], ATTEMPT) {
+                Ok(stream) => return Ok(stream),
+                Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                    self.control
+                        .may_wait(peer, "a connection", began.elapsed())?;
+                }
+                Err(e) => {
+                    let why = format!("{} is not reached: {e}", self.addresses[peer]);
+                    return Err(self.lost(peer, why));
+                }
+            }
+        }
+    }
+
+    fn accepted(&self, peer: usize, number: usize) -> Result<TcpStream> {
+        let (shared, began) = (&self.listening.shared, Instant::now());
+        let mut left = None;
+        let mut waiting = shared.waiting();
+        loop {
+            if let Some(stream) = waiting.remove(&(peer, number)) {
+                return Ok(stream);
+            }
+            self.control
+                .may_wait(peer, "a connection", began.elapsed())?;
+            // Its connection may have come, and not been looked at.
+            if self.control.has_left(peer)
+                && left.get_or_insert_with(Instant::now).elapsed() > FAREWELL
+            {
+                return Err(CollectiveError::lost(peer, "it has shut down"));
+            }
+            let waited = shared.changed.wait_timeout(waiting, LOOK);
+            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// A rank whose connection is broken: for the reason that the coordinator knows, if it does.
+    pub(super) fn lost(&self, peer: usize, why: String) -> CollectiveError {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            if let Some(failure) = self.control.failure() {
+                return failure;
+            }
+            if self.control.has_left(peer) {
+                return CollectiveError::lost(peer, "it has shut down");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        CollectiveError::lost(peer, why)
+    }
+}
