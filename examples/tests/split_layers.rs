@@ -92,7 +92,7 @@ fn learned(hvd: &Hvd) -> Learned {
 
     let optimizer = GradientDescent::new(RATE);
     let pairs = optimizer.compute_gradients(loss, &[w1, b1, w2, b2]);
-    let whole = hvd.distributed(optimizer.clone()).op(ReduceOp::Sum);
+    let whole = hvd.distributed(optimizer).op(ReduceOp::Sum);
     let mut all = pairs[..3].to_vec();
     all.extend(whole.reduced(&g, &pairs[3..]));
     let train = optimizer.apply_gradients(&g, &all, None);
