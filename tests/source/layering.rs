@@ -14,6 +14,7 @@ const LAYERS: &[&str] = &[
     "thalweg-graph",
     "thalweg-cpu",
     "thalweg-device",
+    "thalweg-protection",
     "thalweg-collective",
     "thalweg-kernels",
     "thalweg-ops",

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{CollectiveError, Result};
+use crate::secret::Secret;
 
 /// How long ranks wait for each other.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub struct Join {
     pub(crate) coordinator: Option<SocketAddr>,
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    pub(crate) secret: String,
+    pub(crate) secret: Secret,
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
     pub(crate) negotiated: bool,
@@ -80,6 +81,8 @@ pub mod variables {
     pub const TIMELINE: &str = "HOROVOD_TIMELINE";
     /// How many connections ranks of different hosts have with each other.
     pub const CONNECTIONS: &str = "THALWEG_CONNECTIONS";
+    /// A folder of keys that `thalweg protect` has made: connections go over TLS.
+    pub const PROTECTION: &str = "THALWEG_PROTECTION";
     /// The file to which each rank writes what its collectives wait for and do, with the rank's number after it.
     pub const TRACE: &str = "THALWEG_TRACE";
     /// What only the ranks of a job know.
@@ -93,7 +96,7 @@ impl Join {
             coordinator: None,
             rank: 0,
             size: 1,
-            secret: String::new(),
+            secret: Secret::from(""),
             host: None,
             memory: true,
             negotiated: false,
@@ -107,12 +110,17 @@ impl Join {
     }
 
     /// One of `size` ranks that meet at a coordinator and know a secret.
-    pub fn at(coordinator: SocketAddr, rank: usize, size: usize, secret: &str) -> Join {
+    pub fn at(
+        coordinator: SocketAddr,
+        rank: usize,
+        size: usize,
+        secret: impl Into<Secret>,
+    ) -> Join {
         Join {
             coordinator: Some(coordinator),
             rank,
             size,
-            secret: secret.to_owned(),
+            secret: secret.into(),
             ..Join::alone()
         }
     }
@@ -161,7 +169,15 @@ impl Join {
             )));
         }
         if get(RANK).is_none() && get(SIZE).is_none() {
-            return match OF_MPIRUN.iter().any(|name| get(name).is_some()) {
+            let by_mpi = OF_MPIRUN.iter().any(|name| get(name).is_some());
+            if by_mpi && get(variables::PROTECTION).is_some() {
+                return Err(CollectiveError::Argument(format!(
+                    "{} is set, and MPI carries values without protection: start the ranks with `thalweg launch hvd`, or \
+                     unset it",
+                    variables::PROTECTION
+                )));
+            }
+            return match by_mpi {
                 true => Join::of_mpirun()?.configured(get),
                 false => Join::alone().configured(get),
             };
@@ -173,7 +189,7 @@ impl Join {
                 "{RANK}={rank} must be less than {SIZE}={size}"
             )));
         }
-        let secret = get(SECRET).unwrap_or_default();
+        let secret = shared_secret(get, &get(SECRET).unwrap_or_default())?;
         Join::at(meeting(get)?, rank, size, &secret).configured(get)
     }
 
@@ -337,6 +353,24 @@ pub(crate) fn needed(get: &dyn Fn(&str) -> Option<String>, name: &str) -> Result
             "{name} is not set beside others of its kind: start the program with `thalweg launch hvd`"
         ))
     })
+}
+
+/// The secret of a job: with the keys of a folder, where a variable names one.
+pub(crate) fn shared_secret(get: &dyn Fn(&str) -> Option<String>, text: &str) -> Result<Secret> {
+    let secret = Secret::from(text);
+    let Some(folder) = get(variables::PROTECTION) else {
+        return Ok(secret);
+    };
+    #[cfg(feature = "tls")]
+    return secret
+        .protected(&folder)
+        .map_err(|e| CollectiveError::Argument(format!("{}: {e}", variables::PROTECTION)));
+    #[cfg(not(feature = "tls"))]
+    Err(CollectiveError::Argument(format!(
+        "{}={folder}: this program was built without TLS: build it with the feature `tls` of thalweg-collective, or \
+         `cluster` of thalweg",
+        variables::PROTECTION
+    )))
 }
 
 /// The value of a variable.

@@ -34,38 +34,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::locked::locked;
 
+pub use thalweg_protection::{ProtectionError, files};
+
 pub(crate) use keys::Keys;
 
-/// Characters of a token, at least.
-const LEAST: usize = 16;
 /// How often files are looked at, at most.
 const LOOKS: Duration = Duration::from_secs(1);
-
-/// The files of [`Protection::from_dir`].
-///
-/// ```
-/// use thalweg_dist::protection::files::{AUTHORITY, CERTIFICATE, KEY, TOKEN};
-///
-/// let all = [AUTHORITY, CERTIFICATE, KEY, TOKEN];
-/// assert_eq!(all, ["authority.pem", "certificate.pem", "key.pem", "token"]);
-/// ```
-pub mod files {
-    /// The certificates of the authorities that have signed those of the tasks, as PEM.
-    pub const AUTHORITY: &str = "authority.pem";
-    /// The certificate of this task, as PEM.
-    pub const CERTIFICATE: &str = "certificate.pem";
-    /// The key of that certificate, as PEM. Nobody else may read it.
-    pub const KEY: &str = "key.pem";
-    /// The token, as text of printable characters without spaces. Several may be valid at a time, one a line: the
-    /// first is shown to others. Nobody else may read it.
-    pub const TOKEN: &str = "token";
-}
 
 /// What a task or a client shows to the tasks of a cluster, and what it asks of them. All of a cluster
 /// have the same authority and the same token.
@@ -98,28 +77,6 @@ const ALL: [&str; 4] = [
     files::TOKEN,
 ];
 
-/// Why there is no protection.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ProtectionError {
-    /// A file cannot be read.
-    #[error("{}: {source}; `thalweg protect` makes it", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The token cannot be used.
-    #[error(
-        "a token has at least {LEAST} printable characters, none of them a space: make it anew with `thalweg protect`"
-    )]
-    Token,
-    /// The certificates or the key cannot be used.
-    #[error("these certificates and this key cannot be used: {0}; see `thalweg protect`")]
-    Certificates(String),
-}
-
 impl Protection {
     /// From certificates and a key as PEM, and a token. The certificates of several authorities may follow each
     /// other, and several tokens, one a line: all are accepted, and the first token is shown to others.
@@ -145,7 +102,7 @@ impl Protection {
         let folder = folder.as_ref().to_owned();
         // Files that change meanwhile are read again.
         let found = found(&folder);
-        let keys = read(&folder)?;
+        let keys = Keys::from_dir(&folder)?;
         Ok(Protection::of(keys, Some(folder), Some(found)))
     }
 
@@ -204,7 +161,7 @@ impl Protection {
             return;
         }
         let shown = folder.display();
-        match read(folder) {
+        match Keys::from_dir(folder) {
             Ok(keys) => {
                 self.looked().found = Some(now);
                 *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
@@ -216,18 +173,6 @@ impl Protection {
             }
         }
     }
-}
-
-/// Reads the files of a folder.
-fn read(folder: &Path) -> Result<Keys, ProtectionError> {
-    let read = |name: &str| {
-        let path = folder.join(name);
-        std::fs::read(&path).map_err(|source| ProtectionError::File { path, source })
-    };
-    let token = read(files::TOKEN)?;
-    let token = std::str::from_utf8(&token).map_err(|_| ProtectionError::Token)?;
-    let (authority, certificate) = (read(files::AUTHORITY)?, read(files::CERTIFICATE)?);
-    Keys::new(&authority, &certificate, &read(files::KEY)?, token)
 }
 
 /// Which version of its files a folder has.

@@ -86,7 +86,13 @@ pub fn run(options: &Hvd) -> Result<ExitCode, Failure> {
         ..Limits::of(start)
     };
     let secret = secret()?;
-    let driver = Driver::start(TcpListener::bind("127.0.0.1:0")?, &secret, limits, SILENCE)?;
+    let protected = options.protected(&secret)?;
+    let driver = Driver::start(
+        TcpListener::bind("127.0.0.1:0")?,
+        &protected,
+        limits,
+        SILENCE,
+    )?;
     let mut signals = Signals::catch()?;
     let (events, shown) = sync_channel(LINES);
     let screen = Screen::start(Vec::new(), shown)?;
@@ -283,6 +289,9 @@ impl ElasticJob<'_> {
             .env(variables::ADDRESS, address.ip().to_string())
             .env(variables::PORT, address.port().to_string())
             .env(variables::SECRET, &self.secret);
+        if let Some(folder) = &self.options.protection {
+            command.env(variables::PROTECTION, folder);
+        }
         let title = format!("worker {number}");
         // An error is a screen that has ended: lines of the worker are lost then, which is said in the end.
         let _ = self.events.send(Event::Started {

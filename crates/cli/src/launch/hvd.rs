@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use clap::Args;
-use thalweg_collective::{Coordinator, SILENCE, variables};
+use thalweg_collective::{Coordinator, SILENCE, Secret, variables};
 
 use super::{Started, program, run_all};
 use crate::Failure;
@@ -31,6 +31,9 @@ pub struct Hvd {
     /// rank.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Ranks and the launcher speak over TLS, with the keys of a folder that `thalweg protect DIR 127.0.0.1` has made.
+    #[arg(long, value_name = "DIR")]
+    pub(super) protection: Option<PathBuf>,
     /// Goes on with as few ranks as this when others are lost (1). With this option, and with each of those that follow,
     /// ranks may come and go: the program uses `thalweg::hvd::elastic`.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
@@ -73,6 +76,15 @@ impl Hvd {
         given.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
+    /// The secret of a job, with the keys that protect it.
+    pub(super) fn protected(&self, secret: &str) -> Result<Secret, Failure> {
+        let secret = Secret::from(secret);
+        Ok(match &self.protection {
+            Some(folder) => secret.protected(folder)?,
+            None => secret,
+        })
+    }
+
     /// Whether ranks may come and go.
     fn is_elastic(&self) -> bool {
         self.min_np.is_some()
@@ -94,11 +106,12 @@ impl Hvd {
         }
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let secret = secret()?;
+        let protected = self.protected(&secret)?;
         let (lines, said) = channel();
         // An error is a launcher that has ended.
         let tell = Box::new(move |line| drop(lines.send(line)));
         let ranks = self.ranks as usize;
-        let coordinator = Coordinator::telling(listener, ranks, &secret, SILENCE, tell)?;
+        let coordinator = Coordinator::telling(listener, ranks, &protected, SILENCE, tell)?;
         let address = coordinator.address();
         let rank = |rank: u32| {
             let mut command = Command::new(program(&self.command[0]));
@@ -113,6 +126,9 @@ impl Hvd {
                 .env(variables::SECRET, &secret);
             if let Some(path) = &self.trace {
                 command.env(variables::TRACE, path);
+            }
+            if let Some(folder) = &self.protection {
+                command.env(variables::PROTECTION, folder);
             }
             Started {
                 name: format!("rank {rank}"),

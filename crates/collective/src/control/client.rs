@@ -15,6 +15,8 @@ use super::turns::{HearTurn, Turn, Turns};
 use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::Patience;
+use crate::secret::Secret;
+use crate::stream::Stream;
 
 /// A rank's connection to the coordinator.
 pub(crate) struct Control {
@@ -62,7 +64,7 @@ impl Control {
     pub(crate) fn join(
         address: SocketAddr,
         (rank, size): (usize, usize),
-        secret: &str,
+        secret: &Secret,
         patience: Patience,
     ) -> Result<Control> {
         let began = Instant::now();
@@ -76,10 +78,10 @@ impl Control {
             }
         };
         let start = || -> io::Result<Control> {
-            stream.set_nodelay(true)?;
-            let own = stream.local_addr()?.ip();
+            let stream = Arc::new(Stream::dialed(stream, address, secret)?);
+            let own = stream.local_address()?.ip();
             let shared = Arc::new(Shared {
-                writer: Writer::new(&stream)?,
+                writer: Writer::new(&stream),
                 failed: AtomicBool::new(false),
                 leaves: AtomicBool::new(false),
                 state: Mutex::default(),
@@ -87,8 +89,8 @@ impl Control {
             });
             shared
                 .writer
-                .write(&json!({"rank": rank, "size": size, "secret": secret}))?;
-            let (reader, listens) = (Reader::new(stream)?, shared.clone());
+                .write(&json!({"rank": rank, "size": size, "secret": secret.text()}))?;
+            let (reader, listens) = (Reader::new(stream), shared.clone());
             let thread = thread::Builder::new().name("control".to_owned());
             let thread = thread.spawn(move || listens.listen(reader))?;
             Ok(Control {

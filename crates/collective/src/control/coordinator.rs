@@ -11,6 +11,7 @@ use super::door::{Door, Unknown};
 use super::job::State;
 use super::wire::{Line, Reader, Writer, greeted};
 use super::{BEAT, SILENCE};
+use crate::secret::Secret;
 
 /// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
 pub struct Coordinator {
@@ -23,7 +24,7 @@ pub type Tell = Box<dyn Fn(String) + Send + Sync>;
 
 struct Shared {
     size: usize,
-    secret: String,
+    secret: Secret,
     /// How long a rank may be silent.
     silence: Duration,
     tell: Tell,
@@ -35,7 +36,11 @@ impl Coordinator {
     ///
     /// # Errors
     /// The system has no address or thread for it.
-    pub fn start(listener: TcpListener, size: usize, secret: &str) -> io::Result<Coordinator> {
+    pub fn start(
+        listener: TcpListener,
+        size: usize,
+        secret: impl Into<Secret>,
+    ) -> io::Result<Coordinator> {
         Coordinator::telling(listener, size, secret, SILENCE, Box::new(|_| {}))
     }
 
@@ -47,13 +52,13 @@ impl Coordinator {
     pub fn telling(
         listener: TcpListener,
         size: usize,
-        secret: &str,
+        secret: impl Into<Secret>,
         silence: Duration,
         tell: Tell,
     ) -> io::Result<Coordinator> {
         let shared = Arc::new(Shared {
             size,
-            secret: secret.to_owned(),
+            secret: secret.into(),
             silence,
             tell,
             state: Mutex::default(),

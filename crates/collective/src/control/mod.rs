@@ -15,7 +15,7 @@ pub(crate) use client::Control;
 pub use coordinator::{Coordinator, Tell};
 pub(crate) use door::{Door, Unknown};
 pub(crate) use turns::Turn;
-pub(crate) use wire::{Line, Reader, Writer, follow, greeted, same_secret};
+pub(crate) use wire::{Line, Reader, Writer, follow, greeted};
 
 use std::time::Duration;
 

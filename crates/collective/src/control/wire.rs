@@ -1,6 +1,6 @@
 //! Lines of JSON over a stream.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{BEAT, SILENCE};
+use crate::secret::Secret;
+use crate::stream::Stream;
 
 /// The most bytes of the first line of a connection, whose other end is not known yet.
 const MOST_AT_FIRST: usize = 4 << 10;
@@ -23,15 +25,22 @@ pub(crate) fn line(message: &Value) -> String {
     format!("{message}\n")
 }
 
+/// How long the other end may take to read a line: who takes nothing for so long is lost anyway.
+const TAKE: Duration = Duration::from_secs(5);
+
 /// Writes lines, from any thread.
-pub(crate) struct Writer(Mutex<TcpStream>);
+pub(crate) struct Writer {
+    stream: Arc<Stream>,
+    /// Held while a line is written.
+    line: Mutex<()>,
+}
 
 impl Writer {
-    pub(crate) fn new(stream: &TcpStream) -> io::Result<Writer> {
-        let stream = stream.try_clone()?;
-        // Who takes nothing for so long is lost anyway.
-        stream.set_write_timeout(Some(Duration::from_secs(5)))?;
-        Ok(Writer(Mutex::new(stream)))
+    pub(crate) fn new(stream: &Arc<Stream>) -> Writer {
+        Writer {
+            stream: stream.clone(),
+            line: Mutex::new(()),
+        }
     }
 
     pub(crate) fn write(&self, message: &Value) -> io::Result<()> {
@@ -40,20 +49,19 @@ impl Writer {
 
     /// What [`line`] gives.
     pub(crate) fn write_line(&self, line: &str) -> io::Result<()> {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        stream.write_all(line.as_bytes())
+        let _line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stream.write_all_within(line.as_bytes(), TAKE)
     }
 
     /// Ends both directions.
     pub(crate) fn close(&self) {
-        let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = stream.shutdown(std::net::Shutdown::Both);
+        self.stream.close();
     }
 }
 
 /// Reads lines.
 pub(crate) struct Reader {
-    stream: TcpStream,
+    stream: Arc<Stream>,
     read: Vec<u8>,
     /// The most bytes of a line.
     most: usize,
@@ -74,16 +82,15 @@ pub(crate) enum Line {
 }
 
 impl Reader {
-    pub(crate) fn new(stream: TcpStream) -> io::Result<Reader> {
-        stream.set_read_timeout(Some(BEAT))?;
-        Ok(Reader {
+    pub(crate) fn new(stream: Arc<Stream>) -> Reader {
+        Reader {
             stream,
             read: Vec::new(),
             most: MOST_AT_FIRST,
             looked: 0,
             until: Some(Instant::now() + FIRST),
             heard: Instant::now(),
-        })
+        }
     }
 
     /// Whoever is at the other end is known: it may write long lines.
@@ -117,7 +124,7 @@ impl Reader {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut bytes = [0; 4096];
-            match self.stream.read(&mut bytes) {
+            match self.stream.read_within(&mut bytes, BEAT) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => {
                     self.heard = Instant::now();
@@ -132,10 +139,10 @@ impl Reader {
 }
 
 /// What the other end of a new connection says first, if it knows the secret; one that does not is told and closed.
-pub(crate) fn greeted(stream: TcpStream, secret: &str) -> Option<(Value, Reader, Arc<Writer>)> {
-    stream.set_nodelay(true).ok()?;
-    let writer = Arc::new(Writer::new(&stream).ok()?);
-    let mut reader = Reader::new(stream).ok()?;
+pub(crate) fn greeted(stream: TcpStream, secret: &Secret) -> Option<(Value, Reader, Arc<Writer>)> {
+    let stream = Arc::new(Stream::accepted(stream, secret).ok()?);
+    let writer = Arc::new(Writer::new(&stream));
+    let mut reader = Reader::new(stream);
     let first = loop {
         match reader.next() {
             Ok(Line::Message(message)) => break message,
@@ -144,7 +151,7 @@ pub(crate) fn greeted(stream: TcpStream, secret: &str) -> Option<(Value, Reader,
         }
     };
     let said = first["secret"].as_str()?;
-    if !same_secret(said.as_bytes(), secret.as_bytes()) {
+    if !secret.admits(said.as_bytes()) {
         let _ = writer.write(&json!({"refused": "the secret of the job is another one"}));
         writer.close();
         return None;
@@ -188,10 +195,4 @@ fn is_late(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
     )
-}
-
-/// Whether two secrets are the same; it takes as long whichever byte differs.
-pub(crate) fn same_secret(a: &[u8], b: &[u8]) -> bool {
-    let differs = a.iter().zip(b).fold(0, |d, (a, b)| d | (a ^ b));
-    a.len() == b.len() && differs == 0
 }

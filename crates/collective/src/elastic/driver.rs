@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::roster::{Change, Limits, Roster};
 use crate::control::{BEAT, Coordinator, Door, Line, Reader, Unknown, Writer, greeted};
+use crate::secret::Secret;
 
 /// How often it is looked whether something follows from the time alone.
 const LOOK: Duration = Duration::from_millis(100);
@@ -28,7 +29,7 @@ pub struct Driver {
 /// What the threads of a driver share.
 struct Meeting {
     ip: IpAddr,
-    secret: String,
+    secret: Secret,
     silence: Duration,
     began: Instant,
     ended: AtomicBool,
@@ -67,13 +68,13 @@ impl Driver {
     /// The system has no address or thread for it.
     pub fn start(
         listener: TcpListener,
-        secret: &str,
+        secret: impl Into<Secret>,
         limits: Limits,
         silence: Duration,
     ) -> io::Result<Driver> {
         let meeting = Arc::new(Meeting {
             ip: listener.local_addr()?.ip(),
-            secret: secret.to_owned(),
+            secret: secret.into(),
             silence,
             began: Instant::now(),
             ended: AtomicBool::new(false),

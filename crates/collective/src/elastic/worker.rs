@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use crate::control::{Reader, SILENCE, Writer, follow};
 use crate::error::{CollectiveError, Result};
-use crate::join::{Join, host, meeting, needed, parsed, variables};
+use crate::join::{Join, host, meeting, needed, parsed, shared_secret, variables};
+use crate::secret::Secret;
+use crate::stream::Stream;
 
 /// A process that takes part in the rounds of an elastic job.
 pub struct Worker {
@@ -53,20 +55,21 @@ impl Worker {
     ///
     /// # Errors
     /// [`CollectiveError::Rendezvous`].
-    pub fn connect(driver: SocketAddr, worker: u64, secret: &str) -> Result<Worker> {
+    pub fn connect(driver: SocketAddr, worker: u64, secret: impl Into<Secret>) -> Result<Worker> {
+        let secret = &secret.into();
         let stream = TcpStream::connect_timeout(&driver, SILENCE).map_err(rendezvous)?;
         let start = || -> std::io::Result<Worker> {
-            stream.set_nodelay(true)?;
+            let stream = Arc::new(Stream::dialed(stream, driver, secret)?);
             let launcher = Arc::new(Launcher {
-                writer: Writer::new(&stream)?,
+                writer: Writer::new(&stream),
                 leaves: AtomicBool::new(false),
                 heard: Mutex::default(),
                 changed: Condvar::new(),
             });
             launcher
                 .writer
-                .write(&json!({"worker": worker, "secret": secret}))?;
-            let (reader, listens) = (Reader::new(stream)?, launcher.clone());
+                .write(&json!({"worker": worker, "secret": secret.text()}))?;
+            let (reader, listens) = (Reader::new(stream), launcher.clone());
             let thread = thread::Builder::new().name("elastic".to_owned());
             let thread = thread.spawn(move || listens.listen(reader))?;
             Ok(Worker {
@@ -92,7 +95,8 @@ impl Worker {
             return Ok(None);
         };
         let (worker, driver) = (parsed(WORKER, &worker)?, meeting(get)?);
-        let mut worker = Worker::connect(driver, worker, &needed(get, SECRET)?)?;
+        let secret = shared_secret(get, &needed(get, SECRET)?)?;
+        let mut worker = Worker::connect(driver, worker, &secret)?;
         let mut join = worker.join.clone().configured(get)?;
         if let Some(name) = get(HOST) {
             join = join.host(&format!("{} {name}", host()));

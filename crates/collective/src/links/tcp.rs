@@ -4,15 +4,15 @@
 mod connect;
 mod message;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
-#[cfg(not(unix))]
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Incoming, Links, Outgoing};
 use crate::control::Control;
 use crate::error::{CollectiveError, Result};
+use crate::secret::Secret;
+use crate::stream::{self, Ready, Stream};
 use crate::watch::{Phase, Watch};
 
 pub(crate) use connect::Listening;
@@ -32,12 +32,12 @@ pub(crate) struct TcpLinks {
     listening: Listening,
     control: Arc<Control>,
     watch: Watch,
-    secret: String,
+    secret: Secret,
 }
 
 /// The connections with one rank.
 struct Link {
-    streams: Vec<TcpStream>,
+    streams: Vec<Stream>,
     /// By connection: what has come.
     inboxes: Vec<Inbox>,
     /// How many messages were sent and received.
@@ -52,7 +52,7 @@ impl TcpLinks {
         (addresses, connections): (Vec<SocketAddr>, Vec<usize>),
         listening: Listening,
         control: Arc<Control>,
-        secret: &str,
+        secret: &Secret,
     ) -> TcpLinks {
         TcpLinks {
             rank,
@@ -62,7 +62,7 @@ impl TcpLinks {
             listening,
             control,
             watch: Watch::default(),
-            secret: secret.to_owned(),
+            secret: secret.clone(),
         }
     }
 
@@ -171,38 +171,25 @@ impl TcpLinks {
     }
 
     /// Waits until something may be written, or read; a moment at most.
-    #[cfg(unix)]
     fn wait(
         &self,
         send: Option<&Sending<'_>>,
         receive: Option<&(Receiving<'_>, Vec<Inbox>)>,
     ) -> Result<()> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let mut fds = Vec::new();
+        let mut waits = Vec::new();
         if let Some(send) = send {
             let streams = self.link(send.message.to)?.streams.iter().enumerate();
             let streams = streams.filter(|(connection, _)| send.waits_for(*connection));
-            fds.extend(streams.map(|(_, stream)| PollFd::new(stream, PollFlags::OUT)));
+            waits.extend(streams.map(|(_, stream)| (stream, Ready::ToWrite)));
         }
         if let Some((receive, inboxes)) = receive {
             let streams = self.link(receive.message.from)?.streams.iter();
             let streams = streams
                 .zip(inboxes)
                 .filter(|(_, inbox)| receive.waits_for(inbox));
-            fds.extend(streams.map(|(stream, _)| PollFd::new(stream, PollFlags::IN)));
+            waits.extend(streams.map(|(stream, _)| (stream, Ready::ToRead)));
         }
-        let most = Timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK.as_nanos() as _,
-        };
-        // An error shows when the stream is used.
-        let _ = poll(&mut fds, Some(&most));
-        Ok(())
-    }
-
-    #[cfg(not(unix))]
-    fn wait(&self, _: Option<&Sending<'_>>, _: Option<&(Receiving<'_>, Vec<Inbox>)>) -> Result<()> {
-        thread::sleep(Duration::from_micros(50));
+        stream::wait(&waits, LOOK);
         Ok(())
     }
 }

@@ -1,5 +1,8 @@
 //! Jobs whose ranks are threads.
 
+// Each test uses some of it.
+#![allow(dead_code)]
+
 pub mod table;
 
 use std::net::TcpListener;
@@ -7,7 +10,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use thalweg_collective::{Coordinator, Join, Ranks};
+use thalweg_collective::{Coordinator, Join, Ranks, Secret};
 
 /// A job: the host of each rank.
 #[derive(Clone, Debug)]
@@ -16,6 +19,7 @@ pub struct Job {
     memory: bool,
     connections: usize,
     patience: Duration,
+    secret: Secret,
 }
 
 impl Job {
@@ -25,6 +29,7 @@ impl Job {
             memory: true,
             connections: 1,
             patience: Duration::from_secs(30),
+            secret: Secret::from("secret"),
         }
     }
 
@@ -37,6 +42,10 @@ impl Job {
             memory: false,
             ..self
         }
+    }
+
+    pub fn secret(self, secret: Secret) -> Job {
+        Job { secret, ..self }
     }
 
     pub fn connections(self, connections: usize) -> Job {
@@ -57,7 +66,7 @@ impl Job {
     /// Runs the same on all ranks; gives what each returns.
     pub fn run<R: Send>(&self, run: impl Fn(&mut Ranks) -> R + Sync) -> Vec<R> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let coordinator = Coordinator::start(listener, self.size(), "secret").unwrap();
+        let coordinator = Coordinator::start(listener, self.size(), &self.secret).unwrap();
         let address = coordinator.address();
         // One that fails at once would otherwise end the job before the others have joined it.
         let there = Barrier::new(self.size());
@@ -67,7 +76,7 @@ impl Job {
                 let (memory, connections) = (self.memory, self.connections);
                 let patience = self.patience;
                 scope.spawn(move || {
-                    let join = Join::at(address, rank, self.size(), "secret");
+                    let join = Join::at(address, rank, self.size(), &self.secret);
                     let join = join.host(host).memory(memory).connections(connections);
                     let join = join.patience(patience);
                     let ranks = Ranks::join(&join);

@@ -1,15 +1,17 @@
 //! How two ranks connect: the higher one dials, the lower one accepts.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{LOOK, TcpLinks};
-use crate::control::{Door, same_secret};
+use crate::control::Door;
 use crate::error::{CollectiveError, Result};
+use crate::secret::Secret;
+use crate::stream::Stream;
 
 /// How long one attempt to connect takes at most.
 const ATTEMPT: Duration = Duration::from_millis(500);
@@ -29,12 +31,12 @@ pub(crate) struct Listening {
 #[derive(Default)]
 struct Accepted {
     /// By rank, and number of the connection: those that nobody has used yet.
-    waiting: Mutex<HashMap<(usize, usize), TcpStream>>,
+    waiting: Mutex<HashMap<(usize, usize), Stream>>,
     changed: Condvar,
 }
 
 impl Accepted {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<(usize, usize), TcpStream>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<(usize, usize), Stream>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,12 +46,12 @@ impl Listening {
     ///
     /// # Errors
     /// The system has no port or no thread.
-    pub(crate) fn start(address: IpAddr, ranks: usize, secret: &str) -> io::Result<Listening> {
+    pub(crate) fn start(address: IpAddr, ranks: usize, secret: &Secret) -> io::Result<Listening> {
         let listener = TcpListener::bind((address, 0))?;
         let shared = Arc::new(Accepted::default());
-        let (own, secret) = (shared.clone(), secret.to_owned());
+        let (own, secret) = (shared.clone(), secret.clone());
         let door = Door::open(listener, "links", ranks, move |stream, guest| {
-            if let Some(of) = greeted(&stream, &secret) {
+            if let Some((of, stream)) = greeted(stream, &secret) {
                 own.waiting().insert(of, stream);
                 own.changed.notify_all();
             }
@@ -64,23 +66,16 @@ impl Listening {
 }
 
 /// Which rank a new connection is of, and which of its connections it is; none where it does not know the secret.
-fn greeted(mut stream: &TcpStream, secret: &str) -> Option<(usize, usize)> {
-    stream.set_read_timeout(Some(FIRST)).ok()?;
-    let mut greeting = vec![0; GREETING + secret.len()];
-    stream.read_exact(&mut greeting).ok()?;
+fn greeted(stream: TcpStream, secret: &Secret) -> Option<((usize, usize), Stream)> {
+    let stream = Stream::accepted(stream, secret).ok()?;
+    let mut greeting = vec![0; GREETING + secret.text().len()];
+    stream.read_exact_within(&mut greeting, FIRST).ok()?;
     let (who, said) = greeting.split_at(GREETING);
-    if !same_secret(said, secret.as_bytes()) {
+    if !secret.admits(said) {
         return None;
     }
-    ready(stream).ok()?;
     let number = |bytes: &[u8]| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok();
-    Some((number(&who[..8])?, number(&who[8..])?))
-}
-
-/// Sets what all connections have.
-fn ready(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)
+    Some(((number(&who[..8])?, number(&who[8..])?), stream))
 }
 
 impl TcpLinks {
@@ -88,7 +83,7 @@ impl TcpLinks {
     ///
     /// # Errors
     /// The rank is lost, or does not come.
-    pub(super) fn open(&self, peer: usize, connections: usize) -> Result<Vec<TcpStream>> {
+    pub(super) fn open(&self, peer: usize, connections: usize) -> Result<Vec<Stream>> {
         let open = |number: usize| match peer < self.rank {
             true => self.dial(peer, number),
             false => self.accepted(peer, number),
@@ -96,19 +91,18 @@ impl TcpLinks {
         (0..connections).map(open).collect()
     }
 
-    fn dial(&self, peer: usize, number: usize) -> Result<TcpStream> {
-        let mut stream = self.connected(peer)?;
-        let mut dial = || {
-            let mut greeting = Vec::with_capacity(GREETING + self.secret.len());
+    fn dial(&self, peer: usize, number: usize) -> Result<Stream> {
+        let stream = self.connected(peer)?;
+        let dial = || {
+            let stream = Stream::dialed(stream, self.addresses[peer], &self.secret)?;
+            let mut greeting = Vec::new();
             greeting.extend_from_slice(&(self.rank as u64).to_le_bytes());
             greeting.extend_from_slice(&(number as u64).to_le_bytes());
-            greeting.extend_from_slice(self.secret.as_bytes());
-            stream.write_all(&greeting)?;
-            ready(&stream)
+            greeting.extend_from_slice(self.secret.text().as_bytes());
+            stream.write_all_within(&greeting, FIRST)?;
+            Ok(stream)
         };
-        let done = dial();
-        done.map_err(|e| self.lost(peer, e.to_string()))?;
-        Ok(stream)
+        dial().map_err(|e: io::Error| self.lost(peer, e.to_string()))
     }
 
     /// A connection to a rank: it is looked now and then whether to wait for it any longer.
@@ -129,7 +123,7 @@ impl TcpLinks {
         }
     }
 
-    fn accepted(&self, peer: usize, number: usize) -> Result<TcpStream> {
+    fn accepted(&self, peer: usize, number: usize) -> Result<Stream> {
         let (shared, began) = (&self.listening.shared, Instant::now());
         let mut left = None;
         let mut waiting = shared.waiting();

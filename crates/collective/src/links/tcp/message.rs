@@ -1,12 +1,12 @@
 //! Messages in chunks, which go over any of the connections of a link.
 
-use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::io;
 use std::ops::Range;
 
 use crate::aligned::Aligned;
 use crate::error::CollectiveError;
 use crate::links::{Incoming, Outgoing, same};
+use crate::stream::Stream;
 use crate::watch::{Phase, Watch};
 
 /// Bytes of a chunk: whole elements of every dtype. It is received before it is reduced, and stays in the cache.
@@ -39,6 +39,8 @@ pub(super) struct Sending<'a> {
     next: usize,
     /// By connection: what it sends.
     out: Vec<Option<Out>>,
+    /// By connection: whether all that was written is with the system.
+    flushed: Vec<bool>,
 }
 
 impl<'a> Sending<'a> {
@@ -49,6 +51,7 @@ impl<'a> Sending<'a> {
             number,
             next: 0,
             out: (0..connections).map(|_| None).collect(),
+            flushed: vec![true; connections],
         }
     }
 
@@ -57,12 +60,12 @@ impl<'a> Sending<'a> {
     }
 
     pub(super) fn is_done(&self) -> bool {
-        !self.has_more() && self.out.iter().all(Option::is_none)
+        (0..self.out.len()).all(|connection| !self.waits_for(connection))
     }
 
     /// Whether this connection has something to send.
     pub(super) fn waits_for(&self, connection: usize) -> bool {
-        self.out[connection].is_some() || self.has_more()
+        self.out[connection].is_some() || !self.flushed[connection] || self.has_more()
     }
 
     /// The next chunk.
@@ -86,16 +89,22 @@ impl<'a> Sending<'a> {
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn go_on(&mut self, streams: &[TcpStream], watch: &Watch) -> io::Result<bool> {
+    pub(super) fn go_on(&mut self, streams: &[Stream], watch: &Watch) -> io::Result<bool> {
         let mut went = false;
         for (connection, stream) in streams.iter().enumerate() {
             let out = match self.out[connection].take() {
                 Some(out) => out,
                 None if self.has_more() => self.begin(),
-                None => continue,
+                None => {
+                    let flushed = self.flushed[connection] || stream.flush()?;
+                    went |= flushed && !self.flushed[connection];
+                    self.flushed[connection] = flushed;
+                    continue;
+                }
             };
             let before = out.done;
             let out = watch.time(Phase::Copy, || self.send(out, stream))?;
+            self.flushed[connection] = stream.flush()?;
             went |= out.as_ref().is_none_or(|out| out.done > before);
             self.out[connection] = out;
         }
@@ -103,12 +112,12 @@ impl<'a> Sending<'a> {
     }
 
     /// Sends what the system takes of a chunk; gives it back unless all of it is out.
-    fn send(&self, mut out: Out, mut stream: &TcpStream) -> io::Result<Option<Out>> {
+    fn send(&self, mut out: Out, stream: &Stream) -> io::Result<Option<Out>> {
         let all = HEADER + out.range.len();
         while out.done < all {
             let header = out.header.get(out.done..).unwrap_or_default();
             let bytes = &self.message.bytes[out.range.clone()][out.done.saturating_sub(HEADER)..];
-            match stream.write_vectored(&[IoSlice::new(header), IoSlice::new(bytes)]) {
+            match stream.write(header, bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => out.done += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Some(out)),
@@ -190,7 +199,7 @@ impl<'a> Receiving<'a> {
     /// Takes what has come; whether anything has.
     pub(super) fn go_on(
         &mut self,
-        streams: &[TcpStream],
+        streams: &[Stream],
         inboxes: &mut [Inbox],
         watch: &Watch,
     ) -> Result<bool, Broken> {
@@ -212,12 +221,7 @@ impl<'a> Receiving<'a> {
     }
 
     /// Reads once; whether anything came.
-    fn read(
-        &mut self,
-        mut stream: &TcpStream,
-        inbox: &mut Inbox,
-        watch: &Watch,
-    ) -> Result<bool, Broken> {
+    fn read(&mut self, stream: &Stream, inbox: &mut Inbox, watch: &Watch) -> Result<bool, Broken> {
         let chunk = match inbox.done < HEADER {
             true => 0..0,
             false => self.chunk(inbox)?,

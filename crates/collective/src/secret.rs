@@ -1,0 +1,102 @@
+//! What only the processes of a job know.
+
+use std::fmt;
+#[cfg(feature = "tls")]
+use std::path::Path;
+use std::sync::Arc;
+
+/// What only the processes of a job know: a text, and the keys of its connections, where they go over TLS.
+///
+/// ```
+/// use thalweg_collective::Secret;
+///
+/// let secret = Secret::from("of this job");
+/// assert_eq!(format!("{secret:?}"), "a secret, over plain TCP");
+/// ```
+#[derive(Clone)]
+pub struct Secret {
+    text: Arc<str>,
+    #[cfg(feature = "tls")]
+    pub(crate) keys: Option<Arc<Keys>>,
+}
+
+/// What both ends of a connection show and ask for.
+#[cfg(feature = "tls")]
+pub(crate) struct Keys {
+    pub(crate) server: Arc<thalweg_protection::rustls::ServerConfig>,
+    pub(crate) client: Arc<thalweg_protection::rustls::ClientConfig>,
+}
+
+impl Secret {
+    /// The same, of a job whose connections go over TLS, with the certificates of a folder that `thalweg protect` has made. Who
+    /// comes must know the folder's token too. The certificate names the addresses of all hosts.
+    ///
+    /// # Errors
+    /// A file cannot be read, or not be used.
+    #[cfg(feature = "tls")]
+    pub fn protected(
+        &self,
+        folder: impl AsRef<Path>,
+    ) -> Result<Secret, thalweg_protection::ProtectionError> {
+        let keys = thalweg_protection::Keys::from_dir(folder.as_ref())?;
+        let token = keys.tokens.first().map_or("", String::as_str);
+        Ok(Secret {
+            text: format!("{}{token}", self.text).into(),
+            keys: Some(Arc::new(Keys {
+                server: Arc::new(keys.server),
+                client: Arc::new(keys.client),
+            })),
+        })
+    }
+
+    /// Whether connections go over TLS.
+    pub fn is_protected(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.keys.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether somebody knows it. It takes as long whichever byte differs.
+    pub(crate) fn admits(&self, said: &[u8]) -> bool {
+        let own = self.text.as_bytes();
+        let differs = said.iter().zip(own).fold(0, |d, (a, b)| d | (a ^ b));
+        said.len() == own.len() && differs == 0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Secret {
+        Secret {
+            text: text.into(),
+            #[cfg(feature = "tls")]
+            keys: None,
+        }
+    }
+}
+
+impl From<&String> for Secret {
+    fn from(text: &String) -> Secret {
+        Secret::from(text.as_str())
+    }
+}
+
+impl From<&Secret> for Secret {
+    fn from(secret: &Secret) -> Secret {
+        secret.clone()
+    }
+}
+
+impl fmt::Debug for Secret {
+    /// Tells nothing of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.is_protected() {
+            true => "a secret, over TLS",
+            false => "a secret, over plain TCP",
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! TLS over a socket that does not block.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use thalweg_protection::rustls::pki_types::ServerName;
+use thalweg_protection::rustls::{ClientConnection, Connection, ServerConnection};
+
+use super::HANDSHAKE;
+use crate::secret::Keys;
+
+/// What both ends have agreed on, and bytes on their way.
+pub(super) struct Session(Mutex<Connection>);
+
+fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+impl Session {
+    /// Shakes hands: as the one who calls an address, or as the one who is called.
+    ///
+    /// # Errors
+    /// Those of the system; certificates that are not of the cluster, or not for this address; it takes too long.
+    pub(super) fn begin(
+        socket: &TcpStream,
+        dialed: Option<IpAddr>,
+        keys: &Keys,
+    ) -> io::Result<Session> {
+        let mut connection: Connection = match dialed {
+            Some(ip) => {
+                let name = ServerName::IpAddress(ip.into());
+                ClientConnection::new(keys.client.clone(), name)
+                    .map_err(broken)?
+                    .into()
+            }
+            None => ServerConnection::new(keys.server.clone())
+                .map_err(broken)?
+                .into(),
+        };
+        let until = Instant::now() + HANDSHAKE;
+        // It blocks for as long as the handshake may take.
+        socket.set_nonblocking(false)?;
+        let mut shake = || {
+            while connection.is_handshaking() || connection.wants_write() {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::Error::from(io::ErrorKind::TimedOut));
+                }
+                socket.set_read_timeout(Some(left))?;
+                socket.set_write_timeout(Some(left))?;
+                if connection.wants_write() {
+                    connection.write_tls(&mut &*socket)?;
+                } else {
+                    if connection.read_tls(&mut &*socket)? == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    if let Err(e) = connection.process_new_packets() {
+                        // The other end is told why.
+                        let _ = connection.write_tls(&mut &*socket);
+                        return Err(broken(e));
+                    }
+                }
+            }
+            Ok(())
+        };
+        let shaken = shake();
+        socket.set_nonblocking(true)?;
+        shaken.map(|()| Session(Mutex::new(connection)))
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn read(&self, socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+        let mut connection = self.connection();
+        loop {
+            match connection.reader().read(into) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                // Whoever ends without a word ends all the same: messages have lengths.
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                done => return done,
+            }
+            if connection.read_tls(&mut &*socket)? == 0 {
+                return Ok(0);
+            }
+            connection.process_new_packets().map_err(broken)?;
+        }
+    }
+
+    pub(super) fn write(&self, socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut connection = self.connection();
+        if !push(&mut connection, socket)? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let taken = connection.writer().write_vectored(parts)?;
+        push(&mut connection, socket)?;
+        Ok(taken)
+    }
+
+    pub(super) fn flush(&self, socket: &TcpStream) -> io::Result<bool> {
+        push(&mut self.connection(), socket)
+    }
+}
+
+/// Gives the system what it takes; whether that is all.
+fn push(connection: &mut Connection, socket: &TcpStream) -> io::Result<bool> {
+    while connection.wants_write() {
+        match connection.write_tls(&mut &*socket) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,171 @@
+//! Jobs whose connections go over TLS: ranks with the keys of a cluster meet, and others do not come in.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use support::{Job, table};
+use thalweg_collective::{ALL_RANKS, Coordinator, Join, Ranks, ReduceOp, Reduction, Secret};
+use thalweg_tensor::DType;
+
+/// A folder as `thalweg protect` makes it; it goes with this.
+struct Keys(PathBuf);
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn keys(name: &str, host: &str) -> Keys {
+    let folder = std::env::temp_dir().join(format!("thalweg-keys-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut own = CertificateParams::new(Vec::new()).unwrap();
+    own.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let authority = CertifiedIssuer::self_signed(own, KeyPair::generate().unwrap()).unwrap();
+    let mut task = CertificateParams::new([host.to_owned()]).unwrap();
+    task.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::ServerAuth,
+        ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    let key = KeyPair::generate().unwrap();
+    let files = [
+        ("authority.pem", authority.pem()),
+        (
+            "certificate.pem",
+            task.signed_by(&key, &authority).unwrap().pem(),
+        ),
+        ("key.pem", key.serialize_pem()),
+        ("token", "of the cluster of the tests".replace(' ', "-")),
+    ];
+    for (file, text) in files {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    Keys(folder)
+}
+
+fn secret(folder: &Path) -> Secret {
+    Secret::from("of this job").protected(folder).unwrap()
+}
+
+#[test]
+fn the_table_of_collectives_passes_over_tls() {
+    let keys = keys("table", "127.0.0.1");
+    let jobs = [
+        Job::on_one_host(3).without_memory(),
+        Job::on(&["a", "b", "a", "c"]).connections(2),
+    ];
+    for job in jobs {
+        job.secret(secret(&keys.0)).run(table::everything);
+    }
+}
+
+#[test]
+fn long_values_pass_over_tls_in_both_directions_at_once() {
+    let keys = keys("long", "127.0.0.1");
+    for connections in [1, 3] {
+        let job = Job::on(&["a", "b"]).connections(connections);
+        let found = job.secret(secret(&keys.0)).run(|ranks| {
+            let mut data = vec![ranks.rank() as f32 + 1.0; 3_000_000];
+            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let bytes = bytemuck::cast_slice_mut(&mut data);
+            ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+            data.iter().all(|&x| x == 3.0)
+        });
+        assert_eq!(found, [true, true]);
+    }
+}
+
+/// What a rank says that comes with this secret to a coordinator with that one.
+fn refused(coordinator: &Secret, rank: impl Into<Secret>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 1, coordinator).unwrap();
+    let join = Join::at(coordinator.address(), 0, 1, rank).patience(Duration::from_secs(3));
+    Ranks::join(&join)
+        .err()
+        .expect("it has come in")
+        .to_string()
+}
+
+#[test]
+fn who_has_no_keys_or_others_does_not_come_in() {
+    let (own, other) = (keys("own", "127.0.0.1"), keys("other", "127.0.0.1"));
+    // Plain TCP, to one that speaks TLS.
+    refused(&secret(&own.0), "of this job");
+    // A certificate of another authority.
+    let error = refused(&secret(&own.0), secret(&other.0));
+    assert!(error.contains("certificate"), "{error}");
+    // TLS, to one that does not.
+    let plain = Secret::from("of this job");
+    refused(&plain, secret(&own.0));
+    // Keys of the cluster, and the secret of another job.
+    let stranger = Secret::from("of another job").protected(&own.0).unwrap();
+    let error = refused(&secret(&own.0), stranger);
+    assert!(
+        error.contains("the secret of the job is another one"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_certificate_that_does_not_name_the_address_is_not_trusted() {
+    let keys = keys("elsewhere", "10.1.2.3");
+    let error = refused(&secret(&keys.0), secret(&keys.0));
+    assert!(error.contains("certificate not valid for name"), "{error}");
+}
+
+#[test]
+fn a_caller_that_sends_garbage_or_nothing_keeps_nobody_out() {
+    let keys = keys("garbage", "127.0.0.1");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let secret = secret(&keys.0);
+    let coordinator = Coordinator::start(listener, 2, &secret).unwrap();
+    let address = coordinator.address();
+    let _silent = TcpStream::connect(address).unwrap();
+    let mut garbage = TcpStream::connect(address).unwrap();
+    garbage.write_all(&[7; 4096]).unwrap();
+    let rank = |rank: usize| {
+        let secret = secret.clone();
+        thread::spawn(move || {
+            let join = Join::at(address, rank, 2, secret).host(&format!("host {rank}"));
+            let mut ranks = Ranks::join(&join).unwrap();
+            ranks.barrier(ALL_RANKS, "here").unwrap();
+        })
+    };
+    for rank in [rank(0), rank(1)] {
+        rank.join().unwrap();
+    }
+    // It is closed, and not answered in plain text.
+    let mut said = Vec::new();
+    let _ = garbage.read_to_end(&mut said);
+    assert!(!said.contains(&b'{'), "{said:?}");
+}
+
+#[test]
+fn a_folder_without_keys_is_an_error_that_says_what_makes_them() {
+    let error = Secret::from("x").protected("/no/such/folder").unwrap_err();
+    assert!(
+        error.to_string().contains("`thalweg protect` makes it"),
+        "{error}"
+    );
+    let set = |name: &str| match name {
+        "HOROVOD_RANK" => Some("0".to_owned()),
+        "HOROVOD_SIZE" => Some("1".to_owned()),
+        "THALWEG_PROTECTION" => Some("/no/such/folder".to_owned()),
+        _ => None,
+    };
+    let error = Join::from_variables(&set).unwrap_err().to_string();
+    assert!(
+        error.starts_with("THALWEG_PROTECTION: /no/such/folder/"),
+        "{error}"
+    );
+}
