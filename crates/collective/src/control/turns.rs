@@ -42,3 +42,28 @@ impl Turns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn turns_are_heard_in_their_order_in_whatever_order_they_come() {
+        let (sender, heard) = channel();
+        let mut turns = Turns::default();
+        let turn = |last: usize| Turn::Joined { last };
+        // One that comes before anybody hears is kept.
+        turns.take(1, turn(1));
+        turns.hear = Some(Box::new(move |turn| sender.send(turn).unwrap()));
+        for number in [2, 4, 0, 3] {
+            turns.take(number, turn(number as usize));
+        }
+        let heard = heard.try_iter().map(|turn| match turn {
+            Turn::Joined { last } => last,
+            Turn::Run { .. } => usize::MAX,
+        });
+        assert_eq!(heard.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    }
+}
