@@ -5,7 +5,7 @@
 //! target/release/thalweg launch hvd -np 2 -- hvd_mnist
 //! ```
 //!
-//! Options: `--steps N` of all ranks together (2000), `--checkpoints FOLDER`.
+//! Options: `--steps N` of all ranks together (2000), `--checkpoints FOLDER`, `--test-images N` (all 10,000).
 
 use std::error::Error;
 
@@ -20,12 +20,16 @@ const BATCH: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let (mut steps, mut folder) = (2000, None);
+    let (mut steps, mut folder, mut most) = (2000, None, usize::MAX);
     while let Some(flag) = args.next() {
         match (&*flag, args.next()) {
             ("--steps", Some(n)) => steps = n.parse()?,
             ("--checkpoints", Some(path)) => folder = Some(path),
-            _ => return Err("usage: hvd_mnist [--steps N] [--checkpoints FOLDER]".into()),
+            ("--test-images", Some(n)) => most = n.parse()?,
+            _ => {
+                let usage = "usage: hvd_mnist [--steps N] [--checkpoints FOLDER] [--test-images N]";
+                return Err(usage.into());
+            }
         }
     }
 
@@ -73,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         session.run(net.train, net.feed(&batch))?;
     }
 
-    let accuracy: f32 = accuracy(&hvd, &mnist, |values| {
+    let accuracy: f32 = accuracy(&hvd, &mnist, most, |values| {
         Ok(session.session().run(net.accuracy, net.feed(values))?)
     })?;
     if hvd.rank() == 0 {
@@ -85,16 +89,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(session.close()?)
 }
 
-/// The part of all test images that is recognized: each rank looks at its share.
+/// The part of the first test images that is recognized: each rank looks at its share.
 fn accuracy(
     hvd: &Hvd,
     mnist: &Mnist,
+    most: usize,
     part: impl Fn(&[Tensor; 3]) -> Result<f32, Box<dyn Error>>,
 ) -> Result<f32, Box<dyn Error>> {
     let (mut found, mut seen) = (0.0, 0.0);
     let mut values = feeds(BATCH, 1.0)?;
     let mut all = mnist.test.batches(BATCH, 0)?;
-    for number in 0..mnist.test.len() / BATCH {
+    for number in 0..mnist.test.len().min(most).max(BATCH) / BATCH {
         let [images, labels, _] = &mut values;
         all.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         if number % hvd.size() == hvd.rank() {

@@ -26,6 +26,9 @@ struct Flags {
     /// Images of all ranks together in a step.
     #[arg(long, default_value_t = 100)]
     batch: usize,
+    /// How many test images are looked at in the end.
+    #[arg(long, default_value_t = 10_000)]
+    test_images: usize,
     /// Each rank has all weights: data parallelism alone.
     #[arg(long)]
     whole: bool,
@@ -171,7 +174,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // All ranks look at as many batches: values go between them here too.
     let mut tests = mnist.test.batches(rows, 0)?;
-    let (mut sum, rounds) = (0.0, mnist.test.len() / flags.batch);
+    let (mut sum, rounds) = (0.0, mnist.test.len().min(flags.test_images) / flags.batch);
     for number in 0..rounds * hvd.size() {
         let [x, y] = tests.tensors()?;
         if number % hvd.size() != hvd.rank() {
@@ -184,7 +187,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ];
         sum += session.run::<f32>(net.accuracy, feeds)?;
     }
-    let mean = hvd.allreduce(Tensor::scalar(sum / rounds as f32), ReduceOp::Average)?;
+    let mean = hvd.allreduce(
+        Tensor::scalar(sum / rounds.max(1) as f32),
+        ReduceOp::Average,
+    )?;
     if hvd.rank() == 0 {
         let images = flags.steps.saturating_sub(WARM_UP) * flags.batch;
         say::line(format_args!(

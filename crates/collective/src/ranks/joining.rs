@@ -14,6 +14,8 @@ use crate::error::{CollectiveError, Result};
 use crate::join::{Join, host};
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::links::{Incoming, Links, Outgoing};
+#[cfg(feature = "mpi")]
+use crate::secret::Secret;
 use crate::watch::Watch;
 
 /// The most connections of a link.
@@ -93,7 +95,8 @@ impl Ranks {
     #[cfg(feature = "mpi")]
     fn join_by_mpi(join: &Join) -> Result<Ranks> {
         let (met, coordinator) = crate::links::mpi::Met::begin()?;
-        let control = Control::join(met.address, met.place(), &met.secret, join.patience)?;
+        let secret = Secret::from(&met.secret);
+        let control = Control::join(met.address, met.place(), &secret, join.patience)?;
         let control = Arc::new(control);
         // MPI has memory of its own.
         let own = json!({
