@@ -1,6 +1,7 @@
 //! `thalweg launch`: the tasks of a cluster, started and ended together.
 
 mod elastic;
+mod hosts;
 mod hvd;
 mod process;
 mod screen;
@@ -86,14 +87,14 @@ fn program(name: &str) -> PathBuf {
 
 /// The arguments of this program, with `-np` of horovodrun and mpirun as clap has it: an option of one letter.
 pub(crate) fn as_of_horovodrun(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let (mut own, mut launches) = (true, false);
+    let (mut own, mut launches, mut value) = (true, false, false);
     let changed = args.enumerate().map(|(at, arg)| {
         launches |= at == 1 && arg == "launch";
-        // What follows the name of a program that is launched is that program's.
-        own &= !launches
-            || at < 3
-            || arg.to_string_lossy().starts_with('-')
-            || arg.to_string_lossy().parse::<u32>().is_ok();
+        let text = arg.to_string_lossy().into_owned();
+        // What follows the name of a program that is launched is that program's. What follows an option may be its value.
+        own &= !launches || at < 3 || value || text.starts_with('-') || text.parse::<u32>().is_ok();
+        own &= text != "--";
+        value = text.starts_with('-');
         if own && arg == "-np" {
             "--np".into()
         } else {
@@ -109,6 +110,8 @@ struct Started {
     /// Whether the training ends when all like it have.
     worker: bool,
     command: Command,
+    /// What it reads; nothing, where there is none.
+    input: Option<String>,
 }
 
 /// Starts tasks, and runs until all have ended. Lines for people come from `said`.
@@ -125,12 +128,8 @@ fn run_all(
         all: Vec::new(),
         grace,
     };
-    for (number, mut task) in tasks.into_iter().enumerate() {
-        let started =
-            LaunchedTask::start(&mut task.command, task.name, task.worker, number, &sender);
-        let program = task.command.get_program().to_string_lossy();
-        let started = started.map_err(|e| format!("'{program}' cannot be started: {e}"))?;
-        all.all.push(started);
+    for (number, task) in tasks.into_iter().enumerate() {
+        all.all.push(LaunchedTask::start(task, number, &sender)?);
     }
     Ok(all.watch(&mut signals, sender, screen, said))
 }
@@ -162,6 +161,7 @@ impl Local {
             name: format!("{job} {index}"),
             worker: job == "worker",
             command: self.task(job, index, &addresses),
+            input: None,
         });
         let grace = Duration::from_secs(self.grace.into());
         run_all(all.collect(), grace, &channel().1)

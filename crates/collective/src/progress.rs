@@ -193,7 +193,7 @@ impl Progress {
     /// all ranks have called this. Gives the rank that was the last one.
     ///
     /// # Errors
-    /// [`CollectiveError::Argument`]: the ranks do not negotiate. What ended the job: also that the others run a collective
+    /// [`CollectiveError::Argument`]: there are others, and the ranks do not negotiate. What ended the job: also that the others run a collective
     /// that needs a value of this rank.
     ///
     /// ```
@@ -266,7 +266,8 @@ fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {
 }
 
 impl Drop for Progress {
-    /// What was asked for is done first; then the other ranks hear that this one leaves.
+    /// What was asked for is done first, but for what waits until other ranks are ready; then the others hear that this one
+    /// leaves.
     fn drop(&mut self) {
         self.shared.gpus().clear();
         let _ = self.send(Command::End);

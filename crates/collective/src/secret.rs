@@ -38,7 +38,11 @@ impl Secret {
         &self,
         folder: impl AsRef<Path>,
     ) -> Result<Secret, thalweg_protection::ProtectionError> {
-        let keys = thalweg_protection::Keys::from_dir(folder.as_ref())?;
+        let mut keys = thalweg_protection::Keys::from_dir(folder.as_ref())?;
+        // A ticket for a later connection would lie unread where only the other end receives: the system then throws away what
+        // this end has sent when it closes.
+        keys.server.send_tls13_tickets = 0;
+        keys.client.resumption = thalweg_protection::rustls::client::Resumption::disabled();
         let token = keys.tokens.first().map_or("", String::as_str);
         Ok(Secret {
             text: format!("{}{token}", self.text).into(),

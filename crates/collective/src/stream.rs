@@ -1,4 +1,4 @@
-//! Connections over TCP, which may be protected by TLS. Nothing blocks but what says for how long.
+//! Connections over TCP, which may be protected by TLS. Nothing blocks but the handshake of TLS, and what says for how long.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};

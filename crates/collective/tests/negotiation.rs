@@ -23,16 +23,25 @@ fn patient_job<R: Send>(
     patience: Duration,
     run: impl Fn(usize, Arc<Progress>) -> R + Sync,
 ) -> Vec<R> {
+    job_of(size, |join, _| join.patience(patience), run)
+}
+
+/// As [`job`]; `how` says how each rank joins.
+fn job_of<R: Send>(
+    size: usize,
+    how: impl Fn(Join, usize) -> Join + Sync,
+    run: impl Fn(usize, Arc<Progress>) -> R + Sync,
+) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, size, "secret").unwrap();
     let address = coordinator.address();
     let there = Barrier::new(size);
     thread::scope(|scope| {
         let rank = |rank: usize| {
-            let (run, there) = (&run, &there);
+            let (run, there, how) = (&run, &there, &how);
             scope.spawn(move || {
                 let join = Join::at(address, rank, size, "secret").negotiated(true);
-                let ranks = Ranks::join(&join.patience(patience)).unwrap();
+                let ranks = Ranks::join(&how(join, rank)).unwrap();
                 let progress = Arc::new(Progress::start(ranks).unwrap());
                 there.wait();
                 run(rank, progress)
@@ -101,7 +110,13 @@ fn ranks_run_collectives_of_several_sets_in_different_orders() {
 
 #[test]
 fn ranks_that_have_joined_give_zeros_and_no_rows_until_all_have() {
-    let found = job(3, |rank, progress| {
+    given_until_all_have_joined(|join, _| join);
+    given_until_all_have_joined(|join, _| join.memory(false));
+    given_until_all_have_joined(|join, rank| join.host(["a", "b", "a"][rank]));
+}
+
+fn given_until_all_have_joined(how: impl Fn(Join, usize) -> Join + Sync) {
+    let found = job_of(3, how, |rank, progress| {
         let mut seen = Vec::new();
         for round in 0..=rank {
             let input = Tensor::vector(&[1.0f32, (10 * rank + round) as f32]);
@@ -284,4 +299,54 @@ fn ranks_that_do_not_agree_on_whether_they_negotiate_do_not_begin() {
     let found = [rank(0), rank(1)].map(|t| t.join().unwrap());
     let expected = "rank 1 runs negotiated collectives, this rank collectives in one order";
     assert!(found[0].contains(expected), "{found:?}");
+}
+
+#[test]
+fn a_rank_that_leaves_without_joining_ends_the_waits_of_those_that_have_joined() {
+    let found = job(3, |rank, progress| match rank {
+        2 => Ok(0),
+        _ => progress.join(),
+    });
+    for result in &found[..2] {
+        let error = result.as_ref().unwrap_err().to_string();
+        assert!(
+            error.contains("rank 2 is lost: it has shut down"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_comes_back_to_its_coordinator_is_given_turns_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 1, "secret").unwrap();
+    for _ in 0..3 {
+        let join = Join::at(coordinator.address(), 0, 1, "secret").negotiated(true);
+        let progress = Progress::start(Ranks::join(&join).unwrap()).unwrap();
+        for _ in 0..2 {
+            let one = sum(&progress, "x", Tensor::scalar(1.0f32)).unwrap();
+            assert_eq!(one, Tensor::scalar(1.0f32));
+        }
+    }
+}
+
+#[test]
+fn a_set_that_there_is_not_or_without_this_rank_is_an_error() {
+    let found = job(2, |rank, progress| {
+        let pair = progress.add_set(&[0]).unwrap();
+        let set = if rank == 0 { 7 } else { pair };
+        let request = CollectiveRequest {
+            set,
+            ..request("x", reduce(ReduceOp::Sum), Tensor::scalar(1.0f32))
+        };
+        progress.call(request).unwrap_err().to_string()
+    });
+    let known = [
+        "there is no set 7 of ranks",
+        "rank 1 is not in set 1 of ranks",
+    ];
+    // The first error ends the job, so each is told one of them.
+    for error in &found {
+        assert!(known.iter().any(|text| error.contains(text)), "{error}");
+    }
 }

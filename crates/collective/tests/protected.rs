@@ -85,6 +85,23 @@ fn long_values_pass_over_tls_in_both_directions_at_once() {
     }
 }
 
+/// The last that a rank sends over a link on which it receives nothing is not lost when it leaves.
+#[test]
+fn what_is_sent_last_arrives_where_nothing_comes_back() {
+    let keys = keys("last", "127.0.0.1");
+    let job = Job::on_one_host(2).without_memory();
+    let found = job.secret(secret(&keys.0)).run(|ranks| {
+        let mut data = vec![ranks.rank() as u8; 4_000_000];
+        if ranks.rank() == 0 {
+            // The other one has sent what the system takes by then.
+            thread::sleep(Duration::from_millis(300));
+        }
+        ranks.broadcast(ALL_RANKS, "last", 1, &mut data).unwrap();
+        data.iter().all(|&x| x == 1)
+    });
+    assert_eq!(found, [true, true]);
+}
+
 /// What a rank says that comes with this secret to a coordinator with that one.
 fn refused(coordinator: &Secret, rank: impl Into<Secret>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -166,6 +183,20 @@ fn a_folder_without_keys_is_an_error_that_says_what_makes_them() {
     let error = Join::from_variables(&set).unwrap_err().to_string();
     assert!(
         error.starts_with("THALWEG_PROTECTION: /no/such/folder/"),
+        "{error}"
+    );
+}
+
+#[test]
+fn ranks_of_mpirun_are_not_protected_and_say_so() {
+    let set = |name: &str| match name {
+        "PMI_SIZE" => Some("2".to_owned()),
+        "THALWEG_PROTECTION" => Some("keys".to_owned()),
+        _ => None,
+    };
+    let error = Join::from_variables(&set).unwrap_err().to_string();
+    assert!(
+        error.contains("MPI carries values without protection"),
         "{error}"
     );
 }

@@ -14,7 +14,7 @@ impl Hvd {
     /// rows to what they gather: an average still divides by the number of all ranks. Gives the rank that was the last one.
     ///
     /// # Errors
-    /// The job began without [`Hvd::init_negotiated`]. What ended the job: also that the others run a collective that needs a
+    /// There are other ranks, and the job began without [`Hvd::init_negotiated`]. What ended the job: also that the others run a collective that needs a
     /// value of this rank.
     ///
     /// ```

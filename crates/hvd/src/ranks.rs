@@ -179,7 +179,7 @@ impl Hvd {
         options.collectives(self.progress.session())
     }
 
-    /// Makes a set of ranks: all ranks must do so, in the same order.
+    /// Makes a set of ranks: all ranks must do so, in the same order, while no collective is under way.
     ///
     /// # Errors
     /// The ranks name different sets, or what ended the job.

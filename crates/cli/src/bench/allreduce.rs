@@ -101,8 +101,8 @@ impl std::fmt::Display for Way {
     }
 }
 
-/// Bytes of a value, and GB/s of the bus.
-type Points = Vec<(usize, f64)>;
+/// How many ranks, and for each size the bytes of a value and GB/s of the bus.
+type Points = (usize, Vec<(usize, f64)>);
 
 impl AllReduce {
     pub(super) fn run(&self) -> Result<(), Failure> {
@@ -117,21 +117,22 @@ impl AllReduce {
             return Err("--all starts its ranks itself: leave `launch` out".into());
         }
         let ways = self.ways();
-        let mut lines = Vec::new();
+        let (mut ranks, mut lines) = (0, Vec::new());
         for (i, &way) in ways.iter().enumerate() {
             if i > 0 && !self.json {
                 say::line(format_args!(""))?;
             }
-            let points = match launched {
+            let (size, points) = match launched {
                 true => self.measure(way, Join::from_env()?)?,
                 false => self.start(way)?,
             };
+            ranks = size;
             lines.push((way.to_string(), points));
         }
         // Only the first rank has points.
         match &self.plot {
             Some(path) if lines.iter().any(|(_, points)| !points.is_empty()) => {
-                plot::draw(path, self.ranks, &lines)
+                plot::draw(path, ranks, &lines)
             }
             _ => Ok(()),
         }
@@ -212,7 +213,7 @@ impl AllReduce {
             };
             size = next;
         }
-        Ok(points)
+        Ok((ranks.size(), points))
     }
 
     /// Prints a line; gives the GB/s of the bus.

@@ -41,7 +41,7 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
 /// The file cannot be written.
 pub(super) fn draw(
     path: &Path,
-    ranks: u32,
+    ranks: usize,
     lines: &[(String, Vec<(usize, f64)>)],
 ) -> Result<(), Failure> {
     let mut svg = String::new();
@@ -51,7 +51,7 @@ pub(super) fn draw(
 
 fn drawn(
     svg: &mut String,
-    ranks: u32,
+    ranks: usize,
     lines: &[(String, Vec<(usize, f64)>)],
 ) -> Result<(), Box<dyn Error>> {
     let all = || lines.iter().flat_map(|(_, points)| points);

@@ -15,7 +15,7 @@ use super::screen::{Event, STUCK, Screen};
 use super::signals::Signals;
 use super::task::{self, LaunchedTask};
 use super::tasks::{all_done, tell};
-use super::{LINES, program};
+use super::{LINES, Started, program};
 use crate::{Failure, say};
 use hosts::Hosts;
 
@@ -297,8 +297,13 @@ impl ElasticJob<'_> {
         let _ = self.events.send(Event::Started {
             name: title.clone(),
         });
-        let task = LaunchedTask::start(&mut command, title, true, number, &self.events)
-            .map_err(|e| format!("'{name}' cannot be started: {e}"))?;
+        let started = Started {
+            name: title,
+            worker: true,
+            command,
+            input: None,
+        };
+        let task = LaunchedTask::start(started, number, &self.events)?;
         self.workers.push(Launched {
             host: host.to_owned(),
             task,

@@ -3,17 +3,18 @@
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use clap::Args;
 use thalweg_collective::{Coordinator, SILENCE, Secret, variables};
 
+use super::hosts::{Place, Placing};
 use super::{Started, program, run_all};
-use crate::Failure;
+use crate::{Failure, say};
 
-/// Starts the ranks of a job on this machine. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
+/// Starts the ranks of a job, on this machine or on several. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
 /// HOROVOD_LOCAL_SIZE in its environment, and what it needs to meet the others. `thalweg::hvd` reads them.
 ///
 /// The exit status is that of the first rank that failed. Signals, output and the end of all are as of `launch local`.
@@ -27,6 +28,8 @@ pub struct Hvd {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
+    #[command(flatten)]
+    placing: Placing,
     /// Writes what the collectives of all ranks wait for, copy and reduce to this file: Perfetto shows it, a process for each
     /// rank.
     #[arg(long, value_name = "FILE")]
@@ -104,69 +107,89 @@ impl Hvd {
             }
             return super::elastic::run(self);
         }
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let ranks = self.ranks as usize;
+        let places = self.placing.places(ranks)?;
+        let listener = TcpListener::bind((self.placing.meeting(self.protection.is_some())?, 0))?;
         let secret = secret()?;
         let protected = self.protected(&secret)?;
         let (lines, said) = channel();
         // An error is a launcher that has ended.
         let tell = Box::new(move |line| drop(lines.send(line)));
-        let ranks = self.ranks as usize;
         let coordinator = Coordinator::telling(listener, ranks, &protected, SILENCE, tell)?;
         let address = coordinator.address();
-        let rank = |rank: u32| {
-            let mut command = Command::new(program(&self.command[0]));
-            command
-                .args(&self.command[1..])
-                .env(variables::RANK, rank.to_string())
-                .env(variables::SIZE, self.ranks.to_string())
-                .env(variables::LOCAL_RANK, rank.to_string())
-                .env(variables::LOCAL_SIZE, self.ranks.to_string())
-                .env(variables::ADDRESS, address.ip().to_string())
-                .env(variables::PORT, address.port().to_string())
-                .env(variables::SECRET, &secret);
-            if let Some(path) = &self.trace {
-                command.env(variables::TRACE, path);
+        let started = |(rank, place): (usize, &Place)| -> Result<Started, Failure> {
+            let mut set = vec![
+                (variables::RANK, rank.to_string()),
+                (variables::SIZE, self.ranks.to_string()),
+                (variables::ADDRESS, address.ip().to_string()),
+                (variables::PORT, address.port().to_string()),
+            ];
+            let paths = [
+                (variables::TRACE, &self.trace),
+                (variables::PROTECTION, &self.protection),
+            ];
+            for (name, path) in paths {
+                set.extend(path.iter().map(|p| (name, p.display().to_string())));
             }
-            if let Some(folder) = &self.protection {
-                command.env(variables::PROTECTION, folder);
-            }
-            Started {
+            let program = program(&self.command[0]);
+            let what = (&*program, &self.command[1..]);
+            let (command, input) = self.placing.command(place, what, &set, &secret)?;
+            Ok(Started {
                 name: format!("rank {rank}"),
                 worker: true,
                 command,
-            }
+                input,
+            })
         };
-        let status = run_all((0..self.ranks).map(rank).collect(), self.grace(), &said)?;
+        let tasks: Result<Vec<Started>, Failure> = places.iter().enumerate().map(started).collect();
         if let Some(path) = &self.trace {
-            merge(path, self.ranks)?;
+            // Those of a launch before are not of this one.
+            (0..self.ranks).for_each(|rank| drop(fs::remove_file(part(path, rank))));
+        }
+        let status = run_all(tasks?, self.grace(), &said)?;
+        if let Some(path) = &self.trace
+            && let Err(failure) = merge(path, self.ranks)
+        {
+            say::error(format_args!("error: {failure}"));
+            // That of a rank says more.
+            return Ok(match status == ExitCode::SUCCESS {
+                true => ExitCode::FAILURE,
+                false => status,
+            });
         }
         Ok(status)
     }
 }
 
-/// Makes one trace of those of the ranks, which lie beside it and are removed.
+/// The trace of a rank.
+fn part(path: &Path, rank: u32) -> PathBuf {
+    PathBuf::from(format!("{}.{rank}", path.display()))
+}
+
+/// Makes one trace of those of the ranks, which lie beside it and are removed. One that cannot be read is left out, and said.
 ///
 /// # Errors
 /// No rank has written one, or this one cannot be written.
 fn merge(path: &Path, ranks: u32) -> Result<(), Failure> {
     let failed = |path: &Path, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let mut all = Vec::new();
+    let mut lines = Vec::new();
     let mut parts = Vec::new();
-    for rank in 0..ranks {
-        let part = PathBuf::from(format!("{}.{rank}", path.display()));
+    for part in (0..ranks).map(|rank| part(path, rank)) {
+        // It has not come so far, or runs elsewhere, or is no program of ours.
         let Ok(text) = fs::read(&part) else {
-            // It has not come so far, or is no program of ours.
             continue;
         };
-        let events: Vec<serde_json::Value> =
-            serde_json::from_slice(&text).map_err(|e| failed(&part, &e))?;
-        all.extend(events);
-        parts.push(part);
+        match serde_json::from_slice::<Vec<serde_json::Value>>(&text) {
+            Ok(events) => {
+                lines.extend(events.iter().map(ToString::to_string));
+                parts.push(part);
+            }
+            Err(e) => say::error(format_args!("left out of the trace: {}", failed(&part, &e))),
+        }
     }
     if parts.is_empty() {
-        return Err(failed(path, &"no rank has written a trace").into());
+        return Err(failed(path, &"no rank of this host has written a trace").into());
     }
-    let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
     fs::write(path, format!("[\n{}\n]\n", lines.join(",\n"))).map_err(|e| failed(path, &e))?;
     for part in parts {
         // It says the same again.

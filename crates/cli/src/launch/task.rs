@@ -1,12 +1,13 @@
 //! One process of a launch: its output line by line, and its end.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use super::screen::Event;
-use super::{process, signals};
+use super::{Started, process, signals};
+use crate::Failure;
 
 /// The longest line that is kept whole.
 const MOST_LINE: u64 = 64 << 10;
@@ -27,18 +28,35 @@ impl LaunchedTask {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub fn start(
-        command: &mut Command,
-        name: String,
-        worker: bool,
+    pub(super) fn start(
+        started: Started,
+        number: usize,
+        events: &SyncSender<Event>,
+    ) -> Result<LaunchedTask, Failure> {
+        let program = started.command.get_program().to_string_lossy().into_owned();
+        LaunchedTask::spawn(started, number, events)
+            .map_err(|e| format!("'{program}' cannot be started: {e}").into())
+    }
+
+    fn spawn(
+        started: Started,
         number: usize,
         events: &SyncSender<Event>,
     ) -> std::io::Result<LaunchedTask> {
+        let Started {
+            name,
+            worker,
+            mut command,
+            input,
+        } = started;
         command
-            .stdin(Stdio::null())
+            .stdin(match input {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        process::prepare(command);
+        process::prepare(&mut command);
         let child = command.spawn()?;
         let mut task = LaunchedTask {
             name,
@@ -48,6 +66,10 @@ impl LaunchedTask {
             told: None,
             killed: false,
         };
+        if let (Some(mut stdin), Some(input)) = (task.child.stdin.take(), input) {
+            // It is short. One that does not read it has ended, which shows.
+            let _ = stdin.write_all(input.as_bytes());
+        }
         let outputs: [Option<Box<dyn Read + Send>>; 2] = [
             task.child.stdout.take().map(|o| Box::new(o) as _),
             task.child.stderr.take().map(|o| Box::new(o) as _),

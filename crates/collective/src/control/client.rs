@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::BEAT;
-use super::turns::{HearTurn, Turn, Turns};
+use super::turns::{Announced, HearTurn, Turn, Turns};
 use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::Patience;
@@ -125,16 +125,20 @@ impl Control {
         self.shared.state().left.contains(&rank)
     }
 
-    /// A collective of this name begins.
-    pub(crate) fn enter(&self, name: &str) {
-        self.shared.state().runs = Some((name.to_owned(), Instant::now()));
+    /// A collective of this name begins, or waits since then.
+    pub(crate) fn enter(&self, name: &str, since: Instant) {
+        self.shared.state().runs = Some((name.to_owned(), since));
     }
 
     /// It has ended.
     pub(crate) fn leave(&self) {
         let mut state = self.shared.state();
-        state.runs = None;
-        state.stalled = None;
+        let ended = state.runs.take();
+        // Another one may wait still, of which people have been told.
+        let told = state.stalled.as_ref().map(|(_, name)| name);
+        if ended.as_ref().map(|(name, _)| name) == told {
+            state.stalled = None;
+        }
     }
 
     /// Calls this with each turn from now on, in order.
@@ -267,6 +271,7 @@ impl Shared {
     }
 
     fn hear(&self, message: &mut Value) {
+        let announced = Announced::of(message);
         // They may be long.
         let values = message.get_mut("values").map(Value::take);
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
@@ -302,11 +307,11 @@ impl Shared {
         }
         if let (Some(name), Some(Value::Array(values))) = (message["gathered"].as_str(), values) {
             state.missing.remove(name);
-            let key = name.to_owned();
-            match message["turn"].as_u64() {
-                Some(number) => state.turns.take(number, Turn::Run { key, values }),
-                None => drop(state.gathered.insert(key, values)),
-            }
+            state.gathered.insert(name.to_owned(), values);
+        }
+        if let (Some(announced), Some(turn)) = (announced, message["turn"].as_u64()) {
+            state.missing.remove(&announced.key);
+            state.turns.take(turn, Turn::Run(announced));
         }
         if let (Some(last), Some(turn)) = (number("all_joined"), message["turn"].as_u64()) {
             state.turns.take(turn, Turn::Joined { last });

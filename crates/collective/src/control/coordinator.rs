@@ -160,8 +160,7 @@ impl Shared {
             let _ = writer.write(&json!({"refused": why}));
             return None;
         }
-        state.ranks.insert(rank, writer.clone());
-        state.left.remove(&rank);
+        state.came(rank, writer.clone());
         let failure = state.failure.clone();
         drop(state);
         let told = failure.unwrap_or(json!({"joined": rank}));

@@ -69,12 +69,13 @@ impl State {
 
     /// Ends the job where others wait for a rank that has left, or for one that has joined and says nothing more.
     pub(super) fn forsaken(&mut self) {
-        let missing = self
-            .gatherings
-            .values()
-            .flat_map(|g| g.missing(&self.joined));
-        let joined = self.joined.iter().copied();
-        let gone = missing.chain(joined).find(|rank| self.left.contains(rank));
+        let missing = self.gatherings.values();
+        let gone = missing
+            .flat_map(|g| g.missing(&self.joined))
+            .find(|rank| self.left.contains(rank));
+        // Those that have joined wait for all others.
+        let waits = !self.joined.is_empty();
+        let gone = gone.or_else(|| self.left.iter().copied().filter(|_| waits).min());
         if let Some(rank) = gone {
             return self.fail(&json!({"lost": rank, "reason": "it has shut down"}));
         }
@@ -117,29 +118,28 @@ impl State {
         let Some(mut gathering) = self.gatherings.remove(name) else {
             return;
         };
+        if gathering.in_turn {
+            let message = gathering.announced(name);
+            return self.take_turn(&gathering.among, &message);
+        }
         let values = gathering.among.iter().map(|r| gathering.values.remove(r));
         let values: Vec<Value> = values.map(Option::unwrap_or_default).collect();
-        let message = json!({"gathered": name, "values": values});
-        match gathering.in_turn {
-            true => self.take_turn(&gathering.among, &message),
-            false => {
-                let line: Arc<str> = line(&message).into();
-                let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
-                self.told
-                    .extend(writers.map(|writer| (writer.clone(), line.clone())));
-            }
-        }
+        let line: Arc<str> = line(&json!({"gathered": name, "values": values})).into();
+        let writers = gathering.among.iter().filter_map(|r| self.ranks.get(r));
+        self.told
+            .extend(writers.map(|writer| (writer.clone(), line.clone())));
     }
 
     /// Tells ranks what they act on after all that they were told so before.
     fn take_turn(&mut self, ranks: &[usize], message: &Value) {
+        // All but the number is the same for all.
+        let rest = line(message);
         for rank in ranks {
             let turn = self.turns.entry(*rank).or_default();
-            let mut numbered = message.clone();
-            numbered["turn"] = json!(turn);
+            let numbered = format!("{{\"turn\":{turn},{}", &rest[1..]);
             *turn += 1;
             if let Some(writer) = self.ranks.get(rank) {
-                self.told.push((writer.clone(), line(&numbered).into()));
+                self.told.push((writer.clone(), numbered.into()));
             }
         }
     }
@@ -156,8 +156,16 @@ impl State {
         if self.joined.len() == size {
             self.joined.clear();
             let all: Vec<usize> = (0..size).collect();
-            self.take_turn(&all, &json!({ "all_joined": rank }));
+            return self.take_turn(&all, &json!({ "all_joined": rank }));
         }
+        self.forsaken();
+    }
+
+    /// A rank has come: it is told its turns from the first one on.
+    pub(super) fn came(&mut self, rank: usize, writer: Arc<Writer>) {
+        self.ranks.insert(rank, writer);
+        self.left.remove(&rank);
+        self.turns.remove(&rank);
     }
 
     /// What a rank that waits is told of who is missing.
@@ -173,6 +181,19 @@ impl State {
 }
 
 impl Gathering {
+    /// What ranks have announced: what the first one has, the first other that differs, and who has joined and announced nothing.
+    fn announced(&self, name: &str) -> Value {
+        let given = || {
+            let all = self.among.iter();
+            all.filter_map(|rank| Some((rank, self.values.get(rank)?)))
+        };
+        let first = given().next();
+        let differs = given().find(|(_, value)| first.is_none_or(|(_, of)| of != *value));
+        let joined = self.among.iter();
+        let joined: Vec<&usize> = joined.filter(|r| !self.values.contains_key(r)).collect();
+        json!({"announced": name, "first": first, "differs": differs, "joined": joined})
+    }
+
     /// Who has given nothing yet, and is waited for.
     fn missing<'a>(&'a self, joined: &'a [usize]) -> impl Iterator<Item = usize> + 'a {
         let excused = |r: &usize| self.in_turn && joined.contains(r);

@@ -14,7 +14,7 @@ mod wire;
 pub(crate) use client::Control;
 pub use coordinator::{Coordinator, Tell};
 pub(crate) use door::{Door, Unknown};
-pub(crate) use turns::Turn;
+pub(crate) use turns::{Announced, Turn};
 pub(crate) use wire::{Line, Reader, Writer, follow, greeted};
 
 use std::time::Duration;

@@ -6,18 +6,39 @@ use serde_json::Value;
 
 /// What all ranks have come to, where they negotiate.
 pub(crate) enum Turn {
-    /// All members of a set are ready for a collective, or have joined. What each has announced, in their order: nothing where
-    /// it has joined.
-    Run {
-        /// What they have announced it under.
-        key: String,
-        values: Vec<Value>,
-    },
+    /// All members of a set are ready for a collective, or have joined.
+    Run(Announced),
     /// All ranks have joined.
     Joined {
         /// The last one.
         last: usize,
     },
+}
+
+/// What the members of a set have announced under a key.
+pub(crate) struct Announced {
+    pub(crate) key: String,
+    /// A rank, and what it has announced.
+    pub(crate) first: (usize, Value),
+    /// The first rank that has announced something else, and what.
+    pub(crate) differs: Option<(usize, Value)>,
+    /// Those that have joined, and announced nothing.
+    pub(crate) joined: Vec<usize>,
+}
+
+impl Announced {
+    /// What the coordinator says of a turn; nothing where it makes no sense.
+    pub(super) fn of(message: &mut Value) -> Option<Announced> {
+        let rank = |of: &Value| usize::try_from(of.as_u64()?).ok();
+        let pair = |of: &mut Value| Some((rank(of.get(0)?)?, of.get_mut(1)?.take()));
+        let joined = message["joined"].as_array()?.iter().map(rank);
+        Some(Announced {
+            key: message["announced"].as_str()?.to_owned(),
+            joined: joined.collect::<Option<Vec<usize>>>()?,
+            first: pair(message.get_mut("first")?)?,
+            differs: pair(message.get_mut("differs")?),
+        })
+    }
 }
 
 /// What is called with each turn.
@@ -62,7 +83,7 @@ mod tests {
         }
         let heard = heard.try_iter().map(|turn| match turn {
             Turn::Joined { last } => last,
-            Turn::Run { .. } => usize::MAX,
+            Turn::Run(_) => usize::MAX,
         });
         assert_eq!(heard.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }

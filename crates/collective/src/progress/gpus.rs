@@ -116,8 +116,9 @@ impl GpuCollectives for OfSession {
             return Ok(());
         };
         let since = *gpus.waits.get_or_insert_with(|| {
-            control.enter(name);
-            Instant::now()
+            let now = Instant::now();
+            control.enter(name, now);
+            now
         });
         drop(gpus);
         // One who asks is enough, and a second one where that one is missing.

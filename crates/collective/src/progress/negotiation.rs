@@ -7,7 +7,7 @@ use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
 use thalweg_tensor::{DType, Tensor};
 
 use super::Asked;
-use crate::control::Control;
+use crate::control::{Announced, Control};
 use crate::error::{CollectiveError, Result};
 
 /// What waits for other ranks.
@@ -32,6 +32,12 @@ impl Negotiation {
     /// Whether anything waits.
     pub(super) fn waits(&self) -> bool {
         !self.announced.is_empty() || self.joining.is_some()
+    }
+
+    /// What waits longest, if anything does.
+    pub(super) fn first(&self) -> Option<&str> {
+        let (_, asked) = self.announced.first()?;
+        Some(&asked.request.name)
     }
 
     /// Tells the coordinator that this rank is ready for a collective of these ranks.
@@ -64,7 +70,7 @@ impl Negotiation {
     /// Lets other ranks know in what this one waits, should they ask.
     pub(super) fn says_what_waits(&self, control: &Control) {
         if let Some((_, asked)) = self.announced.first() {
-            control.enter(&asked.request.name);
+            control.enter(&asked.request.name, asked.at);
         }
     }
 
@@ -181,29 +187,22 @@ fn text(of: &Value) -> String {
     )
 }
 
-/// What the members of a set have announced. Those that have joined have announced nothing.
+/// What the members of a set have announced, if it is one collective that can run.
 ///
 /// # Errors
 /// [`CollectiveError::Differs`]: two have announced different collectives. [`CollectiveError::Argument`]: it needs a value of a
 /// rank that has joined.
-pub(super) fn agreed<'a>(members: &[usize], values: &'a [Value]) -> Result<&'a Value> {
-    let all = || members.iter().copied().zip(values);
-    let mut given = all().filter(|(_, value)| !value.is_null());
-    let nobody = || CollectiveError::Ended("a collective was announced by nobody".to_owned());
-    let (first, of) = given.next().ok_or_else(nobody)?;
-    if let Some((rank, other)) = given.find(|(_, value)| *value != of) {
+pub(super) fn agreed(announced: &Announced) -> Result<&Value> {
+    let (first, of) = &announced.first;
+    if let Some((rank, other)) = &announced.differs {
         return Err(CollectiveError::Differs {
-            rank,
+            rank: *rank,
             theirs: text(other),
             ours: format!("as rank {first} {}", text(of)),
         });
     }
-    let joined: Vec<usize> = all()
-        .filter(|(_, value)| value.is_null())
-        .map(|(rank, _)| rank)
-        .collect();
-    match joined.first() {
-        Some(rank) if needs(of, &joined) => Err(CollectiveError::Argument(format!(
+    match announced.joined.first() {
+        Some(rank) if needs(of, &announced.joined) => Err(CollectiveError::Argument(format!(
             "{} needs a value of rank {rank}, which has joined: sums, averages, gathers, barriers, and broadcasts from \
              ranks that have not joined do not",
             text(of)

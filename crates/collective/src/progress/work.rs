@@ -5,13 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use thalweg_device::Collective;
 use thalweg_tensor::Tensor;
 
 use super::negotiation::{self, Negotiation};
 use super::{Answer, Asked, Command, Key, Shared, Wait, requests};
-use crate::control::{Control, Turn};
+use crate::control::{Announced, Control, Turn};
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
 use crate::trace::Ran;
@@ -38,23 +37,26 @@ impl Worker {
 
     /// Runs what is asked for, until nobody asks any more.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
+        let mut looked = Instant::now();
         loop {
+            // Also where there is always something to do.
+            if self.negotiation.waits() && looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look();
+            }
             let command = match self.negotiation.waits() {
                 false => commands.recv().unwrap_or(Command::End),
                 true => match commands.recv_timeout(LOOK) {
                     Ok(command) => command,
                     Err(RecvTimeoutError::Disconnected) => Command::End,
-                    Err(RecvTimeoutError::Timeout) => {
-                        self.look();
-                        continue;
-                    }
+                    Err(RecvTimeoutError::Timeout) => continue,
                 },
             };
             match command {
                 Command::Run(asked) => self.asked(asked),
                 Command::AddSet(members, sender) => self.add_set(members, &sender),
                 Command::Join(sender) => self.join(sender),
-                Command::Turn(Turn::Run { key, values }) => self.turn(&key, &values),
+                Command::Turn(Turn::Run(announced)) => self.turn(&announced),
                 Command::Turn(Turn::Joined { last }) => self.negotiation.joined(last),
                 Command::End => break,
             }
@@ -76,9 +78,11 @@ impl Worker {
         };
         let set = asked.request.set;
         let members = self.shared.state().sets.get(&set).cloned();
-        let announced = self
-            .negotiation
-            .announce(&control, &members.unwrap_or_default(), asked);
+        let members = members.unwrap_or_default();
+        let announced = match self.ranks.place(set) {
+            Ok(_) => self.negotiation.announce(&control, &members, asked),
+            Err(error) => Err((asked, error)),
+        };
         if let Err((asked, error)) = announced {
             self.shared.fail(&error);
             self.shared.answer(asked.answer, Err(error));
@@ -116,7 +120,15 @@ impl Worker {
     }
 
     fn add_set(&mut self, members: Vec<usize>, sender: &Sender<Result<i32>>) {
-        let added = self.ranks.add_set(&members);
+        let added = match self.negotiation.first() {
+            Some(name) => Err(CollectiveError::Argument(format!(
+                "a set of ranks is added while '{name}' waits: add sets while no collective is under way"
+            ))),
+            None => self.ranks.add_set(&members),
+        };
+        if let (Err(error), true) = (&added, self.shared.negotiates) {
+            self.shared.fail(error);
+        }
         if let Ok(set) = added {
             let mut members = members;
             members.sort_unstable();
@@ -135,12 +147,9 @@ impl Worker {
     }
 
     /// All members of a set are ready for a collective, or have joined: those that have not announced anything.
-    fn turn(&mut self, key: &str, values: &[Value]) {
-        let own = self.negotiation.take(key);
-        let set = values.iter().find_map(|v| v["set"].as_i64());
-        let set = set.and_then(|s| i32::try_from(s).ok()).unwrap_or_default();
-        let members = self.shared.state().sets.get(&set).cloned();
-        let agreed = negotiation::agreed(&members.unwrap_or_default(), values);
+    fn turn(&mut self, announced: &Announced) {
+        let own = self.negotiation.take(&announced.key);
+        let agreed = negotiation::agreed(announced);
         let nobody = |request| Asked {
             request,
             memory: None,

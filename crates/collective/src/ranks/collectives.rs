@@ -1,5 +1,7 @@
 //! What ranks do together.
 
+use std::time::Instant;
+
 use thalweg_device::ReduceOp;
 
 use super::{Ranks, Reduction, sets, tag};
@@ -30,7 +32,7 @@ impl Ranks {
             cost: &self.cost,
         };
         if let Some(control) = &self.control {
-            control.enter(name);
+            control.enter(name, Instant::now());
         }
         let result = run(&mut collective);
         if let Some(control) = &self.control {

@@ -19,7 +19,7 @@ use crate::secret::Secret;
 use crate::watch::Watch;
 
 /// The most connections of a link.
-const MOST_CONNECTIONS: u64 = 64;
+const MOST_CONNECTIONS: usize = 64;
 
 /// No other rank: nothing is sent.
 struct Alone;
@@ -67,8 +67,9 @@ impl Ranks {
         let control = Control::join(address, (rank, size), &join.secret, join.patience)?;
         let control = Arc::new(control);
         let failed = |e: std::io::Error| CollectiveError::Rendezvous(e.to_string());
-        let listening =
-            Listening::start(control.own_address(), size, &join.secret).map_err(failed)?;
+        let most = size * join.connections.clamp(1, MOST_CONNECTIONS);
+        let listening = Listening::start(control.own_address(), most, &join.secret);
+        let listening = listening.map_err(failed)?;
         let own = json!({
             "address": listening.address().to_string(),
             "host": join.host.clone().unwrap_or_else(host),
@@ -160,10 +161,13 @@ impl Ranks {
 /// By rank: of how many connections a link with this one is: both must want several, and be on different hosts.
 fn connections(table: &[Value], rank: usize) -> Vec<usize> {
     let hosts = numbers(table, "host");
-    let wants = |of: usize| table[of]["connections"].as_u64().unwrap_or(1);
+    let wants = |of: usize| {
+        let said = table[of]["connections"].as_u64().unwrap_or(1);
+        usize::try_from(said).unwrap_or(1)
+    };
     let link = |other: usize| match hosts[other] == hosts[rank] {
         true => 1,
-        false => wants(other).min(wants(rank)).clamp(1, MOST_CONNECTIONS) as usize,
+        false => wants(other).min(wants(rank)).clamp(1, MOST_CONNECTIONS),
     };
     (0..table.len()).map(link).collect()
 }
@@ -182,4 +186,26 @@ fn numbers(table: &[Value], key: &str) -> Vec<usize> {
         }));
     }
     of
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_between_hosts_has_as_many_connections_as_both_ends_want_and_one_within_a_host_has_one()
+     {
+        let rank = |host: &str, connections: u64| json!({"host": host, "connections": connections});
+        let table = [
+            rank("a", 4),
+            rank("a", 4),
+            rank("b", 2),
+            rank("c", 0),
+            rank("d", 1000),
+        ];
+        assert_eq!(connections(&table, 0), [1, 1, 2, 1, 4]);
+        assert_eq!(connections(&table, 4), [4, 4, 2, 1, 1]);
+        let most = [rank("a", 1000), rank("b", 1000)];
+        assert_eq!(connections(&most, 0), [1, MOST_CONNECTIONS]);
+    }
 }

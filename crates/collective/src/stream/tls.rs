@@ -50,17 +50,24 @@ impl Session {
                 }
                 socket.set_read_timeout(Some(left))?;
                 socket.set_write_timeout(Some(left))?;
-                if connection.wants_write() {
-                    connection.write_tls(&mut &*socket)?;
-                } else {
-                    if connection.read_tls(&mut &*socket)? == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
+                let went = match connection.wants_write() {
+                    true => connection.write_tls(&mut &*socket),
+                    false => connection.read_tls(&mut &*socket),
+                };
+                match went {
+                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    Ok(_) => {}
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                        let text = "the other end says nothing of TLS";
+                        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                     }
-                    if let Err(e) = connection.process_new_packets() {
-                        // The other end is told why.
-                        let _ = connection.write_tls(&mut &*socket);
-                        return Err(broken(e));
-                    }
+                    Err(e) => return Err(e),
+                }
+                if let Err(e) = connection.process_new_packets() {
+                    // The other end is told why.
+                    let _ = connection.write_tls(&mut &*socket);
+                    return Err(broken(e));
                 }
             }
             Ok(())

@@ -42,15 +42,15 @@ impl Accepted {
 }
 
 impl Listening {
-    /// Accepts connections of other ranks at an address of this machine.
+    /// Accepts connections of other ranks, of which so many may come, at an address of this machine.
     ///
     /// # Errors
     /// The system has no port or no thread.
-    pub(crate) fn start(address: IpAddr, ranks: usize, secret: &Secret) -> io::Result<Listening> {
+    pub(crate) fn start(address: IpAddr, most: usize, secret: &Secret) -> io::Result<Listening> {
         let listener = TcpListener::bind((address, 0))?;
         let shared = Arc::new(Accepted::default());
         let (own, secret) = (shared.clone(), secret.clone());
-        let door = Door::open(listener, "links", ranks, move |stream, guest| {
+        let door = Door::open(listener, "links", most, move |stream, guest| {
             if let Some((of, stream)) = greeted(stream, &secret) {
                 own.waiting().insert(of, stream);
                 own.changed.notify_all();
