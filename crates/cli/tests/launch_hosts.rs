@@ -93,6 +93,18 @@ fn several_hosts_need_protection_or_a_word_that_the_network_is_trusted() {
 }
 
 #[test]
+fn ranks_that_come_and_go_have_their_hosts_from_a_script() {
+    let folder = Folder::new("elastic");
+    let options = ["-np", "1", "-H", "localhost:1", "--min-np", "1"];
+    let done = folder.launch(&options, &["true"]);
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        errors.contains("a host discovery script names the hosts"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn hosts_with_too_few_slots_are_an_error() {
     let folder = Folder::new("slots");
     let done = folder.launch(&["-np", "3", "-H", "localhost:1,127.0.0.2:1"], &["true"]);

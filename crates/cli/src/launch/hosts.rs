@@ -77,6 +77,11 @@ impl Placing {
         self.hosts.iter().any(|host| !is_here(&host.name))
     }
 
+    /// Whether hosts were named.
+    pub fn names_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
     /// The address at which ranks meet.
     ///
     /// # Errors
@@ -165,10 +170,12 @@ impl Placing {
             return Ok((command, None));
         };
         // What a user has set for all ranks.
-        let own = std::env::vars().filter(|(name, _)| {
-            name.starts_with("HOROVOD_")
-                || name.starts_with("THALWEG_") && name != variables::SECRET
-        });
+        let own = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| {
+                let passed = name.starts_with("HOROVOD_") || name.starts_with("THALWEG_");
+                passed && name != variables::SECRET
+            });
         let set = own.chain(set.map(|(name, value)| (name.to_owned(), value)));
         let set: Vec<String> = set
             .map(|(name, value)| quoted(&format!("{name}={value}")))

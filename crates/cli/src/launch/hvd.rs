@@ -105,6 +105,10 @@ impl Hvd {
                            rank of each round writes one of its own";
                 return Err(why.into());
             }
+            if self.placing.names_hosts() {
+                let why = "-H is of ranks that stay: a host discovery script names the hosts of ranks that come and go";
+                return Err(why.into());
+            }
             return super::elastic::run(self);
         }
         let ranks = self.ranks as usize;
