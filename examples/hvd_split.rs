@@ -156,6 +156,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     session.run(broadcast, [])?;
 
     let mnist = Mnist::load(concat!(env!("CARGO_MANIFEST_DIR"), "/../data/mnist"))?;
+    let rounds = mnist.test.len().min(flags.test_images) / flags.batch;
+    if rounds == 0 {
+        return Err("there are fewer test images than --batch: give a smaller --batch, or more --test-images".into());
+    }
     let mut batches = mnist.train.batches(rows, hvd.rank() as u64)?;
     let mut began = Instant::now();
     for step in 0..flags.steps {
@@ -174,7 +178,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // All ranks look at as many batches: values go between them here too.
     let mut tests = mnist.test.batches(rows, 0)?;
-    let (mut sum, rounds) = (0.0, mnist.test.len().min(flags.test_images) / flags.batch);
+    let mut sum = 0.0;
     for number in 0..rounds * hvd.size() {
         let [x, y] = tests.tensors()?;
         if number % hvd.size() != hvd.rank() {
@@ -187,18 +191,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         ];
         sum += session.run::<f32>(net.accuracy, feeds)?;
     }
-    let mean = hvd.allreduce(
-        Tensor::scalar(sum / rounds.max(1) as f32),
-        ReduceOp::Average,
-    )?;
+    let mean = hvd.allreduce(Tensor::scalar(sum / rounds as f32), ReduceOp::Average)?;
     if hvd.rank() == 0 {
-        let images = flags.steps.saturating_sub(WARM_UP) * flags.batch;
         say::line(format_args!(
-            "{:.2}% of the test images are recognized, {:.0} images/s, {:.1} MB sent by each rank in a step",
+            "{:.2}% of the test images are recognized, {:.1} MB sent by each rank in a step",
             100.0 * mean.to_scalar::<f32>()?,
-            images as f64 / seconds,
             exchanged(&hvd, &flags, &net.whole),
         ));
+        if flags.steps > WARM_UP {
+            let images = (flags.steps - WARM_UP) * flags.batch;
+            say::line(format_args!("{:.0} images/s", images as f64 / seconds));
+        }
     }
     Ok(())
 }

@@ -235,6 +235,10 @@ mod tests {
                 "thalweg bench allreduce --engine tcp -np 3",
                 "thalweg bench allreduce --engine tcp --np 3",
             ),
+            (
+                "thalweg launch hvd -H a:2,b:2 -np 4 a -np 3",
+                "thalweg launch hvd -H a:2,b:2 --np 4 a -np 3",
+            ),
             ("thalweg run -np", "thalweg run --np"),
         ];
         for (given, expected) in lines {

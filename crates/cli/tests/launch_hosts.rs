@@ -180,3 +180,16 @@ fn traces_of_ranks_become_one_and_a_failure_keeps_its_status() {
     let done = trace("1", "true");
     assert_eq!(done.status.code(), Some(1), "{done:?}");
 }
+
+#[test]
+fn a_folder_of_keys_that_the_environment_names_protects_the_launcher_too() {
+    let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .env("THALWEG_PROTECTION", "/no/such/folder")
+        .args(["launch", "hvd", "-np", "1", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(errors.contains("/no/such/folder/token"), "{errors}");
+    assert!(errors.contains("`thalweg protect` makes it"), "{errors}");
+}

@@ -24,7 +24,7 @@ use crate::timeline::Timeline;
 use crate::trace::Trace;
 use crate::watch::Watch;
 use session::OfSession;
-use work::Worker;
+use work::Runner;
 
 /// This process as a rank: collectives of sessions, and of the program itself, run one after another on a thread of their
 /// own, in the order in which they are asked for. Where ranks negotiate, they run in the order in which all ranks are ready.
@@ -158,9 +158,9 @@ impl Progress {
             // After the end nobody waits for a turn.
             control.hear_turns(Box::new(move |turn| drop(turns.send(Command::Turn(turn)))));
         }
-        let worker = Worker::new(shared.clone(), ranks);
+        let runner = Runner::new(shared.clone(), ranks);
         let thread = thread::Builder::new().name("collectives".to_owned());
-        let thread = thread.spawn(move || worker.run(&commands))?;
+        let thread = thread.spawn(move || runner.run(&commands))?;
         Ok(Progress {
             shared,
             commands: Mutex::new(sender),
@@ -193,8 +193,8 @@ impl Progress {
     /// all ranks have called this. Gives the rank that was the last one.
     ///
     /// # Errors
-    /// [`CollectiveError::Argument`]: there are others, and the ranks do not negotiate. What ended the job: also that the others run a collective
-    /// that needs a value of this rank.
+    /// [`CollectiveError::Argument`]: there are others, and the ranks do not negotiate. What ended the job: also that the others
+    /// run a collective that needs a value of this rank.
     ///
     /// ```
     /// use thalweg_collective::{Join, Progress, Ranks};

@@ -17,12 +17,12 @@ use std::sync::Arc;
 pub struct Secret {
     text: Arc<str>,
     #[cfg(feature = "tls")]
-    pub(crate) keys: Option<Arc<Keys>>,
+    pub(crate) tls: Option<Arc<Tls>>,
 }
 
 /// What both ends of a connection show and ask for.
 #[cfg(feature = "tls")]
-pub(crate) struct Keys {
+pub(crate) struct Tls {
     pub(crate) server: Arc<thalweg_protection::rustls::ServerConfig>,
     pub(crate) client: Arc<thalweg_protection::rustls::ClientConfig>,
 }
@@ -46,7 +46,7 @@ impl Secret {
         let token = keys.tokens.first().map_or("", String::as_str);
         Ok(Secret {
             text: format!("{}{token}", self.text).into(),
-            keys: Some(Arc::new(Keys {
+            tls: Some(Arc::new(Tls {
                 server: Arc::new(keys.server),
                 client: Arc::new(keys.client),
             })),
@@ -56,7 +56,7 @@ impl Secret {
     /// Whether connections go over TLS.
     pub fn is_protected(&self) -> bool {
         #[cfg(feature = "tls")]
-        return self.keys.is_some();
+        return self.tls.is_some();
         #[cfg(not(feature = "tls"))]
         false
     }
@@ -78,7 +78,7 @@ impl From<&str> for Secret {
         Secret {
             text: text.into(),
             #[cfg(feature = "tls")]
-            keys: None,
+            tls: None,
         }
     }
 }

@@ -53,8 +53,8 @@ impl Stream {
         socket.set_nonblocking(true)?;
         #[cfg(feature = "tls")]
         {
-            let tls = match &secret.keys {
-                Some(keys) => Some(tls::Session::begin(&socket, dialed, keys)?),
+            let tls = match &secret.tls {
+                Some(of) => Some(tls::Session::begin(&socket, dialed, of)?),
                 None => None,
             };
             Ok(Stream { socket, tls })
@@ -154,29 +154,30 @@ impl Stream {
     /// Those of the system; it takes longer.
     pub(crate) fn write_all_within(&self, mut bytes: &[u8], most: Duration) -> io::Result<()> {
         let until = Instant::now() + most;
-        loop {
-            let done = match bytes.is_empty() {
-                true => self.flush().map(|done| done.then_some(0)),
-                false => self.write(bytes, &[]).map(Some),
-            };
-            match done {
-                Ok(Some(0)) if bytes.is_empty() => return Ok(()),
-                Ok(Some(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(Some(n)) => {
-                    bytes = &bytes[n..];
-                    continue;
-                }
-                Ok(None) => {}
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+        while !bytes.is_empty() {
+            match self.write(bytes, &[]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => bytes = &bytes[n..],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.wait_to_write(until)?,
                 Err(e) => return Err(e),
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            wait(&[(self, Ready::ToWrite)], left);
         }
+        while !self.flush()? {
+            self.wait_to_write(until)?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// It is later than this.
+    fn wait_to_write(&self, until: Instant) -> io::Result<()> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        wait(&[(self, Ready::ToWrite)], left);
+        Ok(())
     }
 
     /// Ends both directions.

@@ -1,10 +1,13 @@
 //! Ranks that negotiate: they run collectives in different orders, and some have no more data before others.
 
+mod support;
+
 use std::net::TcpListener;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
+use support::Job;
 use thalweg_collective::{
     ALL_RANKS, CollectiveError, Coordinator, Join, Progress, Ranks, ReduceOp,
 };
@@ -15,40 +18,13 @@ type Result<T> = std::result::Result<T, CollectiveError>;
 
 /// Runs the same on so many ranks that negotiate; gives what each returns.
 fn job<R: Send>(size: usize, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
-    patient_job(size, Duration::from_secs(30), run)
+    job_of(Job::on_one_host(size), run)
 }
 
-fn patient_job<R: Send>(
-    size: usize,
-    patience: Duration,
-    run: impl Fn(usize, Arc<Progress>) -> R + Sync,
-) -> Vec<R> {
-    job_of(size, |join, _| join.patience(patience), run)
-}
-
-/// As [`job`]; `how` says how each rank joins.
-fn job_of<R: Send>(
-    size: usize,
-    how: impl Fn(Join, usize) -> Join + Sync,
-    run: impl Fn(usize, Arc<Progress>) -> R + Sync,
-) -> Vec<R> {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let coordinator = Coordinator::start(listener, size, "secret").unwrap();
-    let address = coordinator.address();
-    let there = Barrier::new(size);
-    thread::scope(|scope| {
-        let rank = |rank: usize| {
-            let (run, there, how) = (&run, &there, &how);
-            scope.spawn(move || {
-                let join = Join::at(address, rank, size, "secret").negotiated(true);
-                let ranks = Ranks::join(&how(join, rank)).unwrap();
-                let progress = Arc::new(Progress::start(ranks).unwrap());
-                there.wait();
-                run(rank, progress)
-            })
-        };
-        let ranks: Vec<_> = (0..size).map(rank).collect();
-        ranks.into_iter().map(|r| r.join().unwrap()).collect()
+fn job_of<R: Send>(job: Job, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
+    job.negotiated().give(|ranks| {
+        let rank = ranks.rank();
+        run(rank, Arc::new(Progress::start(ranks).unwrap()))
     })
 }
 
@@ -110,13 +86,13 @@ fn ranks_run_collectives_of_several_sets_in_different_orders() {
 
 #[test]
 fn ranks_that_have_joined_give_zeros_and_no_rows_until_all_have() {
-    given_until_all_have_joined(|join, _| join);
-    given_until_all_have_joined(|join, _| join.memory(false));
-    given_until_all_have_joined(|join, rank| join.host(["a", "b", "a"][rank]));
+    given_until_all_have_joined(Job::on_one_host(3));
+    given_until_all_have_joined(Job::on_one_host(3).without_memory());
+    given_until_all_have_joined(Job::on(&["a", "b", "a"]));
 }
 
-fn given_until_all_have_joined(how: impl Fn(Join, usize) -> Join + Sync) {
-    let found = job_of(3, how, |rank, progress| {
+fn given_until_all_have_joined(job: Job) {
+    let found = job_of(job, |rank, progress| {
         let mut seen = Vec::new();
         for round in 0..=rank {
             let input = Tensor::vector(&[1.0f32, (10 * rank + round) as f32]);
@@ -244,7 +220,8 @@ fn a_rank_that_is_lost_ends_the_waits_of_those_that_wait_and_of_those_that_have_
 #[test]
 fn a_rank_that_does_not_come_is_named_and_ends_the_job_after_a_while() {
     let done = Barrier::new(2);
-    let found = patient_job(2, Duration::from_secs(2), |rank, progress| {
+    let job = Job::on_one_host(2).patience(Duration::from_secs(2));
+    let found = job_of(job, |rank, progress| {
         if rank == 1 {
             done.wait();
             return progress.failure().map(|e| e.to_string());

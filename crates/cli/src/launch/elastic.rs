@@ -289,7 +289,7 @@ impl ElasticJob<'_> {
             .env(variables::ADDRESS, address.ip().to_string())
             .env(variables::PORT, address.port().to_string())
             .env(variables::SECRET, &self.secret);
-        if let Some(folder) = &self.options.protection {
+        if let Some(folder) = self.options.protection() {
             command.env(variables::PROTECTION, folder);
         }
         let title = format!("worker {number}");

@@ -66,7 +66,8 @@ pub struct Place {
     local_size: usize,
 }
 
-fn is_here(name: &str) -> bool {
+/// Whether a name is one of this host.
+pub(super) fn is_here(name: &str) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name == "localhost" || name.starts_with("127.") || name == own.trim()
 }
@@ -144,7 +145,11 @@ impl Placing {
         }
         match places.len() == ranks {
             true => Ok(places),
-            false => Err(format!("-H names {} slots for {ranks} ranks", places.len()).into()),
+            false => Err(format!(
+                "-H names {} slots for {ranks} ranks: name more, or give a smaller --np",
+                places.len()
+            )
+            .into()),
         }
     }
 

@@ -34,9 +34,10 @@ pub struct Hvd {
     /// rank.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Ranks and the launcher speak over TLS, with the keys of a folder that `thalweg protect DIR 127.0.0.1` has made.
+    /// Ranks and the launcher speak over TLS, with the keys of a folder that `thalweg protect DIR 127.0.0.1` has made. Without
+    /// it, the variable THALWEG_PROTECTION names the folder.
     #[arg(long, value_name = "DIR")]
-    pub(super) protection: Option<PathBuf>,
+    protection: Option<PathBuf>,
     /// Goes on with as few ranks as this when others are lost (1). With this option, and with each of those that follow,
     /// ranks may come and go: the program uses `thalweg::hvd::elastic`.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
@@ -45,7 +46,7 @@ pub struct Hvd {
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) max_np: Option<u32>,
     /// A program that prints lines of host:slots. It is run every second; workers are started and told to leave by it.
-    /// Hosts are localhost and 127.*.
+    /// Hosts are localhost, 127.* and the name of this one.
     #[arg(long, value_name = "PROGRAM")]
     pub(super) host_discovery_script: Option<String>,
     /// How often ranks may be lost or let in until the job ends.
@@ -79,10 +80,16 @@ impl Hvd {
         given.map(|seconds| Duration::from_secs(seconds.into()))
     }
 
+    /// The folder of keys that protect a job. Ranks would find the variable too.
+    pub(super) fn protection(&self) -> Option<PathBuf> {
+        let set = || std::env::var_os(variables::PROTECTION).map(PathBuf::from);
+        self.protection.clone().or_else(set)
+    }
+
     /// The secret of a job, with the keys that protect it.
     pub(super) fn protected(&self, secret: &str) -> Result<Secret, Failure> {
         let secret = Secret::from(secret);
-        Ok(match &self.protection {
+        Ok(match self.protection() {
             Some(folder) => secret.protected(folder)?,
             None => secret,
         })
@@ -113,7 +120,11 @@ impl Hvd {
         }
         let ranks = self.ranks as usize;
         let places = self.placing.places(ranks)?;
-        let listener = TcpListener::bind((self.placing.meeting(self.protection.is_some())?, 0))?;
+        let protection = self.protection();
+        let address = self.placing.meeting(protection.is_some())?;
+        let listener = TcpListener::bind((address, 0)).map_err(|e| {
+            format!("ranks cannot meet at {address}: {e}: give --address, an address of this host")
+        })?;
         let secret = secret()?;
         let protected = self.protected(&secret)?;
         let (lines, said) = channel();
@@ -130,7 +141,7 @@ impl Hvd {
             ];
             let paths = [
                 (variables::TRACE, &self.trace),
-                (variables::PROTECTION, &self.protection),
+                (variables::PROTECTION, &protection),
             ];
             for (name, path) in paths {
                 set.extend(path.iter().map(|p| (name, p.display().to_string())));

@@ -143,7 +143,7 @@ impl Control {
 
     /// Calls this with each turn from now on, in order.
     pub(crate) fn hear_turns(&self, hear: HearTurn) {
-        self.shared.state().turns.hear = Some(hear);
+        self.shared.state().turns.hear(hear);
     }
 
     /// Tells the coordinator that this rank is ready for a collective of these ranks.

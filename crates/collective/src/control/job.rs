@@ -191,7 +191,7 @@ impl Gathering {
         let differs = given().find(|(_, value)| first.is_none_or(|(_, of)| of != *value));
         let joined = self.among.iter();
         let joined: Vec<&usize> = joined.filter(|r| !self.values.contains_key(r)).collect();
-        json!({"announced": name, "first": first, "differs": differs, "joined": joined})
+        json!({"announced": name, "first": first, "differs": differs, "without": joined})
     }
 
     /// Who has given nothing yet, and is waited for.

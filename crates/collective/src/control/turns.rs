@@ -31,7 +31,7 @@ impl Announced {
     pub(super) fn of(message: &mut Value) -> Option<Announced> {
         let rank = |of: &Value| usize::try_from(of.as_u64()?).ok();
         let pair = |of: &mut Value| Some((rank(of.get(0)?)?, of.get_mut(1)?.take()));
-        let joined = message["joined"].as_array()?.iter().map(rank);
+        let joined = message["without"].as_array()?.iter().map(rank);
         Some(Announced {
             key: message["announced"].as_str()?.to_owned(),
             joined: joined.collect::<Option<Vec<usize>>>()?,
@@ -47,7 +47,7 @@ pub(super) type HearTurn = Box<dyn Fn(Turn) + Send>;
 /// Turns come in any order: the coordinator has a thread for each rank.
 #[derive(Default)]
 pub(super) struct Turns {
-    pub(super) hear: Option<HearTurn>,
+    hear: Option<HearTurn>,
     /// How many were heard.
     heard: u64,
     /// By number: those that have come before others.
@@ -55,9 +55,22 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// Calls this with each turn, also with those that have come.
+    pub(super) fn hear(&mut self, hear: HearTurn) {
+        self.hear = Some(hear);
+        self.go_on();
+    }
+
     pub(super) fn take(&mut self, number: u64, turn: Turn) {
         self.early.insert(number, turn);
-        while let (Some(hear), Some(turn)) = (&self.hear, self.early.remove(&self.heard)) {
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        let Some(hear) = &self.hear else {
+            return;
+        };
+        while let Some(turn) = self.early.remove(&self.heard) {
             self.heard += 1;
             hear(turn);
         }
@@ -75,10 +88,11 @@ mod tests {
         let (sender, heard) = channel();
         let mut turns = Turns::default();
         let turn = |last: usize| Turn::Joined { last };
-        // One that comes before anybody hears is kept.
+        // Those that come before anybody hears are kept.
         turns.take(1, turn(1));
-        turns.hear = Some(Box::new(move |turn| sender.send(turn).unwrap()));
-        for number in [2, 4, 0, 3] {
+        turns.take(0, turn(0));
+        turns.hear(Box::new(move |turn| sender.send(turn).unwrap()));
+        for number in [3, 4, 2] {
             turns.take(number, turn(number as usize));
         }
         let heard = heard.try_iter().map(|turn| match turn {

@@ -19,16 +19,16 @@ use crate::trace::Ran;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs collectives, one after another.
-pub(super) struct Worker {
+pub(super) struct Runner {
     shared: Arc<Shared>,
     ranks: Ranks,
     /// What this rank has announced.
     negotiation: Negotiation,
 }
 
-impl Worker {
-    pub(super) fn new(shared: Arc<Shared>, ranks: Ranks) -> Worker {
-        Worker {
+impl Runner {
+    pub(super) fn new(shared: Arc<Shared>, ranks: Ranks) -> Runner {
+        Runner {
             shared,
             ranks,
             negotiation: Negotiation::default(),

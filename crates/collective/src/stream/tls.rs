@@ -9,7 +9,7 @@ use thalweg_protection::rustls::pki_types::ServerName;
 use thalweg_protection::rustls::{ClientConnection, Connection, ServerConnection};
 
 use super::HANDSHAKE;
-use crate::secret::Keys;
+use crate::secret::Tls;
 
 /// What both ends have agreed on, and bytes on their way.
 pub(super) struct Session(Mutex<Connection>);
@@ -26,16 +26,16 @@ impl Session {
     pub(super) fn begin(
         socket: &TcpStream,
         dialed: Option<IpAddr>,
-        keys: &Keys,
+        tls: &Tls,
     ) -> io::Result<Session> {
         let mut connection: Connection = match dialed {
             Some(ip) => {
                 let name = ServerName::IpAddress(ip.into());
-                ClientConnection::new(keys.client.clone(), name)
+                ClientConnection::new(tls.client.clone(), name)
                     .map_err(broken)?
                     .into()
             }
-            None => ServerConnection::new(keys.server.clone())
+            None => ServerConnection::new(tls.server.clone())
                 .map_err(broken)?
                 .into(),
         };

@@ -18,6 +18,7 @@ pub struct Job {
     hosts: Vec<String>,
     memory: bool,
     connections: usize,
+    negotiated: bool,
     patience: Duration,
     secret: Secret,
 }
@@ -28,6 +29,7 @@ impl Job {
             hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
             memory: true,
             connections: 1,
+            negotiated: false,
             patience: Duration::from_secs(30),
             secret: Secret::from("secret"),
         }
@@ -55,6 +57,13 @@ impl Job {
         }
     }
 
+    pub fn negotiated(self) -> Job {
+        Job {
+            negotiated: true,
+            ..self
+        }
+    }
+
     pub fn patience(self, patience: Duration) -> Job {
         Job { patience, ..self }
     }
@@ -65,6 +74,11 @@ impl Job {
 
     /// Runs the same on all ranks; gives what each returns.
     pub fn run<R: Send>(&self, run: impl Fn(&mut Ranks) -> R + Sync) -> Vec<R> {
+        self.give(|mut ranks| run(&mut ranks))
+    }
+
+    /// As [`Job::run`], of ranks that become something else.
+    pub fn give<R: Send>(&self, run: impl Fn(Ranks) -> R + Sync) -> Vec<R> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, self.size(), &self.secret).unwrap();
         let address = coordinator.address();
@@ -78,10 +92,10 @@ impl Job {
                 scope.spawn(move || {
                     let join = Join::at(address, rank, self.size(), &self.secret);
                     let join = join.host(host).memory(memory).connections(connections);
-                    let join = join.patience(patience);
+                    let join = join.negotiated(self.negotiated).patience(patience);
                     let ranks = Ranks::join(&join);
                     there.wait();
-                    run(&mut ranks.unwrap())
+                    run(ranks.unwrap())
                 })
             });
             let ranks: Vec<_> = ranks.collect();

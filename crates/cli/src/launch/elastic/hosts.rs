@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::launch::hosts::is_here;
 
 /// How often hosts are looked for.
 const POLL: Duration = Duration::from_secs(1);
@@ -198,10 +199,9 @@ fn parsed(text: &str) -> Result<BTreeMap<String, usize>, Failure> {
         let (host, slots) = line.rsplit_once(':').unwrap_or((line, "1"));
         let slots = slots.parse().ok().filter(|&s: &usize| s <= MOST_SLOTS);
         let slots = slots.ok_or_else(|| format!("'{line}' is not host:slots"))?;
-        let local = host == "localhost" || host.starts_with("127.");
-        if !local {
+        if !is_here(host) {
             return Err(format!(
-                "'{host}' is another host: workers are started on this one, named localhost or 127.*, alone"
+                "'{host}' is another host: workers are started on this one, named localhost, 127.* or as it calls itself, alone"
             )
             .into());
         }
