@@ -15,7 +15,7 @@ mod collectives;
 #[cfg(target_os = "linux")]
 mod map;
 #[cfg(not(target_os = "linux"))]
-#[path = "memory/elsewhere.rs"]
+#[path = "elsewhere.rs"]
 mod map;
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use thalweg_tests::root;
 use crate::fake_cuda::fakes;
 
 mod on_gpu;
-#[path = "../../crates/collective/tests/support/table.rs"]
+#[path = "../../../crates/collective/tests/support/table.rs"]
 mod table;
 use on_gpu::OnGpu;
 

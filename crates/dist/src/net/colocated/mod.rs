@@ -19,7 +19,7 @@ mod lend;
 #[cfg(target_os = "linux")]
 mod link;
 #[cfg(not(target_os = "linux"))]
-#[path = "colocated/elsewhere.rs"]
+#[path = "elsewhere.rs"]
 mod link;
 
 pub(crate) use answer::Lending;
