@@ -1,5 +1,5 @@
-//! Tensor arrays: what TensorFlow 1's loops read their inputs from and write their results to. One
-//! lives for a step; its gradient is another one.
+//! Tensor arrays (TensorArrayV3 and the ops on it): arrays that TensorFlow 1's loops read inputs from and write
+//! results to. An array lives for a step; its gradient is another array.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,22 +14,22 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor};
 use super::list::count;
 use crate::tensors::{Counted, sum};
 
-/// An array of tensors that each are written once.
+/// An array of tensors, each written once.
 pub(super) struct Array {
     pub(super) dtype: DType,
     grows: bool,
     clears: bool,
-    /// Whether what is written twice is added up: a gradient.
+    /// Adds up repeated writes of an element: the array is a gradient.
     adds: bool,
-    /// How many arrays it is the gradient of: one, the one that this is the gradient of, and so on.
+    /// Order of the gradient: 0 for an array, 1 for its gradient, 2 for the gradient of that, and so on.
     order: u32,
-    /// Whose bytes its elements are, beside their values.
+    /// Memory that elements are allocated from, apart from their values.
     memory: Arc<Memory>,
     state: Mutex<ArrayState>,
     gradients: Mutex<BTreeMap<String, Arc<Array>>>,
 }
 
-/// How often a gradient of a gradient may be asked for.
+/// Maximum order of a gradient of gradients.
 const MOST_ORDER: u32 = 64;
 
 struct ArrayState {
@@ -41,7 +41,7 @@ struct ArrayState {
 #[derive(Clone, Default)]
 struct Element {
     value: Option<Tensor>,
-    /// Of a gradient: the shape of what it is the gradient of.
+    /// In a gradient: shape of the element that it is the gradient of.
     shape: Shape,
     written: bool,
     cleared: bool,
@@ -52,17 +52,17 @@ impl Array {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known of the shape of its elements.
+    /// Known part of the shape of the elements.
     pub(super) fn shape(&self) -> Shape {
         self.lock().shape.clone()
     }
 
-    /// The number of its elements.
+    /// Number of elements.
     pub(super) fn len(&self) -> usize {
         self.lock().elements.len()
     }
 
-    /// Makes it that long, where it may grow.
+    /// Grows the array to `len` elements, if it may grow.
     pub(super) fn grow(&self, len: usize) -> Result<(), KernelError> {
         let mut state = self.lock();
         if state.closed {
@@ -78,7 +78,7 @@ impl Array {
         Ok(())
     }
 
-    /// Gives element `i` a value.
+    /// Writes element `i`.
     pub(super) fn write(&self, i: i64, value: Tensor) -> Result<(), KernelError> {
         let at = usize::try_from(i).map_err(|_| out_of_range(i, self.len()))?;
         value.check_holdable()?;
@@ -113,7 +113,7 @@ impl Array {
         Ok(())
     }
 
-    /// The value of element `i`; zeros of a known shape where it was never written.
+    /// Reads element `i`; zeros of a known shape if it was never written.
     pub(super) fn read(&self, cx: &TensorCx<'_>, i: i64) -> Result<Tensor, KernelError> {
         let mut state = self.lock();
         if state.closed {
@@ -148,7 +148,7 @@ impl Array {
         Ok(value)
     }
 
-    /// The array of gradients under this name, made where there is none yet.
+    /// Gradient array of name `source`; created on first use.
     fn gradient(&self, source: &str) -> Result<Arc<Array>, KernelError> {
         let state = self.lock();
         if state.closed {
@@ -206,21 +206,21 @@ fn out_of_range(i: i64, len: usize) -> KernelError {
     ))
 }
 
-/// An array op; to be completed.
+/// Base definition of a tensor array op.
 pub(super) const STATE: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 
-/// The handle of an array.
+/// Input or output: the handle of an array.
 pub(super) const HANDLE: Arg = arg_of("handle", DType::Resource);
-/// What orders the uses of an array.
+/// Input that orders this use of an array after others.
 pub(super) const FLOW_IN: Arg = arg_of("flow_in", DType::F32);
-/// What orders the uses after this one.
+/// Output that orders later uses after this one.
 pub(super) const FLOW_OUT: Arg = arg_of("flow_out", DType::F32);
 
-/// A shape attribute that need not be given.
+/// Optional attribute for a shape.
 pub(super) const fn shape_attr(name: &'static str) -> AttrDef {
     AttrDef {
         default: Default::UnknownShape,
@@ -228,17 +228,17 @@ pub(super) const fn shape_attr(name: &'static str) -> AttrDef {
     }
 }
 
-/// Every output is a scalar.
+/// Makes every output a scalar.
 pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
     crate::shapes::scalar(cx)
 }
 
-/// The array at input 0.
+/// Array behind the handle at input 0.
 pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<Array>, KernelError> {
     cx.thing::<Array>(0)
 }
 
-/// A new array.
+/// Creates an array.
 pub(crate) static ARRAY: Op = Op {
     def: OpDef {
         name: "TensorArrayV3",
@@ -278,7 +278,7 @@ pub(crate) static ARRAY: Op = Op {
     })],
 };
 
-/// The gradients of an array.
+/// Gradient array of an array.
 pub(crate) static GRADIENT: Op = Op {
     def: OpDef {
         name: "TensorArrayGradV3",
@@ -296,7 +296,7 @@ pub(crate) static GRADIENT: Op = Op {
     })],
 };
 
-/// Gives an element a value.
+/// Writes an element.
 pub(crate) static WRITE: Op = Op {
     def: OpDef {
         name: "TensorArrayWriteV3",
@@ -318,7 +318,7 @@ pub(crate) static WRITE: Op = Op {
     })],
 };
 
-/// The value of an element.
+/// Reads an element.
 pub(crate) static READ: Op = Op {
     def: OpDef {
         name: "TensorArrayReadV3",
@@ -331,7 +331,7 @@ pub(crate) static READ: Op = Op {
     kernels: &[cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?]))],
 };
 
-/// How many elements there are.
+/// Number of elements.
 pub(crate) static SIZE: Op = Op {
     def: OpDef {
         name: "TensorArraySizeV3",
@@ -346,7 +346,7 @@ pub(crate) static SIZE: Op = Op {
     })],
 };
 
-/// Gives up what an array holds.
+/// Releases the elements of an array.
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "TensorArrayCloseV3",

@@ -1,4 +1,4 @@
-//! Many elements of a tensor array at once.
+//! TensorArrayGatherV3, TensorArrayScatterV3, TensorArraySplitV3, TensorArrayConcatV3.
 
 use thalweg_device::{KernelError, Op, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor};
 use super::array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
 use super::rows::{concatenated, rows, split, stacked};
 
-/// Some elements as one tensor.
+/// Stacks some elements into one tensor.
 pub(crate) static GATHER: Op = Op {
     def: OpDef {
         name: "TensorArrayGatherV3",
@@ -29,7 +29,7 @@ pub(crate) static GATHER: Op = Op {
     })],
 };
 
-/// The rows of a tensor into an array.
+/// Writes the rows of a tensor to elements.
 pub(crate) static SCATTER: Op = Op {
     def: OpDef {
         name: "TensorArrayScatterV3",
@@ -62,7 +62,7 @@ pub(crate) static SCATTER: Op = Op {
     })],
 };
 
-/// A tensor in pieces, into an array.
+/// Writes pieces of a tensor to elements.
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "TensorArraySplitV3",
@@ -89,7 +89,7 @@ pub(crate) static SPLIT: Op = Op {
     })],
 };
 
-/// All elements, one after the other.
+/// Concatenates all elements.
 pub(crate) static CONCAT: Op = Op {
     def: OpDef {
         name: "TensorArrayConcatV3",

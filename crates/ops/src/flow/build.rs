@@ -1,4 +1,4 @@
-//! Branches and loops, as people build them.
+//! Builders of branches and loops from Rust closures.
 
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::Effect;
@@ -23,9 +23,9 @@ use super::frames::common;
 /// assert!(g.errors().is_empty());
 /// ```
 pub trait FlowOps {
-    /// What `then` builds where `pred` is true, and what `otherwise` builds where it is not: only one
-    /// of them runs. What they build goes into a graph of its own, which they get, and may use outputs
-    /// of this one. Both give the same number of outputs of the same dtypes.
+    /// Runs `then` if `pred` is true, and `otherwise` if not: only one of them runs. Each closure builds into a graph
+    /// of its own, which it is given, and may use outputs of this graph. Both return the same number of outputs of the
+    /// same dtypes.
     fn cond<'g>(
         &'g self,
         pred: Output<'g>,
@@ -33,11 +33,10 @@ pub trait FlowOps {
         otherwise: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
     ) -> Vec<Output<'g>>;
 
-    /// The values that `initial` become when `body` is applied to them for as long as `cond` says
-    /// true. What they build goes into graphs of their own, which they get with the values at the start
-    /// of a turn; they may use outputs of this graph. A value keeps its dtype; where `body` gives it another shape,
-    /// what is known of its shape is what all turns have in common, and `body` and `cond` are called
-    /// a second time.
+    /// Applies `body` to the values `initial` for as long as `cond` returns true, and returns the final values. Each
+    /// closure builds into a graph of its own, which it is given along with the values at the start of an iteration,
+    /// and may use outputs of this graph. A value keeps its dtype. If `body` gives a value another shape, only the
+    /// part that all iterations have in common is known, and `body` and `cond` are called a second time.
     fn while_loop<'g>(
         &'g self,
         initial: &[Output<'g>],
@@ -46,7 +45,7 @@ pub trait FlowOps {
     ) -> Vec<Output<'g>>;
 }
 
-/// Whether a function has nodes that do something.
+/// Returns `true` if a function has nodes with effects.
 pub(super) fn has_effects(function: &Function) -> bool {
     let idle = |e: Effect| matches!(e, Effect::Pure | Effect::Control | Effect::Feed);
     function.body.nodes().any(|(_, n)| !idle(n.op.effect))
@@ -56,14 +55,14 @@ pub(super) fn types(outputs: &[Output<'_>]) -> Attr {
     Attr::Types(outputs.iter().map(|o| o.dtype()).collect())
 }
 
-/// Adds a function to the graph, and gives what calls it.
+/// Adds a function to the graph, and returns the attribute that calls it.
 pub(super) fn define(graph: &Graph, function: Function) -> Attr {
     let name = function.name.clone();
     graph.define(function);
     Attr::Func(Func::named(&name))
 }
 
-/// Keeps the mistake of a loop, made at the line of the caller's caller: a closure would have a line of
+/// Records an error of a loop, at the source line of the caller's caller: a closure would have a line of
 /// its own.
 #[track_caller]
 fn refused(graph: &Graph, count: usize, text: String) -> Vec<Output<'_>> {
@@ -82,7 +81,7 @@ impl FlowOps for Graph {
         let a = self.inside(yes, || then(yes));
         let b = self.inside(no, || otherwise(no));
         if a.iter().chain(&b).any(|o| o.is_invalid()) {
-            // Its mistake is kept by the body.
+            // The body has recorded the error.
             self.close_bodies(&[(yes, &[], &[]), (no, &[], &[])]);
             return vec![self.invalid(); a.len()];
         }
@@ -183,7 +182,7 @@ impl FlowOps for Graph {
                 shapes = held;
                 continue;
             }
-            // What is captured stays as it is from turn to turn.
+            // Captured values do not change between iterations.
             let closed = self.close_bodies(&[(test, &asked, &[goes_on]), (turn, &given, &next)]);
             let mut functions = closed.functions.into_iter();
             let (Some(test), Some(mut turn)) = (functions.next(), functions.next()) else {

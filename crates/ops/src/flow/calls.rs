@@ -1,4 +1,4 @@
-//! Calls of functions: plain, by condition, by number, and over and over.
+//! If, StatelessIf, Case, StatelessCase, While, StatelessWhile, PartitionedCall, StatefulPartitionedCall, FakeParam.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
@@ -17,7 +17,7 @@ const TIN: AttrDef = list_attr("Tin", AttrKind::Types);
 const TOUT: AttrDef = list_attr("Tout", AttrKind::Types);
 const SHAPES: AttrDef = list_attr("output_shapes", AttrKind::Shapes);
 
-/// An op that calls functions; to be completed.
+/// Base definition of an op that calls functions.
 const CALL: OpDef = OpDef {
     inputs: &[INPUT],
     outputs: &[OUTPUT],
@@ -27,7 +27,7 @@ const CALL: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The shapes that attribute `output_shapes` says, where it says any.
+/// Sets the shapes that attribute `output_shapes` gives, if any.
 fn said(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shapes = cx.attrs().shapes("output_shapes");
     if shapes.len() == cx.outputs() {
@@ -38,7 +38,7 @@ fn said(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The inputs from number `first` on.
+/// Inputs from index `first` on.
 fn arguments(cx: &TensorCx<'_>, first: usize) -> Result<Vec<Tensor>, KernelError> {
     (first..cx.inputs()).map(|i| cx.value(i)).collect()
 }
@@ -49,7 +49,7 @@ fn function<'a>(cx: &TensorCx<'a>, attr: &'static str) -> Result<&'a Func, Kerne
         .ok_or(KernelError::Argument("a function"))
 }
 
-/// Whether a value stands for true: a number that is not zero, a string or tensor that is not empty.
+/// Returns the truth value of a tensor: a scalar that is not zero, a string or a tensor that is not empty.
 fn is_true(value: &Tensor) -> Result<bool, KernelError> {
     if !value.dims().is_empty() {
         return Ok(!value.is_empty());
@@ -80,7 +80,7 @@ const BRANCHES: &[AttrDef] = &[
     SHAPES,
 ];
 
-/// One of two functions.
+/// Calls one of two functions.
 pub(crate) static IF: Op = Op {
     def: OpDef {
         name: "If",
@@ -93,7 +93,7 @@ pub(crate) static IF: Op = Op {
     kernels: &[cpu_tensors(branch)],
 };
 
-/// As [`IF`], of functions without effects.
+/// Like [`IF`], for functions without effects.
 pub(crate) static STATELESS_IF: Op = Op {
     def: OpDef {
         name: "StatelessIf",
@@ -107,7 +107,7 @@ pub(crate) static STATELESS_IF: Op = Op {
     kernels: &[cpu_tensors(branch)],
 };
 
-/// The function of that number; the last one where there is none.
+/// Calls the function at an index; the last one if the index is out of range.
 fn case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let branches = cx.attrs().funcs("branches");
     let index = usize::try_from(cx.int(0)?).unwrap_or(usize::MAX);
@@ -118,7 +118,7 @@ fn case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 
 const CASES: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), SHAPES];
 
-/// One of several functions.
+/// Calls one of several functions.
 pub(crate) static CASE: Op = Op {
     def: OpDef {
         name: "Case",
@@ -130,7 +130,7 @@ pub(crate) static CASE: Op = Op {
     kernels: &[cpu_tensors(case)],
 };
 
-/// As [`CASE`], of functions without effects.
+/// Like [`CASE`], for functions without effects.
 pub(crate) static STATELESS_CASE: Op = Op {
     def: OpDef {
         name: "StatelessCase",
@@ -174,7 +174,7 @@ const LOOP: &[AttrDef] = &[
     int_attr("parallel_iterations", 10),
 ];
 
-/// The shapes that are said, and, of a handle, the variable, which no turn changes.
+/// Sets the shapes of `output_shapes`, and for a handle its variable, which no iteration changes.
 fn looped(cx: &mut Infer<'_>) -> Result<(), InferError> {
     said(cx)?;
     for i in 0..cx.outputs() {
@@ -185,7 +185,7 @@ fn looped(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A loop.
+/// Calls a body function while a condition function returns true.
 pub(crate) static WHILE: Op = Op {
     def: OpDef {
         name: "While",
@@ -200,7 +200,7 @@ pub(crate) static WHILE: Op = Op {
     kernels: &[cpu_tensors(repeat)],
 };
 
-/// As [`WHILE`], of functions without effects.
+/// Like [`WHILE`], for functions without effects.
 pub(crate) static STATELESS_WHILE: Op = Op {
     def: OpDef {
         name: "StatelessWhile",
@@ -229,7 +229,7 @@ const CALLED: &[AttrDef] = &[
     str_attr("executor_type", "", &[]),
 ];
 
-/// A function.
+/// Calls a function.
 pub(crate) static PARTITIONED_CALL: Op = Op {
     def: OpDef {
         name: "PartitionedCall",
@@ -243,7 +243,7 @@ pub(crate) static PARTITIONED_CALL: Op = Op {
     kernels: &[cpu_tensors(call)],
 };
 
-/// A function with effects.
+/// Calls a function with effects.
 pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
     def: OpDef {
         name: "StatefulPartitionedCall",
@@ -256,7 +256,7 @@ pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
     kernels: &[cpu_tensors(call)],
 };
 
-/// What stands where a branch has no value.
+/// Placeholder for an output that a branch does not compute.
 pub(crate) static FAKE_PARAM: Op = Op {
     def: OpDef {
         name: "FakeParam",
@@ -266,7 +266,7 @@ pub(crate) static FAKE_PARAM: Op = Op {
             type_attr("dtype", &DType::ALL),
             attr("shape", AttrKind::Shape),
         ],
-        // That nobody looks at it goes for its shape too.
+        // Nothing reads its value, nor its shape.
         shape: |_| Ok(()),
         gradient: Gradient::None,
         effect: Effect::Stateful,

@@ -1,4 +1,6 @@
-//! TensorFlow 1's control flow. A session interprets these ops; see `thalweg_graph::flow`.
+//! TensorFlow 1's control flow: Switch, Merge, Enter, Exit, NextIteration, LoopCond, ControlTrigger, RefSelect, and
+//! the variants on references.
+//! A session interprets these ops; see `thalweg_graph::flow`.
 
 use thalweg_device::{Body, Kernel, KernelError, Op, cpu_tensors};
 use thalweg_graph::op::{
@@ -10,13 +12,13 @@ use thalweg_tensor::{DType, Shape};
 use crate::array::VIEW;
 use crate::shapes::expect_scalar;
 
-/// What a session's interpreter does itself.
+/// Kernel of an op that a session's interpreter runs itself.
 const INTERPRETED: Kernel = Kernel {
     body: Body::Nothing,
     ..VIEW
 };
 
-/// An op of control flow; to be completed.
+/// Base definition of an op of control flow.
 const FLOW: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Flow,
@@ -25,7 +27,7 @@ const FLOW: OpDef = OpDef {
 
 const T: AttrDef = type_attr("T", &DType::ALL);
 
-/// Every output is the input, as far as it is known: its shape, and the variable behind it.
+/// Gives every output the input's shape and the variable behind it.
 fn passed_on(cx: &mut Infer<'_>) {
     for i in 0..cx.outputs() {
         cx.set(i, cx.shape(0).clone());
@@ -41,7 +43,7 @@ fn switch(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// What all inputs have in common.
+/// Sets the output's shape to the common part of all inputs' shapes.
 fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut shape = cx.shape(0).clone();
     for i in 1..cx.inputs() {
@@ -55,7 +57,7 @@ fn merge(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The shape that holds for both.
+/// The most specific shape that admits both shapes.
 pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
     let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
         return Shape::unknown();
@@ -66,7 +68,7 @@ pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
     Shape::partial(a.iter().zip(b).map(|(a, b)| if a == b { *a } else { None }))
 }
 
-/// The input on one of two ways.
+/// Passes the input to one of two outputs.
 pub(crate) static SWITCH: Op = Op {
     def: OpDef {
         name: "Switch",
@@ -80,7 +82,7 @@ pub(crate) static SWITCH: Op = Op {
     kernels: &[INTERPRETED],
 };
 
-/// As [`SWITCH`], for references.
+/// Like [`SWITCH`], for references.
 pub(crate) static REF_SWITCH: Op = Op {
     def: OpDef {
         name: "RefSwitch",
@@ -98,7 +100,7 @@ pub(crate) static REF_SWITCH: Op = Op {
     kernels: &[],
 };
 
-/// Whichever input is not dead.
+/// Passes on the first input that is not dead.
 pub(crate) static MERGE: Op = Op {
     def: OpDef {
         name: "Merge",
@@ -112,7 +114,7 @@ pub(crate) static MERGE: Op = Op {
     kernels: &[INTERPRETED],
 };
 
-/// As [`MERGE`], for references.
+/// Like [`MERGE`], for references.
 pub(crate) static REF_MERGE: Op = Op {
     def: OpDef {
         name: "RefMerge",
@@ -142,7 +144,7 @@ fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The way into a loop.
+/// Passes a value into a loop's frame.
 pub(crate) static ENTER: Op = Op {
     def: OpDef {
         name: "Enter",
@@ -156,7 +158,7 @@ pub(crate) static ENTER: Op = Op {
     kernels: &[INTERPRETED],
 };
 
-/// As [`ENTER`], for references.
+/// Like [`ENTER`], for references.
 pub(crate) static REF_ENTER: Op = Op {
     def: OpDef {
         name: "RefEnter",
@@ -176,7 +178,7 @@ const OUTPUT: &[Arg] = &[arg("output", "T")];
 const REF_DATA: &[Arg] = &[arg("data", "T").reference()];
 const REF_OUTPUT: &[Arg] = &[arg("output", "T").reference()];
 
-/// An op that gives its input on.
+/// Definition of an op that passes its input on.
 const fn pass(name: &'static str, summary: &'static str) -> Op {
     Op {
         def: OpDef {
@@ -192,7 +194,7 @@ const fn pass(name: &'static str, summary: &'static str) -> Op {
     }
 }
 
-/// As `on`, for references.
+/// Like `on`, for references.
 const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) -> Op {
     Op {
         def: OpDef {
@@ -209,23 +211,23 @@ const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) ->
     }
 }
 
-/// The way out of a loop.
+/// Passes a value out of a loop's frame.
 pub(crate) static EXIT: Op = pass("Exit", "Gives its input out of a loop, once.");
-/// As [`EXIT`], for references.
+/// Like [`EXIT`], for references.
 pub(crate) static REF_EXIT: Op = ref_pass("RefExit", "Gives a reference out of a loop.", &EXIT);
-/// The way to the next turn of a loop.
+/// Passes a value to the next iteration of a loop.
 pub(crate) static NEXT_ITERATION: Op = pass(
     "NextIteration",
     "Gives its input to the next turn of a loop.",
 );
-/// As [`NEXT_ITERATION`], for references.
+/// Like [`NEXT_ITERATION`], for references.
 pub(crate) static REF_NEXT_ITERATION: Op = ref_pass(
     "RefNextIteration",
     "Gives a reference to the next turn of a loop.",
     &NEXT_ITERATION,
 );
 
-/// Whether a loop goes on.
+/// Condition on which a loop continues.
 pub(crate) static LOOP_COND: Op = Op {
     def: OpDef {
         name: "LoopCond",
@@ -238,7 +240,7 @@ pub(crate) static LOOP_COND: Op = Op {
     kernels: &[INTERPRETED],
 };
 
-/// Order, even behind what is dead.
+/// Orders nodes, even after dead ones.
 pub(crate) static CONTROL_TRIGGER: Op = Op {
     def: OpDef {
         name: "ControlTrigger",
@@ -250,7 +252,7 @@ pub(crate) static CONTROL_TRIGGER: Op = Op {
     kernels: &[INTERPRETED],
 };
 
-/// One of several references.
+/// Passes on one of several references.
 pub(crate) static REF_SELECT: Op = Op {
     def: OpDef {
         name: "RefSelect",
@@ -269,7 +271,7 @@ pub(crate) static REF_SELECT: Op = Op {
     kernels: &[],
 };
 
-/// What all inputs from the second on have in common.
+/// Sets the output's shape to the common part of the shapes of all inputs from the second on.
 fn selected(cx: &mut Infer<'_>) -> Result<(), InferError> {
     expect_scalar(cx, 0)?;
     let mut shape = cx.variable_shape(1);
@@ -282,7 +284,7 @@ fn selected(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// One of several handles.
+/// Passes on one of several handles.
 pub(crate) static HANDLE_OF: Op = Op {
     def: OpDef {
         name: "_SelectHandle",

@@ -1,6 +1,6 @@
-//! Gradients through calls and branches: functions of their own, which compute again what they need
-//! of the way forward. What would not come out the same a second time (random numbers) the way
-//! forward gives out, and the way back takes.
+//! Gradients through calls and branches: functions of their own, which recompute the intermediate values of the
+//! forward function that they need. Values that would differ if computed again (random numbers) become outputs of the
+//! forward call, and inputs of the gradient.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use thalweg_tensor::{DType, Shape};
 
 use super::build::{define, types};
 
-/// A function's body once more, in a graph that a gradient is built in.
+/// Copy of a function's body, in the graph that a gradient is built in.
 pub(super) struct Again<'g> {
-    /// What stands for its arguments.
+    /// Replacements of its arguments.
     pub(super) arguments: Vec<Output<'g>>,
-    /// Where the results are that were asked for.
+    /// Copies of the requested results.
     pub(super) results: Vec<Output<'g>>,
 }
 
-/// Builds into `graph` what these results of a function come from; `kept` stand for values that must
+/// Copies into `graph` the nodes that these results of a function depend on; `kept` replaces values that must
 /// not be computed again.
 pub(super) fn again<'g>(
     graph: &'g Graph,
@@ -43,7 +43,7 @@ pub(super) fn again<'g>(
     Again { arguments, results }
 }
 
-/// Whether a gradient can be that of this. A variant may be a list of floats, whose gradient is one.
+/// Returns `true` if a value can have a gradient. A variant may be a list of floats, whose gradient is a list.
 pub(super) fn is_smooth(fact: &Fact) -> bool {
     match fact.dtype {
         DType::Resource => fact.variable.is_some(),
@@ -52,7 +52,7 @@ pub(super) fn is_smooth(fact: &Fact) -> bool {
     }
 }
 
-/// What is known of the gradient of this: of a variable's handle, that of the variable.
+/// Known facts of the gradient of a value; for a variable's handle, those of the variable.
 pub(super) fn gradient_fact(fact: &Fact) -> Fact {
     match &fact.variable {
         Some((dtype, shape)) => Fact::new(*dtype, shape.clone()),
@@ -75,7 +75,7 @@ pub(super) fn zeros<'g>(graph: &'g Graph, like: Output<'g>) -> Output<'g> {
     graph.op("ZerosLike").input(read).output()
 }
 
-/// The functions that a call may run.
+/// Functions that a call may run.
 fn functions(g: &GradCx<'_, '_>, attrs: &[&str]) -> Option<Vec<Arc<Function>>> {
     let named = |attr: &&str| {
         let name = &g.attrs().func(attr)?.name;
@@ -89,7 +89,7 @@ fn functions(g: &GradCx<'_, '_>, attrs: &[&str]) -> Option<Vec<Arc<Function>>> {
     attrs.iter().map(named).collect()
 }
 
-/// Says that a function has what no gradient goes through.
+/// Reports that a function contains an op that no gradient goes through.
 pub(super) fn refuse(graph: &Graph, function: &Function, node: &str) {
     let text = format!(
         "no gradient goes through function '{}': its node '{node}' does more than compute, and would \
@@ -99,19 +99,19 @@ pub(super) fn refuse(graph: &Graph, function: &Function, node: &str) {
     graph.report(&function.name, "gradients", Reason::Argument(text));
 }
 
-/// Of a plain call.
+/// Gradient of a plain call.
 pub(super) fn call<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     choice(g, 0, &["f"])
 }
 
-/// Of one of two functions.
+/// Gradient of a choice between two functions.
 pub(super) fn branch<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     choice(g, 1, &["then_branch", "else_branch"])
 }
 
 pub(super) use super::gradient_loop::repeat;
 
-/// Of one of several functions, which `first` inputs before their arguments choose.
+/// Gradient of a choice between several functions. The first `first` inputs make the choice; arguments follow.
 fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> InputGradients<'g> {
     let graph = g.graph();
     let none = || InputGradients::from_elem(None, g.inputs());
@@ -147,7 +147,7 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
         bodies.push(choice.back(graph, function, kept, place));
         place += kept.len();
     }
-    // What no function has a gradient for has none.
+    // An argument without a gradient in any function has none.
     let has = |k: &usize| bodies.iter().any(|b| b.gradient(*k).is_some());
     let live: Vec<usize> = (0..choice.wanted.len()).filter(has).collect();
     let node = choice.node(g, first, attrs, close(graph, &bodies, &live), &live);
@@ -158,8 +158,8 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
     gradients
 }
 
-/// By function: the values behind the outputs with gradients that would not come out the same a
-/// second time; `None` if no gradient goes through one of the functions, which is reported.
+/// For each function: the values behind the outputs with gradients that would differ if computed again.
+/// `None` if no gradient goes through one of the functions, which is reported.
 fn unrepeatable<'g>(
     graph: &Graph,
     functions: &[Arc<Function>],
@@ -176,21 +176,21 @@ fn unrepeatable<'g>(
     functions.iter().map(of).collect()
 }
 
-/// What the gradients of all functions of a choice share.
+/// Common parts of the gradients of all functions of a choice.
 struct Choice<'g> {
-    /// The outputs that have gradients, with these.
+    /// Outputs that have gradients, with these.
     dys: Vec<(usize, Output<'g>)>,
-    /// How many arguments a function has.
+    /// Number of a function's arguments.
     arguments: usize,
-    /// The arguments that may have a gradient.
+    /// Arguments that may have a gradient.
     wanted: Vec<usize>,
-    /// What each gradient is given: the arguments, the gradients of outputs, and the kept values of all
+    /// Inputs of each gradient function: the arguments, the gradients of outputs, and the kept values of all
     /// functions.
     given: Vec<Output<'g>>,
 }
 
 impl<'g> Choice<'g> {
-    /// The gradient of one function, whose kept values are given from `place` on.
+    /// Gradient of one function, whose kept values start at index `place` of the inputs.
     fn back(
         &self,
         graph: &'g Graph,
@@ -224,7 +224,7 @@ impl<'g> Choice<'g> {
         }
     }
 
-    /// The node that runs the gradient of the function that was run, for these of the wanted arguments.
+    /// Node that runs the gradient of the function that ran, for these of the wanted arguments.
     fn node(
         &self,
         g: &GradCx<'_, 'g>,
@@ -240,7 +240,7 @@ impl<'g> Choice<'g> {
             .iter()
             .map(|&k| gradient_fact(&self.given[self.wanted[k]].fact()));
         let out: Vec<Fact> = out.collect();
-        // It reads variables again: it has its place in the order of the step.
+        // It reads variables again, so it must be ordered within the step.
         let mut node = graph.op(match first {
             0 => "StatefulPartitionedCall",
             _ => "If",
@@ -263,23 +263,23 @@ impl<'g> Choice<'g> {
     }
 }
 
-/// The gradient of one function, in a graph of its own.
+/// Gradient of one function, in a graph of its own.
 struct Back<'g> {
     body: &'g Graph,
-    /// What stands for what it is given.
+    /// Arguments of the gradient function.
     given: Vec<Output<'g>>,
-    /// The wanted arguments, and their gradients.
+    /// Wanted arguments, and their gradients.
     xs: Vec<Output<'g>>,
     found: Vec<Option<Output<'g>>>,
 }
 
 impl<'g> Back<'g> {
-    /// The gradient of a wanted argument.
+    /// Gradient of a wanted argument.
     fn gradient(&self, k: usize) -> Option<Output<'g>> {
         self.found.get(k).copied().flatten()
     }
 
-    /// The gradients of these of the wanted arguments, zeros where there is none.
+    /// Gradients of these of the wanted arguments; zeros for a missing one.
     fn results(&self, live: &[usize]) -> Vec<Output<'g>> {
         let one = |&k: &usize| {
             let zeros = || zeros(self.body, self.xs[k]);
@@ -289,7 +289,7 @@ impl<'g> Back<'g> {
     }
 }
 
-/// Finishes the gradients of all functions, which give those of the same arguments.
+/// Closes the gradient functions of all functions over the same arguments.
 fn close<'g>(graph: &'g Graph, bodies: &[Back<'g>], live: &[usize]) -> Closed<'g> {
     let results: Vec<Vec<Output<'g>>> = bodies.iter().map(|b| b.results(live)).collect();
     let finished: Vec<(&'g Graph, &[Output<'g>], &[Output<'g>])> = bodies
@@ -300,7 +300,7 @@ fn close<'g>(graph: &'g Graph, bodies: &[Back<'g>], live: &[usize]) -> Closed<'g
     graph.close_bodies(&finished)
 }
 
-/// What is known of an argument: not its value.
+/// Facts of an argument, without its value.
 pub(super) fn plain(fact: Fact) -> Fact {
     Fact {
         value: None,
@@ -308,8 +308,8 @@ pub(super) fn plain(fact: Fact) -> Fact {
     }
 }
 
-/// Makes the call give out the kept values of its functions too; a function that is not run gives
-/// what nobody looks at. Gives where they are, one function's after the other's.
+/// Adds the kept values of its functions to the outputs of the call; a function that does not run gives
+/// values that nothing reads. Returns the new outputs, function after function.
 fn give_out<'g>(
     g: &GradCx<'_, 'g>,
     functions: &[Arc<Function>],

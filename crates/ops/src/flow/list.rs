@@ -1,5 +1,6 @@
-//! Lists of tensors: values that a loop hands on from turn to turn. A list never changes; what puts
-//! something in gives another one.
+//! EmptyTensorList, TensorListReserve, TensorListPushBack, TensorListPopBack, TensorListGetItem, TensorListSetItem,
+//! TensorListLength, TensorListElementShape, TensorListResize.
+//! A loop passes lists of tensors from iteration to iteration. A list is immutable: each op returns a new one.
 
 use std::sync::Arc;
 
@@ -11,33 +12,33 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::list_gradient;
 use super::list_items::Items;
 
-/// The most elements that one list may have.
+/// Maximum number of elements of one list.
 const MOST: usize = 1 << 24;
 
-/// A list of tensors, some of which may not be there.
+/// A list of tensors; some may be absent.
 #[derive(Clone)]
 pub(super) struct List {
     pub(super) dtype: DType,
-    /// What is known of the shape of its elements.
+    /// Known part of the shape of the elements.
     pub(super) shape: Shape,
-    /// The most elements that it takes; any number where it is negative.
+    /// Maximum number of elements; negative for no limit.
     pub(super) most: i64,
     pub(super) items: Items,
 }
 
 impl List {
-    /// As a value.
+    /// The list as the only output of a kernel.
     pub(super) fn give(self) -> Result<Vec<Tensor>, KernelError> {
         Ok(vec![self.value()?])
     }
 
-    /// As one.
+    /// The list as a variant tensor.
     pub(super) fn value(self) -> Result<Tensor, KernelError> {
         let nesting = self.items.nesting();
         Ok(Tensor::variant(Arc::new(self), nesting)?)
     }
 
-    /// The element of this number; one that is not there is zeros.
+    /// Element at an index; zeros if it is absent.
     pub(super) fn item(
         &self,
         cx: &TensorCx<'_>,
@@ -57,7 +58,7 @@ impl List {
             };
         }
         let shape = self.shape.merge(shape).unwrap_or_default();
-        // What is there tells the shape, where nothing else does.
+        // If nothing else gives the shape, an element that is present does.
         let like = self.items.iter().flatten().next().map(|t| t.dims().into());
         let dims = shape.to_dims().or(like).ok_or_else(|| {
             KernelError::Invalid(format!(
@@ -89,7 +90,7 @@ impl List {
     }
 }
 
-/// The shape that an input tells: -1 for what is not known, a scalar -1 for nothing at all.
+/// Shape given by an input: -1 for an unknown dimension, a scalar -1 for an unknown rank.
 pub(super) fn shape_of(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError> {
     let dims = cx.ints(i)?;
     if cx.tensor(i)?.dims().is_empty() {
@@ -103,7 +104,7 @@ pub(super) fn shape_of(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError
     ))
 }
 
-/// The list at input `i`.
+/// List at input `i`.
 pub(super) fn list_at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<List>, KernelError> {
     cx.thing::<List>(i)
 }
@@ -116,21 +117,21 @@ fn index(cx: &TensorCx<'_>, list: &List, i: usize) -> Result<usize, KernelError>
         .ok_or_else(|| list.no_such(at))
 }
 
-/// A list op; to be completed.
+/// Base definition of a list op.
 pub(super) const LIST: OpDef = OpDef::EMPTY;
 
-/// An input that is a list.
+/// Input that is a list.
 pub(super) const INPUT: Arg = arg_of("input_handle", DType::Variant);
-/// An output that is a list.
+/// Output that is a list.
 pub(super) const OUTPUT: Arg = arg_of("output_handle", DType::Variant);
 
-/// The first output is a scalar.
+/// Makes the first output a scalar.
 pub(super) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     cx.set(0, Shape::scalar());
     Ok(())
 }
 
-/// What input `i` tells of a shape, where that is known already.
+/// Shape that input `i` gives, as far as it is known when the graph is built.
 pub(super) fn told(cx: &Infer<'_>, i: usize) -> Shape {
     let is_vector = cx.shape(i).dims().is_some_and(|dims| dims.len() == 1);
     match cx.ints(i).filter(|_| is_vector) {
@@ -139,7 +140,7 @@ pub(super) fn told(cx: &Infer<'_>, i: usize) -> Shape {
     }
 }
 
-/// How many elements: none below zero, and no more than there can be.
+/// Number of elements: not negative, and no more than the maximum.
 pub(super) fn count(n: i64) -> Result<usize, KernelError> {
     usize::try_from(n)
         .ok()
@@ -149,7 +150,7 @@ pub(super) fn count(n: i64) -> Result<usize, KernelError> {
         })
 }
 
-/// A list without elements.
+/// Creates a list without elements.
 pub(crate) static EMPTY: Op = Op {
     def: OpDef {
         name: "EmptyTensorList",
@@ -178,7 +179,7 @@ pub(crate) static EMPTY: Op = Op {
     })],
 };
 
-/// A list of elements that are not there yet.
+/// Creates a list of absent elements.
 pub(crate) static RESERVE: Op = Op {
     def: OpDef {
         name: "TensorListReserve",
@@ -207,7 +208,7 @@ pub(crate) static RESERVE: Op = Op {
     })],
 };
 
-/// A list with one more element.
+/// Appends an element.
 pub(crate) static PUSH_BACK: Op = Op {
     def: OpDef {
         name: "TensorListPushBack",
@@ -235,7 +236,7 @@ pub(crate) static PUSH_BACK: Op = Op {
     })],
 };
 
-/// A list without its last element, and that element.
+/// Removes the last element, and returns it too.
 pub(crate) static POP_BACK: Op = Op {
     def: OpDef {
         name: "TensorListPopBack",
@@ -261,7 +262,7 @@ pub(crate) static POP_BACK: Op = Op {
     })],
 };
 
-/// An element.
+/// Reads an element.
 pub(crate) static GET_ITEM: Op = Op {
     def: OpDef {
         name: "TensorListGetItem",
@@ -290,7 +291,7 @@ pub(crate) static GET_ITEM: Op = Op {
     })],
 };
 
-/// A list with another element in a place.
+/// Replaces an element.
 pub(crate) static SET_ITEM: Op = Op {
     def: OpDef {
         name: "TensorListSetItem",
@@ -324,7 +325,7 @@ pub(crate) static SET_ITEM: Op = Op {
     })],
 };
 
-/// How many elements a list has.
+/// Number of elements.
 pub(crate) static LENGTH: Op = Op {
     def: OpDef {
         name: "TensorListLength",
@@ -340,7 +341,7 @@ pub(crate) static LENGTH: Op = Op {
     })],
 };
 
-/// What is known of the shape of a list's elements.
+/// Known part of the shape of the elements.
 pub(crate) static ELEMENT_SHAPE: Op = Op {
     def: OpDef {
         name: "TensorListElementShape",
@@ -367,7 +368,7 @@ pub(crate) static ELEMENT_SHAPE: Op = Op {
     })],
 };
 
-/// A list of another length.
+/// Changes the number of elements.
 pub(crate) static RESIZE: Op = Op {
     def: OpDef {
         name: "TensorListResize",

@@ -1,5 +1,5 @@
-//! Gradients through lists. The gradient of a list is a list as long; an element of it that is not
-//! there is zeros. The rules are those of TensorFlow's `list_ops.py`.
+//! Gradients through lists. The gradient of a list is a list of the same length; an absent element of it stands
+//! for zeros. The rules are those of TensorFlow's `list_ops.py`.
 
 use smallvec::smallvec;
 use thalweg_graph::op::InputGradients;
@@ -8,17 +8,17 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::constants::{ints, shape_of};
 
-/// The scalar shape of which nothing is known.
+/// Scalar that stands for a shape of unknown rank.
 fn any_shape<'g>(graph: &'g Graph) -> Output<'g> {
     Value::Tensor(Tensor::scalar(-1i32)).on(graph)
 }
 
-/// The dtype of the elements.
+/// Dtype of the elements.
 fn dtype(g: &GradCx<'_, '_>) -> DType {
     g.attrs().dtype("element_dtype").unwrap_or(DType::F32)
 }
 
-/// What of `op` on these inputs comes out first; its elements are those of the list.
+/// First output of `op` on these inputs, with the list's element dtype.
 fn made<'g>(g: &GradCx<'_, 'g>, op: &str, inputs: &[Output<'g>]) -> Output<'g> {
     let node = g.graph().op(op).inputs(inputs.iter().copied());
     node.attr("element_dtype", dtype(g)).output()
@@ -33,7 +33,7 @@ fn element_shape<'g>(list: Output<'g>) -> Output<'g> {
     node.attr("shape_type", DType::I32).output()
 }
 
-/// A list like this one, of which nothing is there.
+/// List of the same length with all elements absent.
 fn nothing_like<'g>(g: &GradCx<'_, 'g>, list: Output<'g>) -> Output<'g> {
     made(g, "TensorListReserve", &[element_shape(list), length(list)])
 }
@@ -42,7 +42,7 @@ fn zeros_like<'g>(x: Output<'g>) -> Output<'g> {
     x.graph().op("ZerosLike").input(x).output()
 }
 
-/// The shape of a row of `x`.
+/// Shape of a row of `x`.
 fn row_shape<'g>(x: Output<'g>) -> Output<'g> {
     let graph = x.graph();
     let known = x.shape().to_dims();
@@ -60,7 +60,7 @@ fn row_shape<'g>(x: Output<'g>) -> Output<'g> {
     }
 }
 
-/// Of a list with one more element.
+/// Gradient of TensorListPushBack.
 pub(super) fn push_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let shape = match dtype(g) {
         DType::Variant => any_shape(g.graph()),
@@ -72,21 +72,21 @@ pub(super) fn push_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(popped.output(0)), Some(popped.output(1))]
 }
 
-/// Of a list without its last element, and that element.
+/// Gradient of TensorListPopBack.
 pub(super) fn pop_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let shorter = g.dy(0).unwrap_or_else(|| nothing_like(g, g.output(0)));
     let last = g.dy(1).unwrap_or_else(|| zeros_like(g.output(1)));
     smallvec![Some(made(g, "TensorListPushBack", &[shorter, last]))]
 }
 
-/// Of an element.
+/// Gradient of TensorListGetItem.
 pub(super) fn get_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let nothing = nothing_like(g, g.input(0));
     let parts = [nothing, g.input(1), g.grad()];
     smallvec![Some(made(g, "TensorListSetItem", &parts))]
 }
 
-/// Of a list with another element in a place.
+/// Gradient of TensorListSetItem.
 pub(super) fn set_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (dlist, index, item) = (g.grad(), g.input(1), g.input(2));
     let mut before = made(g, "TensorListSetItem", &[dlist, index, zeros_like(item)]);
@@ -98,29 +98,29 @@ pub(super) fn set_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(before), None, Some(own)]
 }
 
-/// Of a list of another length.
+/// Gradient of TensorListResize.
 pub(super) fn resize<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), length(g.input(0))];
     let resized = g.graph().op("TensorListResize").inputs(parts).output();
     smallvec![Some(resized)]
 }
 
-/// Of a list as one tensor.
+/// Gradient of TensorListStack.
 pub(super) fn stack<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), any_shape(g.graph())];
     smallvec![Some(made(g, "TensorListFromTensor", &parts))]
 }
 
-/// Of a tensor as a list.
+/// Gradient of TensorListFromTensor.
 pub(super) fn from_tensor<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), row_shape(g.input(0))];
     smallvec![Some(made(g, "TensorListStack", &parts))]
 }
 
-/// Of some elements of a list as one tensor.
+/// Gradient of TensorListGather.
 pub(super) fn gather<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let graph = g.graph();
-    // What was gathered twice has the sum of both.
+    // An element that was gathered twice gets the sum of both gradients.
     let parts = [g.grad(), g.input(1), length(g.input(0))];
     let rows = graph.op("UnsortedSegmentSum").inputs(parts).output();
     smallvec![Some(made(
@@ -130,13 +130,13 @@ pub(super) fn gather<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     ))]
 }
 
-/// Of a tensor whose rows have their places in a list.
+/// Gradient of TensorListScatterV2.
 pub(super) fn scatter<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), g.input(1), row_shape(g.input(0))];
     smallvec![Some(made(g, "TensorListGather", &parts))]
 }
 
-/// Of a list that rows of a tensor were put into.
+/// Gradient of TensorListScatterIntoExistingList.
 pub(super) fn scatter_into<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (dlist, tensor, indices) = (g.grad(), g.input(1), g.input(2));
     let parts = [dlist, zeros_like(tensor), indices];
@@ -147,7 +147,7 @@ pub(super) fn scatter_into<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(before), Some(rows)]
 }
 
-/// Of the elements of a list, one after the other.
+/// Gradient of TensorListConcatV2.
 pub(super) fn concat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let Some(dy) = g.dy(0) else {
         return InputGradients::new();
@@ -156,7 +156,7 @@ pub(super) fn concat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(made(g, "TensorListSplit", &parts))]
 }
 
-/// Of a list of pieces of a tensor.
+/// Gradient of TensorListSplit.
 pub(super) fn split<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x) = (g.graph(), g.input(0));
     let parts = [ints(graph, &[-1]), row_shape(x)];

@@ -1,55 +1,55 @@
-//! The elements of a list, in a tree whose branches are shared between the lists that have them: a
-//! list that differs from another one in an element costs as much as the tree is deep.
+//! Elements of a list, as a persistent tree with shared branches: a copy of a list with one element changed costs
+//! time and memory in proportion to the depth of the tree.
 
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
 use thalweg_tensor::{Nesting, Tensor};
 
-/// The number of children of a branch is two to the power of this.
+/// A branch has two to the power of this many children.
 const BITS: u32 = 4;
 const WIDTH: usize = 1 << BITS;
 
-/// Elements by number, some of which are not there.
+/// Elements by index; some may be absent.
 #[derive(Clone, Default)]
 pub(super) struct Items {
     len: usize,
-    /// The number of branches above an element.
+    /// Number of branches above an element.
     height: u32,
     root: Node,
-    /// Of the elements that are variants: what they hold.
+    /// Nesting of the elements that are variants.
     within: Nesting,
 }
 
-/// What is in a place of the tree.
+/// A place of the tree.
 #[derive(Clone, Default)]
 enum Node {
-    /// Nothing, nor below it.
+    /// Nothing here, nor below.
     #[default]
     Absent,
     Item(Tensor),
     Branch(Arc<[Node; WIDTH]>),
 }
 
-/// How many elements a node has at most that stands so high.
+/// Maximum number of elements under a node at this height.
 fn room(height: u32) -> usize {
     1usize.checked_shl(BITS * height).unwrap_or(usize::MAX)
 }
 
 impl Items {
-    /// So many elements, none of which is there.
+    /// Makes `len` absent elements.
     pub(super) fn absent(len: usize) -> Items {
         let mut items = Items::default();
         items.resize(len);
         items
     }
 
-    /// How many there are, with those that are not there.
+    /// Number of elements, including absent ones.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The element of this number, if it is there.
+    /// Element at an index, if it is present.
     pub(super) fn get(&self, i: usize) -> Option<&Tensor> {
         let (mut node, mut height) = (&self.root, self.height);
         if i >= self.len {
@@ -70,7 +70,7 @@ impl Items {
         (0..self.len).map(|i| self.get(i))
     }
 
-    /// Puts something in the place of this number, which there must be.
+    /// Sets the element at an index, which must exist.
     pub(super) fn set(&mut self, i: usize, item: Tensor) {
         if i >= self.len {
             return;
@@ -82,13 +82,13 @@ impl Items {
         self.root.set(self.height, i, item);
     }
 
-    /// What the element of this number holds is to go.
+    /// Removes the element at an index from the count of nesting.
     fn count_no_more(&mut self, i: usize) {
         let held = self.get(i).map(Tensor::nesting).unwrap_or_default();
         self.within.values = self.within.values.saturating_sub(held.values);
     }
 
-    /// How values are nested in a list of these. An element that is not there counts as one that is: it stands for
+    /// Nesting of values in a list of these elements. An absent element counts as a present one: it stands for
     /// zeros.
     pub(super) fn nesting(&self) -> Nesting {
         Nesting {
@@ -97,13 +97,13 @@ impl Items {
         }
     }
 
-    /// Adds an element behind the others.
+    /// Appends an element.
     pub(super) fn push(&mut self, item: Tensor) {
         self.resize(self.len + 1);
         self.set(self.len - 1, item);
     }
 
-    /// Leaves so many elements, or adds some that are not there.
+    /// Truncates to `len` elements, or adds absent ones.
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {
             if self.within.values > 0 {
@@ -123,7 +123,7 @@ impl Items {
         self.len = len;
     }
 
-    /// What `f` makes of each element that is there.
+    /// Applies `f` to each element that is present.
     pub(super) fn map(
         &self,
         f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
@@ -134,13 +134,13 @@ impl Items {
         })
     }
 
-    /// What `f` makes of each two elements of as many; one without the other stays as it is.
+    /// Combines the elements of two lists of one length by `f`; an element without a counterpart stays unchanged.
     pub(super) fn merge(
         &self,
         other: &Items,
         f: &mut impl FnMut(&Tensor, &Tensor) -> Result<Tensor, KernelError>,
     ) -> Result<Items, KernelError> {
-        // The one that was longer before may be higher.
+        // The tree that was longer before may be higher.
         let (mut one, mut other) = (self.clone(), other.clone());
         let len = one.len;
         let room = room(one.height.max(other.height));
@@ -178,7 +178,7 @@ impl Node {
         }
     }
 
-    /// Leaves the first elements, so many.
+    /// Keeps the first `len` elements.
     fn cut(&mut self, height: u32, len: usize) {
         if len == 0 {
             *self = Node::Absent;
@@ -252,7 +252,7 @@ mod tests {
     }
 
     proptest! {
-        /// A vector does the same, with all that it copies.
+        /// A vector of options with the same elements.
         #[test]
         fn it_does_what_a_vector_does(steps in prop::collection::vec((0usize..4, 0usize..600), 1..60)) {
             let (mut items, mut vector): (Items, Vec<Option<i32>>) = Default::default();
@@ -282,7 +282,7 @@ mod tests {
             }
         }
 
-        /// Of two lists, whatever they were before.
+        /// Merges lists of any length.
         #[test]
         fn what_is_in_one_of_two_stays_and_what_is_in_both_is_added(
             one in prop::collection::vec(0usize..300, 0..40),

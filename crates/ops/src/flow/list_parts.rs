@@ -1,4 +1,5 @@
-//! Lists of tensors from tensors, and tensors from lists.
+//! TensorListStack, TensorListFromTensor, TensorListGather, TensorListScatterV2, TensorListScatterIntoExistingList,
+//! TensorListConcatV2, TensorListSplit.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr};
@@ -11,7 +12,7 @@ use super::list_gradient;
 use super::list_items::Items;
 use super::rows::{concatenated, rows, split, stacked};
 
-/// All elements of a list, which must be there or have a known shape.
+/// All elements of a list; an absent one is an error if its shape is not known.
 fn all(cx: &TensorCx<'_>, list: &List, shape: &Shape) -> Result<Vec<Tensor>, KernelError> {
     (0..list.items.len())
         .map(|i| list.item(cx, i, shape))
@@ -22,7 +23,7 @@ fn merged(list: &List, asked: Shape) -> Shape {
     list.shape.merge(&asked).unwrap_or(asked)
 }
 
-/// The output has so many rows, of the shape that input `i` tells.
+/// Shape of `rows` rows, each of the shape that input `i` gives.
 fn stack_shape(cx: &mut Infer<'_>, i: usize, rows: Option<usize>) -> Result<(), InferError> {
     if let Some(row) = told(cx, i).dims() {
         cx.set(0, Shape::partial(std::iter::once(rows).chain(row.to_vec())));
@@ -30,7 +31,7 @@ fn stack_shape(cx: &mut Infer<'_>, i: usize, rows: Option<usize>) -> Result<(), 
     Ok(())
 }
 
-/// A list as one tensor.
+/// Stacks a list into one tensor.
 pub(crate) static STACK: Op = Op {
     def: OpDef {
         name: "TensorListStack",
@@ -68,7 +69,7 @@ pub(crate) static STACK: Op = Op {
     })],
 };
 
-/// A tensor as a list.
+/// Makes a list of the rows of a tensor.
 pub(crate) static FROM_TENSOR: Op = Op {
     def: OpDef {
         name: "TensorListFromTensor",
@@ -105,7 +106,7 @@ pub(crate) static FROM_TENSOR: Op = Op {
     })],
 };
 
-/// Some elements of a list as one tensor.
+/// Stacks some elements of a list into one tensor.
 pub(crate) static GATHER: Op = Op {
     def: OpDef {
         name: "TensorListGather",
@@ -142,7 +143,7 @@ pub(crate) static GATHER: Op = Op {
     })],
 };
 
-/// The rows of a tensor, each in its place of a list.
+/// Makes a list of the rows of a tensor, at the given indices.
 pub(crate) static SCATTER: Op = Op {
     def: OpDef {
         name: "TensorListScatterV2",
@@ -183,7 +184,7 @@ pub(crate) static SCATTER: Op = Op {
     })],
 };
 
-/// Puts each row in its place of a list that has as many.
+/// Sets elements of a list to rows; there must be as many indices as rows.
 fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
     if rows.len() != indices.len() {
         return Err(KernelError::Invalid(format!(
@@ -201,7 +202,7 @@ fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), Kernel
     Ok(())
 }
 
-/// The rows of a tensor, each in its place of a list that is there.
+/// Sets elements of an existing list to the rows of a tensor.
 pub(crate) static SCATTER_INTO: Op = Op {
     def: OpDef {
         name: "TensorListScatterIntoExistingList",
@@ -228,7 +229,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
     })],
 };
 
-/// The elements of a list, one after the other.
+/// Concatenates the elements of a list.
 pub(crate) static CONCAT: Op = Op {
     def: OpDef {
         name: "TensorListConcatV2",
@@ -256,7 +257,7 @@ pub(crate) static CONCAT: Op = Op {
         let mut items = Vec::with_capacity(list.items.len());
         for i in 0..list.items.len() {
             let mut shape = asked.clone();
-            // What is not there has as many rows as is said here.
+            // An absent element has the number of rows that this input gives.
             if let (Some(dims), Some(&rows)) = (asked.dims(), leading.get(i))
                 && !dims.is_empty()
             {
@@ -271,7 +272,7 @@ pub(crate) static CONCAT: Op = Op {
     })],
 };
 
-/// A tensor in pieces, as a list.
+/// Makes a list of pieces of a tensor.
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "TensorListSplit",

@@ -1,5 +1,5 @@
-//! Zeros like a list, and sums of lists: the gradient of a list is a list. An element that is not
-//! there counts as zeros, and nothing is copied for it.
+//! Zeros like a list, and sums of lists, for gradients: the gradient of a list is a list. An absent element
+//! counts as zeros, and costs no copy.
 
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Tensor};
@@ -8,13 +8,13 @@ use super::list::List;
 use super::list_items::Items;
 use crate::tensors::sum;
 
-/// Zeros in the shapes of what a variant holds: a list, or a list of lists.
+/// Zeros in the shapes of a variant's elements: of a list, or of a list of lists.
 pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {
     if of.dtype() != DType::Variant {
         return cx.zeros(of.dtype(), of.dims());
     }
     let Some(list) = of.thing::<List>() else {
-        // What is no list has nothing that could be zero.
+        // A variant that is no list has no zeros.
         return Ok(of.clone());
     };
     let items = match list.dtype != DType::Variant && list.shape.to_dims().is_some() {
@@ -29,7 +29,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
     zeros.value()
 }
 
-/// The sums of what two variants hold: of two lists, element by element.
+/// Sum of two variants: of two lists, element by element.
 pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
     if a.dtype() != DType::Variant {
         return sum(a.clone(), b);

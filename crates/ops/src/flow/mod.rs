@@ -1,5 +1,5 @@
-//! Control flow: branches and loops as calls of functions and as TensorFlow 1 has them, and what
-//! loops keep values in.
+//! Control flow: branches and loops as function calls and as in TensorFlow 1; tensor arrays, stacks and lists for the
+//! values of loops.
 
 mod array;
 mod array_parts;

@@ -1,4 +1,4 @@
-//! Tensors cut along their first dimension, and put together along it.
+//! Splitting tensors along their first dimension, and joining them along it.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Memory, Shape, StringTensor, Tensor, dispatch};
 
-/// The most rows that become values of their own: a tensor without elements may have any number.
+/// Maximum number of rows that become tensors of their own: a tensor without elements may have any number.
 const MOST: usize = 1 << 24;
 
-/// `count` elements from number `start` on, under these dimensions.
+/// The `count` elements from index `start` on, in dimensions `dims`.
 fn piece(
     memory: &Arc<Memory>,
     from: &Tensor,
@@ -29,7 +29,7 @@ fn piece(
     }, else Err(KernelError::DType(from.dtype())))
 }
 
-/// All elements, one tensor after the other, under these dimensions.
+/// Concatenates the elements of all tensors, in dimensions `dims`.
 pub(crate) fn joined(
     memory: &Arc<Memory>,
     dtype: DType,
@@ -60,7 +60,7 @@ pub(crate) fn joined(
     }, else Err(KernelError::DType(dtype)))
 }
 
-/// The rows of a tensor: what its first dimension counts.
+/// Rows of a tensor, along its first dimension.
 pub(crate) fn rows(memory: &Arc<Memory>, tensor: &Tensor) -> Result<Vec<Tensor>, KernelError> {
     let [count, dims @ ..] = tensor.dims() else {
         return Err(KernelError::Invalid(
@@ -78,7 +78,7 @@ pub(crate) fn rows(memory: &Arc<Memory>, tensor: &Tensor) -> Result<Vec<Tensor>,
         .collect()
 }
 
-/// Some rows at a time: as many as each length says.
+/// Splits a tensor into runs of rows, one run for each length.
 pub(crate) fn split(
     memory: &Arc<Memory>,
     tensor: &Tensor,
@@ -114,7 +114,7 @@ pub(crate) fn split(
     Ok(parts)
 }
 
-/// Tensors of one shape as the rows of one; `shape` is that of a row, where there is none to tell.
+/// Stacks tensors of one shape as rows; `shape` is that of a row, in case there are no tensors.
 pub(crate) fn stacked(
     memory: &Arc<Memory>,
     dtype: DType,
@@ -145,7 +145,7 @@ pub(crate) fn stacked(
     joined(memory, dtype, items, &all)
 }
 
-/// Tensors one after the other along their first dimension, and the length of each.
+/// Concatenates tensors along their first dimension; returns the length of each too.
 pub(crate) fn concatenated(
     memory: &Arc<Memory>,
     dtype: DType,

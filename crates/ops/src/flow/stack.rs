@@ -1,4 +1,5 @@
-//! Stacks: what TensorFlow 1's loops keep values in for their gradients. One lives for a step.
+//! Stacks (StackV2, StackPushV2, StackPopV2, StackCloseV2, and the variants on references): TensorFlow 1's loops keep
+//! values for their gradients on them. A stack lives for a step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,19 +10,19 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 struct Stack {
     dtype: DType,
-    /// The most values that it takes; any number where it is negative.
+    /// Maximum number of values; negative for no limit.
     most: i64,
     values: Mutex<Vec<Tensor>>,
 }
 
-/// A stack op; to be completed.
+/// Base definition of a stack op.
 const STATE: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 
-/// A new stack.
+/// Creates a stack.
 pub(crate) static STACK: Op = Op {
     def: OpDef {
         name: "StackV2",
@@ -50,7 +51,7 @@ fn new(cx: &TensorCx<'_>, most: i64) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![Tensor::handle(DType::Resource, Arc::new(stack))?])
 }
 
-/// Puts a value on a stack.
+/// Pushes a value.
 pub(crate) static PUSH: Op = Op {
     def: OpDef {
         name: "StackPushV2",
@@ -82,7 +83,7 @@ pub(crate) static PUSH: Op = Op {
     })],
 };
 
-/// Takes the last value from a stack.
+/// Pops the last value.
 pub(crate) static POP: Op = Op {
     def: OpDef {
         name: "StackPopV2",
@@ -101,7 +102,7 @@ pub(crate) static POP: Op = Op {
     })],
 };
 
-/// Gives up what a stack holds.
+/// Releases the values of a stack.
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "StackCloseV2",
@@ -119,7 +120,7 @@ pub(crate) static CLOSE: Op = Op {
 
 const REF: Arg = arg_of("handle", DType::String).reference();
 
-/// A new stack that takes any number of values.
+/// Creates a stack without a limit.
 pub(crate) static NEW: Op = Op {
     def: OpDef {
         name: "_NewStack",
@@ -130,7 +131,7 @@ pub(crate) static NEW: Op = Op {
     kernels: &[cpu_tensors(|cx| new(cx, -1))],
 };
 
-/// A new stack, behind a reference.
+/// Creates a stack behind a reference.
 pub(crate) static REF_STACK: Op = Op {
     def: OpDef {
         name: "Stack",
@@ -142,7 +143,7 @@ pub(crate) static REF_STACK: Op = Op {
     kernels: &[],
 };
 
-/// As [`PUSH`], of a reference.
+/// Like [`PUSH`], for a reference.
 pub(crate) static REF_PUSH: Op = Op {
     def: OpDef {
         name: "StackPush",
@@ -153,7 +154,7 @@ pub(crate) static REF_PUSH: Op = Op {
     kernels: &[],
 };
 
-/// As [`POP`], of a reference.
+/// Like [`POP`], for a reference.
 pub(crate) static REF_POP: Op = Op {
     def: OpDef {
         name: "StackPop",
@@ -164,7 +165,7 @@ pub(crate) static REF_POP: Op = Op {
     kernels: &[],
 };
 
-/// As [`CLOSE`], of a reference.
+/// Like [`CLOSE`], for a reference.
 pub(crate) static REF_CLOSE: Op = Op {
     def: OpDef {
         name: "StackClose",

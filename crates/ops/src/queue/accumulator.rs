@@ -1,5 +1,5 @@
-//! Accumulators of gradients: the sum of those that are recent enough, until there are so many. The
-//! rules are those of TensorFlow's `ConditionalAccumulatorBase`.
+//! Accumulators of gradients: the sum of recent enough gradients, taken once there are enough of them.
+//! The rules are those of TensorFlow's `ConditionalAccumulatorBase`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use thalweg_cpu::number::Number;
 pub(super) struct Accumulator {
     pub(super) dtype: DType,
     pub(super) shape: Shape,
-    /// Whether it gives the mean, and not the sum.
+    /// Gives the mean instead of the sum.
     pub(super) mean: bool,
     pub(super) state: Mutex<AccumulatorState>,
 }
@@ -31,7 +31,7 @@ impl Accumulator {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a gradient of step `local`, unless that is over.
+    /// Adds a gradient computed at step `local`, unless that step is older than the current one.
     pub(super) fn apply(&self, local: i64, gradient: &Tensor) -> Result<(), KernelError> {
         if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
             return Err(KernelError::Invalid(format!(
@@ -48,7 +48,7 @@ impl Accumulator {
             }
             state.sum = Some(match state.sum.take() {
                 None => gradient.clone(),
-                // It stays as it was where they do not fit.
+                // The sum stays unchanged if the shapes do not fit.
                 Some(before) => match sum(before.clone(), gradient) {
                     Ok(sum) => sum,
                     Err(error) => {
@@ -63,7 +63,7 @@ impl Accumulator {
         })
     }
 
-    /// What has come, as soon as it is so much; the next step begins.
+    /// Removes the sum or mean as soon as `required` gradients have come, and starts the next step.
     pub(super) fn take(&self, cx: &TensorCx<'_>, required: i64) -> Result<Tensor, KernelError> {
         if required < 1 {
             return Err(KernelError::Invalid(format!(
@@ -79,7 +79,7 @@ impl Accumulator {
             state.step += 1;
             if self.mean {
                 dispatch!(self.dtype, NUMBERS, T => {
-                    // Exact to the last bit for what is narrower than an f64: it rounds but once.
+                    // Exact to the last bit for types narrower than f64: it rounds only once.
                     for x in sum.as_mut_slice::<T>()? {
                         *x = T::from_f64(x.to_f64() / count as f64);
                     }

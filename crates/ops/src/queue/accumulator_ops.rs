@@ -1,4 +1,5 @@
-//! What is done with accumulators.
+//! ResourceConditionalAccumulator, ResourceAccumulatorApplyGradient, ResourceAccumulatorTakeGradient,
+//! ResourceAccumulatorNumAccumulated, ResourceAccumulatorSetGlobalStep.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ use super::queues::handle;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
 
-/// An op of an accumulator; to be completed.
+/// Base definition of an op on accumulators.
 const STATE: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
@@ -23,7 +24,7 @@ fn accumulator(cx: &TensorCx<'_>) -> Result<Arc<Accumulator>, KernelError> {
     cx.thing::<Accumulator>(0)
 }
 
-/// An accumulator.
+/// Creates an accumulator.
 pub(crate) static ACCUMULATOR: Op = Op {
     def: OpDef {
         name: "ResourceConditionalAccumulator",
@@ -70,7 +71,7 @@ pub(crate) static APPLY_GRADIENT: Op = Op {
     })],
 };
 
-/// Takes the mean.
+/// Removes the sum or mean.
 pub(crate) static TAKE_GRADIENT: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorTakeGradient",
@@ -86,7 +87,7 @@ pub(crate) static TAKE_GRADIENT: Op = Op {
     })],
 };
 
-/// How many gradients have come.
+/// Number of gradients accumulated so far.
 pub(crate) static NUM_ACCUMULATED: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorNumAccumulated",
@@ -101,7 +102,7 @@ pub(crate) static NUM_ACCUMULATED: Op = Op {
     })],
 };
 
-/// Says which step it is.
+/// Sets the current step, below which gradients are dropped.
 pub(crate) static SET_GLOBAL_STEP: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorSetGlobalStep",

@@ -1,4 +1,4 @@
-//! Elements of queues: checked, cut from batches and put together as batches.
+//! Elements of queues: checks, splitting batches into elements, joining elements into batches.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::state::{Element, Settings};
 use crate::flow::rows::{rows, stacked};
 use crate::tensors::Counted;
 
-/// Whether a queue takes an element.
+/// Fails if an element does not fit the queue's dtypes and shapes.
 pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {
     let name = &settings.name;
     if element.len() != settings.dtypes.len() {
@@ -38,7 +38,7 @@ pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<()
     Ok(())
 }
 
-/// The elements of which batches are made: each component's rows.
+/// Splits batches, one for each component, into elements: one for each row.
 pub(super) fn elements(
     memory: &Arc<Memory>,
     batches: &[Tensor],
@@ -66,7 +66,7 @@ pub(super) fn elements(
     Ok(all)
 }
 
-/// Elements as one batch for each component.
+/// Joins elements into one batch for each component.
 pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
     let component = |(i, &dtype): (usize, &DType)| {
         let items = elements.iter().filter_map(|e| e.get(i));
@@ -81,7 +81,7 @@ pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Ten
     settings.dtypes.iter().enumerate().map(component).collect()
 }
 
-/// Tensors of one rank, filled up with zeros to the largest of each dimension.
+/// Pads tensors of one rank with zeros to the largest size in each dimension.
 fn padded<'a>(
     memory: &Arc<Memory>,
     items: impl Iterator<Item = &'a Tensor> + Clone,
@@ -107,7 +107,7 @@ fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, Ke
     if item.dims() == dims {
         return Ok(item.clone());
     }
-    // Where each element of the item goes, in row-major order.
+    // Maps an element's index in the item to its index in the padded tensor, both in row-major order.
     let place = |mut at: usize| {
         let mut index = vec![0; dims.len()];
         for (d, &len) in item.dims().iter().enumerate().rev() {

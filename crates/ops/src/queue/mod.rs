@@ -1,5 +1,5 @@
-//! What outlives steps beside variables and may have to be waited for: queues, accumulators of
-//! gradients, staging areas, turns of synchronous training.
+//! State, beside variables, that outlives a step and may block: queues, accumulators of gradients, staging areas,
+//! turns of synchronous training; and optionals.
 
 mod accumulator;
 mod accumulator_ops;

@@ -1,4 +1,4 @@
-//! What is done with queues.
+//! QueueEnqueueV2, QueueEnqueueManyV2, QueueDequeueV2, QueueDequeueManyV2, QueueDequeueUpToV2, QueueSizeV2, QueueCloseV2, QueueIsClosedV2.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use super::element::elements;
 use super::state::Queue;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
-/// What is put in.
+/// Input: the components to add.
 pub(super) const PUT: Arg = args_of("components", "Tcomponents");
-/// What is taken out.
+/// Output: the components that were removed.
 pub(super) const TAKEN: Arg = args_of("components", "component_types");
-/// The attributes of what puts in.
+/// Attributes of enqueue ops.
 pub(super) const PUT_ATTRS: &[AttrDef] = &[types_attr("Tcomponents"), int_attr("timeout_ms", -1)];
-/// The attributes of what takes out.
+/// Attributes of dequeue ops.
 pub(super) const TAKEN_ATTRS: &[AttrDef] =
     &[types_attr("component_types"), int_attr("timeout_ms", -1)];
 
-/// An op of a queue; to be completed.
+/// Base definition of a queue op that may block.
 const WAITS: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Waits,
@@ -43,7 +43,7 @@ fn components(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     (1..cx.inputs()).map(|i| cx.value(i)).collect()
 }
 
-/// Puts an element in.
+/// Adds an element.
 pub(crate) static ENQUEUE: Op = Op {
     def: OpDef {
         name: "QueueEnqueueV2",
@@ -58,7 +58,7 @@ pub(crate) static ENQUEUE: Op = Op {
     })],
 };
 
-/// Puts many elements in.
+/// Adds a batch of elements.
 pub(crate) static ENQUEUE_MANY: Op = Op {
     def: OpDef {
         name: "QueueEnqueueManyV2",
@@ -73,7 +73,7 @@ pub(crate) static ENQUEUE_MANY: Op = Op {
     })],
 };
 
-/// Takes an element out.
+/// Removes an element.
 pub(crate) static DEQUEUE: Op = Op {
     def: OpDef {
         name: "QueueDequeueV2",
@@ -95,7 +95,7 @@ fn many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelError> {
     queue.batches(&elements)
 }
 
-/// Takes many elements out.
+/// Removes many elements, as a batch.
 pub(crate) static DEQUEUE_MANY: Op = Op {
     def: OpDef {
         name: "QueueDequeueManyV2",
@@ -108,7 +108,7 @@ pub(crate) static DEQUEUE_MANY: Op = Op {
     kernels: &[cpu_tensors(|cx| many(cx, false))],
 };
 
-/// Takes many elements out, or fewer at the end.
+/// Removes many elements, or fewer once the queue is closed.
 pub(crate) static DEQUEUE_UP_TO: Op = Op {
     def: OpDef {
         name: "QueueDequeueUpToV2",
@@ -121,7 +121,7 @@ pub(crate) static DEQUEUE_UP_TO: Op = Op {
     kernels: &[cpu_tensors(|cx| many(cx, true))],
 };
 
-/// How many elements there are.
+/// Number of elements.
 pub(crate) static SIZE: Op = Op {
     def: OpDef {
         name: "QueueSizeV2",
@@ -137,7 +137,7 @@ pub(crate) static SIZE: Op = Op {
     })],
 };
 
-/// Ends the putting in.
+/// Refuses further enqueues.
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "QueueCloseV2",
@@ -153,7 +153,7 @@ pub(crate) static CLOSE: Op = Op {
     })],
 };
 
-/// Whether it is closed.
+/// `true` if the queue is closed.
 pub(crate) static IS_CLOSED: Op = Op {
     def: OpDef {
         name: "QueueIsClosedV2",

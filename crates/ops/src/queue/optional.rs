@@ -1,4 +1,5 @@
-//! Values that may not be there: what a branch that was not taken gives to its gradient.
+//! OptionalFromValue, OptionalNone, OptionalHasValue, OptionalGetValue: values that may be absent.
+//! A branch that was not taken gives an absent value to its gradient.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, list_attr, types_attr
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Nesting, Tensor};
 
-/// The values, where they are there.
+/// A list of tensors, or nothing.
 struct Optional(Option<Vec<Tensor>>);
 
 const OP: OpDef = OpDef {
@@ -27,7 +28,7 @@ fn optional(cx: &TensorCx<'_>) -> Result<Arc<Optional>, KernelError> {
     cx.thing::<Optional>(0)
 }
 
-/// Values that are there.
+/// Wraps values.
 pub(crate) static FROM_VALUE: Op = Op {
     def: OpDef {
         name: "OptionalFromValue",
@@ -44,7 +45,7 @@ pub(crate) static FROM_VALUE: Op = Op {
     })],
 };
 
-/// Values that are not there.
+/// The absent value.
 pub(crate) static NONE: Op = Op {
     def: OpDef {
         name: "OptionalNone",
@@ -56,7 +57,7 @@ pub(crate) static NONE: Op = Op {
     kernels: &[cpu_tensors(|_| give(Optional(None)))],
 };
 
-/// Whether they are there.
+/// `true` if there are values.
 pub(crate) static HAS_VALUE: Op = Op {
     def: OpDef {
         name: "OptionalHasValue",
@@ -71,7 +72,7 @@ pub(crate) static HAS_VALUE: Op = Op {
     })],
 };
 
-/// The values.
+/// The values; an error if they are absent.
 pub(crate) static GET_VALUE: Op = Op {
     def: OpDef {
         name: "OptionalGetValue",

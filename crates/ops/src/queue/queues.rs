@@ -1,4 +1,4 @@
-//! The kinds of queues.
+//! FIFOQueueV2, PaddingFIFOQueueV2, RandomShuffleQueueV2.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::state::{Queue, Settings, Shuffle};
 use crate::random::philox::Philox;
 
-/// The attributes of every queue.
+/// Attributes of every queue.
 const TYPES: AttrDef = types_attr("component_types");
 const SHAPES: AttrDef = list_attr("shapes", AttrKind::Shapes);
 const CAPACITY: AttrDef = int_attr("capacity", -1);
 const CONTAINER: AttrDef = str_attr("container", "", &[]);
 const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 
-/// The attributes of a queue that hands out in order.
+/// Attributes of a first-in, first-out queue.
 pub(super) const FIFO_ATTRS: &[AttrDef] = &[TYPES, SHAPES, CAPACITY, CONTAINER, SHARED_NAME];
-/// The attributes of a queue that hands out in any order.
+/// Attributes of a shuffling queue.
 pub(super) const SHUFFLE_ATTRS: &[AttrDef] = &[
     TYPES,
     SHAPES,
@@ -33,7 +33,7 @@ pub(super) const SHUFFLE_ATTRS: &[AttrDef] = &[
     SHARED_NAME,
 ];
 
-/// The name that what a node stands for lives under.
+/// Name of the resource that a node stands for: `shared_name`, or the node's name.
 pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
     match cx.attrs().str("shared_name") {
         "" => &cx.node().name,
@@ -41,7 +41,7 @@ pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
     }
 }
 
-/// The handle of what lives under the node's name, made where there is none yet.
+/// Handle of the resource of the node's name; `make` creates it on first use.
 pub(super) fn handle(
     cx: &TensorCx<'_>,
     make: &dyn Fn(&str) -> Result<Thing, KernelError>,
@@ -72,7 +72,7 @@ fn queue(
     })
 }
 
-/// A queue; to be completed.
+/// Base definition of an op that creates a queue.
 const QUEUE: OpDef = OpDef {
     outputs: &[arg_of("handle", DType::Resource)],
     attrs: FIFO_ATTRS,
@@ -85,7 +85,7 @@ const QUEUE: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// First in, first out.
+/// First-in, first-out queue.
 pub(crate) static FIFO: Op = Op {
     def: OpDef {
         name: "FIFOQueueV2",
@@ -95,7 +95,7 @@ pub(crate) static FIFO: Op = Op {
     kernels: &[cpu_tensors(|cx| queue(cx, false, |_| None))],
 };
 
-/// First in, first out, of elements of different shapes.
+/// First-in, first-out queue of elements of different shapes, padded to make a batch.
 pub(crate) static PADDING_FIFO: Op = Op {
     def: OpDef {
         name: "PaddingFIFOQueueV2",
@@ -105,7 +105,7 @@ pub(crate) static PADDING_FIFO: Op = Op {
     kernels: &[cpu_tensors(|cx| queue(cx, true, |_| None))],
 };
 
-/// Any element out.
+/// Queue that removes a random element.
 pub(crate) static RANDOM_SHUFFLE: Op = Op {
     def: OpDef {
         name: "RandomShuffleQueueV2",

@@ -1,4 +1,6 @@
-//! The same behind references, as TensorFlow's first graphs have them.
+//! Queue and accumulator ops on string references, as in TensorFlow's first graphs: FIFOQueue, QueueEnqueue,
+//! ConditionalAccumulator and others.
+//! Each runs as its counterpart on resource handles.
 
 use thalweg_device::Op;
 use thalweg_graph::op::{
@@ -17,7 +19,7 @@ fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     crate::shapes::scalar(cx)
 }
 
-/// An op that runs as another one; to be completed.
+/// Base definition of an op that runs as its counterpart on handles.
 const ON_HANDLES: OpDef = OpDef {
     summary: "The same behind a reference.",
     gradient: Gradient::None,
@@ -25,7 +27,7 @@ const ON_HANDLES: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// What makes a reference, as the op on handles makes a handle.
+/// Definition of an op that creates a reference, as its counterpart creates a handle.
 const fn source(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) -> Op {
     Op {
         def: OpDef {
@@ -40,7 +42,7 @@ const fn source(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) 
     }
 }
 
-/// What takes a reference.
+/// Definition of an op that takes a reference.
 const fn user(
     name: &'static str,
     inputs: &'static [Arg],

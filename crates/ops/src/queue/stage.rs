@@ -1,4 +1,4 @@
-//! Staging areas: values that one step puts down for another one to take up.
+//! Staging areas: values that one step stores for a later step to take.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use thalweg_device::{KernelError, TensorCx, Ticket};
 use thalweg_tensor::Tensor;
 
-/// Those who wait for a change.
+/// Tickets of nodes that wait for a change.
 #[derive(Default)]
 pub(super) struct Waiting(Vec<Ticket>);
 
 impl Waiting {
-    /// Lets a node wait.
+    /// Registers a waiting node.
     pub(super) fn wait<T>(&mut self, cx: &TensorCx<'_>) -> Result<T, KernelError> {
         let ticket = cx.environment().ticket();
         if !self.0.iter().any(|t| t.number() == ticket.number()) {
@@ -20,15 +20,15 @@ impl Waiting {
         Err(KernelError::Blocked)
     }
 
-    /// Lets all look again.
+    /// Wakes all waiting nodes; each checks again.
     pub(super) fn wake(&mut self) {
         self.0.drain(..).for_each(|t| t.wake());
     }
 }
 
-/// A staging area.
+/// A bounded first-in, first-out buffer of entries; an entry is a list of tensors.
 pub(super) struct Stage {
-    /// The most entries, and the most bytes; 0 for any number.
+    /// Limits on the number of entries and on their bytes; 0 for no limit.
     pub(super) capacity: usize,
     pub(super) bytes: usize,
     state: Mutex<StageState>,
@@ -57,7 +57,7 @@ impl Stage {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts values down, as soon as there is room.
+    /// Appends an entry as soon as there is room.
     pub(super) fn put(&self, cx: &TensorCx<'_>, entry: Vec<Tensor>) -> Result<(), KernelError> {
         entry.iter().try_for_each(Tensor::check_holdable)?;
         let size = bytes(&entry);
@@ -79,7 +79,7 @@ impl Stage {
         })
     }
 
-    /// Takes up what was put down first, as soon as there is something.
+    /// Removes the oldest entry as soon as there is one.
     pub(super) fn take(&self, cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         self.with(|state| match state.entries.pop_front() {
             Some(entry) => {
@@ -90,7 +90,7 @@ impl Stage {
         })
     }
 
-    /// What lies at a place, as soon as there is something.
+    /// Returns the entry at `index` as soon as there is one, without removing it.
     pub(super) fn peek(&self, cx: &TensorCx<'_>, index: i64) -> Result<Vec<Tensor>, KernelError> {
         let index = usize::try_from(index)
             .map_err(|_| KernelError::Invalid(format!("{index} is no place in a staging area")))?;

@@ -1,4 +1,4 @@
-//! What is done with staging areas.
+//! Stage, Unstage, StagePeek, StageSize, StageClear.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ const WAITS: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The staging area of the node's name, made where there is none yet.
+/// Staging area of the node's name; created on first use.
 fn stage(cx: &TensorCx<'_>) -> Result<Arc<Stage>, KernelError> {
     let attrs = cx.attrs();
     let size = |attr| usize::try_from(attrs.int(attr)).unwrap_or(0);
@@ -51,7 +51,7 @@ fn stage(cx: &TensorCx<'_>) -> Result<Arc<Stage>, KernelError> {
     })
 }
 
-/// Puts values down.
+/// Appends values to a staging area.
 pub(crate) static STAGE: Op = Op {
     def: OpDef {
         name: "Stage",
@@ -66,7 +66,7 @@ pub(crate) static STAGE: Op = Op {
     })],
 };
 
-/// Takes values up.
+/// Removes the oldest values of a staging area.
 pub(crate) static UNSTAGE: Op = Op {
     def: OpDef {
         name: "Unstage",
@@ -77,7 +77,7 @@ pub(crate) static UNSTAGE: Op = Op {
     kernels: &[cpu_tensors(|cx| stage(cx)?.take(cx))],
 };
 
-/// Looks at values.
+/// Reads the values at an index, without removing them.
 pub(crate) static PEEK: Op = Op {
     def: OpDef {
         name: "StagePeek",
@@ -89,7 +89,7 @@ pub(crate) static PEEK: Op = Op {
     kernels: &[cpu_tensors(|cx| stage(cx)?.peek(cx, cx.int(0)?))],
 };
 
-/// How many there are.
+/// Number of entries.
 pub(crate) static SIZE: Op = Op {
     def: OpDef {
         name: "StageSize",
@@ -105,7 +105,7 @@ pub(crate) static SIZE: Op = Op {
     })],
 };
 
-/// Gives all up.
+/// Removes all entries.
 pub(crate) static CLEAR: Op = Op {
     def: OpDef {
         name: "StageClear",

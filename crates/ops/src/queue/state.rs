@@ -1,5 +1,5 @@
-//! A queue: elements, and those who wait to put some in or to take some out, in the order in which
-//! they came. Its rules are those of TensorFlow's `QueueBase`.
+//! A queue: elements, and pending enqueues and dequeues in their order of arrival.
+//! The rules are those of TensorFlow's `QueueBase`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,30 +10,30 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor};
 use super::element::{batch, check_element};
 use crate::random::philox::Philox;
 
-/// One element: a tensor for each component.
+/// One element of a queue: a tensor for each component.
 pub(super) type Element = Vec<Tensor>;
 
-/// What a queue is made with.
+/// Settings of a queue, fixed when it is created.
 pub(super) struct Settings {
-    /// Its kind and name, as errors tell them.
+    /// Kind and name of the queue, for error messages.
     pub(super) name: String,
     pub(super) dtypes: Vec<DType>,
-    /// By component: the shape that it must have; empty for any.
+    /// Required shape of each component; empty for any.
     pub(super) shapes: Vec<Shape>,
-    /// The most elements; any number where it is negative.
+    /// Maximum number of elements; negative for no limit.
     pub(super) capacity: i64,
-    /// Whether elements of different shapes are padded to make a batch.
+    /// Pads elements of different shapes to make a batch.
     pub(super) pads: bool,
-    /// Draws elements in random order where there is one.
+    /// Draws elements in random order, if present.
     pub(super) shuffle: Option<Shuffle>,
-    /// Whose bytes its batches are.
+    /// Memory that batches are allocated from.
     pub(super) memory: Arc<Memory>,
 }
 
-/// How a queue draws elements.
+/// Settings of a shuffling queue.
 pub(super) struct Shuffle {
     pub(super) philox: Philox,
-    /// How many elements must stay until the queue is closed.
+    /// Number of elements that must stay until the queue is closed.
     pub(super) min_after_dequeue: usize,
 }
 
@@ -50,18 +50,18 @@ struct QueueState {
     waiting: VecDeque<Attempt>,
 }
 
-/// Someone who puts elements in, or takes some out.
+/// A pending enqueue or dequeue.
 struct Attempt {
     ticket: Ticket,
     what: What,
-    /// What came of it.
+    /// The result, once the attempt has ended.
     outcome: Option<Result<Vec<Element>, KernelError>>,
 }
 
 enum What {
-    /// Puts these in.
+    /// Adds these elements.
     Enqueue(VecDeque<Element>),
-    /// Takes so many; `up_to` gives what there is where the queue is closed.
+    /// Removes `count` elements; with `up_to`, fewer are enough once the queue is closed.
     Dequeue {
         count: usize,
         up_to: bool,
@@ -81,7 +81,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts elements in, as soon as there is room for them.
+    /// Adds elements as soon as there is room for them.
     pub(super) fn enqueue(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
@@ -97,7 +97,7 @@ impl Queue {
         self.attempt(cx, what).map(drop)
     }
 
-    /// Takes elements out, as soon as there are so many.
+    /// Removes elements as soon as there are enough.
     pub(super) fn dequeue(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
@@ -118,7 +118,7 @@ impl Queue {
         })
     }
 
-    /// Goes on with what a node wants, which may have been here before.
+    /// Starts a node's enqueue or dequeue, or fetches its outcome if the node blocked on it before.
     fn attempt(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
@@ -155,7 +155,7 @@ impl Queue {
             .unwrap_or(Err(KernelError::Blocked))
     }
 
-    /// Forgets someone who waits no more: what was taken goes back.
+    /// Drops a pending attempt; elements that it has taken go back.
     fn abandon(&self, number: u64) {
         let mut state = self.lock();
         let at = state
@@ -175,7 +175,7 @@ impl Queue {
         state.go_on(&self.settings);
     }
 
-    /// Ends the putting in; with `cancel`, of those who wait to do so too.
+    /// Refuses further enqueues; with `cancel`, pending ones as well.
     pub(super) fn close(&self, cancel: bool) -> Result<(), KernelError> {
         let mut state = self.lock();
         if state.closed && !cancel {
@@ -202,24 +202,24 @@ impl Queue {
         self.lock().closed
     }
 
-    /// The number of elements that are in it.
+    /// Number of elements in the queue.
     pub(super) fn len(&self) -> usize {
         self.lock().elements.len()
     }
 
-    /// Elements as batches, one for each component.
+    /// Joins elements into batches, one for each component.
     pub(super) fn batches(&self, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
         batch(&self.settings, elements)
     }
 }
 
 impl QueueState {
-    /// Lets those who wait go on, each side in its order, until nobody can.
+    /// Advances pending attempts, enqueues and dequeues each in their order, until none can go on.
     fn go_on(&mut self, settings: &Settings) {
         while self.step(settings, true) | self.step(settings, false) {}
     }
 
-    /// Goes on with the first of those who put in, or take out; whether anything changed.
+    /// Advances the first pending enqueue or dequeue; returns `true` if anything changed.
     fn step(&mut self, settings: &Settings, enqueues: bool) -> bool {
         let QueueState {
             elements,
@@ -299,12 +299,12 @@ impl QueueState {
     }
 }
 
-/// The next element: the first, or any.
+/// Removes the next element: the first one, or a random one of a shuffling queue.
 fn draw(settings: &Settings, elements: &mut VecDeque<Element>, drawn: &mut u64) -> Option<Element> {
     let Some(shuffle) = &settings.shuffle else {
         return elements.pop_front();
     };
-    // One word after the other, as TensorFlow's `SingleSampleAdapter` hands them out.
+    // Uses one word after the other, as TensorFlow's `SingleSampleAdapter` does.
     let words = shuffle.philox.block(*drawn / 4);
     let word = words[(*drawn % 4) as usize];
     *drawn += 1;

@@ -1,8 +1,8 @@
-//! Synchronous training: gradients of one turn are added up, and what an update writes is kept until all
-//! servers have it.
+//! _TurnSum, _TurnBegin, _TurnGive, _TurnMean, _TurnKeep, _TurnKept: synchronous training in turns.
+//! The gradients of one turn are added up, and the values that an update writes are kept until all servers have them.
 //!
-//! A turn has a token, and tokens only grow. What comes with another token than the current one is of a turn that
-//! is over: a gradient is then dropped, and a read is an error. So each op may be run again when its answer was lost.
+//! A turn has a token, and tokens only grow. A request with another token belongs to a turn that is over: its gradient
+//! is dropped, and its read is an error. So each op can be repeated after its answer was lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 use super::queues::{handle, shared_name};
 use crate::tensors::sum;
 
-/// The sum of the gradients of a turn: one for each ticket.
+/// Sum of the gradients of a turn, one for each ticket.
 struct TurnSum {
     name: String,
     dtype: DType,
@@ -28,7 +28,7 @@ struct SumState {
     token: i64,
     tickets: Vec<i64>,
     sum: Option<Tensor>,
-    /// Once it was read: no gradient comes after that.
+    /// Mean of the gradients. Once it has been read, further gradients are dropped.
     mean: Option<Tensor>,
 }
 
@@ -37,7 +37,7 @@ impl TurnSum {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Begins a turn, unless a later one has begun.
+    /// Starts a turn, unless a later one has started.
     fn begin(&self, token: i64) {
         self.with(|state| {
             if token > state.token {
@@ -49,7 +49,7 @@ impl TurnSum {
         });
     }
 
-    /// Adds a gradient, unless the turn is over or has one for the ticket.
+    /// Adds a gradient, unless the turn is over or already has one for the ticket.
     fn give(&self, token: i64, ticket: i64, gradient: &Tensor) -> Result<(), KernelError> {
         if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
             return Err(KernelError::Invalid(format!(
@@ -82,10 +82,10 @@ impl TurnSum {
         })
     }
 
-    /// The mean of the gradients of this turn.
+    /// Mean of the gradients of this turn.
     fn mean(&self, token: i64) -> Result<Tensor, KernelError> {
         self.with(|state| {
-            // A process that was started anew knows nothing of the turn.
+            // A restarted process does not know the turn.
             let unknown = || KernelError::Uninitialized {
                 variable: self.name.clone(),
             };
@@ -98,7 +98,7 @@ impl TurnSum {
             let mut mean = state.sum.take().ok_or_else(unknown)?;
             let count = state.tickets.len() as f64;
             dispatch!(self.dtype, NUMBERS, T => {
-                // Exact to the last bit for what is narrower than an f64: it rounds but once.
+                // Exact to the last bit for types narrower than f64: it rounds only once.
                 for x in mean.as_mut_slice::<T>()? {
                     *x = T::from_f64(x.to_f64() / count);
                 }
@@ -109,7 +109,7 @@ impl TurnSum {
     }
 }
 
-/// A value that an update will use, of one turn.
+/// Value for the update of one turn.
 struct Kept {
     name: String,
     value: Mutex<Option<(i64, Tensor)>>,
@@ -137,20 +137,20 @@ fn kept(cx: &TensorCx<'_>) -> Result<Arc<Kept>, KernelError> {
 const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 const SHAPE: AttrDef = attr("shape", AttrKind::Shape);
 
-/// The shape that an attribute says.
+/// Sets the output's shape from attribute `shape`.
 fn of_attr(cx: &mut Infer<'_>) -> Result<(), InferError> {
     cx.set(0, cx.attrs().shape("shape"));
     Ok(())
 }
 
-/// An op of a turn; to be completed.
+/// Base definition of an op of a turn.
 const TURN: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 
-/// The sum of a turn's gradients.
+/// Creates the sum of a turn's gradients.
 pub(super) static SUM: Op = Op {
     def: OpDef {
         name: "_TurnSum",
@@ -172,7 +172,7 @@ pub(super) static SUM: Op = Op {
     })],
 };
 
-/// Begins a turn.
+/// Starts a turn.
 pub(super) static BEGIN: Op = Op {
     def: OpDef {
         name: "_TurnBegin",
@@ -189,7 +189,7 @@ pub(super) static BEGIN: Op = Op {
     })],
 };
 
-/// Gives a gradient.
+/// Adds a gradient.
 pub(super) static GIVE: Op = Op {
     def: OpDef {
         name: "_TurnGive",
@@ -229,7 +229,7 @@ pub(super) static MEAN: Op = Op {
     })],
 };
 
-/// Keeps a value.
+/// Stores a value for the update of a turn.
 pub(super) static KEEP: Op = Op {
     def: OpDef {
         name: "_TurnKeep",
@@ -249,7 +249,7 @@ pub(super) static KEEP: Op = Op {
     })],
 };
 
-/// Reads a kept value.
+/// Reads a stored value.
 pub(super) static KEPT: Op = Op {
     def: OpDef {
         name: "_TurnKept",
@@ -264,7 +264,7 @@ pub(super) static KEPT: Op = Op {
         let (token, kept) = (cx.int(0)?, kept(cx)?);
         kept.with(|value| match value {
             Some((of, value)) if *of == token => Ok(vec![value.clone()]),
-            // The process was started anew meanwhile.
+            // The process was restarted in the meantime.
             _ => Err(KernelError::Uninitialized {
                 variable: kept.name.clone(),
             }),
@@ -288,16 +288,16 @@ mod tests {
         let mean = |token| Some(sum.mean(token).ok()?.to_vec::<f32>().unwrap());
         sum.begin(2);
         give(2, 0, 1.0).unwrap();
-        // Given again, and late from the turn before, and from one that has not begun.
+        // A repeated ticket, a gradient of the previous turn, and one of a turn that has not begun.
         give(2, 0, 8.0).unwrap();
         give(1, 1, 8.0).unwrap();
         give(3, 1, 8.0).unwrap();
         give(2, 1, 3.0).unwrap();
         assert_eq!((mean(1), mean(2)), (None, Some(vec![2.0])));
-        // The mean was read: what comes now is of a turn that is over.
+        // The mean was read, so the turn is over.
         give(2, 2, 8.0).unwrap();
         assert_eq!(mean(2), Some(vec![2.0]));
-        // A turn that had begun before does not come back.
+        // An earlier turn does not start again.
         sum.begin(3);
         sum.begin(2);
         assert_eq!((mean(2), mean(3)), (None, None));

@@ -1,4 +1,4 @@
-//! The loop that goes back through the turns of another.
+//! The loop that runs the iterations of another one backward.
 
 use thalweg_graph::op::InputGradients;
 use thalweg_graph::{
@@ -10,7 +10,7 @@ use super::{Loop, int};
 use crate::flow::build::{define, types};
 use crate::flow::gradient::{Again, again, gradient_fact, is_smooth, plain, zeros};
 
-/// Builds the loop that goes back, and gives what it makes of the gradients.
+/// Builds the backward loop, and returns the gradients of the forward loop's inputs.
 pub(super) fn backward<'g>(
     g: &GradCx<'_, 'g>,
     looped: &Loop<'g>,
@@ -50,19 +50,19 @@ pub(super) fn backward<'g>(
     }
 }
 
-/// What the loop that goes back carries. Its values: the turns that are left, the lists, the
-/// gradients of what changes, the sums of gradients of what does not, and then what does not change.
+/// State of the backward loop. Its values, in order: number of iterations left, lists, gradients of values that change,
+/// sums of gradients of values that do not change, and then the values that do not change.
 struct Backward<'l, 'g> {
     looped: &'l Loop<'g>,
-    /// The values of the loop with gradients that need not be zeros, and those that no turn changes.
+    /// Values of the loop with gradients that may differ from zero, and those that no iteration changes.
     smooth: Vec<usize>,
     fixed: Vec<usize>,
-    /// Where the gradients are among its values: after the turns and the lists.
+    /// Index of the first gradient among its values: after the number of iterations and the lists.
     at: usize,
 }
 
 impl<'l, 'g> Backward<'l, 'g> {
-    /// Of a loop that puts what it saves on so many lists.
+    /// Backward loop of a loop that saves values on this many lists.
     fn new(looped: &'l Loop<'g>, lists: usize) -> Self {
         let Loop {
             inputs,
@@ -80,7 +80,7 @@ impl<'l, 'g> Backward<'l, 'g> {
         }
     }
 
-    /// What the gradients are before the first turn back.
+    /// Gradients before the first backward iteration.
     fn starts(&self, g: &GradCx<'_, 'g>) -> Vec<Output<'g>> {
         let graph = g.graph();
         let start = |&i: &usize| match (self.looped.changes[i], g.dy(i)) {
@@ -91,10 +91,10 @@ impl<'l, 'g> Backward<'l, 'g> {
         self.smooth.iter().map(start).collect()
     }
 
-    /// What is known of the values that begin so.
+    /// Facts of the loop's values, from their initial ones.
     fn facts(&self, g: &GradCx<'_, 'g>, initial: &[Output<'g>]) -> Vec<Fact> {
         let mut facts: Vec<Fact> = initial.iter().map(|o| plain(o.fact())).collect();
-        // A gradient has the shape of what it is of, whatever the first one is known to have.
+        // A gradient has the shape of its value, even if the first gradient has a more specific one.
         for (&i, fact) in self.smooth.iter().zip(&mut facts[self.at..]) {
             let said = g.attrs().shapes("output_shapes").get(i).cloned();
             fact.shape = match self.looped.changes[i] {
@@ -105,7 +105,7 @@ impl<'l, 'g> Backward<'l, 'g> {
         facts
     }
 
-    /// One turn back: from the values that it is given to those of the next.
+    /// One backward iteration: from its input values to those of the next.
     fn turn(&self, turn: &'g Graph, given: &[Output<'g>]) -> Vec<Output<'g>> {
         let (carried, fixed) = given.split_at(self.at + self.smooth.len());
         let (lists, dys) = (&carried[1..self.at], &carried[self.at..]);
@@ -121,8 +121,8 @@ impl<'l, 'g> Backward<'l, 'g> {
         results
     }
 
-    /// Takes off the lists what the turn forward put on them: gives what is left of the lists, and what
-    /// stands for each output that was saved.
+    /// Pops the values of the forward iteration: returns the shorter lists, and the replacement of each saved
+    /// output.
     fn pop(&self, turn: &'g Graph, lists: &[Output<'g>]) -> (Vec<Output<'g>>, Saved<'g>) {
         let Loop { body, saved, .. } = self.looped;
         let pop = |(&of, &list): (&OutputId, &Output<'g>)| {
@@ -147,7 +147,7 @@ impl<'l, 'g> Backward<'l, 'g> {
         saved.iter().zip(lists).map(pop).unzip()
     }
 
-    /// What the turn forward started from.
+    /// Values that the forward iteration started from.
     fn started(
         &self,
         turn: &'g Graph,
@@ -165,8 +165,8 @@ impl<'l, 'g> Backward<'l, 'g> {
         body.inputs.iter().zip(changes).map(start).collect()
     }
 
-    /// The gradients after a turn back: of what changes, those before the turn forward; of what does
-    /// not, the sums so far.
+    /// Gradients after a backward iteration: for values that change, the gradients before the forward iteration; for
+    /// the others, the sums so far.
     fn totals(&self, turn: &'g Graph, forward: &Again<'g>, dys: &[Output<'g>]) -> Vec<Output<'g>> {
         let Loop { changes, .. } = self.looped;
         let changing = || (self.smooth.iter().zip(dys)).filter(|(i, _)| changes[**i]);
@@ -185,13 +185,13 @@ impl<'l, 'g> Backward<'l, 'g> {
         self.smooth.iter().enumerate().map(total).collect()
     }
 
-    /// The gradients of what the loop was given, from the loop back.
+    /// Gradients of the forward loop's inputs, from the outputs of the backward loop.
     fn gradients(&self, g: &GradCx<'_, 'g>, node: Operation<'g>) -> InputGradients<'g> {
         let mut gradients = InputGradients::from_elem(None, self.looped.inputs.len());
         for (k, &i) in self.smooth.iter().enumerate() {
             let total = node.output((self.at + k) as u32);
             gradients[i] = Some(match (self.looped.changes[i], g.dy(i)) {
-                // What comes out of the loop as it went in hands its gradient on.
+                // A value that the loop does not change passes its outer gradient on.
                 (false, Some(dy)) => sum(total, dy),
                 _ => total,
             });
@@ -200,7 +200,7 @@ impl<'l, 'g> Backward<'l, 'g> {
     }
 }
 
-/// The sum of two gradients, which may be lists.
+/// Sum of two gradients, which may be lists.
 fn sum<'g>(one: Output<'g>, other: Output<'g>) -> Output<'g> {
     match one.dtype() {
         DType::Variant => one.graph().op("AddN").inputs([one, other]).output(),
@@ -208,11 +208,11 @@ fn sum<'g>(one: Output<'g>, other: Output<'g>) -> Output<'g> {
     }
 }
 
-/// By output that was saved: what stands for it in a turn back.
+/// For each saved output: its replacement in a backward iteration.
 type Saved<'g> = Vec<(OutputId, Output<'g>)>;
 
-/// The node of a loop that begins with these values, from its closed test and turn. What they capture
-/// stays as it is from turn to turn.
+/// Node of a loop with these initial values, from its closed condition and body. Captured values do not change
+/// between iterations.
 fn while_node<'g>(
     graph: &'g Graph,
     initial: &[Output<'g>],
@@ -229,7 +229,7 @@ fn while_node<'g>(
     let all: Vec<Output<'g>> = initial.iter().chain(&closed.captured).copied().collect();
     let mut shapes: Vec<Shape> = facts.into_iter().map(|f| f.shape).collect();
     shapes.extend(closed.captured.iter().map(|o| o.shape()));
-    // It reads variables again: it has its place in the order of the step.
+    // It reads variables again, so it must be ordered within the step.
     let node = graph
         .op("While")
         .inputs(all.iter().copied())

@@ -1,5 +1,5 @@
-//! Gradients through loops. The way forward puts what each turn starts from on lists; the way back is
-//! a loop that takes it off again, computes the turn once more, and goes back through it.
+//! Gradients through loops. The forward loop pushes the values that each iteration starts from onto lists. The
+//! backward loop pops them, recomputes the iteration, and computes its gradient.
 
 mod backward;
 
@@ -13,20 +13,20 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::gradient::{is_smooth, refuse};
 use backward::backward;
 
-/// What a loop is, as its gradient sees it.
+/// Description of a loop for its gradient.
 struct Loop<'g> {
     body: Arc<Function>,
     inputs: Vec<Output<'g>>,
-    /// By value: whether a turn may change it.
+    /// For each value: `true` if an iteration may change it.
     changes: Vec<bool>,
-    /// By value: whether it has a gradient that need not be zeros.
+    /// For each value: `true` if its gradient may differ from zero.
     live: Vec<bool>,
-    /// What a turn puts on lists: those of its arguments that change and that the gradients need, and
-    /// what it cannot compute again.
+    /// Values that an iteration pushes onto lists: those of its arguments that change and that the gradients need,
+    /// and values that cannot be recomputed.
     saved: Vec<OutputId>,
 }
 
-/// Of a loop.
+/// Gradient of a loop.
 pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let graph = g.graph();
     let none = || InputGradients::from_elem(None, g.inputs());
@@ -36,7 +36,7 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         graph.report(name, "gradients", Reason::Argument(text));
         return none();
     };
-    // A loop that was given lists by an earlier gradient has them as further values.
+    // An earlier gradient may have added lists to the loop's values.
     let inputs: Vec<Output<'g>> = (0..g.inputs()).map(|i| g.input(i)).collect();
     let argument = |i: usize| OutputId {
         node: body.inputs[i],
@@ -67,7 +67,7 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         .chain(kept)
         .collect();
     if saved.is_empty() {
-        // Nothing that matters changes from turn to turn: it does not depend on how many there were.
+        // No value that matters changes between iterations, so the number of iterations does not matter either.
         return (0..inputs.len()).map(|i| g.dy(i)).collect();
     }
     let looped = Loop {
@@ -81,8 +81,8 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     backward(g, &looped, &lists)
 }
 
-/// By value: whether its gradient need not be zeros; and whether a turn needs it for such gradients. A
-/// value has a gradient that has one behind the loop, or that such a value is made of.
+/// For each value: `true` if its gradient may differ from zero; and `true` if an iteration needs the value for such
+/// gradients. A value has a gradient if it has one after the loop, or if such a value is computed from it.
 fn live<'g>(g: &GradCx<'_, 'g>, body: &Function, inputs: &[Output<'g>]) -> (Vec<bool>, Vec<bool>) {
     let mut live: Vec<bool> = (0..inputs.len()).map(|i| g.dy(i).is_some()).collect();
     loop {
@@ -105,7 +105,7 @@ fn int<'g>(graph: &'g Graph, value: i32) -> Output<'g> {
     Value::Tensor(Tensor::scalar(value)).on(graph)
 }
 
-/// Makes the loop put what is to be saved on lists; gives where the lists are after it.
+/// Makes the loop push the saved values onto lists; returns the final lists.
 fn save<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
     let graph = g.graph();
     let had = g.inputs();
