@@ -31,6 +31,7 @@ const LAYERS: &[&str] = &[
     "thalweg",
     "thalweg-cli",
     "thalweg-examples",
+    "cnn_benchmarks",
     "thalweg-tests",
 ];
 

@@ -427,7 +427,7 @@ fn every_flag_is_used_or_says_that_it_is_not() {
             .unwrap()
             .to_owned()
     };
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("cnn_benchmarks");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut sources = String::new();
     for place in [folder.clone(), folder.join("settings")] {
         for file in std::fs::read_dir(place).unwrap() {
