@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// The source files in these folders, with their texts.
 fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> = folders.iter().map(|f| root.join(f)).collect();
     while let Some(folder) = folders.pop() {
