@@ -8,7 +8,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
-use super::by_formula::{Pick, picked};
+use super::index_map::{Pick, picked};
 use super::rules::{countable, int_scalar, invalid, single, wrong};
 
 const ANY: AttrDef = type_attr("T", DType::PLAIN);

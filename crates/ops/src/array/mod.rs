@@ -6,7 +6,6 @@ mod batches;
 mod bins;
 mod blocks;
 mod build;
-mod by_formula;
 mod cast;
 mod concat;
 mod diagonal;
@@ -14,10 +13,11 @@ mod fill;
 mod gather;
 mod gather_gradient;
 mod gather_nd;
+mod identity;
 mod index;
+mod index_map;
 mod index_nd;
 mod legacy;
-mod measure;
 mod mirror;
 pub(crate) mod moves;
 mod nth_element;
@@ -25,7 +25,6 @@ mod one_hot;
 mod pack;
 mod pad;
 mod parts;
-mod passing;
 mod range;
 pub(crate) mod reshape;
 mod reverse;
@@ -35,6 +34,7 @@ mod search;
 mod segment;
 mod segment_gradient;
 mod segments;
+mod shape_of;
 mod slice;
 mod sources;
 mod sparse_segment;
@@ -94,9 +94,9 @@ pub(crate) static OPS: &[&Op] = &[
     &fill::FILL,
     &fill::ZEROS_LIKE,
     &fill::BROADCAST_TO,
-    &measure::SHAPE,
-    &measure::RANK,
-    &measure::SIZE,
+    &shape_of::SHAPE,
+    &shape_of::RANK,
+    &shape_of::SIZE,
     &reshape::RESHAPE,
     &reshape::EXPAND_DIMS,
     &reshape::SQUEEZE,
@@ -114,15 +114,15 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter::TENSOR_SCATTER_SUB,
     &scatter::TENSOR_SCATTER_MAX,
     &scatter::TENSOR_SCATTER_MIN,
-    &passing::ENSURE_SHAPE,
-    &passing::SNAPSHOT,
-    &passing::DEEP_COPY,
-    &passing::PREVENT_GRADIENT,
-    &passing::IDENTITY_N,
-    &passing::BITCAST,
-    &passing::EMPTY,
-    &passing::BROADCAST_ARGS,
-    &passing::SHAPE_N,
+    &identity::ENSURE_SHAPE,
+    &identity::SNAPSHOT,
+    &identity::DEEP_COPY,
+    &identity::PREVENT_GRADIENT,
+    &identity::IDENTITY_N,
+    &identity::BITCAST,
+    &identity::EMPTY,
+    &identity::BROADCAST_ARGS,
+    &identity::SHAPE_N,
     &legacy::REVERSE,
     &legacy::SPARSE_TO_DENSE,
     &one_hot::ONE_HOT,

@@ -6,7 +6,7 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::by_formula::{Pick, picked};
+use super::index_map::{Pick, picked};
 use super::rules::{countable, single};
 
 /// What lies near the diagonal of a matrix.

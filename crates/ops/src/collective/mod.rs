@@ -1,18 +1,18 @@
 //! What several ranks do together: reduce, gather, broadcast, scatter and exchange values; Horovod's ops and
 //! TensorFlow's.
 
+mod allgather;
+mod allreduce;
+mod alltoall;
 mod broadcast;
 mod build;
-mod exchange;
-mod gather;
+mod collective_bcast;
+mod collective_v2;
 mod group;
-mod grouped;
 mod on_gpus;
 mod planned;
 mod ranks;
-mod reduce;
 mod run;
-mod sent;
 
 use thalweg_device::Op;
 
@@ -22,18 +22,18 @@ pub use planned::planned_collective;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &reduce::ALL_REDUCE,
-    &reduce::REDUCE_SCATTER,
-    &gather::ALL_GATHER,
+    &allreduce::ALL_REDUCE,
+    &allreduce::REDUCE_SCATTER,
+    &allgather::ALL_GATHER,
     &broadcast::BROADCAST,
-    &exchange::ALL_TO_ALL,
+    &alltoall::ALL_TO_ALL,
     &ranks::SIZE,
     &ranks::RANK,
     &ranks::BARRIER,
-    &grouped::REDUCE,
-    &grouped::REDUCE_SCATTER,
-    &grouped::GATHER,
-    &grouped::ALL_TO_ALL,
-    &sent::SEND,
-    &sent::RECEIVE,
+    &collective_v2::REDUCE,
+    &collective_v2::REDUCE_SCATTER,
+    &collective_v2::GATHER,
+    &collective_v2::ALL_TO_ALL,
+    &collective_bcast::SEND,
+    &collective_bcast::RECEIVE,
 ];

@@ -5,7 +5,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_tensor::DType;
 
-use super::{exchange, gather, grouped, sent};
+use super::{allgather, alltoall, collective_bcast, collective_v2};
 
 /// What is compared of a node, if it is a collective. `ranks` is how many there are in all, where that is known.
 ///
@@ -32,17 +32,21 @@ pub fn planned_collective(
     }
     let is = |op: &thalweg_device::Op| node.op.name == op.def.name;
     // What is received has the shape of what is sent.
-    let value = match is(&sent::RECEIVE) {
+    let value = match is(&collective_bcast::RECEIVE) {
         true => node.outputs.first(),
         false => node.inputs.first().and_then(|&i| graph.fact(i)),
     };
     let dims = value.and_then(|f| f.shape.dims());
     let mut dims = dims.map_or(Vec::new(), <[_]>::to_vec);
-    let differs = [&gather::ALL_GATHER, &exchange::ALL_TO_ALL, &grouped::GATHER];
+    let differs = [
+        &allgather::ALL_GATHER,
+        &alltoall::ALL_TO_ALL,
+        &collective_v2::GATHER,
+    ];
     if let (true, Some(rows)) = (differs.iter().any(|op| is(op)), dims.first_mut()) {
         *rows = None;
     }
-    let sends = is(&sent::SEND) || is(&sent::RECEIVE);
+    let sends = is(&collective_bcast::SEND) || is(&collective_bcast::RECEIVE);
     Some(PlannedCollective {
         name: match sends {
             true => sent_name(graph, node),
@@ -82,7 +86,7 @@ fn set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
 fn sent_name(graph: &GraphData, node: &Node) -> String {
     let int = |name| int(graph, node, name);
     match (int("group_key"), int("instance_key")) {
-        (Some(group), Some(instance)) => sent::name(group, instance),
+        (Some(group), Some(instance)) => collective_bcast::name(group, instance),
         _ => "a broadcast".to_owned(),
     }
 }

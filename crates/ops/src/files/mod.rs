@@ -1,11 +1,11 @@
 //! Checkpoints: what names, writes and reads their files. A step uses the files that its session allows
 //! ([`thalweg_device::Files`]).
 
-mod first_form;
+mod checkpoint_v1;
 mod merge;
-mod names;
 mod restore;
 mod save;
+mod sharded_filename;
 
 use std::path::PathBuf;
 
@@ -14,15 +14,15 @@ use thalweg_device::{KernelError, Op, TensorCx};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &names::FILENAME,
-    &names::FILESPEC,
+    &sharded_filename::FILENAME,
+    &sharded_filename::FILESPEC,
     &save::SAVE_V2,
     &restore::RESTORE_V2,
     &merge::MERGE_V2,
-    &first_form::SAVE,
-    &first_form::SAVE_SLICES,
-    &first_form::RESTORE,
-    &first_form::RESTORE_SLICE,
+    &checkpoint_v1::SAVE,
+    &checkpoint_v1::SAVE_SLICES,
+    &checkpoint_v1::RESTORE,
+    &checkpoint_v1::RESTORE_SLICE,
 ];
 
 /// An error of a checkpoint as one of a kernel.

@@ -5,7 +5,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Func, Function, Graph, Output};
 use thalweg_tensor::{DType, Shape};
 
-use super::frames::common;
+use super::switch_merge_enter::common;
 
 /// Builders of branches and loops.
 ///

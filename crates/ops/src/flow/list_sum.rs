@@ -4,8 +4,8 @@
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Tensor};
 
-use super::list::List;
 use super::list_items::Items;
+use super::tensor_list::List;
 use crate::tensors::sum;
 
 /// Zeros in the shapes of a variant's elements: of a list, or of a list of lists.

@@ -1,65 +1,65 @@
 //! Control flow: branches and loops as function calls and as in TensorFlow 1; tensor arrays, stacks and lists for the
 //! values of loops.
 
-mod array;
-mod array_parts;
 mod build;
-mod calls;
-mod frames;
 mod gradient;
 mod gradient_loop;
-mod list;
+mod if_while_call;
 mod list_gradient;
 mod list_items;
-mod list_parts;
 pub(crate) mod list_sum;
 pub(crate) mod rows;
 mod stack;
+mod switch_merge_enter;
+mod tensor_array;
+mod tensor_array_parts;
+mod tensor_list;
+mod tensor_list_parts;
 
 pub use build::FlowOps;
 use thalweg_device::Op;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &frames::SWITCH,
-    &frames::REF_SWITCH,
-    &frames::MERGE,
-    &frames::REF_MERGE,
-    &frames::ENTER,
-    &frames::REF_ENTER,
-    &frames::EXIT,
-    &frames::REF_EXIT,
-    &frames::NEXT_ITERATION,
-    &frames::REF_NEXT_ITERATION,
-    &frames::LOOP_COND,
-    &frames::CONTROL_TRIGGER,
-    &frames::REF_SELECT,
-    &frames::HANDLE_OF,
-    &calls::IF,
-    &calls::STATELESS_IF,
-    &calls::CASE,
-    &calls::STATELESS_CASE,
-    &calls::WHILE,
-    &calls::STATELESS_WHILE,
-    &calls::PARTITIONED_CALL,
-    &calls::STATEFUL_PARTITIONED_CALL,
-    &calls::FAKE_PARAM,
-    &list::EMPTY,
-    &list::RESERVE,
-    &list::PUSH_BACK,
-    &list::POP_BACK,
-    &list::GET_ITEM,
-    &list::SET_ITEM,
-    &list::LENGTH,
-    &list::ELEMENT_SHAPE,
-    &list::RESIZE,
-    &list_parts::STACK,
-    &list_parts::FROM_TENSOR,
-    &list_parts::GATHER,
-    &list_parts::SCATTER,
-    &list_parts::SCATTER_INTO,
-    &list_parts::CONCAT,
-    &list_parts::SPLIT,
+    &switch_merge_enter::SWITCH,
+    &switch_merge_enter::REF_SWITCH,
+    &switch_merge_enter::MERGE,
+    &switch_merge_enter::REF_MERGE,
+    &switch_merge_enter::ENTER,
+    &switch_merge_enter::REF_ENTER,
+    &switch_merge_enter::EXIT,
+    &switch_merge_enter::REF_EXIT,
+    &switch_merge_enter::NEXT_ITERATION,
+    &switch_merge_enter::REF_NEXT_ITERATION,
+    &switch_merge_enter::LOOP_COND,
+    &switch_merge_enter::CONTROL_TRIGGER,
+    &switch_merge_enter::REF_SELECT,
+    &switch_merge_enter::HANDLE_OF,
+    &if_while_call::IF,
+    &if_while_call::STATELESS_IF,
+    &if_while_call::CASE,
+    &if_while_call::STATELESS_CASE,
+    &if_while_call::WHILE,
+    &if_while_call::STATELESS_WHILE,
+    &if_while_call::PARTITIONED_CALL,
+    &if_while_call::STATEFUL_PARTITIONED_CALL,
+    &if_while_call::FAKE_PARAM,
+    &tensor_list::EMPTY,
+    &tensor_list::RESERVE,
+    &tensor_list::PUSH_BACK,
+    &tensor_list::POP_BACK,
+    &tensor_list::GET_ITEM,
+    &tensor_list::SET_ITEM,
+    &tensor_list::LENGTH,
+    &tensor_list::ELEMENT_SHAPE,
+    &tensor_list::RESIZE,
+    &tensor_list_parts::STACK,
+    &tensor_list_parts::FROM_TENSOR,
+    &tensor_list_parts::GATHER,
+    &tensor_list_parts::SCATTER,
+    &tensor_list_parts::SCATTER_INTO,
+    &tensor_list_parts::CONCAT,
+    &tensor_list_parts::SPLIT,
     &stack::STACK,
     &stack::PUSH,
     &stack::POP,
@@ -69,14 +69,14 @@ pub(crate) static OPS: &[&Op] = &[
     &stack::REF_PUSH,
     &stack::REF_POP,
     &stack::REF_CLOSE,
-    &array::ARRAY,
-    &array::GRADIENT,
-    &array::WRITE,
-    &array::READ,
-    &array::SIZE,
-    &array::CLOSE,
-    &array_parts::GATHER,
-    &array_parts::SCATTER,
-    &array_parts::SPLIT,
-    &array_parts::CONCAT,
+    &tensor_array::ARRAY,
+    &tensor_array::GRADIENT,
+    &tensor_array::WRITE,
+    &tensor_array::READ,
+    &tensor_array::SIZE,
+    &tensor_array::CLOSE,
+    &tensor_array_parts::GATHER,
+    &tensor_array_parts::SCATTER,
+    &tensor_array_parts::SPLIT,
+    &tensor_array_parts::CONCAT,
 ];

@@ -8,9 +8,9 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
+use super::abs_sign_min_max::magnitude;
 use super::broadcast::sum_to;
 use super::define::{FLOAT, two};
-use super::magnitude::magnitude;
 use crate::elementwise::{binary, binary_to, computed, convert, rounding};
 use crate::shapes;
 use thalweg_cpu::number::{Float, Number};

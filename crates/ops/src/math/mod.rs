@@ -1,24 +1,24 @@
 //! Arithmetic on elements, with broadcasting.
 
+mod abs_sign_min_max;
+mod add_n;
 mod arithmetic;
-mod bits;
+mod bessel_igamma;
+mod bitwise;
 pub(crate) mod broadcast;
 mod clip;
 mod compare;
 mod define;
 mod division;
 mod finite;
-mod integrals;
-mod magnitude;
 mod no_nan;
-mod powers;
+mod pow_exp_log;
 mod reciprocal;
 mod rounding;
 mod scalar_functions;
 mod select;
-mod sigmoids;
+mod sigmoid_tanh_softplus;
 mod special;
-mod sum;
 mod trigonometry;
 
 use thalweg_device::Op;
@@ -34,13 +34,13 @@ pub(crate) static OPS: &[&Op] = &[
     &arithmetic::MUL,
     &arithmetic::NEG,
     &arithmetic::SQUARE,
-    &bits::BITWISE_AND,
-    &bits::BITWISE_OR,
-    &bits::BITWISE_XOR,
-    &bits::LEFT_SHIFT,
-    &bits::RIGHT_SHIFT,
-    &bits::INVERT,
-    &bits::POPULATION_COUNT,
+    &bitwise::BITWISE_AND,
+    &bitwise::BITWISE_OR,
+    &bitwise::BITWISE_XOR,
+    &bitwise::LEFT_SHIFT,
+    &bitwise::RIGHT_SHIFT,
+    &bitwise::INVERT,
+    &bitwise::POPULATION_COUNT,
     &broadcast::BROADCAST_GRADIENT_ARGS,
     &clip::SELECT_V1,
     &clip::CLIP_BY_VALUE,
@@ -71,20 +71,20 @@ pub(crate) static OPS: &[&Op] = &[
     &no_nan::XLOGY,
     &no_nan::XLOG1PY,
     &no_nan::XDIVY,
-    &magnitude::ABS,
-    &magnitude::SIGN,
-    &magnitude::MAXIMUM,
-    &magnitude::MINIMUM,
-    &magnitude::FLOOR,
-    &powers::SQRT,
-    &powers::SQRT_GRAD,
-    &powers::RSQRT,
-    &powers::RSQRT_GRAD,
-    &powers::EXP,
-    &powers::LOG,
-    &powers::LOG1P,
-    &powers::EXPM1,
-    &powers::POW,
+    &abs_sign_min_max::ABS,
+    &abs_sign_min_max::SIGN,
+    &abs_sign_min_max::MAXIMUM,
+    &abs_sign_min_max::MINIMUM,
+    &abs_sign_min_max::FLOOR,
+    &pow_exp_log::SQRT,
+    &pow_exp_log::SQRT_GRAD,
+    &pow_exp_log::RSQRT,
+    &pow_exp_log::RSQRT_GRAD,
+    &pow_exp_log::EXP,
+    &pow_exp_log::LOG,
+    &pow_exp_log::LOG1P,
+    &pow_exp_log::EXPM1,
+    &pow_exp_log::POW,
     &reciprocal::RECIPROCAL,
     &reciprocal::INV,
     &reciprocal::RECIPROCAL_GRAD,
@@ -93,12 +93,12 @@ pub(crate) static OPS: &[&Op] = &[
     &rounding::ROUND,
     &rounding::RINT,
     &select::SELECT,
-    &sigmoids::TANH,
-    &sigmoids::TANH_GRAD,
-    &sigmoids::SIGMOID,
-    &sigmoids::SIGMOID_GRAD,
-    &sigmoids::SOFTPLUS,
-    &sigmoids::SOFTPLUS_GRAD,
+    &sigmoid_tanh_softplus::TANH,
+    &sigmoid_tanh_softplus::TANH_GRAD,
+    &sigmoid_tanh_softplus::SIGMOID,
+    &sigmoid_tanh_softplus::SIGMOID_GRAD,
+    &sigmoid_tanh_softplus::SOFTPLUS,
+    &sigmoid_tanh_softplus::SOFTPLUS_GRAD,
     &special::ERF,
     &special::ERFC,
     &special::ERFINV,
@@ -107,14 +107,14 @@ pub(crate) static OPS: &[&Op] = &[
     &special::DIGAMMA,
     &special::POLYGAMMA,
     &special::ZETA,
-    &integrals::BESSEL_I0E,
-    &integrals::BESSEL_I1E,
-    &integrals::IGAMMA,
-    &integrals::IGAMMAC,
-    &integrals::IGAMMA_GRAD_A,
-    &sum::ADD_N,
-    &sum::ACCUMULATE_N_V2,
-    &sum::SQUARED_DIFFERENCE,
+    &bessel_igamma::BESSEL_I0E,
+    &bessel_igamma::BESSEL_I1E,
+    &bessel_igamma::IGAMMA,
+    &bessel_igamma::IGAMMAC,
+    &bessel_igamma::IGAMMA_GRAD_A,
+    &add_n::ADD_N,
+    &add_n::ACCUMULATE_N_V2,
+    &add_n::SQUARED_DIFFERENCE,
     &trigonometry::SIN,
     &trigonometry::COS,
     &trigonometry::TAN,

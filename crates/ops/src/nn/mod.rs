@@ -1,23 +1,23 @@
 //! The layers of neural networks: convolution, biases, activations, pooling, softmax, losses.
 
-mod activations;
 mod batch_norm;
 mod bias;
 mod conv2d;
 mod conv_kernels;
+mod cross_entropy;
 mod data_format;
 mod depthwise;
 mod format;
 mod geometry;
-mod losses;
+mod image_patches;
 mod lrn;
 mod max_pool;
 mod max_pool_argmax;
 mod max_pool_stored_argmax;
-mod patches;
 mod pool;
+mod relu_elu;
 mod resize;
-mod selu;
+mod selu_softsign;
 mod softmax;
 
 use thalweg_device::Op;
@@ -33,21 +33,21 @@ pub use max_pool_stored_argmax::{MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARG
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &activations::RELU,
-    &activations::RELU_GRAD,
-    &activations::RELU_6,
-    &activations::RELU_6_GRAD,
-    &activations::ELU,
-    &activations::ELU_GRAD,
-    &activations::LEAKY_RELU,
-    &activations::LEAKY_RELU_GRAD,
+    &relu_elu::RELU,
+    &relu_elu::RELU_GRAD,
+    &relu_elu::RELU_6,
+    &relu_elu::RELU_6_GRAD,
+    &relu_elu::ELU,
+    &relu_elu::ELU_GRAD,
+    &relu_elu::LEAKY_RELU,
+    &relu_elu::LEAKY_RELU_GRAD,
     &batch_norm::FUSED_BATCH_NORM,
     &batch_norm::FUSED_BATCH_NORM_V2,
     &batch_norm::FUSED_BATCH_NORM_V3,
     &batch_norm::FUSED_BATCH_NORM_GRAD,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V2,
     &batch_norm::FUSED_BATCH_NORM_GRAD_V3,
-    &patches::EXTRACT_IMAGE_PATCHES,
+    &image_patches::EXTRACT_IMAGE_PATCHES,
     &bias::BIAS_ADD,
     &bias::BIAS_ADD_V1,
     &bias::BIAS_ADD_GRAD,
@@ -57,8 +57,8 @@ pub(crate) static OPS: &[&Op] = &[
     &depthwise::DEPTHWISE_CONV_2D_NATIVE,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT,
     &depthwise::DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER,
-    &losses::SOFTMAX_CROSS_ENTROPY,
-    &losses::SPARSE_SOFTMAX_CROSS_ENTROPY,
+    &cross_entropy::SOFTMAX_CROSS_ENTROPY,
+    &cross_entropy::SPARSE_SOFTMAX_CROSS_ENTROPY,
     &lrn::LRN,
     &lrn::LRN_GRAD,
     &max_pool::MAX_POOL,
@@ -71,10 +71,10 @@ pub(crate) static OPS: &[&Op] = &[
     &max_pool_argmax::MAX_POOL_GRAD_WITH_ARGMAX,
     &pool::AVG_POOL,
     &pool::AVG_POOL_GRAD,
-    &selu::SOFTSIGN,
-    &selu::SOFTSIGN_GRAD,
-    &selu::SELU,
-    &selu::SELU_GRAD,
+    &selu_softsign::SOFTSIGN,
+    &selu_softsign::SOFTSIGN_GRAD,
+    &selu_softsign::SELU,
+    &selu_softsign::SELU_GRAD,
     &resize::RESIZE_BILINEAR,
     &resize::RESIZE_BILINEAR_GRAD,
     &resize::RESIZE_NEAREST_NEIGHBOR,

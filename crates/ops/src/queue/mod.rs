@@ -4,10 +4,10 @@
 mod accumulator;
 mod accumulator_ops;
 mod element;
-mod ops;
 mod optional;
+mod queue_ops;
+mod queue_references;
 mod queues;
-mod reference;
 mod stage;
 mod stage_ops;
 mod state;
@@ -20,30 +20,30 @@ pub(crate) static OPS: &[&Op] = &[
     &queues::FIFO,
     &queues::PADDING_FIFO,
     &queues::RANDOM_SHUFFLE,
-    &ops::ENQUEUE,
-    &ops::ENQUEUE_MANY,
-    &ops::DEQUEUE,
-    &ops::DEQUEUE_MANY,
-    &ops::DEQUEUE_UP_TO,
-    &ops::SIZE,
-    &ops::CLOSE,
-    &ops::IS_CLOSED,
-    &reference::FIFO,
-    &reference::PADDING_FIFO,
-    &reference::RANDOM_SHUFFLE,
-    &reference::ENQUEUE,
-    &reference::ENQUEUE_MANY,
-    &reference::DEQUEUE,
-    &reference::DEQUEUE_MANY,
-    &reference::DEQUEUE_UP_TO,
-    &reference::SIZE,
-    &reference::CLOSE,
-    &reference::IS_CLOSED,
-    &reference::ACCUMULATOR,
-    &reference::APPLY_GRADIENT,
-    &reference::TAKE_GRADIENT,
-    &reference::NUM_ACCUMULATED,
-    &reference::SET_GLOBAL_STEP,
+    &queue_ops::ENQUEUE,
+    &queue_ops::ENQUEUE_MANY,
+    &queue_ops::DEQUEUE,
+    &queue_ops::DEQUEUE_MANY,
+    &queue_ops::DEQUEUE_UP_TO,
+    &queue_ops::SIZE,
+    &queue_ops::CLOSE,
+    &queue_ops::IS_CLOSED,
+    &queue_references::FIFO,
+    &queue_references::PADDING_FIFO,
+    &queue_references::RANDOM_SHUFFLE,
+    &queue_references::ENQUEUE,
+    &queue_references::ENQUEUE_MANY,
+    &queue_references::DEQUEUE,
+    &queue_references::DEQUEUE_MANY,
+    &queue_references::DEQUEUE_UP_TO,
+    &queue_references::SIZE,
+    &queue_references::CLOSE,
+    &queue_references::IS_CLOSED,
+    &queue_references::ACCUMULATOR,
+    &queue_references::APPLY_GRADIENT,
+    &queue_references::TAKE_GRADIENT,
+    &queue_references::NUM_ACCUMULATED,
+    &queue_references::SET_GLOBAL_STEP,
     &accumulator_ops::ACCUMULATOR,
     &accumulator_ops::APPLY_GRADIENT,
     &accumulator_ops::TAKE_GRADIENT,

@@ -4,16 +4,16 @@
 //! node goes on in its sequence from run to run. One whose seeds are both 0 has a sequence that
 //! differs from plan to plan.
 
+mod box_muller;
 mod dropout;
 mod fill;
-mod gaussian;
 mod multinomial;
 mod normal;
 mod origin;
 pub(crate) mod philox;
+mod redraw;
 mod shuffle;
 mod stateless;
-mod truncated;
 mod uniform;
 
 use thalweg_device::Op;
@@ -25,8 +25,8 @@ pub use dropout::DropoutOps;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &gaussian::RANDOM_STANDARD_NORMAL,
-    &gaussian::TRUNCATED_NORMAL,
+    &normal::RANDOM_STANDARD_NORMAL,
+    &normal::TRUNCATED_NORMAL,
     &uniform::RANDOM_UNIFORM,
     &uniform::RANDOM_UNIFORM_INT,
     &shuffle::RANDOM_SHUFFLE,

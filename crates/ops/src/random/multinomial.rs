@@ -6,8 +6,8 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, dispatch};
 
+use super::box_muller::uniform_f64;
 use super::fill::{SEED, SEED2, take_blocks};
-use super::normal::uniform_f64;
 use super::origin::Origin;
 use super::philox::Philox;
 use super::stateless::generator;

@@ -7,7 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::fill::listed_shape;
-use super::gaussian::{normal, truncated_normal};
+use super::normal::{normal, truncated_normal};
 use super::origin::{Origin, PHILOX};
 use super::uniform::{full_int, uniform, uniform_int};
 use crate::shapes::expect_scalar;

@@ -6,8 +6,8 @@ use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element};
 
+use crate::random::box_muller::{uniform_f32, uniform_f64};
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, listed_shape};
-use crate::random::normal::{uniform_f32, uniform_f64};
 use crate::random::origin::Origin;
 use crate::shapes::expect_scalar;
 

@@ -1,17 +1,17 @@
 //! Several elements become one: sums, means, products, extremes and where they stand.
 
+mod all_any;
+mod arg_max_min;
 mod axes;
-mod extremes;
+mod cumsum_cumprod;
 mod fold;
 mod gradient;
 mod l2_loss;
 mod layout;
-mod logical;
+mod max_min;
 mod norm;
-mod position;
 mod product;
-mod scan;
-mod sum;
+mod sum_mean;
 #[cfg(test)]
 mod tests;
 
@@ -21,20 +21,20 @@ use thalweg_tensor::Tensor;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &sum::SUM,
-    &sum::MEAN,
+    &sum_mean::SUM,
+    &sum_mean::MEAN,
     &product::PROD,
-    &extremes::MAX,
-    &extremes::MIN,
-    &logical::ALL,
-    &logical::ANY,
-    &position::ARG_MAX,
-    &position::ARG_MIN,
+    &max_min::MAX,
+    &max_min::MIN,
+    &all_any::ALL,
+    &all_any::ANY,
+    &arg_max_min::ARG_MAX,
+    &arg_max_min::ARG_MIN,
     &l2_loss::L2_LOSS,
     &norm::EUCLIDEAN_NORM,
-    &scan::CUMSUM,
-    &scan::CUMPROD,
-    &scan::CUMULATIVE_LOGSUMEXP,
+    &cumsum_cumprod::CUMSUM,
+    &cumsum_cumprod::CUMPROD,
+    &cumsum_cumprod::CUMULATIVE_LOGSUMEXP,
 ];
 
 /// Builder methods of this family.

@@ -4,7 +4,7 @@ mod build;
 pub mod encode;
 mod histogram;
 mod image;
-mod print;
+mod print_assert;
 mod summary;
 mod wire;
 
@@ -14,9 +14,9 @@ pub use build::SummaryOps;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &print::ASSERT,
-    &print::PRINT,
-    &print::PRINT_V2,
+    &print_assert::ASSERT,
+    &print_assert::PRINT,
+    &print_assert::PRINT_V2,
     &summary::SCALAR,
     &summary::HISTOGRAM_SUMMARY,
     &summary::IMAGE,

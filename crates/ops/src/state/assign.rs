@@ -8,7 +8,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::handle::expect_dtype;
+use super::var_handle::expect_dtype;
 use crate::tensors::bytes_mut;
 use thalweg_cpu::number::Number;
 

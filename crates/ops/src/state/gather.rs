@@ -10,9 +10,9 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
-use super::handle::expect_dtype;
 use super::rows::Indices;
 use super::scatter_nd::left_by;
+use super::var_handle::expect_dtype;
 use crate::array::of_slices;
 use crate::constants::ints;
 use crate::widened::moved;

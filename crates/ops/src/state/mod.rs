@@ -2,15 +2,15 @@
 
 mod assign;
 mod combine;
-mod counter;
+mod count_up_to;
 mod gather;
 mod group;
-mod handle;
 mod partitioned;
-mod references;
+mod ref_variable;
 mod rows;
 mod scatter;
 mod scatter_nd;
+mod var_handle;
 
 use crate::array::SourceOps;
 use thalweg_device::Op;
@@ -21,19 +21,19 @@ pub use partitioned::{PartitionedVariable, Split};
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &handle::VAR_HANDLE,
-    &handle::READ,
-    &handle::IS_INITIALIZED,
-    &handle::DISABLE_COPY_ON_READ,
+    &var_handle::VAR_HANDLE,
+    &var_handle::READ,
+    &var_handle::IS_INITIALIZED,
+    &var_handle::DISABLE_COPY_ON_READ,
     &assign::ASSIGN,
     &assign::ASSIGN_ADD,
     &assign::ASSIGN_SUB,
     &gather::GATHER,
     &gather::GATHER_ND,
-    &counter::COUNT_UP_TO,
-    &counter::REF_COUNT_UP_TO,
-    &counter::SHAPE,
-    &counter::DESTROY,
+    &count_up_to::COUNT_UP_TO,
+    &count_up_to::REF_COUNT_UP_TO,
+    &count_up_to::SHAPE,
+    &count_up_to::DESTROY,
     &scatter::UPDATE,
     &scatter::REF_UPDATE,
     &scatter::ADD,
@@ -58,13 +58,13 @@ pub(crate) static OPS: &[&Op] = &[
     &scatter_nd::REF_MIN,
     &scatter_nd::MAX,
     &scatter_nd::REF_MAX,
-    &references::VARIABLE_V1,
-    &references::VARIABLE_V2,
-    &references::ASSIGN,
-    &references::ASSIGN_ADD,
-    &references::ASSIGN_SUB,
-    &references::IS_INITIALIZED,
-    &references::IDENTITY,
+    &ref_variable::VARIABLE_V1,
+    &ref_variable::VARIABLE_V2,
+    &ref_variable::ASSIGN,
+    &ref_variable::ASSIGN_ADD,
+    &ref_variable::ASSIGN_SUB,
+    &ref_variable::IS_INITIALIZED,
+    &ref_variable::IDENTITY,
 ];
 
 /// A tensor that outlives steps, and is updated by them.

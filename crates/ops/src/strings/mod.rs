@@ -1,19 +1,19 @@
 //! Strings: text, numbers in it, hashes of it.
 
+mod as_string_to_number;
 mod base64;
 mod each;
 mod farm_hash;
 mod format;
 mod hash;
 mod join;
-mod number;
+mod length_case_substr;
 mod printf;
 mod raw;
 mod regex;
 mod segment_join;
 mod split;
 mod summarize;
-mod text;
 
 use thalweg_device::Op;
 
@@ -21,18 +21,18 @@ pub(crate) use summarize::summary;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &number::AS_STRING,
-    &number::TO_NUMBER,
+    &as_string_to_number::AS_STRING,
+    &as_string_to_number::TO_NUMBER,
     &join::JOIN,
     &join::REDUCE_JOIN,
     &segment_join::UNSORTED_SEGMENT_JOIN,
     &split::SPLIT,
     &split::SPLIT_V2,
-    &text::SUBSTR,
-    &text::LENGTH,
-    &text::LOWER,
-    &text::UPPER,
-    &text::STRIP,
+    &length_case_substr::SUBSTR,
+    &length_case_substr::LENGTH,
+    &length_case_substr::LOWER,
+    &length_case_substr::UPPER,
+    &length_case_substr::STRIP,
     &hash::BUCKET,
     &hash::FAST,
     &hash::STRONG,

@@ -5,7 +5,7 @@ use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr, int_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::text::is_space;
+use super::length_case_substr::is_space;
 use crate::shapes::expect_scalar;
 
 const OUTPUTS: &[Arg] = &[

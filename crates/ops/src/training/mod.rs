@@ -3,14 +3,14 @@
 mod adadelta;
 mod adagrad;
 mod adam;
+mod add_sign_power_sign;
 mod define;
-mod descent;
 mod ftrl;
 mod fused;
+mod gradient_descent_momentum;
 mod references;
 mod rms_prop;
 mod rules;
-mod signs;
 
 use thalweg_device::Op;
 use thalweg_graph::op::{Arg, ArgType};
@@ -21,13 +21,13 @@ use crate::shapes::expect_scalar;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
-    &descent::GRADIENT_DESCENT,
-    &descent::MOMENTUM,
-    &descent::SPARSE_MOMENTUM,
-    &descent::KERAS_MOMENTUM,
-    &descent::SPARSE_KERAS_MOMENTUM,
-    &descent::PROXIMAL_GRADIENT_DESCENT,
-    &descent::SPARSE_PROXIMAL_GRADIENT_DESCENT,
+    &gradient_descent_momentum::GRADIENT_DESCENT,
+    &gradient_descent_momentum::MOMENTUM,
+    &gradient_descent_momentum::SPARSE_MOMENTUM,
+    &gradient_descent_momentum::KERAS_MOMENTUM,
+    &gradient_descent_momentum::SPARSE_KERAS_MOMENTUM,
+    &gradient_descent_momentum::PROXIMAL_GRADIENT_DESCENT,
+    &gradient_descent_momentum::SPARSE_PROXIMAL_GRADIENT_DESCENT,
     &adam::ADAM,
     &adam::AMSGRAD,
     &adam::ADA_MAX,
@@ -49,8 +49,8 @@ pub(crate) static OPS: &[&Op] = &[
     &ftrl::SPARSE_FTRL,
     &ftrl::FTRL_V2,
     &ftrl::SPARSE_FTRL_V2,
-    &signs::ADD_SIGN,
-    &signs::POWER_SIGN,
+    &add_sign_power_sign::ADD_SIGN,
+    &add_sign_power_sign::POWER_SIGN,
     &references::APPLY_GRADIENT_DESCENT,
     &references::APPLY_PROXIMAL_GRADIENT_DESCENT,
     &references::APPLY_MOMENTUM,

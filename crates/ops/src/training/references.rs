@@ -5,7 +5,9 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, arg};
 
 use super::is_variable;
-use super::{adadelta, adagrad, adam, descent, ftrl, rms_prop, signs};
+use super::{
+    adadelta, adagrad, adam, add_sign_power_sign, ftrl, gradient_descent_momentum, rms_prop,
+};
 
 /// These arguments, with references to variables of `T` in place of handles.
 const fn on_references<const N: usize>(of: &OpDef) -> [Arg; N] {
@@ -40,9 +42,9 @@ macro_rules! references {
 }
 
 references! {
-    APPLY_GRADIENT_DESCENT "ApplyGradientDescent" descent::GRADIENT_DESCENT;
-    APPLY_PROXIMAL_GRADIENT_DESCENT "ApplyProximalGradientDescent" descent::PROXIMAL_GRADIENT_DESCENT;
-    APPLY_MOMENTUM "ApplyMomentum" descent::MOMENTUM;
+    APPLY_GRADIENT_DESCENT "ApplyGradientDescent" gradient_descent_momentum::GRADIENT_DESCENT;
+    APPLY_PROXIMAL_GRADIENT_DESCENT "ApplyProximalGradientDescent" gradient_descent_momentum::PROXIMAL_GRADIENT_DESCENT;
+    APPLY_MOMENTUM "ApplyMomentum" gradient_descent_momentum::MOMENTUM;
     APPLY_ADAGRAD "ApplyAdagrad" adagrad::ADAGRAD;
     APPLY_ADAGRAD_V2 "ApplyAdagradV2" adagrad::ADAGRAD_V2;
     APPLY_ADAGRAD_DA "ApplyAdagradDA" adagrad::ADAGRAD_DA;
@@ -54,10 +56,10 @@ references! {
     APPLY_CENTERED_RMS_PROP "ApplyCenteredRMSProp" rms_prop::CENTERED_RMS_PROP;
     APPLY_FTRL "ApplyFtrl" ftrl::FTRL;
     APPLY_FTRL_V2 "ApplyFtrlV2" ftrl::FTRL_V2;
-    APPLY_ADD_SIGN "ApplyAddSign" signs::ADD_SIGN;
-    APPLY_POWER_SIGN "ApplyPowerSign" signs::POWER_SIGN;
-    SPARSE_APPLY_PROXIMAL_GRADIENT_DESCENT "SparseApplyProximalGradientDescent" descent::SPARSE_PROXIMAL_GRADIENT_DESCENT;
-    SPARSE_APPLY_MOMENTUM "SparseApplyMomentum" descent::SPARSE_MOMENTUM;
+    APPLY_ADD_SIGN "ApplyAddSign" add_sign_power_sign::ADD_SIGN;
+    APPLY_POWER_SIGN "ApplyPowerSign" add_sign_power_sign::POWER_SIGN;
+    SPARSE_APPLY_PROXIMAL_GRADIENT_DESCENT "SparseApplyProximalGradientDescent" gradient_descent_momentum::SPARSE_PROXIMAL_GRADIENT_DESCENT;
+    SPARSE_APPLY_MOMENTUM "SparseApplyMomentum" gradient_descent_momentum::SPARSE_MOMENTUM;
     SPARSE_APPLY_ADAGRAD "SparseApplyAdagrad" adagrad::SPARSE_ADAGRAD;
     SPARSE_APPLY_ADAGRAD_V2 "SparseApplyAdagradV2" adagrad::SPARSE_ADAGRAD_V2;
     SPARSE_APPLY_ADAGRAD_DA "SparseApplyAdagradDA" adagrad::SPARSE_ADAGRAD_DA;

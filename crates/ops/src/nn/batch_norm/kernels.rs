@@ -4,7 +4,7 @@ use thalweg_device::{InOut, KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
-use super::then::Then;
+use super::side_and_activation::Then;
 use super::{FACTOR, axis_of};
 use crate::kernel::on;
 use crate::widened::widened;

@@ -1,8 +1,8 @@
 //! Batch normalization, and its gradient.
 
+mod gradient_of_gradient;
 mod kernels;
-mod second;
-mod then;
+mod side_and_activation;
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, Op, cpu, gpu};
@@ -12,9 +12,9 @@ use thalweg_graph::op::{
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
+use self::gradient_of_gradient::second;
 use self::kernels::{backward, followed, forward, view};
-use self::second::second;
-use self::then::{ACTIVATION, SIDE, SIDES};
+use self::side_and_activation::{ACTIVATION, SIDE, SIDES};
 use super::conv2d::FORMAT;
 
 const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];

@@ -8,8 +8,8 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Tensor, dispatch};
 
 use super::each::{numbers, shown};
+use super::length_case_substr::stripped;
 use super::printf::{Field, Style, float};
-use super::text::stripped;
 use crate::shapes::unchanged;
 use thalweg_cpu::number::Number;
 

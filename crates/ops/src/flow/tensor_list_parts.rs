@@ -7,10 +7,10 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of, told};
 use super::list_gradient;
 use super::list_items::Items;
 use super::rows::{concatenated, rows, split, stacked};
+use super::tensor_list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of, told};
 
 /// All elements of a list; an absent one is an error if its shape is not known.
 fn all(cx: &TensorCx<'_>, list: &List, shape: &Shape) -> Result<Vec<Tensor>, KernelError> {

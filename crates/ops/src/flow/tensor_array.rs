@@ -11,7 +11,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
-use super::list::count;
+use super::tensor_list::count;
 use crate::tensors::{Counted, sum};
 
 /// An array of tensors, each written once.

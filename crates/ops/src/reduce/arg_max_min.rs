@@ -11,8 +11,8 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::extremes::Bounded;
 use super::layout::TILE;
+use super::max_min::Bounded;
 use crate::elementwise::{CHUNK, Compute, Conversion};
 use crate::shapes::expect_scalar;
 use crate::widened::widened;

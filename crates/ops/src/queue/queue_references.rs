@@ -9,9 +9,9 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::DType;
 
-use super::ops::{PUT, PUT_ATTRS, TAKEN, TAKEN_ATTRS};
+use super::queue_ops::{PUT, PUT_ATTRS, TAKEN, TAKEN_ATTRS};
 use super::queues::{FIFO_ATTRS, SHUFFLE_ATTRS};
-use super::{accumulator_ops, ops, queues};
+use super::{accumulator_ops, queue_ops, queues};
 
 const HANDLE: Arg = arg_of("handle", DType::String).reference();
 
@@ -77,32 +77,44 @@ pub(crate) static FIFO: Op = source("FIFOQueue", FIFO_ATTRS, &queues::FIFO);
 pub(crate) static PADDING_FIFO: Op = source("PaddingFIFOQueue", FIFO_ATTRS, &queues::PADDING_FIFO);
 pub(crate) static RANDOM_SHUFFLE: Op =
     source("RandomShuffleQueue", SHUFFLE_ATTRS, &queues::RANDOM_SHUFFLE);
-pub(crate) static ENQUEUE: Op = user("QueueEnqueue", WITH_PUT, &[], PUT_ATTRS, &ops::ENQUEUE);
+pub(crate) static ENQUEUE: Op = user(
+    "QueueEnqueue",
+    WITH_PUT,
+    &[],
+    PUT_ATTRS,
+    &queue_ops::ENQUEUE,
+);
 pub(crate) static ENQUEUE_MANY: Op = user(
     "QueueEnqueueMany",
     WITH_PUT,
     &[],
     PUT_ATTRS,
-    &ops::ENQUEUE_MANY,
+    &queue_ops::ENQUEUE_MANY,
 );
-pub(crate) static DEQUEUE: Op = user("QueueDequeue", JUST, OUT, TAKEN_ATTRS, &ops::DEQUEUE);
+pub(crate) static DEQUEUE: Op = user("QueueDequeue", JUST, OUT, TAKEN_ATTRS, &queue_ops::DEQUEUE);
 pub(crate) static DEQUEUE_MANY: Op = user(
     "QueueDequeueMany",
     WITH_COUNT,
     OUT,
     TAKEN_ATTRS,
-    &ops::DEQUEUE_MANY,
+    &queue_ops::DEQUEUE_MANY,
 );
 pub(crate) static DEQUEUE_UP_TO: Op = user(
     "QueueDequeueUpTo",
     WITH_COUNT,
     OUT,
     TAKEN_ATTRS,
-    &ops::DEQUEUE_UP_TO,
+    &queue_ops::DEQUEUE_UP_TO,
 );
-pub(crate) static SIZE: Op = user("QueueSize", JUST, SIZE_OUT, &[], &ops::SIZE);
-pub(crate) static CLOSE: Op = user("QueueClose", JUST, &[], CANCEL, &ops::CLOSE);
-pub(crate) static IS_CLOSED: Op = user("QueueIsClosed", JUST, IS_CLOSED_OUT, &[], &ops::IS_CLOSED);
+pub(crate) static SIZE: Op = user("QueueSize", JUST, SIZE_OUT, &[], &queue_ops::SIZE);
+pub(crate) static CLOSE: Op = user("QueueClose", JUST, &[], CANCEL, &queue_ops::CLOSE);
+pub(crate) static IS_CLOSED: Op = user(
+    "QueueIsClosed",
+    JUST,
+    IS_CLOSED_OUT,
+    &[],
+    &queue_ops::IS_CLOSED,
+);
 
 const DTYPE: AttrDef = type_attr("dtype", DType::NUMBERS);
 const ACCUMULATOR_ATTRS: &[AttrDef] = &[

@@ -7,8 +7,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::handle::expect_dtype;
 use super::rows::value_dims;
+use super::var_handle::expect_dtype;
 use thalweg_cpu::number::Number;
 
 fn count_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -6,8 +6,8 @@ use thalweg_graph::op::{arg, arg_of, type_attr};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
-use super::array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
 use super::rows::{concatenated, rows, split, stacked};
+use super::tensor_array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
 
 /// Stacks some elements into one tensor.
 pub(crate) static GATHER: Op = Op {
