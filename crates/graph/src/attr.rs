@@ -1,10 +1,10 @@
-//! Attributes: what a node says of its op beyond its inputs.
+//! Attributes: a node's parameters beyond its inputs.
 //!
 //! ```
 //! use thalweg_graph::{Attr, AttrKind, Func};
 //! use thalweg_tensor::DType;
 //!
-//! // The builder of a node takes whatever becomes an attribute.
+//! // The builder of a node takes any value that converts to an attribute.
 //! assert_eq!(Attr::from([1, 2, 2, 1]), Attr::Ints(vec![1, 2, 2, 1]));
 //! assert_eq!(Attr::from(DType::F32).kind(), AttrKind::Type);
 //! assert_eq!(Attr::from("SAME").kind(), AttrKind::Str);

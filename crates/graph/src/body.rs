@@ -1,5 +1,5 @@
-//! The bodies of functions, while they are built: graphs inside of a graph, which may use what is
-//! around them.
+//! Bodies of functions under construction: graphs inside another graph, which may use outputs of
+//! the graphs around them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,8 @@ use crate::op::Effect;
 use crate::output::Output;
 use crate::scopes::Pop;
 
-/// Bodies by themselves: one that was added stays where it is for as long as its graph lives.
+/// Append-only list of bodies: a body that was added stays at its address for as long as its graph
+/// lives.
 #[derive(Default)]
 pub(crate) struct Bodies(OnceLock<Box<Link>>);
 
@@ -47,7 +48,7 @@ impl Bodies {
 }
 
 impl Bodies {
-    /// The body that lies at this address.
+    /// The body at this address.
     fn at(&self, address: usize) -> Option<&Graph> {
         let mut link = self.0.get();
         while let Some(found) = link {
@@ -62,7 +63,7 @@ impl Bodies {
 
 impl Drop for Bodies {
     fn drop(&mut self) {
-        // One after the other: a long list would be dropped too deep.
+        // Drops the links in a loop: dropping a long list recursively would overflow the stack.
         let mut next = self.0.take();
         while let Some(mut link) = next {
             next = link.next.0.take();
@@ -70,18 +71,18 @@ impl Drop for Bodies {
     }
 }
 
-/// Where a body stands.
+/// The surroundings of a body: its function's name, and the library and graphs around it.
 #[derive(Default)]
 pub(crate) struct StepEnvironment {
-    /// The name of the function that it is the body of.
+    /// The name of the function whose body it is.
     name: String,
-    /// The functions that there were when it was begun.
+    /// The functions of the library at the time when the body was begun.
     functions: Arc<BTreeMap<String, Arc<Function>>>,
-    /// The graphs around it, told by where they lie.
+    /// The graphs around it, by address.
     graphs: Vec<usize>,
 }
 
-/// What a body uses of a graph around it.
+/// An output of an outer graph that a body uses.
 #[derive(Clone, Debug)]
 pub(crate) struct Capture {
     graph: usize,
@@ -91,11 +92,12 @@ pub(crate) struct Capture {
     node: NodeId,
 }
 
-/// Bodies that are finished, as functions, and what they use of the graph that they were begun in.
+/// Finished bodies as functions, and the values that they captured from the graph that they were
+/// begun in.
 pub struct Closed<'g> {
-    /// By body: its function.
+    /// The function of each body.
     pub functions: Vec<Function>,
-    /// What every one of the functions takes after its own arguments.
+    /// The arguments that every one of the functions takes after its own.
     pub captured: Vec<Output<'g>>,
 }
 
@@ -104,8 +106,8 @@ fn address(graph: &Graph) -> usize {
 }
 
 impl Graph {
-    /// Begins the body of a function whose name begins so. What is built in it may use outputs of
-    /// this graph: they become arguments.
+    /// Begins the body of a function whose name starts with `name`. Nodes built in it may use
+    /// outputs of this graph: these become arguments.
     pub fn body(&self, name: &str) -> &Graph {
         let mut body = Graph::with_registry(self.registry().clone());
         let name = {
@@ -129,8 +131,8 @@ impl Graph {
         self.bodies.add(body)
     }
 
-    /// Runs `build` so that what this thread builds in this graph goes into `body`, which was begun in
-    /// it.
+    /// Runs `build` so that nodes that this thread builds in this graph go into `body`, which was
+    /// begun in it.
     pub fn inside<'g, R>(&'g self, body: &'g Graph, build: impl FnOnce() -> R) -> R {
         let entry = (std::thread::current().id(), address(body));
         self.state().open.push(entry);
@@ -143,7 +145,8 @@ impl Graph {
         build()
     }
 
-    /// Where this thread builds what it builds in this graph: in itself, or in a body of it.
+    /// The graph that receives the nodes that this thread builds in this graph: itself, or a body
+    /// of it.
     pub(crate) fn innermost(&self) -> &Graph {
         let open = {
             let state = self.state();
@@ -160,13 +163,13 @@ impl Graph {
         }
     }
 
-    /// Whether what this thread builds in this graph goes into the body of a function: of a branch or
-    /// a loop, which runs as often as a step needs it.
+    /// `true` if nodes that this thread builds in this graph go into the body of a function: of a
+    /// branch or a loop, which runs as often as a step needs it.
     pub fn is_in_body(&self) -> bool {
         !self.innermost().around.graphs.is_empty()
     }
 
-    /// The function of this name that there was around this body when it was begun.
+    /// The function of this name that was in scope when this body was begun.
     pub(crate) fn function_around(&self, name: &str) -> Option<Arc<Function>> {
         self.around.functions.get(name).cloned()
     }
@@ -201,12 +204,13 @@ impl Graph {
         })
     }
 
-    /// Whether this is a body that was begun in `outer`, or in a body of it.
+    /// `true` if this is a body that was begun in `outer`, or in a body of it.
     pub(crate) fn is_inside(&self, outer: &Graph) -> bool {
         self.around.graphs.contains(&address(outer))
     }
 
-    /// What stands in this body for an output of a graph around it; none where that is not around.
+    /// The node output that stands in this body for an output of an outer graph; `None` if that
+    /// graph is not around this body.
     pub(crate) fn captured(&self, outer: Output<'_>) -> Option<OutputId> {
         let graph = address(outer.graph());
         if !self.around.graphs.contains(&graph) {
@@ -221,7 +225,7 @@ impl Graph {
             && source.op.effect == Effect::Pure
             && source.outputs.iter().all(|f| f.value.is_some())
         {
-            // A constant is as well built here, where its value is then known.
+            // A constant is rebuilt in the body, so that its value is known there.
             let mut node = self.op(source.op.name).name(&source.name);
             for (name, value) in source.attrs.iter() {
                 node = node.attr(name, value.clone());
@@ -247,8 +251,8 @@ impl Graph {
         OutputId { node, index: 0 }
     }
 
-    /// Finishes bodies that were begun here: each with its own arguments, and its results, which may
-    /// be outputs of this graph. All take the same captured values, in the same order.
+    /// Finishes bodies that were begun here: each with its own arguments, and its results, which
+    /// may be outputs of this graph. All take the same captured values, in the same order.
     #[track_caller]
     pub fn close_bodies<'g>(
         &'g self,
@@ -267,7 +271,7 @@ impl Graph {
             let errors = body.errors();
             self.state().errors.extend(errors);
         }
-        // Every body takes what any of them has captured.
+        // Every body takes the values that any of them has captured.
         let mut captures: Vec<Capture> = Vec::new();
         for (body, ..) in bodies {
             for capture in &body.state().captures {

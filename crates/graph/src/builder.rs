@@ -1,4 +1,4 @@
-//! One node at a time: described, checked, and added.
+//! The node builder: describes one node, checks it and adds it to the graph.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::output::{Operation, Output};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// A node that is being described. [`NodeBuilder::build`] adds it.
+/// Builder of one node. [`NodeBuilder::build`] adds the node.
 pub struct NodeBuilder<'g> {
     graph: &'g Graph,
     op: String,
@@ -30,14 +30,14 @@ pub struct NodeBuilder<'g> {
     exact: Option<Exact>,
 }
 
-/// What a node has that comes from elsewhere as it is: from a file.
+/// The properties of a node that is copied as it is from elsewhere: from a file.
 #[derive(Clone, Debug)]
 pub struct Exact {
-    /// Where it comes from.
+    /// The origin of the node.
     pub origin: Origin,
-    /// The device that it asks for; scopes fill in what it leaves open.
+    /// The device that it asks for; scopes fill in the parts that it leaves open.
     pub device: DeviceSpec,
-    /// The nodes that it must be on one device with.
+    /// The nodes with which it must share a device.
     pub colocation: SmallVec<[Arc<str>; 1]>,
 }
 
@@ -60,8 +60,8 @@ impl<'g> NodeBuilder<'g> {
         }
     }
 
-    /// Takes the node as it is in another place: its name, which must be free, is that of the root
-    /// and not of the scope, and control dependencies that stand around it do not hold for it.
+    /// Takes the node as it is in its source: its name, which must be free, is taken from the root
+    /// and not from the scope, and surrounding control dependencies do not apply to it.
     pub fn exactly(self, exact: Exact) -> Self {
         NodeBuilder {
             origin: exact.origin.clone(),
@@ -70,7 +70,7 @@ impl<'g> NodeBuilder<'g> {
         }
     }
 
-    /// Leaves an input open that comes from a later node: [`Graph::close_loop`] gives it.
+    /// Leaves an input open that comes from a later node: [`Graph::close_loop`] sets it.
     pub fn open_input(mut self) -> Self {
         self.inputs.push(OPEN);
         self
@@ -93,7 +93,8 @@ impl<'g> NodeBuilder<'g> {
         self
     }
 
-    /// Goes on in a body that is inside of the graph so far: what it has been given is captured there.
+    /// Continues in a body that is inside the graph so far: the inputs given so far are captured
+    /// there.
     fn move_into(&mut self, body: &'g Graph) {
         let outer = |i: &OutputId| body.captured(self.graph.output(*i));
         let inputs: Option<SmallVec<[OutputId; 4]>> = self.inputs.iter().map(outer).collect();
@@ -133,14 +134,14 @@ impl<'g> NodeBuilder<'g> {
         self
     }
 
-    /// Adds the node and gives its first output.
+    /// Adds the node and returns its first output.
     pub fn output(self) -> Output<'g> {
         let op = self.build();
         op.output(0)
     }
 
-    /// Adds the node and gives all of its outputs: as many as its op has, though invalid ones where it
-    /// cannot be built; none then of an op whose number of outputs an attribute says.
+    /// Adds the node and returns all of its outputs: as many as its op has, though invalid ones if
+    /// it cannot be built; none then for an op whose number of outputs depends on an attribute.
     pub fn outputs(self) -> Vec<Output<'g>> {
         let graph = self.graph;
         let op = graph.registry().get(&self.op).map(|op| op.outputs);
@@ -194,7 +195,7 @@ impl<'g> NodeBuilder<'g> {
             false => state.names.unique(&name),
         };
         if !state.devices.is_empty() {
-            // A device function is a user's code: it runs without the lock.
+            // A device function is user code: it runs without the lock.
             let (scopes, thread) = (state.devices.clone(), std::thread::current().id());
             let given = match state.choosing.contains(&thread) {
                 true => Err(Reason::InDeviceFunction),
@@ -259,8 +260,8 @@ impl<'g> NodeBuilder<'g> {
             .iter()
             .map(|&i| {
                 if i == OPEN {
-                    // What is known of the value that comes in from outside of the loop holds
-                    // for its dtype only, and for whether it is a reference.
+                    // For a value that enters from outside of the loop, only the dtype and the
+                    // reference flag are known to hold in later iterations.
                     let outer = self.inputs.iter().find(|&&o| o != OPEN);
                     let outer = outer.and_then(|&o| state.data.fact(o));
                     return Ok(Fact {
@@ -298,7 +299,7 @@ impl<'g> NodeBuilder<'g> {
     }
 }
 
-/// Stands for an input that is still to come.
+/// Stands for an input that is set later.
 const OPEN: OutputId = OutputId {
     node: NodeId::INVALID,
     index: u32::MAX,
@@ -335,8 +336,8 @@ impl Graph {
 }
 
 impl Graph {
-    /// Names the node of an output, if it is the last that was built, under its op's name, and has no
-    /// other output. Whether it was named.
+    /// Names the node of an output, if it is the last node that was built, under its op's name, and
+    /// has no other output. Returns `true` if it was named.
     pub(crate) fn name_last(&self, output: OutputId, name: &str) -> bool {
         let mut state = self.state();
         let Some((last, wanted)) = state.unnamed.take() else {
@@ -347,7 +348,7 @@ impl Graph {
         if last != output.node || outputs != 1 || state.finalized || !is_valid(&name) {
             return false;
         }
-        // What stands around the call is asked of the node that has the name.
+        // The scopes around the call apply to the node that has the name.
         let node = state.data.node(last);
         let mut controls = state.controls.iter().flatten().filter(|c| !c.is_invalid());
         if !controls.all(|c| node.controls.contains(c)) {
@@ -361,8 +362,8 @@ impl Graph {
         true
     }
 
-    /// Gives a node more inputs and outputs, after those that it has, and other attributes: a call of
-    /// functions that are to give more than they did. What uses it already is as it was.
+    /// Gives a node more inputs and outputs, after those that it has, and other attributes: a call
+    /// of functions that are to return more than before. Existing uses of the node are unchanged.
     pub fn widen<'g>(
         &'g self,
         operation: Operation<'g>,
@@ -400,8 +401,8 @@ impl Graph {
     }
 }
 
-/// Puts a node where those are that it is to stand with: into their groups, and on the device of
-/// the innermost that has one.
+/// Colocates a node: adds it to the groups of the nodes of the surrounding scopes, and puts it on
+/// the device of the innermost one that has a device.
 fn colocate(state: &GraphState, node: &mut Node) {
     let mut device = None;
     for &with in state.colocated.iter().rev() {

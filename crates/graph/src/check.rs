@@ -1,5 +1,5 @@
-//! Checks a node against its op's definition and infers its outputs: the one gate through which
-//! every node comes, from a builder, a file or a pass.
+//! Node checks: every node, from a builder, a file or a pass, is checked against its op's
+//! definition here, and its outputs are inferred.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -33,7 +33,7 @@ use thalweg_tensor::shape::Shape;
 /// Completes `attrs` from the inputs and the defaults, and infers the outputs.
 ///
 /// # Errors
-/// Whatever is wrong with the inputs or attributes.
+/// Any mistake in the inputs or attributes.
 pub fn check_node(
     op: &'static OpDef,
     inputs: &[Fact],
@@ -60,7 +60,7 @@ pub fn check_node(
 /// The outputs of a node whose attributes are complete.
 ///
 /// # Errors
-/// What the op's shape rule says.
+/// The error of the op's shape rule.
 pub fn infer(
     op: &'static OpDef,
     inputs: &[Fact],
@@ -85,7 +85,7 @@ pub fn infer(
     Ok(infer.outputs)
 }
 
-/// Which input a node's only output equals; see [`OpDef::same_as`].
+/// The index of the input that a node's only output equals; see [`OpDef::same_as`].
 pub fn same_as(op: &'static OpDef, inputs: &[Fact], attrs: &Attrs) -> Option<usize> {
     (op.same_as)(&Infer {
         op,
@@ -96,7 +96,7 @@ pub fn same_as(op: &'static OpDef, inputs: &[Fact], attrs: &Attrs) -> Option<usi
     .filter(|&i| i < inputs.len())
 }
 
-/// What tells the length of a list argument follows from the inputs, where the op has one list.
+/// Infers the attributes that count the tensors of a list argument, if the op has one list.
 fn infer_counts(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result<(), Reason> {
     let mut lists = op.inputs.iter().enumerate().filter(|(_, a)| a.is_list());
     let single = op.inputs.iter().filter(|a| !a.is_list()).count();
@@ -125,7 +125,7 @@ fn infer_counts(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Resul
     Ok(())
 }
 
-/// Dtype attributes follow from the inputs that they describe, and those must agree.
+/// Infers dtype attributes from the inputs that they describe, and checks that those agree.
 fn infer_types(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result<(), Reason> {
     let mut input = 0;
     for arg in op.inputs {
@@ -164,7 +164,7 @@ fn infer_types(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result
     Ok(())
 }
 
-/// The most that an attribute with a least value may be: it counts tensors.
+/// The largest value of an attribute with a minimum: such an attribute counts tensors.
 const MOST_COUNT: i64 = 1 << 20;
 
 fn check_attr(def: &AttrDef, value: &Attr) -> Result<(), Reason> {

@@ -1,5 +1,5 @@
-//! The graph as plain data: nodes and edges, with no handle, lock or scope. Passes read one and
-//! make another.
+//! The graph as plain data: nodes and edges, with no handle, lock or scope. Passes read one graph
+//! and make another.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -25,12 +25,12 @@ use petgraph::visit::EdgeRef;
 use crate::function::Function;
 use crate::node::{Fact, Node, NodeId, OutputId};
 
-/// What an edge carries.
+/// The kind of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
     Value,
     Control,
-    /// A value of one turn of a loop that the next one starts from.
+    /// A value of one iteration of a loop from which the next one starts.
     Back,
 }
 
@@ -41,32 +41,33 @@ pub struct VariableInfo {
     pub name: String,
     /// The output that is its handle.
     pub handle: OutputId,
-    /// The read of its value that uses of it share.
+    /// The read of its value that all its uses share.
     pub value: OutputId,
     /// The node that assigns its initial value.
     pub initializer: NodeId,
-    /// Whether an optimizer updates it unless told otherwise.
+    /// `true` if optimizers update it by default.
     pub trainable: bool,
-    /// Of a part of a partitioned variable: which slice of the whole it is.
+    /// For a part of a partitioned variable: its slice of the whole.
     pub slice: Option<VariableSlice>,
 }
 
-/// The place of a variable in a partitioned one.
+/// The slice of a partitioned variable that a variable holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VariableSlice {
-    /// The name of the whole, by which checkpoints know it.
+    /// The name of the whole, under which checkpoints store it.
     pub of: String,
     /// The dimensions of the whole.
     pub dims: Vec<usize>,
-    /// Where the slice begins in each dimension.
+    /// The start of the slice in each dimension.
     pub begin: Vec<usize>,
 }
 
-/// Nodes and edges.
+/// A graph's nodes, edges, variables and functions.
 #[derive(Clone, Debug, Default)]
 pub struct GraphData {
     graph: DiGraph<Arc<Node>, Edge>,
-    /// By name, of a graph whose nodes are looked up by name; those that passes make are not.
+    /// Nodes by name, for a graph that is searched by name; graphs that passes make have no such
+    /// index.
     names: Option<HashMap<String, NodeId>>,
     pub(crate) variables: Vec<VariableInfo>,
     pub(crate) functions: Arc<BTreeMap<String, Arc<Function>>>,
@@ -86,7 +87,7 @@ impl GraphData {
         GraphData::default()
     }
 
-    /// A graph without nodes that finds nodes by name quickly.
+    /// A graph without nodes that is indexed by name.
     pub fn indexed() -> GraphData {
         GraphData {
             names: Some(HashMap::new()),
@@ -94,7 +95,7 @@ impl GraphData {
         }
     }
 
-    /// A graph without nodes that has the same library.
+    /// A graph without nodes, with the library of this one.
     pub fn empty(&self) -> GraphData {
         GraphData {
             functions: self.functions.clone(),
@@ -121,13 +122,13 @@ impl GraphData {
         self.graph.node_count()
     }
 
-    /// Whether there are no nodes.
+    /// `true` if there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a node whose inputs exist already, but for invalid ones, which are to be
-    /// [closed](GraphData::close); gives its number.
+    /// Adds a node whose inputs exist already, except invalid ones, which are
+    /// [closed](GraphData::close) later; returns its number.
     pub fn push(&mut self, node: impl Into<Arc<Node>>) -> NodeId {
         let node = node.into();
         let at = self.graph.add_node(node.clone());
@@ -143,7 +144,8 @@ impl GraphData {
         id(at)
     }
 
-    /// Closes a loop: input `input` of `node`, which was left open, is `from`, which comes after it.
+    /// Closes a loop: sets input `input` of `node`, which was left open, to `from`, which comes
+    /// after it.
     pub fn close(&mut self, node: NodeId, input: usize, from: OutputId) {
         let at = Arc::make_mut(&mut self.graph[index(node)]);
         if let Some(open) = at.inputs.get_mut(input) {
@@ -153,7 +155,7 @@ impl GraphData {
         }
     }
 
-    /// Gives a node another name, which no node has.
+    /// Renames a node; the new name must be free.
     pub(crate) fn rename(&mut self, node: NodeId, name: String) {
         let Some(weight) = self.node_mut(node) else {
             return;
@@ -165,12 +167,12 @@ impl GraphData {
         }
     }
 
-    /// The node of this number, to change what is known of it.
+    /// The node of this number, mutable: for changes of its inferred facts.
     pub(crate) fn node_mut(&mut self, node: NodeId) -> Option<&mut Node> {
         self.graph.node_weight_mut(index(node)).map(Arc::make_mut)
     }
 
-    /// Puts a node in the place of one that has the first of its inputs.
+    /// Replaces a node by one whose first inputs are the same.
     pub(crate) fn replace(&mut self, at: NodeId, node: Node) {
         let had = self.node(at).inputs.len();
         for input in node.inputs.iter().skip(had) {
@@ -180,7 +182,7 @@ impl GraphData {
         self.graph[index(at)] = Arc::new(node);
     }
 
-    /// Lets a node wait for another one that comes before it in every order.
+    /// Makes a node wait for another one that comes before it in every order.
     pub fn wait_for(&mut self, node: NodeId, first: NodeId) {
         let Some(at) = self.node_mut(node) else {
             return;
@@ -206,12 +208,13 @@ impl GraphData {
     /// The node of this number.
     ///
     /// # Panics
-    /// Where the number is of another graph; numbers that a graph gave out are never invalid in it.
+    /// If the number belongs to another graph; numbers that a graph gave out are never invalid in
+    /// it.
     pub fn node(&self, node: NodeId) -> &Arc<Node> {
         &self.graph[index(node)]
     }
 
-    /// The node of this number, where it is one of this graph.
+    /// The node of this number, if it belongs to this graph.
     pub fn get(&self, node: NodeId) -> Option<&Arc<Node>> {
         self.graph.node_weight(index(node))
     }
@@ -224,7 +227,7 @@ impl GraphData {
         }
     }
 
-    /// What is known of an output.
+    /// The inferred fact of an output.
     pub fn fact(&self, output: OutputId) -> Option<&Fact> {
         self.get(output.node)?.outputs.get(output.index as usize)
     }
@@ -242,7 +245,7 @@ impl GraphData {
         NodeId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    /// The nodes by themselves, in the order of building.
+    /// Consumes the graph and returns its nodes, in the order of building.
     pub fn into_nodes(self) -> impl Iterator<Item = Arc<Node>> {
         let (nodes, _) = self.graph.into_nodes_edges();
         nodes.into_iter().map(|n| n.weight)
@@ -270,8 +273,8 @@ impl GraphData {
             .map(|e| id(e.target()))
     }
 
-    /// Which nodes must run for `roots` to have run, by number; the walk does not go past an
-    /// output for which `cut` is true (one that is fed).
+    /// By number: `true` for nodes that must run for `roots` to have run; the walk does not go past
+    /// an output for which `cut` is true (one that is fed).
     pub fn needed(
         &self,
         roots: impl IntoIterator<Item = NodeId>,
@@ -284,18 +287,17 @@ impl GraphData {
                 continue;
             }
             let node = self.node(at);
-            // What is left open is no number of this graph, and is passed over.
+            // An open input is no number of this graph, and is passed over.
             stack.extend(node.inputs.iter().filter(|&&i| !cut(i)).map(|i| i.node));
             stack.extend(node.controls.iter());
         }
         seen
     }
 
-    /// The nodes for which `keep` is true, each after those that it uses or waits for, otherwise
-    /// in the order of building. What goes back in a loop is not waited for; nodes on another cycle are
-    /// left out.
+    /// The nodes for which `keep` is true in topological order, ties in the order of building. The
+    /// back edges of loops are ignored; nodes on another cycle are left out.
     ///
-    /// Takes n log n of the number of nodes and edges.
+    /// Takes O(n log n) of the number of nodes and edges.
     pub fn order(&self, keep: &[bool]) -> Vec<NodeId> {
         let kept = |n: NodeIndex| keep.get(n.index()).copied().unwrap_or(false);
         let mut waiting: Vec<u32> = vec![0; self.len()];

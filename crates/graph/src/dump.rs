@@ -1,4 +1,4 @@
-//! A graph as text for people and tests, and as Graphviz DOT.
+//! Text and Graphviz DOT dumps of a graph.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -60,8 +60,8 @@ impl GraphData {
         text
     }
 
-    /// The graph in Graphviz's language: values as solid edges, control dependencies as dashed
-    /// ones; variables, updates, feeds and what crosses between devices are coloured.
+    /// The graph in DOT: values as solid edges, control dependencies as dashed ones; variables,
+    /// updates, feeds, sends and receives are coloured.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from(DOT_HEAD);
         self.write_dot(&mut dot, "n");
@@ -69,8 +69,8 @@ impl GraphData {
         dot
     }
 
-    /// Adds this graph's nodes and edges to a graph in Graphviz's language; the nodes are called
-    /// `prefix` and their number.
+    /// Writes this graph's nodes and edges into a DOT graph; node names are `prefix` and the node's
+    /// number.
     pub fn write_dot(&self, dot: &mut String, prefix: &str) {
         for (id, node) in self.nodes() {
             let colour = match node.op.effect {
@@ -105,5 +105,5 @@ impl GraphData {
     }
 }
 
-/// The beginning of a graph in Graphviz's language.
+/// The head of a DOT graph.
 pub const DOT_HEAD: &str = "digraph thalweg {\n  rankdir=BT;\n  node [shape=box, style=\"rounded,filled\", fillcolor=white, fontname=\"sans-serif\"];\n";

@@ -1,4 +1,4 @@
-//! What can be wrong with a graph.
+//! Errors of graph building.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -7,7 +7,7 @@
 //! let g = ops::graph();
 //! let x = ops::placeholder(&g, "x", [4]);
 //! let y = g.op("Identty").input(x).output();
-//! // What is built on a mistake adds none.
+//! // Nodes built on a mistake add none.
 //! let _z = y + y;
 //!
 //! let errors = g.errors();
@@ -26,8 +26,7 @@ use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 use thalweg_tensor::text::counted;
 
-/// A mistake in the building of a graph. It is kept by the graph and comes out when a session is
-/// made of it.
+/// An error in the building of a graph. The graph keeps it, and creating a session returns it.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{}, made at {origin}: {reason}", subject(.node, .op))]
 pub struct GraphError {
@@ -37,7 +36,7 @@ pub struct GraphError {
     pub op: String,
     /// The line that made it.
     pub origin: Origin,
-    /// What is wrong.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -48,7 +47,7 @@ fn subject(node: &str, op: &str) -> String {
     }
 }
 
-/// What is wrong with a node.
+/// The reason why a node is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -64,33 +63,33 @@ pub enum Reason {
     /// The name has characters that a name cannot have.
     #[error("a name must match [A-Za-z0-9.][A-Za-z0-9_.\\-/]*")]
     Name,
-    /// A node that was to have exactly this name, which another one has.
+    /// A node that must have exactly this name, which another node has.
     #[error("another node has this name: import with a prefix")]
     NameTaken,
     /// Too few or too many inputs.
     #[error("it takes {}, not {found}", counted(.expected, "input"))]
     InputCount {
-        /// What the op takes.
+        /// The number that the op takes.
         expected: usize,
-        /// What was given.
+        /// The number that was given.
         found: usize,
     },
     /// An input of the wrong dtype.
     #[error("input {input} ({name}) is {found}, but must be {expected}: Cast it")]
     InputType {
-        /// Which input.
+        /// The index of the input.
         input: usize,
         /// Its name in the op's definition.
         name: &'static str,
-        /// What it must be.
+        /// The required dtype.
         expected: DType,
-        /// What it is.
+        /// The dtype of the input.
         found: DType,
     },
     /// A value where the op takes a reference to a variable.
     #[error("input {input} ({name}) must be a reference to a variable: give it a VariableV2")]
     NoReference {
-        /// Which input.
+        /// The index of the input.
         input: usize,
         /// Its name in the op's definition.
         name: &'static str,
@@ -124,7 +123,7 @@ pub enum Reason {
         attr: &'static str,
         /// The value that was given.
         found: String,
-        /// What the op takes.
+        /// The values that the op takes.
         allowed: String,
     },
     /// Shapes or values that the op cannot take.
@@ -133,7 +132,7 @@ pub enum Reason {
     /// An input or control input of another graph.
     #[error("input {input} belongs to another graph: build both in one")]
     OtherGraph {
-        /// Which input.
+        /// The index of the input.
         input: usize,
     },
     /// The graph is finalized.
@@ -141,26 +140,26 @@ pub enum Reason {
         "the graph is finalized: build before Graph::finalize, or add on purpose inside Graph::extend"
     )]
     Finalized,
-    /// A gradient was asked for through an op that has none.
+    /// A gradient was requested through an op that has none.
     #[error(
         "no gradient is known for this op: put a stop_gradient before it, or leave it out of the loss"
     )]
     NoGradient,
-    /// A gradient was asked for of something that is not a float.
+    /// A gradient was requested of a tensor that is not a float.
     #[error("a gradient of {found} was asked for: only floating-point tensors have one")]
     NotDifferentiable {
-        /// The dtype of what it was asked of.
+        /// The dtype of that tensor.
         found: DType,
     },
-    /// A gradient that was handed in does not have its tensor's shape.
+    /// A gradient that was passed in does not have its tensor's shape.
     #[error("the gradient given for it has shape {found}, it has {expected}")]
     GradientShape {
         /// The shape of the tensor.
         expected: Shape,
-        /// The shape of what was given.
+        /// The shape of the gradient that was given.
         found: Shape,
     },
-    /// A device string that is none.
+    /// A string that is not a device.
     #[error(transparent)]
     Device(#[from] SpecError),
     /// A device function that has no device for the node.
@@ -169,7 +168,7 @@ pub enum Reason {
     /// A device function that panicked.
     #[error("its device function panicked: {0}")]
     DeviceFunction(String),
-    /// Something that a builder function found wrong with its arguments.
+    /// A mistake in the arguments of a builder function.
     #[error("{0}")]
     Argument(String),
 }

@@ -13,7 +13,7 @@
 //! let x = body.argument("x", &Fact::new(DType::F32, Shape::unknown()));
 //! let closed = g.close_bodies(&[(body, &[x], &[x * rate])]);
 //!
-//! // The function takes its own argument, and then what it captured.
+//! // The function takes its own argument, and then the value that it captured.
 //! let function = &closed.functions[0];
 //! assert_eq!((function.arguments.len(), function.results.len()), (2, 1));
 //! assert_eq!(closed.captured[0].name(), "rate:0");
@@ -38,7 +38,7 @@ use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, attr, type_attr};
 use crate::output::{Operation, Output};
 use thalweg_tensor::dtype::DType;
 
-/// What stands for an argument in the body of a function.
+/// The op that stands for an argument in the body of a function.
 pub static ARGUMENT: OpDef = OpDef {
     name: "_Arg",
     summary: "An argument of the function that this stands in.",
@@ -56,7 +56,7 @@ pub static ARGUMENT: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// How many functions may be inside of each other where they run.
+/// The deepest nesting of function calls at run time.
 pub const DEEPEST: usize = 64;
 
 /// An argument or result of a function.
@@ -73,33 +73,33 @@ pub struct Port {
 pub struct Function {
     /// Its name in the library.
     pub name: String,
-    /// What it takes.
+    /// Its arguments.
     pub arguments: Vec<Port>,
-    /// What it gives.
+    /// Its results.
     pub results: Vec<Port>,
     /// Its body.
     pub body: GraphData,
     /// By argument: the node of the body that stands for it, an [`ARGUMENT`].
     pub inputs: Vec<NodeId>,
-    /// By result: where its value comes from.
+    /// By result: the output of the body.
     pub outputs: Vec<OutputId>,
     /// Nodes of the body that run though no result needs them, by name.
     pub controls: Vec<(String, NodeId)>,
-    /// Its attributes, those whose names begin with `_` too.
+    /// Its attributes, including those whose names begin with `_`.
     pub attrs: Vec<(String, Attr)>,
-    /// The name that its description and errors are known under: a file, or a line.
+    /// The origin shown in descriptions and errors: a file, or a line.
     pub origin: crate::node::Origin,
 }
 
 impl Function {
-    /// By argument: whether a call updates the variable that it is the handle of. What the functions
-    /// do that it calls is looked up in `library`.
+    /// By argument: `true` if a call updates the variable whose handle the argument is. Functions
+    /// that the body calls are looked up in `library`.
     pub fn updates(&self, library: &GraphData) -> Vec<bool> {
         self.find_updates(library, 0, &mut HashMap::new())
     }
 
-    /// As [`Function::updates`]; `known` has what was found out of functions so far, each of which is
-    /// looked at once.
+    /// As [`Function::updates`]; `known` caches the results of functions, each of which is visited
+    /// once.
     fn find_updates<'a>(
         &'a self,
         library: &'a GraphData,
@@ -110,11 +110,11 @@ impl Function {
             return found.clone();
         }
         if depth > DEEPEST {
-            // No session runs what is so deep.
+            // No session runs functions this deep.
             return vec![true; self.inputs.len()];
         }
         let mut found = vec![false; self.inputs.len()];
-        // Of one that calls itself the worst is taken to be so where it does.
+        // A recursive call is taken to update all its arguments.
         known.insert(&self.name, vec![true; self.inputs.len()]);
         // By node: the argument whose handle it passes on.
         let mut handle: Vec<Option<usize>> = vec![None; self.body.len()];
@@ -156,7 +156,7 @@ impl Function {
                     continue;
                 };
                 let inner = called.find_updates(library, depth + 1, known);
-                // Arguments are the last inputs: what comes before them chooses the function.
+                // Arguments are the last inputs: the inputs before them choose the function.
                 let first = behind.len().saturating_sub(inner.len());
                 for (of, updated) in behind[first..].iter().zip(inner) {
                     if let (Some(argument), true) = (of, updated) {
@@ -230,7 +230,7 @@ impl Function {
         self.outputs.push(output);
     }
 
-    /// Adds what stands for a value of this dtype and shape that nobody looks at.
+    /// Adds a placeholder for an unused value of this dtype and shape.
     pub fn push_fake(&mut self, graph: &Graph, fact: &Fact) -> OutputId {
         let attrs = [
             ("dtype", fact.dtype.into()),
@@ -239,8 +239,8 @@ impl Function {
         self.push_node(graph, "FakeParam", &[], &attrs)
     }
 
-    /// Adds a node to the body; gives its first output. A mistake is kept by `graph`, whose ops it
-    /// may be of.
+    /// Adds a node to the body; returns its first output. `graph` provides the ops, and keeps the
+    /// error of a mistake.
     pub fn push_node(
         &mut self,
         graph: &Graph,
@@ -297,8 +297,8 @@ impl Function {
         }
     }
 
-    /// The values of its body that differ each time it runs and that `wanted` come from: what a
-    /// gradient cannot compute again. Reads of variables are not among them.
+    /// The values of the body that `wanted` depend on and that differ in each run, so that a
+    /// gradient cannot recompute them. Reads of variables are not among them.
     ///
     /// # Errors
     /// The name of a node whose value cannot be kept: one with an effect.
@@ -322,8 +322,8 @@ impl Function {
         Ok(kept)
     }
 
-    /// Builds what `wanted` come from into `graph`; `given` says what stands in place of outputs of
-    /// the body, its arguments above all. Gives where `wanted` are.
+    /// Rebuilds the nodes that `wanted` depend on in `graph`; `given` maps outputs of the body,
+    /// mainly its arguments, to their replacements. Returns the outputs for `wanted`.
     pub fn inline<'g>(
         &self,
         graph: &'g Graph,

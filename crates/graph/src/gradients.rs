@@ -1,5 +1,4 @@
-//! Gradients as a graph transformation: nodes are added, and nothing is special about them
-//! afterwards.
+//! Gradients as a graph transformation: `gradients` adds ordinary nodes that compute them.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -32,7 +31,7 @@ use crate::op::{Effect, Gradient, OpDef};
 use crate::output::{Operation, Output};
 use thalweg_tensor::dtype::DType;
 
-/// What a gradient rule sees: the node, and the gradients of its outputs.
+/// The context of a gradient rule: the node, and the gradients of its outputs.
 pub struct GradCx<'a, 'g> {
     graph: &'g Graph,
     id: NodeId,
@@ -41,7 +40,7 @@ pub struct GradCx<'a, 'g> {
 }
 
 impl<'g> GradCx<'_, 'g> {
-    /// The graph, to add nodes to.
+    /// The graph, to which the rule adds nodes.
     pub fn graph(&self) -> &'g Graph {
         self.graph
     }
@@ -79,12 +78,12 @@ impl<'g> GradCx<'_, 'g> {
         self.graph.operation(self.id).output(i)
     }
 
-    /// The gradient of output `i`, where there is one.
+    /// The gradient of output `i`, if there is one.
     pub fn dy(&self, i: usize) -> Option<Output<'g>> {
         self.dys.get(i).copied().flatten()
     }
 
-    /// The gradient of the only output. A rule is called only if some output has one.
+    /// The gradient of the only output. A rule is called only if some output has a gradient.
     pub fn grad(&self) -> Output<'g> {
         self.dy(0).unwrap_or_else(|| self.graph.invalid())
     }
@@ -93,8 +92,8 @@ impl<'g> GradCx<'_, 'g> {
 /// The gradients of the sum of `ys` with respect to each of `xs`; `None` for an `x` that no `y`
 /// depends on.
 ///
-/// `x` may be any output, or the handle of a variable: its gradient is then the sum over all of
-/// its reads. Mistakes (an op without a gradient on the way) are kept by the graph.
+/// `x` may be any output, or the handle of a variable: its gradient is then the sum over all of its
+/// reads. The graph keeps mistakes (an op without a gradient on the way).
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -118,8 +117,8 @@ pub fn gradients<'g>(ys: &[Output<'g>], xs: &[Output<'g>]) -> Vec<Option<Output<
     gradients_with(ys, xs, &[], &[])
 }
 
-/// As [`gradients`], with the gradient of each `y` given (`None`, or too few: ones), and taking the
-/// outputs in `stop` as constants.
+/// As [`gradients`], with the gradient of each `y` given (`None`, or too few: ones), and with the
+/// outputs in `stop` taken as constants.
 #[track_caller]
 pub fn gradients_with<'g>(
     ys: &[Output<'g>],
@@ -144,7 +143,7 @@ pub fn gradients_with<'g>(
         graph.report("gradients", "gradients", Reason::OtherGraph { input: i });
         return vec![Some(graph.invalid()); xs.len()];
     }
-    // A list has a gradient, where it is given one: a list.
+    // A list is differentiable if a gradient for it, also a list, is given.
     let differentiable = |i: usize, y: &Output<'g>| match y.dtype() {
         DType::Variant => grad_ys.get(i).is_some_and(Option::is_some),
         dtype => dtype.is_float(),
@@ -190,7 +189,7 @@ fn backward<'g>(
 struct Backward<'g> {
     graph: &'g Graph,
     data: Arc<GraphData>,
-    /// By node: whether some `x` lies upstream of it.
+    /// By node: `true` if some `x` is upstream of it.
     leads_to_x: Vec<bool>,
     stop: Vec<OutputId>,
     grads: HashMap<OutputId, SmallVec<[Output<'g>; 2]>>,
@@ -199,7 +198,7 @@ struct Backward<'g> {
 impl<'g> Backward<'g> {
     fn new(graph: &'g Graph, xs: &[Output<'g>], stop: &[Output<'g>]) -> Backward<'g> {
         let data = graph.snapshot();
-        // Numbers ascend along edges, so one pass forward finds what depends on the xs.
+        // Numbers ascend along edges, so one forward pass finds the nodes that depend on the xs.
         let mut leads_to_x = vec![false; data.len()];
         let mut is_x = vec![false; data.len()];
         for x in xs {
@@ -222,7 +221,7 @@ impl<'g> Backward<'g> {
         self.grads.entry(of).or_default().push(grad);
     }
 
-    /// The sum of the gradients that have come to `of`.
+    /// The sum of the gradients collected for `of`.
     fn total(&mut self, of: OutputId) -> Option<Output<'g>> {
         let parts = self.grads.get_mut(&of)?;
         if parts.len() > 1 {
@@ -232,7 +231,7 @@ impl<'g> Backward<'g> {
         parts.first().copied()
     }
 
-    /// Walks back over the nodes between the ys and the xs, each after all that use it.
+    /// Walks back over the nodes between the ys and the xs in reverse topological order.
     fn run(&mut self, ys: &[Output<'g>]) {
         let data = self.data.clone();
         let between = data.needed(ys.iter().map(|y| y.id().node), |_| false);
@@ -242,8 +241,9 @@ impl<'g> Backward<'g> {
             if !between[id.index()] || !upstream {
                 continue;
             }
-            // A gradient is computed where the value was, whose inputs are there; the gradient of a
-            // variable, where this is called: one sum then goes to the variable, not its terms.
+            // A gradient is computed on the device of the value, where the inputs are; the gradient
+            // of a variable, on the device of the caller: then one sum goes to the variable, not
+            // its terms.
             if node.device.is_empty() || node.op.effect == Effect::Read {
                 self.step(id, node);
             } else {
@@ -297,7 +297,7 @@ impl<'g> Backward<'g> {
 }
 
 impl<'g> Operation<'g> {
-    /// Whether running this node changes a variable.
+    /// `true` if running this node changes a variable.
     pub fn is_update(self) -> bool {
         self.graph()
             .snapshot()

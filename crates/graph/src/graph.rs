@@ -1,4 +1,4 @@
-//! The graph that a user builds: a handle that any number of outputs point back to.
+//! `Graph`: a static dataflow graph under construction, to which outputs and nodes point back.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -38,14 +38,14 @@ use crate::op::Registry;
 use crate::output::{Operation, Output};
 use crate::scopes::Pop;
 
-/// The seed of a graph whose op has a seed of its own and that has none; TensorFlow's.
+/// The graph seed when only the op has a seed: TensorFlow's value.
 const DEFAULT_GRAPH_SEED: i64 = 87_654_321;
 
 /// A static dataflow graph under construction.
 ///
-/// Mistakes in building (a shape that cannot fit, an unknown attribute) are kept, with the line
-/// that made them, and come out when a session is made; what is built on a mistake adds no more.
-/// A graph may be shared by threads; they then build one after the other.
+/// The graph keeps mistakes in building (shapes that do not fit, an unknown attribute) with the
+/// line that made them, and creating a session returns them; nodes built on a mistake add no
+/// further errors. Threads may share a graph; they build one after the other.
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -72,7 +72,7 @@ pub struct Graph {
     state: Mutex<GraphState>,
     /// The bodies of functions that were begun in it.
     pub(crate) bodies: Bodies,
-    /// Of a body: its name, and the graphs around it.
+    /// For a body: its name, and the graphs around it.
     pub(crate) around: StepEnvironment,
 }
 
@@ -83,9 +83,9 @@ pub(crate) struct GraphState {
     pub(crate) scopes: Vec<String>,
     pub(crate) controls: Vec<SmallVec<[NodeId; 2]>>,
     pub(crate) devices: Vec<DeviceScope>,
-    /// The threads that are in a device function.
+    /// The threads that are inside a device function.
     pub(crate) choosing: Vec<ThreadId>,
-    /// The nodes that new ones stand with.
+    /// The nodes of the surrounding colocation scopes.
     pub(crate) colocated: Vec<NodeId>,
     pub(crate) collections: Collections,
     pub(crate) extensions: Extensions,
@@ -94,11 +94,12 @@ pub(crate) struct GraphState {
     pub(crate) errors: Vec<GraphError>,
     /// The last node, if it was built under its op's name, and the name that it wanted.
     pub(crate) unnamed: Option<(NodeId, String)>,
-    /// The line that all is said to be made at, while a function of a library builds for it.
+    /// The line that new nodes and errors are attributed to, while a library function builds for
+    /// it.
     pub(crate) line: Option<&'static Location<'static>>,
-    /// Of a body: what it uses of the graphs around it.
+    /// For a body: the outer values that it captures.
     pub(crate) captures: Vec<Capture>,
-    /// The threads that build inside of bodies, with where those lie.
+    /// The threads that build inside of bodies, with the address of the body.
     pub(crate) open: Vec<(ThreadId, usize)>,
 }
 
@@ -117,14 +118,14 @@ impl Graph {
         }
     }
 
-    /// The seed that random ops are built with.
+    /// The graph-level seed of random ops.
     pub(crate) fn seed(&self) -> Option<i64> {
         self.state().seed
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, GraphState> {
-        // No code of a user runs while the lock is held, and every change is one push: what a
-        // panicking thread leaves behind is whole.
+        // No user code runs while the lock is held, and every change is one push: so the state that
+        // a panicking thread leaves is consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,17 +139,18 @@ impl Graph {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The nodes and edges as they are now. Later additions do not change what is returned.
+    /// The nodes and edges as they are now. Later additions do not change the snapshot.
     pub fn snapshot(&self) -> Arc<GraphData> {
         self.state().data.clone()
     }
 
-    /// The mistakes that were made so far, in order.
+    /// The errors so far, in order.
     pub fn errors(&self) -> Vec<GraphError> {
         self.state().errors.clone()
     }
 
-    /// Keeps a mistake, as if a node had been built with it; `name` and `op` say what was meant.
+    /// Keeps an error, as if a node had been built with it; `name` and `op` are those of the
+    /// intended node.
     #[track_caller]
     pub fn report(&self, name: &str, op: &str, reason: Reason) {
         let caller = Location::caller();
@@ -162,14 +164,14 @@ impl Graph {
         });
     }
 
-    /// Keeps a mistake and gives what stands for the output that it prevented.
+    /// Keeps an error and returns an invalid output in the place of the intended one.
     #[track_caller]
     pub fn fail(&self, name: &str, op: &str, reason: Reason) -> Output<'_> {
         self.report(name, op, reason);
         self.invalid()
     }
 
-    /// What stands for an output that could not be made.
+    /// An invalid output: the stand-in for an output that could not be built.
     pub fn invalid(&self) -> Output<'_> {
         Output::new(
             self,
@@ -180,7 +182,7 @@ impl Graph {
         )
     }
 
-    /// Starts a node of this op.
+    /// Begins a node of this op.
     #[track_caller]
     pub fn op(&self, op: &str) -> NodeBuilder<'_> {
         let caller = Location::caller();
@@ -188,9 +190,9 @@ impl Graph {
         NodeBuilder::new(self.innermost(), op, line.unwrap_or(caller))
     }
 
-    /// Runs `build` so that what it makes, and its mistakes, are said to be made at the line that
-    /// called the function that calls this: for functions that build in closures, which a caller's
-    /// line does not reach by itself. The outermost line stands.
+    /// Runs `build` so that its nodes and errors are attributed to the line that called the
+    /// function that calls this: for functions that build in closures, through which `track_caller`
+    /// does not pass. The outermost line wins.
     #[track_caller]
     pub fn at_caller<R>(&self, build: impl FnOnce() -> R) -> R {
         let caller = Location::caller();
@@ -220,7 +222,7 @@ impl Graph {
         Some(self.operation(id))
     }
 
-    /// What is known of an output; `None` for one that could not be made.
+    /// The inferred fact of an output; `None` for an invalid one.
     pub fn fact(&self, id: OutputId) -> Option<Fact> {
         self.state().data.fact(id).cloned()
     }
@@ -230,7 +232,7 @@ impl Graph {
         Arc::make_mut(&mut self.state().data).variables.push(info);
     }
 
-    /// Says that the variable of this handle is a slice of a partitioned one.
+    /// Marks the variable of this handle as a slice of a partitioned one.
     pub fn declare_slice(&self, handle: OutputId, slice: VariableSlice) {
         let mut state = self.state();
         let variables = &mut Arc::make_mut(&mut state.data).variables;
@@ -244,14 +246,15 @@ impl Graph {
         self.state().data.variables.clone()
     }
 
-    /// Sets the graph's seed: random ops that are built later give the same numbers in every
+    /// Sets the graph's seed: random ops that are built later return the same numbers in every
     /// session.
     pub fn set_seed(&self, seed: i64) {
         self.state().seed = Some(seed);
     }
 
-    /// The pair of seeds for a random op, by TensorFlow's rule: with a graph seed alone the op's
-    /// is the last node's number; with neither both are 0, which means a different one each time.
+    /// The pair of seeds for a random op, by TensorFlow's rule: with a graph seed alone, the op's
+    /// seed is the last node's number; with neither, both are 0, which means a different seed each
+    /// time.
     pub fn seeds(&self, op_seed: Option<i64>) -> (i64, i64) {
         let state = self.state();
         let pair = match (state.seed, op_seed) {
@@ -268,14 +271,15 @@ impl Graph {
         }
     }
 
-    /// Runs `build` on a copy of this graph and takes over what it added: all of it where it
-    /// succeeds, and nothing where it does not. Outputs of this graph are had on the copy by their
-    /// numbers ([`Graph::output`]), and those of the copy on this graph afterwards.
+    /// Runs `build` on a copy of this graph and, if it succeeds, adopts all of its additions; on an
+    /// error, none. Outputs of this graph are available on the copy by their numbers
+    /// ([`Graph::output`]), and those of the copy on this graph afterwards.
     ///
-    /// Device scopes and colocation that stand around it hold for the copy too. Where another
-    /// thread adds to the graph meanwhile, `build` is run again.
+    /// The surrounding device scopes and colocation apply to the copy too. If another thread adds
+    /// to the graph in the meantime, `build` runs again.
     ///
     /// # Errors
+    ///
     /// Those of `build`.
     pub fn atomically<T, E>(&self, build: impl Fn(&Graph) -> Result<T, E>) -> Result<T, E> {
         loop {
@@ -308,7 +312,7 @@ impl Graph {
                 .into_inner()
                 .unwrap_or_else(PoisonError::into_inner);
             let mut state = self.state();
-            // While `from` is held, whoever adds to the graph does so to a copy.
+            // While `from` is held, an addition to the graph goes to a new copy.
             if !Arc::ptr_eq(&state.data, &from) {
                 continue;
             }
@@ -323,18 +327,18 @@ impl Graph {
         }
     }
 
-    /// Forbids additions from now on: each is a kept error. It is TensorFlow's `tf.Graph.finalize`, and leaves
-    /// variables what they are.
+    /// Forbids additions from now on: each is a kept error. This is TensorFlow's
+    /// `tf.Graph.finalize`; variables stay mutable.
     pub fn finalize(&self) {
         self.state().finalized = true;
     }
 
-    /// Whether [`Graph::finalize`] was called.
+    /// `true` if [`Graph::finalize`] was called.
     pub fn is_finalized(&self) -> bool {
         self.state().finalized
     }
 
-    /// Runs `build` with additions allowed, on purpose, although the graph is finalized.
+    /// Runs `build` with additions allowed although the graph is finalized.
     pub fn extend<R>(&self, build: impl FnOnce() -> R) -> R {
         let was = std::mem::replace(&mut self.state().finalized, false);
         struct Restore<'g>(&'g Graph, bool);

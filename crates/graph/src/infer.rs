@@ -1,6 +1,6 @@
-//! What a shape rule sees of a node, and what it can say.
+//! Shape inference: the view of a node that a shape rule gets, and the errors of shape rules.
 //!
-//! The op `Pair` puts two tensors of one shape behind each other in a new first dimension.
+//! In the example the op `Pair` stacks two tensors of one shape along a new first dimension.
 //!
 //! ```
 //! use thalweg_graph::check::infer;
@@ -38,16 +38,16 @@ use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 use thalweg_tensor::text::counted;
 
-/// Why an op cannot take its inputs or attributes.
+/// The reason why an op cannot take its inputs or attributes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InferError {
     /// An input of the wrong rank.
     #[error("input {input} has shape {found}, but must have {}", counted(.expected, "dimension"))]
     Rank {
-        /// Which input.
+        /// The index of the input.
         input: usize,
-        /// What the op takes: "2", "at least 1".
+        /// The ranks that the op takes: "2", "at least 1".
         expected: String,
         /// The input's shape.
         found: Shape,
@@ -65,7 +65,7 @@ pub enum InferError {
     /// Two shapes that must agree and do not.
     #[error("{what}: {left} does not fit {right}")]
     Mismatch {
-        /// What must agree.
+        /// A description of the parts that must agree.
         what: String,
         /// The one shape.
         left: Shape,
@@ -77,21 +77,21 @@ pub enum InferError {
     Attr {
         /// The attribute.
         attr: &'static str,
-        /// What is wrong, and what would be right.
+        /// The mistake, and how to correct it.
         reason: String,
     },
     /// An input whose value the op cannot use.
     #[error("input {input}: {reason}")]
     Value {
-        /// Which input.
+        /// The index of the input.
         input: usize,
-        /// What is wrong, and what would be right.
+        /// The mistake, and how to correct it.
         reason: String,
     },
 }
 
-/// A node under inference: its attributes, what is known of its inputs, and what the rule says of
-/// its outputs.
+/// A node under inference: its attributes, the facts of its inputs, and the facts that the rule
+/// sets for its outputs.
 pub struct Infer<'a> {
     pub(crate) op: &'static OpDef,
     pub(crate) attrs: &'a Attrs,
@@ -115,7 +115,7 @@ impl<'a> Infer<'a> {
         self.outputs.len()
     }
 
-    /// The shape of input `i`; unknown where there is no such input.
+    /// The shape of input `i`; unknown if there is no such input.
     pub fn shape(&self, i: usize) -> &'a Shape {
         const UNKNOWN: &Shape = &Shape::UNKNOWN;
         self.inputs.get(i).map_or(UNKNOWN, |f| &f.shape)
@@ -126,29 +126,29 @@ impl<'a> Infer<'a> {
         self.inputs.get(i).map_or(DType::F32, |f| f.dtype)
     }
 
-    /// The value of input `i`, where it is known already.
+    /// The value of input `i`, if it is a known constant.
     pub fn value(&self, i: usize) -> Option<&'a Tensor> {
         self.inputs.get(i).and_then(|f| f.value.as_ref())
     }
 
-    /// The value of an integer input (axes, a shape) as `i64`, where it is known already.
+    /// The value of an integer input (axes, a shape) as `i64`, if it is a known constant.
     pub fn ints(&self, i: usize) -> Option<Vec<i64>> {
         self.value(i).and_then(Tensor::to_ints)
     }
 
-    /// The dtype and shape of the variable behind input `i`; `None` where nothing is known of it
-    /// (the argument of a function).
+    /// The dtype and shape of the variable behind input `i`; `None` if they are not known (the
+    /// argument of a function).
     pub fn variable(&self, i: usize) -> Option<(DType, Shape)> {
         self.inputs.get(i).and_then(|f| f.variable.clone())
     }
 
-    /// The shape of the variable behind input `i`, where that is known.
+    /// The shape of the variable behind input `i`, if it is known.
     pub fn variable_shape(&self, i: usize) -> Shape {
         self.variable(i)
             .map_or(Shape::unknown(), |(_, shape)| shape)
     }
 
-    /// Says which dtype and shape the variable behind output `i` has, which is its handle or a
+    /// Sets the dtype and shape of the variable behind output `i`, which is its handle or a
     /// reference to it.
     pub fn set_variable(&mut self, i: usize, dtype: DType, shape: Shape) {
         if let Some(f) = self.outputs.get_mut(i) {
@@ -160,12 +160,12 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// All that is known of input `i`.
+    /// The fact of input `i`.
     pub fn fact(&self, i: usize) -> Option<&'a Fact> {
         self.inputs.get(i)
     }
 
-    /// Says all that is known of output `i`, but for its dtype.
+    /// Sets the fact of output `i`, except its dtype.
     pub fn set_fact(&mut self, i: usize, fact: &Fact) {
         if let Some(f) = self.outputs.get_mut(i) {
             let (dtype, reference) = (f.dtype, f.reference);
@@ -182,14 +182,14 @@ impl<'a> Infer<'a> {
         self.attrs
     }
 
-    /// Says the shape of output `i`.
+    /// Sets the shape of output `i`.
     pub fn set(&mut self, i: usize, shape: Shape) {
         if let Some(f) = self.outputs.get_mut(i) {
             f.shape = shape;
         }
     }
 
-    /// Says the value of output `i`, and with it its shape.
+    /// Sets the value of output `i`, and with it its shape.
     pub fn set_value(&mut self, i: usize, value: Tensor) {
         if let Some(f) = self.outputs.get_mut(i) {
             f.shape = value.shape();
@@ -197,7 +197,7 @@ impl<'a> Infer<'a> {
         }
     }
 
-    /// The shape of input `i` if its rank is `rank` or unknown (then as one of that rank).
+    /// The shape of input `i` if its rank is `rank` or unknown (then as a shape of that rank).
     ///
     /// # Errors
     /// [`InferError::Rank`].
@@ -211,7 +211,7 @@ impl<'a> Infer<'a> {
             })
     }
 
-    /// What inputs `i` and `j` know of one shape that they must share.
+    /// The shape that inputs `i` and `j` must share, merged from both.
     ///
     /// # Errors
     /// [`InferError::Mismatch`].
@@ -224,10 +224,10 @@ impl<'a> Infer<'a> {
         })
     }
 
-    /// An axis of input `i`, counted from the end where negative, as an index.
+    /// An axis of input `i` as an index; negative axes count from the end.
     ///
     /// # Errors
-    /// [`InferError::Value`] (of input `from`) where the input has no such axis.
+    /// [`InferError::Value`] (of input `from`) if the input has no such axis.
     pub fn axis(&self, from: usize, axis: i64, rank: usize) -> Result<usize, InferError> {
         resolve_axis(axis, rank).ok_or_else(|| InferError::Value {
             input: from,
@@ -240,7 +240,7 @@ impl<'a> Infer<'a> {
     }
 }
 
-/// An axis as an index below `rank`; a negative one counts from the end.
+/// An axis as an index below `rank`; a negative axis counts from the end.
 pub fn resolve_axis(axis: i64, rank: usize) -> Option<usize> {
     let resolved = if axis < 0 {
         axis.checked_add(rank as i64)?
@@ -251,7 +251,7 @@ pub fn resolve_axis(axis: i64, rank: usize) -> Option<usize> {
 }
 
 impl Attrs {
-    /// The integer attribute `name`; 0 where there is none.
+    /// The integer attribute `name`; 0 if there is none.
     pub fn int(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(Attr::Int(v)) => *v,
@@ -259,7 +259,7 @@ impl Attrs {
         }
     }
 
-    /// The number attribute `name`; 0 where there is none.
+    /// The float attribute `name`; 0 if there is none.
     pub fn float(&self, name: &str) -> f32 {
         match self.get(name) {
             Some(Attr::Float(v)) => *v,
@@ -267,12 +267,12 @@ impl Attrs {
         }
     }
 
-    /// The flag attribute `name`; false where there is none.
+    /// The boolean attribute `name`; `false` if there is none.
     pub fn bool(&self, name: &str) -> bool {
         matches!(self.get(name), Some(Attr::Bool(true)))
     }
 
-    /// The string attribute `name`; empty where there is none.
+    /// The string attribute `name`; empty if there is none.
     pub fn str(&self, name: &str) -> &str {
         match self.get(name) {
             Some(Attr::Str(v)) => v,
@@ -280,7 +280,7 @@ impl Attrs {
         }
     }
 
-    /// The integer list `name`; empty where there is none.
+    /// The integer list `name`; empty if there is none.
     pub fn ints(&self, name: &str) -> &[i64] {
         match self.get(name) {
             Some(Attr::Ints(v)) => v,
@@ -296,7 +296,7 @@ impl Attrs {
         }
     }
 
-    /// The shape attribute `name`; unknown where there is none.
+    /// The shape attribute `name`; unknown if there is none.
     pub fn shape(&self, name: &str) -> Shape {
         match self.get(name) {
             Some(Attr::Shape(v)) => v.clone(),
@@ -304,7 +304,7 @@ impl Attrs {
         }
     }
 
-    /// The dtypes `name`; empty where there are none.
+    /// The dtype list `name`; empty if there is none.
     pub fn types(&self, name: &str) -> &[DType] {
         match self.get(name) {
             Some(Attr::Types(v)) => v,
@@ -312,7 +312,7 @@ impl Attrs {
         }
     }
 
-    /// The shapes `name`; empty where there are none.
+    /// The shape list `name`; empty if there is none.
     pub fn shapes(&self, name: &str) -> &[Shape] {
         match self.get(name) {
             Some(Attr::Shapes(v)) => v,
@@ -320,7 +320,7 @@ impl Attrs {
         }
     }
 
-    /// The numbers `name`; empty where there are none.
+    /// The float list `name`; empty if there is none.
     pub fn floats(&self, name: &str) -> &[f32] {
         match self.get(name) {
             Some(Attr::Floats(v)) => v,
@@ -328,7 +328,7 @@ impl Attrs {
         }
     }
 
-    /// The function `name`.
+    /// The function attribute `name`.
     pub fn func(&self, name: &str) -> Option<&Func> {
         match self.get(name) {
             Some(Attr::Func(v)) => Some(v),
@@ -336,7 +336,7 @@ impl Attrs {
         }
     }
 
-    /// The functions `name`; empty where there are none.
+    /// The function list `name`; empty if there is none.
     pub fn funcs(&self, name: &str) -> &[Func] {
         match self.get(name) {
             Some(Attr::Funcs(v)) => v,

@@ -1,4 +1,4 @@
-//! What a graph keeps beside its nodes: collections, and what the crates above keep with it.
+//! Collections, and extensions: typed values that other crates attach to a graph.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +23,7 @@ impl Collections {
         self.0.entry(key.to_owned()).or_default()
     }
 
-    /// Takes over what is in the collections of another graph, behind its own.
+    /// Appends the collections of another graph.
     pub(crate) fn append(&mut self, others: Collections) {
         for (key, mut other) in others.0 {
             let own = self.0.entry(key).or_default();
@@ -33,8 +33,8 @@ impl Collections {
     }
 }
 
-/// A value of each type that some crate keeps with a graph. A value has a lock of its own, so that
-/// whoever holds it may use the graph.
+/// One value per type, attached to a graph by another crate. Each value has its own lock, so that
+/// its user may use the graph meanwhile.
 pub(crate) type Extensions = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
 impl Graph {
@@ -51,7 +51,7 @@ impl Graph {
         items.map(|&id| self.output(id)).collect()
     }
 
-    /// Adds an operation to the collection `key`: a node that is to run, rather than its results.
+    /// Adds an operation to the collection `key`: a node to run, rather than its results.
     pub fn add_operation_to_collection(&self, key: &str, item: Operation<'_>) {
         self.state().collections.of(key).operations.push(item.id());
     }
@@ -64,7 +64,7 @@ impl Graph {
         items.map(|&id| self.operation(id)).collect()
     }
 
-    /// The keys of the collections that have something in them, in order.
+    /// The keys of the collections that are not empty, in order.
     pub fn collection_keys(&self) -> Vec<String> {
         let state = self.state();
         let filled = |c: &Collection| !c.outputs.is_empty() || !c.operations.is_empty();
@@ -72,8 +72,8 @@ impl Graph {
         keys.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Gives `use_it` what a crate above keeps with this graph under the type `T`; the first time,
-    /// its default.
+    /// Calls `use_it` with the value of type `T` that is attached to this graph; the first time,
+    /// with its default.
     ///
     /// `use_it` may build in the graph, but must not ask for the extension of the same type. The
     /// body of a function, and the copy of [`Graph::atomically`], have extensions of their own.
@@ -99,7 +99,7 @@ impl Graph {
         };
         match kept.downcast_ref::<Mutex<T>>() {
             Some(own) => use_it(&mut own.lock().unwrap_or_else(PoisonError::into_inner)),
-            // The key is the type, so this is never so.
+            // The key is the type, so the downcast always succeeds.
             None => use_it(&mut T::default()),
         }
     }

@@ -1,9 +1,11 @@
-//! The static graph and all that needs no execution: dtypes, shapes, tensors, names and scopes, op
-//! definitions (what an op is, not the ops), gradients as a graph transformation, pruning, folding
-//! and sharing, and dumps that people read.
+//! Static dataflow graphs: op definitions (their form, not the ops), graph building, names and
+//! scopes, device specs, gradients, functions, and graph passes: simplification, placement,
+//! partitioning, text dumps. Nothing here executes. Tensors, dtypes and shapes are in
+//! `thalweg-tensor`.
 //!
-//! This crate knows what an op is, and no op by name. A program takes the ops from `thalweg-ops`, by the crate `thalweg`.
-//! The examples on these pages have a module `ops` with the few that they need:
+//! This crate defines the form of an op, and no op. A program takes the ops from `thalweg-ops`,
+//! through the crate `thalweg`. The examples on these pages have a module `ops` with the few that
+//! they need:
 //!
 //! | in an example | in a program |
 //! | --- | --- |

@@ -1,13 +1,13 @@
-//! Numbers in a program, which take the dtype of the tensor that they meet.
+//! Literals: numbers in a program, which take the dtype of the tensor that they meet.
 
 use thalweg_tensor::dtype::{DType, Element};
 use thalweg_tensor::{Tensor, half};
 
 /// A number without a dtype of its own: `1` or `0.5`, beside a tensor.
 ///
-/// It becomes a constant of the tensor's dtype, by TensorFlow's rule: an integer fits any number's
-/// dtype that holds it, a float fits floating-point dtypes only. A scalar [`Tensor`] of `i32` or `f64`
-/// is such a number too. What must keep its dtype is a constant of the graph.
+/// It becomes a constant of the tensor's dtype, by TensorFlow's rule: an integer fits any numeric
+/// dtype that holds it, a float fits floating-point dtypes only. A scalar [`Tensor`] of `i32` or
+/// `f64` is such a number too. A number that must keep its dtype has to be a constant of the graph.
 ///
 /// ```
 /// use thalweg_graph::Literal;
@@ -22,7 +22,7 @@ use thalweg_tensor::{Tensor, half};
 pub enum Literal {
     /// A whole number.
     Int(i64),
-    /// A number that is written as a float.
+    /// A floating-point number.
     Float(f64),
 }
 
@@ -45,7 +45,7 @@ impl From<f64> for Literal {
 }
 
 impl Literal {
-    /// The number as a scalar of a dtype; `None` where that does not hold it.
+    /// The number as a scalar of a dtype; `None` if the dtype does not hold it.
     pub fn of(self, dtype: DType) -> Option<Tensor> {
         match self {
             Literal::Int(value) => whole(value, dtype).or_else(|| float(value as f64, dtype)),
@@ -53,8 +53,8 @@ impl Literal {
         }
     }
 
-    /// The number that a scalar tensor stands for, if a program may have written it without a dtype: one
-    /// of `i32` or `f64`, which are the types of literals.
+    /// The literal that a scalar tensor of `i32` or `f64` stands for: these are the types of number
+    /// literals in a program.
     pub(crate) fn written(tensor: &Tensor) -> Option<Literal> {
         match tensor.dims() {
             [] => match tensor.dtype() {
@@ -66,7 +66,7 @@ impl Literal {
         }
     }
 
-    /// What is wrong with this number where a tensor of this dtype stands.
+    /// The error message for this number beside a tensor of this dtype.
     pub(crate) fn misfit(self, dtype: DType) -> String {
         match self {
             Literal::Int(value) => format!("{value} is no value of {dtype}"),
@@ -107,8 +107,8 @@ fn float(value: f64, dtype: DType) -> Option<Tensor> {
     }
 }
 
-/// `value` as a scalar tensor of `dtype`, also a whole one of an integer dtype; `None` where the dtype
-/// does not hold it.
+/// `value` as a scalar tensor of `dtype`, also a whole number of an integer dtype; `None` if the
+/// dtype does not hold it.
 pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
     // 2^63 is the first f64 that an i64 does not hold.
     let is_whole = value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0;

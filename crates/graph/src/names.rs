@@ -1,8 +1,8 @@
-//! Names: unique in a graph, nested by scopes, by TensorFlow's rules.
+//! Node names: unique in a graph, nested by scopes, by TensorFlow's rules.
 
 use std::collections::HashMap;
 
-/// Gives out names that were not given out before.
+/// Generator of unique names.
 ///
 /// Names differ in more than case, as TensorFlow's do, so that they can become file names.
 #[derive(Clone, Debug, Default)]
@@ -11,12 +11,12 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Takes `name`, which nothing has.
+    /// Reserves `name`, which must be free.
     pub(crate) fn take(&mut self, name: &str) {
         self.used.entry(name.to_lowercase()).or_insert(1);
     }
 
-    /// Gives back a name that [`unique`](Names::unique) made of `base`, and nothing has any more.
+    /// Releases a name that [`unique`](Names::unique) made of `base` and that is no longer used.
     pub(crate) fn give_back(&mut self, base: &str, name: &str) {
         self.used.remove(&name.to_lowercase());
         let number = name.strip_prefix(base).and_then(|n| n.strip_prefix('_'));
@@ -28,7 +28,7 @@ impl Names {
         }
     }
 
-    /// `name` itself, or `name_1`, `name_2`, ... where it is taken; takes it.
+    /// Reserves `name` itself, or `name_1`, `name_2`, ... if it is taken, and returns it.
     pub(crate) fn unique(&mut self, name: &str) -> String {
         let key = name.to_lowercase();
         let Some(&count) = self.used.get(&key) else {
@@ -49,7 +49,7 @@ impl Names {
     }
 }
 
-/// Whether a node may have this name: `[A-Za-z0-9.][A-Za-z0-9_.\-/]*`.
+/// `true` if a node may have this name: `[A-Za-z0-9.][A-Za-z0-9_.\-/]*`.
 pub(crate) fn is_valid(name: &str) -> bool {
     let mut chars = name.bytes();
     chars

@@ -1,4 +1,4 @@
-//! Nodes, and the small numbers that name them and their outputs.
+//! Nodes, their identifiers, and the inferred facts of their outputs.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -36,7 +36,7 @@ use thalweg_tensor::shape::Shape;
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// What stands for a node that could not be made; its error is kept by the graph.
+    /// Stand-in for a node that could not be built; the graph keeps its error.
     pub const INVALID: NodeId = NodeId(u32::MAX);
 
     /// The number.
@@ -44,40 +44,39 @@ impl NodeId {
         self.0 as usize
     }
 
-    /// Whether this stands for a node that could not be made.
+    /// `true` for the stand-in for a node that could not be built.
     pub fn is_invalid(self) -> bool {
         self == NodeId::INVALID
     }
 }
 
-/// A node's numbered result: what an edge starts from.
+/// A node's output, by number: the source of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId {
     /// The node.
     pub node: NodeId,
-    /// Which of its outputs.
+    /// The index of the output.
     pub index: u32,
 }
 
-/// What is known of an output.
+/// The inferred dtype, shape and value of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
     /// Its dtype.
     pub dtype: DType,
     /// Its shape.
     pub shape: Shape,
-    /// Its value, where that is the same in every run and known already.
+    /// Its value, if it is a known constant.
     pub value: Option<Tensor>,
-    /// Of a handle or a reference: the dtype and shape of the variable behind it, where that is
-    /// known.
+    /// For a handle or a reference: the dtype and shape of the variable behind it, if known.
     pub variable: Option<(DType, Shape)>,
-    /// Whether it is a reference: the variable itself, where something takes one, and the
-    /// variable's value everywhere else. TensorFlow's `Ref` types.
+    /// `true` for a reference: the variable itself for an input that takes a reference, and the
+    /// variable's value for any other input. These are TensorFlow's `Ref` types.
     pub reference: bool,
 }
 
 impl Fact {
-    /// A dtype and a shape.
+    /// A fact of a dtype and a shape.
     pub fn new(dtype: DType, shape: Shape) -> Fact {
         Fact {
             dtype,
@@ -95,8 +94,8 @@ impl fmt::Display for Fact {
     }
 }
 
-/// A node's attributes, sorted by name: those of its op, and others whose names begin with `_`, which
-/// no kernel looks at.
+/// A node's attributes, sorted by name: those of its op, and others whose names begin with `_`,
+/// which kernels ignore.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attrs(SmallVec<[(Cow<'static, str>, Attr); 4]>);
 
@@ -123,19 +122,19 @@ impl Attrs {
         self.0.iter().map(|(n, v)| (&**n, v))
     }
 
-    /// Those of the op alone, without those whose names begin with `_`.
+    /// The attributes of the op alone, without those whose names begin with `_`.
     pub fn own(&self) -> Attrs {
         let own = self.0.iter().filter(|(n, _)| !n.starts_with('_'));
         Attrs(own.cloned().collect())
     }
 }
 
-/// Where a node was made.
+/// The place that a node was built at, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// At a line of the program.
+    /// A line of the program.
     Line(&'static Location<'static>),
-    /// Elsewhere: the name of a file, or of the pass that made it.
+    /// The name of a file, or of the pass that made it.
     Other(Arc<str>),
 }
 
@@ -155,20 +154,20 @@ pub struct Node {
     pub name: String,
     /// Its op.
     pub op: &'static OpDef,
-    /// Where its inputs come from, in order.
+    /// The sources of its inputs, in order.
     pub inputs: SmallVec<[OutputId; 4]>,
     /// The nodes that must have run before it.
     pub controls: SmallVec<[NodeId; 2]>,
     /// Its attributes: every one of its op, defaults filled in.
     pub attrs: Attrs,
-    /// The device that was asked for; empty for any.
+    /// The requested device; empty for any.
     pub device: DeviceSpec,
-    /// The nodes that it must be on one device with, by name: TensorFlow's `_class`, without its
+    /// The nodes with which it must share a device, by name: TensorFlow's `_class`, without its
     /// `loc:@`.
     pub colocation: SmallVec<[Arc<str>; 1]>,
-    /// What is known of its outputs.
+    /// The inferred facts of its outputs.
     pub outputs: SmallVec<[Fact; 1]>,
-    /// Where it was made.
+    /// The place that it was built at.
     pub origin: Origin,
 }
 
@@ -182,7 +181,7 @@ impl Node {
         })
     }
 
-    /// Whether the value of input `i` shapes the kernel; see [`crate::op::Arg::host`].
+    /// `true` if the value of input `i` shapes the kernel; see [`crate::op::Arg::host`].
     pub fn is_host_input(&self, i: usize) -> bool {
         self.input_arg(i).is_some_and(|a| a.host)
     }

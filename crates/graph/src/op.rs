@@ -1,4 +1,4 @@
-//! Op definitions: what a node of a kind may look like, told as data.
+//! Op definitions: an op's inputs, outputs, attributes, shape rule and gradient, as data.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,11 +40,11 @@ use crate::output::Output;
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// An op: the kind of a node. Names, attributes and defaults are TensorFlow's.
+/// The definition of an op. Names, attributes and defaults are TensorFlow's.
 pub struct OpDef {
     /// The name: `MatMul`.
     pub name: &'static str,
-    /// What it computes, in a sentence.
+    /// Its function, in a sentence.
     pub summary: &'static str,
     /// Its inputs, in order.
     pub inputs: &'static [Arg],
@@ -52,19 +52,19 @@ pub struct OpDef {
     pub outputs: &'static [Arg],
     /// Its attributes.
     pub attrs: &'static [AttrDef],
-    /// Tells the outputs' shapes from the inputs'.
+    /// Infers the outputs' shapes from the inputs.
     pub shape: ShapeFn,
-    /// How a gradient goes back through it.
+    /// Its gradient.
     pub gradient: Gradient,
-    /// What running it does beside computing its outputs.
+    /// Its side effect.
     pub effect: Effect,
-    /// Which input the only output equals, where it equals one (a sum over no axis): such a node
-    /// is left out of what runs.
+    /// The index of the input that the only output equals, if it equals one (a sum over no axis):
+    /// such a node is removed from the graph that runs.
     pub same_as: fn(&Infer<'_>) -> Option<usize>,
-    /// Of an op that takes or makes references: the op on handles that a session runs in its place.
-    /// It has the same inputs in the same order, with handles for references, and the same
-    /// attributes where it has one of that name; its first output, if it has none of its own, is the
-    /// reference that came in.
+    /// For an op that takes or makes references: the op on handles that a session runs in its
+    /// place. It has the same inputs in the same order, with handles for references, and the same
+    /// attributes where it has one of that name; its first output, if it has none of its own, is
+    /// the incoming reference.
     pub on_handles: Option<&'static str>,
 }
 
@@ -74,33 +74,33 @@ impl fmt::Debug for OpDef {
     }
 }
 
-/// A shape rule: tells an [`Infer`] the shape of each output.
+/// A shape rule: sets the shape of each output in an [`Infer`].
 pub type ShapeFn = fn(&mut Infer<'_>) -> Result<(), InferError>;
 
-/// A gradient rule: the gradient of each input from those of the outputs; `None` where an input
-/// has none. Mistakes in the nodes it adds are kept by the graph, as those of a user are.
+/// A gradient rule: the gradient of each input from those of the outputs; `None` if an input has
+/// none. The graph keeps mistakes in the nodes that it adds, as it keeps a user's.
 pub type GradientFn = for<'g> fn(&GradCx<'_, 'g>) -> InputGradients<'g>;
 
 /// One gradient for each input of a node; may be shorter, the rest is then `None`.
 pub type InputGradients<'g> = SmallVec<[Option<Output<'g>>; 4]>;
 
-/// How a gradient goes back through an op.
+/// The gradient of an op.
 #[derive(Clone, Copy)]
 pub enum Gradient {
-    /// By this rule.
+    /// Computed by this rule.
     Rule(GradientFn),
-    /// Not at all, and that is right: the op is constant, integer, or piecewise constant.
+    /// None, by definition: the op is constant, integer, or piecewise constant.
     None,
-    /// Nobody has written it: asking for it is an error.
+    /// Not implemented: requesting it is an error.
     Missing,
 }
 
-/// What running a node does beside computing its outputs.
+/// The side effect of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: it may be folded, shared with an equal node, or left out.
+    /// None: the node may be folded, shared with an equal node, or removed.
     Pure,
-    /// Nothing, but the outputs differ from run to run: never folded or shared.
+    /// None, but the outputs differ from run to run: never folded or shared.
     Random,
     /// Makes the handle of a variable.
     Handle,
@@ -108,28 +108,28 @@ pub enum Effect {
     Read,
     /// Updates the variables behind its resource inputs.
     Write,
-    /// Has its value from outside of the graph: a placeholder, a feed.
+    /// Takes its value from outside of the graph: a placeholder, a feed.
     Feed,
-    /// Computes nothing and orders others: NoOp.
+    /// Computes nothing and orders other nodes: NoOp.
     Control,
-    /// Does something outside of its outputs and the variables: it is run where it is asked for, is
-    /// never folded or shared, and its outputs differ from run to run.
+    /// Has an effect outside of its outputs and the variables: it runs if it is requested, is never
+    /// folded or shared, and its outputs differ from run to run.
     Stateful,
-    /// As [`Effect::Stateful`], and it may have to wait for what another step does: a queue's ops.
+    /// As [`Effect::Stateful`], and it may have to wait for another step: a queue's ops.
     Waits,
-    /// As [`Effect::Waits`], for other ranks, which all do the same: those of a step run one after the other, in one
-    /// order on all ranks.
+    /// As [`Effect::Waits`], for other ranks, which all do the same: the collectives of a step run
+    /// one after the other, in one order on all ranks.
     Collective,
-    /// Decides which of the nodes after it run, or how often: Switch, Merge and the ops of loops.
+    /// Decides which of the following nodes run, or how often: Switch, Merge and the ops of loops.
     Flow,
-    /// Gives a value to another device.
+    /// Sends a value to another device.
     Send,
-    /// Takes a value from another device.
+    /// Receives a value from another device.
     Recv,
 }
 
 impl Effect {
-    /// Whether a node may have to wait for what another step or rank does.
+    /// `true` if a node may have to wait for another step or rank.
     pub fn waits(self) -> bool {
         matches!(self, Effect::Waits | Effect::Collective)
     }
@@ -140,7 +140,7 @@ impl Effect {
 pub enum ArgType {
     /// Always this one.
     Is(DType),
-    /// What this attribute says; of an input, the attribute follows from what is connected.
+    /// The value of this attribute; for an input, the attribute follows from the connected output.
     Attr(&'static str),
     /// As many tensors as this attribute has dtypes, of those dtypes.
     List(&'static str),
@@ -153,19 +153,19 @@ pub struct Arg {
     pub name: &'static str,
     /// The dtype.
     pub ty: ArgType,
-    /// The attribute that says how many tensors stand here; `None` for one.
+    /// The attribute that counts the tensors of a list; `None` for a single tensor.
     pub count: Option<&'static str>,
-    /// Whether the value itself shapes the kernel (a reduction's axes, a target shape): it lies in
-    /// host memory, and is wanted when the kernel is prepared.
+    /// `true` if the value itself shapes the kernel (a reduction's axes, a target shape): it is in
+    /// host memory, and is needed when the kernel is prepared.
     pub host: bool,
-    /// Whether it is a reference to a variable; see [`crate::node::Fact::reference`].
+    /// `true` for a reference to a variable; see [`crate::node::Fact::reference`].
     pub reference: bool,
 }
 
-/// The most tensors that one list argument may have.
+/// The most tensors in one list argument.
 const MOST_REPEATS: usize = 1 << 20;
 
-/// An argument whose dtype is what attribute `attr` says.
+/// An argument whose dtype is the value of attribute `attr`.
 pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
     Arg {
         name,
@@ -176,7 +176,7 @@ pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
     }
 }
 
-/// As many tensors as attribute `attr` has dtypes, of those dtypes.
+/// A list argument: as many tensors as attribute `attr` has dtypes, of those dtypes.
 pub const fn args_of(name: &'static str, attr: &'static str) -> Arg {
     Arg {
         ty: ArgType::List(attr),
@@ -196,7 +196,7 @@ pub const fn arg_of(name: &'static str, dtype: DType) -> Arg {
 }
 
 impl Arg {
-    /// The same, as a list of as many tensors as attribute `count` says.
+    /// The same as a list, whose length is the value of attribute `count`.
     pub const fn list(self, count: &'static str) -> Arg {
         Arg {
             count: Some(count),
@@ -204,12 +204,12 @@ impl Arg {
         }
     }
 
-    /// The same, as a value that shapes the kernel; see [`Arg::host`].
+    /// The same as a value that shapes the kernel; see [`Arg::host`].
     pub const fn host(self) -> Arg {
         Arg { host: true, ..self }
     }
 
-    /// The same, as a reference to a variable.
+    /// The same as a reference to a variable.
     pub const fn reference(self) -> Arg {
         Arg {
             reference: true,
@@ -217,7 +217,7 @@ impl Arg {
         }
     }
 
-    /// How many tensors stand here in a node with these attributes.
+    /// The number of tensors of this argument in a node with these attributes.
     pub fn repeats(&self, attrs: &Attrs) -> usize {
         let count = match (self.ty, self.count) {
             (ArgType::List(types), _) => attrs.types(types).len(),
@@ -227,7 +227,7 @@ impl Arg {
         count.min(MOST_REPEATS)
     }
 
-    /// The dtype of tensor `i` of those that stand here; `None` where the attributes do not tell.
+    /// The dtype of tensor `i` of this argument; `None` if the attributes do not determine it.
     pub fn dtype(&self, i: usize, attrs: &Attrs) -> Option<DType> {
         match self.ty {
             ArgType::Is(dtype) => Some(dtype),
@@ -236,7 +236,7 @@ impl Arg {
         }
     }
 
-    /// Whether any number of tensors may stand here.
+    /// `true` for a list of any number of tensors.
     pub fn is_list(&self) -> bool {
         self.count.is_some() || matches!(self.ty, ArgType::List(_))
     }
@@ -292,16 +292,16 @@ impl Default {
     }
 }
 
-/// What an attribute's value may be, beyond its kind.
+/// The restriction of an attribute's value, beyond its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Allowed {
-    /// Anything.
+    /// No restriction.
     Any,
     /// One of these dtypes.
     Types(&'static [DType]),
     /// One of these strings.
     Strs(&'static [&'static str]),
-    /// At least this.
+    /// At least this number.
     AtLeast(i64),
 }
 
@@ -314,7 +314,7 @@ pub struct AttrDef {
     pub kind: AttrKind,
     /// Its default.
     pub default: Default,
-    /// What its value may be.
+    /// The restriction of its value.
     pub allowed: Allowed,
 }
 
@@ -366,7 +366,7 @@ pub const fn int_attr(name: &'static str, default: i64) -> AttrDef {
     }
 }
 
-/// A list attribute that is empty unless it is given.
+/// A list attribute that is empty by default.
 pub const fn list_attr(name: &'static str, kind: AttrKind) -> AttrDef {
     AttrDef {
         default: Default::Empty(kind),
@@ -395,7 +395,7 @@ pub const fn bool_attr(name: &'static str, default: bool) -> AttrDef {
     }
 }
 
-/// A string attribute with a default; where `allowed` is not empty, one of those.
+/// A string attribute with a default; if `allowed` is not empty, one of those strings.
 pub const fn str_attr(
     name: &'static str,
     default: &'static str,
@@ -449,7 +449,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry of these ops; of two with one name the later one stands.
+    /// A registry of these ops; of two with one name the later one wins.
     pub fn new(ops: impl IntoIterator<Item = &'static OpDef>) -> Registry {
         Registry {
             ops: ops.into_iter().map(|op| (op.name, op)).collect(),

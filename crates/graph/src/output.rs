@@ -1,5 +1,4 @@
-//! Handles to outputs and nodes: small, `Copy`, and with operators, so that a model reads like the
-//! mathematics.
+//! `Output` and `Operation`: small `Copy` handles of outputs and nodes, with arithmetic operators.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -26,9 +25,9 @@ use crate::node::{Fact, NodeId, OutputId};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// A node's numbered result.
+/// A node's output.
 ///
-/// It knows its dtype and what there is to know of its shape; its value comes from a session.
+/// It has a dtype and an inferred shape; a session computes its value.
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -51,7 +50,7 @@ pub struct Output<'g> {
     id: OutputId,
 }
 
-/// A node, for those who want it to run rather than its results.
+/// A node as a thing to run, rather than its results.
 ///
 /// Updates of variables and training steps are operations.
 ///
@@ -88,12 +87,12 @@ impl<'g> Output<'g> {
         self.id
     }
 
-    /// The node that it is a result of.
+    /// The node whose output it is.
     pub fn operation(self) -> Operation<'g> {
         Operation::new(self.graph, self.id.node)
     }
 
-    /// What is known of it; an unknown `f32` where it could not be made.
+    /// Its inferred fact; an unknown `f32` for an invalid output.
     pub fn fact(self) -> Fact {
         self.graph
             .fact(self.id)
@@ -105,7 +104,7 @@ impl<'g> Output<'g> {
         self.fact().dtype
     }
 
-    /// What is known of its shape.
+    /// Its inferred shape.
     pub fn shape(self) -> Shape {
         self.fact().shape
     }
@@ -115,13 +114,13 @@ impl<'g> Output<'g> {
         self.graph.snapshot().output_name(self.id)
     }
 
-    /// Whether it could not be made; the graph has kept the error.
+    /// `true` if it could not be built; the graph has kept the error.
     pub fn is_invalid(self) -> bool {
         self.id.node.is_invalid()
     }
 
-    /// Names the node, where it has just been built under its op's name and gives nothing else; any other
-    /// value becomes an `Identity` of this name.
+    /// Names the node, if it has just been built under its op's name and has no other output; any
+    /// other value becomes an `Identity` of this name.
     ///
     /// ```
     /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -136,9 +135,9 @@ impl<'g> Output<'g> {
     /// assert_eq!(g.snapshot().len(), 3);
     /// ```
     ///
-    /// Under [control dependencies](Graph::control_dependencies) that the node does not have, it is an
-    /// Identity that waits for them. A node that gets the name stays on its device, whatever device or
-    /// colocation scope is around the call.
+    /// Under [control dependencies](Graph::control_dependencies) that the node does not have, it is
+    /// an Identity that waits for them. A node that gets the name stays on its device, whatever
+    /// device or colocation scope is around the call.
     #[track_caller]
     pub fn named(self, name: &str) -> Output<'g> {
         if self.graph.name_last(self.id, name) {
@@ -147,7 +146,7 @@ impl<'g> Output<'g> {
         self.graph.op("Identity").input(self).name(name).output()
     }
 
-    /// A constant of this output's dtype and of no dimensions, for arithmetic with it.
+    /// A scalar constant of this output's dtype, for arithmetic with it.
     #[track_caller]
     pub fn constant_like(self, value: impl Into<Literal>) -> Output<'g> {
         if self.is_invalid() {
@@ -181,7 +180,7 @@ impl<'g> Operation<'g> {
         self.id
     }
 
-    /// Its output `index`. That there is one is checked where the output is used.
+    /// Its output `index`. The index is checked when the output is used.
     pub fn output(self, index: u32) -> Output<'g> {
         Output::new(
             self.graph,
@@ -210,7 +209,7 @@ impl<'g> Operation<'g> {
             .map_or("<invalid>".to_owned(), |n| n.name.clone())
     }
 
-    /// Whether it could not be made; the graph has kept the error.
+    /// `true` if it could not be built; the graph has kept the error.
     pub fn is_invalid(self) -> bool {
         self.id.is_invalid()
     }
@@ -239,8 +238,8 @@ fn binary<'g>(op: &str, a: Output<'g>, b: Output<'g>) -> Output<'g> {
     a.graph.op(op).input(a).input(b).output()
 }
 
-// One type of literal on either side. With one float and one integer type the compiler knows what `1`
-// and `0.5` are, also in the middle of an expression.
+// One type of literal on either side. With one float and one integer type the compiler infers the
+// types of `1` and `0.5`, also in the middle of an expression.
 macro_rules! literals {
     ($Trait:ident $method:ident $op:literal $number:ty) => {
         impl<'g> $Trait<$number> for Output<'g> {

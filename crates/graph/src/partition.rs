@@ -1,10 +1,9 @@
-//! A graph that is cut by device: each device's nodes as a graph of their own, with a send and a
-//! receive where an edge crossed.
+//! Partitioning: cuts a graph by device into one graph for each device, with a send and a receive
+//! in the place of each edge between devices.
 //!
 //! As in TensorFlow's partitioner, there is one receive for each (output, destination device). The
-//! cut follows an order of the whole graph that is given: each part's nodes are numbered along it,
-//! and every send comes before its receive in it, so that parts that run in that order never wait
-//! for each other in a circle.
+//! cut follows a given order of the whole graph: each part's nodes are numbered along it, and every
+//! send comes before its receive in it, so parts that run in that order cannot deadlock.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -40,12 +39,12 @@ use crate::simplify::{FEED, known};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// The attribute of [`SEND`] and [`RECV`] that tells where the other end is: on another device of the same plan, or,
-/// where it is true, outside of it: in another task, or with the client of a partial run.
+/// The attribute of [`SEND`] and [`RECV`] that places the other end: `false` for another device of
+/// the same plan, `true` for outside of it: another task, or the client of a partial run.
 pub const REMOTE: &str = "remote";
 
-/// The op that gives a value to another device, or, if it is remote, to another task. One without an input only tells that
-/// the nodes that it waits for have run.
+/// The op that sends a value to another device, or, if it is remote, to another task. Without an
+/// input it only signals that the nodes that it waits for have run.
 pub static SEND: OpDef = OpDef {
     name: "_Send",
     summary: "Gives a value to another device or task.",
@@ -61,7 +60,7 @@ pub static SEND: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The op that takes a value from another device, or, if it is remote, from another task, when it is there.
+/// The op that receives a value from another device, or, if it is remote, from another task.
 pub static RECV: OpDef = OpDef {
     name: "_Recv",
     summary: "Takes a value from another device or task.",
@@ -76,7 +75,7 @@ pub static RECV: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Whether a node is a send or a receive whose other end is outside of the plan.
+/// `true` for a send or a receive whose other end is outside of the plan.
 pub fn is_remote(node: &Node) -> bool {
     matches!(node.op.effect, Effect::Send | Effect::Recv) && node.attrs.bool(REMOTE)
 }
@@ -86,15 +85,15 @@ pub fn is_remote(node: &Node) -> bool {
 pub struct Crossing<'a> {
     /// The node whose value crosses.
     pub node: &'a Node,
-    /// Which of its outputs.
+    /// The index of its output.
     pub output: u32,
-    /// The number of the device that it comes from.
+    /// The number of the source device.
     pub from: u32,
-    /// The number of the device that it goes to.
+    /// The number of the destination device.
     pub to: u32,
 }
 
-/// In which dtype a value crosses, other than its own, and the op that changes it: `Cast`.
+/// Chooses a narrower dtype for a value that crosses, and the op that converts it: `Cast`.
 pub type Narrow<'a> = &'a dyn Fn(Crossing<'_>) -> Option<(DType, &'static OpDef)>;
 
 /// The nodes of one device.
@@ -106,52 +105,54 @@ pub struct DeviceGraph {
     pub graph: GraphData,
 }
 
-/// An edge that was cut.
+/// A cut edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// The part that sends.
+    /// The sending part.
     pub from: u32,
-    /// The node there.
+    /// The send node there.
     pub send: NodeId,
-    /// The part that receives.
+    /// The receiving part.
     pub to: u32,
-    /// The node there.
+    /// The receive node there.
     pub recv: NodeId,
 }
 
-/// A graph in parts.
+/// A partitioned graph.
 #[derive(Debug, Default)]
 pub struct Partitioned {
     /// The parts, by the number of their device.
     pub parts: Vec<DeviceGraph>,
-    /// The edges that were cut; attribute `channel` of a send and a receive is a number in here.
+    /// The cut edges; attribute `channel` of a send and a receive is an index into them.
     pub channels: Vec<Channel>,
-    /// The order of the whole: nodes of which part come next, and up to which number.
+    /// The order of the whole as runs of (part, end): the nodes of a part up to this number come
+    /// next.
     pub segments: Vec<(u32, u32)>,
-    /// By node of the whole graph: its part, and its number there; of a node that several parts
+    /// By node of the whole graph: its part, and its number there; for a node that several parts
     /// have, one of them.
     nodes: Vec<Option<(u32, NodeId)>>,
-    /// For each node that stands for a feed: every part that has it, and its number there.
+    /// By feed node: every part that has it, and its number there.
     feeds: FxHashMap<NodeId, SmallVec<[(u32, NodeId); 2]>>,
 }
 
 impl Partitioned {
-    /// Where a node of the whole graph is: its part, and its number there.
+    /// The part of a node of the whole graph, and its number there.
     pub fn node(&self, node: NodeId) -> Option<(u32, NodeId)> {
         self.nodes.get(node.index()).copied().flatten()
     }
 
-    /// The parts in which a feed is used, with the numbers of its nodes there.
+    /// The parts that use a feed, with the numbers of its nodes there.
     pub fn feed(&self, feed: NodeId) -> &[(u32, NodeId)] {
         self.feeds.get(&feed).map_or(&[], |f| f)
     }
 }
 
-/// Cuts `graph` into one part for each device that has a node. `sequence` is an order of all nodes
-/// in which each comes after those that it uses or waits for; `devices` tells the device of each.
+/// Cuts `graph` into one part for each device that has a node. `sequence` is a topological order of
+/// all nodes; `devices` has the device of each node.
 ///
-/// What is fed or constant is not sent: every part that uses it has it. Values cross as they are, but
-/// where `narrow` says otherwise. `remote` tells whether the parts are of different tasks.
+/// Feeds and constants are not sent: every part that uses one has a copy. Values cross in their own
+/// dtype, unless `narrow` chooses another. `remote` is `true` if the parts belong to different
+/// tasks.
 pub fn partition(
     graph: GraphData,
     sequence: &[NodeId],
@@ -191,10 +192,11 @@ pub fn partition(
     cut.out
 }
 
-/// What crosses: one output of a node, or only that it has run, and the part it goes to.
+/// The crossings of a node: an output, or `None` for the completion of the node alone, and the
+/// destination part.
 type Crosses = SmallVec<[(Option<u32>, u32); 2]>;
 
-/// By node: what of it other parts need.
+/// By node: its crossings to other parts.
 fn crosses(
     graph: &GraphData,
     sequence: &[NodeId],
@@ -207,7 +209,7 @@ fn crosses(
             return;
         }
         let of = all.entry(source).or_default();
-        // Any value of a node that arrives tells that it has run.
+        // Any value of a node that arrives also signals that the node has run.
         let told = match output {
             Some(_) => of.contains(&(output, to)),
             None => of.iter().any(|(_, part)| *part == to),
@@ -231,7 +233,7 @@ fn crosses(
 }
 
 struct Cut<'a> {
-    /// By number: the nodes of the whole graph that no part has yet, and feeds and constants.
+    /// By number: the nodes of the whole graph that are in no part yet, and feeds and constants.
     nodes: Vec<Option<Arc<Node>>>,
     /// By node of the whole graph; see [`is_everywhere`].
     everywhere: Vec<bool>,
@@ -241,11 +243,12 @@ struct Cut<'a> {
     narrow: Narrow<'a>,
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
-    /// By node of the whole graph and part: what arrives there, and the node that receives it.
+    /// By node of the whole graph and part: the arrivals there, and the nodes that receive them.
     received: FxHashMap<(NodeId, u32), Arrived>,
 }
 
-/// What arrived of a node: an output of it, or only that it has run; and the node that receives it.
+/// The arrivals of a node: an output, or `None` for its completion alone; and the node that
+/// receives it.
 type Arrived = SmallVec<[(Option<u32>, NodeId); 1]>;
 
 impl Cut<'_> {
@@ -283,14 +286,14 @@ impl Cut<'_> {
         }
     }
 
-    /// A feed or constant in `part`.
+    /// The copy of a feed or constant in `part`.
     fn copy(&mut self, id: NodeId, part: u32) -> Option<NodeId> {
         if let Some(&here) = self.copies.get(&(id, part)) {
             return Some(here);
         }
         let mut node = self.nodes[id.index()].clone()?;
         if !node.inputs.is_empty() {
-            // What is known is not computed.
+            // A known value is not computed.
             Arc::make_mut(&mut node).inputs.clear();
         }
         let is_feed = std::ptr::eq(node.op, &FEED);
@@ -302,7 +305,7 @@ impl Cut<'_> {
         Some(here)
     }
 
-    /// Where `part` finds a value.
+    /// The output that holds a value in `part`.
     fn input(&mut self, output: OutputId, part: u32) -> OutputId {
         let index = output.index;
         if self.everywhere[output.node.index()] {
@@ -318,7 +321,7 @@ impl Cut<'_> {
         }
     }
 
-    /// What a node of `part` waits for in place of the node `control`; nothing where that is there
+    /// The node for which a node of `part` waits in place of `control`; `None` if that is there
     /// from the start.
     fn control(&self, control: NodeId, part: u32) -> Option<NodeId> {
         match self.out.node(control) {
@@ -328,16 +331,16 @@ impl Cut<'_> {
         }
     }
 
-    /// The node of `part` that receives this, or, for nothing in particular, any of `source`.
+    /// The node of `part` that receives this output, or, for `None`, any output of `source`.
     fn arrived(&self, source: NodeId, output: Option<u32>, part: u32) -> NodeId {
         let received = self.received.get(&(source, part));
         let mut received = received.into_iter().flatten();
         let found = received.find(|(o, _)| output.is_none() || *o == output);
-        // `sequence` has each node after those that it uses, whose values have crossed by then.
+        // `sequence` is a topological order, so the values of `source` have crossed by now.
         found.map_or(NodeId::INVALID, |(_, node)| *node)
     }
 
-    /// Puts a send after the node that was just made, and its receive into the other part.
+    /// Adds a send after the node that was just made, and its receive in the other part.
     fn cross(&mut self, source: NodeId, there: NodeId, output: Option<u32>, from: u32, to: u32) {
         let node = self.out.parts[from as usize].graph.node(there).clone();
         let mut fact = match output {
@@ -358,7 +361,7 @@ impl Cut<'_> {
             })
         });
         let wide = fact.clone();
-        // What is sent.
+        // The value that is sent.
         let value = match (value, narrow) {
             (Some(value), Some((dtype, cast))) => {
                 fact.dtype = dtype;
@@ -421,7 +424,7 @@ impl Cut<'_> {
         received.push((output, arrived));
     }
 
-    /// Puts a node into a part that makes of `value`, a value of `source`, one of another dtype.
+    /// Adds a node to a part that casts `value`, a value of `source`.
     fn cast(
         &mut self,
         cast: &'static OpDef,
@@ -452,8 +455,8 @@ impl Cut<'_> {
     }
 }
 
-/// Whether a node is not sent, as every part can have it: a feed, or a constant that waits for
-/// nothing.
+/// `true` if a node is copied to each part rather than sent: a feed, or a constant without control
+/// inputs.
 fn is_everywhere(node: &Node) -> bool {
     std::ptr::eq(node.op, &FEED) || (known(node) && node.controls.is_empty())
 }

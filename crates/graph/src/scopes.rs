@@ -1,5 +1,5 @@
-//! Scopes: what nodes get from where they are built. Each is left when its closure returns, by a
-//! panic too.
+//! Scopes: names, control dependencies and devices that nodes get from the scopes around them. A
+//! scope ends when its closure returns or panics.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::node::NodeId;
 use crate::output::Operation;
 
 impl Graph {
-    /// Runs `build` in a name scope: what it makes is called `scope/...`.
+    /// Runs `build` in a name scope: its nodes are called `scope/...`.
     ///
     /// The scope's name is made unique (`a`, then `a_1`); one that ends in `/` is taken as it is,
     /// from the root, so that an earlier scope can be entered again. The empty name is the root.
@@ -56,7 +56,7 @@ impl Graph {
         build()
     }
 
-    /// Runs `build` without the control dependencies that stand around it.
+    /// Runs `build` without the surrounding control dependencies.
     pub fn without_control_dependencies<R>(&self, build: impl FnOnce() -> R) -> R {
         let set_aside = std::mem::take(&mut self.state().controls);
         struct Restore<'g>(&'g Graph, Vec<SmallVec<[NodeId; 2]>>);
@@ -72,15 +72,15 @@ impl Graph {
     /// Runs `build` in a device scope: a device string or spec, or a function
     /// ([`DeviceScope::function`]).
     ///
-    /// Scopes nest by TensorFlow's rules: what an inner one leaves open an outer one fills;
-    /// [`DeviceScope::None`] keeps those around it from having a say; a function sees what the
-    /// scopes inside of it have given, and its result replaces that.
+    /// Scopes nest by TensorFlow's rules: an outer scope fills the parts that an inner one leaves
+    /// open; [`DeviceScope::None`] stops the outer scopes from applying; a function sees the device
+    /// of the scopes inside of it, and its result replaces that.
     #[track_caller]
     pub fn device<R>(&self, scope: impl Into<DeviceScope>, build: impl FnOnce() -> R) -> R {
         let mut scope = scope.into();
         if let DeviceScope::Invalid(error) = &scope {
             self.report("", "device", Reason::Device(error.clone()));
-            // Said once, here, and not again by each node.
+            // Reported once, here, and not again by each node.
             scope = DeviceScope::Spec(Default::default());
         }
         self.state().devices.push(scope);
@@ -90,8 +90,8 @@ impl Graph {
         build()
     }
 
-    /// Runs `build` so that what it makes is on the device of `node`, wherever that will be. Device
-    /// scopes that stand around it have no say.
+    /// Runs `build` so that its nodes share the device of `node`, whichever that will be. The
+    /// surrounding device scopes do not apply.
     #[track_caller]
     pub fn colocate_with<'g, R>(
         &'g self,
@@ -125,7 +125,7 @@ impl Graph {
     }
 }
 
-/// Undoes an entry into a scope when the scope is left, by a panic too.
+/// Leaves a scope when it is dropped, by a panic too.
 pub(crate) struct Pop<'g>(pub(crate) &'g Graph, pub(crate) fn(&mut GraphState));
 
 impl Drop for Pop<'_> {

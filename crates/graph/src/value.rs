@@ -1,4 +1,5 @@
-//! Values given to builder functions: an output, or a tensor that becomes a constant.
+//! `Value`: an argument of builder functions that is an output, or a tensor that becomes a
+//! constant.
 
 use crate::graph::Graph;
 use crate::literal::Literal;
@@ -7,7 +8,7 @@ use thalweg_tensor::Tensor;
 
 /// An output, or a tensor that becomes a constant.
 ///
-/// What builder functions take as `impl Into<Value>` may be an output, a number, an array or a tensor.
+/// Arguments of type `impl Into<Value>` may be an output, a number, an array or a tensor.
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -34,7 +35,7 @@ pub enum Value<'g> {
 }
 
 impl<'g> Value<'g> {
-    /// As an output of `graph`.
+    /// The value as an output of `graph`.
     #[track_caller]
     pub fn on(self, graph: &'g Graph) -> Output<'g> {
         match self {
@@ -52,7 +53,8 @@ impl<'g> Value<'g> {
 }
 
 impl<'g> Value<'g> {
-    /// As an operand beside `other`: a plain number takes the dtype of `other`, as a [`Literal`].
+    /// The value as an operand beside `other`: a plain number takes the dtype of `other`, as a
+    /// [`Literal`].
     #[track_caller]
     pub fn beside(self, other: Output<'g>) -> Output<'g> {
         if let Value::Tensor(tensor) = &self

@@ -8,7 +8,7 @@ use support::{constant, graph, placeholder};
 use thalweg_graph::graph::nearest;
 use thalweg_graph::{Graph, NodeId, Reason, gradients};
 
-/// Replays lines of `names.txt` until the scope is left; gives how many names were compared.
+/// Replays lines of `names.txt` until the scope is left; returns the number of names compared.
 fn replay(g: &Graph, lines: &mut std::str::Lines<'_>) -> usize {
     let mut compared = 0;
     while let Some(line) = lines.next() {
@@ -94,7 +94,7 @@ fn collections_keep_their_order() {
     let ids: Vec<_> = g.collection("losses").iter().map(|o| o.id()).collect();
     assert_eq!(ids, [b.id(), a.id(), b.id()]);
     assert!(g.collection("nothing").is_empty());
-    // Operations under the same key are apart from outputs.
+    // Operations under the same key are separate from outputs.
     g.add_operation_to_collection("losses", a.operation());
     let ids: Vec<_> = g.operations_in("losses").iter().map(|o| o.id()).collect();
     assert_eq!(ids, [a.id().node]);

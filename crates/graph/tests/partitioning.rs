@@ -1,5 +1,4 @@
-//! A graph cut by device: what crosses is counted against the edges, and the order of the whole
-//! never waits.
+//! Partitioning: the crossings match the cut edges, and the order of the whole never waits.
 
 mod support;
 
@@ -12,7 +11,7 @@ use thalweg_graph::simplify::known;
 use thalweg_graph::{Graph, GraphData, NodeId, Operation, Output};
 use thalweg_tensor::DType;
 
-/// Nodes made from numbers: what each uses and waits for are taken from those before it.
+/// Builds nodes from numbers: inputs and controls are taken from earlier nodes.
 fn build(g: &Graph, genes: &[(u8, u8, u8, u8)]) {
     let mut values: Vec<Output<'_>> = vec![constant(g, 1.0f32)];
     let mut nodes: Vec<Operation<'_>> = vec![g.op("Random").build()];
@@ -43,8 +42,8 @@ fn cut(data: &GraphData, devices: &[u32]) -> Partitioned {
     partition(data.clone(), &order, devices, false, &|_| None)
 }
 
-/// What has to cross, by the rule: each value once for each device that uses it, and that a node
-/// has run once for each device that only waits for it.
+/// The expected crossings: each value once for each device that uses it, and the completion of a
+/// node once for each device that only waits for it.
 fn crossings(data: &GraphData, devices: &[u32]) -> usize {
     let on = |n: NodeId| devices[n.index()];
     let mut values = BTreeSet::new();
@@ -67,8 +66,8 @@ fn crossings(data: &GraphData, devices: &[u32]) -> usize {
     values.len() + orders.difference(&told).count()
 }
 
-/// Runs the segments in turn: every node must find what it uses and waits for there already, and
-/// every receive what was sent.
+/// Runs the segments in turn: every node must find its inputs and controls there already, and every
+/// receive a value that was sent.
 fn run_in_turn(cut: &Partitioned) -> BTreeMap<String, u32> {
     let mut done: Vec<usize> = vec![0; cut.parts.len()];
     let mut sent = BTreeSet::new();
@@ -154,7 +153,7 @@ fn a_value_that_two_nodes_of_a_device_use_is_sent_once() {
         .build();
     let cut = cut(&g.snapshot(), &[0, 0, 1, 1]);
     assert_eq!(cut.channels.len(), 2);
-    // Right after the node that makes them, so that they are on their way at once.
+    // Right after the node that makes them, so that they are sent early.
     let sender = &cut.parts[0].graph;
     let ops: Vec<_> = sender.nodes().map(|(_, n)| n.op.name).collect();
     assert_eq!(ops, ["Random", "Twice", "_Send", "_Send"]);
@@ -167,7 +166,7 @@ fn a_value_that_arrives_tells_that_its_node_has_run() {
     g.op("Twice").input(x.output(0)).control(x).build();
     g.op("NoOp").control(x).build();
     assert_eq!(cut(&g.snapshot(), &[0, 1, 1]).channels.len(), 1);
-    // Where only the order matters, an empty value crosses.
+    // If only the order matters, an empty value crosses.
     let cut = cut(&g.snapshot(), &[0, 0, 1]);
     assert_eq!(cut.channels.len(), 1);
     let channel = cut.channels[0];

@@ -1,5 +1,5 @@
-//! The placer beyond what TensorFlow can be asked for on a machine without GPUs (tests/placement.rs
-//! does that): types, errors, fallbacks, reports, and graphs that grow.
+//! The placer beyond the cases that TensorFlow can be asked for on a machine without GPUs (those
+//! are in tests/placement.rs): types, errors, fallbacks, reports, and graphs that grow.
 
 #[path = "support/sketch.rs"]
 mod sketch;
@@ -187,7 +187,7 @@ fn nodes_without_a_common_type_cannot_stand_together() {
         matches!(error.reason, PlaceReason::NoCommonType { .. }),
         "{error}"
     );
-    // Soft placement gives a colocation up that cannot be, as TensorFlow does.
+    // Soft placement gives up an impossible colocation, as TensorFlow does.
     let mut options = strict(&devices);
     options.soft = true;
     assert_eq!(placed(&s, &options), ["GPU:0", "CPU:0"]);
@@ -205,7 +205,7 @@ fn without_devices_nothing_can_be_placed() {
     assert!(place(&s.0, &strict(&[])).expect("no nodes").is_empty());
     s.add(&ADD, "y", &[]);
     assert_eq!(refused(&s, &strict(&[])).reason, PlaceReason::NoDevices);
-    // A device that does not say what it is runs nothing.
+    // A device with an empty spec runs nothing.
     let nameless = [DeviceSpec::default()];
     let error = refused(&s, &strict(&nameless));
     assert!(
@@ -258,7 +258,7 @@ fn deny_fallback_refuses_a_worse_type_unless_it_was_asked_for() {
     };
     assert_eq!((error.node.as_str(), *better), ("y", Some("GPU")));
 
-    // On a machine without a GPU nothing that would use one runs silently.
+    // On a machine without a GPU, nodes that prefer one do not run silently.
     let mut plain = Sketch::default();
     plain.add(&ADD, "y", &[]);
     assert_eq!(placed(&plain, &options), ["GPU:0"]);
@@ -308,7 +308,7 @@ fn what_was_placed_stays_when_the_graph_grows() {
     let c = s.add(&CONST, "c", &[]);
     let v = s.add(&HANDLE, "v", &[]);
     let first = place(&s.0, &strict(&devices)).expect("a placement");
-    // Alone they are on the first device; what comes later would have drawn them elsewhere.
+    // Alone they are on the first device; later nodes would have drawn them elsewhere.
     s.on(&ADD, "y", &[c], "::CPU:1", &[]);
     s.on(&READ, "r", &[v], "::CPU:1", &[]);
     assert_eq!(
@@ -318,7 +318,7 @@ fn what_was_placed_stays_when_the_graph_grows() {
     let mut options = strict(&devices);
     options.fixed = Some(&first);
     assert_eq!(placed(&s, &options), ["GPU:0", "GPU:0", "CPU:1", "GPU:0"]);
-    // By name, whatever the list looks like now.
+    // Devices are found by name, whatever their order now.
     let other: Vec<DeviceSpec> = devices.iter().rev().cloned().collect();
     options.devices = &other;
     assert_eq!(placed(&s, &options), ["GPU:0", "GPU:0", "CPU:1", "GPU:0"]);

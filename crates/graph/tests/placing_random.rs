@@ -1,4 +1,4 @@
-//! Random graphs: whatever the placer makes of one, what must be kept is kept.
+//! Random graphs: every placement keeps requests, kernels and variables together.
 
 #[path = "support/sketch.rs"]
 mod sketch;
@@ -8,7 +8,7 @@ use sketch::{ADD, CONST, DECODE, HANDLE, READ, SHAPE, Sketch, UPDATE, specs, str
 use thalweg_graph::NodeId;
 use thalweg_graph::place::place;
 
-/// A graph by a list of numbers: of each node what it is, what it uses, what it asks for.
+/// Builds a graph from a list of numbers: the op, the inputs and the request of each node.
 fn random(nodes: &[(u8, usize, usize, u8)]) -> Sketch {
     let mut s = Sketch::default();
     let (mut values, mut handles): (Vec<NodeId>, Vec<NodeId>) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Pruning, feeds, folding, sharing, and what becomes of nodes that equal their input.
+//! Pruning, feeds, folding, sharing, and nodes that equal their input.
 
 mod support;
 
@@ -72,7 +72,7 @@ fn feeding_an_output_cuts_the_graph_there() {
         nodes(&s),
         ["inner = _Feed()", "y = AddV2(inner:0, inner:0)"]
     );
-    // A fed output that is fetched is what was fed; a feed that nobody needs has no node.
+    // A fed output that is fetched has the fed value; a feed without a use has no node.
     let s = run(&g, &[(inner, &[]), (x, &[])], &[inner], &[]);
     assert_eq!(nodes(&s), ["inner = _Feed()"]);
     assert_eq!((s.feeds[0].is_some(), s.feeds[1].is_some()), (true, false));

@@ -1,24 +1,24 @@
-//! Why a device function has no device for a node.
+//! Errors of device functions.
 
 use thiserror::Error;
 
 use super::SpecError;
 use thalweg_tensor::shape::Shape;
 
-/// Why a device function has no device for a node.
+/// The reason why a device function has no device for a node.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
-    /// A string that is no device.
+    /// A string that is not a device.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A node whose load was asked for, and that does not have one output.
+    /// A node whose load is needed, and that does not have exactly one output.
     #[error("its load is that of its only output, but it has {found}")]
     Outputs {
-        /// How many it has.
+        /// The number of its outputs.
         found: usize,
     },
-    /// A node whose load was asked for, and whose shape is not known.
+    /// A node whose load is needed, and whose shape is not known.
     #[error("its load is not known, as its shape is {shape}: give its shape in full")]
     Shape {
         /// Its shape.
@@ -35,13 +35,13 @@ pub enum ChoiceError {
         /// By server: the bytes that are free.
         free: Vec<u64>,
     },
-    /// A load function that gives no load.
+    /// A load function that returned no valid load.
     #[error("its load is said to be {load}: give a finite number, 0 or more")]
     Load {
-        /// What the function gave.
+        /// The value that the function returned.
         load: f64,
     },
-    /// What a user's function says.
+    /// The error of a user's function.
     #[error("{0}")]
     Other(String),
 }

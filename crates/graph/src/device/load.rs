@@ -1,4 +1,4 @@
-//! How the variables of a graph spread over devices, for people.
+//! The table of the variables and bytes on each device.
 
 use std::collections::BTreeMap;
 

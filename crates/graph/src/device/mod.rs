@@ -1,5 +1,5 @@
-//! Devices as a graph names them: specs that fill in and match, scopes, functions that choose a
-//! device for each node, and tables of what went where.
+//! Devices as a graph names them: partial specs that fill in and match, scopes, functions that
+//! choose a device for each node, and tables of the variables on each device.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }

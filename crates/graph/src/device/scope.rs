@@ -1,4 +1,4 @@
-//! Device scopes: what a node's device is taken from while it is built.
+//! Device scopes: the devices that new nodes get from the scopes around them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::{ChoiceError, DeviceSpec, SpecError};
 use crate::error::Reason;
 use crate::node::Node;
 
-/// Chooses a device for a node: for one that sees the device that inner scopes gave it so far, as
-/// [`Node::device`].
+/// A function that chooses a device for a node. It sees the device that inner scopes gave the node
+/// so far, as [`Node::device`].
 ///
-/// What it returns replaces that device, so that it merges for itself; scopes further out still
-/// fill what it leaves open. `None` clears the device.
+/// Its result replaces that device, so it has to merge the two itself; outer scopes still fill the
+/// parts that it leaves open. `None` clears the device.
 pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync;
 
 /// One scope: see [`crate::Graph::device`].
@@ -29,7 +29,7 @@ pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + S
 /// });
 /// assert_eq!(device(x), "/job:worker/device:CPU:1");
 ///
-/// // Products go to a GPU, whatever stands around them.
+/// // Products go to a GPU, whatever the scopes around them.
 /// let products = DeviceScope::function(|node| {
 ///     let gpu = DeviceSpec::parse("/gpu:0").expect("a device");
 ///     Ok(Some(if node.op.name == "Mul" { gpu } else { node.device.clone() }))
@@ -37,19 +37,19 @@ pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + S
 /// let y = g.device(products, || x * x);
 /// assert_eq!(device(y), "/device:GPU:0");
 ///
-/// // No scope around it has a say.
+/// // Scopes around it do not apply.
 /// let z = g.device("/cpu:0", || g.device(DeviceScope::None, || x + x));
 /// assert_eq!(device(z), "");
 /// ```
 #[derive(Clone)]
 pub enum DeviceScope {
-    /// Fills what inner scopes leave open.
+    /// Fills the parts that inner scopes leave open.
     Spec(DeviceSpec),
-    /// A string that is no device; found when the scope is entered.
+    /// A string that is not a device; reported when the scope is entered.
     Invalid(SpecError),
     /// Chooses for each node.
     Function(Arc<DeviceFn>),
-    /// Keeps scopes further out from having a say.
+    /// Stops outer scopes from applying.
     None,
 }
 
@@ -89,7 +89,7 @@ impl DeviceScope {
     }
 }
 
-/// Gives `node` its device: the scopes are asked from the innermost out, as TensorFlow does.
+/// Gives `node` its device: the scopes apply from the innermost out, as in TensorFlow.
 ///
 /// # Errors
 /// A device function that fails or panics.

@@ -1,5 +1,5 @@
-//! The device function of training with parameter servers: variables go to the servers, all else to
-//! the worker.
+//! `ReplicaDeviceSetter`: puts variables on the parameter servers and all other nodes on the
+//! worker.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ pub const PS_OPS: [&str; 9] = [
 /// TensorFlow's `replica_device_setter`: a device scope that puts variables on parameter servers,
 /// one task each by a [`PsStrategy`], and everything else on the worker.
 ///
-/// What a node asks for itself, or an inner scope for it, wins over both.
+/// A device that the node itself or an inner scope asks for wins over both.
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -58,7 +58,8 @@ pub struct ReplicaDeviceSetter {
 }
 
 impl ReplicaDeviceSetter {
-    /// For this many parameter servers, the tasks of job `ps`; other nodes go to job `worker`.
+    /// A setter for this many parameter servers, the tasks of job `ps`; other nodes go to job
+    /// `worker`.
     pub fn new(ps_tasks: u32) -> ReplicaDeviceSetter {
         let job = |name: &str| DeviceSpec {
             job: Some(name.into()),
@@ -75,8 +76,8 @@ impl ReplicaDeviceSetter {
         }
     }
 
-    /// For the jobs of a cluster, each with its number of tasks: the servers are those of the job
-    /// of `ps_device`. Without such a job, or with one without tasks, the scope is
+    /// A setter for the jobs of a cluster, each with its number of tasks: the servers are those of
+    /// the job of `ps_device`. Without such a job, or with one without tasks, the scope is
     /// [`DeviceScope::None`], as in TensorFlow.
     pub fn in_cluster<'j>(
         cluster: impl IntoIterator<Item = (&'j str, u32)>,
@@ -88,12 +89,12 @@ impl ReplicaDeviceSetter {
         ReplicaDeviceSetter::new(servers.map_or(0, |(_, tasks)| tasks)).ps_device(ps_device)
     }
 
-    /// The servers' device; its task is chosen where it names a job.
+    /// Sets the servers' device; the task is chosen if it names a job.
     pub fn ps_device(self, ps_device: DeviceSpec) -> ReplicaDeviceSetter {
         ReplicaDeviceSetter { ps_device, ..self }
     }
 
-    /// The device of all that is no variable.
+    /// Sets the device of all nodes that are not variables.
     pub fn worker_device(self, worker_device: DeviceSpec) -> ReplicaDeviceSetter {
         ReplicaDeviceSetter {
             worker_device,
@@ -101,7 +102,8 @@ impl ReplicaDeviceSetter {
         }
     }
 
-    /// Whether a node that has a device is given what it leaves open; it is by default.
+    /// Sets whether a node that has a device gets the parts that it leaves open from the setter;
+    /// `true` by default.
     pub fn merge_devices(self, merge_devices: bool) -> ReplicaDeviceSetter {
         ReplicaDeviceSetter {
             merge_devices,
@@ -109,13 +111,13 @@ impl ReplicaDeviceSetter {
         }
     }
 
-    /// The ops that go to the servers.
+    /// Sets the ops that go to the servers.
     pub fn ps_ops<S: Into<String>>(self, ops: impl IntoIterator<Item = S>) -> ReplicaDeviceSetter {
         let ps_ops = ops.into_iter().map(Into::into).collect();
         ReplicaDeviceSetter { ps_ops, ..self }
     }
 
-    /// How a server is chosen; one after the other by default.
+    /// Sets the strategy that chooses a server; round-robin by default.
     pub fn strategy(self, strategy: impl PsStrategy + 'static) -> ReplicaDeviceSetter {
         ReplicaDeviceSetter {
             strategy: Box::new(strategy),
@@ -150,7 +152,7 @@ impl From<ReplicaDeviceSetter> for DeviceScope {
             let mut server = ps_device.clone();
             let own_job = own.job.as_ref();
             if server.job.is_some() && own_job.is_none_or(|j| server.job.as_ref() == Some(j)) {
-                // The choice counts even where the node names its task itself.
+                // The choice counts even if the node names its task itself.
                 let mut strategy = strategy.lock().unwrap_or_else(PoisonError::into_inner);
                 server.task = Some(strategy.choose(node)?);
             }

@@ -8,19 +8,19 @@ use thiserror::Error;
 
 use crate::graph::nearest;
 
-/// A device string that is none.
+/// A string that is not a device.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("device '{text}', at character {at}: {what}")]
 pub struct SpecError {
     /// The string.
     pub text: String,
-    /// Where it is wrong: how many characters come before.
+    /// The position of the mistake, in characters.
     pub at: usize,
-    /// What is wrong, and what would be right.
+    /// The mistake, and how to correct it.
     pub what: String,
 }
 
-/// A device's name, or a part of one: what is unset may be anything.
+/// A full or partial device name: unset parts match any value.
 ///
 /// Prints as `/job:NAME/replica:N/task:N/device:TYPE:N`, TensorFlow's canonical form; the empty
 /// spec prints as nothing.
@@ -32,13 +32,13 @@ pub struct SpecError {
 /// assert_eq!(asked.device_type.as_deref(), Some("GPU"));
 /// assert_eq!(asked.to_string(), "/job:worker/device:GPU:0");
 ///
-/// // What is left open may be anything, or comes from elsewhere.
+/// // An open part matches any value, or is filled in from elsewhere.
 /// let full = DeviceSpec::parse("/job:worker/replica:0/task:3/device:GPU:0")?;
 /// assert!(asked.admits(&full) && full.is_full());
 /// let task = DeviceSpec::parse("/task:3")?;
 /// assert_eq!(asked.or(&task).to_string(), "/job:worker/task:3/device:GPU:0");
 ///
-/// // An error says where the string is wrong.
+/// // An error has the position of the mistake.
 /// let error = DeviceSpec::parse("/cpu:0/tusk:1").unwrap_err();
 /// assert_eq!(error.at, 7);
 /// # Ok::<(), thalweg_graph::SpecError>(())
@@ -58,17 +58,17 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Whether nothing is set: any device will do.
+    /// `true` if nothing is set: it matches any device.
     pub fn is_empty(&self) -> bool {
         *self == DeviceSpec::default()
     }
 
-    /// Reads a device string: any of `/job:NAME`, `/replica:N`, `/task:N` and `/device:TYPE:N`, each
-    /// at most once and in any order, `*` for a name or number that may be any, and the older
+    /// Parses a device string: any of `/job:NAME`, `/replica:N`, `/task:N` and `/device:TYPE:N`,
+    /// each at most once and in any order, `*` for a name or number that may be any, and the older
     /// `/cpu:N` and `/gpu:N` in either case. `/` and the empty string are empty.
     ///
     /// # Errors
-    /// [`SpecError`], with the place of the mistake.
+    /// [`SpecError`], with the position of the mistake.
     pub fn parse(text: &str) -> Result<DeviceSpec, SpecError> {
         let mut parser = Parser {
             text,
@@ -81,7 +81,7 @@ impl DeviceSpec {
         Ok(parser.spec)
     }
 
-    /// This spec, with what it leaves open taken from `outer`.
+    /// This spec, with its open parts taken from `outer`.
     pub fn or(&self, outer: &DeviceSpec) -> DeviceSpec {
         DeviceSpec {
             job: self.job.clone().or_else(|| outer.job.clone()),
@@ -95,7 +95,7 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether everything is set: it names one device.
+    /// `true` if everything is set: it names one device.
     pub fn is_full(&self) -> bool {
         self.job.is_some()
             && self.replica.is_some()
@@ -104,7 +104,7 @@ impl DeviceSpec {
             && self.index.is_some()
     }
 
-    /// Whether a device of this name is one that `self` allows: all that is set here is the same
+    /// `true` if the device `name` matches this spec: every part that is set here is the same
     /// there.
     pub fn admits(&self, name: &DeviceSpec) -> bool {
         fn same<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
@@ -132,12 +132,12 @@ const PARTS: [&str; 4] = ["job", "replica", "task", "device"];
 struct Parser<'t> {
     text: &'t str,
     spec: DeviceSpec,
-    /// By part: whether it was given.
+    /// By part: `true` if it was given.
     seen: [bool; 4],
 }
 
 impl<'t> Parser<'t> {
-    /// The mistake at this byte.
+    /// An error at this byte.
     fn error(&self, at: usize, what: impl Into<String>) -> SpecError {
         let before = self.text.get(..at).unwrap_or(self.text);
         SpecError {

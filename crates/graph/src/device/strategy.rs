@@ -1,19 +1,21 @@
-//! How a parameter server is chosen for a variable.
+//! Strategies that choose a parameter server for each variable: round-robin, greedy, balanced,
+//! within memory limits.
 
 use super::ChoiceError;
 use crate::node::Node;
 use thalweg_tensor::dtype::DType;
 
-/// Chooses the server of each variable, in the order in which they are built.
+/// A strategy that chooses the server of each variable, in the order in which variables are built.
 pub trait PsStrategy: Send {
-    /// The task of this node.
+    /// Returns the task for this node.
     ///
     /// # Errors
-    /// [`ChoiceError`], where the node's load is not known or no server takes it.
+    ///
+    /// [`ChoiceError`], if the node's load is not known or no server takes it.
     fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError>;
 }
 
-/// One server after the other.
+/// Round-robin: one server after the other.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
     tasks: u32,
@@ -21,7 +23,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Over this many servers.
+    /// A strategy over this many servers.
     pub fn new(tasks: u32) -> RoundRobin {
         RoundRobin { tasks, next: 0 }
     }
@@ -35,10 +37,10 @@ impl PsStrategy for RoundRobin {
     }
 }
 
-/// How much of something a node puts on its server: a finite number, 0 or more.
+/// The load that a node puts on its server, in any unit: a finite number, 0 or more.
 pub type LoadFn = Box<dyn Fn(&Node) -> Result<f64, ChoiceError> + Send>;
 
-/// A load that can be added up.
+/// Checks that a load can be added up.
 fn checked(load: f64) -> Result<f64, ChoiceError> {
     match load.is_finite() && load >= 0.0 {
         true => Ok(load),
@@ -46,13 +48,13 @@ fn checked(load: f64) -> Result<f64, ChoiceError> {
     }
 }
 
-/// The task that a node names itself, where it is one of so many.
+/// The task that a node's own device names, if it is below `tasks`.
 fn own_task(node: &Node, tasks: usize) -> Option<usize> {
     let task = node.device.task.map(|t| t as usize);
     task.filter(|&t| t < tasks)
 }
 
-/// The bytes of a node's value: of a variable, those behind its handle. TensorFlow's
+/// The bytes of a node's value; for a variable, of the value behind its handle. TensorFlow's
 /// `byte_size_load_fn` counts the handle itself there, which makes all variables equal.
 ///
 /// # Errors
@@ -78,7 +80,7 @@ pub fn byte_size_load(node: &Node) -> Result<f64, ChoiceError> {
 /// The server with the least load so far, the first of equal ones: TensorFlow's
 /// `GreedyLoadBalancingStrategy`, an online form of Graham's list scheduling (1966).
 ///
-/// Variables of a model differ in size. This strategy balances what each server holds.
+/// Variables of a model differ in size. This strategy balances the bytes on each server.
 ///
 /// ```
 /// # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -102,12 +104,12 @@ pub struct Greedy {
 }
 
 impl Greedy {
-    /// Over this many servers, by bytes.
+    /// A strategy over this many servers, by bytes.
     pub fn by_bytes(tasks: u32) -> Greedy {
         Greedy::by(tasks, byte_size_load)
     }
 
-    /// Over this many servers, by what `load` says of each node.
+    /// A strategy over this many servers, by the result of `load` for each node.
     pub fn by(
         tasks: u32,
         load: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
@@ -130,8 +132,8 @@ impl PsStrategy for Greedy {
 
 /// Balances bytes and the cost of an update at once: the server on which the larger of both shares,
 /// each of its total so far, stays smallest. A variable that names its server itself counts there.
-/// This is list scheduling with two resources (Chekuri
-/// and Khanna, "On multidimensional packing problems", 2004).
+/// This is list scheduling with two resources (Chekuri and Khanna, "On multidimensional packing
+/// problems", 2004).
 pub struct Balanced {
     loads: Vec<[f64; 2]>,
     totals: [f64; 2],
@@ -139,8 +141,8 @@ pub struct Balanced {
 }
 
 impl Balanced {
-    /// Over this many servers; `cost` tells how long an update of a node takes, as measured, in any
-    /// unit.
+    /// A strategy over this many servers; `cost` returns the measured time of an update of a node,
+    /// in any unit.
     pub fn new(
         tasks: u32,
         cost: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
@@ -173,15 +175,15 @@ impl PsStrategy for Balanced {
     }
 }
 
-/// As [`Greedy::by_bytes`] among the servers that have memory left for the variable. One that names
-/// its server itself takes memory there.
+/// As [`Greedy::by_bytes`] among the servers that have memory left for the variable. A variable
+/// that names its server itself takes memory there.
 pub struct WithinMemory {
     limits: Vec<u64>,
     used: Vec<u64>,
 }
 
 impl WithinMemory {
-    /// Over servers with this many bytes each.
+    /// A strategy over servers with this many bytes each.
     pub fn new(limits: impl IntoIterator<Item = u64>) -> WithinMemory {
         let limits: Vec<u64> = limits.into_iter().collect();
         WithinMemory {

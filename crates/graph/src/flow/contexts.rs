@@ -1,4 +1,4 @@
-//! In which frames and branches each node is.
+//! The control-flow context of each node: the loop frames and branches that it is in.
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -8,39 +8,39 @@ use crate::data::GraphData;
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::Effect;
 
-/// A way in which a node is inside of control flow.
+/// One level of control flow around a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Token {
-    /// In the loop of this name.
+    /// Inside the loop frame of this name.
     Frame(String),
     /// Behind the Switch on this value, on this side.
     Branch(OutputId, u32),
-    /// Behind control flow that closes in no way that is known here.
+    /// Behind control flow that does not close in a known way.
     Unclear,
 }
 
-/// The number of a context: the frames and branches that a node is in, outermost first.
+/// The number of a context: the frames and branches around a node, outermost first.
 type Context = u32;
 
-/// The context of what runs exactly once.
+/// The context of nodes that run exactly once.
 const ROOT: Context = 0;
 
-/// By node: the context that it runs in. One outside of all frames and branches runs exactly once.
+/// The context of each node. A node outside of all frames and branches runs exactly once.
 ///
 /// The rules are those by which TensorFlow's `cond` and `while_loop` build: a branch begins at a
-/// Switch and ends at a Merge of both sides, a frame begins at Enter and ends at Exit. What does not
-/// fit is taken to be inside, which is always right and only costs speed.
+/// Switch and ends at a Merge of both sides, a frame begins at Enter and ends at Exit. Other
+/// structures are taken to be inside, which is always correct and only costs speed.
 #[derive(Default)]
 pub struct Contexts {
-    /// By number: the context around it, and its innermost part.
+    /// By number: the outer context, and the innermost level.
     contexts: Vec<(Context, Token)>,
     numbers: FxHashMap<(Context, Token), Context>,
     of: Vec<Context>,
 }
 
 impl Contexts {
-    /// Of the nodes in `order`, in which each comes after those that it uses but for what goes back
-    /// in a loop.
+    /// Computes the contexts of the nodes in `order`, a topological order but for the back edges of
+    /// loops.
     pub fn new(data: &GraphData, order: &[NodeId]) -> Contexts {
         let mut all = Contexts {
             contexts: vec![(ROOT, Token::Unclear)],
@@ -59,7 +59,8 @@ impl Contexts {
                 .iter()
                 .filter(|i| seen.get(i.node.index()) == Some(&true));
             let inputs: SmallVec<[Context; 4]> = inputs.map(|&i| all.of_output(data, i)).collect();
-            // What waits for an Exit is as far outside of the frame as what uses it.
+            // A node that waits for an Exit is as far outside of the frame as a node that uses its
+            // value.
             let context = |c: &NodeId| match name(data.node(*c)) {
                 EXIT => all.outside_of_frame(all.of[c.index()]),
                 _ => all.of[c.index()],
@@ -81,12 +82,12 @@ impl Contexts {
         all
     }
 
-    /// Whether a node runs never or often, or decides what does.
+    /// `true` if a node may run never or many times, or is a control-flow node itself.
     pub fn flows(&self, node: &Node, id: NodeId) -> bool {
         node.op.effect == Effect::Flow || self.of.get(id.index()).is_some_and(|&c| c != ROOT)
     }
 
-    /// The context that an output has a value in.
+    /// The context in which an output has a value.
     fn of_output(&mut self, data: &GraphData, output: OutputId) -> Context {
         let node = data.node(output.node);
         let context = self.of[output.node.index()];
@@ -119,7 +120,7 @@ impl Contexts {
         at
     }
 
-    /// The context of what needs a value of each.
+    /// The context of a node that needs values of both.
     fn both(&mut self, a: Context, b: Context) -> Context {
         if a == b || self.is_around(b, a) {
             return a;
@@ -136,13 +137,13 @@ impl Contexts {
 
     fn is_around(&self, outer: Context, mut inner: Context) -> bool {
         while inner > outer {
-            // What is inside has the larger number.
+            // Inner contexts have larger numbers.
             inner = self.contexts[inner as usize].0;
         }
         inner == outer
     }
 
-    /// The context of what takes whichever value comes.
+    /// The context of a node that takes whichever input arrives.
     fn merged(&mut self, inputs: &[Context]) -> Context {
         if let &[a, b] = inputs {
             let ((around, one), (same, other)) =
@@ -160,7 +161,8 @@ impl Contexts {
     }
 }
 
-/// The name of a node's op; of one on references, that of the one on handles: RefSwitch is a Switch.
+/// The name of a node's op; for an op on references, the name of the op on handles: RefSwitch is a
+/// Switch.
 fn name(node: &Node) -> &'static str {
     node.op.on_handles.unwrap_or(node.op.name)
 }

@@ -1,4 +1,5 @@
-//! TensorFlow 1's control flow: what in a graph runs never or often, and what is made of it.
+//! TensorFlow 1's control flow (Switch, Merge, Enter, Exit, NextIteration): contexts of nodes, and
+//! regions that become functions.
 //!
 //! TensorFlow's files may hold these nodes; [`Graph`](crate::Graph) itself builds branches and loops as functions.
 //!
@@ -16,7 +17,7 @@
 //! let contexts = Contexts::new(&data, &order);
 //! let flows = |id| contexts.flows(data.node(id), id);
 //! assert!(flows(in_branch.id().node));
-//! // What stands before the branch runs exactly once.
+//! // Nodes before the branch run exactly once.
 //! assert!(!flows(x.id().node));
 //! ```
 
@@ -26,13 +27,13 @@ mod regions;
 pub use contexts::Contexts;
 pub use regions::{REGION, RegionBody, collapse};
 
-/// The op that chooses one of two outputs.
+/// The op that forwards its input to one of two outputs.
 pub const SWITCH: &str = "Switch";
-/// The op that takes whichever input comes.
+/// The op that forwards whichever input arrives.
 pub const MERGE: &str = "Merge";
-/// The op through which a value comes into a loop.
+/// The op through which a value enters a loop.
 pub const ENTER: &str = "Enter";
 /// The op through which a value leaves a loop.
 pub const EXIT: &str = "Exit";
-/// The op through which a value goes to the next turn of a loop.
+/// The op through which a value goes to the next iteration of a loop.
 pub const NEXT: &str = "NextIteration";

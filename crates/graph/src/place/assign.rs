@@ -1,4 +1,4 @@
-//! Building the groups, and giving each a device.
+//! The placer: builds the groups, and assigns a device to each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::data::GraphData;
 use crate::node::{Node, NodeId};
 use thalweg_tensor::dtype::DType;
 
-/// Stands for no device yet.
+/// No device yet.
 const NOWHERE: u32 = u32::MAX;
 
-/// Whether a node makes a resource out of nothing: a variable's handle.
+/// `true` if a node makes a resource and has no inputs: a variable's handle.
 fn makes_resource(node: &Node) -> bool {
     is_generator(node) && (node.outputs[0].dtype == DType::Resource || node.outputs[0].reference)
 }
 
-/// Whether a node may follow its consumers.
+/// `true` if a node may follow its consumers.
 fn is_generator(node: &Node) -> bool {
     node.inputs.is_empty() && node.outputs.len() == 1
 }
 
-/// Whether a node reads only what is known of its input without its elements. TensorFlow's list
+/// `true` if a node reads only the metadata of its input, not its elements. TensorFlow's list
 /// (`NC_METADATA` in `graph.cc`).
 fn is_metadata(node: &Node) -> bool {
     matches!(node.op.name, "Shape" | "Size" | "Rank")
 }
 
-/// A graph on its way to a placement.
+/// The state of the placer.
 pub(super) struct Placer<'a> {
     pub data: &'a GraphData,
     pub options: &'a Place<'a>,
@@ -43,16 +43,16 @@ pub(super) struct Placer<'a> {
     /// The device of each node so far, or [`NOWHERE`].
     pub at: Vec<u32>,
     pub why: Vec<Why>,
-    /// By root, the node of the group that was placed first.
+    /// By root: the node of the group that was placed first.
     pub first: Vec<Option<NodeId>>,
-    /// Nodes that should stand with another one and do not, by `soft`.
+    /// Pairs of nodes whose colocation was dropped by soft placement.
     pub given_up: Vec<(NodeId, NodeId)>,
-    /// The devices that fit, by constraint and list of types.
+    /// The matching devices, by constraint and list of types.
     fitting: HashMap<(u32, u32), Arc<[u32]>>,
 }
 
 impl<'a> Placer<'a> {
-    /// The groups of `data`, with nothing placed but what is fixed.
+    /// Builds the groups of `data`, with only the fixed nodes placed.
     pub fn new(data: &'a GraphData, options: &'a Place<'a>) -> Result<Placer<'a>, PlaceError> {
         let nodes = data.len();
         let groups = Groups::new(Constraints::new(), TypeLists::default(), nodes);
@@ -116,7 +116,7 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Where the device of an earlier placement is in this list of devices.
+    /// The index of the device of an earlier placement in this list of devices.
     fn find(&self, node: &Node, earlier: &Placement, id: NodeId) -> Result<u32, PlaceError> {
         let (was, name) = (earlier.device(id), earlier.name(id));
         if self.options.devices.get(was) == Some(name) {
@@ -127,7 +127,7 @@ impl<'a> Placer<'a> {
             .ok_or_else(|| self.no_such_device(node, name.clone()))
     }
 
-    /// Brings those who take a resource to those who make it.
+    /// Joins the users of a resource to its source.
     fn join_users_of_resources(&mut self) -> Result<(), PlaceError> {
         for (id, node) in self.data.nodes() {
             for (i, &input) in node.inputs.iter().enumerate() {
@@ -146,11 +146,11 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Joins those that name one colocation group: a node is in the group of its own name, and a
-    /// name that no node has is a group all the same.
+    /// Joins the nodes of each colocation group: a node is in the group of its own name, and a name
+    /// that no node has is a group all the same.
     fn join_colocated(&mut self) -> Result<(), PlaceError> {
         let mut groups: HashMap<&str, Option<NodeId>> = HashMap::new();
-        // Only the nodes that are in such a group are looked at; the others need no name.
+        // Only the nodes of such groups are visited; the others need no name.
         let mut concerned: Vec<NodeId> = Vec::new();
         for (id, node) in self.data.nodes().filter(|(_, n)| !n.colocation.is_empty()) {
             concerned.push(id);
@@ -166,7 +166,7 @@ impl<'a> Placer<'a> {
             let node = self.data.node(id);
             let names = node.colocation.iter().map(|name| &**name);
             for name in names.chain([&*node.name]) {
-                // A node that only names others may have a name that nobody else names.
+                // A node that only names others may have a name that no other node names.
                 let Some(group) = groups.get_mut(name) else {
                     continue;
                 };
@@ -185,13 +185,13 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// The device that a node's group has, where it has one.
+    /// The device of a node's group, if it has one.
     pub fn device_of_group(&mut self, id: NodeId) -> Option<u32> {
         let root = self.groups.root(id.index());
         self.first[root].map(|first| self.at[first.index()])
     }
 
-    /// The devices that can take a node's group, the one to take first; at least one.
+    /// The devices that can take a node's group, the preferred one first; at least one.
     pub fn candidates(&mut self, id: NodeId) -> Result<Arc<[u32]>, PlaceError> {
         let root = self.groups.root(id.index());
         let key = (self.groups.constraint(root), self.groups.types(root));
@@ -216,7 +216,7 @@ impl<'a> Placer<'a> {
         Ok(fitting)
     }
 
-    /// Gives a node, and by that its group, a device.
+    /// Assigns a device to a node, and so to its group.
     pub fn put(&mut self, id: NodeId, device: u32, why: Why) {
         self.at[id.index()] = device;
         self.why[id.index()] = why;
@@ -224,10 +224,10 @@ impl<'a> Placer<'a> {
         self.first[root].get_or_insert(id);
     }
 
-    /// Gives every node a device.
+    /// Assigns a device to every node.
     pub fn assign(&mut self) -> Result<(), PlaceError> {
         let data = self.data;
-        // What follows its consumers has to wait for them.
+        // Nodes that follow their consumers come last.
         let mut followers: Vec<NodeId> = Vec::new();
         for (id, node) in data.nodes() {
             if self.at[id.index()] != NOWHERE {
@@ -270,7 +270,7 @@ impl<'a> Placer<'a> {
         Ok(())
     }
 
-    /// Whether a node hands its only input on to one consumer at most that asks for the same
+    /// `true` if a node only forwards its input, to at most one consumer, which asks for the same
     /// device as the input does: TensorFlow's `MatchIdentityOperation` in `placer.cc`.
     fn is_passing_on(&self, id: NodeId, node: &Node) -> bool {
         if node.op.name != "Identity" || !node.device.is_empty() || !node.controls.is_empty() {
@@ -288,7 +288,7 @@ impl<'a> Placer<'a> {
         }
     }
 
-    /// One of those that use a node or wait for it, where all of them are on one device.
+    /// One of a node's consumers, if all of them are on one device.
     fn agreed_consumer(&self, id: NodeId) -> Option<NodeId> {
         let mut consumers = self.data.consumers(id);
         let last = consumers.next()?;

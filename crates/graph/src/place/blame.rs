@@ -1,4 +1,4 @@
-//! Errors of the placer: what was asked, what there is, and the nearest that would fit.
+//! Errors of the placer: the request, the existing devices, and the nearest match.
 
 use super::assign::Placer;
 use super::error::{Member, NamePart, PlaceError, PlaceReason};
@@ -8,7 +8,7 @@ use crate::graph::nearest;
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
-    /// Says why `id` cannot stand with `other`.
+    /// The error that `id` cannot share a device with `other`.
     pub(super) fn apart(
         &mut self,
         id: NodeId,
@@ -54,7 +54,7 @@ impl Placer<'_> {
         members.collect()
     }
 
-    /// Says why no device can take the group of `id`.
+    /// The error that no device can take the group of `id`.
     pub(super) fn nothing_fits(&mut self, id: NodeId) -> PlaceError {
         let root = self.groups.root(id.index());
         let constraint = self.groups.constraint(root);
@@ -72,7 +72,7 @@ impl Placer<'_> {
         }
     }
 
-    /// Says that no device which `asked` allows has a kernel for `node` and its group.
+    /// The error that no device which `asked` allows has a kernel for `node` and its group.
     pub(super) fn no_kernel(
         &mut self,
         node: &Node,
@@ -99,7 +99,7 @@ impl Placer<'_> {
         PlaceError::new(node, reason)
     }
 
-    /// Says which part of `asked` no device has.
+    /// The error for the part of `asked` that no device has.
     pub(super) fn no_such_device(&self, node: &Node, asked: DeviceSpec) -> PlaceError {
         let mut left: Vec<&DeviceSpec> = self.options.devices.iter().collect();
         let mut missing = NamePart::Index;
@@ -123,7 +123,7 @@ impl Placer<'_> {
         }
         let nearest = closest(&value, &exists).and_then(|best| {
             let fits = |d: &&&DeviceSpec| text(d, missing).as_deref() == Some(best);
-            // Of those the one that agrees in most of what else was asked for.
+            // Of those the one that agrees in most of the other parts.
             let agreeing = |d: &DeviceSpec| {
                 let same = |p: &NamePart| text(&asked, *p).is_some_and(|v| text(d, *p) == Some(v));
                 NamePart::ALL.iter().filter(|p| same(p)).count()
@@ -153,8 +153,8 @@ fn text(spec: &DeviceSpec, part: NamePart) -> Option<String> {
     }
 }
 
-/// The value nearest to `wanted`: of numbers by value, of names by spelling; one that is alone is
-/// the nearest.
+/// The value nearest to `wanted`: numbers by value, names by spelling; a single value is the
+/// nearest.
 fn closest<'a>(wanted: &str, values: &'a [String]) -> Option<&'a str> {
     if let [only] = values {
         return Some(only);

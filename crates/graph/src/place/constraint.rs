@@ -1,22 +1,22 @@
-//! What a group of nodes asks of its device, and how the wishes of two groups become one.
+//! Device constraints of groups of nodes, and how those of two groups merge.
 
 use std::collections::HashMap;
 
 use super::error::NamePart;
 use crate::device::DeviceSpec;
 
-/// The wishes of a group. `requested` always says at least what `resource` and `assigned` say.
+/// The device constraint of a group. `requested` always includes `resource` and `assigned`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Constraint {
-    /// What all its nodes together ask for; soft placement may drop parts of it.
+    /// The request of all its nodes together; soft placement may drop parts of it.
     pub requested: DeviceSpec,
-    /// What its variables ask for: it overrides other nodes, which come to the variable.
+    /// The request of its variables: it overrides other nodes, which move to the variable.
     pub resource: DeviceSpec,
-    /// The device that an earlier placement gave it; never dropped.
+    /// The device of an earlier placement; never dropped.
     pub assigned: DeviceSpec,
 }
 
-/// Two wishes that no device fulfils.
+/// Two constraints that no device satisfies.
 #[derive(Debug)]
 pub(super) struct Clash {
     pub part: NamePart,
@@ -25,7 +25,7 @@ pub(super) struct Clash {
 }
 
 impl Constraint {
-    /// What a node asks for by its device.
+    /// The constraint of a node's requested device.
     pub fn requested(requested: DeviceSpec) -> Constraint {
         Constraint {
             requested,
@@ -33,7 +33,7 @@ impl Constraint {
         }
     }
 
-    /// What a node that makes a resource asks for by its device.
+    /// The constraint of a node that makes a resource.
     pub fn resource(resource: DeviceSpec) -> Constraint {
         Constraint {
             requested: resource.clone(),
@@ -42,7 +42,7 @@ impl Constraint {
         }
     }
 
-    /// What a node that is placed already asks for.
+    /// The constraint of a node that is placed already.
     pub fn assigned(assigned: DeviceSpec) -> Constraint {
         Constraint {
             requested: assigned.clone(),
@@ -51,8 +51,8 @@ impl Constraint {
         }
     }
 
-    /// The wishes of both. With `soft`, a device type or number in which the requests differ is
-    /// dropped.
+    /// The intersection of both. With `soft`, a device type or number in which the requests differ
+    /// is dropped.
     fn merged(&self, other: &Constraint, soft: bool) -> Result<Constraint, Clash> {
         let assigned = merge(&self.assigned, &other.assigned, false)?;
         let resource = merge(&self.resource, &other.resource, false)?;
@@ -66,7 +66,7 @@ impl Constraint {
         })
     }
 
-    /// The wishes of a group that comes to a resource whose wishes are `source`: where the
+    /// The constraint of a group that moves to a resource with the constraint `source`: if the
     /// requests do not go together, its own gives way.
     fn brought_to(&self, source: &Constraint) -> Result<Constraint, Clash> {
         merge(&source.assigned, &self.assigned, false)?;
@@ -80,8 +80,8 @@ impl Constraint {
         Ok(new)
     }
 
-    /// What is tried where nothing fits the request, in order: without the type and number that
-    /// no resource asked for, and then without those of resources too.
+    /// The fallbacks if nothing matches the request, in order: without the type and number that no
+    /// resource asked for, and then without those of resources too.
     pub fn softer(&self) -> [DeviceSpec; 2] {
         let without = |kept: &[&DeviceSpec]| {
             let mut spec = self.requested.clone();
@@ -147,7 +147,7 @@ fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec
     Ok(out)
 }
 
-/// Sets in `spec` all that is set in `by`.
+/// Sets in `spec` all parts that are set in `by`.
 fn specialise(spec: &mut DeviceSpec, by: &DeviceSpec) {
     fn take<T: Clone>(into: &mut Option<T>, from: &Option<T>) {
         if from.is_some() {
@@ -161,7 +161,7 @@ fn specialise(spec: &mut DeviceSpec, by: &DeviceSpec) {
     take(&mut spec.index, &by.index);
 }
 
-/// Constraints by number, each once: nodes are many, and what they ask for is one of a few things.
+/// Interned constraints: nodes are many, and they share few constraints.
 #[derive(Debug)]
 pub(super) struct Constraints {
     list: Vec<Constraint>,
@@ -169,7 +169,7 @@ pub(super) struct Constraints {
 }
 
 impl Constraints {
-    /// The number of the constraint that asks for nothing.
+    /// The number of the empty constraint.
     pub const NONE: u32 = 0;
 
     pub fn new() -> Constraints {
@@ -193,7 +193,7 @@ impl Constraints {
         })
     }
 
-    /// The wishes of both; see [`Constraint::merged`].
+    /// The intersection of both; see [`Constraint::merged`].
     pub fn merged(&mut self, a: u32, b: u32, soft: bool) -> Result<u32, Clash> {
         if a == b || b == Constraints::NONE {
             return Ok(a);
@@ -205,7 +205,7 @@ impl Constraints {
         Ok(self.id(merged))
     }
 
-    /// The wishes `a` of a group that comes to a resource; see [`Constraint::brought_to`].
+    /// The constraint `a` of a group that moves to a resource; see [`Constraint::brought_to`].
     pub fn brought_to(&mut self, a: u32, source: u32) -> Result<u32, Clash> {
         if a == source || a == Constraints::NONE || source == Constraints::NONE {
             return Ok(a);

@@ -1,4 +1,4 @@
-//! The devices there are, and which of them fit.
+//! The existing devices, their types, and the devices that match a constraint.
 
 use smallvec::SmallVec;
 
@@ -34,13 +34,13 @@ impl<'a> Devices<'a> {
         }
     }
 
-    /// The device types there are.
+    /// The existing device types.
     pub fn types(&self) -> &[&'a str] {
         &self.types
     }
 
-    /// The devices that `spec` allows and that are of one of `types`: by type, and within a type
-    /// as they are listed.
+    /// The devices that `spec` allows and that are of one of `types`: by type, and within a type as
+    /// they are listed.
     pub fn matching(&self, spec: &DeviceSpec, types: &[u32]) -> Vec<u32> {
         let of_type = |wanted: u32| {
             (0..self.list.len())
@@ -52,16 +52,16 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Lists of device types by number, each once.
+/// Interned lists of device types.
 #[derive(Debug, Default)]
 pub(super) struct TypeLists {
     lists: Vec<TypeList>,
-    /// What kernels are said to exist for, and the list of those types that there are.
+    /// Lists of kernel types, each with the number of its list of existing types.
     named: Vec<(SmallVec<[&'static str; 2]>, u32)>,
 }
 
 impl TypeLists {
-    /// The number of the list of those of `names` that there are devices of.
+    /// The number of the list of those of `names` that have devices.
     pub fn named(&mut self, names: SmallVec<[&'static str; 2]>, devices: &Devices<'_>) -> u32 {
         if let Some((_, id)) = self.named.iter().find(|(n, _)| *n == names) {
             return *id;
@@ -91,7 +91,7 @@ impl TypeLists {
         &self.lists[id as usize]
     }
 
-    /// The types that are in both, in the order of `a`; `None` where there are none.
+    /// The types that are in both, in the order of `a`; `None` if there are none.
     pub fn common(&mut self, a: u32, b: u32) -> Option<u32> {
         if a == b {
             return Some(a);

@@ -1,4 +1,4 @@
-//! What can be wrong with where nodes are to stand.
+//! Errors of placement.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub struct PlaceError {
     pub op: &'static str,
     /// The line that made it.
     pub origin: Origin,
-    /// Why not.
+    /// The reason.
     pub reason: PlaceReason,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for NamePart {
     }
 }
 
-/// A node of a group that must stand on one device.
+/// A node of a group that must share one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
     /// Its name.
@@ -84,32 +84,32 @@ pub struct Member {
     pub types: Vec<&'static str>,
 }
 
-/// Why a node cannot be placed.
+/// The reason why a node cannot be placed.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum PlaceReason {
     /// There is no device at all.
     #[error("there are no devices: give the session at least one")]
     NoDevices,
-    /// No device has the name that was asked for.
+    /// No device has the requested name.
     #[error(
         "there is no {part} {value}, which {asked} asks for; there is {}{}",
         some(.exists),
         .nearest.as_ref().map_or(String::new(), |n| format!(": did you mean {n}?"))
     )]
     NoSuchDevice {
-        /// What the node and those it stands with ask for.
+        /// The request of the node and its group.
         asked: DeviceSpec,
         /// The first part of it that no device has, together with the parts before it.
         part: NamePart,
-        /// That part of what was asked for.
+        /// The value of that part.
         value: String,
-        /// What that part may be.
+        /// The values that exist for that part.
         exists: Vec<String>,
-        /// The nearest device that there is.
+        /// The nearest existing device.
         nearest: Option<DeviceSpec>,
     },
-    /// No device that may be taken is of a type with a kernel.
+    /// No allowed device is of a type with a kernel.
     #[error(
         "there is no kernel for it{} on {}; {}",
         group(.members.len()),
@@ -117,16 +117,16 @@ pub enum PlaceReason {
         kernels(.has, .types)
     )]
     NoKernel {
-        /// What the node and those it stands with ask for.
+        /// The request of the node and its group.
         asked: DeviceSpec,
-        /// The device types that have kernels for the node and for those it stands with.
+        /// The device types that have kernels for the node and its group.
         has: Vec<&'static str>,
-        /// The device types there are.
+        /// The existing device types.
         types: Vec<String>,
-        /// The nodes that it stands with, itself included; empty where it stands alone.
+        /// The nodes of its group, itself included; empty if it is alone.
         members: Vec<Member>,
     },
-    /// It must stand with another node, but they ask for different devices.
+    /// It must share a device with another node, but they ask for different devices.
     #[error(
         "it must stand with '{with}', but one asks for {left} and the other for {right}, \
          which differ in the {part}: change one of them, or do not colocate them{}",
@@ -135,18 +135,18 @@ pub enum PlaceReason {
     Conflict {
         /// The other node.
         with: String,
-        /// Whether a variable's handle ties them, not colocation.
+        /// `true` if a variable's handle ties them, not colocation.
         resource: bool,
-        /// In what they differ.
+        /// The part in which they differ.
         part: NamePart,
-        /// What one asks for, with all that it stands with.
+        /// The request of the one, with its group.
         left: DeviceSpec,
-        /// What the other asks for, with all that it stands with.
+        /// The request of the other, with its group.
         right: DeviceSpec,
-        /// Every node that would stand together.
+        /// All nodes that would share a device.
         members: Vec<Member>,
     },
-    /// It must stand with another node, but no device type has kernels for both.
+    /// It must share a device with another node, but no device type has kernels for both.
     #[error(
         "it must stand with '{with}', but no device type has kernels for both and all that \
          stands with them: do not colocate them{}",
@@ -155,24 +155,24 @@ pub enum PlaceReason {
     NoCommonType {
         /// The other node.
         with: String,
-        /// Whether a variable's handle ties them, not colocation.
+        /// `true` if a variable's handle ties them, not colocation.
         resource: bool,
-        /// Every node that would stand together.
+        /// All nodes that would share a device.
         members: Vec<Member>,
     },
-    /// It would have to stand on another device than was asked for, or than is best, and that was
-    /// forbidden.
+    /// It would run on another device than was requested, or than is best, and `deny_fallback`
+    /// forbids that.
     #[error(
         "it would run on {got} and not on {}, which deny_fallback forbids: ask for a device that \
          can be had, or allow the fallback",
         wanted(.asked, .better)
     )]
     Fallback {
-        /// What it asks for.
+        /// Its request.
         asked: DeviceSpec,
-        /// Where it would run.
+        /// The device that it would get.
         got: DeviceSpec,
-        /// The better device type that has a kernel for it, where it asked for none.
+        /// The better device type that has a kernel for it, if it requested none.
         better: Option<&'static str>,
     },
 }
@@ -196,7 +196,7 @@ fn kernels(has: &[&str], types: &[String]) -> String {
     format!("there is one for {has}, and the devices are of type {types}: {advice}")
 }
 
-/// The first of many.
+/// The first few of many names, as text.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 12;
     match names.len() {
@@ -212,7 +212,7 @@ fn wanted(asked: &DeviceSpec, better: &Option<&str>) -> String {
     }
 }
 
-/// The members of a group, a line each; a group may be the whole graph, so not all of them.
+/// The members of a group, a line each; a group may be the whole graph, so the list is cut off.
 fn list(members: &[Member]) -> String {
     const SHOWN: usize = 20;
     let mut text = String::from("\nthe nodes that would stand together:");

@@ -1,4 +1,4 @@
-//! Why nodes are where they are, and whether they may be there.
+//! The reasons of a placement, and the check of `deny_fallback`.
 
 use super::assign::Placer;
 use super::error::{PlaceError, PlaceReason};
@@ -6,7 +6,7 @@ use super::placement::{Placement, Why};
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
-    /// The placement, once every node has a device.
+    /// Returns the placement, once every node has a device.
     pub fn finish(mut self) -> Result<Placement, PlaceError> {
         self.explain();
         if self.options.deny_fallback {
@@ -20,8 +20,8 @@ impl Placer<'_> {
         })
     }
 
-    /// Finds out for whose sake the nodes of groups are where they are: the first that asks for
-    /// the device and gets it, or else the one that was placed first.
+    /// Finds the node that determined the device of each group: the first that asks for the device
+    /// and gets it, or else the one that was placed first.
     fn explain(&mut self) {
         let mut leaders = std::mem::take(&mut self.first);
         let mut asked = vec![false; leaders.len()];

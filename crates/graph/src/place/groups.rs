@@ -1,10 +1,10 @@
-//! Groups of nodes that stand on one device: a union-find whose roots know what their group asks
-//! for and on which device types all of it can run.
+//! Groups of nodes that share a device: a union-find whose roots have the group's device constraint
+//! and the device types that can run all of it.
 
 use super::constraint::{Clash, Constraints};
 use super::devices::TypeLists;
 
-/// Why two groups cannot be one.
+/// The reason why two groups cannot be joined.
 #[derive(Debug)]
 pub(super) enum Apart {
     /// They ask for different devices.
@@ -54,7 +54,7 @@ impl Groups {
         });
     }
 
-    /// The group that a node is in, by the number of one of its nodes.
+    /// The root of a node's group: the number of one of its nodes.
     pub fn root(&mut self, node: usize) -> usize {
         let mut at = node;
         loop {
@@ -68,20 +68,20 @@ impl Groups {
         }
     }
 
-    /// What a group asks for.
+    /// The constraint of a group.
     pub fn constraint(&self, root: usize) -> u32 {
         self.members[root].constraint
     }
 
-    /// The device types that all of a group can run on.
+    /// The device types that can run all of a group.
     pub fn types(&self, root: usize) -> u32 {
         self.members[root].types
     }
 
-    /// Makes the groups of `x` and `y` one. Nothing changes where they cannot be.
+    /// Joins the groups of `x` and `y`. Changes nothing if that fails.
     ///
-    /// By rank, and of equal ranks `x` first: where soft placement drops what groups disagree
-    /// about, the outcome depends on the order of joining, and this is TensorFlow's.
+    /// Union by rank, and of equal ranks `x` first: if soft placement drops parts in which groups
+    /// differ, the outcome depends on the order of joining, and this is TensorFlow's.
     pub fn join(&mut self, x: usize, y: usize, soft: bool) -> Result<(), Apart> {
         let (x, y) = (self.root(x), self.root(y));
         if x == y {
@@ -102,7 +102,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Brings `user`, which takes a resource from `source`, to where the resource is.
+    /// Joins `user`, which takes a resource from `source`, to the group of the resource.
     pub fn join_resource(&mut self, source: usize, user: usize, soft: bool) -> Result<(), Apart> {
         let (from, to) = (self.root(source), self.root(user));
         if from == to {
@@ -111,7 +111,7 @@ impl Groups {
         let (at, wanted) = (self.members[from].constraint, self.members[to].constraint);
         self.members[to].constraint = self.constraints.brought_to(wanted, at)?;
         self.join(from, to, soft).inspect_err(|_| {
-            // The error tells what the group asked for, not what it would have been brought to.
+            // The error shows the group's request, not the one it would have been brought to.
             self.members[to].constraint = wanted;
         })
     }

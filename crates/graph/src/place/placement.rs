@@ -1,4 +1,4 @@
-//! Where nodes stand, and the table that tells people why.
+//! Placements: the device of each node with the reason, and the report as a table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use crate::data::GraphData;
 use crate::device::DeviceSpec;
 use crate::node::NodeId;
 
-/// Why a node is on its device.
+/// The reason why a node is on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// It was asked for, and what was asked for left a choice or none.
+    /// It was requested, whether other devices could take it or not.
     Asked,
     /// No other device can take it.
     Only,
     /// The first device of the best type.
     Best,
-    /// It stands with this node, by colocation or as a user of its variable.
+    /// It shares the device of this node, by colocation or as a user of its variable.
     With(NodeId),
-    /// It reads no more than the shape of what this node makes, and is where that is.
+    /// It reads only the shape of this node's output, and is on the same device.
     Input(NodeId),
-    /// All who use it are on that device; this node is one of them.
+    /// All its consumers are on that device; this node is one of them.
     Consumers(NodeId),
-    /// What was asked for could not be had, and soft placement dropped the type or the number.
+    /// The request could not be met, and soft placement dropped the type or the number.
     Fallback,
-    /// An earlier placement put it there.
+    /// It was kept from an earlier placement.
     Kept,
 }
 
@@ -35,35 +35,35 @@ pub struct Placement {
     pub(super) devices: Arc<[DeviceSpec]>,
     pub(super) at: Vec<u32>,
     pub(super) why: Vec<Why>,
-    /// Nodes that should stand with another one and do not, in the order of building.
+    /// Pairs of nodes whose colocation was dropped, in the order of building.
     pub(super) given_up: Vec<(NodeId, NodeId)>,
 }
 
 impl Placement {
-    /// The devices that nodes were placed on, as they were given.
+    /// The devices that were given to the placer.
     pub fn devices(&self) -> &[DeviceSpec] {
         &self.devices
     }
 
-    /// The number of nodes that are placed: the first so many of the graph.
+    /// The number of placed nodes: the first ones of the graph.
     pub fn len(&self) -> usize {
         self.at.len()
     }
 
-    /// Whether no node is placed.
+    /// `true` if no node is placed.
     pub fn is_empty(&self) -> bool {
         self.at.is_empty()
     }
 
-    /// The device of a node, by its place in [`Placement::devices`].
+    /// The device of a node, as an index into [`Placement::devices`].
     ///
     /// # Panics
-    /// Where the node is not one of the graph that was placed.
+    /// If the node is not one of the placed graph.
     pub fn device(&self, node: NodeId) -> usize {
         self.at[node.index()] as usize
     }
 
-    /// By node: its device, by its place in [`Placement::devices`].
+    /// By node: its device, as an index into [`Placement::devices`].
     pub fn numbers(&self) -> &[u32] {
         &self.at
     }
@@ -71,20 +71,20 @@ impl Placement {
     /// The name of a node's device.
     ///
     /// # Panics
-    /// Where the node is not one of the graph that was placed.
+    /// If the node is not one of the placed graph.
     pub fn name(&self, node: NodeId) -> &DeviceSpec {
         &self.devices[self.device(node)]
     }
 
-    /// Why a node is on its device.
+    /// The reason why a node is on its device.
     ///
     /// # Panics
-    /// Where the node is not one of the graph that was placed.
+    /// If the node is not one of the placed graph.
     pub fn why(&self, node: NodeId) -> Why {
         self.why[node.index()]
     }
 
-    /// The placement as a table; `data` is the graph that was placed, or what it grew to.
+    /// The placement as a table; `data` is the placed graph, or a later state of it.
     pub fn report(&self, data: &GraphData) -> Report {
         let rows = data.nodes().take(self.len()).map(|(id, node)| Row {
             node: node.name.clone(),
@@ -98,7 +98,7 @@ impl Placement {
         }
     }
 
-    /// Whom a node should stand with and does not.
+    /// The nodes whose colocation with this one was dropped.
     fn apart(&self, data: &GraphData, id: NodeId) -> String {
         let first = self.given_up.partition_point(|(n, _)| *n < id);
         let own = self.given_up[first..].iter().take_while(|(n, _)| *n == id);
@@ -141,16 +141,16 @@ pub struct Row {
     pub node: String,
     /// Its op.
     pub op: &'static str,
-    /// The device that was asked for.
+    /// The requested device.
     pub requested: DeviceSpec,
-    /// The device that it got.
+    /// The assigned device.
     pub assigned: DeviceSpec,
-    /// Why that one.
+    /// The reason.
     pub why: String,
 }
 
 impl Report {
-    /// The table as text: columns that line up, a line for each node.
+    /// The table as text: aligned columns, a line for each node.
     pub fn to_text(&self) -> String {
         self.to_string()
     }

@@ -1,4 +1,4 @@
-//! The end of the walk: loops are closed, and what folding has made unused is left out.
+//! The end of the walk: closes loops, and removes nodes that folding has made unused.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::function::calls;
 use crate::node::{Attrs, NodeId, OutputId};
 use crate::op::Effect;
 
-/// What becomes of a node, more of it later.
+/// The use of a node, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
-    /// Nobody needs it.
+    /// None.
     None,
-    /// Something waits for it, and nobody wants its values.
+    /// Other nodes wait for it, and its values are not used.
     Awaited,
     /// It runs.
     Runs,
 }
 
-/// Control inputs by the numbers that they have now, without what is left out.
+/// Renumbers control inputs, without those that were removed.
 fn settle(controls: &mut SmallVec<[NodeId; 2]>, moved: &[NodeId]) {
     controls.iter_mut().for_each(|c| *c = moved[c.index()]);
     controls.retain(|c| !c.is_invalid());
@@ -29,7 +29,7 @@ fn settle(controls: &mut SmallVec<[NodeId; 2]>, moved: &[NodeId]) {
 }
 
 impl Pass<'_> {
-    /// Gives the inputs that come from later nodes, which all have been visited by now.
+    /// Sets the inputs that come from later nodes, which all have been visited by now.
     pub(super) fn close_loops(&mut self) {
         for (node, input, from) in std::mem::take(&mut self.open) {
             if let Some(&from) = self.values.get(&from) {
@@ -38,15 +38,17 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether nothing is lost where nobody wants its values: it has no effect, and runs exactly once.
+    /// `true` if a node can be removed when its values are unused: it has no effect, and runs
+    /// exactly once.
     fn is_idle(&self, id: NodeId) -> bool {
         let node = self.out.node(id);
-        // Random numbers go on from step to step, wanted or not; what a function does is not said.
+        // Random numbers advance from step to step, used or not; the effects of a function are not
+        // known.
         let idle = matches!(node.op.effect, Effect::Pure | Effect::Read);
         idle && !self.flowing[id.index()] && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
     }
 
-    /// What of the graph is there to stay.
+    /// The use of each node.
     fn uses(&self, roots: impl Iterator<Item = NodeId>, pass_over: bool) -> Vec<Use> {
         let mut uses = vec![Use::None; self.out.len()];
         let mut stack: Vec<(NodeId, Use)> = roots.map(|n| (n, Use::Runs)).collect();
@@ -67,9 +69,10 @@ impl Pass<'_> {
         uses
     }
 
-    /// Leaves out what folding has made unused: a node whose outputs are all known needs no inputs.
-    /// What is only waited for and has no effect does not run either: TensorFlow's gradients wait for
-    /// all that is computed beside them, wanted or not. What it waits for is waited for in its place.
+    /// Removes nodes that folding has made unused: a node whose outputs are all known needs no
+    /// inputs. A node without effects that others only wait for does not run either: TensorFlow's
+    /// gradients wait for all nodes computed beside them, used or not. Its control inputs are
+    /// waited for in its place.
     pub(super) fn finish(self, fetches: Vec<OutputId>, targets: Vec<NodeId>) -> Simplified {
         let feeds = self.feeds.iter().flatten().copied();
         let fetched = fetches.iter().map(|f| f.node);
@@ -84,7 +87,7 @@ impl Pass<'_> {
             if uses[at] == Use::None {
                 continue;
             }
-            // Nobody else holds it: it is changed where it is.
+            // This is the only reference: the node is changed in place.
             let node = Arc::make_mut(&mut arc);
             if known(node) {
                 node.inputs.clear();

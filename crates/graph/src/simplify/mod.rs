@@ -1,6 +1,5 @@
-//! What is run instead of what was built: pruned to what is fetched, cut where it is fed, shapes
-//! inferred anew from the feeds', constants folded, equal nodes shared. One walk does it, and
-//! makes another graph.
+//! Simplification before a run: one walk that makes another graph, pruned to the fetches, cut at
+//! the feeds, with shapes inferred anew from the feeds, constants folded and equal nodes shared.
 //!
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
@@ -53,44 +52,43 @@ pub static FEED: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Computes a pure node from its inputs' values; `None` where that cannot be done now.
+/// Computes a pure node from its inputs' values; `None` if that is not possible now.
 pub type Evaluate<'a> = &'a dyn Fn(&Node, &[&Tensor]) -> Option<Vec<Tensor>>;
 
-/// How far [`simplify`] goes.
+/// The options of [`simplify`].
 pub struct Simplify<'a> {
     /// Folds constants with this; `None` leaves them.
     pub evaluate: Option<Evaluate<'a>>,
-    /// Whether equal nodes are shared, and nodes that equal their input left out.
+    /// `true` to share equal nodes, and to remove nodes that equal their input.
     pub share: bool,
-    /// By node of the graph that is simplified: the number of its device. Without it all are on
-    /// device 0. Nodes are shared only within a device.
+    /// By node of the old graph: the number of its device. `None` puts all on device 0. Nodes are
+    /// shared only within a device.
     pub devices: Option<&'a [u32]>,
-    /// Finds the ops that stand for those on references, and the one that reads a variable.
+    /// Finds the ops on handles that replace ops on references, and the op that reads a variable.
     pub ops: Option<FindOp<'a>>,
-    /// How long folding may take in all; what is left then is computed in the step.
+    /// The time limit of folding; nodes left after that are computed in the step.
     pub fold_time: Duration,
 }
 
 /// Finds an op by its name.
 pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
-/// The outputs of a folded node may have this many bytes: what is larger is cheaper to compute than
-/// to keep.
+/// The largest output of a folded node, in bytes: a larger one is cheaper to compute than to keep.
 const MOST_FOLDED_BYTES: usize = 1 << 20;
 
-/// How long folding may take in all, where nothing else is said.
+/// The default time limit of folding.
 pub const MOST_FOLD_TIME: Duration = Duration::from_secs(1);
 
-/// A graph to run, and where the things asked for are in it.
+/// A graph to run, and the nodes for the feeds, fetches and targets.
 #[derive(Debug)]
 pub struct Simplified {
     /// The graph. Its nodes' numbers ascend along edges.
     pub graph: GraphData,
-    /// For each feed, its node; `None` where nothing that is fetched needs it.
+    /// By feed: its node; `None` if no fetch needs it.
     pub feeds: Vec<Option<NodeId>>,
-    /// For each fetch, where its value comes from.
+    /// By fetch: the output that holds its value.
     pub fetches: Vec<OutputId>,
-    /// For each target, its node.
+    /// By target: its node.
     pub targets: Vec<NodeId>,
     /// By node: the number of its device.
     pub devices: Vec<u32>,
@@ -100,7 +98,7 @@ pub struct Simplified {
 /// facts.
 ///
 /// # Errors
-/// What an op's shape rule finds wrong with the shapes that are fed; see [`collapse`] too.
+/// The error of an op's shape rule for the fed shapes; see [`collapse`] too.
 pub fn simplify(
     data: &GraphData,
     feeds: &[(OutputId, Fact)],
@@ -171,7 +169,7 @@ fn used_feeds(
             used[i] = true;
         }
     }
-    // A placeholder that something only waits for.
+    // A placeholder that is only waited for.
     for (output, &i) in fed {
         let waited_for = needed.get(output.node.index()).copied().unwrap_or(false);
         used[i] |= waited_for && data.node(output.node).op.effect == Effect::Feed;
@@ -185,31 +183,32 @@ struct Pass<'a> {
     out: GraphData,
     /// By node of the new graph.
     devices: Vec<u32>,
-    /// By node of the new graph: whether it, or something that its value comes from, waits for
+    /// By node of the new graph: `true` if it, or a node that its value comes from, waits for
     /// control inputs.
     ordered: Vec<bool>,
-    /// By node of the new graph: whether it runs never or often, or decides what does.
+    /// By node of the new graph: `true` if it may run never or many times, or is a control-flow
+    /// node.
     flowing: Vec<bool>,
     feeds: Vec<Option<NodeId>>,
-    /// Where an output of the old graph is in the new one.
+    /// The output of the new graph for an output of the old one.
     values: FxHashMap<OutputId, OutputId>,
-    /// Which node of the new graph has run when a node of the old one has.
+    /// The node of the new graph that has run when a node of the old one has.
     nodes: FxHashMap<NodeId, NodeId>,
-    /// Nodes of the new graph by what they compute.
+    /// Nodes of the new graph by the hash of their computation.
     equal: FxHashMap<u64, SmallVec<[NodeId; 1]>>,
     /// Reads of variables behind references; see [`Pass::value_of`].
     reads: FxHashMap<(OutputId, SmallVec<[NodeId; 2]>), OutputId>,
-    /// By reference of the old graph: the nodes of the new one that whoever uses it waits for, as it
-    /// comes out of them.
+    /// By reference of the old graph: the nodes of the new one that its users wait for, as it comes
+    /// out of them.
     after: FxHashMap<OutputId, SmallVec<[NodeId; 2]>>,
     /// Outputs of the old graph that stand for a reference; see [`Pass::alias`].
     aliases: FxHashSet<OutputId>,
-    /// Inputs of the new graph that come from a later node, by node and number, with the output of
-    /// the old graph that they are.
+    /// Inputs of the new graph that come from a later node, by node and index, with the output of
+    /// the old graph.
     open: Vec<(NodeId, usize, OutputId)>,
-    /// Which nodes of the old graph run never or often.
+    /// The control-flow contexts of the old graph's nodes.
     contexts: Contexts,
-    /// How long folding has taken.
+    /// The time that folding has taken.
     folding: Cell<Duration>,
 }
 
@@ -261,7 +260,8 @@ impl Pass<'_> {
             let op = self.op(node, name)?;
             return self.on_handles(old, op, inputs, &facts, controls);
         }
-        // What runs never or often is left as it is: what is known of it need not come about.
+        // A node that may run never or many times is left as it is: its inferred facts may not come
+        // about.
         let flows = self.contexts.flows(node, old);
         if flows {
             facts.iter_mut().for_each(|f| f.value = None);
@@ -272,7 +272,7 @@ impl Pass<'_> {
         };
         let mut outputs = infer(node.op, &facts, &attrs).map_err(|reason| error(node, reason))?;
         for (new, old) in outputs.iter_mut().zip(&node.outputs) {
-            // What was said of an output when the graph was built stays true.
+            // The facts from the time of building still hold.
             if let Some(shape) = new.shape.merge(&old.shape) {
                 new.shape = shape;
             }
@@ -299,7 +299,8 @@ impl Pass<'_> {
         let ordered = ordered.filter(|n| self.is_ordered(*n));
         let ordered: SmallVec<[NodeId; 2]> = ordered.collect();
         if !outputs.is_empty() && outputs.iter().all(|f| f.value.is_some()) {
-            // It needs its inputs no more; what they wait for has to run all the same.
+            // Its inputs are no longer needed; the nodes that they wait for have to run all the
+            // same.
             controls.extend(ordered);
             controls.sort();
             controls.dedup();
@@ -327,7 +328,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Adds a node that stands for one of the old graph, or finds one that computes the same.
+    /// Adds a node for one of the old graph, or finds one with the same computation.
     fn place(&mut self, old: NodeId, new: Node, pure: bool) -> NodeId {
         let shared = match self.options.share && pure {
             true => self.shared(old, &new),
@@ -364,12 +365,12 @@ impl Pass<'_> {
         devices.map_or(0, |d| d.get(old.index()).copied().unwrap_or(0))
     }
 
-    /// Adds a node that stands for one of the old graph, where that stands.
+    /// Adds a node for one of the old graph, on the same device.
     fn push(&mut self, old: NodeId, node: Node) -> NodeId {
         self.push_on(self.device(old), old, node)
     }
 
-    /// Adds a node that stands for one of the old graph, on this device.
+    /// Adds a node for one of the old graph, on this device.
     fn push_on(&mut self, device: u32, old: NodeId, node: Node) -> NodeId {
         self.devices.push(device);
         let mut inputs = node.inputs.iter();
@@ -385,7 +386,7 @@ impl Pass<'_> {
             .controls
             .iter()
             .map(|c| self.nodes[c])
-            // What has no effect and no control inputs of its own orders nothing.
+            // A node without effects and control inputs of its own orders nothing.
             .filter(|&c| {
                 let n = self.out.node(c);
                 n.op.effect != Effect::Pure || !n.controls.is_empty() || !n.inputs.is_empty()
@@ -400,12 +401,12 @@ impl Pass<'_> {
         self.out.node(output.node).outputs[output.index as usize].clone()
     }
 
-    /// Computes the outputs whose inputs are all known.
+    /// Computes the outputs if all inputs are known.
     fn fold(&self, node: &Node, inputs: &[Fact], outputs: &mut SmallVec<[Fact; 1]>) {
         let Some(evaluate) = self.options.evaluate else {
             return;
         };
-        // A list lives where it is made: one that is a constant could not go to another task.
+        // A list stays on the device that makes it: as a constant it could not go to another task.
         let small = |f: &Fact| {
             let elements = f.shape.elements().filter(|_| f.dtype != DType::Variant);
             elements.is_some_and(|n| n.saturating_mul(f.dtype.size()) <= MOST_FOLDED_BYTES)
@@ -420,7 +421,7 @@ impl Pass<'_> {
         let started = Instant::now();
         let results = evaluate(node, &values);
         self.folding.set(self.folding.get() + started.elapsed());
-        // Only now is it known how long strings are.
+        // The length of strings is known only now.
         let small =
             |results: &Vec<Tensor>| results.iter().all(|t| t.byte_size() <= MOST_FOLDED_BYTES);
         if let Some(results) = results.filter(small) {
@@ -431,7 +432,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A node of the new graph that computes the same.
+    /// A node of the new graph with the same computation.
     fn shared(&self, old: NodeId, node: &Node) -> Option<NodeId> {
         let device = self.device(old);
         let hash = hash(node, &node.inputs, &node.controls);
@@ -453,8 +454,8 @@ impl Pass<'_> {
     }
 }
 
-/// Whether all that a node gives is known: it need not be computed, though others may have to wait
-/// for what it waits for.
+/// `true` if all outputs of a node are known: it need not be computed, though others may have to
+/// wait for its control inputs.
 pub fn known(node: &Node) -> bool {
     node.op.effect == Effect::Pure
         && !node.outputs.is_empty()
@@ -463,7 +464,7 @@ pub fn known(node: &Node) -> bool {
 
 fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    // Keyed by what may come from a file: a hash that nobody can aim at.
+    // The keys may come from a file: this hash resists crafted collisions.
     let mut h = DefaultHasher::new();
     node.op.name.hash(&mut h);
     inputs.hash(&mut h);
@@ -480,7 +481,7 @@ fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
             Attr::Tensor(v) => v.bytes().hash(&mut h),
             Attr::Ints(v) => v.hash(&mut h),
             Attr::Types(v) => v.hash(&mut h),
-            // Nodes that differ in these only are compared whole.
+            // Nodes that differ only in these are told apart by the full comparison.
             _ => value.kind().hash(&mut h),
         }
     }

@@ -1,4 +1,4 @@
-//! References to variables: the op on handles in the place of each op on references, and a read
+//! References to variables: replaces each op on references by its op on handles, and adds a read
 //! before each use of the value.
 
 use smallvec::SmallVec;
@@ -13,11 +13,11 @@ use crate::op::{ArgType, Effect, OpDef};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 
-/// Where inputs come from, and what is known of them.
+/// The sources of inputs, and their facts.
 type Inputs = (SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>);
 
 impl Pass<'_> {
-    /// The inputs of a node of the old graph, in the new one, and what is known of them; adds what
+    /// The inputs of a node of the old graph, in the new one, and their facts; adds the nodes that
     /// it has to wait for because of them to `controls`.
     pub(super) fn inputs(
         &mut self,
@@ -25,7 +25,7 @@ impl Pass<'_> {
         controls: &mut SmallVec<[NodeId; 2]>,
     ) -> Result<Inputs, GraphError> {
         let node = self.data.node(old).clone();
-        // It needs one of its inputs, whichever comes: the others may never.
+        // A Merge needs one of its inputs, whichever arrives: the others may never.
         let needs_one = node.op.name == MERGE;
         let mut inputs = SmallVec::new();
         let mut facts: SmallVec<[Fact; 4]> = SmallVec::new();
@@ -38,8 +38,8 @@ impl Pass<'_> {
                     Some(here)
                 }
                 Some(_) => {
-                    // It is read when all that the node needs is there: what the other inputs wait
-                    // for has run by then.
+                    // The read comes after all other inputs of the node are there: the nodes that
+                    // these wait for have run by then.
                     let others = node.inputs.iter().filter(|_| !needs_one);
                     let others = others.filter_map(|o| self.values.get(o));
                     let ordered = others.map(|o| o.node).filter(|n| self.is_ordered(*n));
@@ -51,7 +51,7 @@ impl Pass<'_> {
             };
             facts.push(match here {
                 Some(here) => self.fact(here),
-                // It comes from a later node, with the dtype of what comes in.
+                // It comes from a later node, with the dtype of the first input.
                 None => {
                     let dtype = facts.first().map_or(DType::F32, |f| f.dtype);
                     Fact::new(dtype, Shape::unknown())
@@ -67,7 +67,7 @@ impl Pass<'_> {
         Ok((inputs, facts))
     }
 
-    /// Whether `here` is the handle that stands for a reference of the old graph.
+    /// `true` if `here` is the handle that stands for a reference of the old graph.
     fn is_handle_of(&self, old: OutputId, here: OutputId) -> bool {
         let reference = self.data.fact(old).is_some_and(|f| f.reference);
         let fact = self.out.fact(here);
@@ -75,9 +75,9 @@ impl Pass<'_> {
             && fact.is_some_and(|f| f.dtype == DType::Resource)
     }
 
-    /// Whether a node only gives the value of a reference on: in TensorFlow both share a buffer, which
-    /// updates write to, so that who waits for an update and uses this sees what is new. It is left
-    /// out, and its users read for themselves.
+    /// `true` if a node only forwards the value of a reference: in TensorFlow both share a buffer,
+    /// which updates write to, so a node that waits for an update and uses this sees the new value.
+    /// It is removed, and each of its users reads the variable.
     pub(super) fn is_alias(&self, node: &Node) -> bool {
         let [input] = node.inputs[..] else {
             return false;
@@ -86,10 +86,10 @@ impl Pass<'_> {
         node.op.name == "Identity" && handle.is_some_and(|here| self.is_handle_of(input, here))
     }
 
-    /// Lets a node stand for the reference that it gives the value of.
+    /// Makes a node an alias of the reference whose value it forwards.
     ///
     /// # Errors
-    /// There is no NoOp.
+    /// The registry has no NoOp.
     pub(super) fn alias(
         &mut self,
         old: NodeId,
@@ -106,7 +106,7 @@ impl Pass<'_> {
         let handle = self.values[&input];
         self.values.entry(output).or_insert(handle);
         self.aliases.insert(output);
-        // Who waits for it waits for all that it waits for.
+        // A node that waits for it waits for all its control inputs.
         let stands_for = match controls[..] {
             [] => handle.node,
             [only] => only,
@@ -167,8 +167,8 @@ impl Pass<'_> {
             outputs,
             origin: source.origin.clone(),
         };
-        // It stands with the variable, whose handle does not leave its device, and not where something
-        // gives the reference on: the value crosses.
+        // The read is on the variable's device, which its handle does not leave, and not on the
+        // device of a node that forwards the reference: the value crosses.
         let device = self.devices[handle.node.index()];
         let read = OutputId {
             node: self.push_on(device, reference.node, node),
@@ -178,13 +178,13 @@ impl Pass<'_> {
         Ok(read)
     }
 
-    /// Where a fetched output is: of a reference, its value.
+    /// The output for a fetch: for a reference, its value.
     pub(super) fn fetched(&mut self, old: OutputId) -> Result<OutputId, GraphError> {
         match self.values.get(&old) {
             Some(&here) if !self.is_handle_of(old, here) => Ok(here),
             Some(_) => self.value_of(old, &[]),
             None => {
-                // Only a node on a cycle that no loop closes has no place.
+                // Only a node on a cycle that no loop closes is missing.
                 let node = self.data.node(old.node);
                 let reason = Reason::Argument("it waits for itself: the graph has a cycle".into());
                 Err(error(node, reason))
@@ -192,7 +192,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Puts `op`, on handles, in the place of a node that takes or makes references.
+    /// Replaces a node that takes or makes references by `op`, on handles.
     pub(super) fn on_handles(
         &mut self,
         old: NodeId,
@@ -204,7 +204,7 @@ impl Pass<'_> {
         let node = self.data.node(old).clone();
         let mut attrs = Attrs::default();
         for def in op.attrs {
-            // What follows from the inputs is another thing for a handle.
+            // An attribute that follows from the inputs differs for a handle.
             let follows = |a: &crate::op::Arg| a.ty == ArgType::Attr(def.name);
             let is_dtype = def.kind == AttrKind::Type;
             if let Some(value) = node.attrs.get(def.name)
@@ -217,7 +217,7 @@ impl Pass<'_> {
         if let Some((_, shape)) = node.outputs.first().and_then(|f| f.variable.as_ref())
             && op.effect == Effect::Handle
         {
-            // What the op on references takes its shape to mean, unless some assignment changes it.
+            // The shape attribute holds, unless some assignment may change the shape.
             let loose = |id: NodeId| {
                 let user = self.data.node(id);
                 user.op.effect == Effect::Write

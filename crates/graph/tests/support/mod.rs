@@ -1,4 +1,4 @@
-//! A few ops for tests of the graph alone: it knows none by itself.
+//! A few ops for tests of the graph crate, which defines none.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 mod ops;

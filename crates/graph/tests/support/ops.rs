@@ -1,4 +1,4 @@
-// A few ops: the graph crate knows none by itself. The examples of its documentation include this file.
+// A few ops: the graph crate defines none. The examples of its documentation include this file.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Graphs for tests of the placer: nodes of ops that are no more than a name.
+//! Graphs for tests of the placer: nodes of ops that have only a name.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub fn specs(texts: &[&str]) -> Vec<DeviceSpec> {
     texts.iter().map(|t| spec(t)).collect()
 }
 
-/// A graph in the making.
+/// A graph under construction.
 #[derive(Default)]
 pub struct Sketch(pub GraphData);
 

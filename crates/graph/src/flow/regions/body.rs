@@ -1,4 +1,4 @@
-//! The graph of a region, while it is made.
+//! The graph of a region under construction.
 
 use smallvec::SmallVec;
 
@@ -10,15 +10,15 @@ use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 /// The graph of a region: first its arguments, then its nodes.
 #[derive(Default)]
 pub struct RegionBody {
-    /// Its nodes so far.
+    /// The nodes so far.
     pub graph: GraphData,
-    /// What it takes.
+    /// The arguments.
     pub arguments: Vec<Port>,
 }
 
 impl RegionBody {
-    /// Adds an argument, of which this is known; `source` is the node whose value it is. No other node
-    /// may have been added yet.
+    /// Adds an argument with this fact; `source` is the node whose value it is. Arguments must come
+    /// before all other nodes.
     pub fn push_argument(&mut self, source: &Node, fact: &Fact) -> NodeId {
         let mut attrs = Attrs::default();
         attrs.set("T", Attr::Type(fact.dtype));
@@ -40,7 +40,7 @@ impl RegionBody {
         })
     }
 
-    /// The region as a function of this name, with its results and the outputs of nodes that they are.
+    /// Turns the region into a function of this name, with these results, each an output of a node.
     pub fn function(
         self,
         name: &str,

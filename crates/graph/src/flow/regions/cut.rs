@@ -1,4 +1,4 @@
-//! Takes regions out of a graph: each becomes a function, and a node that calls it.
+//! Extraction of regions: each becomes a function, and a node that calls it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::simplify::Simplified;
 
-/// A graph from which regions are being taken out.
+/// A graph whose regions are being extracted.
 pub(super) struct Cut<'a> {
     pub simplified: &'a Simplified,
     pub group: &'a [usize],
@@ -21,13 +21,13 @@ pub(super) struct Cut<'a> {
     pub devices: Vec<u32>,
     /// By node of the old graph: the node of the new one that has run when it has.
     pub nodes: Vec<NodeId>,
-    /// Where outputs of regions are.
+    /// The new outputs for outputs of regions.
     pub values: FxHashMap<OutputId, OutputId>,
     pub regions: usize,
 }
 
 impl Cut<'_> {
-    /// Where an output of the old graph is.
+    /// The output of the new graph for an output of the old one.
     pub(super) fn value(&self, old: OutputId) -> OutputId {
         let same = OutputId {
             node: self.nodes[old.node.index()],
@@ -36,14 +36,14 @@ impl Cut<'_> {
         self.values.get(&old).copied().unwrap_or(same)
     }
 
-    /// Adds a node, on the device that an old one is on.
+    /// Adds a node, on the device of an old one.
     fn push(&mut self, old: NodeId, node: Node) -> NodeId {
         self.devices.push(self.simplified.devices[old.index()]);
         self.out.push(node)
     }
 
-    /// The node on whose device a region runs: one that makes a resource that it uses, or else its
-    /// first one. A handle does not leave its device, so all resources must be on one.
+    /// The node on whose device a region runs: the source of a resource that it uses, or else its
+    /// first node. A handle does not leave its device, so all resources must be on one.
     fn stands_with(&self, region: &Region<'_>, first: NodeId) -> Result<NodeId, GraphError> {
         let is_handle = |o: &&OutputId| {
             let fact = self.simplified.graph.fact(**o);
@@ -75,7 +75,7 @@ impl Cut<'_> {
         }
     }
 
-    /// What runs once.
+    /// Copies a node that runs exactly once.
     pub(super) fn node(&mut self, id: NodeId) {
         let mut node = Node::clone(self.simplified.graph.node(id));
         for input in &mut node.inputs {
@@ -85,12 +85,12 @@ impl Cut<'_> {
         self.nodes[id.index()] = self.push(id, node);
     }
 
-    /// A region, and the node that stands for it.
+    /// Extracts a region and adds the node that stands for it.
     pub(super) fn region(&mut self, group: usize, members: &[NodeId]) -> Result<(), GraphError> {
         let graph = &self.simplified.graph;
         let inside = |n: NodeId| self.group.get(n.index()) == Some(&group);
         let mut region = Region::new(graph);
-        // What comes in first, so that numbers ascend.
+        // Arguments come first, so that numbers ascend.
         region.take_inputs(members, inside);
         let beside = self.stands_with(&region, members[0])?;
         region.take_nodes(members, inside);
@@ -114,7 +114,7 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// The outputs of a group that others use or that are fetched.
+    /// The outputs of a group that nodes outside of it use or that are fetched.
     fn leaving(&self, group: usize, members: &[NodeId]) -> Vec<OutputId> {
         let graph = &self.simplified.graph;
         let mut leaving = Vec::new();
@@ -138,22 +138,22 @@ impl Cut<'_> {
     }
 }
 
-/// A region that is being taken out of a graph.
+/// A region that is being extracted from a graph.
 struct Region<'a> {
     graph: &'a GraphData,
     body: RegionBody,
-    /// What comes in: by argument, the output of the graph that it stands for.
+    /// By argument: the output of the graph that it stands for.
     from: Vec<OutputId>,
-    /// By output that comes in: its argument.
+    /// The argument for each output that is used from outside.
     here: FxHashMap<OutputId, OutputId>,
-    /// By node of the graph: the one in the region.
+    /// The region's node for each node of the graph.
     moved: FxHashMap<NodeId, NodeId>,
     /// Nodes of the graph that the region waits for.
     waits: Vec<NodeId>,
 }
 
 impl<'a> Region<'a> {
-    /// One that holds nothing yet.
+    /// An empty region.
     fn new(graph: &'a GraphData) -> Region<'a> {
         Region {
             graph,
@@ -165,7 +165,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Makes an argument of each output from outside that the nodes use.
+    /// Makes an argument of each outside output that the nodes use.
     fn take_inputs(&mut self, members: &[NodeId], inside: impl Fn(NodeId) -> bool) {
         let graph = self.graph;
         let inputs = members.iter().flat_map(|&m| &graph.node(m).inputs);
@@ -182,7 +182,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Moves the nodes into the region; inputs that come from later ones are closed when all are there.
+    /// Moves the nodes into the region; inputs that come from later nodes are closed at the end.
     fn take_nodes(&mut self, members: &[NodeId], inside: impl Fn(NodeId) -> bool) {
         let mut open = Vec::new();
         for &member in members {
@@ -211,8 +211,8 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// The node that stands for the region, in the place of its first one: what it uses and waits for
-    /// is left open.
+    /// The node that stands for the region, in the place of its first node; its inputs and controls
+    /// are left open.
     fn node(&self, first: NodeId, leaving: &[OutputId], function: &str) -> Node {
         let facts = leaving.iter().filter_map(|o| self.graph.fact(*o));
         let facts: SmallVec<[Fact; 1]> = facts

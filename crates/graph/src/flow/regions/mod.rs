@@ -1,4 +1,5 @@
-//! What runs never or often, taken out of a graph: one node stands for each region of it.
+//! Regions of control flow: the nodes of a branch or loop, collapsed into one node that calls a
+//! function.
 
 mod body;
 mod cut;
@@ -38,9 +39,9 @@ pub static REGION: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Puts one node in the place of each region: of the nodes that hang together and run never or
-/// often, with whatever lies on a way out of the region and back into it. The region itself is a
-/// function of the library.
+/// Collapses each region into one node. A region is a connected set of nodes that may run never or
+/// many times, with all nodes on paths that leave the region and come back. The region itself
+/// becomes a function of the library.
 ///
 /// # Errors
 /// A region that uses resources of several devices: it runs on one.
@@ -88,13 +89,13 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
     })
 }
 
-/// What a node uses and waits for, by number.
+/// The numbers of the nodes that a node uses or waits for.
 fn sources(node: &Node) -> impl Iterator<Item = usize> + '_ {
     let inputs = node.inputs.iter().map(|i| i.node.index());
     inputs.chain(node.controls.iter().map(|c| c.index()))
 }
 
-/// By node: the number of its group. Groups do not wait for each other in a circle.
+/// The number of each node's group. The graph of groups has no cycle.
 fn groups(graph: &GraphData, flows: &[bool]) -> Vec<usize> {
     let mut together = UnionFind::<usize>::new(graph.len());
     for (id, node) in graph.nodes() {
@@ -125,7 +126,7 @@ fn groups(graph: &GraphData, flows: &[bool]) -> Vec<usize> {
     (0..graph.len()).map(|n| together.find(n)).collect()
 }
 
-/// The groups, each after those that it waits for, otherwise by their first node.
+/// The groups in topological order, ties by their first node.
 fn order(
     graph: &GraphData,
     group: &[usize],
