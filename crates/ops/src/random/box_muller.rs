@@ -1,29 +1,29 @@
-//! Random words to floating-point numbers: uniform, and normal by Box and Muller.
+//! Conversion of random words to floating-point numbers: uniform, and normal by the Box-Muller transform.
 //!
-//! The functions of `f32` have no branches, so that loops over them become vector instructions, and
+//! The `f32` functions have no branches, so that loops over them are vectorised, and
 //! use no fused operations, so that they give the same bits on every instruction set.
 
 use std::f32::consts;
 
 use thalweg_cpu::number::single::{ROUND, high, ln_normal};
 
-/// The smallest uniform number that a logarithm is taken of; TensorFlow's. It bounds what comes
-/// out by `sqrt(-2 ln 1e-7)`, about 5.68.
+/// Lower bound of the uniform number whose logarithm is taken; TensorFlow's. It bounds the normal
+/// numbers by `sqrt(-2 ln 1e-7)`, about 5.68.
 const LEAST: f64 = 1e-7;
 
-/// A number in `[0, 1)` of the word's low 23 bits.
+/// A number in `[0, 1)` from the word's low 23 bits.
 #[inline(always)]
 pub(super) fn uniform_f32(x: u32) -> f32 {
     f32::from_bits(127 << 23 | x & 0x7f_ffff) - 1.0
 }
 
-/// A number in `[0, 1)` of the low 20 bits of the one word and all of the other.
+/// A number in `[0, 1)` from the low 20 bits of `high` and all of `low`.
 #[inline(always)]
 pub(super) fn uniform_f64(high: u32, low: u32) -> f64 {
     f64::from_bits(1023 << 52 | u64::from(high & 0xf_ffff) << 32 | u64::from(low)) - 1.0
 }
 
-/// Two independent normal numbers of two random words.
+/// Two independent normal numbers from two random words.
 #[inline(always)]
 pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     let u = uniform_f32(x0);
@@ -35,7 +35,7 @@ pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     [sin * radius, cos * radius]
 }
 
-/// Two independent normal numbers of four random words.
+/// Two independent normal numbers from four random words.
 #[inline(always)]
 pub(super) fn pair_f64(x: [u32; 4]) -> [f64; 2] {
     let u = uniform_f64(x[0], x[1]);
@@ -44,20 +44,20 @@ pub(super) fn pair_f64(x: [u32; 4]) -> [f64; 2] {
     [sin * radius, cos * radius]
 }
 
-/// The sine and cosine of a number between 0 and 2 pi.
+/// Sine and cosine of a number between 0 and 2 pi.
 #[inline(always)]
 fn sin_cos(x: f32) -> (f32, f32) {
     let shifted = x * consts::FRAC_2_PI + ROUND;
     let (quadrant, q) = (shifted.to_bits(), shifted - ROUND);
     let r = (x - q * FRAC_PI_2_HIGH) - q * FRAC_PI_2_LOW;
-    // The series at 0, which r is at most pi / 4 away from.
+    // Series at 0; r is at most pi / 4 away from it.
     let t = r * r;
     let sin = t * (-1.0 / 6.0 + t * (1.0 / 120.0 + t * (-1.0 / 5040.0 + t * (1.0 / 362_880.0))));
     let sin = r + r * sin;
     let cos =
         t * (1.0 / 24.0 + t * (-1.0 / 720.0 + t * (1.0 / 40_320.0 - t * (1.0 / 3_628_800.0))));
     let cos = 1.0 - (0.5 * t - t * cos);
-    // Chosen by bits and not by a branch, which a compiler may make of a condition.
+    // Selects by bits: a compiler may turn a condition into a branch.
     let (sin, cos) = (sin.to_bits(), cos.to_bits());
     let swap = (sin ^ cos) & 0u32.wrapping_sub(quadrant & 1);
     let negative = |quadrant: u32| (quadrant & 2) << 30;
@@ -74,7 +74,7 @@ const FRAC_PI_2_LOW: f32 = (std::f64::consts::FRAC_PI_2 - FRAC_PI_2_HIGH as f64)
 mod tests {
     use super::*;
 
-    /// Numbers of a grid over `[0, 1)`, both ends of it in full.
+    /// Numbers of a grid over `[0, 1)`, with all numbers near both ends.
     fn uniforms() -> impl Iterator<Item = f32> {
         let ends = (0..2000).chain((1 << 23) - 2000..1 << 23);
         (0..1 << 23).step_by(997).chain(ends).map(uniform_f32)

@@ -1,4 +1,4 @@
-//! Dropout: leaving out elements at random while a network learns (Srivastava et al., 2014).
+//! Dropout: sets random elements to zero during training (Srivastava et al., 2014).
 
 use thalweg_graph::error::Reason;
 use thalweg_graph::{Output, Value};
@@ -6,13 +6,13 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::random::draw;
 
-/// Leaving out elements at random.
+/// Builder method for dropout.
 pub trait DropoutOps<'g>: Sized {
-    /// Each element of `self` divided by `keep_prob`, or with a probability of `1 - keep_prob` 0:
+    /// Sets each element to 0 with probability `1 - keep_prob`, and divides the others by `keep_prob`:
     /// the sum stays the same on average.
     ///
-    /// `keep_prob` is a scalar above 0 and at most 1. It may be fed: 0.5 while training, 1 for
-    /// what was trained. Constant 1 adds no node.
+    /// `keep_prob` is a scalar above 0 and at most 1. It may be fed: 0.5 for training, 1 for
+    /// inference. A constant 1 adds no node.
     fn dropout(self, keep_prob: impl Into<Value<'g>>, seed: Option<i64>) -> Output<'g>;
 }
 
@@ -55,7 +55,7 @@ impl<'g> DropoutOps<'g> for Output<'g> {
     }
 }
 
-/// The factor of each element is chosen first: then the gradient is one product with it.
+/// The factor of each element is computed first: then the gradient is one product with it.
 #[track_caller]
 fn masked<'g>(x: Output<'g>, keep: Output<'g>, seed: Option<i64>) -> Output<'g> {
     let (graph, dtype) = (x.graph(), x.dtype());
@@ -88,14 +88,14 @@ fn masked<'g>(x: Output<'g>, keep: Output<'g>, seed: Option<i64>) -> Output<'g> 
         .output()
 }
 
-/// The dimensions as a tensor, where all are known.
+/// The dimensions as a tensor, if all are known.
 fn known_shape(x: Output<'_>) -> Option<Tensor> {
     let dims = x.shape().to_dims()?;
     let dims: Option<Vec<i64>> = dims.iter().map(|&d| i64::try_from(d).ok()).collect();
     dims.map(Tensor::from)
 }
 
-/// A floating-point scalar's value.
+/// Value of a floating-point scalar.
 fn number(tensor: &Tensor) -> Option<f64> {
     let scalar = tensor.dims().is_empty();
     let value = match tensor.dtype() {

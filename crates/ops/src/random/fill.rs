@@ -1,4 +1,4 @@
-//! Loops that fill an output with numbers drawn block by block, and what the ops share.
+//! Loops that fill an output with random numbers block by block, and helpers of all random ops.
 
 use std::sync::atomic::Ordering;
 
@@ -15,21 +15,21 @@ use crate::elementwise::CHUNK;
 use crate::random::origin::Origin;
 use crate::random::philox::Philox;
 
-/// Blocks that a run sets aside for each element, used or not: the next run starts behind them,
-/// where TensorFlow's does.
+/// Number of blocks reserved for each element, used or not: the next run starts after them,
+/// as in TensorFlow.
 const RESERVED: u64 = 256;
 
-/// The attributes that all random ops have: the seeds, and the dtype of the shape.
+/// Attributes of all random ops: the seeds, and the dtype of the shape.
 pub(super) const SEED: AttrDef = int_attr("seed", 0);
 /// The second seed; see [`SEED`].
 pub(super) const SEED2: AttrDef = int_attr("seed2", 0);
 /// The dtype of the shape; see [`SEED`].
 pub(super) const SHAPE_TYPE: AttrDef = type_attr("T", DType::INDICES);
 
-/// The most dimensions that a tensor may have; TensorFlow's.
+/// Maximum number of dimensions of a tensor, as in TensorFlow.
 const MAX_RANK: usize = 254;
 
-/// The output has the shape that input 0 lists.
+/// Shape rule: the output has the shape that input 0 lists.
 pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let list = cx.ranked(0, 1)?;
     let wrong = |reason: String| InferError::Value { input: 0, reason };
@@ -61,29 +61,29 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The blocks that a run sets aside, which draws `elements` numbers.
+/// Number of blocks reserved by a run that draws `elements` numbers.
 fn reserved(elements: usize) -> u64 {
     (elements as u64).wrapping_mul(RESERVED)
 }
 
-/// The first block of this run, which draws `elements` numbers.
+/// First block of this run, which draws `elements` numbers.
 pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
     take_blocks(cx, reserved(elements))
 }
 
-/// The first of as many blocks, which no later run takes.
+/// Reserves `blocks` blocks, and returns the first.
 pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
     Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
 }
 
-/// What a GPU launches to draw the same.
+/// GPU launches that draw the same numbers.
 pub(super) fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let blocks = reserved(p.outputs[0].elements());
     let seeds = Philox::of(&p.node.attrs).seeds();
     Ok(crate::gpu::random(p, seeds, blocks))
 }
 
-/// `N` elements from each block by `draw`.
+/// Loop that draws `N` elements from each block.
 struct Blocks<'a, T, F, const N: usize> {
     philox: &'a Philox,
     first: u64,
@@ -98,7 +98,7 @@ impl<T: Element, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for Blocks
         let (groups, rest) = self.out.as_chunks_mut::<N>();
         let mut last = [[T::default(); N]];
         let after = self.first.wrapping_add(groups.len() as u64);
-        // One loop for both: a second call would keep `draw` from being inlined and vectorised.
+        // One loop for whole and partial groups: a second call of `draw` would keep it from being inlined and vectorised.
         for (groups, first) in [(groups, self.first), (&mut last, after)] {
             for (i, group) in groups.iter_mut().enumerate() {
                 *group = (self.draw)(self.philox.block(first.wrapping_add(i as u64)));
@@ -128,7 +128,7 @@ pub(super) fn fill<T: Element, const N: usize>(
     });
 }
 
-/// A kernel that fills output 0 with `N` elements from each block by `draw`, which takes about
+/// Kernel that fills output 0 with `N` elements from each block by `draw`; it takes about
 /// `cost` nanoseconds for each 16 elements.
 pub(super) fn blockwise<T: Element, const N: usize>(
     p: &Prepare<'_>,

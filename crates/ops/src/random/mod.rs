@@ -1,7 +1,7 @@
-//! Random numbers: TensorFlow's, number by number, for the same seeds.
+//! Random numbers: for the same seeds the same numbers as TensorFlow's.
 //!
-//! They come from counters (see `philox`), so that they are the same on any number of threads. A
-//! node goes on in its sequence from run to run. One whose seeds are both 0 has a sequence that
+//! They are computed from counters (see `philox`), so that they do not depend on the number of threads. A
+//! node continues its sequence from run to run. If both seeds of a node are 0, its sequence
 //! differs from plan to plan.
 
 mod box_muller;
@@ -50,10 +50,10 @@ pub(crate) static OPS: &[&Op] = &[
 
 /// Builder methods that draw random numbers.
 ///
-/// A shape is an output or a constant that lists the dimensions: `[50, 1024]`. The seed goes
-/// together with the graph's by the rule of [`Graph::seeds`].
+/// A shape is an output or a constant that lists the dimensions: `[50, 1024]`. The seed is combined
+/// with the graph's by the rule of [`Graph::seeds`].
 pub trait RandomOps {
-    /// Numbers of a floating-point `dtype`, spread evenly over `[minval, maxval)`.
+    /// Numbers of a floating-point `dtype`, uniform over `[minval, maxval)`.
     fn random_uniform<'g>(
         &'g self,
         shape: impl Into<Value<'g>>,
@@ -63,8 +63,8 @@ pub trait RandomOps {
         seed: Option<i64>,
     ) -> Output<'g>;
 
-    /// Numbers of a floating-point `dtype`, normally distributed round `mean` with a standard
-    /// deviation of `stddev`.
+    /// Numbers of a floating-point `dtype`, normally distributed with mean `mean` and standard
+    /// deviation `stddev`.
     fn random_normal<'g>(
         &'g self,
         shape: impl Into<Value<'g>>,
@@ -74,8 +74,8 @@ pub trait RandomOps {
         seed: Option<i64>,
     ) -> Output<'g>;
 
-    /// As [`RandomOps::random_normal`], with what is two standard deviations from the mean or
-    /// more drawn again.
+    /// Like [`RandomOps::random_normal`], but draws again any number that is two or more standard deviations from
+    /// the mean.
     fn truncated_normal<'g>(
         &'g self,
         shape: impl Into<Value<'g>>,
@@ -85,8 +85,8 @@ pub trait RandomOps {
         seed: Option<i64>,
     ) -> Output<'g>;
 
-    /// Integers spread over `[minval, maxval)`, `i32` or `i64` by `dtype`. They are even only
-    /// where the length of the interval is a power of two, and nearly so where it is small.
+    /// Integers in `[minval, maxval)`, `i32` or `i64` by `dtype`. They are exactly uniform only
+    /// if the length of the interval is a power of two, and nearly so if it is small.
     fn random_uniform_int<'g>(
         &'g self,
         shape: impl Into<Value<'g>>,
@@ -191,7 +191,7 @@ fn draw<'g>(
         .output()
 }
 
-/// `x * factor + shift`, without what changes nothing.
+/// `x * factor + shift`, without factors of 1 and terms of 0.
 #[track_caller]
 fn scaled(x: Output<'_>, factor: f64, shift: f64) -> Output<'_> {
     let product = if factor == 1.0 { x } else { x * factor };

@@ -1,4 +1,4 @@
-//! Draws of classes by their unnormalised log probabilities.
+//! Multinomial, StatelessMultinomial: draws of classes by their unnormalised log probabilities.
 
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, type_attr, type_attr_or};
@@ -14,7 +14,7 @@ use super::stateless::generator;
 use crate::shapes::expect_scalar;
 use thalweg_cpu::number::Number;
 
-/// Blocks that a run sets aside for each draw, which takes two words: TensorFlow's.
+/// Number of blocks reserved for each draw, which takes two words; TensorFlow's.
 const RESERVED: u64 = 2 * 256;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -44,7 +44,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Writes one class for each sample: TensorFlow's loop, for a batch that it does not split.
+/// Writes a class for each sample, as TensorFlow's loop does for a batch that it does not split.
 fn draw<T: Number>(
     (philox, first): (Philox, u64),
     logits: &[T],
@@ -60,7 +60,7 @@ fn draw<T: Number>(
         block[(word as usize - 1) % 4]
     };
     for (row, logits) in logits.chunks_exact(classes.max(1)).enumerate() {
-        // What is not finite has no probability.
+        // Logits that are not finite have probability zero.
         let finite = || logits.iter().map(|x| x.to_f64()).filter(|x| x.is_finite());
         let most = finite().fold(f64::MIN, f64::max);
         let mut total = 0.0;
@@ -118,7 +118,7 @@ const T: AttrDef = type_attr("T", DType::NUMBERS);
 const OUTPUT: AttrDef = type_attr_or("output_dtype", DType::INDICES, DType::I64);
 const OUTPUTS: &[Arg] = &[arg("output", "output_dtype")];
 
-/// Draws of classes.
+/// Draws classes.
 pub(crate) static MULTINOMIAL: Op = Op {
     def: OpDef {
         name: "Multinomial",
@@ -134,7 +134,7 @@ pub(crate) static MULTINOMIAL: Op = Op {
     kernels: &[cpu(kernel).only(&[("T", DType::FLOATS)])],
 };
 
-/// Draws of classes, by seeds.
+/// Draws classes, from seeds.
 pub(crate) static STATELESS_MULTINOMIAL: Op = Op {
     def: OpDef {
         name: "StatelessMultinomial",

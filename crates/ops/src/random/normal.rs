@@ -1,4 +1,4 @@
-//! Numbers of the standard normal distribution, whole or without its tails.
+//! RandomStandardNormal, TruncatedNormal.
 
 use half::{bf16, f16};
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -10,14 +10,14 @@ use crate::random::box_muller::{pair_f32, pair_f64};
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, launches, listed_shape};
 use crate::random::redraw::truncated;
 
-/// Four normal numbers of a block.
+/// Four normal numbers from a block.
 #[inline(always)]
 fn four([a, b, c, d]: [u32; 4]) -> [f32; 4] {
     let ([v, w], [x, y]) = (pair_f32(a, b), pair_f32(c, d));
     [v, w, x, y]
 }
 
-/// The kernel of normal numbers.
+/// Kernel of normal numbers.
 pub(super) fn normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
         Some(DType::F32) => Ok(blockwise(p, 30, four)),
@@ -28,7 +28,7 @@ pub(super) fn normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }
 }
 
-/// The kernel of normal numbers without their tails.
+/// Kernel of truncated normal numbers.
 pub(super) fn truncated_normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
         Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
@@ -39,7 +39,7 @@ pub(super) fn truncated_normal(p: &Prepare<'_>) -> Result<Prepared, KernelError>
     }
 }
 
-/// The standard normal distribution.
+/// Samples of the standard normal distribution.
 pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
     def: OpDef {
         name: "RandomStandardNormal",
@@ -55,7 +55,7 @@ pub(crate) static RANDOM_STANDARD_NORMAL: Op = Op {
     kernels: &[cpu(normal), gpu(launches)],
 };
 
-/// The standard normal distribution between -2 and 2.
+/// Samples of the standard normal distribution between -2 and 2.
 pub(crate) static TRUNCATED_NORMAL: Op = Op {
     def: OpDef {
         name: "TruncatedNormal",

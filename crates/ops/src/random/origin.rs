@@ -1,5 +1,5 @@
-//! Where a node's random numbers begin: in a sequence of its own that goes on from run to run, or
-//! where its inputs say.
+//! Start of a node's random numbers: in a sequence that continues from run to run, or
+//! where seeds or a key and counter in its inputs put it.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
 use thalweg_tensor::{DType, Element};
@@ -7,19 +7,19 @@ use thalweg_tensor::{DType, Element};
 use crate::random::fill::first_block;
 use crate::random::philox::Philox;
 
-/// The algorithm Philox, as TensorFlow numbers them.
+/// Philox, by TensorFlow's number for the algorithm.
 pub(super) const PHILOX: i32 = 1;
-/// The algorithm that suits the device, which is Philox.
+/// The best algorithm for the device, which is Philox.
 const ANY: i32 = 3;
 
-/// Where random numbers begin.
+/// Source of the start of random numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin {
-    /// Where the last run ended.
+    /// The end of the previous run.
     Counter(Philox),
-    /// Where two seeds say, which are this input.
+    /// Two seeds, in this input.
     Seeds(usize, DType),
-    /// At the key, the counter and by the algorithm that are these inputs.
+    /// The key, the counter and the algorithm, in these inputs.
     Key([usize; 3]),
 }
 
@@ -62,8 +62,8 @@ impl Origin {
         }
     }
 
-    /// The key and the upper half of the counter that stand for two seeds: what Philox makes of
-    /// them, so that it does not matter which bits of a seed are its own.
+    /// Key and upper half of the counter for two seeds: a Philox block of
+    /// them, so that it does not matter which bits of the seeds differ.
     pub(super) fn scrambled(self, cx: &KernelCx<'_>) -> Result<(u64, u64), KernelError> {
         let (seed, seed2) = match self {
             Origin::Seeds(i, DType::I32) => pair(cx.input::<i32>(i)?, |v| i64::from(v) as u64)?,

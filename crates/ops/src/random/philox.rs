@@ -1,27 +1,27 @@
-//! Philox 4x32-10: random numbers by counter (Salmon et al., "Parallel random numbers: as easy as
+//! Philox 4x32-10, a counter-based random number generator (Salmon et al., "Parallel random numbers: as easy as
 //! 1, 2, 3", 2011). Any block can be computed without those before it.
 
 use std::hash::{BuildHasher, RandomState};
 
 use thalweg_graph::Attrs;
 
-/// The multipliers of a round.
+/// Multipliers of a round.
 const MULTIPLIERS: [u64; 2] = [0xD251_1F53, 0xCD9E_8D57];
-/// What is added to the two words of the key after each round.
+/// Increments of the key's two words after each round.
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
 /// A sequence of blocks of four random words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Philox {
-    /// The key of each round.
+    /// Key of each round.
     keys: [[u32; 2]; ROUNDS],
-    /// The upper half of the counter: which of the key's sequences this is.
+    /// Upper half of the counter: selects one of the key's sequences.
     stream: [u32; 2],
 }
 
 impl Philox {
-    /// The sequence of a pair of seeds: the first is the key, the second the upper half of the
+    /// Sequence of a pair of seeds: the first is the key, the second the upper half of the
     /// counter.
     pub(crate) fn new(seed: u64, seed2: u64) -> Philox {
         let words = |v: u64| [v as u32, (v >> 32) as u32];
@@ -37,8 +37,8 @@ impl Philox {
         }
     }
 
-    /// The sequence that a node's `seed` and `seed2` ask for. Where both are 0 it is one that
-    /// nobody can foretell, another one in each plan.
+    /// Sequence of a node's `seed` and `seed2`. If both are 0 it is unpredictable, and
+    /// differs between plans.
     pub(crate) fn of(attrs: &Attrs) -> Philox {
         match (attrs.int("seed"), attrs.int("seed2")) {
             (0, 0) => {
@@ -58,8 +58,8 @@ impl Philox {
     /// The four words of block `at`.
     #[inline(always)]
     pub(crate) fn block(&self, at: u64) -> [u32; 4] {
-        // In words of twice the width, whose upper halves are left as they come: a vector
-        // multiplication takes the lower halves, and nothing has to be moved between lanes.
+        // Uses words of twice the width without clearing their upper halves: a vector
+        // multiplication takes the lower halves, and no data moves between lanes.
         const LOW: u64 = 0xffff_ffff;
         let [s0, s1] = self.stream.map(u64::from);
         let mut x = [at, at >> 32, s0, s1];

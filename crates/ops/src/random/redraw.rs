@@ -1,9 +1,10 @@
-//! Drawing again what lies in the tails, so that any group of numbers can still be computed without
-//! those before it.
+//! Truncated normal numbers: numbers in the tails are drawn again, in such a way that any group of numbers can be
+//! computed independently of the numbers before it.
 //!
-//! Each group of as many numbers as a block gives has blocks of its own: it keeps, in order, those
-//! of its numbers that lie in the middle, until it is full. Most groups are full after one block,
+//! A group is as many numbers as a block gives, and has blocks of its own: it keeps, in order, those
+//! of their numbers that lie in the middle, until it is full. Most groups are full after one block,
 //! nearly all after two. So the first blocks of many groups are computed in one loop, then the
+//! second blocks of the groups that need one, and the rest block by block.
 //! second blocks of those that need one, and what is still missing block by block.
 
 use thalweg_cpu::Vectorize;
@@ -16,25 +17,25 @@ use crate::random::origin::Origin;
 use crate::random::philox::Philox;
 use thalweg_cpu::number::Wide;
 
-/// Numbers this far from 0 or farther are drawn again.
+/// Numbers at least this far from 0 are drawn again.
 const BOUND: f64 = 2.0;
-/// Blocks that belong to a group, for each number in it.
+/// Number of blocks that belong to a group, for each number in it.
 const BLOCKS: u64 = 64;
-/// Groups in a loop.
+/// Number of groups in a loop.
 const BATCH: usize = 256;
-/// The second loop runs in whole steps of this many groups: the width of a vector.
+/// The second loop runs in steps of this many groups: the width of a vector.
 const STEP: usize = 16;
 
 struct Truncated<'a, T, D, R, const N: usize> {
     philox: &'a Philox,
-    /// The first block of the first group.
+    /// First block of the first group.
     first: u64,
     out: &'a mut [T],
     draw: D,
     round: R,
 }
 
-/// Whether a number lies in a tail, or nowhere.
+/// Returns `true` if a number lies in a tail or is NaN.
 #[inline(always)]
 fn is_out<W: Wide>(v: W) -> bool {
     let inside = v.abs() < W::from_f64(BOUND);
@@ -64,7 +65,7 @@ where
                         .block(base.wrapping_add(i as u64 * group_blocks)),
                 );
             }
-            // Their places are written down without a branch: which they are cannot be foretold.
+            // Writes the indices without a branch, which the processor could not predict.
             let (mut short, mut count) = ([0u32; BATCH], 0);
             for (i, v) in values.iter().enumerate() {
                 short[count] = i as u32;
@@ -94,8 +95,8 @@ where
     }
 }
 
-/// Keeps what lies in the middle of `values`, then of `second` (which is block `at`), then of what
-/// `draw` makes of the blocks after that, in order, until `values` is full.
+/// Keeps the numbers in the middle of `values`, then of `second` (which is block `at`), then of
+/// the blocks after that, converted by `draw`, in order, until `values` is full.
 #[inline(always)]
 fn refill<W: Wide, const N: usize>(
     values: &mut [W; N],
@@ -122,8 +123,8 @@ fn refill<W: Wide, const N: usize>(
     }
 }
 
-/// A kernel that fills output 0 with what `draw` makes of blocks, without the tails, as `round`
-/// stores it; it takes about `cost` nanoseconds for each 16 elements.
+/// Kernel that fills output 0 with the numbers of blocks by `draw`, without the tails, rounded for storage by
+/// `round`; it takes about `cost` nanoseconds for each 16 elements.
 pub(super) fn truncated<W: Wide, T: Element, const N: usize>(
     p: &Prepare<'_>,
     cost: u64,

@@ -1,4 +1,4 @@
-//! The rows of a tensor in another order.
+//! RandomShuffle, StatelessShuffle.
 
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::OpDef;
@@ -13,23 +13,23 @@ use crate::array::moved_strings;
 use crate::shapes;
 use crate::widened::moved;
 
-/// Where the row that comes to each place was, by Fisher and Yates, with TensorFlow's words.
+/// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
 fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {
     let len = order.len();
     for (i, place) in order.iter_mut().enumerate() {
         *place = i as u64;
     }
-    // The last place has nothing left to choose from.
+    // The last place has no choice left.
     for i in 0..len.saturating_sub(1) {
         let block = philox.block(first.wrapping_add(i as u64 / 4));
         let word = block[i % 4];
-        // TensorFlow's are 32 bits wide as well.
+        // TensorFlow uses 32 bits as well.
         let left = ((len - i) as u32).max(1);
         order.swap(i, i + (word % left) as usize);
     }
 }
 
-/// The blocks that a run of so many rows takes, a word for each row but the last.
+/// Number of blocks for this many rows: a word for each row but the last.
 fn blocks(rows: usize) -> u64 {
     rows.saturating_sub(1).div_ceil(4) as u64
 }
@@ -69,7 +69,7 @@ const KERNELS: &[Kernel] = &[
     moved_strings(&[("T", &[DType::String])]),
 ];
 
-/// The rows of a tensor in a random order.
+/// Shuffles the rows of a tensor.
 pub(crate) static RANDOM_SHUFFLE: Op = Op {
     def: OpDef {
         name: "RandomShuffle",
@@ -85,7 +85,7 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
     kernels: KERNELS,
 };
 
-/// The rows of a tensor in the order that a key and a counter stand for.
+/// Shuffles the rows of a tensor by a key and a counter.
 pub(crate) static STATELESS_SHUFFLE: Op = Op {
     def: OpDef {
         name: "StatelessShuffle",

@@ -1,5 +1,7 @@
-//! Random numbers that follow from what is put in, and from nothing else: by two seeds, or by a key
-//! and a counter.
+//! StatelessRandomUniform, StatelessRandomNormal, StatelessTruncatedNormal, StatelessRandomUniformInt,
+//! StatelessRandomUniformFullInt, their V2 variants, StatelessRandomGetKeyCounter, StatelessRandomGetKeyCounterAlg,
+//! StatelessRandomGetAlg.
+//! Their numbers depend on the inputs only: on two seeds, or on a key and a counter (V2).
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, type_attr, type_attr_or};
@@ -12,7 +14,7 @@ use super::origin::{Origin, PHILOX};
 use super::uniform::{full_int, uniform, uniform_int};
 use crate::shapes::expect_scalar;
 
-/// The shape is listed; two seeds, or a key, a counter and an algorithm; scalar bounds.
+/// Checks a list of dimensions; two seeds, or a key, a counter and an algorithm; and scalar bounds.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     generator(cx)?;
     let inputs = cx.op().inputs;
@@ -24,7 +26,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     listed_shape(cx)
 }
 
-/// What says where random numbers begin has the shape that it should.
+/// Checks the shapes of the seeds, or of the key, counter and algorithm.
 pub(super) fn generator(cx: &Infer<'_>) -> Result<(), InferError> {
     for (i, arg) in cx.op().inputs.iter().enumerate() {
         let expected = match arg.name {
@@ -91,7 +93,7 @@ const SEEDS: AttrDef = type_attr_or("Tseed", DType::INDICES, DType::I64);
 const LISTED_V2: AttrDef = type_attr_or("Tshape", DType::INDICES, DType::I32);
 const FULL: AttrDef = type_attr_or("dtype", WORDS, DType::U64);
 
-/// Even over `[0, 1)`, by seeds.
+/// Uniform over `[0, 1)`, from seeds.
 pub(crate) static UNIFORM: Op = Op {
     def: stateless(
         "StatelessRandomUniform",
@@ -102,7 +104,7 @@ pub(crate) static UNIFORM: Op = Op {
     kernels: &[cpu(uniform)],
 };
 
-/// Even over `[0, 1)`, by a key.
+/// Uniform over `[0, 1)`, from a key.
 pub(crate) static UNIFORM_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformV2",
@@ -113,7 +115,7 @@ pub(crate) static UNIFORM_V2: Op = Op {
     kernels: &[cpu(uniform)],
 };
 
-/// The standard normal distribution, by seeds.
+/// Standard normal distribution, from seeds.
 pub(crate) static NORMAL: Op = Op {
     def: stateless(
         "StatelessRandomNormal",
@@ -124,7 +126,7 @@ pub(crate) static NORMAL: Op = Op {
     kernels: &[cpu(normal)],
 };
 
-/// The standard normal distribution, by a key.
+/// Standard normal distribution, from a key.
 pub(crate) static NORMAL_V2: Op = Op {
     def: stateless(
         "StatelessRandomNormalV2",
@@ -135,7 +137,7 @@ pub(crate) static NORMAL_V2: Op = Op {
     kernels: &[cpu(normal)],
 };
 
-/// The standard normal distribution between -2 and 2, by seeds.
+/// Standard normal distribution between -2 and 2, from seeds.
 pub(crate) static TRUNCATED: Op = Op {
     def: stateless(
         "StatelessTruncatedNormal",
@@ -146,7 +148,7 @@ pub(crate) static TRUNCATED: Op = Op {
     kernels: &[cpu(truncated_normal)],
 };
 
-/// The standard normal distribution between -2 and 2, by a key.
+/// Standard normal distribution between -2 and 2, from a key.
 pub(crate) static TRUNCATED_V2: Op = Op {
     def: stateless(
         "StatelessTruncatedNormalV2",
@@ -157,7 +159,7 @@ pub(crate) static TRUNCATED_V2: Op = Op {
     kernels: &[cpu(truncated_normal)],
 };
 
-/// Even over an interval of integers, by seeds.
+/// Uniform over an interval of integers, from seeds.
 pub(crate) static UNIFORM_INT: Op = Op {
     def: stateless(
         "StatelessRandomUniformInt",
@@ -168,7 +170,7 @@ pub(crate) static UNIFORM_INT: Op = Op {
     kernels: &[cpu(uniform_int)],
 };
 
-/// Even over an interval of integers, by a key.
+/// Uniform over an interval of integers, from a key.
 pub(crate) static UNIFORM_INT_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformIntV2",
@@ -179,7 +181,7 @@ pub(crate) static UNIFORM_INT_V2: Op = Op {
     kernels: &[cpu(uniform_int).only(&[("dtype", DType::INDICES)])],
 };
 
-/// Even over all integers, by seeds.
+/// Uniform over all integers, from seeds.
 pub(crate) static FULL_INT: Op = Op {
     def: stateless(
         "StatelessRandomUniformFullInt",
@@ -190,7 +192,7 @@ pub(crate) static FULL_INT: Op = Op {
     kernels: &[cpu(full_int)],
 };
 
-/// Even over all integers, by a key.
+/// Uniform over all integers, from a key.
 pub(crate) static FULL_INT_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformFullIntV2",
@@ -225,7 +227,7 @@ fn key(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// The key and the counter of two seeds.
+/// Key and counter of two seeds.
 pub(crate) static GET_KEY_COUNTER: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetKeyCounter",
@@ -240,7 +242,7 @@ pub(crate) static GET_KEY_COUNTER: Op = Op {
     kernels: &[cpu(key)],
 };
 
-/// The key, the counter and the algorithm of two seeds.
+/// Key, counter and algorithm of two seeds.
 pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetKeyCounterAlg",
@@ -259,7 +261,7 @@ pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
     kernels: &[cpu(key)],
 };
 
-/// The algorithm.
+/// Number of the algorithm.
 pub(crate) static GET_ALG: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetAlg",

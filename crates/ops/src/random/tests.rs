@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Tensor};
 use super::RandomOps;
 use crate::{NewGraph, SourceOps};
 
-/// Runs the node of `output` on the constants that are its inputs, once for each counter.
+/// Runs the node of `output` on its constant inputs, once for each counter.
 fn run(cpu: &Cpu, output: Output<'_>, counter: &AtomicU64) -> Result<Tensor, KernelError> {
     let graph = output.graph().snapshot();
     assert_eq!(output.graph().errors(), []);
@@ -27,7 +27,7 @@ fn first_run(cpu: &Cpu, output: Output<'_>) -> Tensor {
     run(cpu, output, &AtomicU64::new(0)).expect("it runs")
 }
 
-/// One node of each op and dtype, of a size that fills several tasks and ends within a block.
+/// One node of each op and dtype, large enough for several tasks, with a size that is not a multiple of a block.
 fn all_kinds(g: &Graph) -> Vec<Output<'_>> {
     let size = [3, 16 * 1024 + 5];
     let floats = DType::FLOATS.iter().flat_map(|&dtype| {
@@ -50,7 +50,7 @@ fn the_same_numbers_on_any_instructions_and_threads() {
         for isa in Isa::available() {
             for threads in [1, 3] {
                 let found = first_run(&Cpu::with_isa(threads, isa), output);
-                // Bytes, so that two NaNs or zeros are told apart.
+                // Compares bytes, to distinguish NaNs and zeros.
                 let same = found.bytes() == expected.bytes();
                 assert!(same, "{output:?} with {threads} threads and {isa:?}");
             }

@@ -1,4 +1,4 @@
-//! Numbers spread evenly over an interval.
+//! RandomUniform, RandomUniformInt.
 
 use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -11,7 +11,7 @@ use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, li
 use crate::random::origin::Origin;
 use crate::shapes::expect_scalar;
 
-/// The kernel of numbers in `[0, 1)`.
+/// Kernel of numbers in `[0, 1)`.
 pub(super) fn uniform(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
         Some(DType::F32) => Ok(blockwise(p, 9, |x| x.map(uniform_f32))),
@@ -29,7 +29,7 @@ pub(super) fn uniform(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }
 }
 
-/// The kernel of integers between two inputs.
+/// Kernel of integers between two inputs.
 pub(super) fn uniform_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dtype = p.outputs.first().map_or(DType::I32, |o| o.dtype);
     match dtype {
@@ -45,7 +45,7 @@ pub(super) fn uniform_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }
 }
 
-/// The kernel of integers of the whole range of their dtype.
+/// Kernel of integers over the whole range of their dtype.
 pub(super) fn full_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
         Some(DType::I32) => Ok(blockwise(p, 9, |x| x.map(|x| x as i32))),
@@ -56,13 +56,13 @@ pub(super) fn full_int(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }
 }
 
-/// Four words as two of twice the width.
+/// Joins four words into two of twice the width.
 #[inline(always)]
 fn wide([a, b, c, d]: [u32; 4]) -> [u64; 2] {
     [(a, b), (c, d)].map(|(low, high)| u64::from(low) | u64::from(high) << 32)
 }
 
-/// Even over `[0, 1)`.
+/// Uniform over `[0, 1)`.
 pub(crate) static RANDOM_UNIFORM: Op = Op {
     def: OpDef {
         name: "RandomUniform",
@@ -78,7 +78,7 @@ pub(crate) static RANDOM_UNIFORM: Op = Op {
     kernels: &[cpu(uniform), gpu(launches)],
 };
 
-/// Even over the integers from `minval` up to, but not, `maxval`.
+/// Uniform over the integers from `minval` up to, but not including, `maxval`.
 pub(crate) static RANDOM_UNIFORM_INT: Op = Op {
     def: OpDef {
         name: "RandomUniformInt",
@@ -104,7 +104,7 @@ fn int_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     listed_shape(cx)
 }
 
-/// A kernel whose numbers lie in `[minval, maxval)`, which are inputs; `draw` is only called where that is not
+/// Kernel of integers in `[minval, maxval)`, which are inputs; `draw` is called only if the interval is not
 /// empty.
 fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
     p: &Prepare<'_>,

@@ -1,4 +1,4 @@
-//! Assignments to variables.
+//! AssignVariableOp, AssignAddVariableOp, AssignSubVariableOp.
 
 use thalweg_device::{
     KernelCx, KernelError, Op, Prepare, Prepared, Variable, cpu, cpu_tensors, gpu,
@@ -24,7 +24,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     }
 }
 
-/// Gives a variable a value.
+/// Assigns a value to a variable.
 pub(crate) static ASSIGN: Op = Op {
     def: OpDef {
         name: "AssignVariableOp",
@@ -54,7 +54,7 @@ pub(crate) static ASSIGN: Op = Op {
     ],
 };
 
-/// A variable that has a value must have one of these dimensions.
+/// Fails if the variable has a value of other dimensions.
 fn expect_shape(variable: &Variable, dims: &[usize]) -> Result<(), KernelError> {
     match variable.lock().as_ref() {
         Some(held) if held.dims() != dims => Err(KernelError::Variable {
@@ -68,7 +68,7 @@ fn expect_shape(variable: &Variable, dims: &[usize]) -> Result<(), KernelError> 
     }
 }
 
-/// Gives a tensor the elements that are `bytes`.
+/// Overwrites a tensor's elements by `bytes`.
 fn overwrite(tensor: &mut Tensor, bytes: &[u8]) -> Result<(), KernelError> {
     match tensor.dtype() {
         DType::Bool => {
@@ -88,7 +88,7 @@ fn assign(p: &Prepare<'_>) -> Prepared {
     Prepared::new(p.inputs[1].elements(), move |cx| {
         let (value, variable) = (cx.input_bytes(1)?, cx.variable(0)?);
         {
-            // In the buffer that it has, where nobody else holds that.
+            // Reuses the variable's buffer, unless something else holds it.
             let mut held = variable.lock();
             if let Some(old) = held.as_mut()
                 && old.dims() == &dims[..]

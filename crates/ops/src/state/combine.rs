@@ -1,4 +1,4 @@
-//! How an update goes together with the element that it meets.
+//! Functions that combine an element of a variable with an update.
 
 use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Element, dispatch};
@@ -6,10 +6,10 @@ use thalweg_tensor::{DType, Element, dispatch};
 use crate::math::Divide;
 use thalweg_cpu::number::{Float, Number};
 
-/// What becomes of an element and an update of it.
+/// Function from an element and its update to the new element.
 pub(super) type Combine<T> = fn(T, T) -> T;
 
-/// A way of combining that does not depend on the dtype.
+/// A combining function, independent of the dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Update,
@@ -21,18 +21,18 @@ pub(super) enum How {
     Max,
 }
 
-/// What a caller does with the function of a dtype.
+/// Generic code that is called with the combining function for a dtype.
 pub(super) trait WithCombine {
     type Out;
-    /// `divides` says that updates must not be zero.
+    /// If `divides`, updates must not be zero.
     fn with<T: Element>(self, combine: Combine<T>, divides: bool) -> Self::Out;
 }
 
 impl How {
-    /// Hands the function for elements of `dtype` on.
+    /// Calls `then` with the function for elements of `dtype`.
     ///
     /// # Errors
-    /// [`KernelError::DType`] where there is none.
+    /// [`KernelError::DType`] if there is no such function.
     pub(super) fn of<W: WithCombine>(self, dtype: DType, then: W) -> Result<W::Out, KernelError> {
         match self {
             How::Update => dispatch!(dtype, PLAIN, T => Ok(then.with::<T>(|_, x| x, false)), else
@@ -51,7 +51,7 @@ impl How {
             How::Add => T::add,
             How::Sub => T::sub,
             How::Mul => T::mul,
-            // As `std::min` and `std::max`, which keep what a NaN does not compare with.
+            // Like `std::min` and `std::max`, which keep the first operand if one is NaN.
             How::Min => |v, x| if x < v { x } else { v },
             How::Max => |v, x| if v < x { x } else { v },
             How::Update | How::Div => |_, x| x,

@@ -1,4 +1,4 @@
-//! Counting in a variable, its shape, and its end.
+//! ResourceCountUpTo, CountUpTo, VariableShape, DestroyResourceOp.
 
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{
@@ -46,7 +46,7 @@ fn count_up<T: Number + Into<i64>>(limit: i64) -> Prepared {
 
 const COUNT: &[AttrDef] = &[attr("limit", AttrKind::Int), type_attr("T", DType::INDICES)];
 
-/// A scalar variable, one more at each run until it has reached a limit.
+/// Increments a scalar variable at each run, until it has reached a limit.
 pub(crate) static COUNT_UP_TO: Op = Op {
     def: OpDef {
         name: "ResourceCountUpTo",
@@ -66,7 +66,7 @@ pub(crate) static COUNT_UP_TO: Op = Op {
     })],
 };
 
-/// [`COUNT_UP_TO`] of a reference.
+/// [`COUNT_UP_TO`] on a reference.
 pub(crate) static REF_COUNT_UP_TO: Op = Op {
     def: OpDef {
         name: "CountUpTo",
@@ -85,7 +85,7 @@ pub(crate) static REF_COUNT_UP_TO: Op = Op {
 
 const INPUT: &[Arg] = &[arg_of("input", DType::Resource)];
 
-/// The shape of a variable's value.
+/// Shape of a variable's value.
 pub(crate) static SHAPE: Op = Op {
     def: OpDef {
         name: "VariableShape",
@@ -144,7 +144,7 @@ pub(crate) static SHAPE: Op = Op {
     ],
 };
 
-/// Takes a variable's value away.
+/// Removes a variable's value.
 pub(crate) static DESTROY: Op = Op {
     def: OpDef {
         name: "DestroyResourceOp",

@@ -1,4 +1,4 @@
-//! Slices of a variable, read without the rest of it.
+//! ResourceGather, ResourceGatherNd: slices of a variable, without a read of the rest.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
@@ -17,7 +17,7 @@ use crate::array::of_slices;
 use crate::constants::ints;
 use crate::widened::moved;
 
-/// The number of dimensions that the variable and indices of `rank` share.
+/// Number of dimensions that the variable and indices of `rank` share.
 fn batch_dims(asked: i64, rank: usize) -> Option<usize> {
     let dims = match asked < 0 {
         true => asked.checked_add(i64::try_from(rank).ok()?)?,
@@ -54,7 +54,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A shape whose number of elements can be counted, where it is known.
+/// Fails if the number of elements of a known shape overflows.
 fn countable(shape: Shape) -> Result<Shape, InferError> {
     let counted = |dims: &[usize]| thalweg_tensor::shape::checked_elements(dims).is_some();
     match shape.to_dims() {
@@ -97,7 +97,7 @@ fn other_shape(found: &Shape) -> KernelError {
     ))
 }
 
-/// Slices of a variable along its first dimension.
+/// Gathers slices of a variable along its first dimension.
 pub(crate) static GATHER: Op = Op {
     def: OpDef {
         name: "ResourceGather",
@@ -125,7 +125,7 @@ fn dtype(p: &Prepare<'_>) -> DType {
     p.node.attrs.dtype("dtype").unwrap_or(DType::F32)
 }
 
-/// The variable's value, for its shape: where that is known nobody reads it.
+/// Value of the variable, used for its shape: if that is known, the value is not read.
 fn value<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let dtype = g.attrs().dtype("dtype").unwrap_or(DType::F32);
     let read = g.graph().op("ReadVariableOp").input(g.input(0));
@@ -204,7 +204,7 @@ fn gather_nd(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// Elements or slices of a variable by their indices in its first dimensions.
+/// Gathers elements or slices of a variable by their indices in its first dimensions.
 pub(crate) static GATHER_ND: Op = Op {
     def: OpDef {
         name: "ResourceGatherNd",
@@ -226,7 +226,7 @@ pub(crate) static GATHER_ND: Op = Op {
     kernels: &[cpu(|p| moved(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)])],
 };
 
-/// Each row of the indices is one number for the variable with the dimensions that it names as one;
+/// The dimensions that a row of the indices addresses are flattened into one, and the row into a single index;
 /// the slices' gradients are added up by it.
 fn nd_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, indices) = (g.graph(), g.input(1));

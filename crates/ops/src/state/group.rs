@@ -1,10 +1,10 @@
-//! One node for many that are to run.
+//! Groups: one node that runs after many others.
 
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, GraphData, NodeId, Operation};
 
-/// A node that runs when all of `nodes` have run. Where these are asked onto several devices, a node
-/// for each device comes first, and stands there: what waits crosses from task to task once for each of
-/// them, not once for each node (as `tf.group` does).
+/// A node that runs after all of `nodes`. If these are requested on several devices, one node on each device comes
+/// first (as in `tf.group`): then one control edge for each device, not for each node, crosses from task
+/// to task.
 #[track_caller]
 pub(super) fn group<'g>(
     graph: &'g Graph,
@@ -37,7 +37,7 @@ pub(super) fn group<'g>(
     }
 }
 
-/// The nodes by what is asked of their devices, in the order in which the devices come up.
+/// Groups nodes by requested device, in order of the first node on each device.
 fn by_device<'g>(
     graph: &'g Graph,
     nodes: Vec<Operation<'g>>,
@@ -46,7 +46,7 @@ fn by_device<'g>(
     let mut devices: Vec<(DeviceSpec, Vec<_>)> = Vec::new();
     for node in nodes {
         let device = match node.is_invalid() || !std::ptr::eq(node.graph(), graph) {
-            // What is wrong with it is found where it becomes an input.
+            // An invalid node is reported when it becomes an input.
             true => DeviceSpec::default(),
             false => asked(&data, node.id()),
         };
@@ -58,7 +58,7 @@ fn by_device<'g>(
     devices
 }
 
-/// What is asked of the node's device: a node that takes a handle stands with what made it.
+/// Requested device of a node: a node that takes a handle is placed with the handle's node.
 fn asked(data: &GraphData, node: NodeId) -> DeviceSpec {
     let node = data.node(node);
     let handle = node.inputs.iter().find(|&&input| {

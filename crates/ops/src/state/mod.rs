@@ -1,4 +1,4 @@
-//! Variables: handles, reads, assignments.
+//! Variables: handles, reads, assignments, scattered updates.
 
 mod assign;
 mod combine;
@@ -69,7 +69,7 @@ pub(crate) static OPS: &[&Op] = &[
 
 /// A tensor that outlives steps, and is updated by them.
 ///
-/// Used as an operand it stands for its value as it is before any update of the same step.
+/// As an operand it stands for its value before any update of the same step.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -85,7 +85,7 @@ pub(crate) static OPS: &[&Op] = &[
 ///
 /// assert_eq!(doubled.shape(), Shape::from([2]));
 /// assert_eq!(after.dtype(), DType::F32);
-/// // What gives it its first value is to be run before anything else.
+/// // Its initializer must run before anything else.
 /// assert_eq!(g.initializers()[0].id(), w.initializer().id());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ pub struct Variable<'g> {
 }
 
 impl<'g> Variable<'g> {
-    /// A variable that the graph declares.
+    /// The variable that the graph declares by `info`.
     pub fn of(graph: &'g Graph, info: &VariableInfo) -> Variable<'g> {
         Variable {
             handle: graph.output(info.handle),
@@ -105,38 +105,38 @@ impl<'g> Variable<'g> {
         }
     }
 
-    /// The same variable, read as `value`: a copy on another device, say. Updates are those of the variable itself, and
+    /// The same variable, read as `value`: a copy on another device, for example. Updates go to the variable itself, and
     /// its gradient is the one with respect to `value`.
     pub fn with_value(self, value: Output<'g>) -> Variable<'g> {
         Variable { value, ..self }
     }
 
-    /// Its handle, which ops that read or update it take.
+    /// Handle of the variable, for ops that read or update it.
     pub fn handle(self) -> Output<'g> {
         self.handle
     }
 
-    /// Its name: that of its handle's node.
+    /// Name of the variable: that of its handle's node.
     pub fn name(self) -> String {
         self.handle.operation().name()
     }
 
-    /// The dtype of its value.
+    /// Dtype of its value.
     pub fn dtype(self) -> DType {
         self.value.dtype()
     }
 
-    /// The shape of its value.
+    /// Shape of its value.
     pub fn shape(self) -> Shape {
         self.value.shape()
     }
 
-    /// Its value.
+    /// Value of the variable, as an output.
     pub fn value(self) -> Output<'g> {
         self.value
     }
 
-    /// A read of its own, which waits for the control dependencies that stand around it: the value
+    /// A new read, which waits for the control dependencies in scope: it gives the value
     /// after an update, if it waits for that update.
     #[track_caller]
     pub fn read(self) -> Output<'g> {
@@ -149,7 +149,7 @@ impl<'g> Variable<'g> {
             .output()
     }
 
-    /// Runs `build` so that what it makes stands where the variable does.
+    /// Runs `build` with its nodes colocated with the variable.
     #[track_caller]
     pub fn beside<R>(self, build: impl FnOnce() -> R) -> R {
         match self.handle.is_invalid() {
@@ -161,12 +161,12 @@ impl<'g> Variable<'g> {
         }
     }
 
-    /// The node that gives it its initial value.
+    /// The node that assigns its initial value.
     pub fn initializer(self) -> Operation<'g> {
         self.initializer
     }
 
-    /// Gives it another value.
+    /// Assigns another value.
     #[track_caller]
     pub fn assign(self, value: impl Into<Value<'g>>) -> Operation<'g> {
         self.update("AssignVariableOp", value.into())
@@ -191,7 +191,7 @@ impl<'g> Variable<'g> {
         graph.op(op).input(self.handle).input(value).build()
     }
 
-    /// Whether it has a value: a scalar bool.
+    /// A scalar bool: `true` if it has a value.
     #[track_caller]
     pub fn is_initialized(self) -> Output<'g> {
         self.handle
@@ -233,14 +233,14 @@ operators! {
 
 /// Builder methods for variables.
 pub trait StateOps {
-    /// A variable that an optimizer trains, with its initial value: a tensor, or an output (of
-    /// random numbers, say).
+    /// Creates a variable that an optimizer trains, with its initial value: a tensor, or an output (of
+    /// random numbers, for example).
     fn variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
 
-    /// A variable that no optimizer touches: a counter, a mean.
+    /// Creates a variable that no optimizer changes: a counter, a mean.
     fn untrained_variable<'g>(&'g self, name: &str, initial: impl Into<Value<'g>>) -> Variable<'g>;
 
-    /// A variable that an optimizer trains, in parts: each is a variable of its own, that can lie on
+    /// Creates a variable that an optimizer trains, in parts: each is a variable of its own, and can lie on
     /// a device of its own. `split` is a number of parts along the first dimension, or a [`Split`].
     fn partitioned_variable<'g>(
         &'g self,
@@ -249,20 +249,20 @@ pub trait StateOps {
         split: impl Into<Split>,
     ) -> PartitionedVariable<'g>;
 
-    /// The nodes that give all variables their initial values.
+    /// The nodes that assign the initial values of all variables.
     fn initializers(&self) -> Vec<Operation<'_>>;
 
-    /// Whether all variables have values: a scalar bool.
+    /// A scalar bool: `true` if all variables have values.
     fn all_initialized(&self) -> Output<'_>;
 
-    /// Whether all of these variables have a value: a scalar bool.
+    /// A scalar bool: `true` if all of these variables have values.
     fn initialized<'g>(&'g self, variables: &[Variable<'g>]) -> Output<'g>;
 
     /// The variables that an optimizer trains.
     fn trainable_variables(&self) -> Vec<Variable<'_>>;
 
-    /// One node that runs when all of these have run. It stands where they do: where they are asked
-    /// onto several devices, a node on each of these comes before it.
+    /// One node that runs after all of `nodes`, on their device. If these are requested on several
+    /// devices, a node on each device comes before it.
     fn group<'g>(
         &'g self,
         name: &str,
@@ -335,9 +335,9 @@ fn declare<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool
 }
 
 fn make<'g>(graph: &'g Graph, name: &str, initial: Value<'g>, trainable: bool) -> Variable<'g> {
-    // A variable waits for nothing that stands around it: it is made once, and read often.
+    // A variable ignores the control dependencies in scope: it is created once, and read often.
     let handle = graph.without_control_dependencies(|| {
-        // The initial value is built first where it is a tensor, for its dtype and shape.
+        // A tensor as initial value is added first, for its dtype and shape.
         let (dtype, shape) = match &initial {
             Value::Tensor(t) => (t.dtype(), t.shape()),
             Value::Output(o) => (o.dtype(), o.shape()),

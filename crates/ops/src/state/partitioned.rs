@@ -1,4 +1,4 @@
-//! A variable in parts, so that it can lie on several devices.
+//! Partitioned variables: a variable in parts, which can lie on several devices.
 
 use thalweg_graph::{Graph, Output, Reason, Value, VariableSlice};
 use thalweg_tensor::shape::elements;
@@ -7,10 +7,10 @@ use thalweg_tensor::{DType, Tensor};
 use super::{StateOps, Variable};
 use crate::array::{ArrayOps, SourceOps};
 
-/// Several variables that are the slices of one along a dimension.
+/// Several variables that are the slices of one variable along a dimension.
 ///
-/// Used as an operand it stands for the whole value. A device function sees each part by itself,
-/// and puts it where it likes; an optimizer trains each part where it is.
+/// As an operand it stands for the whole value. A device function sees each part by itself, and
+/// may place each on another device; an optimizer trains each part where it is.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -47,18 +47,18 @@ impl<'g> From<&PartitionedVariable<'g>> for Output<'g> {
     }
 }
 
-/// How a variable is split. A number is so many parts along the first dimension.
+/// Rule for splitting a variable. An integer is a number of parts along the first dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Into so many parts along a dimension.
+    /// A number of parts along a dimension.
     Parts {
-        /// How many.
+        /// Number of parts.
         parts: usize,
-        /// The dimension.
+        /// Dimension to split.
         axis: usize,
     },
-    /// Along the longest dimension, into as few parts as there can be of at most so many bytes
-    /// each; where single rows are larger, into rows.
+    /// Along the longest dimension, into as few parts as possible of at most this many bytes
+    /// each; if single rows are larger, into rows.
     MostBytes(usize),
 }
 
@@ -69,9 +69,9 @@ impl From<usize> for Split {
 }
 
 impl Split {
-    /// The dimension along which a variable is split, and the lengths of its parts there; `None`
-    /// where it cannot be split so. The first parts are longer by one where they do not come out
-    /// even, as in TensorFlow.
+    /// Returns the dimension to split, and the lengths of the parts along it; `None` if the variable
+    /// cannot be split by this rule. If the parts are not equal, the first ones are longer by one, as in
+    /// TensorFlow.
     pub fn of(self, dtype: DType, dims: &[usize]) -> Option<(usize, Vec<usize>)> {
         let (axis, parts) = match self {
             Split::Parts { parts, axis } => (axis, parts),
@@ -93,7 +93,7 @@ impl Split {
     }
 }
 
-/// Makes `name/part_0` and so on.
+/// Creates the variables `name/part_0` and so on.
 #[track_caller]
 pub(super) fn partitioned<'g>(
     graph: &'g Graph,
@@ -102,7 +102,7 @@ pub(super) fn partitioned<'g>(
     split: Split,
 ) -> PartitionedVariable<'g> {
     graph.at_caller(|| {
-        // As a variable's own: whoever uses its value waits for no more than that.
+        // As with a single variable, a use of its value waits for nothing else.
         graph.without_control_dependencies(|| {
             let shape = match &initial {
                 Value::Tensor(t) => t.shape(),
@@ -146,7 +146,7 @@ fn in_parts<'g>(
         let part = match initial {
             Value::Tensor(t) => match slice_of(t, axis, first, len) {
                 Some(part) => Value::Tensor(part),
-                // The variable itself says that it holds no strings.
+                // The variable itself reports that it cannot hold strings.
                 None => Value::Tensor(t.clone()),
             },
             Value::Output(o) => {
@@ -181,7 +181,7 @@ fn in_parts<'g>(
     PartitionedVariable { parts, value }
 }
 
-/// `len` rows of a tensor along a dimension, from the row `first`; `None` for strings.
+/// Returns `len` rows of a tensor along a dimension, from row `first` on; `None` for strings.
 fn slice_of(tensor: &Tensor, axis: usize, first: usize, len: usize) -> Option<Tensor> {
     if tensor.dtype() == DType::String {
         return None;

@@ -1,4 +1,5 @@
-//! Variables that are references, and assignments to them: the ops on handles run in their place.
+//! VariableV2, Variable, Assign, AssignAdd, AssignSub, IsVariableInitialized, RefIdentity: variables as references.
+//! The ops on handles run in their place.
 
 use thalweg_device::Op;
 use thalweg_graph::op::{
@@ -31,15 +32,15 @@ const fn variable(name: &'static str, shape: fn(&mut Infer<'_>) -> Result<(), In
     }
 }
 
-/// A variable.
+/// Creates a variable.
 pub(crate) static VARIABLE_V2: Op = variable("VariableV2", |cx| {
     let (dtype, shape) = (cx.attrs().dtype("dtype"), cx.attrs().shape("shape"));
     cx.set_variable(0, dtype.unwrap_or(DType::F32), shape);
     Ok(())
 });
 
-/// As [`VARIABLE_V2`], in the form of TensorFlow's first graphs, where the shape of a scalar stands
-/// for one that is not known.
+/// Like [`VARIABLE_V2`], in the form of TensorFlow's first graphs, where the shape of a scalar stands
+/// for an unknown shape.
 pub(crate) static VARIABLE_V1: Op = variable("Variable", |cx| {
     let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::F32);
     let shape = cx.attrs().shape("shape");
@@ -48,8 +49,8 @@ pub(crate) static VARIABLE_V1: Op = variable("Variable", |cx| {
     Ok(())
 });
 
-/// The value must have the variable's shape, unless `validate_shape` is there and false. The
-/// reference goes on.
+/// The value must have the variable's shape, unless `validate_shape` is present and false. The output is the
+/// reference.
 fn assign_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some((dtype, variable)) = cx.variable(0) else {
         cx.set(0, cx.shape(1).clone());
@@ -93,7 +94,7 @@ const fn assign(
     }
 }
 
-/// Gives a variable a value.
+/// Assigns a value to a variable.
 pub(crate) static ASSIGN: Op = assign(
     "Assign",
     "Gives a variable a value.",
@@ -126,7 +127,7 @@ pub(crate) static ASSIGN_SUB: Op = assign(
     NUMBERS,
 );
 
-/// Whether a variable has a value.
+/// `true` if a variable has a value.
 pub(crate) static IS_INITIALIZED: Op = Op {
     def: OpDef {
         name: "IsVariableInitialized",
@@ -146,7 +147,7 @@ pub(crate) static IS_INITIALIZED: Op = Op {
     kernels: &[],
 };
 
-/// A reference, passed on.
+/// Passes a reference on.
 pub(crate) static IDENTITY: Op = Op {
     def: OpDef {
         name: "RefIdentity",

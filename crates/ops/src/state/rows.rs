@@ -1,9 +1,9 @@
-//! What the ops on rows of a variable share.
+//! Helpers of the ops on rows of a variable.
 
 use thalweg_device::{KernelCx, KernelError, Prepare};
 use thalweg_tensor::{DType, Dims, Element};
 
-/// The dimensions of the value of the variable behind input 0.
+/// Dimensions of the value of the variable behind input 0.
 pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
     let variable = cx.variable(0)?;
     let held = variable.lock();
@@ -11,7 +11,7 @@ pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
     Ok(value.dims().into())
 }
 
-/// How the indices of input `i` are read.
+/// Indices of rows, read from input `input`.
 #[derive(Clone, Copy)]
 pub(super) struct Indices {
     input: usize,
@@ -46,7 +46,7 @@ impl Indices {
         }
     }
 
-    /// An index as one below `count`.
+    /// Checks an index: it must be below `count`.
     pub(super) fn within(
         self,
         element: usize,

@@ -1,4 +1,5 @@
-//! Updates of some rows of a variable.
+//! ResourceScatterUpdate, ResourceScatterAdd, ResourceScatterSub, ResourceScatterMul, ResourceScatterDiv,
+//! ResourceScatterMin, ResourceScatterMax, and the variants on references: updates of rows of a variable.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
@@ -9,7 +10,7 @@ use thalweg_tensor::{DType, Element, Shape};
 use super::combine::{Combine, How, WithCombine};
 use super::rows::{Indices, value_dims};
 
-/// The updates must be a row for each index, or one number for all; of a reference, it goes on.
+/// The updates must have a row for each index, or be a scalar. On a reference, the output is the reference.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some((dtype, variable)) = cx.variable(0) else {
         return Ok(());
@@ -255,7 +256,7 @@ pub(crate) static REF_DIV: Op = Op {
     kernels: &[],
 };
 
-/// Lowers rows.
+/// Sets rows to the minimum of value and update.
 pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterMin",
@@ -271,7 +272,7 @@ pub(crate) static REF_MIN: Op = Op {
     kernels: &[],
 };
 
-/// Raises rows.
+/// Sets rows to the maximum of value and update.
 pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterMax",

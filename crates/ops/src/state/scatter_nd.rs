@@ -1,4 +1,5 @@
-//! Updates of some elements or slices of a variable, named by their indices in its first dimensions.
+//! ResourceScatterNdUpdate, ResourceScatterNdAdd, ResourceScatterNdSub, ResourceScatterNdMin, ResourceScatterNdMax,
+//! and the variants on references: updates of elements or slices of a variable, by indices in its first dimensions.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
@@ -9,11 +10,11 @@ use thalweg_tensor::{DType, Element, Shape};
 use super::combine::{Combine, How, WithCombine};
 use super::rows::{Indices, value_dims};
 
-/// How many dimensions an index names, and those that it leaves.
+/// Number of dimensions that an index addresses, and the remaining dimensions.
 pub(super) type Left = (usize, Vec<Option<usize>>);
 
-/// How many dimensions an index names, and the shape of what it leaves, for a variable of shape
-/// `whole`; `None` where that is not known.
+/// Number of dimensions that an index addresses, and the remaining dimensions, for a variable of shape
+/// `whole`; `None` if that is not known.
 pub(super) fn left_by(whole: &Shape, indices: &Shape) -> Result<Option<Left>, InferError> {
     let rank = |expected: String| InferError::Rank {
         input: 1,
@@ -81,7 +82,7 @@ impl WithCombine for Slices<'_, '_> {
         let indices = Indices::of(p, 1);
         let depth = p.dims(1).last().copied().unwrap_or(0);
         let elements = p.inputs.get(2).map_or(0, |i| i.elements());
-        // Where an index has no entries, each one is the whole variable.
+        // If an index has no entries, each one addresses the whole variable.
         let outer = p.dims(1).split_last().map_or(&[][..], |(_, outer)| outer);
         let count = thalweg_tensor::shape::elements(outer);
         let lenient = p.node.attrs.str("bad_indices_policy") == "IGNORE";
@@ -254,7 +255,7 @@ pub(crate) static REF_SUB: Op = Op {
     kernels: &[],
 };
 
-/// Lowers slices.
+/// Sets slices to the minimum of value and update.
 pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterNdMin",
@@ -269,7 +270,7 @@ pub(crate) static REF_MIN: Op = Op {
     kernels: &[],
 };
 
-/// Raises slices.
+/// Sets slices to the maximum of value and update.
 pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterNdMax",

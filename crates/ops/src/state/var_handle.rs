@@ -1,4 +1,4 @@
-//! The handle of a variable, and what reads it.
+//! VarHandleOp, ReadVariableOp, VarIsInitializedOp, DisableCopyOnRead.
 
 use smallvec::smallvec;
 use thalweg_device::{Body, Kernel, Op, Prepared, cpu, on_host};
@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::VIEW;
 
-/// The handle of a variable.
+/// Creates the handle of a variable.
 pub(crate) static VAR_HANDLE: Op = Op {
     def: OpDef {
         name: "VarHandleOp",
@@ -45,7 +45,7 @@ pub(crate) static VAR_HANDLE: Op = Op {
     }],
 };
 
-/// The value of a variable.
+/// Reads the value of a variable.
 pub(crate) static READ: Op = Op {
     def: OpDef {
         name: "ReadVariableOp",
@@ -68,7 +68,7 @@ pub(crate) static READ: Op = Op {
     }],
 };
 
-/// Whether a variable has a value.
+/// `true` if a variable has a value.
 pub(crate) static IS_INITIALIZED: Op = Op {
     def: OpDef {
         name: "VarIsInitializedOp",
@@ -95,7 +95,7 @@ pub(crate) static IS_INITIALIZED: Op = Op {
     ],
 };
 
-/// A hint to TensorFlow's reads, which its savers put before them. A read copies nothing here in any case.
+/// A hint for TensorFlow's reads, which its savers put before them. Reads never copy here.
 pub(crate) static DISABLE_COPY_ON_READ: Op = Op {
     def: OpDef {
         name: "DisableCopyOnRead",
@@ -108,7 +108,7 @@ pub(crate) static DISABLE_COPY_ON_READ: Op = Op {
     kernels: &[cpu(|_| Ok(Prepared::new(1, |_| Ok(())))), on_host()],
 };
 
-/// The shape of the variable behind input 0, whose dtype must be what `attr` says.
+/// Shape of the variable behind input 0, whose dtype must be that of attribute `attr`.
 pub(super) fn expect_dtype(cx: &Infer<'_>, attr: &'static str) -> Result<Shape, InferError> {
     let Some((dtype, shape)) = cx.variable(0) else {
         return Ok(Shape::unknown());

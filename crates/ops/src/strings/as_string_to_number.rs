@@ -1,4 +1,4 @@
-//! Numbers to strings, and back.
+//! AsString, StringToNumber.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
@@ -13,8 +13,8 @@ use super::printf::{Field, Style, float};
 use crate::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
-/// The longest field and the most places: a file may ask for any. `format!` panics above 65,535, and the shortest style
-/// needs three more places than it is asked for.
+/// Maximum width and number of digits, since a file may contain any. `format!` panics above 65,535, and the shortest style
+/// needs three more digits than requested.
 const MOST: i64 = 65_000;
 
 fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> {
@@ -63,7 +63,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let width = usize::try_from(attrs.int("width")).ok();
     let field = Field {
         width: width.unwrap_or(0),
-        // What fills goes with a width, but for the sign.
+        // A fill character needs a width, except for the sign.
         flag: attrs
             .str("fill")
             .chars()
@@ -95,7 +95,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let one = |x: &T| field.number(float(x.to_f64(), style, precision));
             cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else dispatch!(dtype, INTS, T => {
-            // What has no sign has no place for one either.
+            // Unsigned types have no place for a sign.
             let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64].contains(&dtype);
             let flag = field.flag.filter(|f| !(unsigned && matches!(f, '+' | ' ')));
             let field = Field { flag, ..field };
@@ -106,7 +106,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![text])
 }
 
-/// Numbers as C's `printf` writes them.
+/// Formats numbers as C's `printf` does.
 pub(crate) static AS_STRING: Op = Op {
     def: OpDef {
         name: "AsString",
@@ -134,7 +134,7 @@ fn parsed<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
     value.ok_or_else(|| format!("{} is no number of this dtype", shown(s)))
 }
 
-/// Strings as numbers.
+/// Parses strings as numbers.
 pub(crate) static TO_NUMBER: Op = Op {
     def: OpDef {
         name: "StringToNumber",

@@ -1,4 +1,4 @@
-//! Base64 in the alphabet that is safe in URLs (RFC 4648, section 5).
+//! EncodeBase64, DecodeBase64: the URL-safe alphabet (RFC 4648, section 5).
 
 use thalweg_device::{Op, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -29,7 +29,7 @@ fn encoded(s: &[u8], pad: bool) -> Vec<u8> {
 }
 
 fn decoded(s: &[u8]) -> Result<Vec<u8>, String> {
-    // Padding is there in full, or not at all.
+    // Padding must be complete or absent.
     let padding = s.iter().rev().take_while(|&&b| b == b'=').count();
     if padding > 2 || (padding > 0 && !s.len().is_multiple_of(4)) {
         return Err("its padding does not fit its length".to_owned());
@@ -57,7 +57,7 @@ fn decoded(s: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// To Base64.
+/// Encodes as Base64.
 pub(crate) static ENCODE: Op = Op {
     def: OpDef {
         name: "EncodeBase64",
@@ -75,7 +75,7 @@ pub(crate) static ENCODE: Op = Op {
     })],
 };
 
-/// From Base64.
+/// Decodes Base64.
 pub(crate) static DECODE: Op = Op {
     def: OpDef {
         name: "DecodeBase64",

@@ -1,9 +1,9 @@
-//! What the kernels on strings share.
+//! Helpers that map the strings of input 0.
 
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{Element, Tensor};
 
-/// One string for each of input 0.
+/// Maps each string of input 0 to a string.
 pub(super) fn strings(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Vec<u8>,
@@ -11,7 +11,7 @@ pub(super) fn strings(
     try_strings(cx, |s| Ok(f(s)))
 }
 
-/// As [`strings`]; what `f` says is wrong names the element.
+/// Like [`strings`]; an error of `f` names the element.
 pub(super) fn try_strings(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
@@ -23,7 +23,7 @@ pub(super) fn try_strings(
     Ok(vec![all.finish()?])
 }
 
-/// One number for each string of input 0.
+/// Maps each string of input 0 to a number.
 pub(super) fn numbers<T: Element>(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<T, String>,
@@ -32,7 +32,7 @@ pub(super) fn numbers<T: Element>(
     Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &made)?])
 }
 
-/// What `f` makes of each string of input 0.
+/// Collects the results of `f` on the strings of input 0.
 fn made<'a, T>(
     cx: &TensorCx<'a>,
     f: impl Fn(&[u8]) -> Result<T, String> + 'a,
@@ -49,7 +49,7 @@ where
     }))
 }
 
-/// A string as people read it in a message.
+/// A string as it appears in a message.
 pub(super) fn shown(s: &[u8]) -> String {
     format!("\"{}\"", s.escape_ascii())
 }

@@ -5,13 +5,13 @@ const K0: u64 = 0xc3a5_c85c_97cb_3127;
 const K1: u64 = 0xb492_b66f_be98_f273;
 const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 
-/// The eight bytes from `at` on.
+/// Little-endian word of the eight bytes from `at` on.
 fn word(s: &[u8], at: usize) -> u64 {
     let bytes = s.get(at..at + 8).and_then(|b| b.try_into().ok());
     u64::from_le_bytes(bytes.unwrap_or_default())
 }
 
-/// The four bytes from `at` on.
+/// Little-endian word of the four bytes from `at` on.
 fn half(s: &[u8], at: usize) -> u64 {
     let bytes = s.get(at..at + 4).and_then(|b| b.try_into().ok());
     u64::from(u32::from_le_bytes(bytes.unwrap_or_default()))
@@ -88,7 +88,7 @@ fn weak(s: &[u8], at: usize, a: u64, b: u64) -> (u64, u64) {
     (sum.wrapping_add(z), b.wrapping_add(a))
 }
 
-/// The fingerprint of a string.
+/// Fingerprint of a string.
 pub(super) fn fingerprint(s: &[u8]) -> u64 {
     match s.len() {
         0..=16 => return short(s),
@@ -101,7 +101,7 @@ pub(super) fn fingerprint(s: &[u8]) -> u64 {
     let mut y = SEED.wrapping_mul(K1).wrapping_add(113);
     let mut z = mix(y.wrapping_mul(K2).wrapping_add(113)).wrapping_mul(K2);
     let (mut v, mut w) = ((0u64, 0u64), (0u64, 0u64));
-    // All whole blocks but those that the last 64 bytes take again.
+    // All whole blocks, except those that the last 64 bytes cover again.
     let blocks = (s.len() - 1) / 64;
     for at in (0..blocks).map(|i| i * 64) {
         x = add(&[x, y, v.0, word(s, at + 8)])

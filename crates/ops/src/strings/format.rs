@@ -1,4 +1,4 @@
-//! Tensors put into text.
+//! StringFormat.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, args_of, int_attr, str_attr, types_attr};
@@ -22,7 +22,7 @@ fn format(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![text.finish()?])
 }
 
-/// Tensors in the places that a template has for them.
+/// Inserts tensors at the placeholders of a template.
 pub(crate) static FORMAT: Op = Op {
     def: OpDef {
         name: "StringFormat",

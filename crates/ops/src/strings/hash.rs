@@ -1,4 +1,4 @@
-//! Buckets for strings, by TensorFlow's hashes.
+//! StringToHashBucket, StringToHashBucketFast, StringToHashBucketStrong.
 
 #![allow(
     deprecated,
@@ -39,7 +39,7 @@ fn buckets(cx: &TensorCx<'_>, hash: impl Fn(&[u8]) -> u64) -> Result<Vec<Tensor>
     numbers(cx, |s| Ok((hash(s) % count) as i64))
 }
 
-/// By the hash of TensorFlow's first versions.
+/// Hashes as TensorFlow's first versions do.
 pub(crate) static BUCKET: Op = Op {
     def: OpDef {
         name: "StringToHashBucket",
@@ -54,7 +54,7 @@ pub(crate) static BUCKET: Op = Op {
     kernels: &[cpu_tensors(|cx| buckets(cx, murmur))],
 };
 
-/// By FarmHash.
+/// Hashes by FarmHash.
 pub(crate) static FAST: Op = Op {
     def: OpDef {
         name: "StringToHashBucketFast",
@@ -69,7 +69,7 @@ pub(crate) static FAST: Op = Op {
     kernels: &[cpu_tensors(|cx| buckets(cx, super::farm_hash::fingerprint))],
 };
 
-/// By SipHash and a key.
+/// Hashes by SipHash with a key.
 pub(crate) static STRONG: Op = Op {
     def: OpDef {
         name: "StringToHashBucketStrong",

@@ -1,4 +1,4 @@
-//! Strings put together.
+//! StringJoin, ReduceJoin.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::infer::resolve_axis;
@@ -8,7 +8,7 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, StringTensor, Tensor};
 
-/// All inputs that are not scalars have one shape, which is the output's.
+/// Shape rule: all inputs that are not scalars have one shape, which is the output's.
 fn join_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut shape = Shape::scalar();
     for i in 0..cx.inputs() {
@@ -54,7 +54,7 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![joined.finish()?])
 }
 
-/// Adds one string: the parts, with a separator between.
+/// Appends one string: the parts, with a separator between.
 fn put_together(
     to: &mut StringTensor,
     parts: &[&[u8]],
@@ -75,7 +75,7 @@ fn put_together(
     Ok(())
 }
 
-/// Strings of several tensors put together.
+/// Joins the strings of several tensors, element by element.
 pub(crate) static JOIN: Op = Op {
     def: OpDef {
         name: "StringJoin",
@@ -138,7 +138,7 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let separator = cx.attrs().str("separator").as_bytes();
     let mut dims = input.dims().to_vec();
     let mut strings = input.clone();
-    // One axis after the other: the first one runs fastest.
+    // Reduces one axis after the other: the first one varies fastest.
     for &axis in &axes {
         let (outer, len) = (elements(&dims[..axis]), dims[axis]);
         let inner = elements(&dims[axis + 1..]);
@@ -162,7 +162,7 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![strings.reshaped(&dims)?])
 }
 
-/// Strings along some dimensions put together.
+/// Joins strings along some dimensions.
 pub(crate) static REDUCE_JOIN: Op = Op {
     def: OpDef {
         name: "ReduceJoin",

@@ -1,4 +1,4 @@
-//! Strings, one at a time: lengths, cases, parts.
+//! StringLength, StringLower, StringUpper, StringStrip, Substr.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -12,12 +12,12 @@ const INPUT: &[Arg] = &[arg_of("input", DType::String)];
 const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];
 const UNITS: &[&str] = &["BYTE", "UTF8_CHAR"];
 
-/// Whether a byte begins a character of UTF-8.
+/// Returns `true` if a byte begins a character of UTF-8.
 fn begins(byte: &u8) -> bool {
     byte & 0xc0 != 0x80
 }
 
-/// The number of bytes or characters.
+/// Number of bytes or characters.
 pub(crate) static LENGTH: Op = Op {
     def: OpDef {
         name: "StringLength",
@@ -42,7 +42,7 @@ pub(crate) static LENGTH: Op = Op {
     })],
 };
 
-/// Which characters change their case: those of ASCII, or all.
+/// Changes the case of ASCII characters, or of all.
 fn with_case(
     cx: &TensorCx<'_>,
     ascii: fn(&[u8]) -> Vec<u8>,
@@ -57,7 +57,7 @@ fn with_case(
     }
 }
 
-/// Lower case.
+/// Converts to lower case.
 pub(crate) static LOWER: Op = Op {
     def: OpDef {
         name: "StringLower",
@@ -74,7 +74,7 @@ pub(crate) static LOWER: Op = Op {
     })],
 };
 
-/// Upper case.
+/// Converts to upper case.
 pub(crate) static UPPER: Op = Op {
     def: OpDef {
         name: "StringUpper",
@@ -91,12 +91,12 @@ pub(crate) static UPPER: Op = Op {
     })],
 };
 
-/// Whether a byte is white space to C.
+/// Returns `true` if a byte is white space in C.
 pub(super) fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// A string without the white space around it.
+/// Removes the white space at both ends of a string.
 pub(super) fn stripped(s: &[u8]) -> &[u8] {
     let start = s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
     let end = s
@@ -106,7 +106,7 @@ pub(super) fn stripped(s: &[u8]) -> &[u8] {
     &s[start..end]
 }
 
-/// Without white space around.
+/// Removes white space at both ends.
 pub(crate) static STRIP: Op = Op {
     def: OpDef {
         name: "StringStrip",
@@ -120,9 +120,9 @@ pub(crate) static STRIP: Op = Op {
     kernels: &[cpu_tensors(|cx| strings(cx, |s| stripped(s).to_vec()))],
 };
 
-/// The part of `s` of `len` units from `pos` on; `None` where it has no such position.
+/// Substring of `len` units from `pos` on; `None` if `pos` is out of range.
 fn part(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
-    // Where each unit begins, and the end.
+    // Start of each unit, and the end.
     let starts: Option<Vec<usize>> = chars.then(|| {
         let starts = (0..s.len()).filter(|&i| begins(&s[i]));
         starts.chain([s.len()]).collect()
@@ -133,7 +133,7 @@ fn part(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
         false => pos,
     };
     let pos = usize::try_from(pos).ok().filter(|&p| p <= units)?;
-    // A negative length is as long as can be in bytes, and none in characters, as in TensorFlow.
+    // A negative length means all bytes, but no characters, as in TensorFlow.
     let negative = if chars { 0 } else { usize::MAX };
     let len = usize::try_from(len).unwrap_or(negative);
     let end = pos.saturating_add(len).min(units);
@@ -165,7 +165,7 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![parts.finish()?])
 }
 
-/// Where the element of a broadcast tensor comes from.
+/// Maps elements of a broadcast result to elements of an operand.
 struct Walk {
     /// For each dimension of the result: its length, and the step in the operand.
     steps: Vec<(usize, usize)>,
@@ -196,7 +196,7 @@ impl Walk {
     }
 }
 
-/// Parts of strings.
+/// Takes substrings.
 pub(crate) static SUBSTR: Op = Op {
     def: OpDef {
         name: "Substr",

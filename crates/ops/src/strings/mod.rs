@@ -1,4 +1,4 @@
-//! Strings: text, numbers in it, hashes of it.
+//! Strings: text, conversions to and from numbers, regular expressions, hashes.
 
 mod as_string_to_number;
 mod base64;

@@ -1,6 +1,6 @@
-//! Numbers as C's `printf` writes them.
+//! Numbers formatted like C's `printf`.
 
-/// How a floating-point number is written.
+/// Format of a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     /// `%f`.
@@ -11,7 +11,7 @@ pub(super) enum Style {
     Shortest,
 }
 
-/// A number without a width; `precision` is 6 where it is `None`.
+/// Formats a number without a width; the default `precision` is 6.
 pub(super) fn float(x: f64, style: Style, precision: Option<usize>) -> String {
     if !x.is_finite() {
         let sign = if x < 0.0 { "-" } else { "" };
@@ -39,7 +39,7 @@ pub(super) fn float(x: f64, style: Style, precision: Option<usize>) -> String {
     }
 }
 
-/// `%e`: an exponent has a sign and two digits or more.
+/// `%e`: the exponent has a sign and at least two digits.
 fn scientific(x: f64, precision: usize) -> String {
     let text = format!("{x:.precision$e}");
     match text.split_once('e') {
@@ -64,7 +64,7 @@ fn without_zeros(number: &str) -> String {
     }
 }
 
-/// The width and the flag of a conversion: `%010d`.
+/// Width and flag of a conversion: `%010d`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Field {
     pub(super) width: usize,
@@ -72,7 +72,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// A number that is written already, in its field.
+    /// Pads a formatted number.
     pub(super) fn number(self, text: String) -> String {
         let signed = text.starts_with('-');
         let text = match self.flag {
@@ -91,7 +91,7 @@ impl Field {
         }
     }
 
-    /// Text, in its field.
+    /// Pads text.
     pub(super) fn text(self, text: String) -> String {
         let width = self.width;
         match self.flag {
@@ -101,7 +101,7 @@ impl Field {
     }
 }
 
-/// The digits that are needed to read an `f32` back, as TensorFlow's messages have them: 6, or 9.
+/// Formats an `f32` with as many digits as are needed to read it back, like TensorFlow's messages: 6, or 9.
 pub(super) fn plain_f32(x: f32) -> String {
     let short = float(f64::from(x), Style::Shortest, Some(6));
     match short.parse::<f32>() {
@@ -110,7 +110,7 @@ pub(super) fn plain_f32(x: f32) -> String {
     }
 }
 
-/// As [`plain_f32`] of an `f64`: 15 digits, or 17.
+/// Like [`plain_f32`], for an `f64`: 15 digits, or 17.
 pub(super) fn plain_f64(x: f64) -> String {
     let short = float(x, Style::Shortest, Some(15));
     match short.parse::<f64>() {

@@ -1,4 +1,4 @@
-//! Bytes as numbers.
+//! DecodeRaw: bytes as numbers.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -40,7 +40,7 @@ fn decode(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     )?])
 }
 
-/// Bytes as the elements of a dtype.
+/// Reinterprets bytes as the elements of a dtype.
 pub(crate) static DECODE_RAW: Op = Op {
     def: OpDef {
         name: "DecodeRaw",

@@ -1,5 +1,6 @@
-//! Regular expressions: matched, and replaced. TensorFlow's are RE2's, whose syntax the `regex` crate
-//! has but for a few escapes; like RE2 it takes time that is linear in the text.
+//! RegexFullMatch, StaticRegexFullMatch, RegexReplace, StaticRegexReplace.
+//! TensorFlow uses RE2, whose syntax the `regex` crate has except for a few escapes; like RE2 it takes time that is
+//! linear in the text.
 
 use regex::bytes::Regex;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
@@ -24,21 +25,21 @@ fn text<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
 }
 
 fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelError> {
-    // That it is one by itself is looked at before it is put between anchors.
+    // Checks that the pattern is valid by itself, before it is put between anchors.
     compiled(pattern)?;
     let whole = compiled(&format!(r"\A(?:{pattern})\z"))?;
     let found: Vec<bool> = cx.strings(0)?.iter().map(|s| whole.is_match(s)).collect();
     Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &found)?])
 }
 
-/// A part of what takes the place of a match.
+/// A piece of a replacement.
 enum Piece {
     Text(Vec<u8>),
-    /// What the group of this number matched.
+    /// The match of the group of this number.
     Group(usize),
 }
 
-/// What RE2's way to write a replacement says: `\1` is a group.
+/// Parses a replacement in RE2's syntax: `\1` is a group.
 fn rewritten(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
@@ -64,7 +65,7 @@ fn rewritten(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
     Ok(pieces)
 }
 
-/// Adds a string with its matches, each given by its groups, replaced.
+/// Appends a string with its matches, each given by its groups, replaced.
 fn replaced<'t>(
     out: &mut StringTensor,
     s: &'t [u8],
@@ -94,7 +95,7 @@ fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor
         true => usize::MAX,
         false => 1,
     };
-    // Text is not cut inside of its characters, as bytes would be by an empty match.
+    // An empty match must not split a character of text, as it would in bytes.
     let of_text = regex::Regex::new(pattern).ok();
     let mut out = cx.string_tensor(cx.tensor(0)?.dims())?;
     for s in cx.strings(0)? {
@@ -121,7 +122,7 @@ const TEXT: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Whether each string matches as a whole.
+/// `true` for each string that matches as a whole.
 pub(crate) static FULL_MATCH: Op = Op {
     def: OpDef {
         name: "RegexFullMatch",
@@ -136,7 +137,7 @@ pub(crate) static FULL_MATCH: Op = Op {
     kernels: &[cpu_tensors(|cx| full_match(cx, text(cx, 1)?))],
 };
 
-/// As [`FULL_MATCH`], with a pattern that is the same in every run.
+/// Like [`FULL_MATCH`], with a constant pattern.
 pub(crate) static STATIC_FULL_MATCH: Op = Op {
     def: OpDef {
         name: "StaticRegexFullMatch",
@@ -149,7 +150,7 @@ pub(crate) static STATIC_FULL_MATCH: Op = Op {
     kernels: &[cpu_tensors(|cx| full_match(cx, cx.attrs().str("pattern")))],
 };
 
-/// Each string with what matches replaced.
+/// Replaces matches in each string.
 pub(crate) static REPLACE: Op = Op {
     def: OpDef {
         name: "RegexReplace",
@@ -165,7 +166,7 @@ pub(crate) static REPLACE: Op = Op {
     kernels: &[cpu_tensors(|cx| replace(cx, text(cx, 1)?, text(cx, 2)?))],
 };
 
-/// As [`REPLACE`], with a pattern that is the same in every run.
+/// Like [`REPLACE`], with a constant pattern.
 pub(crate) static STATIC_REPLACE: Op = Op {
     def: OpDef {
         name: "StaticRegexReplace",

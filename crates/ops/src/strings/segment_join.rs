@@ -1,4 +1,4 @@
-//! Strings that belong together, joined.
+//! UnsortedSegmentJoin.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::array::unsorted_shape;
 
-/// The most strings: a number that a file may choose decides how many there are.
+/// Maximum number of strings, since a file may ask for any.
 const MOST: usize = 1 << 26;
 
 fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
@@ -24,7 +24,7 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             "{segments} segments of {width} strings are too many: there may be {MOST}"
         )));
     }
-    // The slices of each segment, in order: by segment, and within it as they come.
+    // The slices of each segment, in order: by segment, and within it by position.
     let mut order: Vec<(usize, usize)> = Vec::with_capacity(ids.len());
     for (element, &id) in ids.iter().enumerate() {
         let segment = usize::try_from(id).ok().filter(|&s| s < segments);
@@ -50,7 +50,7 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         for at in 0..width {
             for (_, element) in own {
                 let string = strings.get(element * width + at);
-                // As in TensorFlow, nothing separates a string from empty ones before it.
+                // As in TensorFlow, no separator follows leading empty strings.
                 if !joined.open().is_empty() {
                     joined.extend(separator)?;
                 }
@@ -62,7 +62,7 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![joined.finish()?])
 }
 
-/// Strings of one segment put together.
+/// Joins the strings of each segment.
 pub(crate) static UNSORTED_SEGMENT_JOIN: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentJoin",

@@ -1,4 +1,4 @@
-//! Strings in pieces, as a sparse matrix with a row for each string.
+//! StringSplit, StringSplitV2: pieces of strings, as a sparse matrix with a row for each string.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr, int_attr};
@@ -23,11 +23,11 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Takes the pieces of a string, one after the other.
+/// Callback that receives the pieces of a string in order.
 type Take<'a, 'b> = &'b mut dyn FnMut(&'a [u8]) -> Result<(), KernelError>;
 
-/// The pieces of each string of input 0, which `pieces` hands out: they are counted before there is memory for
-/// them.
+/// Collects the pieces of each string of input 0 from `pieces`; they are counted before memory for
+/// them is allocated.
 fn sparse<'a>(
     cx: &TensorCx<'a>,
     pieces: impl Fn(&'a [u8], Take<'a, '_>) -> Result<(), KernelError>,
@@ -69,7 +69,7 @@ fn separator<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
     }
 }
 
-/// At every byte of a delimiter; where that is empty, into bytes.
+/// Splits at every byte of a delimiter; if that is empty, into bytes.
 fn split(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (delimiter, skip) = (separator(cx)?, cx.attrs().bool("skip_empty"));
     sparse(cx, |s, take| match delimiter.is_empty() {
@@ -84,10 +84,10 @@ fn split(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     })
 }
 
-/// At a separator; where that is empty, at white space. As Python's `str.split`.
+/// Splits at a separator; if that is empty, at white space. Like Python's `str.split`.
 fn split_v2(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let separator = separator(cx)?;
-    // Zero is no bound either, as in TensorFlow.
+    // Zero is no limit either, as in TensorFlow.
     let most = usize::try_from(cx.attrs().int("maxsplit")).ok();
     let most = most.filter(|&most| most > 0).unwrap_or(usize::MAX);
     sparse(cx, |s, take| match separator.is_empty() {
@@ -113,7 +113,7 @@ fn at<'a>(
     take(s)
 }
 
-/// After the last split stands the rest, be it empty, as in TensorFlow.
+/// The last piece is the rest, even if empty, as in TensorFlow.
 fn at_spaces<'a>(s: &'a [u8], most: usize, take: Take<'a, '_>) -> Result<(), KernelError> {
     let begin = |s: &[u8]| s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
     let mut count = 0;
@@ -131,7 +131,7 @@ fn at_spaces<'a>(s: &'a [u8], most: usize, take: Take<'a, '_>) -> Result<(), Ker
     Ok(())
 }
 
-/// At the bytes of a delimiter.
+/// Splits at the bytes of a delimiter.
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "StringSplit",
@@ -149,7 +149,7 @@ pub(crate) static SPLIT: Op = Op {
     kernels: &[cpu_tensors(split)],
 };
 
-/// At a separator.
+/// Splits at a separator.
 pub(crate) static SPLIT_V2: Op = Op {
     def: OpDef {
         name: "StringSplitV2",

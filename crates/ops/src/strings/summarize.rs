@@ -1,4 +1,4 @@
-//! The first elements of a tensor as text, in the two forms that TensorFlow has for it.
+//! Text summaries of tensors: their first elements, in the two formats of TensorFlow.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, StringTensor, Tensor, dispatch};
 
 use super::printf::{plain_f32, plain_f64};
 
-/// Element `i` as text; strings as `string` has them.
+/// Element `i` as text; `string` formats strings.
 fn text(tensor: &Tensor, i: usize, string: fn(&[u8]) -> Vec<u8>) -> Result<Vec<u8>, KernelError> {
     let missing = || KernelError::Argument("an element");
     Ok(match tensor.dtype() {
@@ -32,7 +32,7 @@ fn text(tensor: &Tensor, i: usize, string: fn(&[u8]) -> Vec<u8>) -> Result<Vec<u
     })
 }
 
-/// A string as C's source has it; what is beyond ASCII stays.
+/// Escapes a string as in C source; bytes beyond ASCII stay.
 fn c_escaped(s: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(s.len());
     for &byte in s {
@@ -48,8 +48,8 @@ fn c_escaped(s: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Adds the first `most` elements, all where that is negative: `[1 2][3...]...`, as Print and Assert show
-/// them.
+/// Appends the first `most` elements, or all if that is negative, in the format of Print and Assert:
+/// `[1 2][3...]...`.
 pub(crate) fn summary(
     out: &mut StringTensor,
     tensor: &Tensor,
@@ -117,14 +117,14 @@ fn one_dimension(
     Ok(())
 }
 
-/// Adds the first and last `ends` elements of each dimension, all where that is negative: `[1 2 ... 8 9]`,
-/// with rows below each other, as PrintV2 and StringFormat show them.
+/// Appends the first and last `ends` elements of each dimension, or all if that is negative, in the format of PrintV2
+/// and StringFormat: `[1 2 ... 8 9]`, with rows on lines of their own.
 pub(crate) fn summary_v2(
     out: &mut StringTensor,
     tensor: &Tensor,
     ends: i64,
 ) -> Result<(), KernelError> {
-    // Of nothing, no dimension shows its ends.
+    // Without elements, no dimension is shortened.
     let ends = usize::try_from(ends)
         .unwrap_or(usize::MAX)
         .min(tensor.len());
@@ -135,7 +135,7 @@ fn quoted(s: &[u8]) -> Vec<u8> {
     [b"\"", &*c_escaped(s), b"\""].concat()
 }
 
-/// The elements below dimension `at`, which are those of these numbers.
+/// Appends the elements at these indices, which are those below dimension `at`.
 fn block(
     tensor: &Tensor,
     at: usize,
@@ -152,7 +152,7 @@ fn block(
     };
     let each = elements.len() / len.max(1);
     let number = |i: usize| elements.start + i * each..elements.start + (i + 1) * each;
-    // Between two of them: a space, or lines and as far in as they stand.
+    // Separator: a space, or line breaks and indentation.
     let inner = dims.len() - at - 1;
     let between = match inner {
         0 => b" ".to_vec(),

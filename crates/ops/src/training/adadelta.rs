@@ -1,4 +1,4 @@
-//! Adadelta: <https://arxiv.org/abs/1212.5701>.
+//! ResourceApplyAdadelta, ResourceSparseApplyAdadelta: <https://arxiv.org/abs/1212.5701>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
@@ -31,7 +31,7 @@ pub(crate) static ADADELTA: Op = Op {
     ],
 };
 
-/// As [`ADADELTA`], of rows.
+/// Like [`ADADELTA`], for rows.
 pub(crate) static SPARSE_ADADELTA: Op = Op {
     def: optimizer(
         "ResourceSparseApplyAdadelta",

@@ -1,5 +1,7 @@
+//! ResourceApplyAdagrad, ResourceApplyAdagradV2, ResourceApplyProximalAdagrad, ResourceApplyAdagradDA, and their sparse
+//! variants.
 //! Adagrad: <https://jmlr.org/papers/v12/duchi11a.html>, with and without an epsilon, with the
-//! shrinking of FOBOS, and by dual averaging.
+//! shrinkage of FOBOS, and by dual averaging.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::arg_of;
@@ -11,7 +13,7 @@ use super::rules::{dtype, larger, shrunk, sign, square};
 use crate::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
-/// `accum += grad^2` (where `update_slots`), and `var -= lr grad / sqrt(accum)`.
+/// `accum += grad^2` (if `update_slots`), and `var -= lr grad / sqrt(accum)`.
 pub(crate) static ADAGRAD: Op = Op {
     def: optimizer(
         "ResourceApplyAdagrad",
@@ -25,7 +27,7 @@ pub(crate) static ADAGRAD: Op = Op {
     ],
 };
 
-/// As [`ADAGRAD`], of rows.
+/// Like [`ADAGRAD`], for rows.
 pub(crate) static SPARSE_ADAGRAD: Op = Op {
     def: optimizer(
         "ResourceSparseApplyAdagrad",
@@ -48,7 +50,7 @@ fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }, else Err(KernelError::DType(dtype(p))))
 }
 
-/// `accum += grad^2` (where `update_slots`), and `var -= lr grad / (sqrt(accum) + epsilon)`.
+/// `accum += grad^2` (if `update_slots`), and `var -= lr grad / (sqrt(accum) + epsilon)`.
 pub(crate) static ADAGRAD_V2: Op = Op {
     def: optimizer(
         "ResourceApplyAdagradV2",
@@ -62,7 +64,7 @@ pub(crate) static ADAGRAD_V2: Op = Op {
     ],
 };
 
-/// As [`ADAGRAD_V2`], of rows.
+/// Like [`ADAGRAD_V2`], for rows.
 pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
     def: optimizer(
         "ResourceSparseApplyAdagradV2",
@@ -113,7 +115,7 @@ pub(crate) static PROXIMAL_ADAGRAD: Op = Op {
     ],
 };
 
-/// As [`PROXIMAL_ADAGRAD`], of rows.
+/// Like [`PROXIMAL_ADAGRAD`], for rows.
 pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
     def: optimizer(
         "ResourceSparseApplyProximalAdagrad",
@@ -144,7 +146,7 @@ fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }, else Err(KernelError::DType(dtype(p))))
 }
 
-/// Of the sums `s` of the gradients and `ss` of their squares,
+/// With the sums `s` of the gradients and `ss` of their squares,
 /// `var = -lr sign(s) max(|s| - l1 global_step, 0) / (l2 global_step lr + sqrt(ss))`.
 pub(crate) static ADAGRAD_DA: Op = Op {
     def: optimizer(
@@ -168,7 +170,7 @@ pub(crate) static ADAGRAD_DA: Op = Op {
     ],
 };
 
-/// As [`ADAGRAD_DA`], of rows.
+/// Like [`ADAGRAD_DA`], for rows.
 pub(crate) static SPARSE_ADAGRAD_DA: Op = Op {
     def: optimizer(
         "ResourceSparseApplyAdagradDA",

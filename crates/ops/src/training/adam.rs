@@ -1,3 +1,4 @@
+//! ResourceApplyAdam, ResourceApplyAdamWithAmsgrad, ResourceApplyAdaMax.
 //! Adam: <https://arxiv.org/abs/1412.6980>, in the form of its section 2 that puts both bias
 //! corrections into the rate; AdaMax, its section 7; and AMSGrad.
 
@@ -11,7 +12,7 @@ use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and
 /// `var -= m lr sqrt(1 - beta2_power) / ((1 - beta1_power) (sqrt(v) + epsilon))`; with
-/// `use_nesterov`, `grad (1 - beta1) + beta1 m` stands for `m` in the last.
+/// `use_nesterov`, `grad (1 - beta1) + beta1 m` replaces `m` in the last.
 pub(crate) static ADAM: Op = Op {
     def: optimizer(
         "ResourceApplyAdam",
@@ -67,7 +68,7 @@ const ADAM_RATES: [&str; 6] = [
     "epsilon",
 ];
 
-/// As [`ADAM`], with the largest `v` so far, `vhat`, under the root:
+/// Like [`ADAM`], with the largest `v` so far, `vhat`, under the root:
 /// <https://openreview.net/forum?id=ryQu7f-RZ>.
 pub(crate) static AMSGRAD: Op = Op {
     def: optimizer(

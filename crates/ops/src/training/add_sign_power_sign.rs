@@ -1,4 +1,4 @@
-//! AddSign and PowerSign: <https://arxiv.org/abs/1709.07417>.
+//! ResourceApplyAddSign, ResourceApplyPowerSign: <https://arxiv.org/abs/1709.07417>.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 

@@ -1,35 +1,35 @@
-//! What the definitions of optimizers share.
+//! Attributes, arguments and base definition of optimizer ops.
 
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_tensor::DType;
 
-/// The dtypes that optimizers compute.
+/// Dtypes that optimizers compute in.
 pub(super) const FLOATS: &[(&str, &[DType])] = &[("T", DType::FLOATS)];
 
 const T: AttrDef = type_attr("T", DType::NUMBERS);
 const INDEX: AttrDef = type_attr("Tindices", DType::INDICES);
 const LOCKING: AttrDef = bool_attr("use_locking", false);
 
-/// The attributes of an op that takes a whole gradient.
+/// Attributes of an op that takes a whole gradient.
 pub(super) const WHOLE: &[AttrDef] = &[T, LOCKING];
-/// As [`WHOLE`], with `use_nesterov`.
+/// [`WHOLE`] with `use_nesterov`.
 pub(super) const WHOLE_NESTEROV: &[AttrDef] = &[T, LOCKING, bool_attr("use_nesterov", false)];
-/// As [`WHOLE`], with `update_slots`.
+/// [`WHOLE`] with `update_slots`.
 pub(super) const WHOLE_SLOTS: &[AttrDef] = &[T, LOCKING, bool_attr("update_slots", true)];
-/// As [`WHOLE`], with `multiply_linear_by_lr`.
+/// [`WHOLE`] with `multiply_linear_by_lr`.
 pub(super) const WHOLE_BY_LR: &[AttrDef] = &[T, LOCKING, bool_attr("multiply_linear_by_lr", false)];
-/// The attributes of an op that takes rows of a gradient.
+/// Attributes of an op that takes rows of a gradient.
 pub(super) const ROWS: &[AttrDef] = &[T, INDEX, LOCKING];
-/// As [`ROWS`], with `use_nesterov`.
+/// [`ROWS`] with `use_nesterov`.
 pub(super) const ROWS_NESTEROV: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("use_nesterov", false)];
-/// As [`ROWS`], with `update_slots`.
+/// [`ROWS`] with `update_slots`.
 pub(super) const ROWS_SLOTS: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("update_slots", true)];
-/// As [`ROWS`], with `multiply_linear_by_lr`.
+/// [`ROWS`] with `multiply_linear_by_lr`.
 pub(super) const ROWS_BY_LR: &[AttrDef] =
     &[T, INDEX, LOCKING, bool_attr("multiply_linear_by_lr", false)];
 
-/// The handle of a variable that the op updates.
+/// Handle of a variable that the op updates.
 pub(super) const fn var(name: &'static str) -> Arg {
     arg_of(name, DType::Resource)
 }
@@ -39,10 +39,10 @@ pub(super) const fn t(name: &'static str) -> Arg {
     arg(name, "T")
 }
 
-/// The rows of the variables that the gradient's rows belong to.
+/// Indices of the variables' rows that the gradient's rows belong to.
 pub(super) const INDICES: Arg = arg("indices", "Tindices");
 
-/// An optimizer's step.
+/// Definition of an optimizer op.
 pub(super) const fn optimizer(
     name: &'static str,
     summary: &'static str,

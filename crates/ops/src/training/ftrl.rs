@@ -1,5 +1,6 @@
+//! ResourceApplyFtrl, ResourceApplyFtrlV2, and their sparse variants.
 //! FTRL-proximal: <https://research.google/pubs/pub41159>, with TensorFlow's exponent of the learning
-//! rate and, in the second version, a shrinkage that the gradient alone sees.
+//! rate and, in the second version, a shrinkage that only the gradient sees.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
@@ -32,7 +33,7 @@ pub(crate) static FTRL: Op = Op {
     kernels: &[cpu(ftrl).only(FLOATS), gpu(crate::gpu::step).only(FLOATS)],
 };
 
-/// As [`FTRL`], of rows.
+/// Like [`FTRL`], for rows.
 pub(crate) static SPARSE_FTRL: Op = Op {
     def: optimizer(
         "ResourceSparseApplyFtrl",
@@ -65,7 +66,7 @@ fn ftrl(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }, else Err(KernelError::DType(dtype(p))))
 }
 
-/// As [`FTRL`], where `grad + 2 l2_shrinkage var` is added to `linear` in place of `grad`.
+/// Like [`FTRL`], but adds `grad + 2 l2_shrinkage var` to `linear` in place of `grad`.
 pub(crate) static FTRL_V2: Op = Op {
     def: optimizer(
         "ResourceApplyFtrlV2",
@@ -89,7 +90,7 @@ pub(crate) static FTRL_V2: Op = Op {
     ],
 };
 
-/// As [`FTRL_V2`], of rows.
+/// Like [`FTRL_V2`], for rows.
 pub(crate) static SPARSE_FTRL_V2: Op = Op {
     def: optimizer(
         "ResourceSparseApplyFtrlV2",
@@ -125,7 +126,7 @@ fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }, else Err(KernelError::DType(dtype(p))))
 }
 
-/// The settings of a step.
+/// Settings of a step.
 struct Rates<W> {
     lr: W,
     l1: W,
@@ -137,14 +138,14 @@ impl<W: Wide> Rates<W> {
     /// `x^-power`.
     #[inline(always)]
     fn raised(&self, x: W) -> W {
-        // The usual power is a root, which is cheaper and nearer.
+        // The usual power is a square root, which is cheaper and more accurate.
         match self.power == W::from_f64(-0.5) {
             true => x.sqrt(),
             false => x.powf(-self.power),
         }
     }
 
-    /// The new values of `var`, `accum` and `linear`, to which `added` is added.
+    /// New values of `var`, `accum` and `linear`; `added` is added to `linear`.
     #[inline(always)]
     fn step(&self, [var, accum, linear]: [W; 3], g: W, added: W, by_lr: bool) -> [W; 3] {
         let lr = if by_lr { W::ONE } else { self.lr };

@@ -1,4 +1,4 @@
-//! One pass over a variable, its slots and its gradient.
+//! Optimizer kernels: one pass over a variable, its slots and its gradient.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -12,12 +12,12 @@ use crate::elementwise::{BLOCK, CHUNK, Compute, Conversion};
 use crate::tensors::bytes_mut;
 use thalweg_cpu::number::Wide;
 
-/// The kernel of an optimizer's op, whose first `N` inputs are variables: `rule` makes of the rates
-/// (the inputs of these names) what gives, for an element of each variable and one of the gradient,
-/// the elements' new values. All of them are computed in `W`.
+/// Kernel of an optimizer op whose first `N` inputs are variables. `rule` maps the rates (the inputs of
+/// these names) to a function from one element of each variable and of the gradient
+/// to the new elements of the variables. All arithmetic is in `W`.
 ///
-/// Arguments are found by their names, so that one rule is enough for the op that takes a whole
-/// gradient and for the one that takes some rows of it.
+/// Arguments are found by their names, so that one rule serves both the op that takes a whole
+/// gradient and the op that takes rows of it.
 pub(super) fn step<W: Wide + Compute + Pod, const N: usize, const R: usize, F>(
     p: &Prepare<'_>,
     rates: [&str; R],
@@ -35,19 +35,19 @@ where
     prepare::<W, N>(p, &rates, Box::new(rule))
 }
 
-/// The most rates that a rule has.
+/// Maximum number of rates of a rule.
 const MOST_RATES: usize = 8;
 
-/// What is done with the loop that a rule makes of its rates.
+/// Continuation that is called with the loop of a rule at given rates.
 type Then<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
 
-/// A rule whose rates are not known yet.
+/// A rule before its rates are known.
 type Rule<W, const N: usize> =
     dyn Fn(&[W], &mut Then<'_, W, N>) -> Result<(), KernelError> + Send + Sync;
 
-/// A rule as a loop.
+/// A rule compiled into a loop over elements.
 trait Pass<W, const N: usize>: Sync {
-    /// Sets elements of each variable to what the rule makes of them and the gradient's.
+    /// Applies the rule to elements of each variable and of the gradient, in place.
     fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]);
 }
 
@@ -74,7 +74,7 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     let inputs = p.node.op.inputs;
     let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
     let missing = KernelError::Argument("a rate or a gradient");
-    // The number of a step is an integer, whatever the dtype of the variables.
+    // The step number is an integer, whatever the dtype of the variables.
     let mut rate_at: SmallVec<[(usize, bool); MOST_RATES]> = SmallVec::new();
     for name in rates {
         let i = at(name).ok_or(missing.clone())?;
@@ -97,14 +97,14 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     }))
 }
 
-/// The elements that a variable has, where they are not in its new ones, and those.
+/// Old elements of a variable, unless they are in the new buffer already, and the new buffer.
 type Overwritten<'a> = (Option<&'a [u8]>, Disjoint<'a, u8>);
 
-/// The dtype of the variables, and how its elements become the type that is computed in.
+/// Dtype of the variables, and the conversion of its elements to the type of the arithmetic.
 struct Stored<W>(DType, Option<Conversion<W>>);
 
 impl<W: Wide + Compute + Pod> Stored<W> {
-    /// The value of scalar input `i`: a rate, or the number of a step.
+    /// Value of scalar input `i`: a rate, or the step number.
     fn rate(&self, cx: &KernelCx<'_>, (i, is_number): (usize, bool)) -> Result<W, KernelError> {
         let value = match (is_number, self.1) {
             (true, _) => cx.input::<i64>(i)?.first().map(|&n| W::from_f64(n as f64)),
@@ -114,11 +114,11 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         value.ok_or(KernelError::Argument("a scalar"))
     }
 
-    /// Sets the elements of the first `N` inputs, which are variables, to `pass(elements, gradient)`.
+    /// Updates the elements of the first `N` inputs, which are variables, by `pass(elements, gradient)`.
     ///
     /// # Errors
-    /// Those of [`KernelCx::renew`], and [`KernelError::Invalid`] where the variables and the gradient
-    /// are not of one length.
+    /// Those of [`KernelCx::renew`], and [`KernelError::Invalid`] if the variables and the gradient
+    /// differ in length.
     fn update<const N: usize>(
         &self,
         cx: &KernelCx<'_>,
@@ -152,7 +152,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
                     // SAFETY: each index runs once, and the chunks do not overlap.
                     let new = unsafe { new.slice(start, end - start) };
                     if let Some(old) = old {
-                        // What is copied here is still near the processor when the step reads it.
+                        // The copied elements are still in the cache when the step reads them.
                         new.copy_from_slice(&old[start..end]);
                     }
                     new
@@ -163,8 +163,8 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         })
     }
 
-    /// As [`Stored::update`], of the rows that the indices name: one after the other, so that a row that is named
-    /// twice is updated twice.
+    /// Like [`Stored::update`], for the indexed rows: one after the other, so that a row with two
+    /// indices is updated twice.
     fn update_rows<const N: usize>(
         &self,
         cx: &KernelCx<'_>,
@@ -225,7 +225,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         })
     }
 
-    /// Runs the loop over elements of the variables, widened a block at a time where they must be.
+    /// Runs the loop over elements of the variables, converted block by block if necessary.
     fn run<const N: usize>(
         &self,
         isa: Isa,
@@ -248,16 +248,16 @@ impl<W: Wide + Compute + Pod> Stored<W> {
     }
 }
 
-/// A gradient's numbers, and what the rule makes of slots, which decay where gradients are zero, are never subnormal
-/// ([`Wide::normal`]); the variable, which comes first, is what the rule says.
+/// Flushes the gradient, and the new values of slots, which decay where gradients are zero, if they are subnormal
+/// ([`Wide::normal`]); the variable, which comes first, is not flushed.
 struct FusedStep<'a, T, F, const N: usize> {
     values: [&'a mut [T]; N],
     grad: &'a [T],
     step: F,
 }
 
-/// Elements that are read before the first of them is written: that the slices do not overlap is
-/// then plain to the compiler, whatever their number.
+/// Number of elements that are read before the first of them is written. The compiler then sees that the slices
+/// do not overlap, whatever their number.
 const LANES: usize = 16;
 
 impl<T: Wide, F, const N: usize> Vectorize for FusedStep<'_, T, F, N>

@@ -1,5 +1,6 @@
-//! Gradient descent: plain, with momentum, and with the shrinking of FOBOS
-//! (<https://jmlr.org/papers/v10/duchi09a.html>).
+//! ResourceApplyGradientDescent, ResourceApplyMomentum, ResourceApplyKerasMomentum,
+//! ResourceApplyProximalGradientDescent, and sparse variants: gradient descent, plain, with momentum, and with the
+//! shrinkage of FOBOS (<https://jmlr.org/papers/v10/duchi09a.html>).
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
@@ -45,7 +46,7 @@ pub(crate) static MOMENTUM: Op = Op {
     ],
 };
 
-/// As [`MOMENTUM`], of rows.
+/// Like [`MOMENTUM`], for rows.
 pub(crate) static SPARSE_MOMENTUM: Op = Op {
     def: optimizer(
         "ResourceSparseApplyMomentum",
@@ -97,7 +98,7 @@ pub(crate) static KERAS_MOMENTUM: Op = Op {
     ],
 };
 
-/// As [`KERAS_MOMENTUM`], of rows.
+/// Like [`KERAS_MOMENTUM`], for rows.
 pub(crate) static SPARSE_KERAS_MOMENTUM: Op = Op {
     def: optimizer(
         "ResourceSparseApplyKerasMomentum",
@@ -142,7 +143,7 @@ pub(crate) static PROXIMAL_GRADIENT_DESCENT: Op = Op {
     ],
 };
 
-/// As [`PROXIMAL_GRADIENT_DESCENT`], of rows.
+/// Like [`PROXIMAL_GRADIENT_DESCENT`], for rows.
 pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
     def: optimizer(
         "ResourceSparseApplyProximalGradientDescent",

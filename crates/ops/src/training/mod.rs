@@ -1,4 +1,4 @@
-//! The steps of optimizers: each updates a variable and its slots in one pass over their elements.
+//! Optimizer steps: each op updates a variable and its slots in one pass over their elements.
 
 mod adadelta;
 mod adagrad;
@@ -80,13 +80,13 @@ pub(crate) static OPS: &[&Op] = &[
     &references::SPARSE_APPLY_FTRL_V2,
 ];
 
-/// Whether an argument is a variable that is updated.
+/// Returns `true` if an argument is a variable that the op updates.
 const fn is_variable(arg: &Arg) -> bool {
     arg.reference || matches!(arg.ty, ArgType::Is(DType::Resource))
 }
 
-/// The shape rule of all of them: the variables hold `T` and have the shape of the gradient, or of
-/// whose rows it is; the rates are scalars. The first variable goes on where there is an output.
+/// Shape rule of all optimizer ops: the variables hold `T` and have the shape of the gradient, or of the
+/// variable whose rows it has; the rates are scalars. The first variable is passed on if there is an output.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let inputs = cx.op().inputs;
     let named = |names: &[&str]| inputs.iter().position(|arg| names.contains(&arg.name));
@@ -134,8 +134,8 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The shape of a variable whose rows have these shapes, as many as there are indices; `None` where
-/// they are not as many.
+/// Shape of a variable, from the shapes of rows of it and of their indices; `None` if their numbers
+/// differ.
 fn of_rows(rows: &Shape, indices: &Shape) -> Option<Shape> {
     let Some(dims) = rows.dims() else {
         return Some(Shape::unknown());

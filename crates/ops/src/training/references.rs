@@ -1,4 +1,4 @@
-//! The steps of optimizers on variables that are references: the ops on handles run in their place.
+//! ApplyGradientDescent and the other optimizer steps on references; the ops on handles run in their place.
 
 use thalweg_device::Op;
 use thalweg_graph::OpDef;
@@ -9,7 +9,7 @@ use super::{
     adadelta, adagrad, adam, add_sign_power_sign, ftrl, gradient_descent_momentum, rms_prop,
 };
 
-/// These arguments, with references to variables of `T` in place of handles.
+/// The same arguments, with references to variables of `T` in place of handles.
 const fn on_references<const N: usize>(of: &OpDef) -> [Arg; N] {
     let mut inputs = [arg("", ""); N];
     let mut i = 0;
@@ -23,7 +23,7 @@ const fn on_references<const N: usize>(of: &OpDef) -> [Arg; N] {
     inputs
 }
 
-// What there is of an op on references follows from the one on handles; a function could not hold
+// The definition of an op on references follows from the one on handles. A macro, since a function could not hold
 // the list of its inputs.
 macro_rules! references {
     ($($NAME:ident $name:literal $handles:path;)*) => {$(

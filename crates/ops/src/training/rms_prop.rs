@@ -1,3 +1,4 @@
+//! ResourceApplyRMSProp, ResourceApplyCenteredRMSProp, and their sparse variants.
 //! RMSProp with momentum, plain and centered: <https://arxiv.org/abs/1308.0850>, equations 38 to 45.
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -32,7 +33,7 @@ pub(crate) static RMS_PROP: Op = Op {
     ],
 };
 
-/// As [`RMS_PROP`], of rows.
+/// Like [`RMS_PROP`], for rows.
 pub(crate) static SPARSE_RMS_PROP: Op = Op {
     def: optimizer(
         "ResourceSparseApplyRMSProp",
@@ -68,8 +69,8 @@ fn rms_prop(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }, else Err(KernelError::DType(dtype(p))))
 }
 
-/// As [`RMS_PROP`], with the variance of the gradient in place of its mean square:
-/// `mg += (grad - mg) (1 - rho)`, and `ms - mg^2` stands under the root.
+/// Like [`RMS_PROP`], with the variance of the gradient in place of its mean square:
+/// `mg += (grad - mg) (1 - rho)`, and the root is that of `ms - mg^2`.
 pub(crate) static CENTERED_RMS_PROP: Op = Op {
     def: optimizer(
         "ResourceApplyCenteredRMSProp",
@@ -93,7 +94,7 @@ pub(crate) static CENTERED_RMS_PROP: Op = Op {
     ],
 };
 
-/// As [`CENTERED_RMS_PROP`], of rows.
+/// Like [`CENTERED_RMS_PROP`], for rows.
 pub(crate) static SPARSE_CENTERED_RMS_PROP: Op = Op {
     def: optimizer(
         "ResourceSparseApplyCenteredRMSProp",

@@ -1,16 +1,16 @@
-//! What the rules of several optimizers share.
+//! Arithmetic shared by the rules of several optimizers.
 
 use thalweg_device::Prepare;
 use thalweg_tensor::DType;
 
 use thalweg_cpu::number::Wide;
 
-/// The dtype that a node computes.
+/// Dtype that a node computes in.
 pub(super) fn dtype(p: &Prepare<'_>) -> DType {
     p.node.attrs.dtype("T").unwrap_or(DType::F32)
 }
 
-/// -1, 0 or 1; a NaN stays.
+/// Returns -1, 0 or 1, or a NaN for NaN.
 #[inline(always)]
 pub(super) fn sign<W: Wide>(x: W) -> W {
     if x > W::ZERO {
@@ -22,8 +22,8 @@ pub(super) fn sign<W: Wide>(x: W) -> W {
     }
 }
 
-/// The square of a gradient, or zero where that would be subnormal ([`Wide::normal`]): what has no other gradient, and no
-/// epsilon, is then divided by zero, as in TensorFlow, whose kernels have such squares zero too.
+/// Square of a gradient, or zero if that would be subnormal ([`Wide::normal`]). An element without another gradient or
+/// epsilon is then divided by zero, as in TensorFlow, whose kernels flush such squares to zero too.
 #[inline(always)]
 pub(super) fn square<W: Wide>(g: W) -> W {
     let g = if Wide::abs(g) < W::LEAST.sqrt() {
@@ -34,13 +34,13 @@ pub(super) fn square<W: Wide>(g: W) -> W {
     g * g
 }
 
-/// The larger one of two.
+/// The larger of two values.
 #[inline(always)]
 pub(super) fn larger<W: Wide>(a: W, b: W) -> W {
     if a < b { b } else { a }
 }
 
-/// What FOBOS makes of `x` at this rate: nearer to zero by `rate l1`, but not beyond it, and less by
+/// Shrinks `x` at this rate, as FOBOS does: nearer to zero by `rate l1`, but not beyond it, and smaller by
 /// a factor.
 #[inline(always)]
 pub(super) fn shrunk<W: Wide>(x: W, rate: W, l1: W, l2: W) -> W {
