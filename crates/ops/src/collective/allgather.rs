@@ -1,4 +1,4 @@
-//! The rows of all ranks on every rank.
+//! HorovodAllgather.
 
 use smallvec::smallvec;
 use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors, on_host};
@@ -11,7 +11,7 @@ use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, other_rows, run, set};
 use crate::array::{ArrayOps, SourceOps};
 use crate::reduce::ReduceOps;
 
-/// Gives every rank the rows of all.
+/// Concatenates the rows of all ranks; every rank gets all of them.
 pub(super) static ALL_GATHER: Op = Op {
     def: OpDef {
         name: "HorovodAllgather",
@@ -33,7 +33,7 @@ pub(super) static ALL_GATHER: Op = Op {
     ],
 };
 
-/// The mean of the gradients of all ranks, as Horovod takes it, and of that the rows that came from here.
+/// Mean of the gradients of all ranks, as in Horovod, and of that this rank's rows.
 fn own_rows<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
     let set = g.attrs().int("process_set_id");

@@ -1,4 +1,4 @@
-//! Values of ranks that become one: all of it, or a part of its rows for each rank.
+//! HorovodAllreduce, HorovodReducescatter.
 
 use smallvec::smallvec;
 use thalweg_device::{Collective, Op, ReduceOp, cpu_tensors, on_host};
@@ -23,7 +23,7 @@ const ATTRS: &[AttrDef] = &[
     SET,
 ];
 
-/// Gives every rank the reduced value.
+/// Reduces the values of all ranks; every rank gets the result.
 pub(super) static ALL_REDUCE: Op = Op {
     def: OpDef {
         name: "HorovodAllreduce",
@@ -70,7 +70,7 @@ pub(super) static ALL_REDUCE: Op = Op {
     ],
 };
 
-/// Gives every rank some rows of the reduced value.
+/// Reduces the values of all ranks; every rank gets some rows of the result.
 pub(super) static REDUCE_SCATTER: Op = Op {
     def: OpDef {
         name: "HorovodReducescatter",

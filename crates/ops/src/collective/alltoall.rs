@@ -1,4 +1,4 @@
-//! Some rows of each rank for each rank.
+//! HorovodAlltoall.
 
 use smallvec::smallvec;
 use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors, on_host};
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape};
 use super::build::all_to_all_in;
 use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, evenly, ranks, rows, run, set};
 
-/// Gives each rank some rows, and takes those that the others give.
+/// Sends some rows to each rank, and receives rows from each.
 pub(super) static ALL_TO_ALL: Op = Op {
     def: OpDef {
         name: "HorovodAlltoall",
@@ -21,7 +21,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
             let ranks = cx.ranked(1, 1)?.dim(0);
             let given = rows(cx)?;
             cx.set(0, given);
-            // No splits stand for equal ones.
+            // Empty splits mean equal ones.
             cx.set(1, Shape::partial([ranks.filter(|&n| n > 0)]));
             Ok(())
         },
@@ -47,7 +47,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
     ],
 };
 
-/// By rank: how many rows it is given.
+/// For each rank: number of rows that it is sent.
 fn splits(cx: &TensorCx<'_>) -> Result<Vec<usize>, KernelError> {
     let size = ranks(cx)?.size;
     let rows = cx.tensor(0)?.dims().first().copied().unwrap_or(0);

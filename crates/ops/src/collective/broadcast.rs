@@ -1,4 +1,4 @@
-//! The value of one rank on every rank.
+//! HorovodBroadcast.
 
 use smallvec::smallvec;
 use thalweg_device::{Collective, KernelError, Op, ReduceOp, TensorCx, cpu_tensors, on_host};
@@ -12,7 +12,7 @@ use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, collectives, run, set};
 use crate::array::{ArrayOps, SourceOps};
 use crate::math::MathOps;
 
-/// Gives every rank the value of one.
+/// Sends the value of one rank to every rank.
 pub(super) static BROADCAST: Op = Op {
     def: OpDef {
         name: "HorovodBroadcast",
@@ -61,14 +61,14 @@ fn root(cx: &TensorCx<'_>) -> Result<usize, KernelError> {
     })
 }
 
-/// The mean of the gradients of all ranks, as Horovod takes it; zero on a rank whose value goes nowhere.
+/// Mean of the gradients of all ranks, as in Horovod; zero on a rank whose value is not sent.
 fn of_root<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let graph = g.graph();
     let set = g.attrs().int("process_set_id");
     let mean = all_reduce_of(g.grad(), Reduction::of(ReduceOp::Average).within(set));
     let root = graph.constant(g.attrs().int("root_rank") as i32);
     let is_root = rank_in(graph, 0).equal(root);
-    // A product with zero would keep what is not finite.
+    // Not a product with zero, which would keep infinities and NaNs.
     is_root
         .broadcast_to(mean.shape_tensor())
         .select(mean, mean.zeros_like())

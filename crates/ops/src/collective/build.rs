@@ -1,12 +1,12 @@
-//! Builder methods for what ranks do together.
+//! Builder methods of collectives.
 
 use thalweg_device::ReduceOp;
 use thalweg_graph::{Graph, Operation, Output, Value};
 
-/// The set of all ranks.
+/// Process set of all ranks.
 pub const ALL_RANKS: i32 = 0;
 
-/// How values of ranks become one: inputs are multiplied with one factor, reduced, and multiplied with another one.
+/// Reduction of the values of ranks: inputs are multiplied by a factor, reduced, and multiplied by another factor.
 ///
 /// ```
 /// use thalweg_ops::{ReduceOp, Reduction};
@@ -17,18 +17,18 @@ pub const ALL_RANKS: i32 = 0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reduction {
-    /// The op.
+    /// Op that combines the values.
     pub op: ReduceOp,
-    /// What inputs are multiplied with.
+    /// Factor of the inputs.
     pub prescale: f32,
-    /// What the result is multiplied with.
+    /// Factor of the result.
     pub postscale: f32,
-    /// Which ranks take part.
+    /// Process set of the ranks that take part.
     pub set: i32,
 }
 
 impl Reduction {
-    /// Of all ranks by this op, without factors.
+    /// Reduction over all ranks by this op, without factors.
     pub fn of(op: ReduceOp) -> Reduction {
         Reduction {
             op,
@@ -38,7 +38,7 @@ impl Reduction {
         }
     }
 
-    /// With these factors, before and after.
+    /// Sets the factors of the inputs and of the result.
     pub fn scaled(self, prescale: f32, postscale: f32) -> Reduction {
         Reduction {
             prescale,
@@ -47,7 +47,7 @@ impl Reduction {
         }
     }
 
-    /// Of the ranks of a set.
+    /// Restricts the reduction to the ranks of a process set.
     pub fn within(self, set: impl Into<i64>) -> Reduction {
         Reduction {
             set: i32::try_from(set.into()).unwrap_or(i32::MIN),
@@ -62,9 +62,9 @@ impl From<ReduceOp> for Reduction {
     }
 }
 
-/// Builder methods for values of several ranks: sessions that run the same graph, each on data of its own.
+/// Builder methods of collectives: sessions run the same graph, each on data of its own, and exchange values.
 ///
-/// All ranks build the same of these, in the same order. A session is a rank where it is given
+/// All ranks build the same collectives, in the same order. A session is a rank if it has
 /// `SessionOptions::collectives`.
 ///
 /// ```
@@ -81,7 +81,7 @@ impl From<ReduceOp> for Reduction {
 ///     Shape::from([10, 3]), Shape::from([10, 3]), Shape::from([10, 3]),
 /// ));
 ///
-/// // How many rows there are, the other ranks tell.
+/// // The number of rows depends on the other ranks.
 /// let all = gradient.all_gather(ALL_RANKS);
 /// let own = gradient.reduce_scatter(ReduceOp::Sum);
 /// let (rows, from) = gradient.all_to_all([4, 6], ALL_RANKS);
@@ -96,27 +96,27 @@ impl From<ReduceOp> for Reduction {
 /// # let _ = (rank, ranks, all_are_here);
 /// ```
 pub trait CollectiveOps<'g>: Sized {
-    /// What the values of all ranks become together, on every rank: Horovod's `allreduce`. They have one shape.
+    /// Reduces the values of all ranks; every rank gets the result: Horovod's `allreduce`. All values have one shape.
     fn all_reduce(self, how: impl Into<Reduction>) -> Output<'g>;
-    /// The rows of all ranks of a set, in their order, on each of them. Only the first dimension may differ.
+    /// Concatenates the rows of all ranks of a set, in rank order, on each of them. Only the first dimension may differ.
     fn all_gather(self, set: i32) -> Output<'g>;
-    /// The value of one rank, numbered among all, on every rank of a set. They have one shape.
+    /// Value of rank `root`, numbered among all ranks, on every rank of a set. All values have one shape.
     fn broadcast_from(self, root: usize, set: i32) -> Output<'g>;
-    /// This rank's rows of what [`CollectiveOps::all_reduce`] gives. Earlier ranks have one more where they cannot have
-    /// as many.
+    /// This rank's rows of the result of [`CollectiveOps::all_reduce`]. If the rows cannot be divided evenly, the first
+    /// ranks have one more.
     fn reduce_scatter(self, how: impl Into<Reduction>) -> Output<'g>;
-    /// The rows that the ranks of a set give to this one, and how many came from each. `splits` says how many rows each
-    /// is given; without elements, each is given as many.
+    /// Sends rows to each rank of a set. Returns the rows received, and the number of rows from each rank. `splits` gives
+    /// the number of rows for each rank; if it is empty, all get the same number.
     fn all_to_all(self, splits: impl Into<Value<'g>>, set: i32) -> (Output<'g>, Output<'g>);
 }
 
-/// Builder methods for what a rank knows of the others.
+/// Builder methods for the ranks themselves.
 pub trait RankOps {
-    /// How many ranks a set has, i32.
+    /// Number of ranks in a set, i32.
     fn ranks(&self, set: i32) -> Output<'_>;
-    /// The number of this rank in a set, from 0, i32.
+    /// Index of this rank in a set, from 0, i32.
     fn rank(&self, set: i32) -> Output<'_>;
-    /// Waits until all ranks of a set have come here.
+    /// Waits until all ranks of a set have reached the barrier.
     fn barrier(&self, set: i32) -> Operation<'_>;
 }
 

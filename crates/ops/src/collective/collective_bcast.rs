@@ -1,6 +1,6 @@
-//! TensorFlow's broadcast: one rank of a group sends, the others receive.
+//! CollectiveBcastSendV2, CollectiveBcastRecvV2: one rank of a group sends, the others receive.
 //!
-//! The ranks that receive do not know who sends. So all of them gather, and only the one that sends has a row.
+//! The receiving ranks do not know the sender. So all of them gather, and only the sender has a row.
 
 use thalweg_device::{Collective, KernelError, Op, TensorCx, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, arg, type_attr, type_attr_or};
@@ -12,12 +12,12 @@ use super::run::{COLLECTIVE, run_as};
 
 const T: AttrDef = type_attr("T", DType::PLAIN);
 
-/// The name of the broadcast on all of its ranks: their nodes have different ones.
+/// Name of the broadcast on all of its ranks: their nodes have different names.
 pub(super) fn name(group: i64, instance: i64) -> String {
     format!("broadcast {instance} of group {group}")
 }
 
-/// The tensor of the rank that has a row. `at` is the input that says the size of the group.
+/// Tensor of the rank that has a row. `at` is the index of the input with the size of the group.
 fn sent(cx: &TensorCx<'_>, at: usize, dims: &[usize], row: &Tensor) -> Result<Tensor, KernelError> {
     let (set, _) = group(cx, at)?;
     let name = name(cx.int(at + 1)?, cx.int(at + 2)?);
@@ -36,7 +36,7 @@ fn with_rows(count: usize, dims: &[usize]) -> Dims {
     std::iter::once(count).chain(dims.iter().copied()).collect()
 }
 
-/// Sends.
+/// Sends a tensor to all other ranks of a group.
 pub(super) static SEND: Op = Op {
     def: OpDef {
         name: "CollectiveBcastSendV2",
@@ -60,7 +60,7 @@ pub(super) static SEND: Op = Op {
     ],
 };
 
-/// Receives.
+/// Receives the tensor that one rank of a group sends.
 pub(super) static RECEIVE: Op = Op {
     def: OpDef {
         name: "CollectiveBcastRecvV2",

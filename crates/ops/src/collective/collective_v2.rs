@@ -1,4 +1,4 @@
-//! TensorFlow's collectives on groups of ranks.
+//! CollectiveReduceV2, CollectiveReduceScatterV2, CollectiveGatherV2, CollectiveAllToAllV2.
 
 use thalweg_device::{Collective, KernelError, Op, ReduceOp, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, Default, int_attr, str_attr, type_attr};
@@ -34,7 +34,7 @@ const ATTRS: &[AttrDef] = &[
     TOKENS,
 ];
 
-/// How attributes say that values become one: the op, and the scale after it.
+/// Reduction given by attributes: the op, and the factor after it.
 fn merged(attrs: &Attrs, size: usize) -> (ReduceOp, f64) {
     let divided = attrs.str("final_op") == "Div";
     let op = match attrs.str("merge_op") {
@@ -48,7 +48,7 @@ fn merged(attrs: &Attrs, size: usize) -> (ReduceOp, f64) {
     (op, scale)
 }
 
-/// Gives every rank the reduced value.
+/// Reduces the values of all ranks; every rank gets the result.
 pub(super) static REDUCE: Op = Op {
     def: OpDef {
         name: "CollectiveReduceV2",
@@ -77,7 +77,7 @@ pub(super) static REDUCE: Op = Op {
     ],
 };
 
-/// Gives every rank as many rows of the reduced value.
+/// Reduces the values of all ranks; every rank gets the same number of rows of the result.
 pub(super) static REDUCE_SCATTER: Op = Op {
     def: OpDef {
         name: "CollectiveReduceScatterV2",
@@ -105,7 +105,7 @@ pub(super) static REDUCE_SCATTER: Op = Op {
     ],
 };
 
-/// Gives every rank the rows of all.
+/// Concatenates the rows of all ranks; every rank gets all of them.
 pub(super) static GATHER: Op = Op {
     def: OpDef {
         name: "CollectiveGatherV2",
@@ -123,7 +123,7 @@ pub(super) static GATHER: Op = Op {
     ],
 };
 
-/// Gives each rank as many rows, and takes those that the others give.
+/// Sends the same number of rows to each rank, and receives rows from each.
 pub(super) static ALL_TO_ALL: Op = Op {
     def: OpDef {
         name: "CollectiveAllToAllV2",

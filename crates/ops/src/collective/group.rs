@@ -1,4 +1,4 @@
-//! TensorFlow's groups of ranks, which inputs name.
+//! Groups of ranks of TensorFlow's collectives, given by inputs.
 
 use thalweg_device::{KernelError, RankOf, TensorCx};
 use thalweg_graph::op::{
@@ -9,18 +9,18 @@ use thalweg_tensor::DType;
 
 use super::run::{COLLECTIVE, collectives};
 
-/// How many ranks a group has.
+/// Input: number of ranks in the group.
 pub(super) const GROUP_SIZE: Arg = arg_of("group_size", DType::I32);
-/// Which group.
+/// Input: key of the group.
 pub(super) const GROUP_KEY: Arg = arg_of("group_key", DType::I32);
-/// Which collective of the group. The name of the node and the order of the plan tell it here.
+/// Input: key of the collective in the group. Not used here: the node's name and the order of the plan identify it.
 pub(super) const INSTANCE_KEY: Arg = arg_of("instance_key", DType::I32);
-/// What TensorFlow orders collectives by. The plan has an order of its own.
+/// Input: TensorFlow's order of collectives. Not used here: the plan has an order of its own.
 const TOKEN: Arg = arg_of("ordering_token", DType::Resource).list(TOKENS.name);
 
-/// Which algorithm to take. What carries the values chooses one.
+/// Attribute: algorithm to use. Not used here: the transport chooses one.
 pub(super) const HINT: AttrDef = str_attr("communication_hint", "auto", &[]);
-/// How long to wait. The time limit of the step counts here.
+/// Attribute: time limit. Not used here: the time limit of the step applies.
 pub(super) const TIMEOUT: AttrDef = float_attr("timeout_seconds", 0.0);
 pub(super) const STATELESS: AttrDef = bool_attr("is_stateless", false);
 pub(super) const TOKENS: AttrDef = AttrDef {
@@ -29,7 +29,7 @@ pub(super) const TOKENS: AttrDef = AttrDef {
     ..attr("Nordering_token", AttrKind::Int)
 };
 
-/// The inputs of an op of a group.
+/// Inputs of an op on a group.
 pub(super) const INPUTS: &[Arg] = &[
     arg("input", "T"),
     GROUP_SIZE,
@@ -38,15 +38,15 @@ pub(super) const INPUTS: &[Arg] = &[
     TOKEN,
 ];
 
-/// An op of a group; to be completed.
+/// Base definition of an op on a group.
 pub(super) const GROUPED: OpDef = OpDef {
     inputs: INPUTS,
     outputs: &[arg("data", "T")],
     ..COLLECTIVE
 };
 
-/// The set that a group is, and this rank's place in it. `at` is the input that says its size; the next one is its
-/// key. A group of as many ranks as there are is that of all, whatever its key.
+/// Process set of a group, and this rank's place in it. `at` is the index of the input with its size; the next input is
+/// its key. A group of as many ranks as there are is the set of all ranks, whatever its key.
 pub(super) fn group(cx: &TensorCx<'_>, at: usize) -> Result<(i32, RankOf), KernelError> {
     let collectives = collectives(cx)?;
     let (expected, key) = (cx.int(at)?, cx.int(at + 1)?);

@@ -1,4 +1,4 @@
-//! What several ranks do together: reduce, gather, broadcast, scatter and exchange values; Horovod's ops and
+//! Collectives: reduce, gather, broadcast, scatter and exchange the values of several ranks; Horovod's ops and
 //! TensorFlow's.
 
 mod allgather;

@@ -1,4 +1,4 @@
-//! What GPUs do together without their hosts: values whose shapes are known before the step.
+//! Collectives between GPUs, without their hosts: for values whose shapes are known before the step.
 
 use thalweg_device::gpu::{Exchange, GpuCollective, Launches};
 use thalweg_device::{Kernel, KernelError, Prepare, ReduceOp, gpu};
@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::broadcast::BROADCAST;
 use super::run::{reduction, set};
 
-/// The dtypes that NCCL carries.
+/// Dtypes that NCCL supports.
 const DTYPES: &[(&str, &[DType])] = &[(
     "T",
     &[
@@ -26,7 +26,7 @@ const DTYPES: &[(&str, &[DType])] = &[(
     ],
 )];
 
-/// The kernel of a collective between GPUs.
+/// Kernel of a collective between GPUs.
 pub(super) const KERNEL: Kernel = gpu(launches).only(DTYPES).in_place(&[(0, 0)]);
 
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -37,10 +37,10 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     })
 }
 
-/// What GPUs do for a node that has a kernel for that.
+/// The collective between GPUs for a node that has a kernel for it.
 ///
 /// # Errors
-/// Why they do not: it is said of the node, which then runs on the host.
+/// The reason why there is none: it is reported for the node, which then runs on the host.
 ///
 /// ```
 /// use thalweg_device::gpu::Exchange;
@@ -75,7 +75,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
     let sums = matches!(op, ReduceOp::Sum | ReduceOp::Average);
     match op {
         ReduceOp::Adasum => Err("GPUs have no Adasum between them".to_owned()),
-        // Two factors of another reduction, or of integers, are no one factor.
+        // Only sums and averages of floats can combine their two factors into one.
         _ if (prescale, postscale) != (1.0, 1.0) && !(sums && floats) => {
             Err("between GPUs only sums and averages of floats have factors".to_owned())
         }

@@ -1,4 +1,4 @@
-//! What ranks compare of a collective before they run it.
+//! Descriptions of collectives, which ranks compare before they run them.
 
 use thalweg_device::{PlannedCollective, ReduceOp};
 use thalweg_graph::op::Effect;
@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 
 use super::{allgather, alltoall, collective_bcast, collective_v2};
 
-/// What is compared of a node, if it is a collective. `ranks` is how many there are in all, where that is known.
+/// Description of a node, if it is a collective. `ranks` is the number of all ranks, if known.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -31,7 +31,7 @@ pub fn planned_collective(
         return None;
     }
     let is = |op: &thalweg_device::Op| node.op.name == op.def.name;
-    // What is received has the shape of what is sent.
+    // The received value has the shape of the sent one.
     let value = match is(&collective_bcast::RECEIVE) {
         true => node.outputs.first(),
         false => node.inputs.first().and_then(|&i| graph.fact(i)),
@@ -63,14 +63,14 @@ pub fn planned_collective(
     })
 }
 
-/// The integer at the input of this name, where it is known.
+/// Integer at the input of this name, if known.
 fn int(graph: &GraphData, node: &Node, name: &str) -> Option<i64> {
     let value = |input: &OutputId| graph.fact(*input)?.value.as_ref()?.to_ints();
     let at = node.op.inputs.iter().position(|arg| arg.name == name)?;
     Some(*node.inputs.get(at).and_then(value)?.first()?)
 }
 
-/// The set of a node, as its kernel finds it.
+/// Process set of a node, as its kernel determines it.
 fn set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
     let key = match node.op.attr("process_set_id") {
         Some(_) => node.attrs.int("process_set_id"),
@@ -82,7 +82,7 @@ fn set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
     i32::try_from(key).unwrap_or(0)
 }
 
-/// The name of a broadcast whose nodes have different names.
+/// Name of a broadcast whose nodes have different names.
 fn sent_name(graph: &GraphData, node: &Node) -> String {
     let int = |name| int(graph, node, name);
     match (int("group_key"), int("instance_key")) {
@@ -91,7 +91,7 @@ fn sent_name(graph: &GraphData, node: &Node) -> String {
     }
 }
 
-/// The op with those of its attributes that must be the same on all ranks and are not the defaults.
+/// The op, with those of its attributes that must be the same on all ranks and are not the defaults.
 fn described(node: &Node) -> String {
     let attrs = &node.attrs;
     let mut what = Vec::new();

@@ -1,4 +1,4 @@
-//! How many ranks there are, which one this is, and a wait for all.
+//! HorovodSize, HorovodRank, HorovodBarrier.
 
 use thalweg_device::{Collective, Op, cpu_tensors, on_host};
 use thalweg_graph::OpDef;
@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::run::{COLLECTIVE, SET, nothing, ranks, run, set};
 
-/// What a rank knows without asking; to be completed.
+/// Base definition of an op whose value a rank knows without communication.
 const KNOWN: OpDef = OpDef {
     attrs: &[SET],
     shape: crate::shapes::scalar,
@@ -17,7 +17,7 @@ const KNOWN: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// How many there are.
+/// Number of ranks.
 pub(super) static SIZE: Op = Op {
     def: OpDef {
         name: "HorovodSize",
@@ -31,7 +31,7 @@ pub(super) static SIZE: Op = Op {
     ],
 };
 
-/// Which one this is.
+/// Index of this rank.
 pub(super) static RANK: Op = Op {
     def: OpDef {
         name: "HorovodRank",
@@ -45,7 +45,7 @@ pub(super) static RANK: Op = Op {
     ],
 };
 
-/// Waits for all.
+/// Waits for all ranks.
 pub(super) static BARRIER: Op = Op {
     def: OpDef {
         name: "_Barrier",

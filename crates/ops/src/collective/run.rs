@@ -1,4 +1,4 @@
-//! What the kernels of collective ops share: who takes part, and the wait.
+//! Attributes and helpers of the kernels of collectives: process sets, reductions, and the wait for other ranks.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use thalweg_graph::op::{AttrDef, Effect, Gradient, bool_attr, float_attr, int_at
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-/// Which ranks take part: Horovod's process sets; 0 is that of all.
+/// Attribute: Horovod's process set of the ranks that take part; 0 is the set of all ranks.
 pub(super) const SET: AttrDef = int_attr("process_set_id", 0);
-/// Whether the name of the node counts without its scopes. Ranks that run the same graph have the same names, so
-/// nothing looks at it.
+/// Attribute: the node's name counts without its scopes. Not used: ranks that run the same graph have the same
+/// names.
 pub(super) const IGNORE_SCOPE: AttrDef = bool_attr("ignore_name_scope", false);
-/// What inputs are multiplied with before they are reduced.
+/// Attribute: factor of the inputs of a reduction.
 pub(super) const PRESCALE: AttrDef = float_attr("prescale_factor", 1.0);
-/// What the reduced value is multiplied with.
+/// Attribute: factor of the reduced value.
 pub(super) const POSTSCALE: AttrDef = float_attr("postscale_factor", 1.0);
 
-/// A collective op; to be completed.
+/// Base definition of a collective.
 pub(super) const COLLECTIVE: OpDef = OpDef {
     effect: Effect::Collective,
     gradient: Gradient::Missing,
     ..OpDef::EMPTY
 };
 
-/// What carries values between ranks.
+/// Transport between ranks.
 pub(super) fn collectives<'a>(cx: &TensorCx<'a>) -> Result<&'a Arc<dyn Collectives>, KernelError> {
     cx.environment().collectives().ok_or(KernelError::NoRanks)
 }
 
-/// The set that an attribute names.
+/// Process set in attribute `process_set_id`.
 pub(super) fn set(attrs: &Attrs) -> Result<i32, KernelError> {
     let id = attrs.int("process_set_id");
     i32::try_from(id).map_err(|_| {
@@ -41,12 +41,13 @@ pub(super) fn set(attrs: &Attrs) -> Result<i32, KernelError> {
     })
 }
 
-/// This rank's place in the set that an attribute names.
+/// This rank's place in the process set of the node.
 pub(super) fn ranks(cx: &TensorCx<'_>) -> Result<RankOf, KernelError> {
     collectives(cx)?.ranks(set(cx.attrs())?)
 }
 
-/// Does its part of a collective, and waits for the others'; `what` is asked for once.
+/// Starts this rank's part of a collective, or fetches its result; blocks until the others have done theirs. `what` is
+/// called once.
 pub(super) fn run(
     cx: &TensorCx<'_>,
     set: i32,
@@ -55,7 +56,7 @@ pub(super) fn run(
     run_as(cx, &cx.node().name, set, what)
 }
 
-/// As [`run`], under another name than the node's.
+/// Like [`run`], under a name other than the node's.
 pub(super) fn run_as(
     cx: &TensorCx<'_>,
     name: &str,
@@ -63,7 +64,7 @@ pub(super) fn run_as(
     what: impl Fn() -> Result<(Collective, Tensor), KernelError>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let collectives = collectives(cx)?;
-    // Who is in no such set is told, before others wait for it.
+    // Reports a rank outside of the set before others wait for it.
     collectives.ranks(set)?;
     let ticket = cx.environment().ticket();
     let mut request = || {
@@ -84,7 +85,7 @@ pub(super) fn run_as(
     Err(KernelError::Blocked)
 }
 
-/// How attributes say that values become one: the op, and the scales before and after it.
+/// Reduction given by attributes: the op, and the factors before and after it.
 pub(super) fn reduction(attrs: &Attrs) -> Result<(ReduceOp, f64, f64), KernelError> {
     let op = ReduceOp::of_number(attrs.int("reduce_op"));
     let op = op.ok_or(KernelError::Argument("the number of a reduction"))?;
@@ -92,7 +93,7 @@ pub(super) fn reduction(attrs: &Attrs) -> Result<(ReduceOp, f64, f64), KernelErr
     Ok((op, scale("prescale_factor"), scale("postscale_factor")))
 }
 
-/// Checks what attributes say of a reduction.
+/// Checks the attributes of a reduction.
 pub(super) fn check_reduction(cx: &Infer<'_>) -> Result<(), InferError> {
     let number = cx.attrs().int("reduce_op");
     let wrong = |reason: String| InferError::Attr {
@@ -113,14 +114,14 @@ pub(super) fn check_reduction(cx: &Infer<'_>) -> Result<(), InferError> {
     }
 }
 
-/// The shape of input 0 with another number of rows, which depends on the other ranks.
+/// Shape rule: the shape of input 0 with another number of rows, which depends on the other ranks.
 pub(super) fn other_rows(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = rows(cx)?;
     cx.set(0, shape);
     Ok(())
 }
 
-/// The shape of input 0, which must have rows, without their number.
+/// Shape of input 0, which must have rows, with an unknown number of rows.
 pub(super) fn rows(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let shape = cx.shape(0);
     match shape.dims() {
@@ -136,7 +137,7 @@ pub(super) fn rows(cx: &Infer<'_>) -> Result<Shape, InferError> {
     }
 }
 
-/// How many rows each of `size` ranks is given of `rows`, where each is given as many.
+/// Number of rows for each of `size` ranks; all must get the same number.
 pub(super) fn evenly(rows: usize, size: usize) -> Result<usize, KernelError> {
     if size == 0 || !rows.is_multiple_of(size) {
         return Err(KernelError::Invalid(format!(
@@ -146,13 +147,13 @@ pub(super) fn evenly(rows: usize, size: usize) -> Result<usize, KernelError> {
     Ok(rows / size)
 }
 
-/// The first of some results.
+/// First of some results.
 pub(super) fn first(results: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
     let first = results.into_iter().next();
     Ok(vec![first.ok_or(KernelError::Argument("a result"))?])
 }
 
-/// The input of a barrier.
+/// Input of a barrier.
 pub(super) fn nothing() -> Result<Tensor, KernelError> {
     Ok(Tensor::zeros(DType::F32, &[0])?)
 }

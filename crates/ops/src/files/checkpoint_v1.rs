@@ -1,4 +1,5 @@
-//! TensorFlow's first form of checkpoints: graphs that have its ops are read, and nothing runs them.
+//! Save, SaveSlices, Restore, RestoreSlice: TensorFlow's first checkpoint format. Graphs with these ops can be imported,
+//! but there are no kernels.
 
 use thalweg_device::Op;
 use thalweg_graph::OpDef;
@@ -7,7 +8,7 @@ use thalweg_graph::op::{
 };
 use thalweg_tensor::DType;
 
-/// An op that reads or writes files, without a kernel.
+/// Definition of an op on files without a kernel.
 const fn on_files(
     name: &'static str,
     summary: &'static str,
@@ -30,7 +31,7 @@ const fn on_files(
     }
 }
 
-/// Writes tensors, in the first form.
+/// Writes tensors.
 pub(crate) static SAVE: Op = on_files(
     "Save",
     "Writes tensors to a file.",
@@ -43,7 +44,7 @@ pub(crate) static SAVE: Op = on_files(
     &[types_attr("T")],
 );
 
-/// Writes slices, in the first form.
+/// Writes slices.
 pub(crate) static SAVE_SLICES: Op = on_files(
     "SaveSlices",
     "Writes slices of tensors to a file.",
@@ -62,7 +63,7 @@ const RESTORED: &[AttrDef] = &[
     int_attr("preferred_shard", -1),
 ];
 
-/// Reads a tensor, in the first form.
+/// Reads a tensor.
 pub(crate) static RESTORE: Op = on_files(
     "Restore",
     "Reads a tensor from files.",
@@ -74,7 +75,7 @@ pub(crate) static RESTORE: Op = on_files(
     RESTORED,
 );
 
-/// Reads a slice, in the first form.
+/// Reads a slice.
 pub(crate) static RESTORE_SLICE: Op = on_files(
     "RestoreSlice",
     "Reads a slice of a tensor from files.",

@@ -1,4 +1,4 @@
-//! Makes one checkpoint of those of several devices.
+//! MergeV2Checkpoints.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 
 use super::{failed, prefix};
 
-/// Puts files together.
+/// Merges checkpoint files of several devices into one checkpoint.
 pub(crate) static MERGE_V2: Op = Op {
     def: OpDef {
         name: "MergeV2Checkpoints",

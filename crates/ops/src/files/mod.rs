@@ -1,4 +1,4 @@
-//! Checkpoints: what names, writes and reads their files. A step uses the files that its session allows
+//! Checkpoints: ops that name, write and read their files. A step uses the files that its session allows
 //! ([`thalweg_device::Files`]).
 
 mod checkpoint_v1;
@@ -25,7 +25,7 @@ pub(crate) static OPS: &[&Op] = &[
     &checkpoint_v1::RESTORE_SLICE,
 ];
 
-/// An error of a checkpoint as one of a kernel.
+/// Converts an error of a checkpoint to a kernel error.
 fn failed(error: CheckpointError) -> KernelError {
     let text = error.to_string();
     match error {
@@ -37,7 +37,7 @@ fn failed(error: CheckpointError) -> KernelError {
     }
 }
 
-/// The prefix of a checkpoint that input `i` names.
+/// Prefix of a checkpoint, from input `i`.
 fn prefix(cx: &TensorCx<'_>, i: usize) -> Result<PathBuf, KernelError> {
     match cx.strings(i)? {
         [name] => cx.environment().files().resolve_prefix(name),
@@ -48,7 +48,7 @@ fn prefix(cx: &TensorCx<'_>, i: usize) -> Result<PathBuf, KernelError> {
     }
 }
 
-/// The names of tensors in input 1, and the slices in input 2: as many of each as there are tensors.
+/// Names of tensors from input 1, and slices from input 2: as many of each as there are tensors.
 fn entries(
     cx: &TensorCx<'_>,
     tensors: usize,

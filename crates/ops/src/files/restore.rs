@@ -1,4 +1,4 @@
-//! Reads a checkpoint.
+//! RestoreV2.
 
 use thalweg_checkpoint::{BundleReader, SliceSpec};
 use thalweg_device::{KernelError, Op, cpu_tensors};
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::{entries, failed, prefix};
 
-/// A slice says its shape; a whole tensor has that of the file.
+/// Shape rule: a slice gives its shape; the shape of a whole tensor is that in the file.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let slices = cx.value(2).and_then(|v| v.as_strings().ok());
     let dims = |i: usize| {
@@ -24,7 +24,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Reads tensors.
+/// Reads tensors from a checkpoint.
 pub(crate) static RESTORE_V2: Op = Op {
     def: OpDef {
         name: "RestoreV2",

@@ -1,4 +1,4 @@
-//! Writes a checkpoint.
+//! SaveV2.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 
 use super::{entries, failed, prefix};
 
-/// Writes tensors.
+/// Writes tensors to a checkpoint.
 pub(crate) static SAVE_V2: Op = Op {
     def: OpDef {
         name: "SaveV2",

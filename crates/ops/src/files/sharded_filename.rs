@@ -1,4 +1,4 @@
-//! Names of the files of checkpoints.
+//! ShardedFilename, ShardedFilespec.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -15,7 +15,7 @@ fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>,
     Ok(vec![cx.strings_of(&[], [name])?])
 }
 
-/// The name of one file of several.
+/// Name of one shard of a checkpoint.
 pub(crate) static FILENAME: Op = Op {
     def: OpDef {
         name: "ShardedFilename",
@@ -39,7 +39,7 @@ pub(crate) static FILENAME: Op = Op {
     })],
 };
 
-/// The pattern of the names of several files.
+/// Pattern that matches the names of all shards.
 pub(crate) static FILESPEC: Op = Op {
     def: OpDef {
         name: "ShardedFilespec",

@@ -1,5 +1,5 @@
-//! Chains of elementwise ops, in one pass: piece by piece, each small enough for a cache, by the kernels of the ops
-//! themselves, so that a chain gives the same bits as its ops one by one.
+//! Chains of elementwise ops, computed in one pass: piece by piece, each small enough for a cache, by the kernels of the
+//! ops themselves, so that a chain gives the same bits as its ops one by one.
 //!
 //! ```
 //! use thalweg_ops::fused::chain::{Kind, of_member};
@@ -7,7 +7,7 @@
 //! // A bias of four beside a matrix of two rows, and a single number.
 //! assert_eq!(Kind::of(&[4], &[2, 4]), Some(Kind::Row { len: 4, rank: 1 }));
 //! assert_eq!(Kind::of(&[], &[2, 4]), Some(Kind::One));
-//! // The chain's own name for the attribute `T` of its second op.
+//! // The chain's name for the attribute `T` of its second op.
 //! assert_eq!(of_member(1, "T"), "1.T");
 //! ```
 
@@ -25,24 +25,24 @@ use thalweg_tensor::{DType, Dims};
 
 use super::links::{Chain, Link, Source};
 
-/// Elements of a piece, at most: kernels run on it without splitting it, and some of them lie in a cache.
+/// Maximum number of elements of a piece: kernels run on it without splitting it, and several pieces fit in a cache.
 const PIECE: usize = 4096;
 
-/// The attribute with the names of the ops. The attributes of each are the chain's under [`of_member`], and so are
-/// [`ARGS`] and [`DTYPE`].
+/// Attribute with the names of the ops. The attributes of each op are attributes of the chain, named by [`of_member`], and
+/// so are [`ARGS`] and [`DTYPE`].
 pub const OPS: &str = "ops";
-/// Of an op of a chain: where its inputs come from; from an input of the chain, or, below zero, from an op before it: -1 is
-/// the first.
+/// Attribute of an op of a chain: sources of its inputs. A number from 0 on is an input of the chain; a negative one is an
+/// earlier op: -1 is the first.
 pub const ARGS: &str = "args";
-/// Of an op of a chain: the dtype of its output.
+/// Attribute of an op of a chain: dtype of its output.
 pub const DTYPE: &str = "dtype";
 
-/// The name under which a chain has an attribute of one of its ops.
+/// Name of the chain's attribute for an attribute of one of its ops.
 pub fn of_member(number: usize, name: &str) -> String {
     format!("{number}.{name}")
 }
 
-/// A chain. Its output, and that of each op, has the same dimensions; an input has them too, or the last of them, or a
+/// A chain. Its output and that of each op have the same dimensions; an input has them too, or the last of them, or a
 /// single element.
 pub static CHAIN: Op = Op {
     def: OpDef {
@@ -61,24 +61,24 @@ pub static CHAIN: Op = Op {
     kernels: &[cpu(prepare).in_place(&[(0, 0)])],
 };
 
-/// What an input is beside the output.
+/// Dimensions of an input, relative to the output's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It has the output's dimensions.
+    /// All of the output's dimensions.
     Full,
-    /// It has the last of them: so many elements, in so many dimensions.
+    /// The last of the output's dimensions.
     Row {
-        /// The number of elements.
+        /// Number of elements.
         len: usize,
-        /// The number of dimensions.
+        /// Number of dimensions.
         rank: usize,
     },
-    /// It has one element.
+    /// One element.
     One,
 }
 
 impl Kind {
-    /// What an input of these dimensions is beside an output of those; none where it is neither.
+    /// Kind of an input of these dimensions for an output of those; `None` if it fits none.
     pub fn of(dims: &[usize], output: &[usize]) -> Option<Kind> {
         if dims == output {
             return Some(Kind::Full);
@@ -94,7 +94,7 @@ impl Kind {
     }
 }
 
-/// The kernel that computes a node on a CPU, if it is elementwise and of one output; for these dimensions.
+/// Kernel of a node on a CPU, for these dimensions, if the node is elementwise and has one output.
 pub fn elementwise(
     cpu: &Cpu,
     op: &'static Op,
@@ -113,14 +113,14 @@ pub fn elementwise(
         inputs,
         outputs,
     };
-    // A kernel that panics here is asked again, and then its node is named.
+    // A kernel that panics here runs again alone, and its node is then named in the error.
     let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&wanted)))
         .ok()?
         .ok()?;
     (prepared.each && prepared.scratch == 0).then_some((kernel, prepared))
 }
 
-/// The op of this name, and the attributes of op `number` of a chain.
+/// Op `number` of a chain, of this name, with its attributes.
 fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attrs)> {
     let op = crate::ops().find(|op| op.def.name.as_bytes() == name)?;
     let (mut attrs, own) = (Attrs::default(), of_member(number, ""));
@@ -132,14 +132,14 @@ fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attr
     Some((op, attrs))
 }
 
-/// The kernel of a chain: that of each of its ops, for a piece and for what is left.
+/// Kernel of a chain: the kernels of each of its ops, for a whole piece and for the last one.
 pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let missing = || KernelError::Argument("a chain of elementwise ops");
     let output = p.output_dims(0);
     let kinds: Option<SmallVec<[Kind; 4]>> =
         p.inputs.iter().map(|i| Kind::of(&i.dims, output)).collect();
     let kinds = kinds.ok_or_else(missing)?;
-    // The longest row, and how many of them are a piece.
+    // Rows are the longest repeated input; a piece consists of whole rows.
     let rows = kinds.iter().filter_map(|k| match k {
         Kind::Row { len, rank } => Some((*len, *rank)),
         _ => None,
@@ -156,7 +156,7 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         return Err(missing());
     };
     let (mut links, mut cost): (Vec<Link>, u64) = (Vec::new(), 0);
-    // By op: the inputs that it can be in place of.
+    // For each op: the inputs that it can overwrite.
     let mut overwritten: Vec<SmallVec<[usize; 2]>> = Vec::new();
     for (number, name) in ops.iter().enumerate() {
         let (op, attrs) = member(p.node, number, name).ok_or_else(missing)?;

@@ -1,4 +1,4 @@
-//! The ops of a chain on a piece of its inputs, one after the other.
+//! Execution of a chain: runs its ops, one after the other, on each piece.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,11 +11,11 @@ use super::chain::Kind;
 use thalweg_cpu::Scratch;
 use thalweg_cpu::scratch::{ALIGN, for_lanes, lanes_scratch};
 
-/// Where an argument of an op comes from.
+/// Source of an argument of an op.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Input(usize),
-    /// The op of this number.
+    /// Output of an earlier op, by index.
     Before(usize),
 }
 
@@ -23,31 +23,31 @@ pub(super) enum Source {
 pub(super) struct Link {
     pub(super) args: SmallVec<[Source; 2]>,
     pub(super) dtype: DType,
-    /// The buffer that its output lies in; the last one's lies in the chain's.
+    /// Buffer of its output; the last op writes to the chain's output.
     pub(super) buffer: usize,
-    /// For a whole piece, and for the last one.
+    /// Kernels for a whole piece, and for the last one.
     pub(super) run: [RunFn; 2],
 }
 
-/// The ops of a chain, ready to run on pieces.
+/// A chain that is ready to run on pieces.
 pub(super) struct Chain {
     links: Vec<Link>,
     kinds: SmallVec<[Kind; 4]>,
     buffers: usize,
-    /// Elements of a piece, and of all.
+    /// Number of elements of a piece, and in all.
     piece: usize,
     len: usize,
 }
 
-/// Where inputs and output lie, for all threads.
+/// Memory of inputs and output, shared by all threads.
 struct Shared<'a>(&'a [Slot], Slot);
 
-// SAFETY: what the slots point to is valid for the run of the kernel; a piece of the output is written by one thread, and
-// an input is written only where it is the output, after it has been read.
+// SAFETY: the slots point to memory that is valid for the run of the kernel; a piece of the output is written by one
+// thread, and an input is written only if it is the output, after it has been read.
 unsafe impl Sync for Shared<'_> {}
 
 impl Chain {
-    /// The chain of these ops, in order, of which each can be in place of some of its inputs.
+    /// Chain of these ops, in order; `overwritten` lists the inputs that each op can overwrite.
     pub(super) fn new(
         mut links: Vec<Link>,
         overwritten: &[SmallVec<[usize; 2]>],
@@ -65,7 +65,7 @@ impl Chain {
         }
     }
 
-    /// The kernel that runs it on all pieces, on so many threads.
+    /// Kernel that runs it on all pieces, on `threads` threads.
     pub(super) fn prepared(self, threads: usize) -> Prepared {
         let (pieces, lane) = (self.len.div_ceil(self.piece), self.lane());
         let scratch = lanes_scratch(pieces, threads, lane);
@@ -90,7 +90,7 @@ impl Chain {
         (self.piece * widest.unwrap_or(0)).next_multiple_of(ALIGN)
     }
 
-    /// Bytes for what the ops but the last give of a piece.
+    /// Bytes of the buffers that one thread needs.
     fn lane(&self) -> usize {
         Scratch::bytes::<u8>(self.buffers * self.buffer())
     }
@@ -127,9 +127,9 @@ impl Chain {
                 },
             };
             let (outputs, nothing) = ([own], (std::ptr::null_mut(), 0));
-            // SAFETY: inputs are pieces of the node's, or what an op before has filled; the output is a buffer of this
-            // thread's own that no later op reads for another value, or this task's piece of the node's output. It lies
-            // apart from all inputs but for one that the op may be in place of.
+            // SAFETY: inputs are pieces of the node's inputs, or filled by an earlier op; the output is a buffer of this
+            // thread that no later op reads for another value, or this task's piece of the node's output. It does not
+            // overlap with any input except one that the op may overwrite.
             let cx = unsafe { KernelCx::new(cpu, &inputs, &outputs, &[], None, nothing) };
             link.run[which](&cx)?;
             made.push(own);
@@ -138,8 +138,8 @@ impl Chain {
     }
 }
 
-/// Gives each op but the last a buffer; tells how many there are. A buffer is taken again once what it holds was used for
-/// the last time: by the op that does so, where it can be in place of that input, or by those after it.
+/// Assigns a buffer to each op but the last; returns the number of buffers. A buffer is reused after the last use of
+/// its value: by the op of that use, if it can overwrite that input, or by the ops after it.
 fn set_buffers(links: &mut [Link], overwritten: &[SmallVec<[usize; 2]>]) -> usize {
     let mut last_use = vec![0; links.len()];
     for (at, link) in links.iter().enumerate() {

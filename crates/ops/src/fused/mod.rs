@@ -1,7 +1,7 @@
-//! The ops that fusion makes of others, and what their attributes say. No graph of a user names them. The rules that make
-//! them are the planner's.
+//! Fused ops, which stand for several ops of a graph, and their attributes. Users' graphs cannot name them; the planner's
+//! rules create them.
 //!
-//! A trace or a dump shows fused nodes. [`members`] says which of the graph's nodes one stands for.
+//! A trace or a dump shows fused nodes. [`members`] lists the graph's nodes that a fused node stands for.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -31,7 +31,7 @@ pub use crate::nn::{
     FUSED_BATCH_NORM_EX, FUSED_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX,
 };
 
-/// The ops.
+/// All fused ops.
 pub(crate) const OPS: &[&Op] = &[
     &FUSED_MAT_MUL,
     &FUSED_CONV_2D,
@@ -41,18 +41,18 @@ pub(crate) const OPS: &[&Op] = &[
     &chain::CHAIN,
 ];
 
-/// The dtypes that GEMMs and convolutions with an epilogue compute in.
+/// Dtypes of GEMMs and convolutions with an epilogue.
 pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
-/// The attribute of a node that stands for several: their names, in their order.
+/// Attribute of a fused node: names of the nodes that it stands for, in order.
 pub const MEMBERS: &str = "_nodes";
 
-/// The nodes that a fused node stands for, by name; none of another node.
+/// Names of the nodes that a fused node stands for; empty for another node.
 pub fn members(node: &Node) -> Vec<String> {
     names(node, MEMBERS)
 }
 
-/// The ops of a chain, by name; none of another node.
+/// Names of the ops of a chain; empty for another node.
 pub fn ops(node: &Node) -> Vec<String> {
     names(node, chain::OPS)
 }

@@ -1,4 +1,4 @@
-//! GEMMs of many matrices at once.
+//! BatchMatMul, BatchMatMulV2, BatchMatMulV3.
 
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
@@ -13,7 +13,7 @@ use super::gemm::{self, Batches};
 use crate::constants::{ints, shape_of};
 use thalweg_cpu::gemm::Gemm;
 
-/// The dimensions before the last two, where the rank is known.
+/// Dimensions before the last two, if the rank is known.
 fn batch_of(shape: &Shape) -> Shape {
     match shape.dims() {
         Some([batch @ .., _, _]) => Shape::partial(batch.iter().copied()),
@@ -81,8 +81,8 @@ fn gradients<'g>(g: &GradCx<'_, 'g>) -> [Output<'g>; 2] {
     }
 }
 
-/// `grad`, whose matrices are those of `x`, summed over the batches along which `x` is repeated
-/// beside `other`.
+/// Sums `grad`, whose matrices are those of `x`, over the batches along which `x` is broadcast
+/// to match `other`.
 fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output<'g> {
     let graph = grad.graph();
     let (own, beside) = (batch_of(&x.shape()), batch_of(&other.shape()));
@@ -119,7 +119,7 @@ fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output
         .output()
 }
 
-/// The axes of the broadcast batches along which those of `own` are repeated.
+/// Axes of the broadcast batches along which those of `own` are repeated.
 fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
     let rank = own.len().max(beside.len());
     let at = |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map(|i| dims[i]);
@@ -132,7 +132,7 @@ fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
         .collect()
 }
 
-/// The product of each pair of matrices, and the dimensions before these of both inputs and of the
+/// GEMM of each pair of matrices, and the batch dimensions of both inputs and of the
 /// output.
 type Gemms<'a> = (Gemm, [&'a [usize]; 2], Dims);
 
@@ -143,7 +143,7 @@ fn gemms<'a>(p: &Prepare<'a>) -> Result<Gemms<'a>, KernelError> {
     let (x, y) = (&x[..x.len() - 2], &y[..y.len() - 2]);
     let batch = broadcast_dims(x, y).ok_or(KernelError::Argument("batches that broadcast"))?;
     if p.outputs[0].elements() > 0 && !tx && elements(y) == 1 {
-        // One matrix on the right: those on the left are the rows of a single tall one.
+        // One matrix on the right: the matrices on the left become the rows of a single tall one.
         gemm.m *= elements(&batch);
         return Ok((gemm, [&[], &[]], Dims::new()));
     }
@@ -167,13 +167,13 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     crate::gpu::gemm(p, gemm, [x, y, &batch])
 }
 
-/// Which matrix of an input with the batch dimensions `own` stands at number `i` of `batch`.
+/// Index of the matrix of an input with batch dimensions `own` that is used for matrix `i` of `batch`.
 fn matrix_at(mut i: usize, batch: &[usize], own: &[usize]) -> usize {
     let (mut at, mut step) = (0, 1);
     for (axis, &len) in batch.iter().enumerate().rev() {
         let index = i % len;
         i /= len;
-        // Dimensions that the input does not have stand before its own.
+        // Dimensions that the input lacks come before its own.
         if let Some(&len) = (axis + own.len())
             .checked_sub(batch.len())
             .and_then(|own_axis| own.get(own_axis))
@@ -198,7 +198,7 @@ const KERNELS: &[Kernel] = &[
     gpu(launches).only(gemm::DTYPES),
 ];
 
-/// The GEMMs in two tensors with the same batch dimensions.
+/// Products of matrices, for inputs with the same batch dimensions.
 pub(crate) static BATCH_MAT_MUL: Op = Op {
     def: OpDef {
         name: "BatchMatMul",
@@ -228,13 +228,13 @@ const BATCH_MAT_MUL_V2_DEF: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The GEMMs in two tensors whose batch dimensions broadcast.
+/// Products of matrices, for inputs whose batch dimensions broadcast.
 pub(crate) static BATCH_MAT_MUL_V2: Op = Op {
     def: BATCH_MAT_MUL_V2_DEF,
     kernels: KERNELS,
 };
 
-/// The dtypes of the factors of [`BATCH_MAT_MUL_V3`].
+/// Dtypes of the factors of [`BATCH_MAT_MUL_V3`].
 const FACTORS: &[DType] = &[
     DType::F16,
     DType::BF16,
@@ -247,7 +247,7 @@ const FACTORS: &[DType] = &[
     DType::I64,
 ];
 
-/// The dtypes that are multiplied without another one for the GEMMs.
+/// Dtypes that are multiplied without conversion.
 const ALIKE: &[DType] = &[
     DType::F16,
     DType::BF16,
@@ -258,7 +258,7 @@ const ALIKE: &[DType] = &[
     DType::I64,
 ];
 
-/// As [`BATCH_MAT_MUL_V2`], where each factor and the output say their dtypes; they must be one.
+/// Like [`BATCH_MAT_MUL_V2`], with separate attributes for the dtypes of the factors and output, which must be equal.
 pub(crate) static BATCH_MAT_MUL_V3: Op = Op {
     def: OpDef {
         name: "BatchMatMulV3",

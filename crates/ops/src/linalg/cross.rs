@@ -1,4 +1,4 @@
-//! Cross products.
+//! Cross.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepared, cpu};
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use thalweg_cpu::number::Number;
 
-/// The cross product of vectors of three elements.
+/// Cross product of vectors of three elements.
 pub(crate) static CROSS: Op = Op {
     def: OpDef {
         name: "Cross",

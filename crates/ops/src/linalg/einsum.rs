@@ -1,7 +1,7 @@
-//! Sums of products by an equation of labels.
+//! Einsum: sums of products by an equation of labels.
 //!
-//! Two inputs are brought into the order of a product of matrices (labels of both and of the output,
-//! then those of one and of the output, then those that are summed), multiplied, and brought into the
+//! Two inputs are transposed to the order of a product of matrices (labels of both inputs and of the output,
+//! then those of one input and of the output, then those that are summed), multiplied, and transposed to the
 //! order of the output. A diagonal is a step along two dimensions at once.
 
 use bytemuck::Pod;
@@ -22,7 +22,7 @@ use thalweg_cpu::Epilogue;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
 
-/// A sum of products by an equation.
+/// Sum of products by an equation.
 pub(crate) static EINSUM: Op = Op {
     def: OpDef {
         name: "Einsum",
@@ -60,7 +60,7 @@ pub(crate) static EINSUM: Op = Op {
     )])],
 };
 
-/// How two matrices are multiplied.
+/// Function that multiplies two matrices.
 #[derive(Clone, Copy)]
 struct Multiply<T> {
     /// Bytes of scratch memory.
@@ -68,17 +68,17 @@ struct Multiply<T> {
     run: Run<T>,
 }
 
-/// From two matrices to a third, with scratch memory.
+/// Multiplies two matrices into a third, with scratch memory.
 type Run<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
 
-/// A tensor in another order; `None` where it is in that order already.
+/// Transposition of a tensor; `None` if it is in order already.
 struct Ordered {
     moved: Option<Move>,
     len: usize,
 }
 
 impl Ordered {
-    /// The box of these lengths, with these steps where it is read and where it is written.
+    /// Box of these axes, with their steps for reading and for writing.
     fn new(axes: &[Axis], len: usize) -> Result<Ordered, KernelError> {
         let same = axes.iter().all(|a| a.len == 1 || a.from == a.to);
         let moved = match same {
@@ -88,20 +88,20 @@ impl Ordered {
         Ok(Ordered { moved, len })
     }
 
-    /// Elements of scratch memory.
+    /// Number of elements of scratch memory.
     fn scratch(&self) -> usize {
         if self.moved.is_some() { self.len } else { 0 }
     }
 }
 
-/// Bytes of so many elements, so that what follows is aligned.
+/// Bytes for this many elements, rounded up so that the next part is aligned.
 fn room<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
         .checked_next_multiple_of(64)
         .unwrap_or(usize::MAX)
 }
 
-/// The first `len` elements of `scratch`, and what is left of it.
+/// The first `len` elements of `scratch`, and the rest of it.
 fn split<T: Pod>(scratch: &mut [u8], len: usize) -> Result<(&mut [T], &mut [u8]), KernelError> {
     let missing = KernelError::Argument("scratch memory");
     if len == 0 {
@@ -117,7 +117,7 @@ fn split<T: Pod>(scratch: &mut [u8], len: usize) -> Result<(&mut [T], &mut [u8])
     ))
 }
 
-/// Labels and how many elements they have together.
+/// Labels, and the product of their sizes.
 struct Group {
     labels: SmallVec<[(Label, usize); 6]>,
     len: usize,
@@ -141,16 +141,16 @@ impl Group {
     }
 }
 
-/// How far a step along a label goes in a tensor: along each dimension that has it.
+/// Step of a label in a tensor: the sum over all dimensions that have it.
 fn step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[isize]) -> isize {
     let own = labels.iter().zip(dims).zip(steps);
-    // A dimension that is broadcast stays where it is.
+    // A broadcast dimension has no step.
     own.filter(|((l, d), _)| **l == label.0 && (**d == label.1 || label.1 == 1))
         .map(|(_, step)| *step)
         .sum()
 }
 
-/// The axes of groups of labels that lie one after the other, with `(from, to)` for each.
+/// Axes of consecutive groups of labels, with `(from, to)` steps for each.
 fn axes(groups: &[&Group], of: impl Fn((Label, usize), isize) -> (isize, isize)) -> Vec<Axis> {
     let labels: Vec<(Label, usize)> = groups.iter().flat_map(|g| &g.labels).copied().collect();
     let lens: Vec<usize> = labels.iter().map(|l| l.1).collect();
@@ -213,7 +213,7 @@ fn prepare<T: Number + Pod>(
         Ordered::new(&all, len(groups)?)
     };
     let a = read(&[&batch, &rows, &summed], 0)?;
-    // One input is multiplied by ones.
+    // A single input is multiplied by ones.
     let b = match p.inputs.len() {
         1 => None,
         _ => Some(read(&[&batch, &summed, &columns], 1)?),
@@ -225,7 +225,7 @@ fn prepare<T: Number + Pod>(
         (from, step(label, &output, out, &own))
     });
     let c = Ordered::new(&written, len(&groups)?)?;
-    // A label that comes twice leaves places that nothing is brought to.
+    // A repeated label leaves elements that are not written.
     let gaps = c.len < p.outputs[0].elements();
 
     let b_len = b.as_ref().map_or(product.k, Ordered::scratch);
@@ -265,7 +265,7 @@ fn prepare<T: Number + Pod>(
         .with_cost(100 + (steps / 30.0) as u64))
 }
 
-/// The elements of input `i` in order.
+/// Elements of input `i` in order.
 fn ordered<'a, T: Number + Pod>(
     cx: &KernelCx<'a>,
     order: &Ordered,
@@ -282,7 +282,7 @@ fn ordered<'a, T: Number + Pod>(
     }
 }
 
-/// The product of each pair of matrices, of which `c` is made.
+/// Product of each pair of matrices, written to `c`.
 fn multiplied<T>(
     cx: &KernelCx<'_>,
     product: &Gemm,
@@ -292,22 +292,22 @@ fn multiplied<T>(
     scratch: &mut [u8],
 ) {
     let Gemm { m, n, k, .. } = *product;
-    // The output has elements, and so m and n.
+    // The output has elements, so m and n are not 0.
     for (i, c) in c.chunks_exact_mut(m * n).enumerate() {
         let (a, b) = (&a[i * m * k..][..m * k], &b[i * k * n..][..k * n]);
         (multiply.run)(cx, product, a, b, c, scratch);
     }
 }
 
-/// `op` by an equation.
+/// Einsum node of an equation.
 fn einsum<'g>(equation: &str, inputs: &[Output<'g>]) -> Output<'g> {
     let graph = inputs[0].graph();
     let node = graph.op("Einsum").inputs(inputs.iter().copied());
     node.attr("equation", equation).output()
 }
 
-/// The gradient of each input: the output's with the other input, summed over what the input does
-/// not have, and repeated along what it has alone.
+/// Gradient of each input: the output's gradient times the other input, summed over labels that the input does
+/// not have, and repeated along labels that no other term has.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let equation = match Equation::parse(g.attrs().str("equation"), g.inputs()) {
         Ok(equation) => equation,
@@ -335,14 +335,14 @@ fn of_input<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Output<'g>
     let text = |letters: &[char]| letters.iter().collect::<String>();
     let found = format!("{dots}{}", text(&found));
 
-    // All that is found elsewhere, the ellipsis first, and each letter once.
+    // Labels that occur elsewhere: the ellipsis first, and each letter once.
     let out = equation.output.text();
     let mut dx = match other {
         Some((term, y)) => einsum(&format!("{out},{}->{found}", term.text()), &[g.grad(), y]),
         None => einsum(&format!("{out}->{found}"), &[g.grad()]),
     };
     if own.after.is_some() {
-        // What was broadcast is summed to the shape that the input has.
+        // Broadcast dimensions are summed to the input's shape.
         let ones = g.graph().op("OnesLike").input(x).output();
         let like = einsum(&format!("{}->{found}", own.text()), &[ones]);
         dx = sum_to(dx, like, dx);
@@ -359,10 +359,10 @@ fn of_input<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Output<'g>
     }
 }
 
-/// Ones with a dimension for each of these letters, as long as it is in `x`.
+/// Ones with a dimension for each of these letters, as long as in `x`.
 fn ones<'g>(x: Output<'g>, term: &Term, letters: &[char]) -> Output<'g> {
     let graph = x.graph();
-    // Letters behind an ellipsis are counted from the end.
+    // Letters after an ellipsis are counted from the end.
     let place = |c: &char| {
         let after = term.after.as_deref().unwrap_or_default();
         match term.before.iter().position(|b| b == c) {

@@ -1,23 +1,23 @@
-//! Equations of Einsum: which labels the dimensions of its inputs and of its output have.
+//! Equations of Einsum: the labels of the dimensions of its inputs and of its output.
 
 use smallvec::SmallVec;
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
-/// The label of a dimension: a letter, or the place from the right in an ellipsis.
+/// Label of a dimension: a letter, or the place from the right in an ellipsis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Label {
     Letter(char),
     Broadcast(usize),
 }
 
-/// The labels of one tensor, as they are written.
+/// Labels of one tensor, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
-    /// The letters before the ellipsis, or all where there is none.
+    /// Letters before the ellipsis, or all if there is none.
     pub(super) before: Vec<char>,
-    /// The letters after the ellipsis, where there is one.
+    /// Letters after the ellipsis, if there is one.
     pub(super) after: Option<Vec<char>>,
 }
 
@@ -50,7 +50,7 @@ impl Term {
         })
     }
 
-    /// Every letter, as often as it is written.
+    /// All letters, including repetitions.
     pub(super) fn letters(&self) -> impl Iterator<Item = char> + '_ {
         self.before
             .iter()
@@ -58,7 +58,7 @@ impl Term {
             .copied()
     }
 
-    /// The number of dimensions that the ellipsis stands for in a tensor of this rank.
+    /// Number of dimensions that the ellipsis stands for in a tensor of this rank.
     pub(super) fn broadcast(&self, rank: usize) -> Result<usize, InferError> {
         let own = self.letters().count();
         match (rank.checked_sub(own), &self.after) {
@@ -72,7 +72,7 @@ impl Term {
         }
     }
 
-    /// The label of each dimension, where the ellipsis stands for `broadcast` of them.
+    /// Label of each dimension, if the ellipsis stands for `broadcast` of them.
     pub(super) fn labels(&self, broadcast: usize) -> Vec<Label> {
         let before = self.before.iter().map(|&c| Label::Letter(c));
         let Some(after) = &self.after else {
@@ -83,7 +83,7 @@ impl Term {
         before.chain(middle).chain(after).collect()
     }
 
-    /// As it is written.
+    /// The term as written.
     pub(super) fn text(&self) -> String {
         let before: String = self.before.iter().collect();
         match &self.after {
@@ -126,7 +126,7 @@ impl Equation {
         }
     }
 
-    /// The labels of each input and of the output, for inputs of these ranks.
+    /// Labels of each input and of the output, for inputs of these ranks.
     pub(super) fn labels(
         &self,
         ranks: &[usize],
@@ -142,7 +142,7 @@ impl Equation {
     }
 }
 
-/// The sizes of labels.
+/// Sizes of labels.
 #[derive(Debug, Default)]
 pub(super) struct Sizes(SmallVec<[(Label, Option<usize>); 8]>);
 
@@ -154,7 +154,7 @@ impl Sizes {
             .and_then(|(_, d)| *d)
     }
 
-    /// Every label, in the order of their first.
+    /// All labels, in order of first occurrence.
     pub(super) fn labels(&self) -> impl Iterator<Item = Label> + '_ {
         self.0.iter().map(|(l, _)| *l)
     }
@@ -179,7 +179,7 @@ impl Sizes {
         Ok(())
     }
 
-    /// Of the labels of tensors with these dimensions.
+    /// Sizes of the labels of tensors with these dimensions.
     pub(super) fn new<'a>(
         tensors: impl Iterator<Item = (&'a [Label], SmallVec<[Option<usize>; 6]>)>,
     ) -> Result<Sizes, InferError> {
@@ -193,7 +193,7 @@ impl Sizes {
     }
 }
 
-/// The shape rule of Einsum.
+/// Shape rule of Einsum.
 pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let equation = Equation::parse(cx.attrs().str("equation"), cx.inputs())?;
     let ranks: Option<Vec<usize>> = (0..cx.inputs()).map(|i| cx.shape(i).rank()).collect();

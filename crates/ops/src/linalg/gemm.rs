@@ -1,4 +1,4 @@
-//! The kernel of all GEMMs: one GEMM for each matrix of the output.
+//! Kernel of all matrix products: one GEMM for each matrix of the output.
 
 use half::{bf16, f16};
 use thalweg_cpu::parallel::for_chunks;
@@ -13,10 +13,10 @@ use thalweg_cpu::gemm;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
 
-/// The dtypes with a kernel.
+/// Dtypes with a kernel.
 pub(super) const DTYPES: &[(&str, &[DType])] = &[("T", DType::NUMBERS)];
 
-/// The inner dimensions `ka` of `a` and `kb` of `b` must be equal, where they are known.
+/// Checks that the inner dimensions `ka` of `a` and `kb` of `b` are equal, as far as they are known.
 pub(super) fn expect_inner(
     a: &Shape,
     ka: Option<usize>,
@@ -35,14 +35,14 @@ pub(super) fn expect_inner(
     }
 }
 
-/// The GEMMs to be computed, and where the matrices of each begin.
+/// GEMMs to compute, and the matrices of each.
 pub(super) struct Batches {
     pub(super) gemm: Gemm,
-    /// For each matrix of the output, the number of the matrix of each input.
+    /// For each matrix of the output: the index of the matrix of each input.
     pub(super) pairs: Vec<[usize; 2]>,
 }
 
-/// The GEMM of the matrices in the last two dimensions of inputs of these dimensions.
+/// GEMM of the matrices in the last two dimensions of inputs of these dimensions.
 pub(super) fn gemm_of(
     a: &[usize],
     b: &[usize],
@@ -82,14 +82,14 @@ pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, Ker
     }
 }
 
-/// A multiplication and an addition take about a sixtieth of a nanosecond in a large GEMM.
+/// Estimate: a multiplication and an addition take about a sixtieth of a nanosecond in a large GEMM.
 fn cost(batches: &Batches) -> u64 {
     let Gemm { m, n, k, .. } = batches.gemm;
     let steps = m as f64 * n as f64 * k as f64 * batches.pairs.len() as f64;
     100 + (steps / 30.0) as u64
 }
 
-/// Prepares the kernel of a single GEMM, and of a bias and what follows it.
+/// Prepares the kernel of a single GEMM with a bias and an epilogue.
 pub(super) fn followed(
     p: &Prepare<'_>,
     gemm: Gemm,
@@ -125,7 +125,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     Prepared::new(0, move |cx| {
         let scratch = cx.scratch::<u8>(scratch)?;
         let epilogue = ops.epilogue::<T::Sum>(cx, &mut [])?;
-        // They are on the whole of an input.
+        // Notes describe a whole input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         each::<T>(cx, &batches, |a, b, c| {
             gemm(on(cx.cpu()), &shape, [a, b], notes, epilogue, c, scratch);
@@ -135,7 +135,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
     .with_cost(cost)
 }
 
-/// Integers wrap, as all arithmetic on them does.
+/// Integers wrap, as in all integer arithmetic.
 fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
@@ -180,7 +180,7 @@ fn each<T: thalweg_tensor::Element>(
     if c.is_empty() {
         return Ok(());
     }
-    // An output that is not empty has m and n of at least 1.
+    // If the output is not empty, m and n are at least 1.
     for (c, [i, j]) in c.chunks_exact_mut(m * n).zip(&batches.pairs) {
         body(&a[i * m * k..][..m * k], &b[j * k * n..][..k * n], c);
     }

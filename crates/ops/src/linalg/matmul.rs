@@ -1,4 +1,4 @@
-//! The product of two matrices.
+//! MatMul, and the fused op with a bias and an epilogue.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -59,7 +59,7 @@ pub(crate) static MAT_MUL: Op = Op {
     ],
 };
 
-/// `a b`, plus a bias for each column, and what follows that. Made of others by the planner.
+/// `a b` with a bias for each column and an epilogue. Created by the planner.
 pub static FUSED_MAT_MUL: Op = Op {
     def: OpDef {
         name: "_FusedMatMul",
@@ -82,7 +82,7 @@ pub static FUSED_MAT_MUL: Op = Op {
     })],
 };
 
-/// The GEMM of a node.
+/// GEMM of a node.
 fn gemm_of(p: &Prepare<'_>) -> Result<Gemm, KernelError> {
     let attrs = &p.node.attrs;
     let (ta, tb) = (attrs.bool("transpose_a"), attrs.bool("transpose_b"));

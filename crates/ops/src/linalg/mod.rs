@@ -26,22 +26,22 @@ pub(crate) static OPS: &[&Op] = &[
 
 /// Builder methods of this family.
 pub trait LinalgOps<'g>: Sized {
-    /// The product of two matrices: `[m, k]` and `[k, n]` give `[m, n]`.
+    /// Product of two matrices: `[m, k]` and `[k, n]` give `[m, n]`.
     fn matmul(self, b: impl Into<Output<'g>>) -> Output<'g>;
 
-    /// [`LinalgOps::matmul`] with either matrix transposed first: `[k, m]` where `transpose_a`,
-    /// `[n, k]` where `transpose_b`.
+    /// [`LinalgOps::matmul`] with either matrix transposed first: `[k, m]` if `transpose_a`,
+    /// `[n, k]` if `transpose_b`.
     fn matmul_t(self, b: impl Into<Output<'g>>, transpose_a: bool, transpose_b: bool)
     -> Output<'g>;
 
-    /// The products of the matrices in the last two dimensions: `[.., m, k]` and `[.., k, n]` give
-    /// `[.., m, n]`, the dimensions before them broadcast.
+    /// Products of the matrices in the last two dimensions: `[.., m, k]` and `[.., k, n]` give
+    /// `[.., m, n]`; the dimensions before them broadcast.
     fn batch_matmul(self, b: impl Into<Output<'g>>) -> Output<'g>;
 
     /// [`LinalgOps::batch_matmul`] with the matrices of either side transposed first.
     fn batch_matmul_t(self, b: impl Into<Output<'g>>, adj_x: bool, adj_y: bool) -> Output<'g>;
 
-    /// Each matrix of the last two dimensions (`[.., m, n]`, `f32` or `f64`) as the product of one with
+    /// QR decomposition of each matrix in the last two dimensions (`[.., m, n]`, `f32` or `f64`): a matrix with
     /// orthonormal columns (`[.., m, p]`) and an upper triangular one (`[.., p, n]`), where `p` is the
     /// smaller of `m` and `n`.
     fn qr(self) -> [Output<'g>; 2];

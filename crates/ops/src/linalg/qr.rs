@@ -1,4 +1,4 @@
-//! QR decompositions.
+//! Qr: QR decompositions.
 
 use thalweg_cpu::number::Wide;
 use thalweg_cpu::qr::{Qr, qr};
@@ -8,7 +8,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-/// `[.., m, n]` to `[.., m, p]` and `[.., p, n]`.
+/// Shape rule: `[.., m, n]` gives `[.., m, p]` and `[.., p, n]`.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = cx.shape(0).clone();
     let Some(dims) = shape.dims() else {
@@ -40,7 +40,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Matrices with orthonormal columns, and upper triangular ones.
+/// Decomposes matrices into one with orthonormal columns and an upper triangular one.
 pub(crate) static QR: Op = Op {
     def: OpDef {
         name: "Qr",

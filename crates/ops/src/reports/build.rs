@@ -6,13 +6,13 @@ use thalweg_tensor::Tensor;
 use super::encode::BAD_COLOR;
 use crate::array::SourceOps;
 
-/// The collection of the summaries of a graph; TensorFlow's `GraphKeys.SUMMARIES`.
+/// Collection of a graph's summaries; TensorFlow's `GraphKeys.SUMMARIES`.
 const SUMMARIES: &str = "summaries";
 
-/// Builder methods for summaries: what an event file tells TensorBoard.
+/// Builder methods for summaries, which event files carry to TensorBoard.
 ///
-/// Each gives a scalar of dtype string, a serialized `Summary`, and adds it to the collection `summaries`. Its tag
-/// is its name, with the name scopes around it.
+/// Each returns a scalar of dtype string, a serialized `Summary`, and adds it to the collection `summaries`. Its tag
+/// is its name, including the name scopes.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -24,21 +24,21 @@ const SUMMARIES: &str = "summaries";
 /// let scalar = g.name_scope("train", || g.scalar_summary("loss", loss));
 /// assert_eq!(scalar.name(), "train/loss:0");
 /// g.histogram_summary("weights", weights);
-/// // What a training loop fetches, and a writer of event files writes.
+/// // A training loop fetches this, and a writer of event files writes it.
 /// let all = g.merge_all_summaries().unwrap();
 /// assert!(g.errors().is_empty());
 /// assert_eq!(g.collection("summaries").len(), 2);
 /// # let _ = all;
 /// ```
 pub trait SummaryOps {
-    /// A number, of any dtype of numbers.
+    /// Summary of a number, of any numeric dtype.
     fn scalar_summary<'g>(&'g self, name: &str, value: impl Into<Output<'g>>) -> Output<'g>;
 
-    /// How the numbers of a tensor of any shape are spread. A step fails on numbers that are not finite.
+    /// Summary of the distribution of a tensor's numbers. A step fails on numbers that are not finite.
     fn histogram_summary<'g>(&'g self, name: &str, values: impl Into<Output<'g>>) -> Output<'g>;
 
-    /// The first `most` images of a batch `[n, height, width, channels]`, of `u8` or floats; see
-    /// [`summaries::image`](crate::summaries::image) for their shades.
+    /// Summary of the first `most` images of a batch `[n, height, width, channels]`, of `u8` or floats; see
+    /// [`summaries::image`](crate::summaries::image) for their conversion to pixels.
     fn image_summary<'g>(
         &'g self,
         name: &str,
@@ -46,7 +46,7 @@ pub trait SummaryOps {
         most: usize,
     ) -> Output<'g>;
 
-    /// The summaries of the collection `summaries` in one; `None` where there are none. A step fails if two
+    /// Merges the summaries of the collection `summaries`; `None` if there are none. A step fails if two
     /// have the same tag.
     fn merge_all_summaries(&self) -> Option<Output<'_>>;
 }
@@ -89,7 +89,7 @@ fn summary<'g>(
     images: Option<usize>,
 ) -> Output<'g> {
     let build = || {
-        // The scopes around are known once a node has a name, and the tag is to have them.
+        // The tag includes the name scopes, which are known once a node has a name.
         let value = graph
             .op("Identity")
             .input(value)
@@ -113,7 +113,7 @@ fn summary<'g>(
     made
 }
 
-/// The tag: the name of the value's node, of which "train/loss/value_1:0" gives "train/loss_1".
+/// Tag from the name of the value's node: "train/loss/value_1:0" gives "train/loss_1".
 fn tag(value: &str) -> String {
     let value = value.strip_suffix(":0").unwrap_or(value);
     match value.rsplit_once("/value") {

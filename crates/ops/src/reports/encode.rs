@@ -1,6 +1,6 @@
-//! Summaries as bytes: what the summary ops compute, for programs that have the values at hand.
+//! Encoders of summaries, for programs that have the values at hand: they give the bytes that the summary ops compute.
 //!
-//! Each function gives a serialized `Summary` (`tensorflow/core/framework/summary.proto`).
+//! Each function returns a serialized `Summary` (`tensorflow/core/framework/summary.proto`).
 //!
 //! ```
 //! use thalweg_ops::summaries;
@@ -23,13 +23,13 @@ use super::histogram::histogram as spread;
 pub use super::image::{BAD_COLOR, image};
 use super::wire::Message;
 
-// The fields of a `Summary`, and of its `Value`.
+// Field numbers of a `Summary`, and of its `Value`.
 pub(super) const VALUE: u32 = 1;
 pub(super) const TAG: u32 = 1;
 const SIMPLE_VALUE: u32 = 2;
 const HISTOGRAM: u32 = 5;
 
-/// The elements of a tensor of numbers.
+/// Elements of a numeric tensor.
 pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>, KernelError> {
     dispatch!(tensor.dtype(), NUMBERS, T => {
         Ok(tensor.as_slice::<T>()?.iter().map(|x| x.to_f64()).collect())
@@ -44,7 +44,7 @@ pub(super) fn with_scalar(summary: Message, tag: &[u8], value: f32) -> Message {
     summary.bytes(VALUE, &value.0)
 }
 
-/// The summary of a number.
+/// Summary of a number.
 ///
 /// ```
 /// // A value (field 1) of 8 bytes: the tag (field 1) and the number (field 2, a float).
@@ -55,12 +55,12 @@ pub fn scalar(tag: &[u8], value: f32) -> Vec<u8> {
     with_scalar(Message::default(), tag, value).0
 }
 
-/// The summary of how the numbers of a tensor are spread, in TensorFlow's buckets: they grow by a tenth
+/// Summary of the distribution of a tensor's numbers, in TensorFlow's buckets: they grow by a tenth
 /// from 1e-12 to 1e20, on both sides of zero (`tensorflow/core/lib/histogram/histogram.cc`).
 ///
 /// # Errors
-/// [`KernelError::Element`] for a number that is not finite, [`KernelError::DType`] for a tensor of
-/// something else than numbers.
+/// [`KernelError::Element`] for a number that is not finite, [`KernelError::DType`] for a tensor that is not
+/// numeric.
 ///
 /// ```
 /// use thalweg_ops::summaries;

@@ -2,7 +2,7 @@
 
 use super::wire::Message;
 
-/// The upper ends of the buckets: growing by a tenth from 1e-12 to 1e20, then the largest number;
+/// Upper limits of the buckets: growing by a tenth from 1e-12 to 1e20, then the largest number;
 /// the same below zero; and zero.
 fn ends() -> Vec<f64> {
     let mut above = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn histogram(values: &[f64]) -> Message {
     }
     let (mut kept_ends, mut kept) = (Vec::new(), Vec::new());
     for (i, (&end, &count)) in ends.iter().zip(&counts).enumerate() {
-        // Of empty buckets next to each other the last one stands for all.
+        // The last of several adjacent empty buckets represents all of them.
         let next_is_empty = counts.get(i + 1).is_some_and(|&next| next == 0.0);
         if count > 0.0 || !next_is_empty {
             kept_ends.push(end);

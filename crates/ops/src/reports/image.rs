@@ -1,6 +1,6 @@
-//! Images in summaries: numbers as shades, and pixels as PNG.
+//! Summaries of images: numbers converted to 8-bit pixels, and encoded as PNG.
 //!
-//! Shades are those of TensorFlow (`tensorflow/core/kernels/summary_image_op.cc`), computed in the dtype of the
+//! The conversion is that of TensorFlow (`tensorflow/core/kernels/summary_image_op.cc`), computed in the dtype of the
 //! images as there.
 
 use half::f16;
@@ -10,28 +10,28 @@ use thalweg_tensor::{DType, Tensor};
 use super::encode::{TAG, VALUE};
 use super::wire::Message;
 
-// The fields of a `Summary.Value`, and of its `Image`.
+// Field numbers of a `Summary.Value`, and of its `Image`.
 const IMAGE: u32 = 4;
 const HEIGHT: u32 = 1;
 const WIDTH: u32 = 2;
 const COLORSPACE: u32 = 3;
 const ENCODED: u32 = 4;
 
-/// Smaller numbers are all black: what they would be divided by is as good as zero.
+/// If the largest magnitude is smaller, the image is black: division by it could overflow.
 const BLACK: f32 = 1e-6;
 
-/// The colour of pixels that are not finite, where none is named: red, opaque.
+/// Default colour of pixels that are not finite: opaque red.
 pub const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
 
-/// The summary of the first `most` of a batch of images, each as a PNG.
+/// Summary of the first `most` of a batch of images, each as a PNG.
 ///
 /// `images` has the shape `[n, height, width, channels]`; one channel is grey, three are RGB and four RGB with
-/// alpha. `u8` is shown as it is. Floats are scaled, each image by itself: so that its largest number becomes
-/// 255, or, if it has numbers below zero, so that zero becomes 128 and its largest magnitude lies 127 beside it.
+/// alpha. `u8` is used unchanged. Floats are scaled, each image by itself: so that its largest number becomes
+/// 255, or, if it has numbers below zero, so that zero becomes 128 and its largest magnitude lies 127 from it.
 /// A pixel with a number that is not finite is shown in `bad_color`, whose length is at least the number of
 /// channels.
 ///
-/// The tag of image `i` is `tag/image/i`, and `tag/image` where `most` is 1.
+/// The tag of image `i` is `tag/image/i`, or `tag/image` if `most` is 1.
 ///
 /// # Errors
 /// [`KernelError::Invalid`] for another shape, no pixels, or too few numbers in `bad_color`;
@@ -80,7 +80,7 @@ pub fn image(
             .int(WIDTH, width as u64)
             .int(COLORSPACE, channels as u64)
             .bytes(ENCODED, &png(shades, height, width, channels)?);
-        // The name depends on how many were asked for, and not on how many there are: it stays the same.
+        // The name depends on the requested number of images, not on the actual one, so it stays the same.
         let behind = match most {
             1 => "/image".to_owned(),
             _ => format!("/image/{i}"),
@@ -91,18 +91,18 @@ pub fn image(
     Ok(summary.0)
 }
 
-/// The shades of each of the first images.
+/// Pixels of each of the first images.
 fn parts<T>(all: &[T], n: usize, most: usize, shades: impl Fn(&[T]) -> Vec<u8>) -> Vec<Vec<u8>> {
-    // The product of the other dimensions would overflow where there are no images.
+    // Not the product of the other dimensions, which could overflow if there are no images.
     let size = all.len() / n.max(1);
     let each = (0..n.min(most)).map(|i| &all[i * size..][..size]);
     each.map(shades).collect()
 }
 
-/// A number of an image.
+/// Element of an image.
 trait Shade: Copy {
     fn wide(self) -> f32;
-    /// Whether it is finite as it is: as `f32` it may not be.
+    /// Returns `true` if it is finite in its own dtype: converted to `f32` it may not be.
     fn finite(self) -> bool;
     /// `self * scale + offset`, computed in its own dtype, without the fraction.
     fn scaled(self, scale: f32, offset: f32) -> u8;
@@ -145,7 +145,7 @@ impl Shade for f16 {
     }
 }
 
-/// The shades of an image whose pixels have as many channels as `bad`.
+/// Converts an image whose pixels have as many channels as `bad`.
 fn shade<T: Shade>(values: &[T], bad: &[u8]) -> Vec<u8> {
     let pixels = values.chunks_exact(bad.len());
     let finite = |pixel: &&[T]| pixel.iter().all(|x| x.finite());
@@ -168,7 +168,7 @@ fn shade<T: Shade>(values: &[T], bad: &[u8]) -> Vec<u8> {
     shades
 }
 
-/// An image of 8 bits a channel as the bytes of a PNG file.
+/// Encodes an image of 8 bits a channel as a PNG file.
 fn png(
     shades: &[u8],
     height: usize,

@@ -1,4 +1,4 @@
-//! What a step tells people and files: prints, assertions, summaries.
+//! Output for users and log files: prints, assertions, summaries.
 
 mod build;
 pub mod encode;

@@ -1,4 +1,4 @@
-//! What is shown while a step runs, and what ends it.
+//! Assert, Print, PrintV2.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +14,7 @@ use thalweg_tensor::{DType, Tensor};
 use crate::shapes::expect_scalar;
 use crate::strings::summary;
 
-/// Ends a step unless something is true.
+/// Fails the step unless a condition is true.
 pub(crate) static ASSERT: Op = Op {
     def: OpDef {
         name: "Assert",
@@ -77,7 +77,7 @@ fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![cx.value(0)?])
 }
 
-/// Shows tensors, and passes one on.
+/// Prints tensors, and passes one on.
 pub(crate) static PRINT: Op = Op {
     def: OpDef {
         name: "Print",
@@ -99,7 +99,7 @@ pub(crate) static PRINT: Op = Op {
     kernels: &[cpu_tensors(print)],
 };
 
-/// Shows a string.
+/// Prints a string.
 pub(crate) static PRINT_V2: Op = Op {
     def: OpDef {
         name: "PrintV2",
@@ -118,7 +118,7 @@ pub(crate) static PRINT_V2: Op = Op {
         let [text] = cx.strings(0)? else {
             return Err(KernelError::Argument("one string"));
         };
-        // What is shown is a line: its end is there already.
+        // The output is a line, which ends by itself.
         let end = cx.attrs().str("end");
         let end = end.strip_suffix('\n').unwrap_or(end);
         let text = String::from_utf8_lossy(text);

@@ -1,4 +1,5 @@
-//! What a program reports to people of its course: serialized `Summary` messages.
+//! ScalarSummary, HistogramSummary, ImageSummary, MergeSummary, TensorSummary, TensorSummaryV2, AudioSummary,
+//! AudioSummaryV2: serialized `Summary` messages.
 
 use std::collections::HashSet;
 
@@ -15,7 +16,7 @@ use super::wire::{Message, fields};
 use crate::shapes::{expect_scalar, scalar};
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
-// Fields of a `Value`.
+// Field numbers of a `Value`.
 const NODE_NAME: u32 = 7;
 const TENSOR: u32 = 8;
 const METADATA: u32 = 9;
@@ -31,7 +32,7 @@ fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
     }
 }
 
-/// Numbers with their tags.
+/// Summary of numbers with their tags.
 pub(crate) static SCALAR: Op = Op {
     def: OpDef {
         name: "ScalarSummary",
@@ -58,7 +59,7 @@ pub(crate) static SCALAR: Op = Op {
     })],
 };
 
-/// How numbers are spread.
+/// Summary of the distribution of numbers.
 pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
     def: OpDef {
         name: "HistogramSummary",
@@ -100,7 +101,7 @@ fn image_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     scalar(cx)
 }
 
-/// Images.
+/// Summary of images.
 pub(crate) static IMAGE: Op = Op {
     def: OpDef {
         name: "ImageSummary",
@@ -165,7 +166,7 @@ fn merge(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     made(merged)
 }
 
-/// Several summaries as one.
+/// Merges several summaries.
 pub(crate) static MERGE: Op = Op {
     def: OpDef {
         name: "MergeSummary",
@@ -182,7 +183,7 @@ pub(crate) static MERGE: Op = Op {
 
 /// A `TensorProto` (`tensorflow/core/framework/tensor.proto`) with the elements as bytes.
 fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
-    // The numbers of `DataType` in types.proto.
+    // Values of `DataType` in types.proto.
     let dtype = match tensor.dtype() {
         DType::F32 => 1,
         DType::F64 => 2,
@@ -216,7 +217,7 @@ fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
     })
 }
 
-/// A tensor, by the name of the node.
+/// Summary of a tensor, by the name of the node.
 pub(crate) static TENSOR_SUMMARY: Op = Op {
     def: OpDef {
         name: "TensorSummary",
@@ -251,7 +252,7 @@ fn tagged_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     scalar(cx)
 }
 
-/// A tensor with its tag.
+/// Summary of a tensor with its tag.
 pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
     def: OpDef {
         name: "TensorSummaryV2",
@@ -284,7 +285,7 @@ const MOST: AttrDef = AttrDef {
     ..int_attr("max_outputs", 3)
 };
 
-/// Sounds; nothing computes it yet.
+/// Summary of sounds; it has no kernel yet.
 pub(crate) static AUDIO: Op = Op {
     def: OpDef {
         name: "AudioSummary",
@@ -299,7 +300,7 @@ pub(crate) static AUDIO: Op = Op {
     kernels: &[],
 };
 
-/// Sounds; nothing computes it yet.
+/// Summary of sounds; it has no kernel yet.
 pub(crate) static AUDIO_V2: Op = Op {
     def: OpDef {
         name: "AudioSummaryV2",

@@ -1,8 +1,8 @@
-//! Protocol buffers on the wire, as far as summaries need them: TensorFlow's `Summary`
-//! (`tensorflow/core/framework/summary.proto`) is made of numbers, strings and messages with a field
-//! number each. <https://protobuf.dev/programming-guides/encoding> says how they are written.
+//! Encoder and decoder for the part of the protocol buffer wire format that summaries need: TensorFlow's `Summary`
+//! (`tensorflow/core/framework/summary.proto`) consists of numbers, strings and messages, each with a field
+//! number. The format: <https://protobuf.dev/programming-guides/encoding>.
 
-/// A message that is being written.
+/// A message that is being encoded.
 #[derive(Default)]
 pub(super) struct Message(pub(super) Vec<u8>);
 
@@ -19,7 +19,7 @@ impl Message {
         self.varint(u64::from(field) << 3 | wire);
     }
 
-    /// A string, bytes, a message, or packed numbers.
+    /// Appends a string, bytes, a message, or packed numbers.
     pub(super) fn bytes(mut self, field: u32, bytes: &[u8]) -> Message {
         self.key(field, 2);
         self.varint(bytes.len() as u64);
@@ -27,7 +27,7 @@ impl Message {
         self
     }
 
-    /// An integer or an enum.
+    /// Appends an integer or an enum.
     pub(super) fn int(mut self, field: u32, value: u64) -> Message {
         self.key(field, 0);
         self.varint(value);
@@ -40,7 +40,7 @@ impl Message {
         self
     }
 
-    /// A double, which is left out where it is zero: its default.
+    /// Appends a double, unless it is zero: the default.
     pub(super) fn double(mut self, field: u32, value: f64) -> Message {
         if value.to_bits() != 0 {
             self.key(field, 1);
@@ -49,14 +49,14 @@ impl Message {
         self
     }
 
-    /// Doubles, packed.
+    /// Appends packed doubles.
     pub(super) fn doubles(self, field: u32, values: &[f64]) -> Message {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         self.bytes(field, &bytes)
     }
 }
 
-/// The fields of a message that are bytes, with their numbers; `None` where it is no message.
+/// Fields of a message that are bytes, with their numbers; `None` if the bytes are not a message.
 pub(super) fn fields(mut rest: &[u8]) -> Option<Vec<(u64, &[u8])>> {
     let mut found = Vec::new();
     while !rest.is_empty() {
