@@ -1,7 +1,7 @@
 //! Deep MNIST on ranks that come and go: it goes on when some are lost, and lets new ones in.
 //!
 //! ```text
-//! cargo build --release --bin hvd_elastic --bin thalweg
+//! cargo build --release -p thalweg-examples -p thalweg-cli --bins
 //! target/release/thalweg launch hvd -np 2 --min-np 1 -- hvd_elastic --log target/elastic.csv
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! Horovod's quick start: deep MNIST on several ranks, which average their gradients.
 //!
 //! ```text
-//! cargo build --release --bin hvd_mnist --bin thalweg
+//! cargo build --release -p thalweg-examples -p thalweg-cli --bins
 //! target/release/thalweg launch hvd -np 2 -- hvd_mnist
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! images of its own; the weights of the dense layers, which are many, are split over ranks.
 //!
 //! ```text
-//! cargo build --release --bin hvd_split --bin thalweg
+//! cargo build --release -p thalweg-examples -p thalweg-cli --bins
 //! target/release/thalweg launch hvd -np 2 -- hvd_split
 //! ```
 
