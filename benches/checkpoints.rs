@@ -1,12 +1,12 @@
-//! How long a checkpoint keeps a training waiting, beside one copy of its variables in memory.
+//! Stall of a training by a checkpoint, compared with one copy of its variables in memory.
 //!
 //! ```text
 //! cargo bench -p thalweg-tests --bench checkpoints -- FOLDER [ROUNDS]
 //! ```
 //!
-//! A step updates all variables. The snapshot costs the time of `begin_save`, and what the next step takes longer than
-//! others, as it writes elsewhere: the stall, which is measured without a writer. The copy is one into memory that was used
-//! before, and one into new memory. What a save costs in all is what the steps take longer until it is on the disk.
+//! A step updates all variables. The stall is the time of `begin_save`, plus the extra time of the next step, which
+//! writes to other memory; it is measured without a writer. The copy is measured into memory that was used before, and
+//! into new memory. The total cost of a save is the extra time of all steps until it is on the disk.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn sizes() -> [(&'static str, Vec<usize>); 3] {
     ]
 }
 
-/// The middle one.
+/// The median.
 fn median(mut all: Vec<f64>) -> f64 {
     all.sort_by(f64::total_cmp);
     all[all.len() / 2]
@@ -38,7 +38,7 @@ fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// What one round measured, in seconds.
+/// Results of one round, in seconds.
 struct Round {
     step: f64,
     begin: f64,
@@ -127,7 +127,7 @@ fn main() -> Result<()> {
         let mut measured = Vec::new();
         for i in 0..=rounds {
             let round = round(&session, train, &saver, &prefix, bytes)?;
-            // The first one makes plans.
+            // The first round compiles the plans.
             if i > 0 {
                 measured.push(round);
             }

@@ -1,6 +1,6 @@
-//! What a cluster costs on one machine: a step of one remote task, a large parameter fetched, and deep
-//! MNIST trained asynchronously by one parameter server and one or two workers. The workloads are those
-//! of TensorFlow's distributed runtime that people compare: every task is a process of its own.
+//! Overhead of a cluster on one machine: a step of one remote task, a fetch of a large parameter, and asynchronous
+//! training of deep MNIST by one parameter server and one or two workers. These are common benchmarks of TensorFlow's
+//! distributed runtime. Every task is a process of its own.
 //!
 //! `cargo bench -p thalweg-tests --bench cluster` prints a line of JSON for each.
 
@@ -15,7 +15,7 @@ use thalweg_tests::addresses;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS THREADS`.
+/// Environment variable that selects a process's task: `JOB INDEX PS_HOSTS WORKER_HOSTS THREADS`.
 const TASK: &str = "THALWEG_BENCH_TASK";
 const BATCH: usize = 50;
 const STEPS: usize = 40;
@@ -62,20 +62,21 @@ fn images<E: Error + 'static>(step: &mut dyn FnMut() -> std::result::Result<(), 
     Ok((STEPS * BATCH) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Processes that end with this.
+/// Processes that are killed when this is dropped.
 struct Tasks(Vec<Child>);
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         for task in &mut self.0 {
-            // One that has ended is no error.
+            // It may have ended already.
             let _ = task.kill();
             let _ = task.wait();
         }
     }
 }
 
-/// Runs the tasks. With `threads`, the wide graph alone, on so many threads of the worker; without, all else.
+/// Runs the tasks: with `threads`, the wide graph alone, on this number of the worker's threads; without, all other
+/// workloads.
 fn run_cluster(workers: usize, threads: usize) -> Result<()> {
     let addresses = addresses::free_addresses(workers + 1);
     let start = |job: &str, index: usize| {
@@ -156,7 +157,7 @@ fn session<'g>(server: &Server, g: &'g Graph) -> Result<Distributed<'g>> {
     Ok(Distributed::on(server, g, options)?)
 }
 
-/// A step that does nothing, on the parameter server.
+/// An empty step on the parameter server.
 fn null_step(server: &Server) -> Result<()> {
     let g = Graph::new();
     let null = g.device("/job:ps/task:0", || g.op("NoOp").build());
@@ -170,8 +171,8 @@ fn null_step(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Branches on the worker that do not wait for each other, each behind a matrix that it reads from the parameter server:
-/// what threads are for. One GEMM is too small to be split over them.
+/// Independent branches on the worker, each after a matrix that it reads from the parameter server. They can use
+/// several threads; one GEMM is too small to be split.
 fn wide_graph(server: &Server, threads: usize) -> Result<()> {
     const BRANCHES: usize = 8;
     const LAYERS: usize = 50;
@@ -200,8 +201,8 @@ fn wide_graph(server: &Server, threads: usize) -> Result<()> {
     Ok(())
 }
 
-/// 100 MB of a variable on the parameter server, read by the worker, which fetches an element, or, so that
-/// all of it is read, the sum of all; and all of it fetched.
+/// A variable of 100 MB on the parameter server. The worker reads it and fetches an element, or the sum, which reads
+/// all of it; the client fetches all of it.
 fn fetch(server: &Server) -> Result<()> {
     let g = Graph::new();
     let w = g.device("/job:ps/task:0", || {

@@ -1,5 +1,5 @@
-//! What it costs to cut a graph: a chain of small ops that alternates between two devices, and the
-//! placing, cutting and compiling of large graphs.
+//! Costs of partitioning a graph: a chain of small ops that alternates between two devices; placement, partitioning and
+//! compilation of large graphs.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 
 const HOPS: usize = 1000;
 
-/// A chain of additions to a vector of so many elements, on one device or from one to the other.
+/// A chain of additions to a vector, on one device or alternating between two.
 fn chain(g: &Graph, hops: usize, elements: i64, cut: bool) -> (Output<'_>, Output<'_>) {
     let x = g.placeholder("x", DType::F32, [elements]);
     let mut y = x;
@@ -40,8 +40,7 @@ fn hops(c: &mut Criterion) {
     group.finish();
 }
 
-/// A graph of about `nodes` nodes over eight devices: chains that now and then take from each
-/// other.
+/// A graph of about `nodes` nodes over eight devices: chains with occasional edges between them.
 fn wide(g: &Graph, nodes: usize) -> (Output<'_>, Output<'_>) {
     let x = g.placeholder("x", DType::F32, [8]);
     let mut chains = [x; 8];

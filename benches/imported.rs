@@ -1,5 +1,5 @@
-//! Deep MNIST as TensorFlow wrote it, imported, against the one that is built here: training steps at
-//! batch 50 on two threads, in alternation. `cargo bench -p thalweg-tests --bench imported [-- ROUNDS]`
+//! Deep MNIST imported from TensorFlow's GraphDef, against the graph built here: training steps at batch 50 on two
+//! threads, in alternation. `cargo bench -p thalweg-tests --bench imported [-- ROUNDS]`
 
 use std::error::Error;
 use std::io::Read;
@@ -19,7 +19,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // What cargo itself passes on begins with a dash.
+    // Cargo's own arguments begin with a dash.
     let rounds = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let rounds: usize = rounds.map_or(Ok(15), |r| r.parse())?;
     let feeds = model::synthetic_feeds(BATCH)?;
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     (time(&mut own)?, read)
                 }
             };
-            // The first one warms up.
+            // The first round is the warm-up.
             if round > 0 {
                 ours.push(pair.0);
                 theirs.push(pair.1);

@@ -1,5 +1,5 @@
-//! Placing graphs of 10,000 and 100,000 nodes: a chain that asks for nothing, a tree of sums over
-//! constants, and layers with variables that ask for servers.
+//! Placement of graphs of 10,000 and 100,000 nodes: a chain without device requests, a tree of sums over constants, and
+//! layers with variables on requested servers.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use thalweg::graph::place::{Place, place};

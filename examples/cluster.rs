@@ -5,7 +5,7 @@ use thalweg::dist::{ClusterError, ClusterOptions, Server, ServerOptions, Session
 use thalweg::{layers::dense, prelude::*};
 use thalweg_examples::say;
 
-/// A worker: it draws points, and learns that they lie on the plane 2 a - b + 1.
+/// A worker: draws random points, and fits the plane 2 a - b + 1.
 fn work(server: &Server) -> Result<(), ClusterError> {
     let g = Graph::new();
     let place = ReplicaDeviceSetter::new(1).worker_device(server.device());

@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     g.set_seed(1);
     let x = g.placeholder("x", DType::F32, [None, Some(inputs.dims()[1])]);
     let y = g.placeholder("y", DType::F32, [None, Some(1)]);
-    // Columns of a mean of 0 and a deviation of 1, by what the table itself says.
+    // Standardizes the columns by the table's own mean and deviation.
     let mean = x.reduce_mean(&[0], true);
     let deviation = x.squared_difference(mean).reduce_mean(&[0], true).sqrt();
     let logits = dense(1).named("model").on((x - mean) / deviation);

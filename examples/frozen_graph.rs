@@ -1,4 +1,4 @@
-//! A network that TensorFlow trained and froze reads digits: 9060 of 10,000 test images, as there.
+//! Inference with a frozen TensorFlow graph: 9060 of 10,000 MNIST test images are right, as in TensorFlow.
 //! `frozen/softmax.py` wrote it.
 
 use thalweg::{graphdef, prelude::*, train::data::Mnist};

@@ -1,4 +1,5 @@
-//! Deep MNIST on ranks that come and go: it goes on when some are lost, and lets new ones in.
+//! Elastic Horovod: deep MNIST on a changing set of ranks. The training continues when ranks are lost, and admits new
+//! ones.
 //!
 //! ```text
 //! cargo build --release -p thalweg-examples -p thalweg-cli --bins
@@ -6,7 +7,7 @@
 //! ```
 //!
 //! Options: `--steps N` (1000), `--log FILE`, to which rank 0 appends step, loss, ranks and seconds, and `--plot FILE.svg`,
-//! which is drawn from the log in the end.
+//! which is drawn from the log at the end.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
@@ -24,7 +25,7 @@ use thalweg_examples::plot::{self, Curve, Panel, panels};
 use thalweg_examples::say;
 
 const BATCH: usize = 50;
-/// The images that are looked at in the end.
+/// Number of test images.
 const TESTED: usize = 2000;
 
 struct Options {
@@ -66,7 +67,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, Box<dyn Erro
     Ok(options)
 }
 
-/// Trains in one round. Gives the rank.
+/// Trains in one round. Returns the rank.
 fn train(job: &mut Elastic, options: &Options, mnist: &Mnist) -> Result<usize, Box<dyn Error>> {
     let hvd = job.hvd().clone();
     let g = Graph::new();
@@ -144,7 +145,7 @@ fn draw(log: &Path, to: &Path) -> Result<(), Box<dyn Error>> {
     };
     let all: Vec<[f64; 4]> = text.lines().filter_map(numbers).collect();
     let began = all.first().map_or(0.0, |l| l[3]);
-    // The mean of some steps: single batches say little. The first ones would hide all others.
+    // Means of some steps, because single batches are noisy; capped, because the first losses would flatten the rest.
     let mean = |c: &[[f64; 4]]| c.iter().map(|l| l[1]).sum::<f64>() / c.len() as f64;
     let losses: Vec<(f64, f64)> = all
         .chunks(10)

@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut session = MonitoredTrainingSession::new(&g)
         // Horovod: all ranks begin with the values of rank 0.
         .hook(hvd.broadcast_hook(0))
-        // Horovod: so many steps in all.
+        // Horovod: the number of steps is divided among the ranks.
         .hook(StopAtStepHook::last_step(steps / hvd.size() as i64));
     if hvd.rank() == 0 {
         session = session.hook(LoggingTensorHook::every_steps(told, 100));
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(session.close()?)
 }
 
-/// The part of the first test images that is recognized: each rank looks at its share.
+/// Accuracy on the first test images; each rank evaluates its share.
 fn accuracy(
     hvd: &Hvd,
     mnist: &Mnist,

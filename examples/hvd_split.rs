@@ -1,5 +1,5 @@
-//! Deep MNIST on several ranks by both kinds of parallelism: each rank has all weights of the convolutions, which are few, and
-//! images of its own; the weights of the dense layers, which are many, are split over ranks.
+//! Deep MNIST with data and model parallelism. Each rank has all weights of the convolutions, which are few, and images
+//! of its own. The weights of the dense layers, which are many, are split over ranks.
 //!
 //! ```text
 //! cargo build --release -p thalweg-examples -p thalweg-cli --bins
@@ -17,7 +17,7 @@ use thalweg::train::data::{Mnist, SIDE};
 use thalweg_examples::say;
 use thalweg_examples::split_layers::SplitLayers;
 
-/// Trains deep MNIST with dense layers that are split over ranks, or with whole ones, and tells what that exchanges.
+/// Trains deep MNIST with dense layers that are split over ranks, or with whole ones, and prints the traffic.
 #[derive(Parser)]
 struct Flags {
     /// Steps, each of a batch of all ranks together.
@@ -26,10 +26,10 @@ struct Flags {
     /// Images of all ranks together in a step.
     #[arg(long, default_value_t = 100)]
     batch: usize,
-    /// How many test images are looked at in the end.
+    /// Number of test images.
     #[arg(long, default_value_t = 10_000)]
     test_images: usize,
-    /// Each rank has all weights: data parallelism alone.
+    /// Keeps all weights on each rank: data parallelism alone.
     #[arg(long)]
     whole: bool,
 }
@@ -37,10 +37,10 @@ struct Flags {
 const FEATURES: usize = 7 * 7 * 64;
 const UNITS: usize = 1024;
 const CLASSES: usize = 10;
-/// Steps before the time counts.
+/// Steps before the measured ones.
 const WARM_UP: usize = 10;
 
-/// What a rank runs.
+/// The network and training op of a rank.
 struct Network<'g> {
     images: Output<'g>,
     labels: Output<'g>,
@@ -102,7 +102,8 @@ fn network<'g>(g: &'g Graph, hvd: &Hvd, flags: &Flags) -> Result<Network<'g>, Bo
     let optimizer = Adam::new(1e-4);
     let gradients = optimizer.compute_gradients(loss, &all);
     let (own, shared): (Vec<_>, Vec<_>) = gradients.into_iter().partition(|(_, v)| is_part(v));
-    // A rank's gradient of its part is of the rows of all ranks. Of what all ranks have, gradients are summed.
+    // The gradient of a split variable covers the rows of all ranks already. Gradients of the other variables are
+    // summed.
     let mut gradients = hvd
         .distributed(Adam::new(1e-4))
         .op(ReduceOp::Sum)
@@ -118,7 +119,7 @@ fn network<'g>(g: &'g Graph, hvd: &Hvd, flags: &Flags) -> Result<Network<'g>, Bo
     })
 }
 
-/// MB that a rank sends in a step, by the formulas: all-reduce of what all ranks have, and all-to-all both ways.
+/// Computed traffic that a rank sends in a step, in MB: all-reduce of the whole variables, and all-to-all both ways.
 fn exchanged(hvd: &Hvd, flags: &Flags, whole: &[Variable<'_>]) -> f64 {
     let n = hvd.size() as f64;
     let elements = |v: &Variable<'_>| {
@@ -176,7 +177,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let seconds = began.elapsed().as_secs_f64();
 
-    // All ranks look at as many batches: values go between them here too.
+    // All ranks evaluate the same number of batches, because the layers exchange values here too.
     let mut tests = mnist.test.batches(rows, 0)?;
     let mut sum = 0.0;
     for number in 0..rounds * hvd.size() {

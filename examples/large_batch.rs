@@ -1,4 +1,4 @@
-//! Batches that are 32 times as large, with as few steps: momentum learns nothing any more, and LARS still does.
+//! Training with large batches: momentum diverges with 32 times the batch, and LARS still learns.
 //!
 //! ```text
 //! cargo run --release --example large_batch -- --plot large_batch.svg
@@ -61,7 +61,7 @@ fn network<'g>(images: Output<'g>, training: Output<'g>) -> Output<'g> {
     dense(10).on(block(h, 16).reshape([-1, 7 * 7 * 16]))
 }
 
-/// A training with this batch: the last loss, and the part of the test images whose class is found then.
+/// Trains with this batch; returns the last loss and the test accuracy.
 fn trained(
     flags: &Flags,
     mnist: &Mnist,

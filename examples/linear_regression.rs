@@ -1,4 +1,4 @@
-//! A line through points, by gradient descent: the smallest graph that learns.
+//! Linear regression by gradient descent: the smallest graph that learns.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -15,13 +15,13 @@ use thalweg_examples::say;
 /// Fits a line to ten points that lie around y = 3 x.
 #[derive(Parser)]
 struct Flags {
-    /// How often all points are shown.
+    /// Number of passes over all points.
     #[arg(long, default_value_t = 5)]
     epochs: usize,
     /// Draws the points, the true line and the fitted one into this SVG file.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
-    /// Measures how long a step takes, through `run` and through a `Callable`, on one thread.
+    /// Measures the time of a step through `run` and through a `Callable`, on one thread.
     #[arg(long)]
     benchmark: bool,
     /// The device that the model is on: /cpu:0, /gpu:0.
@@ -41,7 +41,7 @@ const TRUE_LINE: Line = Line {
     bias: 0.0,
 };
 
-/// How often a benchmark measures, how many steps it measures at once, and how many come before.
+/// Number of measurements of a benchmark, steps of a measurement, and warm-up steps.
 const REPEATS: usize = 25;
 const STEPS: usize = 4000;
 const WARM_UP: usize = 2000;
@@ -78,7 +78,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     });
     let train = GradientDescent::new(0.001).minimize(loss);
 
-    // The steps are far too small to share out.
+    // The steps are far too small for several threads.
     let session = Session::with_options(
         &g,
         SessionOptions::new().threads(1).for_device(&flags.device),
@@ -117,7 +117,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints how many microseconds a training step takes.
+/// Prints the time of a training step in microseconds.
 fn benchmark<'g>(
     session: &Session<'g>,
     [x, y]: [Output<'g>; 2],
@@ -161,7 +161,7 @@ fn benchmark<'g>(
     Ok(())
 }
 
-/// How many microseconds a call of `step` takes: the spread of several measurements.
+/// Time of a call of `step` in microseconds: the spread of several measurements.
 fn measure(
     mut step: impl FnMut() -> Result<f32, Box<dyn Error>>,
 ) -> Result<Spread, Box<dyn Error>> {

@@ -1,5 +1,4 @@
-//! An LSTM reads digits line by line: 93% of the test images after three epochs of the bundled sixth of
-//! MNIST.
+//! An LSTM that reads MNIST images line by line: 93% accuracy after three epochs of the bundled sixth of the images.
 //!
 //! ```text
 //! cargo run --release --example lstm [EPOCHS]
@@ -20,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     g.set_seed(1);
     let images = g.placeholder("images", DType::F32, [None, Some(784)]);
     let labels = g.placeholder("labels", DType::I64, [None]);
-    // 28 lines, one after the other; the output after the last has seen all.
+    // A sequence of 28 lines; the last output depends on all of them.
     let outputs = rnn(lstm_cell(96)).on(images.reshape([-1, 28, 28]));
     let logits = dense(10).on(outputs.at((.., -1)));
     let loss = losses::sparse_softmax_cross_entropy(labels, logits).value();

@@ -1,5 +1,4 @@
-//! A multi-layer perceptron reads digits: 95% of the test images after five epochs of the bundled sixth
-//! of MNIST.
+//! A multi-layer perceptron for MNIST: 95% accuracy after five epochs of the bundled sixth of the images.
 //!
 //! ```text
 //! cargo run --release --example mlp [EPOCHS]

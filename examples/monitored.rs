@@ -1,4 +1,4 @@
-//! Deep MNIST that can be stopped, killed and started again: it goes on from its last checkpoint.
+//! Deep MNIST with checkpoints: after a stop or a kill, the next start continues from the last checkpoint.
 //!
 //! ```text
 //! cargo run --release --example monitored -- logs 1000

@@ -32,7 +32,7 @@ fn conv<'g>(
     batch_norm().training(training).on(conv.on(x))
 }
 
-/// Two convolutions beside a shortcut, which a convolution of one pixel fits to them.
+/// A residual block: two convolutions and a shortcut, with a 1 x 1 convolution where the shapes differ.
 fn block<'g>(x: Output<'g>, training: Output<'g>, channels: usize, stride: usize) -> Output<'g> {
     let inside = conv(x, training, channels, 3, stride).relu();
     let inside = conv(inside, training, channels, 3, 1);

@@ -1,6 +1,6 @@
-//! Deep MNIST as TensorBoard shows it: the graph, and of a short training the loss and the accuracy, how weights and
-//! gradients are spread, images that it reads, the filters that it learns, and its hyperparameters. `graph.pb` is a
-//! GraphDef that other programs read too.
+//! Event files for TensorBoard: deep MNIST's graph, and from a short training the loss and accuracy, histograms of
+//! weights and gradients, input images, learned filters and hyperparameters. `graph.pb` is a GraphDef that other
+//! programs read too.
 //!
 //! ```text
 //! cargo run --release --example tensorboard -- --out logs --train-steps 500
@@ -28,7 +28,7 @@ struct Flags {
     /// The folder that the files go to
     #[arg(long, default_value = "logs")]
     out: PathBuf,
-    /// How many steps to train
+    /// Number of training steps
     #[arg(long, default_value_t = 20)]
     train_steps: u64,
     /// Images of a step
@@ -47,7 +47,7 @@ struct Flags {
 
 /// The share of the features that the dropout keeps in training.
 const KEEP: f32 = 0.5;
-/// So many images of the test set tell the accuracy.
+/// Number of test images of an accuracy.
 const TESTED: usize = 1000;
 
 fn main() -> Result<()> {
@@ -60,7 +60,7 @@ fn main() -> Result<()> {
         return Err(mistake.into());
     }
 
-    // Shapes are what TensorBoard writes on the edges.
+    // TensorBoard writes the shapes on the edges.
     let def = export(&g, &ExportOptions::new().output_shapes(true))?;
     fs::create_dir_all(&flags.out)?;
     fs::write(flags.out.join("graph.pb"), file::encode(&def))?;
@@ -78,10 +78,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The network, what trains it, and its summaries.
+/// The network, its training op and its summaries.
 fn build(g: &Graph, learning_rate: f32) -> DeepMnist<'_> {
     let inputs @ [images, labels, keep_prob] = model::placeholders(g);
-    // The weights stand on one device, as a parameter server's would, and the tower on another.
+    // The weights are on one device, as on a parameter server, and the tower is on another.
     let weights = model::Weights::new(|make| g.device("/device:CPU:0", make));
     let (loss, accuracy) = g.device("/device:CPU:1", || {
         let tower = || model::tower(g, inputs, DataFormat::Nhwc, &weights);
@@ -126,7 +126,7 @@ fn short(weight: &Variable<'_>) -> String {
     name.strip_prefix("tower/").unwrap_or(&name).to_owned()
 }
 
-/// What there is to say before the first step.
+/// Writes a description of the run and its hyperparameters.
 fn describe(writer: &SummaryWriter, flags: &Flags) -> Result<()> {
     let text = format!(
         "Deep MNIST: two convolutions, two fully connected layers, a dropout that keeps {KEEP}.\n\n\

@@ -12,7 +12,7 @@ fn main() -> Result<(), SessionError> {
     let hidden = g.device("/cpu:0", || dense(32).on(x).tanh());
     let sum = x.reduce_sum(&[1], true);
     let loss = g.device("/cpu:1", || (dense(1).on(hidden) - sum).square().mean());
-    // Gradients and updates stand where their variables do.
+    // Gradients and updates are on the devices of their variables.
     let train = Adam::new(0.01).minimize(loss);
 
     // Two CPU devices share the processor, each with threads and memory of its own.

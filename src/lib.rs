@@ -1,7 +1,6 @@
-//! Thalweg: an engine for static dataflow graphs. A graph is built once, and a session runs what is
-//! asked of it many times.
+//! Thalweg: an engine for static dataflow graphs. A graph is built once, and a session runs it many times.
 //!
-//! This crate is a face: it re-exports what the crates under `crates/` hold.
+//! This crate is the facade: it re-exports the crates under `crates/`.
 //!
 //! A line through three points, by gradient descent:
 //!
@@ -63,7 +62,7 @@ pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
 pub use thalweg_train as train;
 
-/// Sessions: what is fetched and fed becomes a plan once, and the plan runs many times.
+/// Sessions: each combination of fetches and feeds is compiled into a plan once, and the plan runs many times.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -96,7 +95,7 @@ pub mod session {
     };
 }
 
-/// What a program that builds and runs a graph needs in scope.
+/// The traits and types that a program needs to build and run a graph.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -114,7 +113,7 @@ pub mod session {
 /// # }
 /// ```
 pub mod prelude {
-    // Only for their methods: the names are general ones.
+    // Only for their methods: the names are too general to import.
     pub use thalweg_graph::device::{Greedy, ReplicaDeviceSetter, RoundRobin};
     pub use thalweg_graph::{
         DeviceScope, DeviceSpec, Graph, Operation, Output, Value, gradients, gradients_with,

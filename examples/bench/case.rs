@@ -1,4 +1,4 @@
-//! What is measured: work that a peer can do too.
+//! Benchmark cases: networks, convolutions and ops that a peer can run too.
 
 use serde_json::{Value, json};
 use thalweg::ops::DataFormat;
@@ -8,7 +8,7 @@ use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 /// Images in the convolutions that are compared.
 const CONV_BATCH: usize = 8;
 
-/// Which of a convolution's three products.
+/// A convolution's forward pass or one of its gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     Forward,
@@ -46,7 +46,7 @@ impl Model {
     }
 }
 
-/// What is done.
+/// Work of a case.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {
     /// A step of linear regression over 16 points.
@@ -57,7 +57,7 @@ pub enum Work {
         format: DataFormat,
         batch: usize,
     },
-    /// What the network says of a batch.
+    /// Inference of a batch.
     Infer {
         model: Model,
         format: DataFormat,
@@ -76,7 +76,7 @@ pub enum Work {
         k: usize,
         transposed: [bool; 2],
     },
-    /// So many elementwise ops, one after the other, over so many numbers.
+    /// A chain of elementwise ops.
     Chain { ops: usize, numbers: usize },
     /// The mean of softmax cross entropies, and its gradient.
     CrossEntropy { rows: usize, classes: usize },
@@ -84,14 +84,14 @@ pub enum Work {
     Adam { numbers: usize },
 }
 
-/// A measurement.
+/// A benchmark case.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub work: Work,
     pub threads: usize,
 }
 
-/// How much a case computes and moves at least.
+/// Lower bounds of a case's operations and memory traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Floor {
     /// Operations; a multiplication and an addition are two.
@@ -106,7 +106,7 @@ fn bytes(floats: usize) -> f64 {
 }
 
 impl Case {
-    /// What it is called: group first.
+    /// Name of the case, group first.
     pub fn name(&self) -> String {
         let threads = format!("{}t", self.threads);
         match self.work {
@@ -152,7 +152,7 @@ impl Case {
         }
     }
 
-    /// What a peer is told to do.
+    /// The request to a peer.
     pub fn request(&self) -> Value {
         let threads = self.threads;
         match self.work {
@@ -199,7 +199,7 @@ impl Case {
         }
     }
 
-    /// What it cannot do without; nothing where that says little.
+    /// Lower bounds of the case; zeros where they mean little.
     pub fn floor(&self) -> Floor {
         match self.work {
             Work::Line { .. } => Floor::default(),
@@ -294,7 +294,7 @@ pub fn all(threads: usize) -> Vec<Case> {
     for (model, trained, asked) in networks {
         for format in FORMATS {
             for &batch in trained {
-                // What several threads give, where there are several.
+                // One thread too, where there are several.
                 if threads > 1 && model == Model::DeepMnist {
                     add(1, work(true, model, format, batch));
                 }
@@ -314,7 +314,7 @@ pub fn all(threads: usize) -> Vec<Case> {
             }
         }
     }
-    // The dense layers of deep MNIST and of AlexNet: what they give, and both gradients.
+    // The dense layers of deep MNIST and of AlexNet: outputs, and both gradients.
     for (m, k, n) in [
         (50, 3136, 1024),
         (50, 1024, 10),

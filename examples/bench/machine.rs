@@ -1,5 +1,4 @@
-//! What the machine can do at most: multiplications and additions that stay in registers, and a triad
-//! over memory (McCalpin's STREAM).
+//! Peak rates of the machine: multiplications and additions in registers, and a triad over memory (McCalpin's STREAM).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -7,21 +6,21 @@ use std::time::Instant;
 use thalweg::cpu::isa::Vectorize;
 use thalweg::cpu::{Isa, ThreadPool};
 
-/// Sums that do not wait for each other: enough to hide how long one takes, few enough for registers.
+/// Independent sums: enough to hide the latency of one, few enough for the registers.
 const SUMS: usize = 12;
 /// Numbers in the widest register.
 const LANES: usize = 16;
 /// Steps of a round.
 const STEPS: usize = 100_000;
-/// Floats of each of the triad's three arrays: far more than caches hold, in all.
+/// Floats of each of the triad's three arrays: together far more than the caches hold.
 const FLOATS: usize = 16 << 20;
 
-/// What a machine does at most.
+/// Peak rates of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
-    /// Operations a second of one thread, and of as many as are asked for.
+    /// Operations a second of one thread, and of the requested number of threads.
     pub flops: [f64; 2],
-    /// Bytes a second of memory, of as many threads.
+    /// Bytes a second of memory, with that number of threads.
     pub bytes: f64,
 }
 
@@ -51,7 +50,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
 }
 
 impl Machine {
-    /// Measures it, the best of `rounds`.
+    /// Measures the peak rates, each the best of `rounds`.
     pub fn measure(isa: Isa, threads: usize, rounds: usize) -> Machine {
         let pool = ThreadPool::new(threads);
         let on = |threads: usize| {

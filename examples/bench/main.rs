@@ -1,5 +1,5 @@
-//! How fast Thalweg is on the processor, case by case: against what the machine can do at most, and against
-//! another program that does the same in alternation.
+//! CPU benchmark, case by case: against the machine's peak rates, and against another program that runs the same cases
+//! in alternation.
 //!
 //! `cargo run --release --example bench -- --peer "PYTHON benches/peers/pytorch.py" --only conv/`
 
@@ -36,7 +36,7 @@ struct Flags {
     /// Threads, where a case takes several.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// How often each side is measured in turn.
+    /// Number of measurements of each side, in alternation.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Seconds of each measurement.
@@ -50,13 +50,13 @@ struct Flags {
     json: bool,
 }
 
-/// What was measured of a case.
+/// Result of a case.
 struct Found {
     case: Case,
     /// Seconds of a step, the median of the rounds.
     own: f64,
     peer: Option<f64>,
-    /// How many times as fast as the peer, the median of the rounds.
+    /// Speedup over the peer, the median of the rounds.
     ratio: Option<f64>,
 }
 
@@ -140,7 +140,7 @@ impl Found {
 }
 
 fn run(flags: &Flags) -> Result<()> {
-    // Whoever reads may have seen enough: that is an error like others, and no panic.
+    // The reader may close the pipe: that is an error like others, and no panic.
     let mut out = std::io::stdout();
     let mut cases = case::all(flags.threads.into());
     cases.retain(|c| c.name().contains(&flags.only));

@@ -10,10 +10,10 @@ use thalweg_examples::model::{deep_mnist, synthetic_feeds};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What is measured: one step.
+/// A measured step.
 pub type Step<'a> = dyn FnMut() -> Result<()> + 'a;
 
-/// Numbers of this shape, that mean nothing.
+/// Arbitrary numbers of this shape.
 fn numbers(dims: &[usize]) -> Result<Tensor> {
     let mut tensor = Tensor::zeros(DType::F32, dims)?;
     for (i, x) in tensor.as_mut_slice::<f32>()?.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ fn session<'g>(g: &'g Graph, case: &Case) -> Result<Session<'g>> {
     Ok(session)
 }
 
-/// Makes a case ready, and gives its step to `measure`.
+/// Builds a case, and passes its step to `measure`.
 pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) -> Result<R> {
     let g = Graph::new();
     g.set_seed(1);
@@ -130,7 +130,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
     }
 }
 
-/// A step in the hand.
+/// Passes a callable's step to `measure`.
 fn run<'g, R>(
     g: &'g Graph,
     case: &Case,
@@ -166,7 +166,7 @@ fn line<R>(
     })
 }
 
-/// The answers of deep MNIST, without what only training needs.
+/// Deep MNIST's logits, without dropout.
 fn deep_mnist_answers<'g>(g: &'g Graph, x: Output<'g>, format: DataFormat) -> Output<'g> {
     let x = images(x, format);
     let x = conv_pool(g, x, [5, 1, 32], Padding::Same, format);

@@ -1,4 +1,4 @@
-//! What the program can be told.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub struct Flags {
     /// Steps between two checkpoints.
     #[arg(long, default_value_t = 500)]
     pub save_steps: u64,
-    /// Writes what ran when in one step to this file, for Perfetto or chrome://tracing.
+    /// Writes a trace of one step to this file, for Perfetto or chrome://tracing.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Draws loss and accuracy over the steps into this SVG file.
@@ -53,7 +53,7 @@ pub struct Flags {
     /// Prints results as lines of JSON, and nothing else.
     #[arg(long)]
     pub json: bool,
-    /// Measures the speed of training on images that mean nothing.
+    /// Measures the speed of training on synthetic images.
     #[arg(long)]
     pub benchmark: bool,
     /// Steps of the benchmark that come before the measured ones.

@@ -27,7 +27,7 @@ use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Images of the test set that each line of progress looks at.
+/// Test images of the accuracy in each line of progress.
 const TEST_GLANCE: usize = 1000;
 
 fn main() -> ExitCode {
@@ -74,7 +74,7 @@ fn run(flags: &Flags, start: Instant) -> Result<()> {
     train(flags, monitored.start(session)?, &net, &position)
 }
 
-/// Makes the loss smaller by Adam.
+/// Minimizes the loss by Adam.
 fn minimize<'g>(flags: &Flags, loss: Output<'g>) -> Operation<'g> {
     let falling = (flags.train_steps as f64 * flags.decay).round() as u32;
     if flags.benchmark {
@@ -155,7 +155,7 @@ where
     let accuracy = test.accuracy(&mnist.test, usize::MAX)?;
     let speed = (done - begun) as f64 * flags.batch_size as f64 / spent.as_secs_f64().max(1e-9);
     let workload = format!("deep_mnist_train_{}", flags.data_format.name());
-    // People compare it with the lines of progress, which are of fewer images.
+    // Names the number of images, because the lines of progress use fewer.
     let part = match flags.json {
         true => "fraction".to_owned(),
         false => format!("of {whole}"),
@@ -190,7 +190,7 @@ where
     trace(flags, &untold, net, &batch)
 }
 
-/// Runs a few more steps, and writes what ran when in the last of them.
+/// Runs a few more steps, and writes the trace of the last one.
 fn trace<'g>(
     flags: &Flags,
     session: &Session<'g>,
@@ -208,7 +208,7 @@ fn trace<'g>(
     Ok(())
 }
 
-/// What to do about a loss that is not finite.
+/// Adds advice to the error of a loss that is not finite.
 fn advised(error: TrainError) -> Box<dyn Error> {
     match error {
         TrainError::Diverged { .. } => format!("{error}: try a lower --learning-rate").into(),

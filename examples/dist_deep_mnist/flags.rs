@@ -1,11 +1,11 @@
-//! What the program can be told: the flags of the report's script.
+//! The command line: the flags of the report's script.
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueEnum};
 use thalweg::prelude::*;
 
-/// Which of the tasks a process is.
+/// The job of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Job {
     /// A parameter server.
@@ -40,12 +40,11 @@ pub struct Flags {
     /// The addresses of the workers, with commas between them.
     #[arg(long = "worker_hosts", value_name = "HOST:PORT,...")]
     pub worker_hosts: String,
-    /// Whether the workers train in step: an update is the mean of their gradients.
+    /// Trains the workers synchronously: an update is the mean of their gradients.
     #[arg(long = "sync_replicas", action = ArgAction::Set, default_value_t = false,
           num_args = 0..=1, default_missing_value = "true")]
     pub sync: bool,
-    /// How many gradients an update waits for, where the workers train in step; 0 for as many as there
-    /// are workers.
+    /// Number of gradients that a synchronous update waits for; 0 for the number of workers.
     #[arg(long = "replicas_to_aggregate", default_value_t = 0)]
     pub aggregate: u32,
     /// The folder for checkpoints and event files, which worker 0 writes. A training goes on from the newest one, also
@@ -83,7 +82,7 @@ pub struct Flags {
     /// Threads of this task; 0 for as many as the machine runs at once.
     #[arg(long, default_value_t = 0)]
     pub threads: usize,
-    /// The folder with what protects the cluster, which `thalweg protect` makes.
+    /// The folder with the cluster's keys and certificates, from `thalweg protect`.
     #[arg(long, value_name = "DIR")]
     pub protection: Option<PathBuf>,
     /// Records a step on all tasks, once the first few have run, for Perfetto. Not with --sync_replicas.
@@ -92,8 +91,8 @@ pub struct Flags {
     /// Prints results as lines of JSON, and nothing else.
     #[arg(long)]
     pub json: bool,
-    /// Measures the speed of training on images that mean nothing, for so many steps of each worker
-    /// after 8 that are not measured.
+    /// Measures the speed of training on synthetic images, for this number of steps of each worker after 8 that are not
+    /// measured.
     #[arg(long, default_value_t = 0, value_name = "STEPS")]
     pub benchmark: u64,
 }
@@ -103,7 +102,7 @@ impl Flags {
     pub fn steps(&self) -> u64 {
         match self.benchmark {
             0 => self.train_steps,
-            // As many as any worker may ask for.
+            // More than all workers together run.
             measured => (measured + super::WARMUP).saturating_mul(1000),
         }
     }

@@ -26,7 +26,7 @@ use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Images of a test that are looked at in one step.
+/// Test images of one step.
 const TEST_BATCH: usize = 200;
 /// Steps of a benchmark that come before the measured ones.
 const WARMUP: u64 = 8;
@@ -56,12 +56,12 @@ fn run(flags: &Flags) -> Result<()> {
         return Ok(server.join_workers("worker")?);
     }
     let done = work(flags, &server);
-    // Also where it has failed: the servers then do not wait for it.
+    // After a failure too: the servers then do not wait for this worker.
     server.finish("ps");
     done
 }
 
-/// Where variables go, and where everything else does.
+/// Devices of the variables and of everything else.
 fn setter(server: &Server, own: &str) -> Result<ReplicaDeviceSetter> {
     let servers = server.cluster().len("ps") as u32;
     Ok(ReplicaDeviceSetter::new(servers)
@@ -69,15 +69,15 @@ fn setter(server: &Server, own: &str) -> Result<ReplicaDeviceSetter> {
         .strategy(Greedy::by_bytes(servers)))
 }
 
-/// What trains the network.
+/// The training op.
 enum Training<'g> {
-    /// Its own update.
+    /// The worker's own update.
     Alone(Operation<'g>),
-    /// Its part of an update of all.
+    /// The worker's part of a synchronous update.
     InStep(Synchronized<'g>),
 }
 
-/// The network, what trains it, and the global step.
+/// The network, its training op and the global step.
 fn build<'g>(
     g: &'g Graph,
     flags: &Flags,
@@ -217,7 +217,7 @@ impl<'g, M> Worker<'_, 'g, M>
 where
     M: FnMut() -> std::result::Result<Session<'g>, ClusterError>,
 {
-    /// Runs a step: gives the loss and the global step; none where the training is over.
+    /// Runs a step; returns the loss and the global step, or `None` where the training is over.
     fn run(&mut self, batch: &[Tensor; 3]) -> Result<Option<(f32, u64)>> {
         let (net, flags) = (&self.net, self.flags);
         let done = match &self.training {
@@ -235,8 +235,7 @@ where
         done.transpose()
     }
 
-    /// Worker 0 runs a few steps more, and saves what ran when in the last of them, on all tasks, if that is
-    /// asked for.
+    /// With `--trace`, worker 0 runs a few more steps, and saves a trace of the last one on all tasks.
     fn trace(&self, batch: &[Tensor; 3]) -> Result<()> {
         let (Some(path), 0) = (&self.flags.trace, self.flags.task) else {
             return Ok(());
@@ -298,7 +297,7 @@ where
         Ok(())
     }
 
-    /// The part of the images whose class is found.
+    /// The accuracy on a split.
     fn accuracy(&self, split: &Split) -> Result<f64> {
         let (mut found, mut seen) = (0.0, 0);
         for chunk in split.chunks(TEST_BATCH)? {

@@ -1,5 +1,5 @@
-//! Where variables go: the report's Figure 4, and how evenly ResNet-50 spreads over parameter
-//! servers by each strategy.
+//! Placement of variables on parameter servers: the report's Figure 4, and the balance of ResNet-50's variables by
+//! strategy.
 
 mod resnet;
 
@@ -84,7 +84,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     Ok(())
 }
 
-/// Builds variables in a device scope, and tells what each of some servers has.
+/// Builds variables in a device scope; returns the load of each server.
 fn placed(variables: &[Named], scope: DeviceScope, servers: u32) -> Result<LoadTable> {
     let g = Graph::new();
     g.device(scope, || {
@@ -101,7 +101,7 @@ fn placed(variables: &[Named], scope: DeviceScope, servers: u32) -> Result<LoadT
     Ok(LoadTable::requested(&g.snapshot(), &all?))
 }
 
-/// How even each strategy is over 1 to so many servers: the largest load over the mean.
+/// Prints the balance of each strategy over 1 to `servers` servers: the largest load over the mean.
 fn resnet_50(flags: &Flags) -> Result<()> {
     let variables = resnet::variables();
     let update = UpdateCost::measure()?;
@@ -181,7 +181,7 @@ fn split(variables: &[Named], bytes: usize) -> Vec<Named> {
     all
 }
 
-/// How long an update of a variable takes: so much each, and so much a byte.
+/// Cost of a variable's update: a fixed time, and a time for each byte.
 #[derive(Clone, Copy)]
 struct UpdateCost {
     /// Nanoseconds.

@@ -1,4 +1,4 @@
-//! How many images the network reads.
+//! Accuracy of deep MNIST on a test split.
 
 use thalweg::prelude::*;
 use thalweg::train::data::Split;
@@ -7,10 +7,10 @@ use crate::model::{DeepMnist, feeds};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Images of a test that are looked at in one step: few, as all their features lie in memory.
+/// Test images of one step: few, because all their features are in memory at once.
 const TEST_BATCH: usize = 200;
 
-/// Which images of `all` an accuracy is of that looks at the first `most`: `the first 1000 of 10000 test images`.
+/// Describes the images of an accuracy over the first `most` of `all`: `the first 1000 of 10000 test images`.
 pub fn looked_at(most: usize, all: usize) -> String {
     match most < all {
         true => format!("the first {most} of {all} test images"),
@@ -18,7 +18,7 @@ pub fn looked_at(most: usize, all: usize) -> String {
     }
 }
 
-/// Tells how many images of a split the network reads.
+/// Measures the accuracy of a network on a split.
 pub struct Test<'g> {
     step: Callable<'g>,
     feeds: [Tensor; 3],
@@ -33,7 +33,7 @@ impl<'g> Test<'g> {
         })
     }
 
-    /// The part of the first `most` images of `split` whose class is found.
+    /// The accuracy on the first `most` images of `split`.
     pub fn accuracy(&mut self, split: &Split, most: usize) -> Result<f64> {
         let (mut found, mut seen) = (0.0, 0);
         for chunk in split.chunks(TEST_BATCH)? {

@@ -13,7 +13,7 @@ pub struct Conv {
     pub filter: [usize; 2],
     /// In both directions.
     pub stride: usize,
-    /// Whether the image is padded as TensorFlow's SAME, or not at all.
+    /// `true` for TensorFlow's SAME padding, `false` for VALID.
     pub same: bool,
 }
 

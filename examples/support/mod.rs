@@ -1,7 +1,6 @@
-//! What the examples share towards people: a progress bar, tables, JSON lines, plots
-//! and a clean end on Ctrl-C. No example needs it to build or to train a model.
+//! Library of the examples, benchmarks and tests: progress bars, tables, JSON lines, plots, a clean end on Ctrl-C; deep
+//! MNIST and the convolutions of known networks.
 
-// Each example compiles this module for itself and uses its own part of it.
 #![allow(dead_code, unused_imports)]
 
 pub mod accuracy;

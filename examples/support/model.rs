@@ -1,6 +1,5 @@
 //! The network of TensorFlow's deep MNIST tutorial.
 
-// Each program that includes this file uses its own part of it.
 #![allow(dead_code)]
 
 use std::cell::{Cell, RefCell};
@@ -9,20 +8,20 @@ use thalweg::prelude::*;
 use thalweg::session::Feed;
 use thalweg::train::data::{CLASSES, SIDE};
 
-/// What a program feeds, runs and fetches.
+/// Feeds, fetches and the training op of deep MNIST.
 #[derive(Clone, Copy)]
 pub struct DeepMnist<'g> {
     /// Images, `[n, 784]`, with pixels in 0..=1.
     pub images: Output<'g>,
     /// Labels, `[n, 10]`: 1 at the class of the image, 0 elsewhere.
     pub labels: Output<'g>,
-    /// How likely a feature is kept by the dropout: 0.5 while training, 1 for a test.
+    /// Probability that the dropout keeps a feature: 0.5 in training, 1 in a test.
     pub keep_prob: Output<'g>,
     /// Mean cross entropy, a scalar.
     pub loss: Output<'g>,
-    /// The part of the images whose class is found, a scalar.
+    /// Accuracy, a scalar.
     pub accuracy: Output<'g>,
-    /// Makes the loss smaller.
+    /// The training op.
     pub train: Operation<'g>,
 }
 
@@ -31,7 +30,7 @@ pub fn deep_mnist<'g>(g: &'g Graph, format: DataFormat, learning_rate: f32) -> D
     deep_mnist_trained_by(g, format, |loss| Adam::new(learning_rate).minimize(loss))
 }
 
-/// As [`deep_mnist`], made better by what `train` builds from the loss.
+/// As [`deep_mnist`], with the training op that `train` builds from the loss.
 pub fn deep_mnist_trained_by<'g>(
     g: &'g Graph,
     format: DataFormat,
@@ -59,7 +58,7 @@ pub fn falling_rate(step: Variable<'_>, rate: f32, steps: u64, falling: u32) -> 
     polynomial_decay(rate, fallen, falling, 0.0, 1.0, false)
 }
 
-/// What a step is fed: images, labels, how likely a feature is kept.
+/// Placeholders of images, labels and the probability of keeping a feature.
 pub fn placeholders(g: &Graph) -> [Output<'_>; 3] {
     [
         g.placeholder("images", DType::F32, [-1, PIXELS]),
@@ -80,7 +79,7 @@ pub struct Weights<'g> {
 type MakeWeight<'g> = Box<dyn Fn(&dyn Fn() -> Variable<'g>) -> Variable<'g> + 'g>;
 
 impl<'g> Weights<'g> {
-    /// None yet; `make` calls what it is given, in a device scope perhaps.
+    /// No weights yet. `make` calls its argument, in a device scope if wanted.
     pub fn new(make: impl Fn(&dyn Fn() -> Variable<'g>) -> Variable<'g> + 'g) -> Weights<'g> {
         Weights {
             made: RefCell::default(),
@@ -105,7 +104,7 @@ impl<'g> Weights<'g> {
     }
 }
 
-/// One tower of the network: mean cross entropy, and the part of the images whose class is found.
+/// One tower of the network: mean cross entropy, and the accuracy.
 pub fn tower<'g>(
     g: &'g Graph,
     [images, labels, keep_prob]: [Output<'g>; 3],
@@ -150,12 +149,12 @@ pub fn tower<'g>(
 }
 
 impl<'g> DeepMnist<'g> {
-    /// What a step is fed, in the order of [`feeds`].
+    /// The placeholders, in the order of [`feeds`].
     pub fn inputs(&self) -> [Output<'g>; 3] {
         [self.images, self.labels, self.keep_prob]
     }
 
-    /// These values for them, for one step.
+    /// Feeds of one step with these values.
     pub fn feed(&self, values: &[Tensor; 3]) -> [Feed<'g>; 3] {
         let [images, labels, keep_prob] = values;
         [
@@ -166,7 +165,7 @@ impl<'g> DeepMnist<'g> {
     }
 }
 
-/// Room for `n` images and their labels, and a `keep_prob`: what a step is fed.
+/// Tensors for the feeds of a step: room for `n` images and their labels, and `keep_prob`.
 ///
 /// # Errors
 /// More images than an address space holds.
@@ -178,7 +177,7 @@ pub fn feeds(n: usize, keep_prob: f32) -> Result<[Tensor; 3], thalweg::tensor::T
     ])
 }
 
-/// As [`feeds`], with images and labels that are not zero and mean nothing: for measurements.
+/// As [`feeds`], with arbitrary images and labels, for measurements.
 ///
 /// # Errors
 /// As [`feeds`].

@@ -1,5 +1,4 @@
-//! Another program that does the same work: a process that is told of a case by a line of JSON, and says
-//! by one how long a step took.
+//! A peer: another program that runs the same cases. Requests and times are lines of JSON over its pipes.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +16,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a command: a program and its arguments, apart by spaces.
+    /// Starts a command: a program and its arguments, separated by spaces.
     pub fn start(command: &str) -> Result<Peer> {
         let mut words = command.split_whitespace();
         let program = words.next().ok_or("--peer needs a command")?;
@@ -38,7 +37,8 @@ impl Peer {
         })
     }
 
-    /// Seconds of a step, of `seconds` of them; none where the peer does not do this case.
+    /// Measures a case for about `seconds`; returns the seconds of a step, or `None` where the peer does not have this
+    /// case.
     pub fn measure(&mut self, case: &Value, seconds: f64) -> Result<Option<f64>> {
         let request = json!({"case": case, "seconds": seconds});
         writeln!(self.input, "{request}")?;
@@ -54,7 +54,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // One that has ended is no error.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use crate::say;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What does not fit into the terminal's line is cut off: a line that wraps is drawn anew below itself.
+/// The message is cut to the terminal's width: a line that wraps would be drawn again below itself.
 const TEMPLATE: &str = "{bar:8.cyan/dim} {wide_msg}";
 
-/// How often the text beside the bar changes: often enough to look live, seldom enough
-/// that a step of microseconds does not pay for it.
+/// Interval of updates of the text beside the bar: short enough to look live, long enough to cost nothing in steps of
+/// microseconds.
 const PERIOD: Duration = Duration::from_millis(100);
 
 /// Steps done, loss, time left and images a second, on standard error.
@@ -47,7 +47,7 @@ impl Progress {
         }
     }
 
-    /// Begins after so many steps, which were made before.
+    /// Begins after `done` steps of an earlier run.
     pub fn begin_at(&mut self, done: u64) {
         self.bar.set_position(done);
         self.bar.reset_eta();

@@ -1,4 +1,4 @@
-//! Results, for people as a table and for programs as a line of JSON.
+//! Results as a table or as lines of JSON; median and spread of measurements.
 
 use crate::say;
 use comfy_table::{CellAlignment, Table, presets};
@@ -7,9 +7,9 @@ use serde_json::Value;
 /// One measured value.
 #[derive(Clone, Debug)]
 pub struct Outcome<'a> {
-    /// What was done: `deep_mnist_train_NHWC`.
+    /// Name of the workload: `deep_mnist_train_NHWC`.
     pub workload: &'a str,
-    /// How many examples one step takes.
+    /// Examples of one step.
     pub batch: usize,
     /// The value.
     pub value: f64,
@@ -31,7 +31,7 @@ impl Outcome<'_> {
     }
 }
 
-/// Prints results (what was done, the value, its unit) as a table, or as lines of JSON.
+/// Prints results (workload, value, unit) as a table, or as lines of JSON.
 pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
     if !json {
         let rows = results.iter().map(|&(workload, value, unit)| {
@@ -51,7 +51,7 @@ pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
     }
 }
 
-/// What a set of measurements says, and how far they lie apart.
+/// Statistics of a set of measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The middle value; the mean of both for an even number of values.

@@ -15,15 +15,15 @@ pub struct SplitLayers {
 }
 
 impl SplitLayers {
-    /// Of so many ranks.
+    /// Layers over `ranks` ranks.
     pub fn over(ranks: usize) -> SplitLayers {
         SplitLayers { ranks }
     }
 
-    /// How many of so many features a rank has.
+    /// Number of features of each rank.
     ///
     /// # Errors
-    /// They are no multiple of the ranks.
+    /// `features` is no multiple of the number of ranks.
     pub fn share(self, features: usize) -> Result<usize, String> {
         match features.is_multiple_of(self.ranks) {
             true => Ok(features / self.ranks),
@@ -40,7 +40,8 @@ impl SplitLayers {
         self.exchanged(x.graph().concat(&copies, 0))
     }
 
-    /// As many rows to each rank, and those that come. Layers over one rank are whole on each, whatever others there are.
+    /// All-to-all: sends an equal number of rows to each rank. Layers over one rank are whole on each, whatever other
+    /// ranks there are.
     fn exchanged(self, x: Output<'_>) -> Output<'_> {
         match self.ranks {
             1 => x,
@@ -59,9 +60,9 @@ impl SplitLayers {
         self.all_rows(x).matmul(weights) + biases
     }
 
-    /// A layer whose weights `[in / ranks, units]` are some rows of those of the whole layer: from own features to own rows.
-    /// Each rank sends its sums of all other rows. `units` is how many there are; `biases` are of all of them, the same on all
-    /// ranks.
+    /// A layer whose weights `[in / ranks, units]` are some rows of those of the whole layer: from own features to own
+    /// rows. Each rank sends its sums of all other rows. `units` is the number of all units; `biases` are of all units,
+    /// the same on all ranks.
     pub fn by_rows<'g>(
         self,
         x: Output<'g>,

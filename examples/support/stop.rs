@@ -1,9 +1,9 @@
-//! Ctrl-C as a question that a training loop asks between steps.
+//! A flag that Ctrl-C sets, for training loops to check between steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the user has asked the program to end.
+/// Set once the user has asked the program to end.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -24,7 +24,7 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether to end after this step.
+    /// `true` once Ctrl-C was pressed.
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

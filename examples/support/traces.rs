@@ -1,12 +1,12 @@
-//! Traces that say how a step usually runs.
+//! Traces of warmed-up steps.
 
 use thalweg::session::Trace;
 
-/// Steps that come before the traced one: the first ones of a plan make it and get its memory, which takes
-/// several times as long.
+/// Steps before the traced one. The first steps compile the plan and allocate its memory, which takes several times as
+/// long.
 const WARMUP: u64 = 8;
 
-/// Runs traced steps, and gives the trace of the last one, which is warmed up.
+/// Runs traced steps, and returns the trace of the last one, which is warmed up.
 ///
 /// # Errors
 /// The first of a step.

@@ -1,4 +1,4 @@
-//! Deep MNIST on elastic ranks of which one after another is killed or stopped.
+//! Soak test of elastic ranks: deep MNIST while ranks are killed or stopped one after another.
 //!
 //! ```text
 //! cargo build --release -p thalweg-cli
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What the launcher has said.
+/// The launcher's output so far.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<String>>>);
 
@@ -22,7 +22,7 @@ impl Said {
         self.0.lock().unwrap().clone()
     }
 
-    /// How many ranks the last round has that begins after so many workers have ended; 0 before that.
+    /// Number of ranks of the last round that begins after `faults` workers have ended; 0 before that.
     fn ranks_after(&self, faults: usize) -> usize {
         let lines = self.lines();
         let ended = |l: &String| l.contains("ended by SIG") || l.contains("is let go: nothing");
@@ -39,7 +39,7 @@ impl Said {
         rounds.flatten().unwrap_or(0)
     }
 
-    /// How many rounds there were.
+    /// Number of rounds so far.
     fn rounds(&self) -> usize {
         let lines = self.lines();
         lines.iter().filter(|l| l.starts_with("round ")).count()
@@ -86,7 +86,7 @@ impl Launch {
         Launch { child, said }
     }
 
-    /// The processes of the workers that live.
+    /// Process ids of the living workers.
     fn workers(&self) -> Vec<u32> {
         let pid = self.child.id();
         let all = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -94,7 +94,7 @@ impl Launch {
         all.split_whitespace().map(|p| p.parse().unwrap()).collect()
     }
 
-    /// Waits until a round of at least two ranks has begun after so many faults; false where the job is done first.
+    /// Waits until a round of at least two ranks has begun after `faults` faults; `false` where the job ends first.
     fn trains_after(&mut self, faults: usize) -> bool {
         let began = Instant::now();
         while self.child.try_wait().unwrap().is_none() {

@@ -1,4 +1,4 @@
-//! Layers that are split over ranks learn what whole ones learn.
+//! Dense layers that are split over ranks have the same weights and losses after training as whole layers.
 
 use std::net::TcpListener;
 use std::thread;
@@ -16,7 +16,7 @@ const OUT: usize = 12;
 const RATE: f32 = 0.05;
 const STEPS: usize = 4;
 
-/// Numbers between -0.5 and 0.5 that tell places apart.
+/// Numbers between -0.5 and 0.5, different at each position.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
     let number = |i: usize| ((i * 37 + seed * 11) % 101) as f32 / 101.0 - 0.5;
     (0..len).map(number).collect()
@@ -40,7 +40,7 @@ fn share(all: usize, of: usize, ranks: usize) -> std::ops::Range<usize> {
     of * each..(of + 1) * each
 }
 
-/// Runs so many ranks, each a thread.
+/// Runs `size` ranks, each on a thread.
 fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, size, "secret").unwrap();
@@ -56,8 +56,8 @@ fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
     })
 }
 
-/// What a rank has after some steps: its columns of the first layer, its rows of the second one, the biases of the second one,
-/// and the loss of the last step, of the mean of all rows.
+/// State of a rank after some steps: its columns of the first layer, its rows of the second one, the biases of the
+/// second one, and the loss of the last step, of the mean of all rows.
 type Learned = ([Vec<f32>; 3], f32);
 
 fn learned(hvd: &Hvd) -> Learned {

@@ -1,5 +1,5 @@
-//! Data of checkpoints: bytes that are what was saved, or an error; and strings whose checksums fit, which are
-//! read where their lengths fit too. Little memory is taken.
+//! Data files of checkpoints: any bytes read as the saved tensors or give an error; strings with valid checksums are
+//! read where their lengths are valid too. Memory is bounded.
 #![no_main]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use thalweg_tensor::Tensor;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// What was saved, and its index.
+/// The saved tensors, and the index of their checkpoint.
 static SAVED: LazyLock<([(&str, Tensor); 4], Vec<u8>)> = LazyLock::new(|| {
     let prefix = save_bundle();
     let index = std::fs::read(index_path(&prefix)).expect("the index that was saved");
@@ -46,7 +46,8 @@ fn as_saved(tensors: &[(&str, Tensor)], index: &[u8], data: &[u8]) {
     }
 }
 
-/// So many strings: a byte is the length of each (255 one that no file has), and their bytes follow.
+/// Reads `count` strings: a byte is the length of each (255 stands for a length beyond any file), and their bytes
+/// follow.
 fn strings(count: u8, bytes: &[u8]) {
     let (lengths, rest) = bytes.split_at(usize::from(count).min(bytes.len()));
     let count = lengths.len() as u8;

@@ -1,5 +1,5 @@
-//! Indexes of checkpoints: whatever the bytes are, as a file or as a block whose checksums fit, they are read
-//! or said to be wrong. Little memory is taken.
+//! Index files of checkpoints: any bytes, as a file or as a block with valid checksums, are read or give an error.
+//! Memory is bounded.
 #![no_main]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bytes on a connection that are no calls: the server closes it, or waits, and serves others.
+//! Raw bytes on a connection: the server closes it or waits, and keeps serving others.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use libfuzzer_sys::fuzz_target;
 use thalweg_fuzz::raw::Stranger;
 
-/// Made once: that takes far longer than a connection.
+/// Made once, because this takes far longer than a connection.
 static STRANGER: LazyLock<Mutex<Stranger>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {

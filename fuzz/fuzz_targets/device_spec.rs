@@ -1,4 +1,4 @@
-//! Device strings: whatever is read prints as something that reads as the same, and nothing panics.
+//! Device strings: parsing does not panic, and a parsed spec prints as a string that parses to the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,5 @@
-//! GraphDefs: whatever the bytes are, they are imported or said to be wrong; what is imported is
-//! exported, and that is imported as the same. A session of it is made or refused. Little memory is
-//! taken: the fuzzer's own limit holds that.
+//! GraphDefs: any bytes are imported or give an error. An imported graph survives a round trip through export, and a
+//! session of it is made or refused. Memory is bounded by the fuzzer's own limit.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -24,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(g.snapshot().is_empty() && g.errors().is_empty());
         return;
     }
-    // What a runtime alone makes has no place in a file, and no file has it.
+    // Ops that only runtimes make cannot be exported, and no file has them.
     let written = export(&g, &ExportOptions::default()).expect("what came out of a file fits one");
     let h = Graph::new();
     import(&h, &written, &ImportOptions::default()).expect("what was exported is imported");

@@ -1,5 +1,5 @@
-//! What TensorFlow's client sends to a server: graphs, steps, callables, steps in pieces, on a session
-//! that has a graph already.
+//! Messages of TensorFlow's client to a server: graphs, steps, callables, partial runs, on a session that has a graph
+//! already.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};
@@ -9,7 +9,7 @@ use thalweg_fuzz::client::{CALLS, Client, message};
 use thalweg_fuzz::inputs::calls;
 use thalweg_fuzz::raw::ignore_closed_connections;
 
-/// Made once: that takes far longer than a call.
+/// Made once, because this takes far longer than a call.
 static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(|| {
     ignore_closed_connections();
     Mutex::default()

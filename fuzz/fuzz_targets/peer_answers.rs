@@ -1,5 +1,5 @@
-//! What a peer answers: frames, values and loans of memory, each read to its end or to what is wrong with it.
-//! The first byte says whether the rest is the answer, or changes one that is as it should be.
+//! Answers of a peer: frames, values and loans of memory, each read to its end or to an error. The first byte tells
+//! whether the rest is the answer or mutates a valid one.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use thalweg_dist::fuzzing::answers::Answers;
 use thalweg_fuzz::inputs::changed;
 
-/// Made once: that takes longer than an answer.
+/// Made once, because this takes longer than an answer.
 static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {

@@ -1,5 +1,5 @@
-//! Files of safetensors: whatever the bytes are, as a file or as a header of the right length with zeros behind
-//! it, they are read or said to be wrong. Little memory is taken.
+//! Safetensors files: any bytes, as a file or as a header of the right length with zeros as data, are read or give an
+//! error. Memory is bounded.
 #![no_main]
 
 use std::path::Path;
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((&how, bytes)) = bytes.split_first() else {
         return;
     };
-    // The highest bit says which; the others, how much data a header has.
+    // The highest bit selects the form; the others are the length of a header's data.
     let data = usize::from(how & 0x7f);
     bounded(bytes.len() + data, || match how & 0x80 {
         0 => read(bytes),

@@ -1,5 +1,5 @@
-//! Calls whose messages are any bytes, repeated and compressed: they are answered or refused, within the memory that a
-//! run may take.
+//! Calls with any bytes as messages, repeated and compressed: they are answered or refused, within the run's memory
+//! limit.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};
@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex};
 use libfuzzer_sys::fuzz_target;
 use thalweg_fuzz::raw::Stranger;
 
-/// Made once: that takes far longer than a call.
+/// Made once, because this takes far longer than a call.
 static STRANGER: LazyLock<Mutex<Stranger>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {

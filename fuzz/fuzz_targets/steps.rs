@@ -1,5 +1,5 @@
-//! Graphs of any ops with attributes, shapes and values that nobody expects: their steps have results or errors, in
-//! bounded time and memory.
+//! Graphs of any ops with unusual attributes, shapes and values: their steps have results or errors, in bounded time
+//! and memory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,4 @@
-//! What a peer sends to a task: whatever the calls say, they are answered or refused, and end. Every part
-//! that is taken may be run.
+//! Messages of a peer to a task: any calls are answered or refused, and end. Every registered part may be run.
 #![no_main]
 
 use std::collections::HashMap;
@@ -9,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use thalweg_dist::fuzzing::tasks::{CALLS, FuzzedTask, message};
 use thalweg_fuzz::inputs::calls;
 
-/// Made once: that takes far longer than a call.
+/// Made once, because this takes far longer than a call.
 static TASK: LazyLock<Mutex<FuzzedTask>> = LazyLock::new(Mutex::default);
 static MESSAGES: LazyLock<HashMap<&str, Vec<u8>>> =
     LazyLock::new(|| CALLS.map(|name| (name, message(name))).into());

@@ -1,4 +1,4 @@
-//! A server, as TensorFlow's client reaches it.
+//! A server and a client that calls it as TensorFlow's client does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tonic::Response;
 use tonic::transport::Channel;
 
-/// The calls that a server answers.
+/// The calls of the master's service.
 pub const CALLS: [&str; 10] = [
     "CreateSession",
     "RunStep",
@@ -31,22 +31,22 @@ pub const CALLS: [&str; 10] = [
     "CloseSession",
     "Reset",
 ];
-/// The longest step.
+/// Timeout of a step, in milliseconds.
 const STEP: i64 = 100;
-/// When a client goes.
+/// Timeout after which the client drops a call.
 const GOES: Duration = Duration::from_secs(1);
 
-/// A client with a server of its own, which has little room.
+/// A client with a server of its own, which has low limits.
 pub struct Client {
     service: MasterServiceClient<Channel>,
-    /// Its end closes the connection, which the server's end would wait for.
+    /// Dropped first: this closes the connection, which the server's shutdown would wait for.
     runtime: Runtime,
     _server: Server,
-    /// What the server has last called things that no client could guess.
+    /// The server's last names that no client could guess.
     session: String,
     partial: String,
     callable: i64,
-    /// No request comes twice.
+    /// Request counter: no request id comes twice.
     requests: i64,
 }
 
@@ -77,7 +77,7 @@ impl Default for Client {
     }
 }
 
-/// A server that takes little.
+/// Options with low limits.
 fn little() -> ServerOptions {
     let mut options = ServerOptions::listening("127.0.0.1:0");
     options.session.threads = 1;
@@ -93,20 +93,20 @@ fn little() -> ServerOptions {
 }
 
 impl Client {
-    /// Ends the session with all that it made, and makes another one.
+    /// Closes the session with all its state, and creates another one.
     pub fn anew(&mut self) {
         self.call("CloseSession", &[]);
         self.call("Reset", &[]);
         self.call("CreateSession", &message("CreateSession"));
     }
 
-    /// Calls `name` with these bytes as its message; what only the server knows is put in. Gives what
-    /// went wrong, if the bytes are a message.
+    /// Calls `name` with these bytes as its message, with the server's names put in. Returns the error's code; `None`
+    /// where the bytes are no message.
     pub fn call(&mut self, name: &str, bytes: &[u8]) -> Option<Code> {
         let mut service = self.service.clone();
         self.requests += 1;
         let (session, request) = (self.session.clone(), self.requests);
-        // What a call is made of: its message, what to put in, the call, and what is kept of the answer.
+        // A call: the type of its message, the fields to fill in, the method, and the names to keep from the answer.
         macro_rules! call {
             ($message:ident, $put:expr, $call:ident, $keep:expr) => {{
                 let mut message = $message::decode(bytes).ok()?;
@@ -186,7 +186,7 @@ impl Client {
         })
     }
 
-    /// Keeps what it needs of an answer.
+    /// Keeps the server's names from an answer.
     fn kept<T>(
         &mut self,
         answer: Result<Response<T>, tonic::Status>,
@@ -199,7 +199,7 @@ impl Client {
         Code::Ok
     }
 
-    /// An answer, if the client does not go before.
+    /// Waits for an answer until the client's timeout.
     fn waited<T>(
         &self,
         answer: impl Future<Output = Result<Response<T>, tonic::Status>>,
@@ -214,7 +214,7 @@ fn limit(options: &mut RunOptions) {
     options.timeout_in_ms = STEP;
 }
 
-/// A call's message as it should be.
+/// A valid message of a call.
 pub fn message(name: &str) -> Vec<u8> {
     static MADE: OnceLock<HashMap<&str, Vec<u8>>> = OnceLock::new();
     let made = MADE.get_or_init(|| CALLS.map(|name| (name, make(name))).into());
@@ -302,7 +302,7 @@ fn make(name: &str) -> Vec<u8> {
             ..ResetRequest::default()
         }
         .encode_to_vec(),
-        // What else there is has nothing but what the server knows.
+        // The other messages consist of the server's names only.
         _ => Vec::new(),
     }
 }

@@ -1,10 +1,9 @@
-//! What the bytes of an input mean: calls with their messages, each changed or made of nothing else.
+//! The format of inputs: calls with messages, each a mutated valid message or raw bytes.
 
-/// The calls that an input is.
+/// Splits an input into calls.
 ///
-/// The first byte of an input says which call it is, and whether (its highest bit) what follows changes
-/// the message of that call that is as it should be: so changes get deep without a corpus. Then come two
-/// bytes of length, and so much of the body; further calls follow.
+/// The first byte selects the call. Its highest bit tells that the body mutates a valid message of that call, so that
+/// mutations get deep without a corpus. Two bytes of length follow, and the body of that length; then the next call.
 pub fn calls<'a>(
     input: &'a [u8],
     names: &'a [&'static str],
@@ -25,8 +24,8 @@ pub fn calls<'a>(
     })
 }
 
-/// The message with bytes changed: two bytes of `changes` say where, the third to what. The last byte, if
-/// it is alone, says how much of the message is cut off.
+/// Mutates a message: two bytes of `changes` are a position, the third the new value. A single last byte is the length
+/// that is cut off.
 pub fn changed(message: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     let mut message = message;
     let (each, rest) = changes.as_chunks::<3>();

@@ -1,8 +1,9 @@
-//! What the targets share: how an input becomes calls, and a client of TensorFlow's with a server of its own.
+//! Library of the fuzz targets: formats of inputs, clients and servers, graphs, files of weights, seeds, a memory
+//! limit.
 
 #[cfg(feature = "cluster")]
 pub mod client;
-/// The op table, as the tests read it.
+/// The reader of the op table, shared with the tests.
 #[cfg(feature = "sessions")]
 #[path = "../../tests/support/golden.rs"]
 pub mod golden;
@@ -14,11 +15,11 @@ pub mod raw;
 pub mod seeds;
 #[cfg(feature = "sessions")]
 pub mod steps;
-// It keeps files in memory, which only a build for fuzzing does.
+// It uses files in memory, which only builds for fuzzing have.
 #[cfg(fuzzing)]
 pub mod weights;
 
-/// The repository.
+/// Root of the repository.
 #[cfg(feature = "sessions")]
 pub fn root() -> std::path::PathBuf {
     concat!(env!("CARGO_MANIFEST_DIR"), "/..").into()

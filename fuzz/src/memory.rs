@@ -1,16 +1,16 @@
-//! What an input may take of memory: a small multiple of its length.
+//! A limit on the memory of an input: a small multiple of its length.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator, which counts what there is and the most that there was. A target that holds its
-/// inputs to a limit declares one as its global allocator.
+/// The system's allocator with counters of current and peak bytes. A target with a memory limit declares one as its
+/// global allocator.
 pub struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// Targets run on one thread: nothing is lost between a load and a store, which cost less than one step.
+// Targets run on one thread: nothing is lost between a load and a store, which are cheaper than one atomic addition.
 fn more(bytes: usize) {
     let used = USED.load(Relaxed) + bytes;
     USED.store(used, Relaxed);
@@ -23,7 +23,7 @@ fn less(bytes: usize) {
     USED.store(USED.load(Relaxed).wrapping_sub(bytes), Relaxed);
 }
 
-// SAFETY: the system's allocator does the work, and gets what was asked for.
+// SAFETY: every call is forwarded to the system's allocator with its arguments unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         more(layout.size());
@@ -53,13 +53,13 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Bytes for each byte of an input.
 const PER_BYTE: usize = 600;
-/// Bytes beside them: messages, tables that an allocator or a library makes once.
+/// Bytes beyond that: messages, tables that an allocator or a library makes once.
 const BESIDE: usize = 64 << 10;
 
-/// Runs what reads an input of so many bytes.
+/// Runs the reader of an input of `length` bytes.
 ///
 /// # Panics
-/// Where it took more memory than its limit.
+/// If the peak of memory is above the limit.
 pub fn bounded(length: usize, run: impl FnOnce()) {
     let before = USED.load(Relaxed);
     MOST.store(before, Relaxed);

@@ -1,5 +1,4 @@
-//! A server, as strangers reach it: with bytes that are no calls, and calls whose messages are compressed or no
-//! messages.
+//! A server under raw input: bytes that are no calls, and calls with compressed or invalid messages.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,16 +10,16 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::transport::Channel;
 
-/// What a client of HTTP/2 begins with, and an empty frame of settings.
+/// HTTP/2's connection preface, and an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// How long an answer to bytes is waited for.
+/// Timeout of an answer to raw bytes.
 const ANSWERS: Duration = Duration::from_millis(2);
-/// When a client of a call goes.
+/// Timeout after which the client drops a call.
 const GOES: Duration = Duration::from_secs(1);
 /// The most bytes of a message before it is compressed.
 const MOST: usize = 1 << 22;
 
-/// The calls, with their services.
+/// Paths of the calls.
 pub const PATHS: [&str; 16] = [
     "/tensorflow.MasterService/CreateSession",
     "/tensorflow.MasterService/ExtendSession",
@@ -40,15 +39,15 @@ pub const PATHS: [&str; 16] = [
     "/nothing",
 ];
 
-/// A server with little room, and a connection to it.
+/// A server with low limits, and a connection to it.
 pub struct Stranger {
     channel: Channel,
     runtime: Runtime,
     server: Server,
 }
 
-/// Lets an error say that the other side has closed a connection that is written to. A signal would end the process:
-/// Rust's main function ignores it, but that of a target is libFuzzer's.
+/// Ignores SIGPIPE: a write to a closed connection is then an error. Rust's main function ignores the signal, but a
+/// target's main function is libFuzzer's.
 pub fn ignore_closed_connections() {
     // SAFETY: no handler runs.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -73,7 +72,7 @@ impl Default for Stranger {
 }
 
 impl Stranger {
-    /// Sends bytes on a connection of their own, behind the beginning of HTTP/2 if `greets`.
+    /// Sends bytes on a new connection, after HTTP/2's preface if `greets`.
     pub fn send(&self, greets: bool, bytes: &[u8]) {
         let Ok(mut stream) = TcpStream::connect(self.server.address()) else {
             panic!("the server does not listen any more");
@@ -85,7 +84,7 @@ impl Stranger {
         let _ = stream.read(&mut [0; 4096]);
     }
 
-    /// Makes a call whose message is these bytes, repeated and compressed as the first three bytes say.
+    /// Makes a call whose message is these bytes, repeated and compressed according to the first three bytes.
     pub fn call(&mut self, input: &[u8]) {
         let Some((&[which, how, times], bytes)) = input.split_first_chunk() else {
             return;
@@ -96,7 +95,7 @@ impl Stranger {
             0 => ("identity", message),
             1 => ("gzip", gzip(&message)),
             2 => ("deflate", deflate(&message)),
-            // It says that it is compressed, and is not.
+            // The header announces compression, and the message is not compressed.
             _ => ("gzip", message),
         };
         let mut body = vec![u8::from(encoding != "identity")];
@@ -116,7 +115,7 @@ impl Stranger {
         };
         let answered = self.runtime.block_on(async { tokio::time::timeout(GOES, called).await });
         if let Ok(Err(e)) = answered {
-            // A stream that is reset is an answer; a server that is gone is none.
+            // A reset stream is an answer; the server must still accept connections.
             assert!(TcpStream::connect(self.server.address()).is_ok(), "{e:?}");
         }
     }

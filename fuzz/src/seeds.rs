@@ -1,4 +1,4 @@
-//! What targets of graphs and of calls begin with: for each a name and the bytes.
+//! Seeds of the targets of graphs and of calls: names and bytes.
 
 #[cfg(feature = "cluster")]
 use crate::client;
@@ -13,10 +13,10 @@ use thalweg_ops::NewGraph;
 const CASES: usize = 3;
 /// Nodes of each op that has no case.
 const GROWN: u8 = 12;
-/// Values to build on: an op with one input.
+/// An op with one input, to build other ops on.
 const SIMPLE: &str = "Relu";
 
-/// Cases of every op of the table as they are, every golden graph, and every other op on values that it may take.
+/// Cases of every op of the table, every golden graph, and every other op on valid inputs.
 pub fn steps() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
     let mut simple = 0;
@@ -47,7 +47,7 @@ pub fn steps() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Calls of the master's service as they should be, plain and compressed.
+/// Valid calls of the master's service, plain and compressed.
 #[cfg(feature = "cluster")]
 pub fn server_calls() -> Vec<(String, Vec<u8>)> {
     let mut seeds = Vec::new();
@@ -58,7 +58,7 @@ pub fn server_calls() -> Vec<(String, Vec<u8>)> {
             let bytes = [&[number as u8, how, 0], &message[..]].concat();
             seeds.push((format!("{name}-{how}"), bytes));
         }
-        // Little that becomes much.
+        // A few bytes that decompress to many.
         seeds.push((
             format!("{name}-much"),
             [number as u8, 1, 19, 0x0a, 0x00].to_vec(),
@@ -67,7 +67,7 @@ pub fn server_calls() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// What a connection may begin with: frames of HTTP/2 behind their preface, other protocols.
+/// First bytes of connections: HTTP/2 frames after the preface, other protocols.
 #[cfg(feature = "cluster")]
 pub fn connections() -> Vec<(String, Vec<u8>)> {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {

@@ -17,7 +17,7 @@ pub fn saved() -> [(&'static str, Tensor); 4] {
     ]
 }
 
-/// Saves them in a folder of this process, and gives the checkpoint's prefix.
+/// Saves the tensors in a folder of this process, and returns the checkpoint's prefix.
 pub fn save_bundle() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("thalweg-fuzz-{}", std::process::id()));
     let prefix = folder.join("saved");
@@ -51,7 +51,7 @@ pub fn framed(block: &[u8], kind: u8) -> Vec<u8> {
     file
 }
 
-/// Appends a block with its trailer, and gives its handle.
+/// Appends a block with its trailer, and returns its handle.
 fn put(file: &mut Vec<u8>, block: &[u8], kind: u8) -> Vec<u8> {
     let start = file.len();
     file.extend_from_slice(block);
@@ -73,7 +73,7 @@ pub fn put_varint(to: &mut Vec<u8>, mut number: usize) {
     to.push(number as u8);
 }
 
-/// Reads all that a checkpoint says it has.
+/// Reads all tensors that a checkpoint lists.
 pub fn read_all(prefix: &Path) {
     let Ok(reader) = BundleReader::open(prefix) else {
         return;

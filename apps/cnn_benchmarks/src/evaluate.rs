@@ -1,4 +1,4 @@
-//! Which checkpoints are evaluated.
+//! Checkpoints that `--eval` reads: the newest one, or each new one of a running training.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use thalweg_examples::stop::Stop;
 use crate::Result;
 use crate::settings::Settings;
 
-/// How often it is looked whether the program is to end.
+/// Interval of checks for a request to end.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The checkpoints of a training, as they are written.
 pub struct Checkpoints {
     folder: PathBuf,
     last: Option<PathBuf>,
-    /// How long the next one is waited for; none where there is one evaluation.
+    /// Time between two looks for a new checkpoint; `None` for a single evaluation.
     interval: Option<Duration>,
 }
 
@@ -31,11 +31,11 @@ impl Checkpoints {
         }
     }
 
-    /// The newest one, where it was not given before. Waits for it; gives none where there is to be one evaluation, or the
-    /// program is to end.
+    /// Returns the newest checkpoint, and waits until there is one that was not returned before. Returns `None` after a
+    /// single evaluation, and where the program is to end.
     ///
     /// # Errors
-    /// There is no checkpoint, and none is waited for.
+    /// A single evaluation, and no checkpoint.
     pub fn next(&mut self, stop: &Stop) -> Result<Option<PathBuf>> {
         if self.last.is_some() && self.interval.is_none() {
             return Ok(None);

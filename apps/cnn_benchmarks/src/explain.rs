@@ -1,4 +1,4 @@
-//! What goes where, and what a step must move and compute: told before anything runs.
+//! `--explain`: placement of the variables, bytes moved and operations of a step, its estimated time and bottleneck.
 
 use serde_json::{Value, json};
 use thalweg::graph::device::LoadTable;
@@ -11,21 +11,21 @@ use crate::Result;
 use crate::network::Network;
 use crate::settings::Settings;
 
-/// Gigabits a second between tasks, where a step's time is estimated.
+/// Assumed bandwidth between tasks, in Gbit/s.
 const LINK: f64 = 10.0;
-/// Side of the matrices that are multiplied to see how fast that is.
+/// Side of the matrices of the GEMM that measures the machine's speed.
 const SIDE: usize = 768;
-/// The part of that speed which networks reach.
+/// Assumed share of the GEMM's speed that a network reaches.
 const REACHED: f64 = 0.6;
 
-/// A step of this worker, estimated.
+/// Estimate of a step of this worker.
 pub struct Explained {
     loads: LoadTable,
-    /// Bytes that a step takes from and gives to others than its own devices, or between these.
+    /// Bytes that a step moves between tasks, or between the devices of this process.
     bytes: u64,
     /// Floating-point operations of a step of this process.
     flops: f64,
-    /// Those that this machine does in a second.
+    /// Floating-point operations a second of this machine.
     speed: f64,
     clustered: bool,
     ranks: bool,
@@ -33,7 +33,7 @@ pub struct Explained {
 
 impl Explained {
     /// # Errors
-    /// Matrices cannot be multiplied.
+    /// The measuring GEMM fails.
     pub fn new(settings: &Settings, g: &Graph, network: &Network<'_>) -> Result<Explained> {
         let data = g.snapshot();
         let variables: u64 = network.training.towers[0]
@@ -43,7 +43,7 @@ impl Explained {
         let ranks = settings.update == VariableUpdate::Horovod && settings.workers > 1;
         let clustered = ranks || settings.job().is_some();
         let towers = settings.towers as u64;
-        // Values out and gradients in, for each that does not have them where they are.
+        // Values out and gradients in, for each reader that is not where the variables are.
         let crossings = match (settings.update, clustered) {
             (VariableUpdate::Independent, _) => 0,
             (VariableUpdate::ParameterServer | VariableUpdate::DistributedReplicated, true) => 1,
@@ -151,7 +151,7 @@ fn elements(data: &GraphData, output: Output<'_>) -> u64 {
     dims.map_or(0, |dims| dims.iter().map(|&d| d as u64).product())
 }
 
-/// What products of matrices and convolutions compute: two operations for each product of two numbers.
+/// Floating-point operations of a matrix product or a convolution: two for each product of two numbers.
 fn flops(data: &GraphData, node: &Node) -> f64 {
     let dims = |input: usize| -> Option<Vec<f64>> {
         let fact = data.fact(*node.inputs.get(input)?)?;
@@ -192,7 +192,7 @@ fn flops(data: &GraphData, node: &Node) -> f64 {
     2.0 * count.unwrap_or(0.0)
 }
 
-/// The operations that products of matrices do here in a second.
+/// Measures the floating-point operations a second of a GEMM.
 fn measured() -> Result<f64> {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [SIDE as i64, SIDE as i64]);

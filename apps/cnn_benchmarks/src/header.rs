@@ -1,11 +1,11 @@
-//! What is printed before the first step.
+//! The header that is printed before the first step.
 
 use thalweg::parallel::VariableUpdate;
 
 use crate::flags::Compat;
 use crate::settings::Settings;
 
-/// The lines, as tf_cnn_benchmarks prints them, but for the first: that is ours.
+/// The lines of tf_cnn_benchmarks' header, after a first line with Thalweg's version.
 pub fn lines(settings: &Settings) -> Vec<String> {
     let flags = &settings.flags;
     let report = flags.own.compat == Compat::Report;
@@ -73,7 +73,7 @@ pub fn lines(settings: &Settings) -> Vec<String> {
     lines
 }
 
-/// The towers' devices, as text of Python.
+/// The towers' devices, as a list in Python's syntax.
 fn devices(settings: &Settings) -> Vec<String> {
     let kind = settings.flags.devices.device.name();
     let task = settings.flags.exchange.task_index;

@@ -1,4 +1,4 @@
-//! Synthetic images.
+//! Synthetic images: noise with random labels, or a pattern for each class.
 
 use thalweg::tensor::{DType, Tensor, TensorError};
 
@@ -10,7 +10,7 @@ const POINTS: usize = 4;
 const MEAN: f32 = 127.0;
 const DEVIATION: f32 = 60.0;
 
-/// What towers are fed: images that stay, or change with their labels.
+/// Feeds of the towers. Noise stays the same in all steps; patterns change with their labels.
 pub struct Images {
     chance: Chance,
     classes: usize,
@@ -21,7 +21,7 @@ pub struct Images {
 }
 
 impl Images {
-    /// For the towers of a worker.
+    /// Makes the feeds of a worker's towers.
     ///
     /// # Errors
     /// A batch that is too large.
@@ -53,10 +53,10 @@ impl Images {
         })
     }
 
-    /// Those of the next step.
+    /// Makes the feeds of the next step.
     ///
     /// # Errors
-    /// None that the first step has not had.
+    /// Those of the first step.
     pub fn advance(&mut self) -> Result<(), TensorError> {
         let pixels = self.side * self.side * 3;
         for [images, labels] in &mut self.towers {
@@ -102,7 +102,7 @@ fn pattern(chance: &mut Chance, side: usize) -> Vec<f32> {
     pixels
 }
 
-/// Numbers that look random, the same for the same seed.
+/// A pseudo-random number generator with a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -117,7 +117,7 @@ impl Chance {
         self.0
     }
 
-    /// From 0 to 1, both left out.
+    /// A number in the open interval from 0 to 1.
     fn part(&mut self) -> f32 {
         ((self.next() >> 41) as f32 + 0.5) / (1u32 << 23) as f32
     }

@@ -1,4 +1,4 @@
-//! What is printed of steps: lines as tf_cnn_benchmarks has them, or JSON.
+//! Output of steps and results: tf_cnn_benchmarks' lines, or JSON.
 
 use std::fmt::Display;
 
@@ -12,16 +12,16 @@ use crate::settings::{Mode, Settings};
 use crate::speed::Speed;
 use crate::split::Split;
 
-/// What a step gives: the loss, and the parts of images whose class was found.
+/// Loss, top-1 accuracy and top-5 accuracy of a step.
 pub type Values = [f32; 3];
 
-/// What prints them.
+/// Prints steps and results.
 pub struct Lines {
     pub json: bool,
-    /// Of several ranks the first one prints.
+    /// `false` on all ranks but the first: they print nothing.
     pub shown: bool,
     loss: &'static str,
-    /// Whether accuracies are printed too.
+    /// Adds columns of the accuracies.
     accuracy: bool,
 }
 
@@ -38,14 +38,14 @@ impl Lines {
         }
     }
 
-    /// A line for people.
+    /// Prints a line of text; nothing with `--json`.
     pub fn say(&self, line: impl Display) {
         if !self.json && self.shown {
             say::line(line);
         }
     }
 
-    /// The names of the columns.
+    /// Prints the names of the columns.
     pub fn columns(&self) {
         let accuracy = match self.accuracy {
             true => "\ttop_1_accuracy\ttop_5_accuracy",
@@ -54,7 +54,7 @@ impl Lines {
         self.say(format_args!("Step\tImg/sec\t{}{accuracy}", self.loss));
     }
 
-    /// A step, and the speed so far.
+    /// Prints a step, and the speed so far.
     pub fn step(&self, progress: &Progress, step: u64, speed: &Speed, values: Values) {
         let Some(summary) = speed.summary().filter(|_| self.shown) else {
             return;
@@ -78,7 +78,7 @@ impl Lines {
         progress.line(&line);
     }
 
-    /// What an evaluation has found.
+    /// Prints an evaluation's accuracies.
     pub fn found(&self, [first, five]: [f64; 2], images: usize) {
         if !self.shown {
             return;
@@ -93,7 +93,7 @@ impl Lines {
         ));
     }
 
-    /// The speed of all steps, and how much of a traced step was exchange.
+    /// Prints the speed over all steps, and the share of a traced step that was exchange.
     pub fn total(&self, speed: f64, splits: &[(u64, Split)]) {
         if !self.shown {
             return;

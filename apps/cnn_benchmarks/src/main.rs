@@ -1,4 +1,4 @@
-//! tf_cnn_benchmarks' program on Thalweg: its flags, its models, its output.
+//! tf_cnn_benchmarks on Thalweg: the same flags, models and output.
 
 mod evaluate;
 mod explain;
@@ -59,14 +59,14 @@ fn run(given: Given) -> Result<()> {
     steps::run(&settings, &process)
 }
 
-/// All models, an object each.
+/// All models, one JSON object each.
 fn models_json() -> impl Iterator<Item = Value> {
     models::all().iter().map(|m| {
         json!({ "model": m.name, "data_name": m.data.name(), "pixels": m.size, "batch": m.batch })
     })
 }
 
-/// All models, with what the program takes where nothing else is said.
+/// A table of all models with their defaults.
 fn models_table() -> String {
     let rows = models::all().iter().map(|m| {
         let numbers = [

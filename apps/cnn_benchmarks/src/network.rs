@@ -1,4 +1,4 @@
-//! The towers of the model, and what trains them.
+//! Builds the model's towers, the loss and the training op.
 
 use std::cell::RefCell;
 
@@ -14,9 +14,9 @@ use crate::flags::{Algorithm, Consistency, Device};
 use crate::rate::rate;
 use crate::settings::{Mode, Settings};
 
-/// What gradients are multiplied by in f16 where nothing else is said.
+/// Default loss scale in f16.
 const LOSS_SCALE: f32 = 128.0;
-/// The part of the auxiliary head in the loss.
+/// Weight of the auxiliary head in the loss.
 const AUXILIARY: f64 = 0.4;
 
 /// The model on all towers of this process.
@@ -26,7 +26,7 @@ pub struct Network<'g> {
     pub training: Training<'g>,
     /// The loss that is printed.
     pub loss: Output<'g>,
-    /// The part of images whose class is the first, and among the first five.
+    /// Top-1 and top-5 accuracy.
     pub top: [Output<'g>; 2],
 }
 
@@ -112,7 +112,7 @@ fn built<'g>(settings: &Settings, tower: &Tower<'g>) -> Built<'g> {
     }
 }
 
-/// How variables are updated.
+/// Data parallelism according to `--variable_update` and its options.
 fn parallel(settings: &Settings) -> Result<DataParallel, ParallelError> {
     let flags = &settings.flags;
     let exchange = &flags.exchange;
@@ -154,7 +154,7 @@ fn parallel(settings: &Settings) -> Result<DataParallel, ParallelError> {
     Ok(parallel)
 }
 
-/// Whether a variable's weights decay: all but those of batch normalization.
+/// `true` for variables with weight decay: all but those of batch normalization.
 fn decays_of(name: &str) -> bool {
     !name.contains("batchnorm")
 }

@@ -1,4 +1,4 @@
-//! The speed of each step, and what the time of some went to, as a picture.
+//! `--plot`: a figure of the speed of each step, and of the time of traced steps by activity.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use thalweg_examples::plot::{Curve, Panel, panels};
 use crate::Result;
 use crate::split::Split;
 
-/// Draws it.
+/// Draws the figure.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -7,19 +7,19 @@ use thalweg::train::{Rate as Learning, schedules::piecewise_constant};
 use crate::flags::OptimizerFlags;
 use crate::settings::Settings;
 
-/// Passes in which the rate of a residual network grows.
+/// Warm-up epochs of residual networks.
 const RESIDUAL_WARMUP: f64 = 5.0;
-/// The images of a step for which the base rate of a residual network is.
+/// Global batch size that the base rate of residual networks is for.
 const RESIDUAL_BATCH: f64 = 256.0;
 
-/// Passes and rates: each rate holds until its passes are over, and the last one for ever.
+/// A piecewise constant schedule. Each rate holds until its epoch; the last one holds from then on.
 #[derive(Debug, PartialEq)]
 struct Piecewise {
     until: Vec<(f64, f64)>,
     last: f64,
 }
 
-/// The rate in the step that the global step counts.
+/// The learning rate as a function of the global step.
 pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
     let flags = &settings.flags.training;
     let images = settings.model.data.images() as f64;
@@ -35,7 +35,7 @@ pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
         steps => linear_warmup(rate, step, steps, 0.0).into(),
     };
     if let Some(text) = &flags.piecewise_learning_rate_schedule {
-        // It was read before.
+        // `check` has parsed it before.
         let pieces = pieces(text).unwrap_or(Piecewise {
             until: Vec::new(),
             last: 0.0,
@@ -76,7 +76,7 @@ pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
     }
 }
 
-/// A constant rate, or one that decays.
+/// A constant rate, or one with exponential decay.
 fn decayed<'g>(
     flags: &OptimizerFlags,
     initial: f64,
@@ -102,7 +102,7 @@ impl Piecewise {
             .iter()
             .map(|&(_, epochs)| steps(epochs) as i64 - 1)
             .collect();
-        // Passes of less than a step are over before they begin.
+        // An epoch limit below one step never takes effect.
         let mut rates: Vec<f32> = self.until.iter().map(|&(rate, _)| rate as f32).collect();
         rates.push(self.last as f32);
         let mut kept: Vec<i64> = Vec::new();
@@ -119,10 +119,10 @@ impl Piecewise {
     }
 }
 
-/// Reads `rate;passes;rate;...;rate`.
+/// Parses `rate;passes;rate;...;rate`.
 ///
 /// # Errors
-/// Another form, in words.
+/// A message about text of another form.
 fn pieces(text: &str) -> Result<Piecewise, String> {
     let wrong = |why: &str| format!("--piecewise_learning_rate_schedule={text}: {why}");
     let words: Vec<&str> = text.split(';').collect();

@@ -1,4 +1,4 @@
-//! What this process is: alone, a task of a cluster, or a rank of a job.
+//! The process's role: alone, a task of a cluster, or a rank of a job.
 
 use thalweg::dist::limits::Machine;
 use thalweg::dist::{ClusterSpec, Protection, Server, ServerOptions};
@@ -13,7 +13,7 @@ use crate::flags::{Device, Job};
 use crate::settings::{Mode, Settings};
 
 /// # Errors
-/// A cluster that cannot be read, or a server that cannot be.
+/// An invalid cluster specification, or a server that fails to start.
 pub fn process(settings: &Settings) -> Result<Process> {
     let flags = &settings.flags;
     let threads = flags.devices.num_intra_threads.unwrap_or(0);
@@ -50,8 +50,9 @@ pub fn process(settings: &Settings) -> Result<Process> {
     Ok(Process::of(server, session).max_to_keep(kept))
 }
 
-/// With the memory that the machine has as the towers' limit: a model that needs more then is an error before its first
-/// step, and not a process that the system kills. Inference keeps what it derives from filters, which a limit forbids.
+/// Limits the towers' memory to the machine's, in training: a model that needs more is an error before its first step,
+/// and not a process that the system kills. Inference has no limit, because a limit would keep it from caching
+/// transformed filters.
 fn within_memory(settings: &Settings, session: SessionOptions) -> SessionOptions {
     let bytes = usize::try_from(Machine::here().memory).unwrap_or(usize::MAX);
     match settings.mode {

@@ -1,4 +1,4 @@
-//! How fast steps were, as the lines say it.
+//! Throughput of the measured steps: mean, uncertainty, jitter.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use thalweg_examples::report::median;
 pub struct Speed {
     /// Images of a step.
     batch: f64,
-    /// The weight of the past; none for a plain mean.
+    /// Weight of the past in an exponential moving average; `None` for a plain mean.
     smooth: Option<f64>,
     /// Seconds of each step.
     pub steps: Vec<f64>,
 }
 
-/// What a line says.
+/// Statistics in images a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     pub mean: f64,
-    /// Of the mean.
+    /// Standard error of the mean.
     pub uncertainty: f64,
     pub jitter: f64,
 }
@@ -36,7 +36,7 @@ impl Speed {
         self.steps.push(took.as_secs_f64().max(1e-9));
     }
 
-    /// Of all steps so far; none where there was none.
+    /// Statistics of all steps so far; `None` before the first step.
     pub fn summary(&self) -> Option<Summary> {
         let n = self.steps.len() as f64;
         let weight = |k: usize| match self.smooth {

@@ -1,23 +1,23 @@
-//! What the time of a step went to.
+//! Time of a step by activity: compute, exchange, input, waiting.
 
 use thalweg::session::{Event, Trace};
 
-/// Seconds of a step.
+/// Seconds of a step by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Split {
-    /// Something was computed on a device of this process.
+    /// A device of this process computed.
     pub compute: f64,
-    /// Nothing was, and values were sent or received.
+    /// No device computed, and values were sent or received.
     pub exchange: f64,
-    /// Images were made.
+    /// The program made images.
     pub input: f64,
-    /// All else: devices waited for each other, or for the program.
+    /// The rest: devices waited for each other or for the program.
     pub waiting: f64,
 }
 
 impl Split {
-    /// Of a step that took so long, with its input, of which the input took so long; `own` is the task whose devices
-    /// count.
+    /// Splits a step's time. `took` is the whole step in seconds, input included; `input` is the time of making the
+    /// images; `own` names the task whose devices count.
     pub fn of(trace: &Trace, own: &str, took: f64, input: f64) -> Split {
         let mine = trace.events.iter().filter(|e| e.device.contains(own));
         let (moves, work): (Vec<&Event>, Vec<&Event>) = mine.partition(|e| is_exchange(&e.op));
@@ -32,19 +32,19 @@ impl Split {
         }
     }
 
-    /// The part of the step in which values were exchanged and nothing was computed.
+    /// Share of the step in which values were exchanged and nothing was computed.
     pub fn exchange_part(&self) -> f64 {
         let all = self.compute + self.exchange + self.input + self.waiting;
         self.exchange / all.max(1e-12)
     }
 }
 
-/// Whether an op moves values between devices or tasks.
+/// `true` for ops that move values between devices or tasks.
 fn is_exchange(op: &str) -> bool {
     matches!(op, "_Send" | "_Recv" | "_HostSend" | "_HostRecv") || op.starts_with("copy ")
 }
 
-/// Seconds in which at least one of the events was at work.
+/// Seconds during which at least one of the events was running.
 fn covered<'e>(events: impl Iterator<Item = &'e Event>) -> f64 {
     let mut spans: Vec<(f64, f64)> = events
         .map(|e| (e.start_us, e.start_us + e.duration_us))

@@ -1,4 +1,4 @@
-//! The steps: warm-up, those that are measured, and their lines.
+//! The main loop: warm-up steps, measured steps, evaluation, and the final results.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -26,13 +26,13 @@ use crate::settings::{Mode, Settings};
 use crate::speed::Speed;
 use crate::split::Split;
 
-/// How long workers wait for each other.
+/// Timeout of workers that wait for each other.
 const WAIT: Duration = Duration::from_secs(600);
 
 /// Builds the model and runs it; on a parameter server, serves until the workers are done.
 ///
 /// # Errors
-/// What is wrong with the model, a step or a file.
+/// An error of the model, a step or a file.
 pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let stop = Stop::on_ctrl_c()?;
     if let Some(path) = &settings.flags.own.plot {
@@ -120,7 +120,7 @@ fn write_graph(g: &Graph, path: &Path) -> Result<()> {
     std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
-/// What is saved, and how often.
+/// A monitored session with the flags' checkpoints and summaries.
 fn monitored<'a>(
     settings: &Settings,
     session: MonitoredTrainingSession<'a>,
@@ -145,7 +145,7 @@ fn monitored<'a>(
         .save_summaries(None)
 }
 
-/// A process that steps.
+/// A process that runs steps.
 struct Worker<'w, 'g> {
     settings: &'w Settings,
     network: &'w Network<'g>,
@@ -153,16 +153,16 @@ struct Worker<'w, 'g> {
     images: Images,
     stop: Stop,
     lines: Lines,
-    /// Its number among the workers.
+    /// Index among the workers.
     task: u32,
-    /// What the time of traced steps went to, with their numbers.
+    /// Step numbers and times by activity of the traced steps.
     splits: Vec<(u64, Split)>,
-    /// What making the images of the last step took.
+    /// Time of making the images of the last step.
     inputs: Duration,
 }
 
 impl<'g> Worker<'_, 'g> {
-    /// What the next step is fed.
+    /// Feeds of the next step.
     fn feeds(&mut self) -> Result<Vec<Feed<'g>>> {
         let began = Instant::now();
         self.images.advance()?;
@@ -175,7 +175,7 @@ impl<'g> Worker<'_, 'g> {
         Ok(feeds)
     }
 
-    /// A step of which is recorded what ran when.
+    /// Runs a step with a trace.
     fn traced(&mut self, step: u64) -> Result<Trace> {
         let began = Instant::now();
         let feeds = self.feeds()?;
@@ -190,7 +190,7 @@ impl<'g> Worker<'_, 'g> {
         Ok(trace)
     }
 
-    /// Runs a step; gives none where the training is over.
+    /// Runs a step; returns `None` where the training is over.
     fn step(&mut self) -> Result<Option<Values>> {
         let feeds = self.feeds()?;
         let (loss, [first, five]) = (self.network.loss, self.network.top);
@@ -223,7 +223,7 @@ impl<'g> Worker<'_, 'g> {
                 self.traced(0)?;
                 self.traced(0)?.save(path)?;
             } else if plots && left == 1 && trains {
-                // So that no traced step of the picture is the first.
+                // The figure then has no first traced step.
                 self.traced(0)?;
             } else if self.step()?.is_none() {
                 break;
@@ -239,7 +239,7 @@ impl<'g> Worker<'_, 'g> {
         Ok(())
     }
 
-    /// The measured steps: gives the seconds of each.
+    /// Runs the measured steps; returns the seconds of each.
     fn measure(&mut self) -> Result<Vec<f64>> {
         let settings = self.settings;
         let own = settings.own_batch();
@@ -284,7 +284,7 @@ impl<'g> Worker<'_, 'g> {
                 .found(hits.map(|h| h / done), done as usize * own);
         }
         let all = match settings.job().is_some() && !settings.in_step() {
-            // Workers out of step are as fast as the global step goes.
+            // Workers that are not synchronized are measured by the global step.
             true => (self.global_step()? - before) as f64 * own as f64,
             false => done * settings.global_batch() as f64,
         };

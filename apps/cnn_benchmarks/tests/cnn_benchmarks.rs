@@ -1,4 +1,5 @@
-//! The program `cnn_benchmarks`, as people and scripts use it: what it prints is read as tf_cnn_benchmarks' output is.
+//! Command-line tests of `cnn_benchmarks`: a parser of tf_cnn_benchmarks' output reads its output; invalid flags have
+//! messages.
 
 use std::process::{Command, Output};
 
@@ -30,7 +31,7 @@ fn small(more: &[&str]) -> Vec<String> {
     text(&done.stdout).lines().map(str::to_owned).collect()
 }
 
-/// What a run prints, read: fields of the header by label, step lines, and the total.
+/// Parsed output: fields of the header by label, step lines, and the total.
 struct Read {
     header: Vec<(String, String)>,
     columns: String,
@@ -38,7 +39,8 @@ struct Read {
     total: f64,
 }
 
-/// Reads it as upstream's own tests do: a step line has nine fields between white space, or eleven with accuracies.
+/// Parses the output as upstream's own tests do: a step line has nine fields between white space, or eleven with
+/// accuracies.
 fn read(lines: &[String]) -> Read {
     let end = lines
         .iter()
@@ -393,7 +395,7 @@ fn what_does_not_go_together_is_refused_in_words() {
     }
 }
 
-/// A model whose first step would take more than there is: that is said before it.
+/// A model whose first step needs more memory than the limit is an error before that step.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_model_that_needs_more_memory_than_there_is_says_what_needs_it() {

@@ -6,23 +6,23 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{AXIS, FONT, INKS, TEXT, write_svg};
 
-/// Things in columns: variables on servers.
+/// A stacked column chart: variables on servers.
 #[derive(Clone, Debug)]
 pub struct Boxes<'a> {
-    /// What the figure shows.
+    /// Title of the figure.
     pub title: &'a str,
-    /// Each column's name, and what is in it from the bottom up, with its bytes.
+    /// Each column's name, and the names and bytes of its boxes from the bottom up.
     pub columns: Vec<(String, Vec<(String, u64)>)>,
 }
 
 const WIDTH: i32 = 210;
-/// Of the boxes; what stands beside them has the rest of a column's width.
+/// Width of the boxes; the texts beside them have the rest of a column's width.
 const BOX: i32 = 60;
-/// Of the highest column.
+/// Height of the highest column.
 const HEIGHT: f64 = 200.0;
-/// Of a thing that would be too low to be seen.
+/// Least height of a box, so that it is visible.
 const LEAST: i32 = 2;
-/// Between the texts beside the boxes.
+/// Distance between the texts beside the boxes.
 const LINE: i32 = 18;
 const GAP: i32 = 24;
 const TOP: i32 = 60;
@@ -86,7 +86,7 @@ fn text(size: i32, to: HPos) -> TextStyle<'static> {
     (FONT, size).into_font().color(&TEXT).pos(anchor)
 }
 
-/// Where a column of boxes goes.
+/// Position and scale of a column of boxes.
 struct Column<'a> {
     /// Its lower left corner.
     corner: (i32, i32),

@@ -73,9 +73,9 @@ pub fn curves(
 struct Panel<'a> {
     name: &'a str,
     curves: &'a [Curve<'a>],
-    /// A value as a mark on the axis has it.
+    /// Formats a value for a mark on the axis.
     tick: fn(&f64) -> String,
-    /// A value as the legend has it.
+    /// Formats a value for the legend.
     last: fn(&f64) -> String,
     drawable: fn(f64) -> bool,
 }

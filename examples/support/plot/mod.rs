@@ -1,4 +1,4 @@
-//! The examples' figures, as SVG.
+//! Figures as SVG: curves, panels of curves, stacked columns, scatter plots.
 
 mod boxes;
 mod curves;
@@ -44,7 +44,7 @@ where
     fs::write(path, svg).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
-/// Whether a figure can go to `path`: worth asking before the training, not after it.
+/// Checks the extension of a figure's path; call it before the training, not after it.
 ///
 /// # Errors
 /// When the name does not end in `.svg`.

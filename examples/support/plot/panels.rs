@@ -8,7 +8,7 @@ use super::{AXIS, Curve, FONT, GRID, INKS, TEXT, bounds, padded, write_svg};
 /// Curves over one axis, from zero on.
 #[derive(Clone, Debug)]
 pub struct Panel<'a> {
-    /// What the curves are of.
+    /// Name of the values of the curves.
     pub name: &'a str,
     /// The curves.
     pub curves: Vec<Curve<'a>>,

@@ -116,7 +116,7 @@ pub fn scatter_with_lines(
     })
 }
 
-/// A mark on an axis, free of what rounding adds to it.
+/// A mark on an axis, without rounding noise.
 fn tick(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     format!("{}", rounded + 0.0)

@@ -1,4 +1,4 @@
-//! Writes what targets begin with: `seeds FOLDER` makes `FOLDER/TARGET/...`, for those of files, graphs and calls.
+//! Writes the seed corpora: `seeds FOLDER` makes `FOLDER/TARGET/...`, for the targets of files, graphs and calls.
 
 use std::path::{Path, PathBuf};
 
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The first block of an index, which is the one of these.
+/// The first block of an index, which is the only one in these files.
 fn block_of(index: &[u8]) -> &[u8] {
     // The footer begins with the place of the next block, in seven bits a byte.
     let footer = &index[index.len() - 48..];

@@ -1,6 +1,6 @@
-//! Says how far the inputs of the target `steps` get: `steps_reached FOLDER...` runs the files of the folders,
-//! `steps_reached COUNT SEED` so many seeds with changes at random, `steps_reached` the seeds. It prints the share of them whose steps ran a kernel, or called one that gave an error, and the ops
-//! of the registry whose kernels none of them ran or called.
+//! Coverage of the target `steps`: `steps_reached FOLDER...` runs the files of the folders, `steps_reached COUNT SEED`
+//! runs `COUNT` randomly mutated seeds, `steps_reached` runs the seeds. It prints the share of inputs whose steps ran a
+//! kernel or called one that returned an error, and the ops of the registry whose kernels none of them reached.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use thalweg_graph::Graph;
 use thalweg_graph::op::Effect;
 use thalweg_ops::NewGraph;
 
-/// An input that takes longer is shown.
+/// Inputs that take longer are printed.
 const LONG: Duration = Duration::from_secs(2);
 
 fn main() -> std::io::Result<()> {
@@ -69,8 +69,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The files of the folders that are named, or as many seeds as are asked for with up to eight changes at random; without
-/// either the seeds.
+/// The files of the given folders, or `COUNT` seeds with up to eight random changes, or the seeds.
 fn all() -> std::io::Result<Vec<Vec<u8>>> {
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let seeds = || steps().into_iter().map(|(_, input)| input);

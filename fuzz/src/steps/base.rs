@@ -1,4 +1,4 @@
-//! What an input changes: a case of the op table as a graph, or one of the golden graphs.
+//! The graphs that inputs mutate: cases of the op table as graphs, and the golden graphs.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,20 +20,20 @@ use crate::root;
 /// Larger graphs take too long.
 const MOST_BYTES: usize = 100 << 10;
 
-/// A graph, and what its steps are asked for.
+/// A graph with its feeds and the fetches of its steps.
 #[derive(Clone, Default)]
 pub struct Base {
     pub def: GraphDef,
-    /// What runs before all else: nodes.
+    /// Nodes that run first, such as initializers.
     pub inits: Vec<String>,
-    /// What is asked for, one step after another: outputs (`node:1`) and nodes.
+    /// Fetches of each step: outputs (`node:1`) and nodes.
     pub steps: Vec<Vec<String>>,
     pub feeds: BTreeMap<String, Tensor>,
 }
 
-/// What inputs may begin with, by number.
+/// All base graphs, by number.
 pub struct Bases {
-    /// By op: the cases of it, as texts.
+    /// Cases by op, as JSON text.
     cases: Vec<(String, Vec<String>)>,
     graphs: Vec<(String, Base)>,
 }
@@ -59,12 +59,12 @@ impl Bases {
         }
     }
 
-    /// How many there are, the cases of an op counted as one.
+    /// Number of bases; the cases of an op count as one.
     pub fn count(&self) -> usize {
         self.cases.len() + self.graphs.len()
     }
 
-    /// The name of one: an op, or a graph.
+    /// Name of a base: an op, or a golden graph.
     pub fn name(&self, number: usize) -> &str {
         match self.cases.get(number) {
             Some((op, _)) => op,
@@ -72,13 +72,13 @@ impl Bases {
         }
     }
 
-    /// How many cases there are of one.
+    /// Number of cases of a base.
     pub fn cases(&self, number: usize) -> usize {
         self.cases.get(number).map_or(1, |(_, all)| all.len())
     }
 
-    /// One of them. Of an op's case, input `i` is fed where bit `i` of `fed` is set, by a placeholder that does not
-    /// know its shape where that bit of `unknown` is set.
+    /// Makes a base. In an op's case, input `i` is fed where bit `i` of `fed` is set; its placeholder has no known
+    /// shape where that bit of `unknown` is set.
     pub fn get(
         &self,
         number: usize,
@@ -192,7 +192,7 @@ fn of_case(case: &Case, fed: u8, unknown: u8, registry: &Registry) -> Base {
     base
 }
 
-/// What to ask for of a node: its outputs, or that it runs.
+/// Fetches of a node: its outputs, or the node itself where it has none.
 pub fn asked(node: &NodeDef, def: &OpDef) -> Vec<String> {
     match outputs(def, node).len() {
         0 => vec![node.name.clone()],
@@ -224,7 +224,7 @@ fn graphs() -> Vec<(String, Base)> {
     names.into_iter().filter_map(read).collect()
 }
 
-/// A golden graph with the first of its steps, fed with small numbers.
+/// A golden graph with the first of its steps, and small numbers as feeds.
 fn of_graph(def: GraphDef, json: &serde_json::Value) -> Base {
     let strings = |list: &serde_json::Value| -> Vec<String> {
         let items = list.as_array().into_iter().flatten();
@@ -258,7 +258,7 @@ fn of_graph(def: GraphDef, json: &serde_json::Value) -> Base {
     }
 }
 
-/// Dims of a shape: 2 where it does not say.
+/// Dimensions of a shape, with 2 for unknown ones.
 fn known(proto: &TensorShapeProto) -> Vec<usize> {
     let shape = shape::from_proto(proto).unwrap_or(Shape::unknown());
     let dims = shape
@@ -267,7 +267,7 @@ fn known(proto: &TensorShapeProto) -> Vec<usize> {
     dims.unwrap_or_default()
 }
 
-/// The value of a constant, if the node is one.
+/// The value of a constant node; `None` for other nodes.
 pub fn value_of(node: &NodeDef) -> Option<Tensor> {
     match node.attr.get("value")?.value.as_ref()? {
         Value::Tensor(proto) => read(proto),

@@ -1,4 +1,4 @@
-//! What an input changes of a graph: attributes, values, shapes, inputs, ops, and what is asked for.
+//! Mutations of a graph: attributes, values, shapes, inputs, ops, feeds and fetches.
 
 use thalweg_graph::{Attr, Registry};
 use thalweg_graphdef::messages::attr_value::Value;
@@ -10,17 +10,17 @@ use super::follow::outputs;
 use super::grown::grow;
 use super::values;
 
-/// More nodes than a graph gets here.
+/// Most nodes of a graph.
 const MOST_NODES: usize = 1 << 11;
 
-/// A change: what is changed, and five bytes that say where and to what. Six bytes of an input are one, whatever they
-/// are: so what a fuzzer puts in or leaves out is a change or two, and the others stay.
+/// Applies a mutation: one byte for its kind, and five for the place and the new value. Any six bytes are a valid
+/// mutation, so that an insertion or deletion by the fuzzer changes one or two mutations and keeps the others.
 pub fn apply(base: &mut Base, edit: &[u8; 6], registry: &Registry) {
     let &[kind, a, b, c, d, e] = edit;
     if base.def.node.is_empty() || base.def.node.len() > MOST_NODES {
         return;
     }
-    // The newest nodes come first: the last one is what the graph is about.
+    // The newest nodes come first: the last one is the graph's main op.
     let last = base.def.node.len() - 1;
     let at = last - usize::from(a) % (last + 1);
     match kind % 16 {
@@ -115,7 +115,7 @@ fn spoil(value: &mut Value, how: u8, x: u8, y: u8) {
     }
 }
 
-/// Changes a list that has items: one goes, one comes, or one is another.
+/// Changes a list that is not empty: removes, adds or replaces an item.
 fn spoil_items<T>(items: &mut Vec<T>, how: u8, at: u8, item: T) {
     let count = items.len();
     match (how % 8, items.get_mut(usize::from(at) % count.max(1))) {
@@ -126,7 +126,7 @@ fn spoil_items<T>(items: &mut Vec<T>, how: u8, at: u8, item: T) {
     }
 }
 
-/// Changes the message of a tensor, which need not hold one then.
+/// Changes the message of a tensor, possibly to an invalid one.
 fn spoil_tensor(proto: &mut TensorProto, how: u8, x: u8, y: u8) {
     match how % 4 {
         0 => proto.tensor_shape = Some(values::shape(x, y)),
@@ -148,8 +148,7 @@ fn raw_value(node: &mut NodeDef, which: u8, [how, x, y]: [u8; 3]) {
     }
 }
 
-/// Changes what a constant or a feed is: those that came last first. What is fed gets the shape that it is fed with, but
-/// for some.
+/// Changes the value of a constant or a feed, the newest first. Placeholders mostly get the shape of their feeds.
 fn change_value(base: &mut Base, which: u8, how: u8, change: impl Fn(&Tensor) -> Option<Tensor>) {
     let nodes = &mut base.def.node;
     let constants = nodes
@@ -180,7 +179,7 @@ fn change_value(base: &mut Base, which: u8, how: u8, change: impl Fn(&Tensor) ->
     }
 }
 
-/// Adds another graph, whose last node takes a value of what is there.
+/// Adds another graph, whose last node takes a value of the existing graph.
 fn join(base: &mut Base, &[_, fed, high, low, which, input]: &[u8; 6], registry: &Registry) {
     let number = usize::from(high) << 8 | usize::from(low);
     let mut other = BASES.get(number, which.into(), fed, !fed, registry);
@@ -192,7 +191,7 @@ fn join(base: &mut Base, &[_, fed, high, low, which, input]: &[u8; 6], registry:
         node.name.insert_str(0, &prefix);
         let names = node.input.iter_mut();
         names.for_each(|i| i.insert_str(usize::from(i.starts_with('^')), &prefix));
-        // What is colocated names others.
+        // Colocation constraints would name nodes of the other graph.
         node.attr.remove("_class");
     }
     let longer = |names: Vec<String>| -> Vec<String> {
@@ -220,7 +219,7 @@ fn join(base: &mut Base, &[_, fed, high, low, which, input]: &[u8; 6], registry:
     base.steps.extend(other.steps.into_iter().map(longer));
 }
 
-/// Asks for a node in the first step too, or in one of its own.
+/// Fetches a node in the first step, or in a step of its own.
 fn ask(base: &mut Base, at: usize, how: u8, registry: &Registry) {
     let node = &base.def.node[at];
     let Some(op) = registry.get(&node.op) else {
@@ -258,7 +257,7 @@ fn feed(base: &mut Base, at: usize, [output, dims, from, dtype]: [u8; 4], regist
     }
 }
 
-/// Lets a node wait for another one, or lose an input or have one twice.
+/// Adds a control dependency, or removes or repeats an input.
 fn wait(base: &mut Base, at: usize, from: u8, how: u8) {
     let count = base.def.node.len();
     let name = base.def.node[count - 1 - usize::from(from) % count]
@@ -272,7 +271,7 @@ fn wait(base: &mut Base, at: usize, from: u8, how: u8) {
     }
 }
 
-/// Gives a node an attribute that it may not have: the empty list, or one that a runtime alone gives.
+/// Gives a node an attribute that it may not have: an empty list, or one that only runtimes set.
 fn lists(def: &mut NodeDef, which: u8, value: u8) {
     let name = [
         "_class",

@@ -1,4 +1,4 @@
-//! What follows of a node's attributes for its inputs, and from them for its outputs.
+//! Derives a node's attributes from the dtypes of its inputs, and the dtypes of its outputs from its attributes.
 
 use thalweg_graph::op::{Arg, ArgType, OpDef};
 use thalweg_graphdef::dtype::{from_number, to_number};
@@ -8,14 +8,14 @@ use thalweg_tensor::DType;
 
 use super::base::of;
 
-/// More outputs than a node here has.
+/// Most outputs of a node.
 const MOST_OUTPUTS: usize = 16;
 
 fn value<'n>(node: &'n NodeDef, attr: &str) -> Option<&'n Value> {
     node.attr.get(attr)?.value.as_ref()
 }
 
-/// The dtypes of what stands at an argument of a node.
+/// The dtypes of the values of an argument.
 fn dtypes(arg: &Arg, node: &NodeDef, def: &OpDef) -> Vec<DType> {
     let default = |name: &str| {
         def.attr(name)
@@ -48,7 +48,7 @@ fn dtypes(arg: &Arg, node: &NodeDef, def: &OpDef) -> Vec<DType> {
     vec![dtype.unwrap_or(DType::F32); arg.count.map_or(1, number)]
 }
 
-/// The dtypes of a node's outputs, as far as its attributes tell.
+/// The dtypes of a node's outputs, as far as its attributes determine them.
 pub fn outputs(def: &OpDef, node: &NodeDef) -> Vec<DType> {
     def.outputs
         .iter()

@@ -1,4 +1,4 @@
-//! Nodes of any op, with inputs and attributes that it may take.
+//! Generates nodes of any op with valid inputs and attributes.
 
 use thalweg_graph::op::{Allowed, Arg, ArgType, AttrDef, OpDef};
 use thalweg_graph::{Attr, AttrKind, Func, Registry};
@@ -10,7 +10,7 @@ use super::base::{Base, constant, node, of};
 use super::follow::{follow, outputs};
 use super::values::{int, small, string};
 
-/// Whether a value of this dtype may stand at the argument.
+/// `true` if the argument accepts this dtype.
 fn takes(arg: &Arg, def: &OpDef, dtype: DType) -> bool {
     match arg.ty {
         ArgType::Is(wanted) => wanted == dtype,
@@ -22,7 +22,7 @@ fn takes(arg: &Arg, def: &OpDef, dtype: DType) -> bool {
     }
 }
 
-/// Bytes that say how a node grows, again and again.
+/// A cyclic sequence of bytes that drives the generation.
 pub struct Seed {
     bytes: [u8; 2],
     turn: u8,
@@ -40,8 +40,8 @@ impl Seed {
     }
 }
 
-/// Adds a node of an op to a graph, whose inputs are values of the graph where they fit, and others where not.
-/// Without a seed that says otherwise the newest values are taken.
+/// Adds a node of an op to a graph. Its inputs are values of the graph where they fit, and new nodes elsewhere. With a
+/// zero seed the newest values are used.
 pub fn grow(base: &mut Base, op: &OpDef, registry: &Registry, seed: [u8; 2]) -> NodeDef {
     grow_with(base, op, registry, &mut Seed::new(seed))
 }
@@ -94,7 +94,7 @@ fn grow_with(base: &mut Base, op: &OpDef, registry: &Registry, seed: &mut Seed) 
     grown
 }
 
-/// The ops that make what stands at an argument where that is a handle of something else than a variable.
+/// The ops that make an argument's value, for handles of resources other than variables.
 fn makers(op: &str, arg: &Arg, dtype: DType) -> &'static [&'static str] {
     let about = |word: &str| op.contains(word);
     match (dtype, arg.reference) {
@@ -130,7 +130,7 @@ fn made_by(
     let Some(op) = registry.get(maker) else {
         return (String::new(), DType::Resource);
     };
-    // There may be one that others use.
+    // An existing resource may be shared.
     let there = base
         .def
         .node
@@ -149,7 +149,7 @@ fn made_by(
     )
 }
 
-/// A value of the graph that fits.
+/// Finds a value of the graph that fits.
 fn found(
     def: &GraphDef,
     registry: &Registry,
@@ -157,7 +157,7 @@ fn found(
     seed: &mut Seed,
 ) -> Option<(String, DType)> {
     let skip = usize::from(seed.next());
-    // Some are made anew although there are others.
+    // Some inputs are new nodes although there are fitting values.
     if skip >= 192 {
         return None;
     }

@@ -1,11 +1,11 @@
-//! Graphs of any ops, spoiled, and steps of them.
+//! The target `steps`: mutated graphs of any ops, imported and run.
 //!
-//! An input is read six bytes at a time. The first six say how the session works, and which graph is spoiled: a case of
-//! the op table (`tests/golden/ops.jsonl.gz`), whose inputs are constants or fed, or one of the golden graphs. Each six
-//! that follow change something of it: see [`edit`]. So an input is a graph whatever its bytes are.
+//! An input is read six bytes at a time. The first six select the session's options and the base graph: a case of the
+//! op table (`tests/golden/ops.jsonl.gz`), whose inputs are constants or fed, or one of the golden graphs. Each further
+//! six are a mutation: see [`edit`]. Any bytes are a valid input.
 //!
-//! The graph is imported, and its steps run in a session of this process, with little memory and little time. It may
-//! use no files.
+//! The graph is imported, and its steps run in a session of this process, with limits on memory and time, and without
+//! access to files.
 
 mod base;
 mod edit;
@@ -29,7 +29,7 @@ pub use base::{BASES, Base};
 
 /// The most bytes of a device.
 const MEMORY: usize = 2 << 20;
-/// The most that a step takes, the kernel aside that runs then.
+/// Timeout of a step. A kernel that is running then runs to its end.
 const STEP: Duration = Duration::from_millis(100);
 /// The most changes of a graph.
 const EDITS: usize = 24;
@@ -38,20 +38,20 @@ const FEW: usize = 64;
 /// The most steps, those of initialisation not counted.
 const STEPS: usize = 6;
 
-/// What became of an input.
+/// Outcome of an input.
 #[derive(Default)]
 pub struct Outcome {
     pub imported: bool,
-    /// The ops whose kernels ran, if that was asked for: by the traces of steps, and what was fetched by a step that
-    /// had a result. Constants and placeholders are not among them.
+    /// The ops whose kernels ran, if requested: from the traces of steps, and from the fetches of steps with results.
+    /// Without constants and placeholders.
     pub ran: BTreeSet<String>,
-    /// The ops whose kernels were called and gave an error.
+    /// The ops whose kernels were called and returned an error.
     pub refused: BTreeSet<String>,
     /// The last error.
     pub error: Option<String>,
 }
 
-/// Runs an input; `look` asks for what ran.
+/// Runs an input; `look` requests the ops that ran.
 pub fn run(input: &[u8], look: bool) -> Outcome {
     let mut outcome = Outcome::default();
     let Some((&[how, fed, unknown, high, low, which], edits)) = input.split_first_chunk() else {
@@ -83,7 +83,8 @@ pub fn run(input: &[u8], look: bool) -> Outcome {
     outcome
 }
 
-/// Imports a graph with all changes. Where that is refused, those changes stay that are not: most graphs run then.
+/// Imports a graph with all mutations. Where the import fails, mutations that break it are left out, so that most
+/// graphs run.
 fn imported(g: &Graph, base: Base, edits: &[[u8; 6]], outcome: &mut Outcome) -> Option<Base> {
     let options = ImportOptions {
         max_expanded_bytes: 1 << 20,
@@ -122,7 +123,7 @@ fn session_options(how: u8) -> SessionOptions {
     options = options
         .cpus(if how & 2 == 0 { 2 } else { 1 })
         .each_cpu(device);
-    // Threads cost more than steps: only some inputs have them.
+    // Starting threads costs more than steps: only some inputs use them.
     options = options.threads(if how & 0xc == 4 { 2 } else { 1 });
     options = options.soft_placement(how & 0x10 != 0);
     options.parallel(if how & 8 == 0 {
@@ -132,7 +133,7 @@ fn session_options(how: u8) -> SessionOptions {
     })
 }
 
-/// Gradients of what the first step asks for, with respect to all placeholders and variables.
+/// Gradients of the first step's fetches with respect to all placeholders and variables.
 fn slopes<'g>(g: &'g Graph, base: &Base) -> Vec<Output<'g>> {
     let asked = base.steps.first().into_iter().flatten();
     let ys: Vec<Output<'_>> = asked
@@ -185,7 +186,7 @@ fn steps(
         }
         let mut result = session.run_ids(&fetches, &feeds, options);
         if let Err(SessionError::Feed { .. }) = result {
-            // The others may get further.
+            // The remaining feeds may let the step run.
             feeds.retain(|(output, t)| {
                 g.fact(*output)
                     .is_some_and(|f| f.dtype == t.dtype() && f.shape.admits(t.dims()))
@@ -214,7 +215,7 @@ fn steps(
     }
 }
 
-/// What a name asks for: an output, where it has an index, or that a node runs.
+/// The fetch of a name: an output where it has an index, otherwise a node.
 fn fetch(g: &Graph, name: &str) -> Option<Fetch> {
     match name.contains(':') {
         true => names::find_output(g, name).map(|o| Fetch::Value(o.id())),
@@ -222,7 +223,7 @@ fn fetch(g: &Graph, name: &str) -> Option<Fetch> {
     }
 }
 
-/// The op of a node, or of an output, that has a kernel.
+/// The op of a node or of an output; `None` for ops without a kernel.
 fn op_of(g: &Graph, name: &str) -> Option<String> {
     let operation = names::find_operation(g, name.split(':').next()?)?;
     known_op(g, g.snapshot().get(operation.id())?.op.name)

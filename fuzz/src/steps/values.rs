@@ -1,4 +1,4 @@
-//! Numbers, strings, shapes and tensors that nobody expects.
+//! Unusual numbers, strings, shapes and tensors.
 
 use thalweg_graphdef::messages::tensor_shape_proto::Dim;
 use thalweg_graphdef::messages::{TensorProto, TensorShapeProto};
@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, Tensor};
 
 /// The most elements that a tensor gets here: kernels make larger ones.
 const MOST: usize = 1 << 12;
-/// The most bytes that a short message of a tensor is read to.
+/// The most bytes that a tensor's message may expand to.
 const ROOM: usize = 1 << 20;
 
 const INTS: [i64; 24] = [
@@ -77,7 +77,7 @@ const STRINGS: [&[u8]; 20] = [
     b"variable_0",
 ];
 
-/// Small numbers, and a quarter of them the largest that there are.
+/// Small numbers, and for a quarter of all bytes extreme ones.
 pub fn int(byte: u8) -> i64 {
     match byte {
         0..192 => i64::from(byte % 64) - 8,
@@ -99,7 +99,7 @@ pub fn string(byte: u8) -> Vec<u8> {
     }
 }
 
-/// A dtype's number in messages, one that is none among them.
+/// A dtype's number in messages, possibly an invalid one.
 pub fn dtype_number(byte: u8) -> i32 {
     match byte {
         0..200 => {
@@ -109,7 +109,7 @@ pub fn dtype_number(byte: u8) -> i32 {
     }
 }
 
-/// A shape of a message, which need be none.
+/// A shape's message, possibly an invalid one.
 pub fn shape(byte: u8, dims: u8) -> TensorShapeProto {
     let dim = |k: u8| Dim {
         size: int(dims.wrapping_mul(2 * k + 1)),
@@ -121,7 +121,7 @@ pub fn shape(byte: u8, dims: u8) -> TensorShapeProto {
     }
 }
 
-/// What the message holds, if it holds a value.
+/// The tensor of a message; `None` if it is invalid.
 pub fn read(proto: &TensorProto) -> Option<Tensor> {
     from_proto(proto, &mut Budget::new(ROOM)).ok()
 }
@@ -141,7 +141,7 @@ pub fn small(dtype: DType, dims: &[usize], from: u8) -> Option<Tensor> {
     )
 }
 
-/// The tensor in another shape: its elements again and again, as many as fit.
+/// The tensor in another shape, with its elements repeated cyclically.
 pub fn reshaped(t: &Tensor, dims: &[usize]) -> Option<Tensor> {
     let size = t.dtype().size();
     let zero = vec![0; size];
@@ -156,7 +156,7 @@ pub fn reshaped(t: &Tensor, dims: &[usize]) -> Option<Tensor> {
     filled(t.dtype(), dims, &bytes, &text)
 }
 
-/// Dims with one of them changed.
+/// Dimensions with one of them changed.
 pub fn other_dims(dims: &[usize], at: u8, how: u8) -> Vec<usize> {
     let mut dims = dims.to_vec();
     let at = usize::from(at) % dims.len().max(1);
@@ -208,7 +208,7 @@ fn filled(
     }
 }
 
-/// A number as an element: as near as the dtype has it.
+/// A number as an element, rounded to the dtype.
 fn element(dtype: DType, int: i64, float: f64) -> Vec<u8> {
     match dtype {
         DType::F16 => half::f16::from_f64(float).to_le_bytes().to_vec(),

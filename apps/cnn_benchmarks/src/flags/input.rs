@@ -1,4 +1,4 @@
-//! Where images come from.
+//! Flags of the input.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct InputFlags {
     /// imagenet or cifar10.
     #[arg(long)]
     pub data_name: Option<String>,
-    /// How images are resized.
+    /// The method of resizing images.
     #[arg(long, default_value = "bilinear", value_parser = [
         "crop", "nearest", "bilinear", "bicubic", "area", "round_robin",
     ])]
@@ -21,7 +21,7 @@ pub struct InputFlags {
     /// Distorts colours.
     #[arg(long)]
     pub distortions: bool,
-    /// Distorts them as luminance and chrominance.
+    /// Distorts colours as luminance and chrominance.
     #[arg(long, default_value_t = true)]
     pub distort_color_in_yiq: bool,
     /// Decodes no more than is cropped.
@@ -30,34 +30,34 @@ pub struct InputFlags {
     /// Reads with datasets.
     #[arg(long, default_value_t = true)]
     pub use_datasets: bool,
-    /// What prepares images.
+    /// The preprocessor of images.
     #[arg(long, default_value = "default")]
     pub input_preprocessor: String,
     /// Prepares batches before they are needed.
     #[arg(long, default_value_t = true)]
     pub datasets_use_prefetch: bool,
-    /// So many.
+    /// Number of batches that are prefetched.
     #[arg(long, default_value_t = 1)]
     pub datasets_prefetch_buffer_size: usize,
-    /// Threads that prepare.
+    /// Threads that prepare images.
     #[arg(long)]
     pub datasets_num_private_threads: Option<usize>,
-    /// Keeps what was read.
+    /// Caches the images.
     #[arg(long)]
     pub datasets_use_caching: bool,
-    /// Files that are read side by side.
+    /// Number of files that are read in parallel.
     #[arg(long)]
     pub datasets_parallel_interleave_cycle_length: Option<usize>,
-    /// In any order.
+    /// Reads files in any order.
     #[arg(long)]
     pub datasets_sloppy_parallel_interleave: bool,
-    /// Batches of each.
+    /// Batches that are prefetched from each file.
     #[arg(long)]
     pub datasets_parallel_interleave_prefetch: Option<usize>,
-    /// One batch again and again.
+    /// Repeats one batch.
     #[arg(long)]
     pub datasets_repeat_cached_sample: bool,
-    /// Batches that a tower may be ahead.
+    /// Batches that are buffered for each tower.
     #[arg(long, default_value_t = 1)]
     pub multi_device_iterator_max_buffer_size: usize,
 }

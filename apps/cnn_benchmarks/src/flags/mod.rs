@@ -1,4 +1,4 @@
-//! The command line: tf_cnn_benchmarks' flags and defaults, and some of our own.
+//! The command line: tf_cnn_benchmarks' flags and defaults, and some flags of Thalweg's own.
 
 mod devices;
 mod exchange;
@@ -22,7 +22,7 @@ pub use output::OutputFlags;
 pub use own::{Compat, OwnFlags, Synthetic};
 pub use run::{LossType, RunFlags};
 
-/// Trains convolutional networks and says how fast: the program tf_cnn_benchmarks, with its flags.
+/// Trains convolutional networks and measures the speed, with the flags of tf_cnn_benchmarks.
 ///
 /// A flag that is on or off takes `--x`, `--nox` or `--x=true`. Images are synthetic.
 #[derive(Debug, Parser)]
@@ -44,14 +44,14 @@ pub struct Flags {
     pub own: OwnFlags,
 }
 
-/// Flags as they were given.
+/// Parsed flags.
 pub struct Given {
     pub flags: Flags,
-    /// The names of those on the command line.
+    /// Names of the flags on the command line.
     pub names: Vec<String>,
 }
 
-/// Reads a command line; ends the program where it is wrong, or asks for help.
+/// Parses a command line; ends the program on an error and on `--help`.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
     match read(args) {
         Ok(given) => given,
@@ -59,10 +59,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
     }
 }
 
-/// Reads a command line.
+/// Parses a command line.
 ///
 /// # Errors
-/// A flag that there is not, or a value that it does not take.
+/// An unknown flag, or an invalid value.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Given, clap::Error> {
     let mut command = Flags::command().args_override_self(true).mut_args(switch);
     let switches: Vec<String> = command
@@ -94,7 +94,7 @@ fn is_switch(arg: &Arg) -> bool {
         || arg.get_value_parser().type_id() == TypeId::of::<bool>()
 }
 
-/// A flag that is on or off, as abseil's.
+/// Turns a boolean flag into one of abseil's form.
 fn switch(arg: Arg) -> Arg {
     if !is_switch(&arg) || arg.get_long().is_none_or(|name| name == "help") {
         return arg;
@@ -109,7 +109,7 @@ fn switch(arg: Arg) -> Arg {
     if off { arg.default_value("false") } else { arg }
 }
 
-/// `--nox` is `--x=false`, and `-x` is `--x`.
+/// Rewrites `--nox` to `--x=false`, and `-x` to `--x`.
 fn spelled(arg: OsString, switches: &[String]) -> OsString {
     let Some(text) = arg.to_str() else {
         return arg;

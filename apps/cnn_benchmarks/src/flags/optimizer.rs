@@ -44,7 +44,7 @@ pub struct OptimizerFlags {
     /// Passes after which the rate decays.
     #[arg(long, default_value_t = 0.0)]
     pub num_epochs_per_decay: f64,
-    /// What the rate is multiplied by then.
+    /// Factor of that decay.
     #[arg(long, default_value_t = 0.0)]
     pub learning_rate_decay_factor: f64,
     /// The least rate of that decay.
@@ -89,16 +89,16 @@ pub struct OptimizerFlags {
     /// Computes in f16.
     #[arg(long)]
     pub use_fp16: bool,
-    /// Variables are f16 too.
+    /// Keeps variables in f16 too.
     #[arg(long)]
     pub fp16_vars: bool,
-    /// What the loss is multiplied by with --use_fp16; 128 without it.
+    /// The loss scale with --use_fp16; 128 by default.
     #[arg(long)]
     pub fp16_loss_scale: Option<f32>,
-    /// Adapts that number.
+    /// Adapts the loss scale.
     #[arg(long)]
     pub fp16_enable_auto_loss_scale: bool,
-    /// Finite steps after which it is doubled.
+    /// Finite steps after which the loss scale is doubled.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub fp16_inc_loss_scale_every_n: u32,
     /// Computes the rate on the CPU.

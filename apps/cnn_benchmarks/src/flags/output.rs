@@ -1,4 +1,4 @@
-//! What is written.
+//! Flags of the output: checkpoints, summaries, traces, graphs.
 
 use std::path::PathBuf;
 

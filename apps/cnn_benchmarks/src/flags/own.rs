@@ -4,22 +4,22 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// What synthetic images show.
+/// Content of the synthetic images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Synthetic {
-    /// Noise, and labels that have nothing to do with it.
+    /// Noise, with random labels.
     Random,
-    /// A pattern for each class, under noise: a network learns it.
+    /// A pattern for each class, under noise, which a network can learn.
     Patterns,
 }
 
-/// Whose output is printed.
+/// The version of tf_cnn_benchmarks whose output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Compat {
-    /// The newest version's.
+    /// The newest version.
     #[value(name = "2023")]
     Newest,
-    /// That of the version of May 2017, which the report measured.
+    /// The version of May 2017, which the report measured.
     #[value(name = "2017")]
     Report,
 }
@@ -27,10 +27,10 @@ pub enum Compat {
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Ours")]
 pub struct OwnFlags {
-    /// What becomes of the gradients of all towers and workers: mean or sum.
+    /// Reduction of the gradients of all towers and workers: mean or sum.
     #[arg(long, default_value = "mean", value_parser = ["mean", "sum"])]
     pub gradient_reduction: String,
-    /// What synthetic images show.
+    /// Content of the synthetic images.
     #[arg(long, value_enum, default_value = "random")]
     pub synthetic: Synthetic,
     /// Computes in bf16, with f32 weights.
@@ -39,22 +39,22 @@ pub struct OwnFlags {
     /// The output of the version of this year.
     #[arg(long, value_enum, default_value = "2023")]
     pub compat: Compat,
-    /// With the auxiliary head, where the model has one.
+    /// Adds the auxiliary head, where the model has one.
     #[arg(long)]
     pub auxiliary_head: bool,
     /// Prints results as lines of JSON, and nothing else.
     #[arg(long)]
     pub json: bool,
-    /// Draws the speed of each step, and what the time of a step went to.
+    /// Draws the speed of each step, and the time of a step by activity.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Prints what goes where, and what a step must move and compute, and trains nothing.
+    /// Prints the placement, and the bytes and operations of a step; trains nothing.
     #[arg(long)]
     pub explain: bool,
     /// Prints the models.
     #[arg(long)]
     pub list_models: bool,
-    /// The folder with what protects the cluster, which `thalweg protect` makes.
+    /// The folder with the cluster's keys and certificates, from `thalweg protect`.
     #[arg(long, value_name = "DIR")]
     pub protection: Option<PathBuf>,
 }

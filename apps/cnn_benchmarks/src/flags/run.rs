@@ -1,14 +1,14 @@
-//! The model, and how long it runs.
+//! Flags of the model and of the length of the run.
 
 use clap::{Args, ValueEnum};
 
-/// Which loss is printed.
+/// The loss that is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum LossType {
-    /// With the decay of weights.
+    /// With the weight decay.
     TotalLoss,
-    /// Without it.
+    /// Without the weight decay.
     BaseLoss,
 }
 
@@ -72,10 +72,10 @@ pub struct RunFlags {
     /// Seconds between evaluations of the newest checkpoint; 0 for one evaluation.
     #[arg(long, default_value_t = 0)]
     pub eval_interval_secs: u64,
-    /// Ends when an evaluation during training is as accurate.
+    /// Ends when an evaluation during training reaches this accuracy.
     #[arg(long)]
     pub stop_at_top_1_accuracy: Option<f64>,
-    /// Prints the accuracy on the images that are trained with.
+    /// Prints the accuracy on the training images.
     #[arg(long)]
     pub print_training_accuracy: bool,
     /// The loss that is printed.

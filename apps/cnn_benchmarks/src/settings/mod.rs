@@ -1,4 +1,4 @@
-//! What the flags come to: a model, its batches, and for how long; or why they do not go together.
+//! Settings of a run, derived from the flags: model, batch sizes, number of steps.
 
 mod refused;
 mod without_effect;
@@ -11,14 +11,14 @@ use thalweg::tensor::DType;
 
 use crate::flags::{Device, Flags, Given, Job};
 
-/// A run, as the flags describe it.
+/// Settings of a run.
 pub struct Settings {
     pub flags: Flags,
     pub model: &'static Model,
     pub update: VariableUpdate,
     pub reduction: Reduction,
     pub format: DataFormat,
-    /// What the network computes in, and what its weights are.
+    /// Dtypes of the computation and of the weights.
     pub compute: DType,
     pub weights: DType,
     pub towers: usize,
@@ -31,7 +31,7 @@ pub struct Settings {
     pub mode: Mode,
 }
 
-/// What is done with the model.
+/// Training, evaluation or inference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Train,
@@ -51,7 +51,7 @@ impl Mode {
 
 impl Settings {
     /// # Errors
-    /// Flags that do not go together, in words.
+    /// A message about flags that contradict each other.
     pub fn new(given: Given) -> Result<(Settings, Vec<String>), String> {
         let notes = without_effect::notes(&given.names);
         let flags = given.flags;
@@ -134,17 +134,17 @@ impl Settings {
         self.own_batch() * self.workers
     }
 
-    /// Whether it is a task of a cluster.
+    /// The job of this task; `None` outside of a cluster.
     pub fn job(&self) -> Option<Job> {
         self.flags.exchange.job_name
     }
 
-    /// Whether workers train in step.
+    /// `true` where workers train synchronously.
     pub fn in_step(&self) -> bool {
         self.flags.exchange.cross_replica_sync
     }
 
-    /// Passes over the images that are measured.
+    /// Epochs of the measured steps.
     pub fn epochs(&self) -> f64 {
         let images = match self.mode {
             Mode::Evaluate => self.model.data.validation_images(),
@@ -154,7 +154,7 @@ impl Settings {
     }
 }
 
-/// The model of a name.
+/// Finds a model by name.
 fn found(name: &str, data: Data) -> Result<&'static Model, String> {
     models::find(name, data).ok_or_else(|| {
         let other = match data {
@@ -172,7 +172,7 @@ fn found(name: &str, data: Data) -> Result<&'static Model, String> {
     })
 }
 
-/// The measured steps of a run whose steps have so many images.
+/// Number of measured steps, with `images` in each.
 fn steps(flags: &Flags, model: &Model, mode: Mode, images: usize) -> Result<u64, String> {
     let (batches, epochs, all) = match mode {
         Mode::Evaluate => (

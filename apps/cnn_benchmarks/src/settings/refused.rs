@@ -1,8 +1,8 @@
-//! Flags that do not go together, and those whose part of the program is not there.
+//! Rejects flags that contradict each other, and flags of features that Thalweg does not have.
 
 use crate::flags::{Consistency, Device, Flags, Job};
 
-/// Flags whose part of the program is not there, with what to do.
+/// Flags of features that Thalweg does not have, with advice.
 const NOT_THERE: &[(&str, &str)] = &[
     (
         "data_dir",
@@ -56,7 +56,7 @@ const NOT_THERE: &[(&str, &str)] = &[
 ];
 
 /// # Errors
-/// The first flags that do not go together, in words.
+/// A message about the first flags that contradict each other.
 pub fn check(flags: &Flags, given: &[String]) -> Result<(), String> {
     let missing = |name: &String| NOT_THERE.iter().find(|(flag, _)| flag == name);
     if let Some((flag, advice)) = given.iter().find_map(missing) {
@@ -76,7 +76,7 @@ pub fn check(flags: &Flags, given: &[String]) -> Result<(), String> {
 
 type Rules = Vec<(bool, &'static str)>;
 
-/// How variables are updated, and where.
+/// Rules of variable updates and of devices.
 fn exchange(flags: &Flags) -> Rules {
     let (exchange, devices) = (&flags.exchange, &flags.devices);
     let mode = &*exchange.variable_update;
@@ -160,7 +160,7 @@ fn exchange(flags: &Flags) -> Rules {
     ]
 }
 
-/// What is run, and for how long.
+/// Rules of modes and lengths.
 fn lengths(flags: &Flags, given: &[String]) -> Rules {
     let (run, output) = (&flags.run, &flags.output);
     let has = |name: &str| given.iter().any(|g| g == name);
@@ -205,7 +205,7 @@ fn lengths(flags: &Flags, given: &[String]) -> Rules {
     ]
 }
 
-/// Numbers out of their bounds, and rates.
+/// Rules of numeric bounds and learning rates.
 fn numbers(flags: &Flags) -> Rules {
     let (run, training) = (&flags.run, &flags.training);
     let decays = training.num_epochs_per_decay > 0.0;

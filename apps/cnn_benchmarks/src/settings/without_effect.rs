@@ -1,6 +1,6 @@
-//! Flags that are taken, as programs give them, and change nothing here.
+//! Flags that are accepted for compatibility and have no effect.
 
-/// Each with the reason.
+/// Each flag with the reason.
 const FLAGS: &[(&str, &str)] = &[
     ("use_chrome_trace_format", "traces have no other format"),
     ("server_protocol", "servers speak gRPC"),
