@@ -1,4 +1,4 @@
-//! The bytes of tensors and arenas.
+//! Buffers: the bytes of tensors and arenas, and the memory accounts that they count against.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fs::File;
@@ -12,20 +12,20 @@ use crate::segment::{Segment, SegmentError, Segments};
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
-/// A device's account of bytes: how many it may give out, and how many are in use.
+/// A device's memory account: a limit, and the bytes in use.
 #[derive(Debug)]
 pub struct Memory {
     limit: usize,
     used: AtomicUsize,
     buffers: AtomicUsize,
-    /// Where what others hold lies, if other processes may map that.
+    /// The shared-memory segments that buffers are placed in, if other processes may map them.
     segments: Option<Segments>,
-    /// Whose bytes these are too.
+    /// The account that also counts these bytes.
     whole: Option<Arc<Memory>>,
 }
 
 impl Memory {
-    /// An account of at most `limit` bytes; `None` for as many as the system has.
+    /// An account of at most `limit` bytes; `None` for no limit other than the system's.
     pub fn new(limit: Option<usize>) -> Memory {
         Memory {
             limit: limit.unwrap_or(usize::MAX),
@@ -36,7 +36,8 @@ impl Memory {
         }
     }
 
-    /// An account of at most `limit` bytes of `whole`, which counts them too: for what may take a part only.
+    /// An account of at most `limit` bytes of `whole`, which counts them too: for a user that may
+    /// take only a part.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -54,8 +55,9 @@ impl Memory {
         }
     }
 
-    /// The same account, whose [`Buffer::try_any_in`] and [`Buffer::try_copied`] give memory that other
-    /// processes of the machine can map; at most `keep` bytes of it are kept for later use, beside what is in use.
+    /// The same account, whose [`Buffer::try_any_in`] and [`Buffer::try_copied`] return memory that
+    /// other processes of the machine can map; at most `keep` bytes of it are kept for reuse,
+    /// beside those in use.
     pub fn sharing(self, keep: usize) -> Memory {
         Memory {
             segments: Some(Segments::new(keep)),
@@ -63,12 +65,12 @@ impl Memory {
         }
     }
 
-    /// Where so many bytes lie, whatever they are at first, if others can map them.
+    /// The segments for a buffer of `len` uninitialised bytes, if other processes can map it.
     fn segments(&self, len: usize) -> Option<&Segments> {
         self.segments.as_ref().filter(|_| len >= LEAST_SHARED)
     }
 
-    /// The most bytes that may be in use at a time; `None` for as many as the system has.
+    /// The most bytes that may be in use at a time; `None` for no limit other than the system's.
     pub fn limit(&self) -> Option<usize> {
         Some(self.limit).filter(|&l| l != usize::MAX)
     }
@@ -83,8 +85,8 @@ impl Memory {
         self.buffers.load(Ordering::Relaxed)
     }
 
-    /// Notes that `bytes` more are in use, of a buffer that is counted already or of strings; false where the
-    /// limit does not allow it.
+    /// Counts `bytes` more, for a buffer that is counted already or for strings; `false` if that
+    /// would exceed the limit.
     pub fn more(&self, bytes: usize) -> bool {
         if !self.whole.as_ref().is_none_or(|whole| whole.more(bytes)) {
             return false;
@@ -100,13 +102,13 @@ impl Memory {
         taken.is_ok()
     }
 
-    /// Notes that `bytes`, which [`Memory::more`] has noted, are in use no more.
+    /// Uncounts `bytes` that [`Memory::more`] counted.
     pub fn less(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.whole.iter().for_each(|whole| whole.less(bytes));
     }
 
-    /// Notes that a buffer of `bytes` more is in use; false where the limit does not allow it.
+    /// Counts a new buffer of `bytes`; `false` if that would exceed the limit.
     pub fn take(&self, bytes: usize) -> bool {
         let taken = self.more(bytes);
         if taken {
@@ -115,39 +117,39 @@ impl Memory {
         taken
     }
 
-    /// Notes that a buffer of `bytes`, which [`Memory::take`] has noted, is in use no more.
+    /// Uncounts a buffer of `bytes` that [`Memory::take`] counted.
     pub fn give(&self, bytes: usize) {
         self.less(bytes);
         self.buffers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Buffers of memory that is not shared lie on huge pages from this size on, where the system has them, in
-/// bytes: to walk over them, or to have another process read them, then takes the processor and the system
-/// far fewer steps.
+/// Unshared buffers of this size or more are placed on huge pages, where the system has them, in
+/// bytes: walking over them, or letting another process read them, then takes far fewer steps of
+/// the processor and the system.
 const LARGE: usize = 4 << 20;
 /// The size of a huge page.
 const HUGE: usize = 2 << 20;
-/// Buffers from this size on may lie in shared memory, in bytes: smaller ones are as fast to copy.
+/// The smallest buffer that may be in shared memory, in bytes: smaller ones are as fast to copy.
 pub const LEAST_SHARED: usize = 128 << 10;
 
-/// Initialised bytes, aligned to [`ALIGNMENT`]: the owner's alone, or in a segment of shared memory.
+/// Initialised bytes, aligned to [`ALIGNMENT`]: private, or in a segment of shared memory.
 pub struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
     base: Base,
-    /// Whose bytes they are.
+    /// The account that they count against.
     memory: Option<Arc<Memory>>,
-    /// Whether the bytes stay as they are, whoever holds them.
+    /// `true` if the bytes stay unchanged, whoever holds them.
     fixed: AtomicBool,
     notes: Notes,
 }
 
-/// What a buffer's bytes lie in.
+/// The memory behind a buffer.
 enum Base {
-    /// What was allocated.
+    /// An allocation on the heap.
     Heap(NonNull<u8>),
-    /// Memory of this process that others can map; there until the buffer is dropped.
+    /// Memory of this process that others can map; `Some` until the buffer is dropped.
     Own(Option<Segment>),
     /// Memory of another process.
     Foreign(#[expect(dead_code, reason = "it is there for its drop")] Segment),
@@ -167,15 +169,16 @@ impl Buffer {
         })
     }
 
-    /// `len` zeroed bytes, or `None` where the system does not have them.
+    /// `len` zeroed bytes, or `None` if the system does not have them.
     pub fn try_zeroed(len: usize) -> Option<Buffer> {
-        // SAFETY: the function gives zeroed memory.
+        // The function returns zeroed memory.
         unsafe { Self::made(len, alloc_zeroed) }
     }
 
     /// # Safety
-    /// The bytes that `allocate` gives are initialised, or whoever calls this writes them all before
-    /// anybody reads them.
+    ///
+    /// The bytes that `allocate` returns are initialised, or the caller writes them all before they
+    /// are read.
     unsafe fn made(len: usize, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Buffer> {
         let layout = Self::layout(len)?;
         // SAFETY: the layout's size is not zero (`layout` gives at least one byte).
@@ -200,9 +203,9 @@ impl Buffer {
         })
     }
 
-    /// `len` bytes of `memory` that are whatever they are, or `None` where its limit or the system do not
-    /// allow it. Where the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other processes
-    /// can map them.
+    /// `len` bytes of `memory` with arbitrary contents, or `None` if its limit or the system does
+    /// not allow it. If the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other
+    /// processes can map them.
     pub fn try_any_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
         let Some(segments) = memory.segments(len) else {
             return Self::try_zeroed_in(len, memory);
@@ -224,9 +227,9 @@ impl Buffer {
         })
     }
 
-    /// The first `len` bytes of the segment of this number, made by another process, without a copy. They
-    /// are never written here, and the other process must not write them while this is there. The file is
-    /// not needed any more.
+    /// The first `len` bytes of the segment of this number, made by another process, without a
+    /// copy. They are never written here, and the other process must not write them while this
+    /// buffer exists. The file is not needed afterwards.
     ///
     /// # Errors
     /// The file is another one, could become shorter, is too short, or can not be mapped.
@@ -249,8 +252,8 @@ impl Buffer {
         }
     }
 
-    /// The number of the segment that the bytes lie in, from its first on, if others can map it: no other
-    /// segment has it while this one is there.
+    /// The number of the segment that the bytes are in, from its first byte on, if others can map
+    /// it: no other segment has this number while this one exists.
     pub fn segment(&self) -> Option<u64> {
         self.own_segment().and_then(Segment::number)
     }
@@ -260,21 +263,20 @@ impl Buffer {
         self.own_segment().and_then(Segment::file)
     }
 
-    /// Lets the bytes stay as they are from now on: another process reads them, and nobody knows for how
-    /// long.
+    /// Makes the bytes immutable from now on: another process reads them, for an unknown time.
     pub fn fix(&self) {
         self.fixed.store(true, Ordering::Release);
     }
 
-    /// The buffer, to be written, where nobody else holds it and it may be.
+    /// The buffer for writing, if it has no other holder and is not fixed.
     pub fn get_mut(this: &mut Arc<Buffer>) -> Option<&mut Buffer> {
-        // Who has fixed it held it: what it wrote is seen here, for it holds it no more.
+        // The holder that fixed it has released it since, so its store is visible here.
         let buffer = Arc::get_mut(this).filter(|b| !b.fixed.load(Ordering::Relaxed))?;
         buffer.notes.forget();
         Some(buffer)
     }
 
-    /// `len` zeroed bytes of `memory`, or `None` where its limit or the system do not allow it.
+    /// `len` zeroed bytes of `memory`, or `None` if its limit or the system does not allow it.
     pub fn try_zeroed_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
         if !memory.take(len) {
             return None;
@@ -287,8 +289,8 @@ impl Buffer {
         Some(buffer)
     }
 
-    /// A copy of these bytes, of `memory` if there is one, as by [`Buffer::try_any_in`]; `None` where its
-    /// limit or the system do not allow it.
+    /// A copy of these bytes, in `memory` if given, as by [`Buffer::try_any_in`]; `None` if its
+    /// limit or the system does not allow it.
     pub fn try_copied(bytes: &[u8], memory: Option<&Arc<Memory>>) -> Option<Buffer> {
         if let Some(memory) = memory.filter(|m| m.segments(bytes.len()).is_some()) {
             let mut copy = Self::try_any_in(bytes.len(), memory)?;
@@ -309,12 +311,12 @@ impl Buffer {
         Some(copy)
     }
 
-    /// The same bytes, of the same memory.
+    /// A copy of the bytes, in the same memory.
     pub fn try_clone(&self) -> Option<Buffer> {
         Self::try_copied(self.bytes(), self.memory.as_ref())
     }
 
-    /// As many bytes of the same memory, which are whatever they are.
+    /// A buffer of the same length in the same memory, with arbitrary contents.
     pub fn try_beside(&self) -> Option<Buffer> {
         match &self.memory {
             Some(memory) => Self::try_any_in(self.len, memory),
@@ -322,12 +324,13 @@ impl Buffer {
         }
     }
 
-    /// What to allocate for `len` bytes; `None` where that is more than an address space has.
+    /// The layout of an allocation of `len` bytes; `None` if that is more than an address space
+    /// has.
     fn layout(len: usize) -> Option<Layout> {
         match len >= LARGE {
             false => Layout::from_size_align(len.max(1), ALIGNMENT).ok(),
-            // With an alignment of its own, what is zeroed would be written to: so, the system's pages
-            // are taken as they come, zeroed when they are first used.
+            // With a larger alignment, zeroed memory would be written to: this way the system's
+            // pages are taken as they come, and zeroed at first use.
             true => Layout::array::<u128>(len.checked_add(HUGE)?.div_ceil(16)).ok(),
         }
     }
@@ -337,13 +340,13 @@ impl Buffer {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// `true` if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What is noted about the bytes; nothing can be about those of another process, which writes them when
-    /// they have been given back.
+    /// The notes about the bytes; `None` for those of another process, which writes them once they
+    /// have been returned.
     pub fn notes(&self) -> Option<&Notes> {
         match self.base {
             Base::Heap(_) | Base::Own(_) => Some(&self.notes),
@@ -363,7 +366,8 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// The bytes, to write; none where they stay as they are ([`Buffer::fix`]), as another process's do.
+    /// The bytes for writing; empty if they are immutable ([`Buffer::fix`]), as another process's
+    /// are.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if *self.fixed.get_mut() {
             return &mut [];
@@ -382,11 +386,11 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// Asks for huge pages for what lies on whole ones.
+/// Asks for huge pages for the whole huge pages within a range.
 fn on_huge_pages(ptr: NonNull<u8>, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the range is the caller's own memory and begins on a page; the advice changes how the
-    // system backs it and never what is in it. Where there are no huge pages it does nothing.
+    // system backs it and never its contents. Without huge pages it does nothing.
     unsafe {
         libc::madvise(ptr.as_ptr().cast(), len / HUGE * HUGE, libc::MADV_HUGEPAGE);
     }

@@ -1,4 +1,4 @@
-//! Element types of tensors, and the Rust types that stand for them.
+//! Element types of tensors, and the corresponding Rust types.
 //!
 //! ```
 //! use thalweg_tensor::{DType, Element};
@@ -14,7 +14,8 @@ use half::{bf16, f16};
 
 /// The type of a tensor's elements. Names and meaning are TensorFlow's.
 ///
-/// A dtype says what a tensor holds. An op says which dtypes it takes, mostly by one of the lists here.
+/// A dtype is the type of a tensor's elements. An op accepts a set of dtypes, mostly one of the
+/// lists here.
 ///
 /// ```
 /// use thalweg_tensor::DType;
@@ -56,10 +57,10 @@ pub enum DType {
     Bool,
     /// Byte strings of any length; elements live on the heap.
     String,
-    /// A handle to what lives outside of the graph. That of a variable is resolved when a plan is
-    /// made; others (queues, stacks) are values that hold the thing itself.
+    /// A handle of an object outside of the graph. A variable's handle is resolved when a plan is
+    /// made; others (queues, stacks) are values that hold the object itself.
     Resource,
-    /// A value that ops pass on and do not compute with: a list of tensors.
+    /// A value that ops forward and do not compute with: a list of tensors.
     Variant,
 }
 
@@ -147,7 +148,7 @@ impl DType {
     /// The dtypes of an index or an axis.
     pub const INDICES: &'static [DType] = &[DType::I32, DType::I64];
 
-    /// Bytes of one element; 0 where elements are not plain bytes: strings, resources, variants.
+    /// Bytes of one element; 0 if elements are not plain bytes: strings, resources, variants.
     pub const fn size(self) -> usize {
         match self {
             DType::F16 | DType::BF16 | DType::I16 | DType::U16 => 2,
@@ -158,12 +159,12 @@ impl DType {
         }
     }
 
-    /// Whether this is one of [`DType::FLOATS`].
+    /// `true` for one of [`DType::FLOATS`].
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
 
-    /// Whether this is one of [`DType::INTS`].
+    /// `true` for one of [`DType::INTS`].
     pub const fn is_int(self) -> bool {
         matches!(
             self,
@@ -235,7 +236,7 @@ impl fmt::Display for DType {
 pub unsafe trait Element:
     Copy + Default + PartialEq + Send + Sync + fmt::Debug + 'static
 {
-    /// The dtype that this type stands for.
+    /// The dtype of this type.
     const DTYPE: DType;
 }
 
@@ -292,10 +293,10 @@ unsafe impl Element for bool {
     const DTYPE: DType = DType::Bool;
 }
 
-/// Runs a generic function for the Rust type that stands for `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
+/// Runs a generic function for the Rust type of `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
 ///
-/// The listed dtypes are those for which the body is compiled; any other one evaluates `else`.
-/// `FLOATS`, `INTS`, `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
+/// The body is compiled for the listed dtypes; any other dtype evaluates `else`. `FLOATS`, `INTS`,
+/// `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
 #[macro_export]
 macro_rules! dispatch {
     (@arm F16) => { $crate::half::f16 };

@@ -1,6 +1,6 @@
 //! Values and the memory that holds them: dtypes, shapes, tensors, buffers, shared-memory segments.
 //!
-//! This crate knows no graph, no op and no device. It is the lowest of the workspace.
+//! This crate knows no graph, no op and no device. It is the lowest crate of the workspace.
 //!
 //! ```
 //! use thalweg_tensor::{DType, Tensor};

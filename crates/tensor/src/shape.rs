@@ -1,4 +1,4 @@
-//! Shapes: what is known of a tensor's dimensions while a graph is built.
+//! Shapes: dimensions of a tensor, which may be partly unknown while a graph is built.
 //!
 //! ```
 //! use thalweg_tensor::shape::{broadcast_dims, elements};
@@ -13,10 +13,10 @@ use std::fmt;
 
 use smallvec::SmallVec;
 
-/// The dimensions of a tensor that exists.
+/// The dimensions of an existing tensor.
 pub type Dims = SmallVec<[usize; 6]>;
 
-/// The number of elements of a tensor with these dimensions, or `None` where it overflows.
+/// The number of elements of a tensor with these dimensions, or `None` on overflow.
 pub fn checked_elements(dims: &[usize]) -> Option<usize> {
     if dims.contains(&0) {
         return Some(0);
@@ -26,12 +26,12 @@ pub fn checked_elements(dims: &[usize]) -> Option<usize> {
 
 /// The number of elements of a tensor with these dimensions.
 ///
-/// Saturates instead of overflowing; a tensor that exists never overflows.
+/// Saturates instead of overflowing; an existing tensor never overflows.
 pub fn elements(dims: &[usize]) -> usize {
     checked_elements(dims).unwrap_or(usize::MAX)
 }
 
-/// A shape of which the rank, or single dimensions, may be unknown.
+/// A shape whose rank, or some of whose dimensions, may be unknown.
 ///
 /// Made from arrays of `i64`, where a negative number stands for an unknown dimension:
 /// `[-1, 784]`; `[]` is a scalar; [`Shape::unknown`] has no known rank.
@@ -46,7 +46,7 @@ pub fn elements(dims: &[usize]) -> usize {
 /// assert!(batch.admits(&[50, 784]));
 /// assert!(!batch.admits(&[784]));
 ///
-/// // Two things that are known of one tensor.
+/// // Two partial shapes of one tensor.
 /// let both = batch.merge(&Shape::from([50, -1]));
 /// assert_eq!(both, Some(Shape::known(&[50, 784])));
 /// ```
@@ -56,10 +56,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A shape of which nothing is known, not even the rank.
+    /// A shape of unknown rank.
     pub const UNKNOWN: Shape = Shape { dims: None };
 
-    /// A shape of which nothing is known, not even the rank.
+    /// A shape of unknown rank.
     pub fn unknown() -> Shape {
         Shape { dims: None }
     }
@@ -71,7 +71,7 @@ impl Shape {
         }
     }
 
-    /// A shape of known rank with no dimension known.
+    /// A shape of known rank with unknown dimensions.
     pub fn of_rank(rank: usize) -> Shape {
         Shape {
             dims: Some(SmallVec::from_elem(None, rank)),
@@ -92,34 +92,34 @@ impl Shape {
         }
     }
 
-    /// The rank, where it is known.
+    /// The rank, if it is known.
     pub fn rank(&self) -> Option<usize> {
         self.dims.as_ref().map(|d| d.len())
     }
 
-    /// The dimensions, where the rank is known.
+    /// The dimensions, if the rank is known.
     pub fn dims(&self) -> Option<&[Option<usize>]> {
         self.dims.as_deref()
     }
 
-    /// Dimension `i`, where it is known.
+    /// Dimension `i`, if it is known.
     pub fn dim(&self, i: usize) -> Option<usize> {
         self.dims.as_ref().and_then(|d| d.get(i).copied().flatten())
     }
 
-    /// All dimensions, where all are known.
+    /// All dimensions, if all are known.
     pub fn to_dims(&self) -> Option<Dims> {
         self.dims.as_ref()?.iter().copied().collect()
     }
 
-    /// Whether every dimension is known.
+    /// `true` if every dimension is known.
     pub fn is_known(&self) -> bool {
         self.dims
             .as_ref()
             .is_some_and(|d| d.iter().all(Option::is_some))
     }
 
-    /// The number of elements, where all dimensions are known (or one is known to be 0).
+    /// The number of elements, if all dimensions are known (or one is known to be 0).
     pub fn elements(&self) -> Option<usize> {
         let dims = self.dims.as_ref()?;
         if dims.contains(&Some(0)) {
@@ -129,7 +129,7 @@ impl Shape {
             .try_fold(1usize, |n, d| d.and_then(|d| n.checked_mul(d)))
     }
 
-    /// Whether a tensor with these dimensions has this shape.
+    /// `true` if a tensor with these dimensions has this shape.
     pub fn admits(&self, dims: &[usize]) -> bool {
         match &self.dims {
             None => true,
@@ -140,7 +140,7 @@ impl Shape {
         }
     }
 
-    /// What both shapes know together, or `None` where they contradict each other.
+    /// The combined knowledge of both shapes, or `None` if they contradict each other.
     pub fn merge(&self, other: &Shape) -> Option<Shape> {
         match (&self.dims, &other.dims) {
             (None, _) => Some(other.clone()),
@@ -158,8 +158,8 @@ impl Shape {
         }
     }
 
-    /// The shape of an elementwise operation on two tensors, by NumPy's rule; `None` where it
-    /// cannot be.
+    /// The shape of an elementwise operation on two tensors, by NumPy's rule; `None` if they do not
+    /// broadcast.
     pub fn broadcast(&self, other: &Shape) -> Option<Shape> {
         let (Some(a), Some(b)) = (&self.dims, &other.dims) else {
             return Some(Shape::unknown());
@@ -172,7 +172,7 @@ impl Shape {
             .map(|i| match (at(a, i), at(b, i)) {
                 (Some(1), d) | (d, Some(1)) => Some(d),
                 (Some(a), Some(b)) => (a == b).then_some(Some(a)),
-                // A dimension that is known and not 1 decides: the unknown one must be it or 1.
+                // A known dimension other than 1 decides: the unknown one must be equal or 1.
                 (Some(d), None) | (None, Some(d)) => Some(Some(d)),
                 (None, None) => Some(None),
             })
@@ -192,8 +192,8 @@ impl<const N: usize> From<[i64; N]> for Shape {
     }
 }
 
-// One for each length: with one for all, the element of `[]` could be of any type. That of literals
-// is `i32`, where several types would do.
+// One impl for each length: a generic one would leave the element type of `[]` ambiguous. The
+// element type of integer literals is `i32` if several types would do.
 macro_rules! of_rank {
     ($($rank:literal)*) => {$(
         impl From<[i32; $rank]> for Shape {
@@ -209,7 +209,7 @@ macro_rules! of_rank {
             }
         }
 
-        /// Dimensions of which some are not known: `[None, Some(4)]`.
+        /// Dimensions of which some are unknown: `[None, Some(4)]`.
         impl From<[Option<usize>; $rank]> for Shape {
             fn from(dims: [Option<usize>; $rank]) -> Shape {
                 Shape::partial(dims)

@@ -1,11 +1,11 @@
-//! Bytes of an account that one thing has taken.
+//! A reservation of bytes against a memory account.
 
 use std::sync::Arc;
 
 use crate::buffer::Memory;
 
-/// Bytes of a memory that are given back when this is dropped: for what is no [`Buffer`](crate::Buffer) and grows
-/// as a graph tells it to.
+/// Bytes counted against a memory account until this is dropped: for objects other than
+/// [`Buffer`](crate::Buffer)s that grow as a graph demands.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// No bytes yet of this memory; without one, nothing is counted.
+    /// An empty reservation in this memory; without one, nothing is counted.
     pub fn of(memory: Option<&Arc<Memory>>) -> Taken {
         Taken {
             memory: memory.cloned(),
@@ -31,7 +31,7 @@ impl Taken {
         }
     }
 
-    /// Takes so many bytes more; false where the limit does not allow it.
+    /// Reserves `bytes` more; `false` if that would exceed the limit.
     pub fn more(&mut self, bytes: usize) -> bool {
         let may = self.memory.as_ref().is_none_or(|m| m.more(bytes));
         if may {
@@ -40,7 +40,7 @@ impl Taken {
         may
     }
 
-    /// Gives so many of them back.
+    /// Releases `bytes`.
     pub fn less(&mut self, bytes: usize) {
         self.bytes -= bytes;
         self.memory.iter().for_each(|m| m.less(bytes));

@@ -1,8 +1,8 @@
-//! Words of messages.
+//! Text for error messages.
 
 use std::fmt::Display;
 
-/// A number of things, as a sentence has it; `thing` is one of them, whose plural ends in `s`.
+/// A count with its noun, as in a sentence; `thing` is the singular, whose plural ends in `s`.
 ///
 /// ```
 /// use thalweg_tensor::text::counted;

@@ -1,9 +1,9 @@
-//! Shared memory: segments that other processes of the machine can map, which are files without names.
+//! Shared-memory segments: anonymous, sealed files that other processes of the machine can map.
 //!
-//! What a process writes there another one reads in place, without a copy. A segment is made by one
-//! process, which alone writes to it, and mapped by others, which get its descriptor and only read. It can
-//! not become shorter (it is sealed), so that a reader finds memory for as long as it has the segment
-//! mapped, whatever becomes of the one that made it.
+//! Bytes that one process writes are read by another in place, without a copy. One process makes a
+//! segment and alone writes to it; others get its descriptor, map it and only read. It is sealed
+//! against shrinking, so a reader's mapping stays valid, whatever happens to the process that made
+//! it.
 
 use std::fs::File;
 use std::io;
@@ -13,40 +13,40 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use thiserror::Error;
 
-/// Why a descriptor of another process is not mapped.
+/// The reason why a descriptor of another process is not mapped.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// It is of another file than was asked for.
+    /// It is another file than the requested one.
     #[error("it is of segment {found}, not {expected}")]
     Other {
-        /// The number that was asked for.
+        /// The requested number.
         expected: u64,
         /// The number of its file.
         found: u64,
     },
-    /// Whoever has it open could make it shorter, and end who reads there with a signal.
+    /// A process that has it open could shrink it, and a read there would end with a signal.
     #[error("it is not sealed against becoming shorter (F_SEAL_SHRINK)")]
     Unsealed,
-    /// It ends before the bytes do.
+    /// It is shorter than the bytes to read.
     #[error("it has {found} bytes, {needed} are needed")]
     Short {
-        /// The bytes that are to be read.
+        /// The number of bytes to read.
         needed: usize,
         /// The bytes of its file.
         found: u64,
     },
-    /// The system does not map it.
+    /// The system call failed.
     #[error("it cannot be mapped: {0}")]
     System(#[from] io::Error),
 }
 
-/// Shared memory that is mapped.
+/// A mapped segment of shared memory.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Its file, in the process that made it: what is mapped stays so without.
+    /// Its file, in the process that made it: a mapping does not need one.
     file: Option<File>,
-    /// The number of its file (the inode), which no other one has while this one is there.
+    /// The number of its file (the inode), which no other file has while this one exists.
     number: u64,
     ptr: NonNull<u8>,
     /// A whole number of pages.
@@ -58,31 +58,32 @@ unsafe impl Send for Segment {}
 // SAFETY: as above; shared access only reads.
 unsafe impl Sync for Segment {}
 
-/// The size of a page, or of several.
+/// A multiple of the page size, in bytes.
 const PAGE: usize = 64 << 10;
 
 impl Segment {
-    /// A new one of at least `len` bytes, zeroed.
+    /// A new segment of at least `len` zeroed bytes.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn new(len: usize) -> io::Result<Segment> {
         use std::os::fd::{AsRawFd, FromRawFd};
         use std::os::unix::fs::MetadataExt;
 
         let mapped = len.max(1).checked_next_multiple_of(PAGE);
-        // A file may be as long as it likes: what the machine never has is refused here, as by `malloc`.
+        // A file may have any length: a length beyond the machine's memory is refused here, as by
+        // `malloc`.
         let mapped = mapped.filter(|&m| m as u64 <= memory());
         let mapped = mapped.ok_or(io::ErrorKind::OutOfMemory)?;
-        // Beyond the largest file that the process may make (`ulimit -f`), the system ends it with a signal.
+        // Beyond the process's file size limit (`ulimit -f`) the system would end it with a signal.
         if mapped as u64 > largest_file() {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name is a string that ends with zero; what comes back is a new descriptor or -1.
+        // SAFETY: the name is a string that ends with zero; the result is a new descriptor or -1.
         let descriptor = unsafe { libc::memfd_create(c"thalweg".as_ptr(), flags) };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: nobody else has the descriptor.
+        // SAFETY: the descriptor has no other owner.
         let file = unsafe { File::from_raw_fd(descriptor) };
         file.set_len(mapped as u64)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
@@ -98,16 +99,17 @@ impl Segment {
         })
     }
 
-    /// The segment of this number, made by another process, to be read: at least `len` bytes.
+    /// Maps the segment of this number, made by another process, for reading: at least `len` bytes.
     ///
     /// # Errors
-    /// The file is another one, could become shorter, is too short, or can not be mapped.
+    ///
+    /// The file is another one, could shrink, is too short, or can not be mapped.
     #[cfg(all(target_os = "linux", not(miri)))]
     pub(crate) fn open(file: &File, number: u64, len: usize) -> Result<Segment, SegmentError> {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::MetadataExt;
 
-        // SAFETY: an open file. It fails where the file is none of memory.
+        // SAFETY: an open file. The call fails for a file that is not memory.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
             return Err(SegmentError::Unsealed);
@@ -134,25 +136,26 @@ impl Segment {
         })
     }
 
-    /// Other systems have none.
+    /// Other systems have no segments.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     fn new(_: usize) -> io::Result<Segment> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Other systems have none.
+    /// Other systems have no segments.
     #[cfg(not(all(target_os = "linux", not(miri))))]
     pub(crate) fn open(_: &File, _: u64, _: usize) -> Result<Segment, SegmentError> {
         Err(io::Error::from(io::ErrorKind::Unsupported).into())
     }
 
-    /// Gives its memory back to the system, also where others have it mapped: zeros are read there then.
+    /// Returns its memory to the system, even if others have it mapped: they then read zeros.
     fn empty(&self) {
         #[cfg(all(target_os = "linux", not(miri)))]
         if let Some(file) = &self.file {
             use std::os::fd::AsRawFd;
             let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            // SAFETY: an open file of this length. Where it fails, the memory goes with the last mapping.
+            // SAFETY: an open file of this length. If the call fails, the memory is freed with the
+            // last mapping.
             unsafe { libc::fallocate(file.as_raw_fd(), how, 0, self.mapped as libc::off_t) };
         }
     }
@@ -162,12 +165,12 @@ impl Segment {
         self.ptr
     }
 
-    /// Its file, if it was made here.
+    /// Its file, in the process that made it.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// The number of its file, if it was made here.
+    /// The number of its file, in the process that made it.
     pub(crate) fn number(&self) -> Option<u64> {
         self.file.as_ref().map(|_| self.number)
     }
@@ -192,31 +195,31 @@ fn map(file: &File, len: usize, protection: libc::c_int) -> io::Result<NonNull<u
 impl Drop for Segment {
     fn drop(&mut self) {
         #[cfg(all(target_os = "linux", not(miri)))]
-        // SAFETY: mapped in `map` with this length; whoever used it borrowed this.
+        // SAFETY: mapped in `map` with this length; all users borrowed this.
         unsafe {
             libc::munmap(self.ptr.as_ptr().cast(), self.mapped);
         }
     }
 }
 
-/// The segments of a device: those that are free are used again, for a new one costs a clearing of its
-/// pages and a fault for each.
+/// A device's pool of segments: free ones are reused, because a new one costs clearing its pages
+/// and a page fault for each.
 #[derive(Debug)]
 pub(crate) struct Segments {
     free: Mutex<Vec<Segment>>,
-    /// How many there are, and the most there may be.
+    /// The number of segments, and its limit.
     count: AtomicUsize,
     most: usize,
-    /// The most bytes that are kept free.
+    /// The most bytes kept free.
     keep: usize,
 }
 
-/// The most segments of a device. Each is an open file; beyond a quarter of those that the process may have
-/// there are none.
+/// The most segments of a device. Each is an open file; at most a quarter of the process's limit of
+/// open files is used.
 const MOST: usize = 400;
 
 impl Segments {
-    /// None yet; at most `keep` bytes of them are kept free.
+    /// An empty pool; at most `keep` bytes are kept free.
     pub(crate) fn new(keep: usize) -> Segments {
         Segments {
             free: Mutex::default(),
@@ -230,16 +233,16 @@ impl Segments {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One of at least `len` bytes, which are whatever they are; none where the system has none, or the
-    /// device has as many as it may.
+    /// A segment of at least `len` bytes with arbitrary contents; `None` if the system has none, or
+    /// the device has as many as it may.
     pub(crate) fn take(&self, len: usize) -> Option<Segment> {
         let mut free = self.free();
         let fits = |s: &Segment| s.mapped >= len && s.mapped - len < PAGE;
-        // The last one that was used is the nearest to the processor.
+        // The last one used is the most likely to be in a cache.
         if let Some(at) = free.iter().rposition(fits) {
             return Some(free.remove(at));
         }
-        // One that is free makes room.
+        // Dropping a free one makes room.
         let full = self.count.load(Ordering::Relaxed) >= self.most && !free.is_empty();
         let oldest = full.then(|| free.remove(0));
         drop(free);
@@ -255,7 +258,7 @@ impl Segments {
         new
     }
 
-    /// Takes one back that nobody reads any more.
+    /// Takes back a segment that has no readers.
     pub(crate) fn give(&self, segment: Segment) {
         if segment.mapped > self.keep {
             return self.drop_free(segment);
@@ -278,7 +281,7 @@ impl Segments {
         self.lose(segment);
     }
 
-    /// Lets one go that others may still read.
+    /// Drops a segment that may still have readers.
     pub(crate) fn lose(&self, segment: Segment) {
         drop(segment);
         self.count.fetch_sub(1, Ordering::Relaxed);
@@ -292,29 +295,29 @@ impl Drop for Segments {
     }
 }
 
-/// How many files the process may have open; none where the system promises no more memory than it has:
-/// it would break that promise to a segment with a signal.
+/// The process's limit of open files; `None` if the system may overcommit memory: it would break
+/// its promise to a segment with a signal.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn limit() -> usize {
     let strict = std::fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|s| s.starts_with(b"2"));
     match strict {
         true => 0,
         false => {
-            // SAFETY: the place that is written to is there.
+            // SAFETY: the pointer is to a valid `rlimit`.
             let files = of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) });
             usize::try_from(files).unwrap_or(usize::MAX)
         }
     }
 }
 
-/// The most bytes that a file may have which the process makes, one of memory too.
+/// The process's file size limit, which also applies to files in memory.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn largest_file() -> u64 {
-    // SAFETY: the place that is written to is there.
+    // SAFETY: the pointer is to a valid `rlimit`.
     of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
 }
 
-/// The limit that `get` writes down; 0 where the system does not say.
+/// The limit that `get` stores; 0 if the system does not report it.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn of_process(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> u64 {
     let mut limit = libc::rlimit {
@@ -333,10 +336,10 @@ fn limit() -> usize {
     0
 }
 
-/// The bytes of memory that the machine has, with those that it can move out.
+/// The bytes of the machine's memory, including swap.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn memory() -> u64 {
-    // SAFETY: all of it may be zero; the place that is written to is there.
+    // SAFETY: zero is a valid value of each field; the pointer is to a valid value.
     let (known, failed) = unsafe {
         let mut known: libc::sysinfo = std::mem::zeroed();
         let failed = libc::sysinfo(&raw mut known);

@@ -1,4 +1,4 @@
-//! Memory that two processes see, here two mappings of one process.
+//! Shared memory between two processes, here two mappings in one process.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn what_is_written_to_a_segment_is_read_where_it_is_mapped() {
         assert!(there.len() == len && there.bytes().iter().all(|&b| b == 7));
         own.bytes_mut()[len - 1] = 8;
         assert_eq!(there.bytes()[len - 1], 8);
-        // Nothing of it is written there, nor lent further.
+        // It can neither be written there nor be shared further.
         assert!(there.bytes_mut().is_empty());
         assert_eq!(there.segment(), None);
         assert!(Buffer::get_mut(&mut Arc::new(there)).is_none());
@@ -63,7 +63,7 @@ fn a_segment_that_is_another_one_or_too_short_is_not_mapped() {
     assert!(matches!(other, Err(SegmentError::Other { .. })));
 }
 
-/// Tries to map a file that is no segment.
+/// Tries to map a file that is not a segment.
 fn mapped(file: &File) -> Result<Buffer, SegmentError> {
     use std::os::unix::fs::MetadataExt;
 
@@ -75,7 +75,7 @@ fn mapped(file: &File) -> Result<Buffer, SegmentError> {
 fn a_file_that_can_become_shorter_is_not_mapped() {
     use std::os::fd::FromRawFd;
 
-    // The program itself: it is long enough, and nothing seals it.
+    // The test binary: it is long enough, and not sealed.
     let file = File::open(std::env::current_exe().unwrap()).unwrap();
     assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
 
@@ -83,7 +83,7 @@ fn a_file_that_can_become_shorter_is_not_mapped() {
     // SAFETY: the name is a string that ends with zero.
     let descriptor = unsafe { libc::memfd_create(c"unsealed".as_ptr(), flags) };
     assert!(descriptor >= 0);
-    // SAFETY: nobody else has the descriptor.
+    // SAFETY: the descriptor has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(LEAST_SHARED as u64).unwrap();
     assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
@@ -125,7 +125,7 @@ fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
     let mut next = make();
     assert_ne!(next.segment().unwrap(), name);
     next.bytes_mut().fill(4);
-    // For as long as it is mapped.
+    // The bytes stay for as long as they are mapped.
     assert!(there.bytes().iter().all(|&b| b == 3));
 }
 
@@ -139,7 +139,8 @@ fn what_is_kept_free_is_bounded_and_the_rest_goes_back_to_the_system() {
     drop(first);
     assert!(there.bytes().iter().all(|&b| b == 5));
     drop(second);
-    // The older of the two was given up: its memory is the system's, whoever has it mapped.
+    // The older of the two was dropped: its memory went back to the system, also where it is
+    // mapped.
     assert!(there.bytes().iter().all(|&b| b == 0));
     let mut last = make();
     last.bytes_mut().fill(6);
@@ -170,7 +171,7 @@ fn a_variable_that_is_held_is_followed_by_another_tensor() {
     next.as_mut_slice::<f32>().unwrap().fill(1.0);
     assert!(next.buffer().unwrap().segment().is_some());
     assert!(held.as_slice::<f32>().unwrap().iter().all(|&v| v == 0.0));
-    // What is written to while others have it is copied to where these can map it.
+    // A write while others hold the value goes to a copy, in memory that these can map.
     value.as_mut_slice::<f32>().unwrap()[0] = 2.0;
     assert!(value.buffer().unwrap().segment().is_some());
     assert_eq!(held.as_slice::<f32>().unwrap()[0], 0.0);
@@ -197,7 +198,7 @@ fn with_a_file_size_limit() {
 
 #[test]
 fn what_a_file_may_not_hold_lies_in_ordinary_memory() {
-    // In blocks of 512 bytes: more than the least segment, and less than a MiB.
+    // In blocks of 512 bytes: more than the smallest segment, and less than a MiB.
     let limited = "ulimit -f 512; exec \"$@\"";
     let output = std::process::Command::new("sh")
         .args(["-c", limited, "sh"])

@@ -1,4 +1,4 @@
-//! Tensors as arrays of the crate `ndarray`, and the other way round.
+//! Conversions between tensors and arrays of the crate `ndarray`.
 
 use ndarray::{Array, ArrayD, ArrayViewD, Dimension, IxDyn};
 
@@ -7,7 +7,7 @@ use crate::dtype::Element;
 use crate::shape::Dims;
 
 impl Tensor {
-    /// The elements where they are, as an array of the tensor's dimensions.
+    /// A view of the elements in place, as an array of the tensor's dimensions.
     ///
     /// ```
     /// use thalweg_tensor::Tensor;
@@ -19,13 +19,13 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`TensorError::DType`] where they are not `T`.
+    /// [`TensorError::DType`] if they are not `T`.
     pub fn view<T: Element>(&self) -> Result<ArrayViewD<'_, T>, TensorError> {
         let wrong = |_| self.not_so_long();
         ArrayViewD::from_shape(IxDyn(&self.dims), self.as_slice()?).map_err(wrong)
     }
 
-    /// For dimensions that do not fit the elements; a tensor's own always do.
+    /// The error for dimensions that do not fit the elements; a tensor's own always do.
     fn not_so_long(&self) -> TensorError {
         TensorError::Length {
             dims: self.dims.clone(),

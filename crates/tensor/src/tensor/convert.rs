@@ -1,4 +1,4 @@
-//! Tensors from scalars, vectors, rows and strings.
+//! `From` impls: tensors from scalars, vectors, rows and strings.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a tensor.
+//! Errors of tensors.
 
 use thiserror::Error;
 
@@ -7,29 +7,29 @@ use crate::dtype::DType;
 use crate::shape::{Dims, Shape};
 use crate::text::counted;
 
-/// What can be wrong with the making or reading of a tensor.
+/// An error in the making or reading of a tensor.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// The tensor holds another dtype than was asked for.
+    /// The tensor has another dtype than was requested.
     #[error("the tensor holds {found}, not {asked}: read it as {found}, or Cast it in the graph")]
     DType {
-        /// What was asked for.
+        /// The requested dtype.
         asked: DType,
-        /// What the tensor holds.
+        /// The tensor's dtype.
         found: DType,
     },
-    /// The number of elements is not what the dimensions say.
+    /// The number of elements does not match the dimensions.
     #[error("shape {shape} needs {}, not {found}", counted(.expected, "element"), shape = Shape::known(.dims))]
     Length {
-        /// The dimensions that were asked for.
+        /// The requested dimensions.
         dims: Dims,
         /// The number of elements they need.
         expected: usize,
         /// The number that was given.
         found: usize,
     },
-    /// A tensor that is not one element was read as one.
+    /// A tensor that does not have exactly one element was read as a scalar.
     #[error("a tensor of shape {shape} is not one value", shape = Shape::known(.dims))]
     NotScalar {
         /// The tensor's dimensions.
@@ -43,43 +43,43 @@ pub enum TensorError {
         /// The tensor's dimensions.
         dims: Dims,
     },
-    /// A string that was read as text is no UTF-8.
+    /// A string that was read as text is not UTF-8.
     #[error("the string is not UTF-8: read it as bytes, with Tensor::as_strings")]
     Utf8,
-    /// A value that holds too many others, or holds them too deep.
+    /// A value that holds too many others, or too deeply nested ones.
     #[error(
         "the value would hold {}, {depth} deep: there may be {MOST_WITHIN}, and {MOST_DEEP} deep",
         counted(.values, "value")
     )]
     Nested {
-        /// How many variants would lie within each other.
+        /// The depth of nested variants.
         depth: u32,
-        /// How many values would lie within.
+        /// The number of values within.
         values: u64,
     },
-    /// The handle of a resource, where a value or a resource would hold it.
+    /// The handle of a resource in a place where a value or a resource would hold it.
     #[error(
         "the handle of a resource cannot be an element of a value, a queue, an array or a stack: pass the handle itself"
     )]
     Held,
-    /// More bytes than the system gives.
+    /// More bytes than the system has.
     #[error("there is no memory for a tensor of {dtype} and shape {shape}", shape = Shape::known(.dims))]
     TooLarge {
-        /// The dtype that was asked for.
+        /// The requested dtype.
         dtype: DType,
-        /// The dimensions that were asked for.
+        /// The requested dimensions.
         dims: Dims,
     },
-    /// Bytes that are no value of the dtype (a bool that is neither 0 nor 1), or a dtype whose
+    /// Bytes that are not a value of the dtype (a bool that is neither 0 nor 1), or a dtype whose
     /// elements are not plain bytes.
     #[error("the given bytes are not {dtype} elements")]
     Bytes {
-        /// The dtype that was asked for.
+        /// The requested dtype.
         dtype: DType,
     },
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for TensorError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! How tensors are made.
+//! Constructors of tensors.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ impl Tensor {
         Self::zeros_by(dtype, dims, Buffer::try_zeroed)
     }
 
-    /// As [`Tensor::zeros`], of this memory.
+    /// As [`Tensor::zeros`], in this memory.
     ///
     /// # Errors
-    /// As [`Tensor::zeros`], also where the memory's limit does not allow it.
+    /// As [`Tensor::zeros`], also if the memory's limit does not allow it.
     pub fn zeros_in(
         dtype: DType,
         dims: &[usize],
@@ -32,8 +32,8 @@ impl Tensor {
         Self::zeros_by(dtype, dims, |bytes| Buffer::try_zeroed_in(bytes, memory))
     }
 
-    /// As [`Tensor::zeros_in`], of elements that are whatever they are (of `false`), where others can map
-    /// them if they may ([`Buffer::try_any_in`]).
+    /// As [`Tensor::zeros_in`], with arbitrary contents (`false` for bools), and mappable by other
+    /// processes if the memory allows it ([`Buffer::try_any_in`]).
     ///
     /// # Errors
     /// As [`Tensor::zeros_in`].
@@ -53,7 +53,7 @@ impl Tensor {
         Self::zeros_by(dtype, dims, |bytes| {
             let mut buffer = buffer(bytes)?;
             if dtype == DType::Bool {
-                // Whatever is there need not be bools.
+                // Arbitrary bytes need not be bools.
                 buffer.bytes_mut().fill(0);
             }
             Some(buffer)
@@ -88,16 +88,16 @@ impl Tensor {
     /// A tensor with these elements, in row-major order.
     ///
     /// # Errors
-    /// [`TensorError::Length`] where their number is not what `dims` needs, [`TensorError::TooLarge`] where the
-    /// system has no memory for them.
+    /// [`TensorError::Length`] if their number does not match `dims`, [`TensorError::TooLarge`] if
+    /// the system has no memory for them.
     pub fn new<T: Element>(dims: &[usize], elements: &[T]) -> Result<Tensor, TensorError> {
         Self::new_in(dims, elements, None)
     }
 
-    /// As [`Tensor::new`], of `memory` if there is one.
+    /// As [`Tensor::new`], in `memory` if given.
     ///
     /// # Errors
-    /// As [`Tensor::new`], also where the memory's limit does not allow it.
+    /// As [`Tensor::new`], also if the memory's limit does not allow it.
     pub fn new_in<T: Element>(
         dims: &[usize],
         elements: &[T],
@@ -136,21 +136,21 @@ impl Tensor {
         }
     }
 
-    /// A tensor of no dimensions.
+    /// A tensor of rank 0.
     pub fn scalar<T: Element>(value: T) -> Tensor {
         Self::filled(Dims::new(), &[value])
     }
 
-    /// A tensor of one dimension.
+    /// A tensor of rank 1.
     pub fn vector<T: Element>(elements: &[T]) -> Tensor {
         Self::filled(Dims::from_slice(&[elements.len()]), elements)
     }
 
-    /// A tensor of no dimensions that holds a thing of the runtime's, which holds no values itself: one that does is
-    /// made by [`Tensor::variant`].
+    /// A scalar tensor that holds a runtime object without values of its own; an object with values
+    /// within is wrapped by [`Tensor::variant`].
     ///
     /// # Errors
-    /// [`TensorError::Bytes`] where `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
+    /// [`TensorError::Bytes`] if `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
     pub fn handle(dtype: DType, thing: Arc<dyn Any + Send + Sync>) -> Result<Tensor, TensorError> {
         match dtype {
             DType::Resource | DType::Variant => Ok(Tensor {
@@ -168,16 +168,17 @@ impl Tensor {
     /// A tensor from elements as bytes in this machine's order.
     ///
     /// # Errors
-    /// [`TensorError::Length`] (counted in elements), or [`TensorError::Bytes`] where they are no
+    /// [`TensorError::Length`] (counted in elements), or [`TensorError::Bytes`] if they are not
     /// elements of `dtype`.
     pub fn from_bytes(dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Tensor, TensorError> {
         Self::from_bytes_in(dtype, dims, bytes, None)
     }
 
-    /// As [`Tensor::from_bytes`], of `memory` if there is one.
+    /// As [`Tensor::from_bytes`], in `memory` if given.
     ///
     /// # Errors
-    /// As there, and [`TensorError::TooLarge`] where the memory's limit or the system do not allow it.
+    /// As there, and [`TensorError::TooLarge`] if the memory's limit or the system does not allow
+    /// it.
     pub fn from_bytes_in(
         dtype: DType,
         dims: &[usize],
@@ -197,10 +198,10 @@ impl Tensor {
         })
     }
 
-    /// A tensor over a buffer that is shared, without a copy.
+    /// A tensor over a shared buffer, without a copy.
     ///
     /// # Errors
-    /// As [`Tensor::from_bytes`]; the buffer must have exactly the bytes that are needed.
+    /// As [`Tensor::from_bytes`]; the buffer must have exactly the required bytes.
     pub fn from_buffer(
         dtype: DType,
         dims: &[usize],
@@ -220,7 +221,7 @@ fn bytes_of<T: Element>(elements: &[T]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) }
 }
 
-/// Whether `bytes` are the elements of a `dtype` tensor with these dimensions.
+/// Checks that `bytes` are the elements of a `dtype` tensor with these dimensions.
 ///
 /// # Errors
 /// [`TensorError::Length`] or [`TensorError::Bytes`].

@@ -1,7 +1,7 @@
 //! Tensors: values with a dtype and dimensions, in host memory.
 //!
-//! They stand in this crate because constants and folded values are part of a graph; a device's
-//! own buffers are the device crate's.
+//! They are in this crate because constants and folded values are part of a graph; a device's own
+//! buffers are in the device crate.
 
 #[cfg(feature = "ndarray")]
 mod arrays;
@@ -32,16 +32,16 @@ enum Data {
     Handle(Handle),
 }
 
-/// What a resource or variant tensor holds: a thing of the runtime's, which is shared.
+/// The content of a resource or variant tensor: a shared runtime object.
 #[derive(Clone)]
 struct Handle {
     thing: Arc<dyn Any + Send + Sync>,
-    /// Of what the thing holds.
+    /// The nesting of the values that the object holds.
     nesting: Nesting,
 }
 
 impl PartialEq for Handle {
-    /// Whether both hold the same thing.
+    /// `true` if both hold the same object.
     fn eq(&self, other: &Handle) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.thing), Arc::as_ptr(&other.thing))
     }
@@ -49,7 +49,7 @@ impl PartialEq for Handle {
 
 /// A value: dtype, dimensions and elements in row-major order.
 ///
-/// Cloning shares the elements; nothing that is shared is ever written.
+/// Cloning shares the elements; shared elements are never written.
 ///
 /// Most functions that take a tensor also take a number, an array or a `Vec`.
 ///
@@ -78,7 +78,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// What a resource or variant tensor holds, where it is a `T`.
+    /// The object in a resource or variant tensor, if it is a `T`.
     pub fn thing<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         match &self.data {
             Data::Handle(handle) => handle.thing.clone().downcast().ok(),
@@ -86,8 +86,8 @@ impl Tensor {
         }
     }
 
-    /// What a resource or variant tensor holds, taken out of it where it is a `T`: so that who has
-    /// it alone may change it.
+    /// The object of a resource or variant tensor, if it is a `T`, taken out of the tensor: so that
+    /// a sole holder may change it.
     pub fn into_thing<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
         match self.data {
             Data::Handle(handle) => handle.thing.downcast().ok(),
@@ -119,7 +119,7 @@ impl Tensor {
         }
     }
 
-    /// Whether there are no elements.
+    /// `true` if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -127,7 +127,7 @@ impl Tensor {
     /// The elements.
     ///
     /// # Errors
-    /// [`TensorError::DType`] where they are not `T`.
+    /// [`TensorError::DType`] if they are not `T`.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         match &self.data {
             // SAFETY: the buffer is aligned to ALIGNMENT, holds a whole number of elements of
@@ -142,11 +142,12 @@ impl Tensor {
         }
     }
 
-    /// The elements, to write: copied first where they are shared.
+    /// The elements for writing: copied first if they are shared.
     ///
     /// # Errors
-    /// [`TensorError::DType`] where they are not `T`, [`TensorError::TooLarge`] where there is no
-    /// memory for the copy.
+    ///
+    /// [`TensorError::DType`] if they are not `T`, [`TensorError::TooLarge`] if there is no memory
+    /// for the copy.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
         match &mut self.data {
             Data::Bytes(b) if T::DTYPE == self.dtype => {
@@ -170,7 +171,8 @@ impl Tensor {
         }
     }
 
-    /// Whether nobody else holds the elements, which are plain bytes and can be written as they are.
+    /// `true` if the elements are plain bytes without another holder, so that they can be written
+    /// in place.
     pub fn is_alone(&mut self) -> bool {
         match &mut self.data {
             Data::Bytes(b) => Buffer::get_mut(b).is_some(),
@@ -178,12 +180,14 @@ impl Tensor {
         }
     }
 
-    /// A tensor of the same dtype, dimensions and memory to be written in place of this one, whose elements
-    /// mean nothing yet; none where nobody else holds this one's elements, which can be written as they are.
+    /// A tensor of the same dtype, dimensions and memory to write in place of this one, with
+    /// arbitrary elements; `None` if this one's elements have no other holder, so that they can be
+    /// written in place.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where there is no memory for it, [`TensorError::Bytes`] where elements are
-    /// not plain bytes.
+    ///
+    /// [`TensorError::TooLarge`] if there is no memory for it, [`TensorError::Bytes`] if elements
+    /// are not plain bytes.
     pub fn successor(&mut self) -> Result<Option<Tensor>, TensorError> {
         if self.is_alone() {
             return Ok(None);
@@ -197,7 +201,7 @@ impl Tensor {
     /// The byte strings of a string tensor.
     ///
     /// # Errors
-    /// [`TensorError::DType`] where it holds something else.
+    /// [`TensorError::DType`] for another dtype.
     pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
         match &self.data {
             Data::Strings(s) => Ok(&s.all),
@@ -211,8 +215,8 @@ impl Tensor {
     /// The only element.
     ///
     /// # Errors
-    /// [`TensorError::NotScalar`] where there is not exactly one, [`TensorError::DType`] where it
-    /// is not a `T`.
+    /// [`TensorError::NotScalar`] unless there is exactly one, [`TensorError::DType`] if it is not
+    /// a `T`.
     pub fn to_scalar<T: Element>(&self) -> Result<T, TensorError> {
         match self.as_slice::<T>()? {
             [value] => Ok(*value),
@@ -225,7 +229,7 @@ impl Tensor {
     /// The elements, copied.
     ///
     /// # Errors
-    /// [`TensorError::DType`] where they are not `T`.
+    /// [`TensorError::DType`] if they are not `T`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         Ok(self.as_slice::<T>()?.to_vec())
     }
@@ -245,7 +249,7 @@ impl Tensor {
         }
     }
 
-    /// The elements as bytes; empty where elements are not plain bytes.
+    /// The elements as bytes; empty if elements are not plain bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(b) => b.bytes(),
@@ -261,10 +265,11 @@ impl Tensor {
         }
     }
 
-    /// The same value in another memory: copied, but for strings, which no device holds.
+    /// The same value in another memory: copied, except strings, which no device holds.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where the memory's limit does not allow it.
+    ///
+    /// [`TensorError::TooLarge`] if the memory's limit does not allow it.
     pub fn copied_to(&self, memory: &Arc<Memory>) -> Result<Tensor, TensorError> {
         let Data::Bytes(from) = &self.data else {
             return Ok(self.clone());
@@ -283,7 +288,7 @@ impl Tensor {
     /// The same elements with other dimensions, shared.
     ///
     /// # Errors
-    /// [`TensorError::Length`] where the number of elements differs.
+    /// [`TensorError::Length`] if the number of elements differs.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Tensor, TensorError> {
         let expected = checked_elements(dims).unwrap_or(usize::MAX);
         if expected != self.len() {
@@ -301,7 +306,7 @@ impl Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Same dtype, dimensions and bytes: a NaN equals itself, and 0.0 is not -0.0.
+    /// Compares dtype, dimensions and bytes: a NaN equals itself, and 0.0 is not -0.0.
     fn eq(&self, other: &Tensor) -> bool {
         self.dtype == other.dtype
             && self.dims == other.dims

@@ -1,4 +1,4 @@
-//! Values that hold values: how deep, and how many.
+//! Nesting of variants that hold values: depth and number of values, with their limits.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use super::{Data, Handle, Tensor, TensorError};
 use crate::dtype::DType;
 use crate::shape::Dims;
 
-/// The most variants that may lie within each other. Whoever walks through a value, or drops it, recurses as deep.
+/// The deepest nesting of variants. A walk through a value, or its drop, recurses as deep.
 pub const MOST_DEEP: u32 = 64;
-/// The most values that may lie in a variant, in all.
+/// The most values in a variant, in all.
 pub const MOST_WITHIN: u64 = 1 << 24;
 
-/// How deep the values of a variant are nested, and how many there are.
+/// The depth and number of the values in a variant.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -30,9 +30,9 @@ pub const MOST_WITHIN: u64 = 1 << 24;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nesting {
-    /// How many variants lie within each other, this one among them.
+    /// The depth of nested variants, this one included.
     pub depth: u32,
-    /// How many values lie within, at any depth. One that lies there twice counts twice: who walks through them
+    /// The number of values within, at any depth. A value that occurs twice counts twice: a walk
     /// meets it twice.
     pub values: u64,
 }
@@ -52,10 +52,10 @@ impl Nesting {
 }
 
 impl Tensor {
-    /// A tensor of no dimensions that holds a thing which holds these values.
+    /// A scalar tensor that holds an object with these values within.
     ///
     /// # Errors
-    /// [`TensorError::Nested`] where there are more than 2^24 values, or they are nested deeper than
+    /// [`TensorError::Nested`] if there are more than 2^24 values, or they are nested deeper than
     /// 64.
     pub fn variant(
         thing: Arc<dyn Any + Send + Sync>,
@@ -78,7 +78,7 @@ impl Tensor {
         })
     }
 
-    /// How the values within are nested; of what holds none, nothing.
+    /// The nesting of the values within; the default for a tensor that holds none.
     pub fn nesting(&self) -> Nesting {
         match &self.data {
             Data::Handle(handle) => handle.nesting,
@@ -86,9 +86,10 @@ impl Tensor {
         }
     }
 
-    /// Whether another value, or a resource, may hold this one.
+    /// Checks that another value, or a resource, may hold this one.
     ///
     /// # Errors
+    ///
     /// [`TensorError::Held`] for the handle of a resource, which could come to hold itself.
     pub fn check_holdable(&self) -> Result<(), TensorError> {
         match self.dtype {

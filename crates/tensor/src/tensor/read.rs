@@ -1,9 +1,9 @@
-//! Tensors as the values of a program: numbers, vectors, arrays, text.
+//! `FromTensor`: tensors as Rust values: numbers, vectors, arrays, text.
 
 use super::{Tensor, TensorError};
 use crate::dtype::Element;
 
-/// A value that a tensor can be read as.
+/// A Rust type that a tensor can be read as.
 ///
 /// The dtype must be the value's own: an `f64` is not read from an `f32` tensor.
 ///
@@ -32,7 +32,7 @@ pub trait FromTensor: Sized {
     ///
     /// # Errors
     /// [`TensorError::DType`], [`TensorError::NotScalar`], [`TensorError::Count`] or
-    /// [`TensorError::Utf8`], where it holds something else.
+    /// [`TensorError::Utf8`], if the tensor holds something else.
     fn from_tensor(tensor: Tensor) -> Result<Self, TensorError>;
 }
 

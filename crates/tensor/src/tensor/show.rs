@@ -1,4 +1,4 @@
-//! How tensors are printed: dtype, shape, and the first elements.
+//! Formatting of tensors: dtype, shape, and the first elements.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Byte strings of tensors: how they are made, and whose memory they count against.
+//! String tensors: their elements and builder, and the memory that they count against.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::dtype::DType;
 use crate::shape::{Dims, checked_elements};
 use crate::taken::Taken;
 
-/// What a string takes beside its bytes: where they are, and what the system's allocator adds, about.
+/// The approximate overhead of a string: its pointer, and the system allocator's.
 const EACH: usize = size_of::<Box<[u8]>>() + 16;
 
 /// The strings of a tensor.
 pub(super) struct Strings {
     pub(super) all: Box<[Box<[u8]>]>,
-    /// There for its drop.
+    /// Held for its drop.
     _taken: Taken,
 }
 
 impl Strings {
-    /// Strings that no memory counts.
+    /// Strings that count against no memory.
     pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
         Strings {
             all,
@@ -33,10 +33,10 @@ impl Strings {
     }
 }
 
-/// Makes a tensor of byte strings, one string after the other.
+/// Builder of a tensor of byte strings, one string after the other.
 ///
-/// Each byte counts against the memory before it is allocated, and the allocation may fail without harm: so the
-/// strings of a graph that nobody knows cannot end the process.
+/// Each byte counts against the memory before it is allocated, and the allocation is fallible: so
+/// the strings of an untrusted graph cannot end the process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -61,16 +61,17 @@ pub struct StringTensor {
     dims: Dims,
     count: usize,
     all: Vec<Box<[u8]>>,
-    /// The string that is being made.
+    /// The string under construction.
     open: Vec<u8>,
     taken: Taken,
 }
 
 impl StringTensor {
-    /// A tensor with these dimensions, none of whose strings is there yet; they count against `memory`.
+    /// Begins a tensor with these dimensions and no strings yet; they count against `memory`.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where there is no memory for so many strings.
+    ///
+    /// [`TensorError::TooLarge`] if there is no memory for so many strings.
     pub fn new(dims: &[usize], memory: Option<&Arc<Memory>>) -> Result<StringTensor, TensorError> {
         let mut tensor = StringTensor {
             dims: dims.into(),
@@ -95,25 +96,26 @@ impl StringTensor {
         }
     }
 
-    /// The number of strings that are whole.
+    /// The number of finished strings.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether no string is whole.
+    /// `true` if no string is finished.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The bytes so far of the string that is being made.
+    /// The bytes so far of the unfinished string.
     pub fn open(&self) -> &[u8] {
         &self.open
     }
 
-    /// Gets memory for so many bytes more of the string that is being made.
+    /// Reserves memory for `bytes` more of the unfinished string.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where there is none.
+    ///
+    /// [`TensorError::TooLarge`] if there is none.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TensorError> {
         let had = self.open.capacity();
         let needed = self.open.len().checked_add(bytes);
@@ -132,10 +134,11 @@ impl StringTensor {
         Ok(())
     }
 
-    /// Adds bytes to the string that is being made.
+    /// Adds bytes to the unfinished string.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where there is no memory for them.
+    ///
+    /// [`TensorError::TooLarge`] if there is no memory for them.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TensorError> {
         if bytes.len() > self.open.capacity() - self.open.len() {
             let amply = bytes.len().max(self.open.len());
@@ -148,7 +151,7 @@ impl StringTensor {
         Ok(())
     }
 
-    /// Ends the string that is being made, which is empty where nothing was added.
+    /// Finishes the string; it is empty if nothing was added.
     pub fn end(&mut self) {
         let open = std::mem::take(&mut self.open);
         self.taken.less(open.capacity() - open.len());
@@ -158,7 +161,7 @@ impl StringTensor {
     /// Adds a whole string.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] where there is no memory for it.
+    /// [`TensorError::TooLarge`] if there is no memory for it.
     pub fn push(&mut self, string: &[u8]) -> Result<(), TensorError> {
         self.reserve(string.len())?;
         self.open.extend_from_slice(string);
@@ -166,10 +169,11 @@ impl StringTensor {
         Ok(())
     }
 
-    /// The tensor.
+    /// Returns the tensor.
     ///
     /// # Errors
-    /// [`TensorError::Length`] where there are fewer strings than its dimensions say, or more.
+    ///
+    /// [`TensorError::Length`] if there are fewer strings than its dimensions require, or more.
     pub fn finish(self) -> Result<Tensor, TensorError> {
         if self.all.len() != self.count {
             return Err(TensorError::Length {
@@ -194,16 +198,16 @@ impl Tensor {
     /// A tensor of byte strings.
     ///
     /// # Errors
-    /// [`TensorError::Length`] where their number is not what `dims` needs, [`TensorError::TooLarge`] where the
-    /// system has no memory for them.
+    /// [`TensorError::Length`] if their number does not match `dims`, [`TensorError::TooLarge`] if
+    /// the system has no memory for them.
     pub fn strings<S: AsRef<[u8]>>(dims: &[usize], elements: &[S]) -> Result<Tensor, TensorError> {
         Self::strings_in(dims, elements.iter(), None)
     }
 
-    /// As [`Tensor::strings`], of `memory` if there is one.
+    /// As [`Tensor::strings`], in `memory` if given.
     ///
     /// # Errors
-    /// As [`Tensor::strings`], also where the memory's limit does not allow it.
+    /// As [`Tensor::strings`], also if the memory's limit does not allow it.
     pub fn strings_in<S: AsRef<[u8]>>(
         dims: &[usize],
         elements: impl ExactSizeIterator<Item = S>,
@@ -224,7 +228,7 @@ impl Tensor {
         all.finish()
     }
 
-    /// So many empty strings.
+    /// This many empty strings.
     pub(super) fn empty_strings(
         dims: &[usize],
         memory: Option<&Arc<Memory>>,
@@ -236,8 +240,8 @@ impl Tensor {
         all.finish()
     }
 
-    /// The bytes that the elements take: of strings, their bytes and what each takes beside them. What a
-    /// resource or a variant holds is not counted.
+    /// The bytes that the elements take: for strings, their bytes and the overhead of each. The
+    /// content of a resource or a variant is not counted.
     ///
     /// ```
     /// use thalweg_tensor::Tensor;
