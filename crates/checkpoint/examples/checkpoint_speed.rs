@@ -1,19 +1,21 @@
-//! How fast weights are saved and restored, beside `dd`, TensorFlow's Saver and `torch.save`.
+//! Times saving and restoring of weights, beside `dd`, TensorFlow's Saver and `torch.save`.
 //!
 //! ```text
 //! cargo run --release -p thalweg-checkpoint --example checkpoint_speed -- FOLDER [ROUNDS] [SIZE...]
 //! ```
 //!
-//! Sizes are `mnist` (deep MNIST's variables, 13 MB), `100` and `1000` (MB, in tensors of at most 64 MB). In each
-//! round every program works once, one after the other, on the same bytes. TensorFlow and PyTorch run in the
-//! Python that TENSORFLOW_PYTHON names, and are left out without it. Files are removed after each round.
+//! Sizes are `mnist` (deep MNIST's variables, 13 MB), `100` and `1000` (MB, in tensors of at most
+//! 64 MB). In each round every program works once, one after the other, on the same bytes.
+//! TensorFlow and PyTorch run in the Python that TENSORFLOW_PYTHON names, and are left out without
+//! it. Files are removed after each round.
 //!
-//! Every write ends when the bytes are on the disk (`fsync`; `conv=fdatasync` for `dd`), also TensorFlow's and
-//! PyTorch's, whose files are synced after they are written. A file is read three times: as it lies in the
-//! system's cache; at once again, when the memory for it has just been given back (a virtual machine may get
-//! fresh memory slowly); and after the system was asked to forget it (`dd iflag=nocache`, which needs no rights).
-//! `dd` reads to `/dev/null` in blocks of 1 MiB, and once more in a single block: the one reuses a megabyte, the
-//! other makes room for all bytes, as whoever keeps them has to.
+//! Every write ends when the bytes are on the disk (`fsync`; `conv=fdatasync` for `dd`), also
+//! TensorFlow's and PyTorch's, whose files are synced after they are written. A file is read three
+//! times: from the system's cache; at once again, when the memory for it has just been freed (a
+//! virtual machine may get fresh memory slowly); and after the system was asked to drop it from the
+//! cache (`dd iflag=nocache`, which needs no rights). `dd` reads to `/dev/null` in blocks of 1 MiB,
+//! and once more in a single block: the one reuses a megabyte, the other needs memory for all
+//! bytes, as any program that keeps them does.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -66,7 +68,7 @@ fn weights(shapes: &[Vec<usize>]) -> Result<Vec<(String, Tensor)>, Failure> {
     Ok(all)
 }
 
-/// TensorFlow or PyTorch, asked line by line.
+/// TensorFlow or PyTorch: a child process that is asked line by line.
 struct Peer {
     child: Child,
     to: ChildStdin,
@@ -129,7 +131,7 @@ fn dd(arguments: &[String]) -> Result<f64, Failure> {
     }
 }
 
-/// Times by program, in the order in which they came first.
+/// Times by program, in the order of first appearance.
 #[derive(Default)]
 struct Times(Vec<(String, Vec<f64>)>);
 
@@ -167,7 +169,7 @@ fn read_all(prefix: &Path) -> Result<f64, Failure> {
     Ok(time)
 }
 
-/// What was measured.
+/// The measured times.
 #[derive(Default)]
 struct All {
     writes: Times,
@@ -186,7 +188,7 @@ impl All {
     ) -> Result<(), Failure> {
         self.cached.add(name, read()?);
         self.again.add(name, read()?);
-        // Memory has no other place to read from.
+        // Files in memory have no other place to be read from.
         if !folder.starts_with("/dev/shm") {
             for file in std::fs::read_dir(folder)? {
                 let file = file?.path();

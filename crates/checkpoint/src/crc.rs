@@ -1,7 +1,7 @@
-//! The checksum of TensorFlow's files.
+//! The masked CRC-32C of TensorFlow's files.
 
-/// CRC-32C of `bytes`, rotated and shifted: the checksum of data that contains checksums is then none of
-/// its own. Source: TensorFlow's `core/lib/hash/crc32c.h`.
+/// CRC-32C of `bytes`, rotated and shifted: data that contains checksums then does not yield a
+/// trivial checksum. Source: TensorFlow's `core/lib/hash/crc32c.h`.
 ///
 /// ```
 /// // 32 zero bytes have the CRC-32C 8a9136aa.

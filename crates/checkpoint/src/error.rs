@@ -1,11 +1,11 @@
-//! Why files of weights could not be read or written.
+//! Errors of reading and writing files of weights.
 //!
 //! ```
 //! use thalweg_checkpoint::{BundleReader, CheckpointError};
 //!
 //! let error = BundleReader::open("/nowhere/model.ckpt-1").unwrap_err();
 //! assert!(matches!(error, CheckpointError::Missing { .. }));
-//! // The sentence is the same for {} and {:?}.
+//! // The message is the same for {} and {:?}.
 //! assert_eq!(format!("{error}"), format!("{error:?}"));
 //! ```
 
@@ -16,63 +16,63 @@ use std::path::{Path, PathBuf};
 use thalweg_tensor::TensorError;
 use thiserror::Error;
 
-/// Why files of weights could not be read or written. The sentence names the file and, where there is one,
-/// the entry.
+/// An error of reading or writing files of weights. The message names the file and, if there is
+/// one, the entry.
 #[derive(Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The system refused something.
+    /// A system call failed.
     #[error("{path} cannot be {action}: {message}", path = .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was to happen to it: "read", "written", "renamed".
+        /// The failed action, as a participle: "read", "written", "renamed".
         action: &'static str,
         /// The system's kind of error.
         kind: io::ErrorKind,
-        /// The system's sentence.
+        /// The system's message.
         message: String,
     },
     /// There is no checkpoint, or no file of weights, under this name.
     #[error("there is no {kind} at {path}: {advice}", path = .path.display())]
     Missing {
-        /// What was asked for.
+        /// The requested path.
         path: PathBuf,
-        /// What was looked for: "checkpoint", "file of weights".
+        /// The kind of thing that was looked for: "checkpoint", "file of weights".
         kind: &'static str,
-        /// What the reader can do.
+        /// Advice for the user.
         advice: String,
     },
-    /// A file is torn, damaged, or no such file at all.
+    /// A file is torn, damaged, or of another format.
     #[error("{file}{entry} {what}{newest}", file = .file.display(), entry = of_entry(.entry), newest = or_newest(.newest))]
     Corrupt {
         /// The file.
         file: PathBuf,
-        /// The entry, where one is at fault.
+        /// The entry, if one is at fault.
         entry: Option<String>,
-        /// What is wrong, as a predicate: "ends in the middle of its index".
+        /// The defect, as a predicate: "ends in the middle of its index".
         what: String,
         /// The newest checkpoint of the same folder that can be used instead, if there is one.
         newest: Option<PathBuf>,
     },
-    /// The files are whole, and hold something that this engine does not read or write.
+    /// The files are intact, but hold something that this engine does not read or write.
     #[error("{file}{entry} {what}", file = .file.display(), entry = of_entry(.entry))]
     Unsupported {
         /// The file.
         file: PathBuf,
-        /// The entry, where one is at fault.
+        /// The entry, if one is at fault.
         entry: Option<String>,
-        /// What it is, and what to do, as a predicate.
+        /// The unsupported feature and advice, as a predicate.
         what: String,
     },
-    /// No entry has this name. The sentence begins as TensorFlow's.
+    /// No entry has this name. The message begins as TensorFlow's.
     #[error("Key {name} not found in checkpoint {file}{hint}", file = .file.display())]
     NoEntry {
         /// The name.
         name: String,
         /// The checkpoint's prefix, or the file.
         file: PathBuf,
-        /// What comes close, or the number of entries there are.
+        /// Similar names, or the number of entries.
         hint: String,
     },
     /// Two tensors of one name.
@@ -83,12 +83,12 @@ pub enum CheckpointError {
         /// The file that is being written.
         file: PathBuf,
     },
-    /// A slice, or the text of one, that cannot be.
+    /// An invalid slice, or an invalid text of one.
     #[error("{slice} is no slice{what}")]
     Slice {
         /// The slice's text.
         slice: String,
-        /// Why, with what to do.
+        /// The mistake, with advice.
         what: String,
     },
     /// The file's entry cannot become a tensor.
@@ -98,10 +98,10 @@ pub enum CheckpointError {
         file: PathBuf,
         /// The entry.
         entry: Option<String>,
-        /// Why.
+        /// The reason.
         error: TensorError,
     },
-    /// Something was asked of a writer that had failed already.
+    /// A call of a writer after a failure.
     #[error("{file} was not written, since a write before this one failed: begin a new save", file = .file.display())]
     Failed {
         /// The file.
@@ -109,7 +109,7 @@ pub enum CheckpointError {
     },
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl fmt::Debug for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

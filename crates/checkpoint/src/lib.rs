@@ -1,13 +1,14 @@
 //! Files of weights: TensorFlow's checkpoints, safetensors, npz.
 //!
-//! - [`bundle`]: checkpoints of TensorFlow 1 and 2, written and read; [`object_graph`]: names in those of
+//! - [`bundle`]: checkpoints of TensorFlow 1 and 2, written and read; [`object_graph`]: names in
+//! those of
 //!   TensorFlow 2's objects.
-//! - [`state`]: which checkpoints a folder has, and how many are kept.
+//! - [`state`]: the checkpoints of a folder, and their retention.
 //! - [`safetensors`], [`npz`]: other formats; [`Weights`] opens any of them.
-//! - [`disk`]: how a file is written so that it is whole or not there.
-//!
-//! Nothing that a file says is believed before it is checked: a file that is torn or made up is an error, and
-//! takes no more memory than a multiple of its length: a small one, but for a compressed `.npz`.
+//! - [`disk`]: atomic writes of files.
+//! Files are untrusted: every value in a file is checked before use. A torn or crafted file is an
+//! error, and takes no more memory than a multiple of its length: a small one, except for a
+//! compressed `.npz`.
 //!
 //! ```
 //! use thalweg_checkpoint::{Weights, save_weights};

@@ -1,5 +1,6 @@
-//! Checkpoints of TensorFlow 2's objects: their keys are paths of attributes, and an object graph in the
-//! checkpoint tells the variables' names. Source: TensorFlow's `core/protobuf/trackable_object_graph.proto`.
+//! Object-based checkpoints of TensorFlow 2: their keys are paths of attributes, and an object
+//! graph in the checkpoint has the variables' names. Source: TensorFlow's
+//! `core/protobuf/trackable_object_graph.proto`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::error::CheckpointError;
 /// The entry that holds the object graph.
 pub const KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
-/// TrackableObjectGraph, of which only the attributes matter here.
+/// TrackableObjectGraph; only the attributes matter here.
 #[derive(Clone, PartialEq, Message)]
 struct Graph {
     #[prost(message, repeated, tag = "1")]
@@ -61,11 +62,13 @@ pub struct VariableNames<'a> {
 }
 
 impl BundleReader {
-    /// The variables by name, as `dense/kernel`, of a checkpoint of TensorFlow 2's objects; none of one whose
-    /// keys are the variables' names.
+    /// The variables by name, as `dense/kernel`, of a checkpoint of TensorFlow 2's objects; `None`
+    /// if the keys are the variables' names.
     ///
     /// # Errors
-    /// As [`BundleReader::tensor`], and [`CheckpointError::Corrupt`] where the object graph is none.
+    ///
+    /// As [`BundleReader::tensor`], and [`CheckpointError::Corrupt`] if the object graph is
+    /// malformed.
     pub fn by_variable_name(&self) -> Result<Option<VariableNames<'_>>, CheckpointError> {
         let Some((keys, ambiguous)) = variable_keys(self)? else {
             return Ok(None);
@@ -80,7 +83,7 @@ impl BundleReader {
 
 type Keys = (BTreeMap<String, String>, BTreeSet<String>);
 
-/// The keys of variables by name, and the names that several have.
+/// The keys of variables by name, and the ambiguous names.
 pub(crate) fn variable_keys(reader: &BundleReader) -> Result<Option<Keys>, CheckpointError> {
     if !reader.contains(KEY) {
         return Ok(None);
@@ -112,7 +115,7 @@ pub(crate) fn variable_keys(reader: &BundleReader) -> Result<Option<Keys>, Check
 }
 
 impl VariableNames<'_> {
-    /// The names of the variables, in order. Those that several variables have are left out.
+    /// The names of the variables, in order, without ambiguous ones.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.keys.keys().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! Weights of any format: opened by what is there, saved by the file's extension.
+//! Weights of any format: opened by the files at a path, saved by the file's extension.
 //!
 //! ```
 //! use thalweg_checkpoint::{Weights, save_weights};
@@ -7,7 +7,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = std::env::temp_dir().join(format!("thalweg-weights-{}", std::process::id()));
 //! std::fs::create_dir_all(&folder)?;
-//! // A checkpoint has no extension of its own: what is behind the dot is part of its prefix.
+//! // A checkpoint has no extension: dots are part of its prefix.
 //! for name in ["w.npz", "w.safetensors", "model.ckpt-10"] {
 //!     save_weights(&folder.join(name), [("w", Tensor::scalar(2.0f32))])?;
 //!     let weights = Weights::open(&folder.join(name))?;
@@ -33,7 +33,7 @@ use crate::object_graph;
 use crate::safetensors::{self, SafetensorsReader};
 use crate::state;
 
-/// What a file says of a tensor.
+/// The description of a tensor in a file.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -53,7 +53,7 @@ use crate::state;
 pub struct WeightInfo {
     /// The tensor's name.
     pub name: String,
-    /// Its dtype; none for one that this engine does not have.
+    /// Its dtype; `None` for one that this engine does not have.
     pub dtype: Option<DType>,
     /// The dtype's name, in any case.
     pub dtype_name: String,
@@ -63,10 +63,10 @@ pub struct WeightInfo {
     pub bytes: u64,
 }
 
-/// How the entries begin that are no weights: the state of random ops.
+/// The prefix of entries that are not weights: the state of random ops.
 const OWN: &str = "_thalweg/";
 
-/// Weights that are read, of any format that this crate knows.
+/// An open file of weights, of any supported format.
 pub struct Weights {
     path: PathBuf,
     source: Source,
@@ -75,7 +75,7 @@ pub struct Weights {
 enum Source {
     Bundle {
         reader: BundleReader,
-        /// Keys by the variables' names, in a checkpoint of objects.
+        /// Keys by the variables' names, in an object-based checkpoint.
         keys: BTreeMap<String, String>,
     },
     Safetensors(SafetensorsReader),
@@ -91,11 +91,13 @@ impl std::fmt::Debug for Weights {
 }
 
 impl Weights {
-    /// Opens the weights at a path: a checkpoint's prefix or its index, a folder with checkpoints (the newest
-    /// one is opened) or with `model.safetensors.index.json`, a `.safetensors`, a `.npz`, or such an index.
+    /// Opens the weights at a path: a checkpoint's prefix or its index, a folder with checkpoints
+    /// (the newest one is opened) or with `model.safetensors.index.json`, a `.safetensors`, a
+    /// `.npz`, or such an index.
     ///
     /// # Errors
-    /// [`CheckpointError::Missing`] where nothing of these is there, and the errors of the formats.
+    ///
+    /// [`CheckpointError::Missing`] if the path is none of these, and the errors of the formats.
     pub fn open(path: impl AsRef<Path>) -> Result<Weights, CheckpointError> {
         let path = path.as_ref();
         if path.is_dir() {
@@ -143,7 +145,7 @@ impl Weights {
         Ok(Source::Bundle { reader, keys })
     }
 
-    /// What was opened: for a folder, the checkpoint that was found there.
+    /// The opened path: for a folder, the checkpoint that was found there.
     pub fn path(&self) -> &Path {
         match &self.source {
             Source::Bundle { reader, .. } => reader.prefix(),
@@ -151,7 +153,8 @@ impl Weights {
         }
     }
 
-    /// The names of the tensors, in order, without what a training keeps for itself (`_thalweg/...`): in a checkpoint of TensorFlow 2's objects, their keys.
+    /// The names of the tensors, in order, without a training's own entries (`_thalweg/...`): in a
+    /// checkpoint of TensorFlow 2's objects, their keys.
     pub fn names(&self) -> Vec<&str> {
         match &self.source {
             Source::Bundle { reader, .. } => {
@@ -163,8 +166,8 @@ impl Weights {
         }
     }
 
-    /// What is known of a tensor; none where there is none of this name. In a checkpoint of TensorFlow 2's
-    /// objects a name is a key or a variable's name.
+    /// The description of a tensor; `None` if there is none of this name. In a checkpoint of
+    /// TensorFlow 2's objects a name is a key or a variable's name.
     pub fn info(&self, name: &str) -> Option<WeightInfo> {
         match &self.source {
             Source::Bundle { reader, keys } => {
@@ -185,7 +188,7 @@ impl Weights {
     /// A tensor.
     ///
     /// # Errors
-    /// Those of the format; [`CheckpointError::NoEntry`] where there is none of this name.
+    /// Those of the format; [`CheckpointError::NoEntry`] if there is none of this name.
     pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
         match &self.source {
             Source::Bundle { reader, keys } => reader.tensor(key_of(reader, keys, name)),
@@ -194,10 +197,11 @@ impl Weights {
         }
     }
 
-    /// A tensor, or a slice of it where one is given.
+    /// A tensor, or a slice of it if `slice` is given.
     ///
     /// # Errors
-    /// As [`Weights::tensor`]; [`CheckpointError::Slice`], where the tensor has other dimensions than the slice is of.
+    /// As [`Weights::tensor`]; [`CheckpointError::Slice`] if the tensor has other dimensions than
+    /// the slice is of.
     pub fn part(&self, name: &str, slice: Option<&SliceSpec>) -> Result<Tensor, CheckpointError> {
         let Some(slice) = slice else {
             return self.tensor(name);
@@ -241,14 +245,14 @@ fn missing(path: &Path) -> CheckpointError {
     }
 }
 
-/// Extensions of other formats, which are no part of a checkpoint's prefix.
+/// Extensions of other formats, which are not part of a checkpoint's prefix.
 const OTHERS: [&str; 14] = [
     "h5", "hdf5", "keras", "pb", "pbtxt", "npy", "pt", "pth", "bin", "onnx", "tflite", "pkl",
     "json", "index",
 ];
 
-/// Saves tensors in the format of the path's extension: `.safetensors`, `.npz`, or else a checkpoint of this
-/// prefix. What was there is replaced when the new file is whole.
+/// Saves tensors in the format of the path's extension: `.safetensors`, `.npz`, or else a
+/// checkpoint of this prefix. An existing file is replaced when the new one is complete.
 ///
 /// # Errors
 /// Those of the formats; [`CheckpointError::Unsupported`] for the extension of another format.

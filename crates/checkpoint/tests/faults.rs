@@ -1,4 +1,4 @@
-//! A save that is stopped at any operation leaves what was there before.
+//! A save that is stopped at any operation leaves the earlier checkpoint intact.
 
 mod support;
 
@@ -14,12 +14,12 @@ use thalweg_checkpoint::{
 };
 use thalweg_tensor::Tensor;
 
-/// How the operation that fails does so, and those after it.
+/// The failure of an operation and of those after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// The process dies: nothing works from then on, not even removing what was begun.
+    /// The process dies: nothing works from then on, not even the removal of unfinished files.
     Killed,
-    /// The disk is full for once: half of the bytes are written, and what comes later works.
+    /// The disk is full once: half of the bytes are written, and later operations work.
     Full,
 }
 
@@ -148,7 +148,7 @@ fn options() -> state::RetentionOptions {
     }
 }
 
-/// A save of one task, with the state file and what is deleted.
+/// A save of one task, with the state file and deletions.
 fn save(disk: &Arc<dyn Disk>, folder: &Path, step: i64) -> Result<(), CheckpointError> {
     let prefix = folder.join(format!("model.ckpt-{step}"));
     let mut writer = BundleWriter::create_on(disk, &prefix)?;
@@ -174,7 +174,7 @@ fn save_parts(disk: &Arc<dyn Disk>, folder: &Path, step: i64) -> Result<(), Chec
     state::Retention::open_on(disk, folder, options())?.saved(&prefix)
 }
 
-/// Whether all of a step's values are there.
+/// `true` if all of a step's values are there.
 fn is_whole(prefix: &Path, step: i64) -> bool {
     BundleReader::open(prefix).is_ok_and(|reader| {
         let mut all = values(step).into_iter();
@@ -184,7 +184,7 @@ fn is_whole(prefix: &Path, step: i64) -> bool {
 
 type Save = fn(&Arc<dyn Disk>, &Path, i64) -> Result<(), CheckpointError>;
 
-/// Stops the third save at each of its operations, and says how many there are.
+/// Stops the third save at each of its operations, and returns their number.
 fn stop_at_each(fault: Fault, save: Save) -> usize {
     for at in 0.. {
         let folder = Folder::in_memory("faults");
@@ -204,7 +204,7 @@ fn stop_at_each(fault: Fault, save: Save) -> usize {
         };
         assert!(newest.ends_with(format!("model.ckpt-{step}")), "{said}");
         assert!(is_whole(&newest, step), "{said}");
-        // The one before is whole too, whatever the state file says.
+        // The one before is intact too, whatever the state file names.
         assert!(is_whole(&folder.join("model.ckpt-2"), 2), "{said}");
         assert!(saved.is_err() || step == 3, "{said}");
         if fault == Fault::Full {
@@ -213,7 +213,7 @@ fn stop_at_each(fault: Fault, save: Save) -> usize {
             let torn: Vec<_> = left.filter(|name| name.ends_with(".part")).collect();
             assert!(torn.is_empty(), "{said}: {torn:?}");
         }
-        // A save after it goes through, over what the stopped one has left.
+        // A later save succeeds, over the leftovers of the stopped one.
         save(&disk, folder.path(), 3).unwrap();
         assert!(is_whole(&folder.join("model.ckpt-3"), 3), "{said}");
         if count.load(Ordering::Relaxed) <= at {
@@ -260,7 +260,7 @@ fn a_checkpoint_that_is_written_over_is_the_old_or_the_new_one_at_any_operation(
             let new = is_whole(&prefix, 2);
             assert!(new || is_whole(&prefix, 1), "{said}");
             assert!(new || saved.is_err(), "{said}");
-            // Again and again: the files take turns, and none is left over.
+            // Again and again: the files alternate, and none is left over.
             for step in 3..6 {
                 save(&disk, &prefix, step).unwrap();
                 assert!(is_whole(&prefix, step), "{said}, step {step}");

@@ -1,4 +1,5 @@
-//! Files that are made up: no panic, no loop, and no more memory than a small multiple of their length.
+//! Random files: no panic, no endless loop, and no more memory than a small multiple of their
+//! length.
 //!
 //! Needs no nightly compiler, as the targets in `fuzz/` do:
 //! `FUZZ=1000000 cargo test --release -p thalweg-checkpoint --test fuzz -- --ignored --nocapture`.
@@ -18,13 +19,13 @@ use thalweg_checkpoint::state::CheckpointState;
 use thalweg_checkpoint::{BundleReader, SliceSpec, crc, save_weights};
 use thalweg_tensor::Tensor;
 
-/// Counts what is allocated, and the most that there was.
+/// Counts allocated bytes, and their peak.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: the system's allocator does the work, and gets what was asked for.
+// SAFETY: forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -43,14 +44,15 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The memory that one file takes is measured, so one is read at a time.
+/// The memory of reading one file is measured, so one is read at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Bytes for each byte of a file, and beside them: messages of a folder's other checkpoints, buffers of zip.
+/// Allowed bytes for each byte of a file, and in addition: for messages about a folder's other
+/// checkpoints, and buffers of zip.
 const PER_BYTE: usize = 600;
 const BESIDE: usize = 2 << 20;
 
-/// Numbers that look random, the same each time. Source: Marsaglia's xorshift.
+/// Pseudo-random numbers, reproducible. Source: Marsaglia's xorshift.
 struct Random(u64);
 
 impl Random {
@@ -61,7 +63,7 @@ impl Random {
         (self.0 >> 11) as usize % limit.max(1)
     }
 
-    /// A file like this one, with some changes.
+    /// A mutated copy of this file.
     fn changed(&mut self, seed: &[u8], other: &[u8]) -> Vec<u8> {
         let mut bytes = seed.to_vec();
         for _ in 0..=self.below(4) {
@@ -95,7 +97,7 @@ impl Random {
     }
 }
 
-/// The block of an index that has one only.
+/// The block of an index that has only one.
 fn block_of(index: &[u8]) -> Vec<u8> {
     // The footer begins with the place of the next block.
     let footer = &index[index.len() - 48..];
@@ -109,7 +111,7 @@ fn block_of(index: &[u8]) -> Vec<u8> {
     index[..at - 5].to_vec()
 }
 
-/// An index of one block, with checksums that fit.
+/// An index of one block, with valid checksums.
 fn framed(block: &[u8], kind: u8) -> Vec<u8> {
     let mut file = Vec::new();
     let put = |file: &mut Vec<u8>, block: &[u8], kind: u8| {
@@ -141,7 +143,7 @@ fn framed(block: &[u8], kind: u8) -> Vec<u8> {
     file
 }
 
-/// Reads all that a checkpoint says it has; the number of tensors that were read.
+/// Reads all entries of a checkpoint; returns the number of tensors read.
 fn read_bundle(prefix: &Path) -> usize {
     let Ok(reader) = BundleReader::open(prefix) else {
         return 0;
@@ -211,7 +213,7 @@ impl Seeds {
     }
 }
 
-/// Reads one made-up file; the number of tensors that were read, and the bytes that there were.
+/// Reads one random file; returns the number of tensors read, and the bytes of the file.
 fn read_one(random: &mut Random, seeds: &Seeds, folder: &Folder) -> (usize, usize) {
     let prefix = folder.join("m");
     let (index, data) = &seeds.bundles[random.below(seeds.bundles.len())];

@@ -41,7 +41,7 @@ fn every_tensor_of_tensorflows_checkpoints_reads_as_tensorflow_reads_it() {
     assert!(read > 200, "{read}");
 }
 
-/// Writes what a checkpoint of one shard holds, in the order in which it lies there.
+/// Rewrites a checkpoint of one shard, in the order of its data.
 #[test]
 fn what_is_written_again_has_tensorflows_bytes() {
     let folder = golden();
@@ -114,7 +114,7 @@ fn a_folder_opens_at_the_newest_checkpoint_that_its_state_file_names() {
     assert_eq!(weights.path(), run.join("model.ckpt-4"));
     assert!(weights.names().contains(&"dense/kernel/Adam_1"));
 
-    // Torn: the one before.
+    // A torn one: the one before is opened.
     let data = data_path(&run.join("model.ckpt-4"), 0, 1);
     std::fs::write(&data, b"cut").unwrap();
     let newest = state::latest_checkpoint(&run).unwrap();

@@ -1,4 +1,4 @@
-//! Checkpoints of any variables read back as they were, in any parts; damaged ones are errors.
+//! Checkpoints of random variables read back unchanged, in any parts; damaged ones are errors.
 
 mod support;
 
@@ -9,7 +9,7 @@ use thalweg_checkpoint::bundle::{data_path, index_path};
 use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
 use thalweg_tensor::{DType, Tensor};
 
-/// A tensor of any dtype that files have, of at most four dimensions.
+/// A tensor of any storable dtype, of at most four dimensions.
 fn tensor() -> impl Strategy<Value = Tensor> {
     let dtype = proptest::sample::select(DType::ELEMENTS);
     (dtype, vec(0usize..5, 0..4)).prop_flat_map(|(dtype, dims)| {
@@ -33,7 +33,7 @@ fn variables() -> impl Strategy<Value = Vec<(String, Tensor)>> {
     btree_map(name, tensor(), 0..12).prop_map(|all| all.into_iter().collect())
 }
 
-/// Cuts each dimension at these places: blocks that make up the whole.
+/// Cuts each dimension at these places, into blocks that cover the whole.
 fn blocks(dims: &[usize], cuts: &[usize]) -> Vec<SliceSpec> {
     let mut all: Vec<Vec<Option<(usize, usize)>>> = vec![Vec::new()];
     for (i, &size) in dims.iter().enumerate() {
@@ -57,7 +57,7 @@ fn blocks(dims: &[usize], cuts: &[usize]) -> Vec<SliceSpec> {
         .collect()
 }
 
-/// Elements one by one, by their numbers.
+/// Cuts element by element, by index.
 fn cut(tensor: &Tensor, slice: &SliceSpec) -> Tensor {
     let dims = slice.dims();
     let starts: Vec<usize> = slice
@@ -190,7 +190,8 @@ proptest! {
                 Err(_) => errors += 1,
             }
         }
-        // Each byte of the data is some tensor's; those of a part without elements are not read.
+        // Each byte of the data belongs to some tensor; those of a part without elements are not
+        // read.
         let empty = all.iter().any(|(_, tensor)| tensor.dims().contains(&0));
         prop_assert!(in_index || errors == 1 || empty);
         prop_assert!(damaged.verify().is_err() == (errors > 0) || empty);

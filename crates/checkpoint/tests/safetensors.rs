@@ -1,4 +1,4 @@
-//! The format's own package for Python reads what is written here, and what it writes is read.
+//! The format's Python package reads the files written here, and its files are read here.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn asked(arguments: &[&str], input: &str) -> Option<Vec<Value>> {
     python::asked("safetensors", "reads_safetensors.py", arguments, input)
 }
 
-/// What the script says of a tensor.
+/// The script's line about a tensor.
 fn line(name: &str, tensor: &Tensor) -> Value {
     json!({
         "name": name,
@@ -45,7 +45,7 @@ fn what_safetensors_for_python_writes_is_read() {
         .iter()
         .map(|(name, tensor)| line(name, tensor))
         .collect();
-    // The one dtype of theirs that this engine does not have.
+    // The one dtype of the format that this engine does not have.
     lines.push(
         json!({"name": "complex", "dtype": "complex64", "shape": [1], "data": "00".repeat(8)}),
     );

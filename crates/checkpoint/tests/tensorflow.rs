@@ -1,4 +1,4 @@
-//! TensorFlow reads what is written here.
+//! TensorFlow reads the checkpoints written here.
 
 mod support;
 
@@ -7,7 +7,7 @@ use support::{Folder, hex, numpy_name, plain_tensors, python};
 use thalweg_checkpoint::{BundleReader, BundleWriter, MergeOptions, SliceSpec, bundle, state};
 use thalweg_tensor::Tensor;
 
-/// What TensorFlow says, a JSON object a line; none where there is no TensorFlow.
+/// TensorFlow's output, a JSON object a line; `None` without TensorFlow.
 fn asked(arguments: &[&str]) -> Option<Vec<Value>> {
     python::asked("tensorflow", "reads.py", arguments, "")
 }
@@ -75,7 +75,7 @@ fn tensorflow_1_restores_partitioned_variables_from_whole_ones_and_from_other_pa
     writer.finish().unwrap();
     let reader = BundleReader::open(folder.join("whole")).unwrap();
     let mut writer = BundleWriter::create(&folder.join("parts")).unwrap();
-    // TensorFlow asks for rows 0 to 2 and 3 to 4.
+    // TensorFlow requests rows 0 to 2 and 3 to 4.
     for slice in ["5 3 0,3:0,1", "5 3 0,3:1,2", "5 3 3,2:-"] {
         let slice = SliceSpec::parse(slice).unwrap();
         let part = reader.slice("rows", &slice).unwrap();

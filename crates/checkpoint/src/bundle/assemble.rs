@@ -1,6 +1,6 @@
-//! Copying blocks between tensors of different dimensions.
+//! Copies of blocks between tensors of different dimensions.
 
-/// A block that lies in two tensors: its lengths, and its first element's place in each.
+/// A block that two tensors share: its lengths, and the index of its first element in each.
 pub(super) struct Block<'a> {
     pub(super) lengths: &'a [usize],
     pub(super) from_dims: &'a [usize],
@@ -10,8 +10,8 @@ pub(super) struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// Gives each run of elements that lies together in both tensors: the first element's number in the one
-    /// and in the other, and how many there are.
+    /// Calls `each` for each run of elements that is contiguous in both tensors, with the index of
+    /// its first element in the one and in the other, and its length.
     pub(super) fn for_each_run(&self, mut each: impl FnMut(usize, usize, usize)) {
         let rank = self.lengths.len();
         if self.lengths.contains(&0) {
@@ -51,7 +51,7 @@ impl Block<'_> {
     }
 }
 
-/// Elements from one index of a dimension to the next.
+/// The strides of row-major dimensions, in elements.
 fn steps(dims: &[usize]) -> Vec<usize> {
     let mut steps = vec![1; dims.len()];
     for d in (1..dims.len()).rev() {
@@ -64,7 +64,7 @@ fn dot(a: &[usize], b: &[usize]) -> usize {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// Which elements of a tensor have been filled.
+/// The set of elements of a tensor that have been filled.
 pub(super) struct Filled {
     bits: Vec<u64>,
     missing: usize,
@@ -78,7 +78,7 @@ impl Filled {
         }
     }
 
-    /// Notes that these elements are filled; false where one was already.
+    /// Marks these elements as filled; `false` if one was filled already.
     pub(super) fn add(&mut self, first: usize, count: usize) -> bool {
         let end = first + count;
         let mut at = first;

@@ -1,4 +1,4 @@
-//! Dtypes by their numbers in files.
+//! Dtypes of checkpoint entries, by their numbers in files.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const NUMBERS: [(DType, i32); 14] = [
     (DType::U64, 23),
 ];
 
-/// What TensorFlow stores and this engine has no dtype for.
+/// The dtypes that TensorFlow stores and this engine does not have.
 const OTHERS: [(i32, &str); 15] = [
     (8, "complex64"),
     (11, "qint8"),
@@ -41,7 +41,7 @@ const OTHERS: [(i32, &str); 15] = [
     (31, "int2"),
 ];
 
-/// The dtype of an entry: one of this engine's, or a number that TensorFlow gives another one.
+/// The dtype of an entry: one of this engine's, or the number of another dtype of TensorFlow's.
 ///
 /// ```
 /// use thalweg_checkpoint::EntryType;
@@ -55,7 +55,7 @@ const OTHERS: [(i32, &str); 15] = [
 pub enum EntryType {
     /// A dtype whose tensors can be read.
     Known(DType),
-    /// The number of one that is listed only.
+    /// The number of a dtype whose tensors can only be listed.
     Other(i32),
 }
 
@@ -66,7 +66,7 @@ impl EntryType {
         known.map_or(EntryType::Other(number), |(d, _)| EntryType::Known(*d))
     }
 
-    /// The dtype, where tensors of it can be read.
+    /// The dtype, if tensors of it can be read.
     pub fn known(self) -> Option<DType> {
         match self {
             EntryType::Known(dtype) => Some(dtype),
@@ -87,7 +87,7 @@ impl fmt::Display for EntryType {
     }
 }
 
-/// The number of a dtype in files; none for what no file holds.
+/// The number of a dtype in files; `None` for dtypes that cannot be stored.
 pub(crate) fn number(dtype: DType) -> Option<i32> {
     let found = NUMBERS.iter().find(|(d, _)| *d == dtype);
     found.map(|(_, n)| *n)

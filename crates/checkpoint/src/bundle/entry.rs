@@ -1,4 +1,4 @@
-//! What an index says of a tensor, checked against the data files.
+//! Entries of an index, checked against the data files.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::proto;
 use super::slice::SliceSpec;
 use crate::error::CheckpointError;
 
-/// What a checkpoint says of a tensor.
+/// The description of a tensor in a checkpoint.
 ///
 /// ```
 /// use thalweg_checkpoint::{BundleReader, BundleWriter, EntryType};
@@ -35,11 +35,11 @@ pub struct EntryInfo {
     pub name: String,
     /// Its dtype.
     pub dtype: EntryType,
-    /// Its dimensions, those of the whole for a partitioned variable.
+    /// Its dimensions; for a partitioned variable, those of the whole.
     pub dims: Vec<usize>,
-    /// The slices that are stored of a partitioned variable; none for a tensor that is stored whole.
+    /// The stored slices of a partitioned variable; empty for a tensor that is stored whole.
     pub slices: Vec<SliceSpec>,
-    /// The shard that holds it; none for a partitioned variable, whose slices have one each.
+    /// The shard that holds it; `None` for a partitioned variable, whose slices have one each.
     pub shard: Option<usize>,
     /// Bytes in the data files.
     pub bytes: u64,
@@ -59,7 +59,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Checks what the index says of a tensor, but for the data files' lengths.
+    /// Checks the entry of a tensor, except against the lengths of the data files.
     pub(super) fn checked(
         index: &Path,
         name: &str,
@@ -93,7 +93,7 @@ impl Entry {
         let fits = match entry.dtype {
             _ if !entry.slices.is_empty() => true,
             EntryType::Other(_) => true,
-            // Each string has a length at least.
+            // Each string takes at least its length prefix.
             EntryType::Known(DType::String) => elements as u64 <= entry.size,
             EntryType::Known(dtype) => {
                 elements.checked_mul(dtype.size()).map(|b| b as u64) == Some(entry.size)

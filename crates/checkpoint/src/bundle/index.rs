@@ -1,4 +1,4 @@
-//! The index: which tensor lies where.
+//! The index of a checkpoint: the location of each tensor.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::disk;
 use crate::error::CheckpointError;
 use crate::table;
 
-/// What an index holds, as it is: names and the keys of slices, in order.
+/// The raw content of an index: names and the keys of slices, in order.
 pub(super) struct Index {
     pub(super) path: PathBuf,
     pub(super) header: proto::Header,
@@ -23,7 +23,7 @@ impl Index {
         Self::parse(path, &disk::read_whole(path)?)
     }
 
-    /// As [`Index::read`], of these bytes.
+    /// As [`Index::read`], from these bytes.
     pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Index, CheckpointError> {
         let mut header = None;
         let mut entries = BTreeMap::new();
@@ -69,7 +69,7 @@ impl Index {
     }
 }
 
-/// A key, for a person to read.
+/// A key, printable.
 pub(super) fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(key).escape_debug().to_string()
 }

@@ -1,4 +1,4 @@
-//! The keys of slices: bytes whose order is that of what they tell. Source: TensorFlow's
+//! The keys of slices, in TensorFlow's order-preserving encoding. Source: TensorFlow's
 //! `core/lib/strings/ordered_code.h` and `core/util/saved_tensor_slice_util.cc`.
 
 use super::slice::SliceSpec;
@@ -17,7 +17,7 @@ pub(crate) fn slice_key(name: &str, slice: &SliceSpec) -> Vec<u8> {
     key
 }
 
-/// A length byte, then as many bytes, the highest first and without leading zeros.
+/// Appends a length byte, then as many bytes, the highest first and without leading zeros.
 fn put_number(to: &mut Vec<u8>, number: u64) {
     let bytes = number.to_be_bytes();
     let zeros = number.leading_zeros() as usize / 8;
@@ -25,7 +25,7 @@ fn put_number(to: &mut Vec<u8>, number: u64) {
     to.extend_from_slice(&bytes[zeros..]);
 }
 
-/// The bytes, of which 0 and 255 are escaped, and an end.
+/// Appends the bytes, of which 0 and 255 are escaped, and an end mark.
 fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         to.push(byte);
@@ -38,8 +38,8 @@ fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(&[0, 1]);
 }
 
-/// As many bytes as leading ones of the first bits say (in all, of a number that is not negative), the sign
-/// and the value after them.
+/// Appends a signed number: the leading ones of the first bits give the number of bytes (for a
+/// number that is not negative), the sign and the value follow.
 fn put_signed(to: &mut Vec<u8>, number: i64) {
     let magnitude = if number < 0 { !number } else { number } as u64;
     let bits = 64 - magnitude.leading_zeros() as usize;

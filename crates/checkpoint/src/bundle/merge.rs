@@ -1,4 +1,4 @@
-//! One checkpoint from the parts that several tasks or devices wrote.
+//! Merging of the partial checkpoints that several tasks or devices wrote.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Place;
@@ -11,7 +11,7 @@ use super::{data_path, index_path, proto};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 
-/// How parts are merged.
+/// Options of [`merge`].
 ///
 /// ```
 /// let options = thalweg_checkpoint::MergeOptions::default();
@@ -19,10 +19,10 @@ use crate::error::CheckpointError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// Whether the parts' folders are removed where they are empty then, unless the merged checkpoint lies
-    /// there.
+    /// `true` to remove the parts' folders if they are empty afterwards, unless the merged
+    /// checkpoint is there.
     pub delete_old: bool,
-    /// Whether parts may be missing.
+    /// `true` if parts may be missing.
     pub allow_missing: bool,
 }
 
@@ -35,12 +35,15 @@ impl Default for MergeOptions {
     }
 }
 
-/// Makes one checkpoint `to` of the checkpoints `parts`: their data files get its name, and one index is
-/// written. The parts are gone then. All of them must be on this machine's disk, or one that it shares.
+/// Merges the checkpoints `parts` into one checkpoint `to`: their data files are renamed to it, and
+/// one index is written. The parts are gone afterwards. All of them must be on this machine's disk,
+/// or on a shared one.
 ///
 /// # Errors
-/// [`CheckpointError::Missing`] for a part that is not there, [`CheckpointError::Duplicate`] for a tensor of
-/// two parts, [`CheckpointError::Slice`] for slices of unequal wholes, [`CheckpointError::Corrupt`], and
+///
+/// [`CheckpointError::Missing`] for a part that does not exist, [`CheckpointError::Duplicate`] for
+/// a tensor of two parts, [`CheckpointError::Slice`] for slices of unequal wholes,
+/// [`CheckpointError::Corrupt`], and [`CheckpointError::Io`].
 /// [`CheckpointError::Io`].
 ///
 /// ```
@@ -101,7 +104,7 @@ pub fn merge_on(
     let old = Index::read(&index_path(to))
         .ok()
         .map(|index| index.shards());
-    // The files of what has the name now stay as they are until the index is another one.
+    // The data files of an earlier checkpoint of this name stay until the index is replaced.
     let all = data + usize::from(old == Some(data));
     for (shard, from) in merged.files.iter().enumerate() {
         disk.rename(from, &data_path(to, shard, all))
@@ -115,7 +118,7 @@ pub fn merge_on(
     if let Some(old) = old {
         remove_data(disk, to, old)?;
     }
-    // The checkpoint is whole: what is left of its parts harms nobody.
+    // The checkpoint is complete: leftovers of its parts are harmless.
     for part in found.iter().filter(|part| part.as_path() != to) {
         let _ = disk.remove(&index_path(part));
     }
@@ -142,7 +145,7 @@ impl Merged {
         let shards = index.shards();
         for shard in 0..shards {
             let file = data_path(part, shard, shards);
-            // Before anything is renamed; and a number of shards that no disk holds ends here.
+            // Checked before any rename; an absurd number of shards also ends here.
             if !file.is_file() {
                 return Err(CheckpointError::corrupt(
                     &file,

@@ -1,7 +1,8 @@
 //! TensorFlow's checkpoints (version 2, "bundles"): `PREFIX.index` and `PREFIX.data-00000-of-00001`.
 //!
-//! The files are TensorFlow's to the byte, and its are read: any number of shards, partitioned variables,
-//! strings, indexes that Snappy compressed. Source: TensorFlow's `core/util/tensor_bundle`.
+//! Files are written byte for byte as TensorFlow writes them, and all of its variants are read: any
+//! number of shards, partitioned variables, strings, Snappy-compressed indexes. Source:
+//! TensorFlow's `core/util/tensor_bundle`.
 //!
 //! ```
 //! use thalweg_checkpoint::{BundleReader, BundleWriter};
@@ -46,7 +47,7 @@ pub use read::BundleReader;
 pub use slice::SliceSpec;
 pub use write::BundleWriter;
 
-/// The file of a checkpoint's index.
+/// The path of a checkpoint's index.
 ///
 /// ```
 /// let index = thalweg_checkpoint::bundle::index_path("run/model.ckpt-5".as_ref());
@@ -56,7 +57,7 @@ pub fn index_path(prefix: &Path) -> PathBuf {
     with_suffix(prefix, ".index")
 }
 
-/// The file of a checkpoint's shard.
+/// The path of a checkpoint's shard.
 ///
 /// ```
 /// let data = thalweg_checkpoint::bundle::data_path("model.ckpt-5".as_ref(), 0, 2);
@@ -66,7 +67,7 @@ pub fn data_path(prefix: &Path, shard: usize, shards: usize) -> PathBuf {
     with_suffix(prefix, &format!(".data-{shard:05}-of-{shards:05}"))
 }
 
-/// The path with these characters behind it: prefixes hold dots that are no extension's.
+/// The path with this suffix appended: dots in a prefix do not begin an extension.
 pub(crate) fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     let mut path = OsString::from(prefix);
     path.push(suffix);

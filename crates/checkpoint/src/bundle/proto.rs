@@ -85,7 +85,7 @@ impl Shape {
         }
     }
 
-    /// The dimensions, where all of them are known.
+    /// The dimensions, if all of them are known.
     pub(crate) fn dims(&self) -> Option<Vec<usize>> {
         let sizes = self.dim.iter().map(|d| usize::try_from(d.size).ok());
         sizes.collect::<Option<_>>().filter(|_| !self.unknown_rank)

@@ -1,4 +1,4 @@
-//! Slices of tensors: what a part of a partitioned variable is.
+//! Slices of tensors: the parts of partitioned variables.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::assemble::Block;
 use super::proto;
 use crate::error::CheckpointError;
 
-/// A part of a tensor: in each dimension a start and a length, or all of it.
+/// A part of a tensor: a start and a length in each dimension, or the whole dimension.
 ///
 /// The text is that of TensorFlow's `shape_and_slices`: the full dimensions, then for each dimension
 /// `start,length`, or `-` for all of it.
@@ -34,12 +34,13 @@ pub struct SliceSpec {
 }
 
 impl SliceSpec {
-    /// The part of a tensor of dimensions `full` that has this start and length in each dimension; none is
-    /// all of it.
+    /// The part of a tensor of dimensions `full` with this start and length in each dimension;
+    /// `None` takes the whole dimension.
     ///
     /// # Errors
-    /// [`CheckpointError::Slice`] where an extent is empty or leaves its dimension, or there are more or fewer
-    /// extents than dimensions.
+    ///
+    /// [`CheckpointError::Slice`] if an extent is empty or exceeds its dimension, or the number of
+    /// extents differs from the number of dimensions.
     pub fn new(
         full: &[usize],
         extents: &[Option<(usize, usize)>],
@@ -86,7 +87,8 @@ impl SliceSpec {
         }
     }
 
-    /// Reads TensorFlow's text, as `4 3 0,2:-`. An empty text, which there means no slice at all, is none.
+    /// Parses TensorFlow's text, as `4 3 0,2:-`. An empty text, which there means no slice at all,
+    /// is an error.
     ///
     /// # Errors
     /// [`CheckpointError::Slice`].
@@ -117,7 +119,8 @@ impl SliceSpec {
         SliceSpec::new(&full, &extents)
     }
 
-    /// Reads the text of a slice as the ops `SaveV2` and `RestoreV2` have it: an empty one means the whole tensor.
+    /// Parses the text of a slice as the ops `SaveV2` and `RestoreV2` have it: an empty one means
+    /// the whole tensor.
     ///
     /// # Errors
     /// As [`SliceSpec::parse`].
@@ -135,7 +138,8 @@ impl SliceSpec {
         }
     }
 
-    /// This part of a tensor; nothing of a tensor of other dimensions than the slice is of.
+    /// Cuts this part out of a tensor; `None` if the tensor has other dimensions than the slice is
+    /// of.
     ///
     /// ```
     /// use thalweg_checkpoint::SliceSpec;
@@ -176,7 +180,7 @@ impl SliceSpec {
         &self.full
     }
 
-    /// The start and length in each dimension; none is all of it.
+    /// The start and length in each dimension; `None` takes the whole dimension.
     pub fn extents(&self) -> &[Option<(usize, usize)>] {
         &self.extents
     }
@@ -186,7 +190,7 @@ impl SliceSpec {
         self.ranges().map(|(_, length)| length).collect()
     }
 
-    /// Whether the slice is the whole tensor.
+    /// `true` if the slice is the whole tensor.
     pub fn is_whole(&self) -> bool {
         self.dims() == self.full
     }

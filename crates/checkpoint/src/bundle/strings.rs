@@ -9,7 +9,7 @@ use crate::crc;
 use crate::error::CheckpointError;
 use crate::table::varint;
 
-/// A checksum continued by a length, which counts as a number of fixed size.
+/// Extends a checksum by a length, which counts as a number of fixed size.
 fn sum_length(sum: u32, length: usize) -> u32 {
     match u32::try_from(length) {
         Ok(length) => crc32c::crc32c_append(sum, &length.to_le_bytes()),
@@ -17,7 +17,7 @@ fn sum_length(sum: u32, length: usize) -> u32 {
     }
 }
 
-/// What comes before the strings' bytes, and the checksum up to there.
+/// The bytes before the strings' own bytes, and the checksum up to there.
 pub(super) fn head(all: &[Box<[u8]>]) -> (Vec<u8>, u32) {
     let mut head = Vec::with_capacity(all.len() + 4);
     let mut sum = 0;
@@ -30,7 +30,7 @@ pub(super) fn head(all: &[Box<[u8]>]) -> (Vec<u8>, u32) {
     (head, crc32c::crc32c_append(sum, &masked))
 }
 
-/// The tensor that these bytes are, whose entry has the (masked) checksum `expected`.
+/// Parses a tensor of strings whose entry has the (masked) checksum `expected`.
 pub(super) fn parse(
     file: &Path,
     name: &str,

@@ -1,4 +1,4 @@
-//! The bytes of checkpoints, and what is read from them.
+//! The bytes of checkpoints, and reading of damaged ones.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn saved(folder: &Folder) -> (PathBuf, Tensor) {
     (prefix, Tensor::new(&[12, 2], &rows).unwrap())
 }
 
-/// Writes the index again: its header, and its entries.
+/// Rewrites the index with a changed header and changed entries.
 fn rewrite(
     prefix: &Path,
     compressed: bool,
@@ -117,7 +117,7 @@ fn a_big_endian_machines_checkpoint_and_a_newer_format_are_refused() {
     assert!(said.contains("needs a newer reader"), "{said}");
 }
 
-/// As [`rewrite`], of an index that is refused by its endianness.
+/// As [`rewrite`], for an index that is refused for its endianness.
 fn rewrite_header(prefix: &Path) {
     let header = proto::Header {
         num_shards: 1,
@@ -150,7 +150,7 @@ fn slices_that_are_missing_or_overlap_are_errors() {
         "{}",
         refused(&prefix)
     );
-    // What is there can be read.
+    // The remaining slices can be read.
     let reader = BundleReader::open(&prefix).unwrap();
     let there = SliceSpec::parse("12 2 6,2:1,1").unwrap();
     assert_eq!(
@@ -221,7 +221,7 @@ fn entries_that_promise_more_than_the_data_has_are_errors() {
         let step = entries[b"step".as_slice()].clone();
         entries.insert(b"twice".to_vec(), step);
     });
-    // Two of one place: together they would be longer than the file.
+    // Two at one place: together they would be longer than the file.
     assert!(refused(&prefix).contains("entry twice, lies behind the end"));
 }
 
@@ -231,11 +231,11 @@ fn slices_that_are_listed_again_take_no_room() {
     let (prefix, _) = saved(&folder);
     rewrite(&prefix, false, |_, entries| {
         let rows = entries.get_mut(b"rows".as_slice()).unwrap();
-        // A thousand times the first four rows, and a shape with room for all of them.
+        // A thousand times the first four rows, and a shape large enough for all of them.
         rows.slices = vec![rows.slices[0].clone(); 1000];
         rows.shape = Some(proto::Shape::of(&[4000, 2]));
     });
-    // It is said before anything is read.
+    // The error comes before any read.
     let data = data_path(&prefix, 0, 1);
     let length = std::fs::read(&data).unwrap().len();
     std::fs::write(&data, vec![0xff; length]).unwrap();
@@ -252,7 +252,7 @@ fn a_slice_with_slices_is_refused() {
         let mut part = entries[b"rows".as_slice()].clone();
         part.shape = Some(proto::Shape::of(&[1 << 40]));
         part.slices = vec![all.to_proto()];
-        // Strings of so many elements would end the process.
+        // So many strings would exhaust the memory.
         part.dtype = dtype::number(thalweg_tensor::DType::String).unwrap();
         entries.insert(keys::slice_key("rows", &all), part.clone());
         entries.insert(b"rows".to_vec(), part);

@@ -1,4 +1,4 @@
-//! Writing a checkpoint.
+//! Writer of a checkpoint.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,13 +16,16 @@ use crate::disk::{self, Disk, Pending};
 use crate::error::CheckpointError;
 use crate::table::write::TableWriter;
 
-/// Bytes that are summed, and then written while they are still in a core's cache.
+/// Size of the pieces that are checksummed, and then written while they are still in a core's
+/// cache, in bytes.
 const PIECE: usize = 512 << 10;
 
-/// A checkpoint of one shard that is being written. It appears when it is whole, at [`BundleWriter::finish`].
+/// A checkpoint of one shard under construction. It appears as a whole, at
+/// [`BundleWriter::finish`].
 ///
-/// Tensors go to the disk as they are added, in any order, and are not copied. One that is written over another
-/// leaves that one as it is until its own index has the name: its data is in a file of another number.
+/// Tensors go to the disk as they are added, in any order, and are not copied. A checkpoint that
+/// replaces another leaves that one unchanged until its own index has the name: its data is in a
+/// file of another number.
 ///
 /// ```
 /// use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
@@ -48,13 +51,13 @@ pub struct BundleWriter {
     entries: BTreeMap<Vec<u8>, proto::Entry>,
     size: u64,
     failed: bool,
-    /// How many data files the checkpoint has: the last one has all data. Two, where one of this prefix has one: its files
-    /// stay as they are until the index is another one.
+    /// The number of data files: the last one has all data. It is two if an existing checkpoint of
+    /// this prefix has one: its files stay unchanged until the index is replaced.
     shards: usize,
 }
 
 impl BundleWriter {
-    /// Begins to write a checkpoint of this prefix, whose folder is made if it is not there.
+    /// Begins a checkpoint of this prefix, whose folder is created if it does not exist.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -88,19 +91,20 @@ impl BundleWriter {
     /// Adds a tensor.
     ///
     /// # Errors
-    /// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for an empty name and for resources and
-    /// variants, which no file holds; [`CheckpointError::Io`], after which nothing can be added.
+    /// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for an empty name and for
+    /// resources and variants, which cannot be stored; [`CheckpointError::Io`], after which nothing
+    /// can be added.
     pub fn add(&mut self, name: &str, tensor: &Tensor) -> Result<(), CheckpointError> {
         self.check_name(name)?;
         self.put(name, name.as_bytes().to_vec(), tensor)
     }
 
-    /// Adds a slice of the variable `name`. The tensor has the slice's dimensions. A slice that is all of the
-    /// variable is added as a tensor.
+    /// Adds a slice of the variable `name`. The tensor has the slice's dimensions. A slice that
+    /// covers the variable is added as a tensor.
     ///
     /// # Errors
-    /// As [`BundleWriter::add`], and [`CheckpointError::Slice`] where the tensor does not have the slice's
-    /// dimensions, or another slice of the same variable said something else of the whole.
+    /// As [`BundleWriter::add`], and [`CheckpointError::Slice`] if the tensor does not have the
+    /// slice's dimensions, or another slice of the same variable has other full dimensions.
     pub fn add_slice(
         &mut self,
         name: &str,
@@ -145,7 +149,7 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// Adds a tensor, or where a slice is given that slice of the variable `name`.
+    /// Adds a tensor, or, if `slice` is given, that slice of the variable `name`.
     ///
     /// # Errors
     /// As [`BundleWriter::add`] and [`BundleWriter::add_slice`].
@@ -227,18 +231,20 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// Puts the checkpoint in its place: the data, then the index, each synced before it gets its name.
+    /// Puts the checkpoint in its place: the data, then the index, each synced before it is
+    /// renamed.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`]; [`CheckpointError::Failed`] where an earlier write failed. There is no new
-    /// checkpoint then.
+    ///
+    /// [`CheckpointError::Io`]; [`CheckpointError::Failed`] if an earlier write failed. There is no
+    /// new checkpoint then.
     pub fn finish(self) -> Result<(), CheckpointError> {
         if self.failed {
             return Err(CheckpointError::Failed { file: self.prefix });
         }
         self.data.finish()?;
         if self.shards == 2 {
-            // TensorFlow opens it by name where it lists a checkpoint's files.
+            // TensorFlow opens it by name when it lists a checkpoint's files.
             disk::write(&self.disk, &data_path(&self.prefix, 0, 2), &[])?;
         }
         write_index(&self.disk, &self.prefix, self.shards, &self.entries)?;
@@ -246,7 +252,7 @@ impl BundleWriter {
     }
 }
 
-/// Removes the data of what had the prefix before, whose index is gone.
+/// Removes the data files of the replaced checkpoint, whose index is gone.
 pub(super) fn remove_data(
     disk: &Arc<dyn Disk>,
     prefix: &Path,
@@ -308,7 +314,7 @@ pub(super) fn write_index(
         .and_then(|()| table.finish())
         .map_err(|e| CheckpointError::io(&path, "written", &e))?;
     file.finish()?;
-    // Nobody is told of the checkpoint before the names of both files are on the disk. Where the index's alone
-    // got there, the data is missed when the checkpoint is opened.
+    // The checkpoint is announced only once the names of both files are on the disk. If only the
+    // index's name got there, opening the checkpoint detects the missing data.
     disk::sync_folder_of(disk, prefix)
 }

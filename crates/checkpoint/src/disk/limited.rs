@@ -1,12 +1,12 @@
-//! Files that stay within the largest size that the process may write.
+//! Files whose writes respect the process's file size limit.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::DiskFile;
 
-/// A file whose writes are errors where they would make it larger than the process may (`ulimit -f`): the system would
-/// end the process with a signal.
+/// A file whose writes fail with an error if they would exceed the process's file size limit
+/// (`ulimit -f`): the system would end the process with a signal.
 ///
 /// ```
 /// use std::io::Write;
@@ -23,12 +23,12 @@ use super::DiskFile;
 #[derive(Debug)]
 pub struct Limited {
     file: File,
-    /// Where the next byte goes.
+    /// The position of the next write.
     at: u64,
 }
 
 impl Limited {
-    /// Of a file that was just opened, and is written from its beginning.
+    /// Wraps a file that was just opened, and is written from its beginning.
     pub fn new(file: File) -> Limited {
         Limited { file, at: 0 }
     }
@@ -65,7 +65,7 @@ impl DiskFile for Limited {
     }
 }
 
-/// Whether `len` bytes may be written from `at` on.
+/// Checks that `len` bytes may be written at `at`.
 fn check(at: u64, len: usize, largest: Option<u64>) -> io::Result<()> {
     let end = at.saturating_add(len as u64);
     match largest {
@@ -77,7 +77,7 @@ fn check(at: u64, len: usize, largest: Option<u64>) -> io::Result<()> {
     }
 }
 
-/// The bytes that the largest file may have which the process writes; none where it may have any number.
+/// The process's file size limit in bytes; `None` for no limit.
 fn largest() -> Option<u64> {
     #[cfg(all(unix, not(miri)))]
     return rustix::process::getrlimit(rustix::process::Resource::Fsize).current;

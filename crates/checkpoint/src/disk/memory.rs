@@ -1,5 +1,5 @@
-//! Files in memory, for fuzzing alone: a file of the system's costs more time than reading what it says.
-//! Built with `--cfg fuzzing`, as `cargo fuzz` does; other builds have nothing of this.
+//! Files in memory, for fuzzing alone: creating a file on the disk takes longer than parsing it.
+//! Built with `--cfg fuzzing`, as `cargo fuzz` does; other builds do not have it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ thread_local! {
     static FILES: RefCell<BTreeMap<PathBuf, Arc<[u8]>>> = RefCell::default();
 }
 
-/// Makes readers on this thread find these bytes at this path, whatever the system has there.
+/// Makes readers on this thread find these bytes at this path, in place of any real file.
 pub fn put(path: &Path, bytes: &[u8]) {
     FILES.with_borrow_mut(|files| match files.get_mut(path) {
         Some(file) => *file = bytes.into(),
@@ -21,12 +21,12 @@ pub fn put(path: &Path, bytes: &[u8]) {
     });
 }
 
-/// What was put at a path.
+/// The bytes that were put at a path.
 pub(super) fn find(path: &Path) -> Option<Arc<[u8]>> {
     FILES.with_borrow(|files| files.get(path).cloned())
 }
 
-/// A file, in memory or the system's.
+/// A file, in memory or on the disk.
 pub(crate) enum Source {
     File(File),
     Memory(Arc<[u8]>),

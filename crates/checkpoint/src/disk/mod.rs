@@ -1,6 +1,7 @@
-//! What writes files: a temporary name beside the place, `fsync`, rename, `fsync` of the folder.
+//! Atomic writes: a temporary name beside the target, `fsync`, rename, `fsync` of the folder.
 //!
-//! All that this crate writes goes through a [`Disk`], so that a test can stop a save at each operation.
+//! All writes of this crate go through a [`Disk`], so that a test can stop a save at each
+//! operation.
 //!
 //! ```
 //! use std::io::Write;
@@ -36,7 +37,7 @@ pub use limited::Limited;
 pub(crate) use read::{Source, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;
 
-/// What a save needs of a file system. Each call is one operation that can fail alone.
+/// The file system operations of a save. Each call is one operation that can fail alone.
 ///
 /// ```
 /// use thalweg_checkpoint::disk::{Disk, System};
@@ -45,17 +46,18 @@ pub use stale::remove_stale;
 /// assert!(System.list(&here).is_ok());
 /// ```
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a new file, to write.
+    /// Creates a new file for writing.
     ///
     /// # Errors
-    /// The system's; also where there is one already.
+    ///
+    /// The system's; also if the file exists already.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Makes a folder and those above it, where they are not there.
+    /// Creates a folder and its parents, if they do not exist.
     ///
     /// # Errors
     /// The system's.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file another name, in place of what had it.
+    /// Renames a file, in place of any file of the new name.
     ///
     /// # Errors
     /// The system's.
@@ -68,34 +70,34 @@ pub trait Disk: Debug + Send + Sync {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// The system's; also where the folder is not empty.
+    /// The system's; also if the folder is not empty.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
-    /// Waits until the names in a folder are on the disk.
+    /// Syncs a folder: returns when the names in it are on the disk.
     ///
     /// # Errors
     /// The system's.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
-    /// What is in a folder, by name.
+    /// The entries of a folder, by name.
     ///
     /// # Errors
     /// The system's.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
 }
 
-/// A file that a [`Disk`] made.
+/// A file created by a [`Disk`].
 pub trait DiskFile: Write + Seek + Send {
-    /// Waits until what was written is on the disk.
+    /// Syncs the file: returns when the written bytes are on the disk.
     ///
     /// # Errors
     /// The system's.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// The system's files.
+/// The system's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
-/// The system's files, to hand to a writer.
+/// The system's file system, to pass to a writer.
 pub fn system() -> Arc<dyn Disk> {
     Arc::new(System)
 }
@@ -116,7 +118,7 @@ impl Disk for System {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
             made => made?,
         }
-        // What is synced in it is nowhere, as long as its own name is not on the disk.
+        // Files synced in a folder are unreachable until the folder's own name is on the disk.
         self.sync_folder(folder_of(path))
     }
 
@@ -133,7 +135,8 @@ impl Disk for System {
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        // Only Unix opens folders as files; elsewhere a rename is as durable as the system makes it.
+        // Only Unix opens folders as files; elsewhere a rename is as durable as the system makes
+        // it.
         if cfg!(unix) {
             File::open(path)?.sync_all()?;
         }
@@ -149,7 +152,7 @@ impl Disk for System {
     }
 }
 
-/// The folder that a path lies in: `.` for a bare name.
+/// The parent folder of a path: `.` for a bare name.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -157,28 +160,29 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Bytes that are gathered before they are written: larger writes go to the file as they are.
+/// Size of the write buffer, in bytes: larger writes go to the file directly.
 const GATHERED: usize = 256 << 10;
 
-/// How many temporary files of one name a process may leave: by crashes of processes with the same number,
+/// The most leftover temporary files of one name: from crashes of processes with the same number,
 /// as the first process of a container has.
 const LEFTOVERS: usize = 100;
 
-/// A file that appears when it is whole. It is written as `.NAME.PID.part` beside its place, and removed
-/// where it is dropped before [`Pending::finish`].
+/// A file that appears as a whole. It is written as `.NAME.PID.part` beside its target, and removed
+/// if it is dropped before [`Pending::finish`].
 pub struct Pending {
     disk: Arc<dyn Disk>,
     to: PathBuf,
     at: PathBuf,
-    /// None when the file is in its place.
+    /// `None` once the file is in its place.
     file: Option<BufWriter<Box<dyn DiskFile>>>,
 }
 
 impl Pending {
-    /// Begins to write what is to be at `to`.
+    /// Begins to write the file `to`.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`] where no file can be made there.
+    ///
+    /// [`CheckpointError::Io`] if no file can be created there.
     pub fn create(disk: &Arc<dyn Disk>, to: &Path) -> Result<Pending, CheckpointError> {
         let refused = |e: io::Error| CheckpointError::io(to, "written", &e);
         let name = to
@@ -210,24 +214,25 @@ impl Pending {
         }
     }
 
-    /// Where the file will be.
+    /// The target path.
     pub fn path(&self) -> &Path {
         &self.to
     }
 
-    /// Puts the file in its place: all of it has been written. The folder is not synced.
+    /// Renames the complete file to its target. The folder is not synced.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`]; what was at the place is still there then.
+    ///
+    /// [`CheckpointError::Io`]; an earlier file of this name is still there then.
     pub fn finish(mut self) -> Result<(), CheckpointError> {
         if let Some(mut writer) = self.file.take() {
             let wrote = writer.flush().and_then(|()| writer.get_mut().sync());
-            // A writer that is dropped would try to write what is left, once more.
+            // A dropped `BufWriter` would try to write the rest once more.
             let (file, _) = writer.into_parts();
             drop(file);
             let put = wrote.and_then(|()| self.disk.rename(&self.at, &self.to));
             if let Err(e) = put {
-                // What it was written for has failed already.
+                // The write has failed already.
                 let _ = self.disk.remove(&self.at);
                 return Err(CheckpointError::io(&self.to, "written", &e));
             }
@@ -263,7 +268,7 @@ impl Drop for Pending {
         if let Some(writer) = self.file.take() {
             let (file, _) = writer.into_parts();
             drop(file);
-            // What it was written for has failed already.
+            // The write has failed already.
             let _ = self.disk.remove(&self.at);
         }
     }
@@ -272,7 +277,8 @@ impl Drop for Pending {
 /// Writes a whole file: it appears at once, and is on the disk when this returns.
 ///
 /// # Errors
-/// [`CheckpointError::Io`]; what was there before is still there then.
+///
+/// [`CheckpointError::Io`]; an earlier file of this name is still there then.
 ///
 /// ```
 /// use thalweg_checkpoint::disk;
@@ -293,7 +299,7 @@ pub fn write(disk: &Arc<dyn Disk>, to: &Path, bytes: &[u8]) -> Result<(), Checkp
     sync_folder_of(disk, to)
 }
 
-/// Waits until the names beside `path` are on the disk.
+/// Syncs the folder of `path`.
 pub(crate) fn sync_folder_of(disk: &Arc<dyn Disk>, path: &Path) -> Result<(), CheckpointError> {
     let folder = folder_of(path);
     disk.sync_folder(folder)

@@ -1,4 +1,4 @@
-//! Reading at a place in a file, with the checksum in the same pass.
+//! Reads at an offset, with the checksum in the same pass.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,16 +6,17 @@ use std::path::Path;
 
 use crate::error::CheckpointError;
 
-/// Bytes that are read, and then summed while they are still in a core's cache.
+/// Size of the pieces that are read, and then checksummed while they are still in a core's cache,
+/// in bytes.
 const PIECE: usize = 512 << 10;
 
-/// What is read.
+/// A file opened for reading.
 #[cfg(not(fuzzing))]
 pub(crate) type Source = File;
 #[cfg(fuzzing)]
 pub(crate) use super::memory::Source;
 
-/// Whether there is something at a path.
+/// `true` if a path exists.
 pub(crate) fn exists(path: &Path) -> bool {
     #[cfg(fuzzing)]
     if super::memory::find(path).is_some() {
@@ -24,7 +25,7 @@ pub(crate) fn exists(path: &Path) -> bool {
     path.exists()
 }
 
-/// Opens a plain file. Others (a pipe, a device, a folder) could hold the reader for ever.
+/// Opens a regular file. Others (a pipe, a device, a folder) could block the reader for ever.
 pub(crate) fn open(path: &Path) -> io::Result<(Source, u64)> {
     #[cfg(fuzzing)]
     if let Some(bytes) = super::memory::find(path) {
@@ -47,7 +48,7 @@ fn open_file(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, length))
 }
 
-/// All of a plain file.
+/// Reads a whole regular file.
 pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     #[cfg(fuzzing)]
     if let Some(bytes) = super::memory::find(path) {
@@ -63,26 +64,27 @@ pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     read.map_err(|e| CheckpointError::io(path, "read", &e))
 }
 
-/// Fills `bytes` from this place in the file.
+/// Fills `bytes` from offset `at` of the file.
 pub(crate) fn read_exact_at(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
     #[cfg(not(unix))]
     {
         use std::io::{Seek, SeekFrom};
-        // A file of its own: the place of a shared one would move under other readers.
+        // A handle of its own: the offset of a shared one would move under other readers.
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(at))?;
         file.read_exact(bytes)
     }
 }
 
-/// Bytes from which on several threads read a tensor: one alone spends most of its time on making room.
+/// The size from which several threads read a tensor, in bytes: a single one spends most of its
+/// time on page faults.
 const SHARED: usize = 16 << 20;
 /// The most threads that read one tensor.
 const THREADS: usize = 4;
 
-/// Fills `bytes` from this place in the file, and gives their CRC-32C.
+/// Fills `bytes` from offset `at` of the file, and returns their CRC-32C.
 pub(crate) fn read_with_crc(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
     let threads = match bytes.len() >= SHARED {
         true => std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS)),
@@ -144,7 +146,7 @@ mod tests {
             let sum = read_on(threads, &file, &mut bytes, 5).unwrap();
             assert!(bytes == all[5..], "{threads}");
             assert_eq!(sum, crc32c::crc32c(&all[5..]), "{threads}");
-            // A file that has become shorter.
+            // A truncated file.
             let mut more = vec![0; all.len() + PIECE];
             assert!(read_on(threads, &file, &mut more, 0).is_err());
         }

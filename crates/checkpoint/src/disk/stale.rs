@@ -1,4 +1,4 @@
-//! Temporary files that dead processes have left.
+//! Removal of temporary files that dead processes have left.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 use super::Disk;
 use crate::error::CheckpointError;
 
-/// Removes the temporary files (`.NAME.PID.part`) of a folder whose process is dead and which were not
-/// written to for `age`. Gives those that it removed.
+/// Removes the temporary files (`.NAME.PID.part`) of a folder whose process is dead and which were
+/// not written to for `age`. Returns the removed files.
 ///
-/// A process on another machine looks dead from here. So `age` must be longer than any save that others may
-/// be at in a shared folder: an hour is.
+/// A process on another machine looks dead from here. So `age` must be longer than any save that
+/// others may have in progress in a shared folder: an hour is.
 ///
 /// # Errors
-/// [`CheckpointError::Io`] where the folder cannot be listed, or a file cannot be removed.
+/// [`CheckpointError::Io`] if the folder cannot be listed, or a file cannot be removed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,7 +50,7 @@ pub fn remove_stale(
     Ok(removed)
 }
 
-/// The process that a temporary file's name tells.
+/// The process number in a temporary file's name.
 fn process_of(path: &Path) -> Option<u32> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_prefix('.')?.strip_suffix(".part")?;
@@ -59,7 +59,7 @@ fn process_of(path: &Path) -> Option<u32> {
 }
 
 fn is_dead(process: u32) -> bool {
-    // Where there is no such folder, nothing is known about processes, and nothing is removed.
+    // Without such a folder, processes are unknown, and nothing is removed.
     cfg!(target_os = "linux")
         && Path::new("/proc/self").exists()
         && !Path::new("/proc").join(process.to_string()).exists()

@@ -1,4 +1,4 @@
-//! The header of an array, and its elements as bytes.
+//! The header of an array, and the conversion of its elements.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use crate::error::CheckpointError;
 
-/// What an array's elements are.
+/// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain(DType),
@@ -38,7 +38,7 @@ impl Kind {
         let order = descr.chars().next().filter(char::is_ascii)?;
         let kind = descr.get(1..2)?;
         let size: usize = descr.get(2..)?.parse().ok()?;
-        // The order of bytes means nothing where an element is one.
+        // The byte order does not matter for single-byte elements.
         if order == '>' && !matches!(kind, "S" | "b") && size > 1 {
             return None;
         }
@@ -63,20 +63,20 @@ impl Kind {
     }
 }
 
-/// What is told of an array.
+/// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// None for elements that no tensor holds.
+    /// `None` for elements that no tensor holds.
     pub(super) kind: Option<Kind>,
     /// NumPy's name of the dtype.
     pub(super) descr: String,
     pub(super) dims: Vec<usize>,
-    /// Whether the first dimension changes fastest.
+    /// `true` if the first dimension changes fastest.
     pub(super) fortran: bool,
 }
 
 impl Header {
-    /// Reads the text of a header: a dictionary as Python writes it.
+    /// Parses the text of a header: a dictionary literal of Python.
     pub(super) fn parse(text: &str) -> Option<Header> {
         let field = |name: &str| {
             let after = [format!("'{name}':"), format!("\"{name}\":")];
@@ -104,13 +104,13 @@ impl Header {
         })
     }
 
-    /// Bytes of all elements; none where they are more than memory has.
+    /// Bytes of all elements; `None` on overflow.
     pub(super) fn bytes(&self) -> Option<usize> {
         checked_elements(&self.dims)?.checked_mul(self.kind?.size())
     }
 }
 
-/// Elements in the order that tensors have: the last dimension changes fastest.
+/// Reorders elements to row-major order: the last dimension changes fastest.
 pub(super) fn row_major(bytes: &[u8], dims: &[usize], size: usize, to: &mut [u8]) {
     let mut at = vec![0usize; dims.len()];
     for element in to.chunks_exact_mut(size.max(1)) {
@@ -127,7 +127,7 @@ pub(super) fn row_major(bytes: &[u8], dims: &[usize], size: usize, to: &mut [u8]
     }
 }
 
-/// A tensor of strings from elements of one length, behind which zeros fill.
+/// A tensor of strings from fixed-length elements that are padded with zeros.
 pub(super) fn strings(
     file: &Path,
     name: &str,
@@ -142,7 +142,7 @@ pub(super) fn strings(
     let size = kind.size();
     let elements = checked_elements(&header.dims).unwrap_or(0);
     if size == 0 && elements > bytes.len() {
-        // Strings of no bytes cost nothing in the file, and would here.
+        // Empty strings take no bytes in the file, but memory here.
         let what = "has strings without any bytes: save it with longer ones";
         return Err(CheckpointError::unsupported(file, Some(name), what));
     }

@@ -1,7 +1,7 @@
 //! NumPy's files of arrays, `.npz`: a zip file of `.npy` files.
 //!
-//! Source: NumPy's `lib/format.py`. NumPy has no bf16: such tensors are written as f32. Its strings have one
-//! length, to which shorter ones are filled with zeros.
+//! Source: NumPy's `lib/format.py`. NumPy has no bf16: such tensors are written as f32. Its strings
+//! have a fixed length, to which shorter ones are padded with zeros.
 //!
 //! ```
 //! use thalweg_checkpoint::{disk, npz};

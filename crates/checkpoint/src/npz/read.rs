@@ -1,4 +1,4 @@
-//! Reading a `.npz` file.
+//! Reader of `.npz` files.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,12 +14,12 @@ use crate::disk;
 use crate::error::CheckpointError;
 use crate::weights::WeightInfo;
 
-/// What an array's header may have at most: those of plain arrays have a hundred bytes.
+/// The longest header of an array, in bytes: those of plain arrays have about a hundred.
 const LONGEST_HEADER: usize = 64 << 10;
-/// How many bytes a compressed byte can become at most, by DEFLATE.
+/// The largest expansion of DEFLATE, in bytes for each compressed byte.
 const UNPACKED_PER_BYTE: u64 = 1032;
 
-/// A `.npz` file that is read: one of NumPy's `savez` or `savez_compressed`, or of [`super::NpzWriter`].
+/// An open `.npz` file: one of NumPy's `savez` or `savez_compressed`, or of [`super::NpzWriter`].
 ///
 /// ```
 /// use thalweg_checkpoint::npz::NpzReader;
@@ -43,11 +43,12 @@ impl std::fmt::Debug for NpzReader {
 }
 
 impl NpzReader {
-    /// Opens a file and reads what it says of its arrays.
+    /// Opens a file and reads the headers of its arrays.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`]; [`CheckpointError::Corrupt`] where it is no zip file of arrays, or not a whole
-    /// one.
+    ///
+    /// [`CheckpointError::Io`]; [`CheckpointError::Corrupt`] if it is not a zip file of arrays, or
+    /// is truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<NpzReader, CheckpointError> {
         let path = path.as_ref();
         let (file, length) = disk::open(path).map_err(|e| CheckpointError::io(path, "read", &e))?;
@@ -88,7 +89,7 @@ impl NpzReader {
         self.arrays.keys().map(String::as_str)
     }
 
-    /// What is known of an array; none where there is none of this name.
+    /// The description of an array; `None` if there is none of this name.
     pub fn info(&self, name: &str) -> Option<WeightInfo> {
         let (_, header, bytes) = self.arrays.get(name)?;
         let dtype = header.kind.map(Kind::dtype);
@@ -104,8 +105,9 @@ impl NpzReader {
     /// An array as a tensor.
     ///
     /// # Errors
-    /// [`CheckpointError::NoEntry`]; [`CheckpointError::Unsupported`] for a dtype that this engine does not
-    /// have; [`CheckpointError::Corrupt`] where the file's checksum does not fit; [`CheckpointError::Io`].
+    /// [`CheckpointError::NoEntry`]; [`CheckpointError::Unsupported`] for a dtype that this engine
+    /// does not have; [`CheckpointError::Corrupt`] if the file's checksum does not match;
+    /// [`CheckpointError::Io`].
     pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
         let (number, header, size) =
             self.arrays
@@ -130,12 +132,12 @@ impl NpzReader {
             dims: header.dims.as_slice().into(),
         };
         let mut buffer = room.ok_or_else(|| failed(too_large()))?;
-        // A clone shares the file and reads at a place of its own.
+        // A clone shares the file and has its own offset.
         let mut archive = self.archive.clone();
         let mut file = member(path, &mut archive, *number)?;
         self::header(path, name, &mut file)?;
         let read = file.read_exact(buffer.bytes_mut()).and_then(|()| {
-            // At its end the checksum is compared.
+            // The checksum is compared at the end of the file.
             file.read(&mut [0])
         });
         match read {
@@ -186,7 +188,7 @@ fn member<'a>(
     })
 }
 
-/// Refuses what a file of this length cannot hold: room is made for what a header says.
+/// Refuses sizes that a file of this length cannot hold: memory is allocated by the header.
 fn check_size(
     path: &Path,
     name: &str,
@@ -211,7 +213,7 @@ fn check_size(
     }
 }
 
-/// The header of an array, and how many bytes it has.
+/// The header of an array, and its length in bytes.
 fn header(
     path: &Path,
     name: &str,
@@ -238,7 +240,7 @@ fn header(
     Ok((header, (8 + wide + length) as u64))
 }
 
-/// A file that is read at a place of its own.
+/// A shared file with its own offset.
 #[derive(Clone)]
 struct At {
     file: Arc<disk::Source>,

@@ -1,4 +1,4 @@
-//! Arrays that are written and read, and files that are no such.
+//! Round trips of arrays, and malformed files.
 
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::{DType, Tensor};
@@ -69,7 +69,7 @@ fn what_numpy_compressed_is_read() {
     );
     let a = Tensor::from([[0.0f32, 1.0, 2.0], [3.0, 4.0, 5.0]]);
     assert_eq!(reader.tensor("a").unwrap(), a);
-    // The same numbers, stored by columns.
+    // The same numbers, in column-major order.
     let f = Tensor::from([[0i64, 1, 2], [3, 4, 5]]);
     assert_eq!(reader.tensor("f").unwrap(), f);
     let text = Tensor::strings(&[2], &["ab", "\u{e9}"]).unwrap();

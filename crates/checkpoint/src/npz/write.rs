@@ -1,4 +1,4 @@
-//! Writing a `.npz` file.
+//! Writer of `.npz` files.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -13,8 +13,8 @@ use zip::{CompressionMethod, ZipWriter};
 use crate::disk::{self, Disk, Pending};
 use crate::error::CheckpointError;
 
-/// A `.npz` file that is being written: arrays are stored as they are, as NumPy's `savez` does it. It appears
-/// when it is whole.
+/// A `.npz` file under construction: arrays are stored uncompressed, as by NumPy's `savez`. It
+/// appears as a whole.
 pub struct NpzWriter {
     disk: Arc<dyn Disk>,
     zip: ZipWriter<Pending>,
@@ -36,11 +36,12 @@ impl NpzWriter {
         })
     }
 
-    /// Adds an array. One of bf16, which NumPy does not have, becomes one of f32.
+    /// Adds an array. An array of bf16, which NumPy does not have, is stored as f32.
     ///
     /// # Errors
-    /// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for strings that end in a zero byte,
-    /// which NumPy cannot tell from shorter ones, and for things of the runtime's; [`CheckpointError::Io`].
+    /// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for strings that end in a
+    /// zero byte, which NumPy cannot tell from shorter ones, and for runtime objects;
+    /// [`CheckpointError::Io`].
     pub fn add(&mut self, name: &str, tensor: &Tensor) -> Result<(), CheckpointError> {
         let unsupported = |what: String| CheckpointError::unsupported(&self.path, Some(name), what);
         if self.names.contains(name) {
@@ -120,7 +121,7 @@ fn descr(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// The bytes before an array's elements, filled so that those begin on 64.
+/// The bytes before an array's elements, padded so that the elements begin at a multiple of 64.
 fn header(descr: &str, dims: &[usize]) -> Vec<u8> {
     let shape = match dims {
         [one] => format!("({one},)"),

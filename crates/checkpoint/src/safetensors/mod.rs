@@ -1,7 +1,7 @@
-//! Files of safetensors, and folders of them with a `model.safetensors.index.json`.
+//! Safetensors files, and folders of them with a `model.safetensors.index.json`.
 //!
-//! Source: the format's description in huggingface/safetensors. Files are written as that crate writes them,
-//! to the byte.
+//! Source: the format's description in huggingface/safetensors. Files are written byte for byte as
+//! that crate writes them.
 //!
 //! ```
 //! use thalweg_checkpoint::{disk, safetensors};
@@ -33,12 +33,12 @@ use crate::weights::WeightInfo;
 /// The most bytes that a header may have. Source: the format's description.
 const LONGEST_HEADER: u64 = 100_000_000;
 
-/// The name of the file that says which tensor lies in which file of a folder.
+/// The name of the index, which maps each tensor to a file of the folder.
 pub const INDEX: &str = "model.safetensors.index.json";
 
-/// A safetensors file that is read, or all the files of an index.
+/// An open safetensors file, or all the files of an index.
 ///
-/// The format has no checksums: a byte that changed on the disk is not seen.
+/// The format has no checksums: a byte that changed on the disk is not detected.
 ///
 /// ```
 /// use thalweg_checkpoint::safetensors::SafetensorsReader;
@@ -49,7 +49,7 @@ pub const INDEX: &str = "model.safetensors.index.json";
 pub struct SafetensorsReader {
     path: PathBuf,
     parts: Vec<Part>,
-    /// Where each tensor lies: the part's number.
+    /// The part that holds each tensor, by its number.
     names: BTreeMap<String, usize>,
 }
 
@@ -57,7 +57,7 @@ struct Part {
     path: PathBuf,
     file: disk::Source,
     metadata: Metadata,
-    /// Where the data begins.
+    /// The offset of the data.
     start: u64,
 }
 
@@ -74,7 +74,8 @@ impl SafetensorsReader {
     /// Opens a file, or the files that an index (`model.safetensors.index.json`) names.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`]; [`CheckpointError::Corrupt`] where it is no such file, or not a whole one.
+    /// [`CheckpointError::Io`]; [`CheckpointError::Corrupt`] if it is not such a file, or is
+    /// truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<SafetensorsReader, CheckpointError> {
         let path = path.as_ref();
         if path.extension().is_some_and(|e| e == "json") {
@@ -136,7 +137,7 @@ impl SafetensorsReader {
         Some((part, part.metadata.info(name)?))
     }
 
-    /// What is known of a tensor; none where there is none of this name.
+    /// The description of a tensor; `None` if there is none of this name.
     pub fn info(&self, name: &str) -> Option<WeightInfo> {
         let (_, info) = self.find(name)?;
         let dtype = dtype_of(info.dtype);
@@ -177,7 +178,7 @@ impl SafetensorsReader {
     }
 }
 
-/// Whether this is a file's name, and no path that leads elsewhere.
+/// `true` for a bare file name, without a path.
 fn is_name(text: &str) -> bool {
     Path::new(text).file_name().is_some_and(|name| name == text)
 }
@@ -241,11 +242,11 @@ fn dtype_of(dtype: Dtype) -> Option<DType> {
     found.map(|(ours, _)| *ours)
 }
 
-/// Writes a file of these tensors. It appears when it is whole.
+/// Writes a file of these tensors. It appears as a whole.
 ///
 /// # Errors
-/// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for strings, which the format does not
-/// have, and things of the runtime's; [`CheckpointError::Io`].
+/// [`CheckpointError::Duplicate`]; [`CheckpointError::Unsupported`] for strings, which the format
+/// does not have, and for runtime objects; [`CheckpointError::Io`].
 pub fn write(
     disk: &Arc<dyn Disk>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Files beside those of the crate that defines the format.
+//! Files compared with those of the crate that defines the format.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,5 @@
-//! The file `DIR/checkpoint`, which names a folder's checkpoints, and the rules for how many are kept.
+//! The state file `DIR/checkpoint`, which lists a folder's checkpoints, and retention of
+//! checkpoints.
 //!
 //! Source: TensorFlow's `python/training/checkpoint_management.py`.
 //!
@@ -36,7 +37,7 @@ pub(crate) use newest::newest_beside;
 pub use newest::{latest_checkpoint, newest_usable};
 pub use retention::{Retention, RetentionOptions, delete_checkpoint};
 
-/// What `DIR/checkpoint` says: the message CheckpointState of TensorFlow's
+/// The content of `DIR/checkpoint`: the message CheckpointState of TensorFlow's
 /// `python/training/checkpoint_state.proto`, as text.
 ///
 /// ```
@@ -53,13 +54,13 @@ pub use retention::{Retention, RetentionOptions, delete_checkpoint};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CheckpointState {
-    /// The newest checkpoint's prefix, as it was written: relative ones are relative to the folder.
+    /// The newest checkpoint's prefix, as it was written: a relative one is relative to the folder.
     pub model_checkpoint_path: String,
     /// All prefixes, the oldest first.
     pub all_model_checkpoint_paths: Vec<String>,
-    /// When each was saved, in seconds since 1970; empty where that was not written.
+    /// The time of each save, in seconds since 1970; empty if the file has none.
     pub all_model_checkpoint_timestamps: Vec<f64>,
-    /// When the last one that is kept for good was saved, in seconds since 1970.
+    /// The time of the last checkpoint that is kept permanently, in seconds since 1970.
     pub last_preserved_timestamp: Option<f64>,
 }
 
@@ -69,10 +70,10 @@ impl CheckpointState {
         folder.join("checkpoint")
     }
 
-    /// Reads a folder's state file; none where there is none.
+    /// Reads a folder's state file; `None` if there is none.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`], and [`CheckpointError::Corrupt`] where the file is no such text.
+    /// [`CheckpointError::Io`], and [`CheckpointError::Corrupt`] if the file is malformed.
     pub fn read(folder: &Path) -> Result<Option<CheckpointState>, CheckpointError> {
         let path = Self::path(folder);
         match path.try_exists() {
@@ -86,10 +87,11 @@ impl CheckpointState {
         }
     }
 
-    /// Reads the text. Fields that are not known are passed over.
+    /// Parses the text. Unknown fields are skipped.
     ///
     /// # Errors
-    /// What is wrong, as a predicate, with the line.
+    ///
+    /// The mistake, as a predicate, with the line.
     pub fn parse(text: &[u8]) -> Result<CheckpointState, String> {
         let mut state = CheckpointState::default();
         for field in text::fields(text)? {
@@ -119,7 +121,7 @@ impl CheckpointState {
         Ok(state)
     }
 
-    /// The text that is written.
+    /// The text of the file.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| out.push_str(&format!("{name}: {value}\n"));
@@ -139,22 +141,23 @@ impl CheckpointState {
         out
     }
 
-    /// Writes a folder's state file, at once.
+    /// Writes a folder's state file atomically.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`]; the file that was there is still there then.
+    ///
+    /// [`CheckpointError::Io`]; an earlier file is still there then.
     pub fn write(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<(), CheckpointError> {
         disk::write(disk, &Self::path(folder), self.to_text().as_bytes())
     }
 
-    /// The newest checkpoint's prefix; none where the file names none.
+    /// The newest checkpoint's prefix; `None` if the file names none.
     pub fn newest(&self, folder: &Path) -> Option<PathBuf> {
         let path = &self.model_checkpoint_path;
         (!path.is_empty()).then(|| resolved(folder, path))
     }
 
-    /// All prefixes, the oldest first and the newest last, as TensorFlow reads them: the newest is one of them
-    /// even where the list lacks it.
+    /// All prefixes, the oldest first and the newest last, as TensorFlow reads them: the newest is
+    /// included even if the list lacks it.
     pub fn all(&self, folder: &Path) -> Vec<PathBuf> {
         let mut all: Vec<_> = self
             .all_model_checkpoint_paths
@@ -171,15 +174,16 @@ impl CheckpointState {
     }
 }
 
-/// The prefix that a state file names: the checkpoint of that name in its own folder, if there is one. A folder that was
-/// copied or moved has its own checkpoints, whatever the paths say.
+/// The prefix that a state file names: the checkpoint of that name in its own folder, if there is
+/// one. A folder that was copied or moved has its own checkpoints, whatever the paths in the file.
 fn resolved(folder: &Path, path: &str) -> PathBuf {
     let named = folder.join(path);
     let own = named.file_name().map(|name| folder.join(name));
     own.filter(|own| index_path(own).exists()).unwrap_or(named)
 }
 
-/// Whether a checkpoint opens: its index is whole, and its data files are as long as that says.
+/// `true` if a checkpoint opens: its index is intact, and its data files are as long as the index
+/// requires.
 fn opens(prefix: &Path) -> bool {
     BundleReader::open_alone(prefix).is_ok()
 }

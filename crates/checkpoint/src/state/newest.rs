@@ -1,4 +1,4 @@
-//! Which checkpoint of a folder to restore.
+//! The newest usable checkpoint of a folder.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,15 +7,16 @@ use super::{CheckpointState, opens};
 use crate::disk;
 use crate::error::CheckpointError;
 
-/// The newest checkpoint of a folder: the newest that its state file names and whose index is there and
-/// opens; none where the folder has no state file, or none of those that it names is left.
+/// The newest checkpoint of a folder: the newest that its state file names and whose index exists
+/// and opens; `None` if the folder has no state file, or none of the named checkpoints is left.
 ///
-/// TensorFlow gives only the one that the state file names as the newest. This also gives an older one where
-/// that one is torn or gone.
+/// TensorFlow returns only the one that the state file names as the newest. This also returns an
+/// older one if that one is torn or gone.
 ///
 /// # Errors
-/// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] where the state file cannot be read, and the
-/// error of the newest checkpoint where it names some and all of them are torn.
+///
+/// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] if the state file cannot be read, and
+/// the error of the newest checkpoint if all named checkpoints are torn.
 ///
 /// ```
 /// let found = thalweg_checkpoint::state::latest_checkpoint("/nowhere".as_ref());
@@ -39,8 +40,8 @@ pub fn latest_checkpoint(folder: &Path) -> Result<Option<PathBuf>, CheckpointErr
     }
 }
 
-/// The newest checkpoint of a folder that opens, whether or not its state file, which may be gone or damaged,
-/// names it.
+/// The newest checkpoint of a folder that opens, even if its state file, which may be gone or
+/// damaged, does not name it.
 ///
 /// ```
 /// assert_eq!(thalweg_checkpoint::state::newest_usable("/nowhere".as_ref()), None);
@@ -54,7 +55,8 @@ pub(crate) fn newest_beside(prefix: &Path) -> Option<PathBuf> {
     newest_but(disk::folder_of(prefix), Some(prefix))
 }
 
-/// How many checkpoints of a folder are tried: a search in place of a message should not take minutes.
+/// The most checkpoints of a folder that are tried: a search for an error message should not take
+/// minutes.
 const TRIED: usize = 20;
 
 fn newest_but(folder: &Path, other: Option<&Path>) -> Option<PathBuf> {

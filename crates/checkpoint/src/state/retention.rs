@@ -1,4 +1,4 @@
-//! How many checkpoints are kept.
+//! Retention: the checkpoints that a folder keeps.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::bundle::{index_path, with_suffix};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 
-/// How many checkpoints a folder keeps. The defaults are those of TensorFlow's Saver.
+/// Options of retention. The defaults are those of TensorFlow's Saver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::error::CheckpointError;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionOptions {
-    /// How many checkpoints are kept; 0 keeps all, and the state file then names only the newest.
+    /// The number of checkpoints kept; 0 keeps all, and the state file then names only the newest.
     pub max_to_keep: usize,
-    /// After each such time, one more checkpoint is kept for good.
+    /// After each interval of this length, one more checkpoint is kept permanently.
     pub keep_every: Duration,
-    /// Whether the state file names checkpoints relative to its folder, so that the folder can be moved.
-    /// In a folder that is itself given as a relative path they are relative in any case.
+    /// `true` if the state file names checkpoints relative to its folder, so that the folder can be
+    /// moved. If the folder is itself given as a relative path, they are relative in any case.
     pub relative_paths: bool,
 }
 
@@ -39,9 +39,9 @@ impl Default for RetentionOptions {
     }
 }
 
-/// The checkpoints of a folder that are known, and the rule by which the oldest go.
+/// The known checkpoints of a folder, and the rule by which the oldest are deleted.
 ///
-/// A new process knows those that the state file names: it goes on deleting where the last one stopped.
+/// A new process knows those that the state file names: it continues the deletions of the last one.
 /// TensorFlow forgets them (tensorflow/tensorflow#16025).
 ///
 /// ```
@@ -69,9 +69,9 @@ pub struct Retention {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     options: RetentionOptions,
-    /// Those that are kept and may be deleted, the oldest first, and when each was saved.
+    /// The deletable checkpoints, the oldest first, with the times of their saves.
     kept: Vec<(PathBuf, f64)>,
-    /// When a checkpoint must have been saved to be kept for good, in seconds since 1970.
+    /// The earliest save time of the next permanent checkpoint, in seconds since 1970.
     next_keep: f64,
     last_preserved: Option<f64>,
 }
@@ -83,11 +83,12 @@ pub(super) fn now() -> f64 {
 }
 
 impl Retention {
-    /// The rule for this folder, with what its state file says.
+    /// Opens the retention of this folder, with the checkpoints of its state file.
     ///
     /// # Errors
-    /// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] where there is a state file that cannot be
-    /// read.
+    ///
+    /// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] if there is a state file that
+    /// cannot be read.
     pub fn open(folder: &Path, options: RetentionOptions) -> Result<Retention, CheckpointError> {
         Self::open_on(&disk::system(), folder, options)
     }
@@ -107,7 +108,8 @@ impl Retention {
         let timed = times.len() == state.all_model_checkpoint_paths.len();
         let all = state.all(folder).into_iter().enumerate();
         let kept = all
-            // What lies elsewhere belongs to another run, which this folder may be a copy of.
+            // A checkpoint in another folder belongs to another run, of which this folder may be a
+            // copy.
             .filter(|(_, prefix)| prefix.parent() == Some(folder) && index_path(prefix).exists())
             .map(|(i, prefix)| {
                 let time = times.get(i).filter(|_| timed).copied();
@@ -129,9 +131,9 @@ impl Retention {
         })
     }
 
-    /// Notes that the checkpoint `prefix` was saved: the state file names it as the newest, and the oldest
-    /// goes where there are too many: one at most, as TensorFlow's Saver does it. The state file is written
-    /// before anything is deleted, so that it never names only what is gone.
+    /// Records the save of the checkpoint `prefix`: the state file names it as the newest, and the
+    /// oldest is deleted if there are too many: one at most, as TensorFlow's Saver does it. The
+    /// state file is written before the deletion, so that it never names only deleted checkpoints.
     ///
     /// # Errors
     /// [`CheckpointError::Io`].
@@ -157,7 +159,7 @@ impl Retention {
             }
         }
         if let Err(error) = self.state(prefix).write(&self.disk, &self.folder) {
-            // The oldest is to go another time.
+            // The oldest is deleted another time.
             self.kept = before;
             return Err(error);
         }
@@ -167,7 +169,7 @@ impl Retention {
         }
     }
 
-    /// The checkpoints that are kept and may be deleted later, the oldest first.
+    /// The checkpoints that may be deleted later, the oldest first.
     pub fn kept(&self) -> impl Iterator<Item = &Path> {
         self.kept.iter().map(|(path, _)| path.as_path())
     }
@@ -186,29 +188,29 @@ impl Retention {
         state
     }
 
-    /// The path as the state file has it.
+    /// The path as it is written in the state file.
     fn named(&self, path: &Path) -> String {
         let inside = path.strip_prefix(&self.folder);
         let relative = self.options.relative_paths || self.folder.is_relative();
         let shown = match inside {
             Ok(inside) if relative => inside.to_owned(),
             _ if path.is_absolute() => path.to_owned(),
-            // Readers take what is relative as relative to the folder.
+            // Readers resolve relative paths against the folder.
             _ => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         };
         shown.to_string_lossy().into_owned()
     }
 }
 
-/// When a checkpoint's index was written, in seconds since 1970.
+/// The time when a checkpoint's index was written, in seconds since 1970.
 fn changed(prefix: &Path) -> Option<f64> {
     let time = index_path(prefix).metadata().and_then(|m| m.modified());
     let passed = time.ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(passed.as_secs_f64())
 }
 
-/// Deletes a checkpoint: its index first, so that nobody takes what is left for one, its data files, and its
-/// `.meta`. What is gone already is no error.
+/// Deletes a checkpoint: its index first, so that the rest is not taken for a checkpoint, its data
+/// files, and its `.meta`. A file that is gone already is not an error.
 ///
 /// # Errors
 /// [`CheckpointError::Io`].
@@ -250,7 +252,7 @@ pub fn delete_checkpoint(disk: &Arc<dyn Disk>, prefix: &Path) -> Result<(), Chec
     Ok(())
 }
 
-/// Whether this is the end of a data file's name, as `00000-of-00001`.
+/// `true` for the end of a data file's name, as `00000-of-00001`.
 fn is_shard(end: &str) -> bool {
     let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|b| b.is_ascii_digit());
     end.split_once("-of-")

@@ -1,4 +1,4 @@
-//! State files, and what retention keeps.
+//! State files and retention.
 
 use super::CheckpointState;
 
@@ -66,7 +66,7 @@ mod keeping {
         let mut writer = BundleWriter::create(&prefix).unwrap();
         writer.add("step", &Tensor::scalar(step)).unwrap();
         writer.finish().unwrap();
-        // What a Saver writes beside it goes with it.
+        // The other file of a Saver is deleted with it.
         std::fs::write(prefix.with_file_name(format!("m-{step}.meta")), b"graph").unwrap();
         prefix
     }
@@ -103,7 +103,7 @@ mod keeping {
             state.last_preserved_timestamp,
             Some(start + 6.0 * 1800.0 + 1.0)
         );
-        // A new process goes on from there.
+        // A new process continues from there.
         let mut retention = Retention::open(&folder, options).unwrap();
         assert_eq!(retention.kept().count(), 2);
         let time = start + 1800.0 * 9.0 + 1.0;

@@ -1,5 +1,5 @@
-//! Protocol messages as text, as far as a state file needs them: scalar fields, lists, strings with escapes.
-//! Source: the specification of the text format.
+//! Parser of the protobuf text format, as far as a state file needs it: scalar fields, lists,
+//! strings with escapes. Source: the specification of the text format.
 
 /// A field of a message.
 #[derive(Debug)]
@@ -8,14 +8,14 @@ pub(super) struct Field {
     pub(super) value: Value,
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug)]
 pub(super) enum Value {
     String(Vec<u8>),
     /// A number, or a name.
     Word(String),
     List(Vec<Value>),
-    /// A message, which nothing here needs.
+    /// A message, which is skipped here.
     Message,
 }
 
@@ -45,7 +45,7 @@ impl Value {
     }
 }
 
-/// The fields of a text.
+/// Parses the fields of a text.
 pub(super) fn fields(text: &[u8]) -> Result<Vec<Field>, String> {
     let mut reader = Reader { text, at: 0 };
     let mut fields = Vec::new();
@@ -113,7 +113,7 @@ impl Reader<'_> {
     fn scalar(&mut self) -> Result<Value, String> {
         match self.peek() {
             Some(b'"' | b'\'') => {
-                // Strings beside each other are one.
+                // Adjacent strings are concatenated.
                 let mut all = Vec::new();
                 while let Some(quote @ (b'"' | b'\'')) = self.peek() {
                     self.at += 1;
@@ -140,7 +140,7 @@ impl Reader<'_> {
         Ok(Value::List(all))
     }
 
-    /// Passes over a message, with the messages and strings in it.
+    /// Skips a message, with the messages and strings in it.
     fn message(&mut self) -> Result<Value, String> {
         let mut depth = 0usize;
         loop {
@@ -161,7 +161,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A string after its first quote.
+    /// Parses a string after its opening quote.
     fn string(&mut self, quote: u8, to: &mut Vec<u8>) -> Result<(), String> {
         loop {
             match self.next() {
@@ -224,7 +224,7 @@ impl Reader<'_> {
     }
 }
 
-/// A string as the text format writes it: bytes that are no printable ASCII as octal numbers.
+/// Quotes a string for the text format: bytes other than printable ASCII become octal escapes.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {

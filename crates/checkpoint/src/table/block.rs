@@ -1,14 +1,15 @@
-//! Blocks: keys that share their beginnings with the key before, and the places where one is written out.
+//! Blocks: keys that share prefixes with the key before, and restart points at which a key is
+//! stored whole.
 
 use super::varint;
 
-/// A block that is being made.
+/// A block under construction.
 pub(crate) struct Builder {
     bytes: Vec<u8>,
     restarts: Vec<u32>,
     /// Keys since the last restart.
     since: usize,
-    /// How many keys come between restarts.
+    /// The number of keys between restarts.
     interval: usize,
     last: Vec<u8>,
 }
@@ -52,12 +53,12 @@ impl Builder {
         self.bytes.is_empty()
     }
 
-    /// Bytes that the block would have now.
+    /// The size of the finished block, in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + 4
     }
 
-    /// The block; an empty one takes its place.
+    /// Takes the block and begins an empty one.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         let fresh = Builder::new(self.interval);
         let made = std::mem::replace(self, fresh);
@@ -70,14 +71,15 @@ impl Builder {
     }
 }
 
-/// How many bytes the keys of a block may have for each of the block's own. Writers spell a key out every 16
-/// keys, so that theirs have less than 16 times as many; without a limit, a small file could fill the memory.
+/// The most bytes of keys for each byte of a block. Writers store a whole key every 16 keys, so
+/// theirs have less than 16; without a limit, a small file could fill the memory.
 const KEYS_PER_BYTE: usize = 64;
 
-/// Gives each key and value of a block to `each`, in order.
+/// Calls `each` with each key and value of a block, in order.
 ///
 /// # Errors
-/// What is wrong with the block, as a predicate, or what `each` says.
+///
+/// The defect of the block, as a predicate, or the error of `each`.
 pub(crate) fn for_each<'a>(
     block: &'a [u8],
     mut each: impl FnMut(&[u8], &'a [u8]) -> Result<(), String>,

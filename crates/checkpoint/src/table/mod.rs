@@ -1,23 +1,23 @@
-//! The table of sorted keys that a checkpoint's index is: LevelDB's format, as TensorFlow writes it.
-//! Source: TensorFlow's `core/lib/io/table_format.txt`.
+//! Sorted string tables, the format of a checkpoint's index: LevelDB's format, as TensorFlow writes
+//! it. Source: TensorFlow's `core/lib/io/table_format.txt`.
 
 pub(crate) mod block;
 pub(crate) mod read;
 pub(crate) mod varint;
 pub(crate) mod write;
 
-/// What ends a table.
+/// The magic number at the end of a table.
 pub(crate) const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
 /// Bytes of the footer: two handles, zeros, the magic number.
 pub(crate) const FOOTER: usize = 48;
-/// Bytes after each block: how it is compressed, and a checksum.
+/// Bytes after each block: its compression, and a checksum.
 pub(crate) const TRAILER: usize = 5;
-/// A block as it is.
+/// An uncompressed block.
 pub(crate) const PLAIN: u8 = 0;
 /// A block that Snappy compressed.
 pub(crate) const SNAPPY: u8 = 1;
 
-/// Where a block lies: its first byte and its length without the trailer.
+/// The location of a block: its offset and its length without the trailer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) offset: u64,

@@ -1,15 +1,17 @@
-//! Reading a table: each block's checksum, Snappy, the order of its keys.
+//! Table reader: checks each block's checksum, Snappy, and the order of keys.
 
 use super::{FOOTER, Handle, MAGIC, PLAIN, SNAPPY, TRAILER, block};
 use crate::crc;
 
-/// How many bytes a compressed byte can become: Snappy copies at most 64 bytes by 3.
+/// The largest expansion of Snappy, in bytes for each compressed byte: it copies at most 64 bytes
+/// by 3.
 const UNPACKED_PER_BYTE: usize = 22;
 
-/// Gives each key and value of a table to `each`, in order.
+/// Calls `each` with each key and value of a table, in order.
 ///
 /// # Errors
-/// What is wrong with the table, as a predicate, or what `each` says.
+///
+/// The defect of the table, as a predicate, or the error of `each`.
 pub(crate) fn for_each(
     table: &[u8],
     mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
@@ -27,7 +29,7 @@ pub(crate) fn for_each(
     let index = block_at(rest, index)?;
 
     let mut last: Option<Vec<u8>> = None;
-    // Blocks that lie one after the other: others could be read again and again.
+    // Blocks must follow one another: otherwise one could be read again and again.
     let mut end = 0;
     block::for_each(&index, |_, mut value| {
         let handle = Handle::take(&mut value).ok_or("has a damaged index of blocks")?;
@@ -48,7 +50,7 @@ pub(crate) fn for_each(
     })
 }
 
-/// A block, checked and unpacked.
+/// A block, checked and decompressed.
 fn block_at(table: &[u8], handle: Handle) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     let cut =
         || "ends in the middle of its index: it was not written to its end, or cut".to_owned();
@@ -74,7 +76,7 @@ fn block_at(table: &[u8], handle: Handle) -> Result<std::borrow::Cow<'_, [u8]>, 
 fn unpacked(block: &[u8]) -> Result<Vec<u8>, String> {
     let broken = |_| "has a block that Snappy cannot unpack in its index".to_owned();
     let length = snap::raw::decompress_len(block).map_err(broken)?;
-    // A header can promise anything, and the reader makes room for it.
+    // The header may claim any length, and memory is allocated for it.
     if length > block.len().saturating_mul(UNPACKED_PER_BYTE) {
         return Err("has a block that is shorter than it says in its index".to_owned());
     }

@@ -1,4 +1,4 @@
-//! Tables that are written, and read again.
+//! Round trips of tables.
 
 use super::{read, varint, write::TableWriter};
 
@@ -53,7 +53,7 @@ fn a_changed_byte_of_a_table_is_an_error() {
     for at in 0..table.len() {
         let mut changed = table.clone();
         changed[at] ^= 0x10;
-        // Nothing is read from the empty block of meta data and from the footer's padding.
+        // The empty block of metadata and the footer's padding are not read.
         if let Ok(found) = read_back(&changed) {
             assert_eq!(found, whole, "byte {at}");
         }

@@ -1,4 +1,4 @@
-//! Numbers of seven bits a byte, lowest first.
+//! Variable-length integers: seven bits a byte, lowest first.
 
 /// Appends a number.
 pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
@@ -9,7 +9,7 @@ pub(crate) fn put(to: &mut Vec<u8>, mut number: u64) {
     to.push(number as u8);
 }
 
-/// Takes a number off the front; none where there is no whole one of 64 bits.
+/// Takes a number off the front; `None` if there is no complete one of 64 bits.
 pub(crate) fn take(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for place in 0..10 {
@@ -27,7 +27,7 @@ pub(crate) fn take(from: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// As [`take`], of a number that is a length here.
+/// As [`take`], for a length.
 pub(crate) fn take_len(from: &mut &[u8]) -> Option<usize> {
     take(from).and_then(|n| usize::try_from(n).ok())
 }

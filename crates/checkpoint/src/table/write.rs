@@ -1,4 +1,4 @@
-//! Writing a table.
+//! Table writer.
 
 use std::io::{self, Write};
 
@@ -6,19 +6,19 @@ use super::block::Builder;
 use super::{FOOTER, Handle, MAGIC, PLAIN, SNAPPY};
 use crate::crc;
 
-/// Bytes from which on a block is written. Source: `core/lib/io/table_options.h`.
+/// The size from which a block is written, in bytes. Source: `core/lib/io/table_options.h`.
 const BLOCK: usize = 262_144;
-/// Keys between two that are spelled out.
+/// Keys between two restarts.
 const INTERVAL: usize = 16;
 
-/// A table that is being written, key after key.
+/// A table under construction, key after key.
 pub(crate) struct TableWriter<W> {
     to: W,
     offset: u64,
     data: Builder,
     index: Builder,
     last: Vec<u8>,
-    /// The block that was written last: its index entry waits for the next key.
+    /// The last written block: its index entry waits for the next key.
     pending: Option<Handle>,
     block: usize,
     snappy: bool,
@@ -38,7 +38,8 @@ impl<W: Write> TableWriter<W> {
         }
     }
 
-    /// With blocks of another size, compressed by Snappy: TensorFlow reads such tables, and writes none.
+    /// A writer with another block size, compressed by Snappy: TensorFlow reads such tables, and
+    /// writes none.
     #[cfg(test)]
     pub(crate) fn compressed(to: W, block: usize) -> TableWriter<W> {
         let mut table = TableWriter::new(to);
@@ -98,7 +99,7 @@ impl<W: Write> TableWriter<W> {
         Ok(handle)
     }
 
-    /// Writes what is left, and gives back what was written to.
+    /// Writes the rest, and returns the underlying writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         let meta = self.put_block(Builder::new(INTERVAL).take())?;

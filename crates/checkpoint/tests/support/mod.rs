@@ -1,4 +1,4 @@
-//! Folders that go when a test ends, and the checkpoints that TensorFlow wrote.
+//! Folders that are removed when a test ends, and the checkpoints that TensorFlow wrote.
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
@@ -76,7 +76,7 @@ pub fn plain_tensors() -> Vec<(String, Tensor)> {
     for &dtype in DType::PLAIN {
         for (shape, dims) in [("scalar", &[][..]), ("matrix", &[3, 5]), ("empty", &[0, 2])] {
             let bytes = dims.iter().product::<usize>() * dtype.size();
-            // Patterns that are no NaN, and bools.
+            // Patterns that are not NaN, and valid bools.
             let bytes: Vec<u8> = (0..bytes).map(|i| (i % 2) as u8).collect();
             let tensor = Tensor::from_bytes(dtype, dims, &bytes).unwrap();
             all.push((format!("{shape}/{dtype}"), tensor));

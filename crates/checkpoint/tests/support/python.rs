@@ -1,4 +1,4 @@
-//! Scripts of this folder, run by a Python that has what they need.
+//! Runs scripts of this folder by a Python that has the packages that they need.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A Python that has this package, where there is one: that of TensorFlow, or the system's.
+/// A Python with this package, if there is one: TensorFlow's, or the system's.
 fn python(package: &str) -> Option<String> {
     let named = std::env::var("TENSORFLOW_PYTHON").ok();
     let python = named.unwrap_or_else(|| "python3".to_owned());
-    // Looking whether it is there is quick, and importing it is not.
+    // Looking for the package is quick, importing it is not.
     let look =
         format!("import importlib.util as u, sys; sys.exit(u.find_spec('{package}') is None)");
     let found = Command::new(&python).args(["-c", &look]).status();
     found.is_ok_and(|s| s.success()).then_some(python)
 }
 
-/// What a script says that gets this input, a JSON object a line; none where its package is not there, unless
-/// `REQUIRE_` and the package's name ask for it.
+/// The output of a script for this input, a JSON object a line; `None` if its package is not there,
+/// unless `REQUIRE_` and the package's name ask for it.
 pub fn asked(package: &str, script: &str, arguments: &[&str], input: &str) -> Option<Vec<Value>> {
     let Some(python) = python(package) else {
         let variable = format!("REQUIRE_{}", package.to_uppercase());
@@ -41,7 +41,7 @@ pub fn asked(package: &str, script: &str, arguments: &[&str], input: &str) -> Op
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // One that ends before it has read all says why below.
+    // The reason of an early end is reported below.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

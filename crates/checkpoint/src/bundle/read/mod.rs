@@ -1,4 +1,4 @@
-//! Reading a checkpoint.
+//! Reader of a checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ mod target;
 
 use target::{Target, lacking, meet, overlapping};
 
-/// A checkpoint that is read. It holds its files open: they may be deleted meanwhile.
+/// An open checkpoint. It keeps its files open, so they may be deleted meanwhile.
 ///
-/// A tensor's bytes are read into the tensor's own memory, and every checksum is checked. What a file says is
-/// believed only as far as the file is long.
+/// A tensor's bytes are read into the tensor's own memory, and every checksum is checked. Sizes in
+/// a file are trusted only up to the file's length.
 ///
 /// ```
 /// use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
@@ -88,7 +88,7 @@ impl BundleReader {
         self.entries.keys().map(String::as_str)
     }
 
-    /// What is known of a tensor; none where there is none of this name.
+    /// The description of a tensor; `None` if there is none of this name.
     pub fn info(&self, name: &str) -> Option<EntryInfo> {
         let entry = self.entries.get(name)?;
         Some(self.info_of(name, entry))
@@ -108,7 +108,7 @@ impl BundleReader {
         }
     }
 
-    /// Whether there is a tensor of this name.
+    /// `true` if there is a tensor of this name.
     pub fn contains(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }
@@ -130,12 +130,12 @@ impl BundleReader {
         })
     }
 
-    /// A tensor, assembled from its slices where it is partitioned.
+    /// A tensor, assembled from its slices if it is partitioned.
     ///
     /// # Errors
-    /// [`CheckpointError::NoEntry`]; [`CheckpointError::Corrupt`] where a checksum does not fit or slices are
-    /// missing; [`CheckpointError::Unsupported`] for a dtype that this engine does not have; and
-    /// [`CheckpointError::Io`].
+    /// [`CheckpointError::NoEntry`]; [`CheckpointError::Corrupt`] if a checksum does not match or
+    /// slices are missing; [`CheckpointError::Unsupported`] for a dtype that this engine does not
+    /// have; and [`CheckpointError::Io`].
     pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
         let entry = self.entry(name)?;
         let read = match entry.slices.is_empty() {
@@ -145,10 +145,10 @@ impl BundleReader {
         read.map_err(|e| open::with_newest(e, &self.prefix))
     }
 
-    /// A part of a tensor, however the tensor was stored: whole, or in slices that lie otherwise.
+    /// A part of a tensor, whether the tensor was stored whole or in other slices.
     ///
     /// # Errors
-    /// As [`BundleReader::tensor`], and [`CheckpointError::Slice`] where the full dimensions are others.
+    /// As [`BundleReader::tensor`], and [`CheckpointError::Slice`] if the full dimensions differ.
     pub fn slice(&self, name: &str, slice: &SliceSpec) -> Result<Tensor, CheckpointError> {
         let entry = self.entry(name)?;
         if slice.full_dims() != entry.dims {
@@ -175,7 +175,7 @@ impl BundleReader {
         read.map_err(|e| open::with_newest(e, &self.prefix))
     }
 
-    /// A tensor, or a slice of it where one is given.
+    /// A tensor, or a slice of it if `slice` is given.
     ///
     /// # Errors
     /// As [`BundleReader::tensor`] and [`BundleReader::slice`].
@@ -189,7 +189,8 @@ impl BundleReader {
     /// Reads everything and checks every checksum.
     ///
     /// # Errors
-    /// The first tensor that cannot be read. Those of dtypes that this engine does not have are passed over.
+    /// The error of the first tensor that cannot be read. Dtypes that this engine does not have are
+    /// skipped.
     pub fn verify(&self) -> Result<(), CheckpointError> {
         for (name, entry) in &self.entries {
             if entry.dtype.known().is_some() {
@@ -199,7 +200,7 @@ impl BundleReader {
         Ok(())
     }
 
-    /// Reads what lies together in one file.
+    /// Reads a contiguous entry of one file.
     fn read(&self, name: &str, entry: &Entry) -> Result<Tensor, CheckpointError> {
         let shard = self.shards.get(&entry.shard).ok_or_else(|| {
             CheckpointError::corrupt_entry(&self.index, name, "lies in a shard that there is not")
@@ -249,7 +250,7 @@ impl BundleReader {
         let mut elements = 0usize;
         let mut seen = BTreeSet::new();
         for slice in entry.slices.iter().filter(|s| meet(s, wanted).is_some()) {
-            // A slice that is listed again and again would be given room each time.
+            // A slice that is listed repeatedly would be given memory each time.
             if !seen.insert(slice) {
                 return Err(overlapping(&self.index, name));
             }
@@ -262,7 +263,7 @@ impl BundleReader {
             elements = elements.saturating_add(checked_elements(&part.dims).unwrap_or(usize::MAX));
             parts.push((slice, part));
         }
-        // Only what the files have is given room.
+        // Memory is allocated only for elements that the files hold.
         if checked_elements(&wanted.dims()).is_none_or(|needed| needed > elements) {
             return Err(lacking(&self.index, name));
         }

@@ -1,4 +1,4 @@
-//! Opening a checkpoint: the index, and data files that are as long as the index says.
+//! Opening of a checkpoint: reads the index, and checks the lengths of the data files against it.
 
 use super::*;
 
@@ -6,16 +6,16 @@ impl BundleReader {
     /// Opens the checkpoint of this prefix, as `run/model.ckpt-1000`.
     ///
     /// # Errors
-    /// [`CheckpointError::Missing`] where there is none; [`CheckpointError::Corrupt`] where its index is
-    /// damaged or a data file is shorter than the index says, with the newest checkpoint of the folder that
-    /// can be used instead; [`CheckpointError::Unsupported`] for one of a big-endian machine, and for
-    /// TensorFlow's first format.
+    /// [`CheckpointError::Missing`] if there is none; [`CheckpointError::Corrupt`] if its index is
+    /// damaged or a data file is shorter than the index requires, with the newest checkpoint of the
+    /// folder that can be used instead; [`CheckpointError::Unsupported`] for one of a big-endian
+    /// machine, and for TensorFlow's first format.
     pub fn open(prefix: impl AsRef<Path>) -> Result<BundleReader, CheckpointError> {
         let prefix = prefix.as_ref();
         Self::open_alone(prefix).map_err(|e| with_newest(e, prefix))
     }
 
-    /// As [`BundleReader::open`], without a look at other checkpoints where this one is damaged.
+    /// As [`BundleReader::open`], without a search for other checkpoints if this one is damaged.
     pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
         let path = index_path(prefix);
         if !disk::exists(&path) {
@@ -40,7 +40,7 @@ impl BundleReader {
             let sum = promised.entry(entry.shard).or_default();
             *sum = sum.saturating_add(entry.size);
             let end = entry.offset.checked_add(entry.size);
-            // Tensors share no bytes: so, together they are no longer than the file either.
+            // Tensors do not overlap, so their total is no longer than the file either.
             if end.is_none_or(|end| end > length) || *sum > length {
                 let what = format!(
                     "lies behind the end of its data file of {length} bytes: the checkpoint was not written to its end, or cut"
@@ -49,7 +49,7 @@ impl BundleReader {
             }
             match name {
                 _ if key.starts_with(&[0]) => {
-                    // The size of a slice with slices would be held to nothing.
+                    // The size of a slice that itself has slices would not be checked.
                     if !entry.slices.is_empty() {
                         let what = "is a slice, and has slices itself";
                         return Err(CheckpointError::corrupt_entry(&index.path, shown, what));
@@ -71,7 +71,7 @@ impl BundleReader {
 
 type DataFiles = (BTreeMap<usize, Shard>, BTreeMap<usize, u64>);
 
-/// Opens the data files that entries lie in.
+/// Opens the data files of the entries.
 fn data_files(prefix: &Path, index: &Index) -> Result<DataFiles, CheckpointError> {
     let all = index.shards();
     let (mut shards, mut lengths) = (BTreeMap::new(), BTreeMap::new());
@@ -113,7 +113,7 @@ fn no_index(prefix: &Path, index: &Path) -> CheckpointError {
     }
 }
 
-/// The error, with what can be read instead where files are damaged.
+/// Adds the newest readable checkpoint to the error, if files are damaged.
 pub(super) fn with_newest(error: CheckpointError, prefix: &Path) -> CheckpointError {
     match error {
         CheckpointError::Corrupt {

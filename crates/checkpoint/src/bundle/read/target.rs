@@ -1,4 +1,4 @@
-//! Tensors that are put together from slices.
+//! Assembly of tensors from slices.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::bundle::assemble::{Block, Filled};
 use crate::bundle::entry::Entry;
 use crate::error::CheckpointError;
 
-/// The error of a variable of which parts are missing.
+/// The error of a variable with missing parts.
 pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
@@ -20,7 +20,7 @@ pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
     )
 }
 
-/// The error of a variable of which something was saved twice.
+/// The error of a variable with overlapping parts.
 pub(super) fn overlapping(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
@@ -29,7 +29,7 @@ pub(super) fn overlapping(index: &Path, name: &str) -> CheckpointError {
     )
 }
 
-/// The starts and lengths of what two slices of one tensor share.
+/// The starts and lengths of the intersection of two slices of one tensor.
 pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut starts = Vec::new();
     let mut lengths = Vec::new();
@@ -42,7 +42,7 @@ pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usiz
     Some((starts, lengths))
 }
 
-/// A tensor that is put together from slices.
+/// A tensor under assembly from slices.
 pub(super) struct Target<'a> {
     file: &'a Path,
     name: &'a str,
@@ -88,7 +88,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Copies what a slice has of what is wanted.
+    /// Copies the part of a slice that lies in the requested part.
     pub(super) fn add(
         &mut self,
         slice: &SliceSpec,
