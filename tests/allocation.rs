@@ -1,6 +1,6 @@
-//! A warmed-up step through a callable allocates nothing, on any thread; a loop over lists takes
-//! memory for each turn, and no more for a later one. The allocator of this test program counts; its
-//! tests run one at a time, so that nobody else allocates meanwhile.
+//! Allocations of steps, counted by this program's allocator: a warmed-up step through a callable allocates nothing on
+//! any thread; the memory of a loop over lists is linear in its iterations. The tests run one at a time, so that no
+//! other test allocates meanwhile.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ struct Counting;
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Held by the test that runs.
+/// Held by the running test.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn count(bytes: usize) {
@@ -75,7 +75,7 @@ fn allocations(step: &mut Callable<'_>, feeds: &[Tensor], calls: usize) -> usize
     fewest
 }
 
-/// So many threads, all of them at work.
+/// Options with `threads` threads that all take part.
 fn options(threads: usize) -> SessionOptions {
     let mut options = SessionOptions::new().threads(threads);
     options.parallel = Parallel::Always;
@@ -145,7 +145,7 @@ fn two_devices(threads: usize) -> usize {
     )
 }
 
-/// How many bytes a step takes that goes over so many steps of a sequence and back.
+/// Bytes allocated by a training step over a sequence of length `time`.
 fn bytes_of_sequence(time: usize) -> usize {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2, -1, 3]);

@@ -1,5 +1,5 @@
-//! Every case of the table, spoiled: other shapes, extreme integers, attributes beyond their range.
-//! A spoiled case may be an error or still make sense; it never panics.
+//! Mutated op cases: other shapes, extreme integers, attributes out of range. A mutated case has results or an error;
+//! it never panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
@@ -10,7 +10,7 @@ use thalweg_tests::golden::{Case, Input, cases};
 use thalweg_tests::runtime::{Runtime, attributes};
 use thalweg_tests::session::{Entry, SessionRuntime};
 
-/// Numbers that look random and are the same in every run.
+/// A pseudo-random number generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -38,7 +38,7 @@ const EXTREMES: &[i64] = &[
     i64::MIN + 1,
 ];
 
-/// Zeros in nearly the shape that the tensor has.
+/// Zeros in a shape near the tensor's.
 fn reshaped(t: &Tensor, chance: &mut Chance) -> Tensor {
     let mut dims = t.dims().to_vec();
     let at = chance.below(dims.len());
@@ -53,7 +53,7 @@ fn reshaped(t: &Tensor, chance: &mut Chance) -> Tensor {
     Tensor::zeros(t.dtype(), &dims).unwrap()
 }
 
-/// The tensor with one integer that nobody expects, or of another dtype.
+/// The tensor with one extreme integer, or in another dtype.
 fn revalued(t: &Tensor, chance: &mut Chance) -> Tensor {
     let (at, value) = (chance.below(t.len()), chance.of(EXTREMES));
     let mut t = t.clone();
@@ -120,7 +120,7 @@ fn spoiled(case: &Case, chance: &mut Chance) -> Case {
     case
 }
 
-/// Whether a result would be so large that it can be had, but not in a test.
+/// `true` for results that are valid but too large for a test.
 fn too_large(case: &Case) -> bool {
     let g = Graph::new();
     let mut inputs = Vec::new();

@@ -1,4 +1,4 @@
-//! Checkpoints of a cluster: each server saves its own variables, and a training outlives its servers.
+//! Checkpoints of a cluster: each server saves its own variables, and a training survives the loss of its servers.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn server_with_files(cluster: &ClusterSpec, job: &str, index: u32, folder: &Path
     Server::new(cluster.clone(), job, index, options).unwrap()
 }
 
-/// Two weights, on as many servers as there are; a step adds one to each.
+/// Two weights spread over the servers; a step adds one to each.
 struct Model<'g> {
     weights: Vec<Variable<'g>>,
     train: Operation<'g>,
@@ -149,7 +149,7 @@ fn a_training_outlives_a_server_that_is_replaced() {
         session.run(model.train, []).unwrap();
         steps += 1;
     }
-    // The steps since the last checkpoint ran twice; in the end each has run once.
+    // The steps since the last checkpoint ran twice; in the final values each counts once.
     assert!(steps > 20, "{steps}");
     assert_eq!(sum(session.session(), &model), 2000.0 * 21.0);
     session.close().unwrap();

@@ -11,7 +11,7 @@ fn two() -> Vec<Server> {
     servers(&cluster(&[("worker", 2)]))
 }
 
-/// A variable behind a reference, on the other task, and what gives it a value.
+/// A reference variable on the other task, and its assignment.
 fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
     g.device(THERE, || {
         let v = g.op("VariableV2").name("v").attr("dtype", DType::F32);
@@ -21,7 +21,7 @@ fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
     })
 }
 
-/// As `initialized_value` of TensorFlow's variables: the step that a monitored session counts is read so.
+/// As `initialized_value` of TensorFlow's variables, which monitored sessions use to read the global step.
 #[test]
 fn a_branch_on_a_reference_runs_on_the_task_of_the_variable() {
     let all = two();
@@ -76,7 +76,7 @@ fn a_loop_of_nodes_runs_on_another_task_with_what_comes_from_this_one() {
     }
 }
 
-/// What is not computed where a reference comes from takes the value: TensorFlow sends that.
+/// A node on another task than the reference's variable gets the value, as in TensorFlow.
 #[test]
 fn a_reference_that_a_node_of_another_task_takes_crosses_as_a_value() {
     let all = two();

@@ -1,5 +1,4 @@
-//! TensorFlow's programs, on tasks other than the one that asks for their steps: what such a program can
-//! have crosses, its control flow and its references to variables among it.
+//! Golden graphs over several tasks: values, control flow and references to variables cross between tasks.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +10,12 @@ use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_tests::golden_graphs::{GoldenGraph, Step, names};
 use thalweg_tests::servers::{cluster, servers};
 
-/// Ops that take values alone: their nodes may stand on any task.
+/// Ops that take only values: their nodes may be on any task.
 const OF_VALUES: [&str; 9] = [
     "Add", "AddV2", "Identity", "MatMul", "Mean", "Mul", "Neg", "Square", "Sub",
 ];
 
-/// TensorFlow's name for what an error is.
+/// TensorFlow's code of an error.
 fn code(error: &ClusterError) -> &'static str {
     match error.cause {
         Cause::Uninitialized => "FAILED_PRECONDITION",
@@ -27,7 +26,7 @@ fn code(error: &ClusterError) -> &'static str {
     }
 }
 
-/// Steps of a graph over a cluster, whose variables are its own; asked for by the first task.
+/// Runs steps of a graph over a cluster, with variables of its own, from the first task.
 fn steps<'g>(all: &'g [Server], graph: &'g Graph) -> Result<Step<'g>, String> {
     let mut options = ClusterOptions::default().isolated(true);
     options.session.soft_placement = true;
@@ -38,8 +37,8 @@ fn steps<'g>(all: &'g [Server], graph: &'g Graph) -> Result<Step<'g>, String> {
     }))
 }
 
-/// Runs every golden graph on three tasks, and fails with what is wrong with them. `place` gives the task of
-/// a node that has no device.
+/// Runs every golden graph on three tasks; panics with the failures. `place` returns the task of a node without a
+/// device.
 fn check(place: impl Fn(&NodeDef) -> usize + Sync) {
     let names = names(&std::env::var("GRAPH").unwrap_or_default());
     assert!(!names.is_empty());
@@ -74,8 +73,8 @@ fn every_golden_graph_gives_on_another_task_what_tensorflow_gives() {
     check(|_| 1);
 }
 
-/// What takes references, handles or branches is on one task, and what only computes is anywhere: the values
-/// of variables cross, also where a node on another task takes a reference.
+/// Nodes with references, handles or branches are on one task, and the others anywhere: the values of variables cross,
+/// also where a node on another task takes a reference.
 #[test]
 fn a_golden_graph_whose_values_cross_gives_what_tensorflow_gives() {
     check(|node| {

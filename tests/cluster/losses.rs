@@ -1,4 +1,4 @@
-//! Tasks of a cluster that are missing, end, or come back, and steps that would wait for ever.
+//! Tasks of a cluster that are missing, end, or restart; steps that would wait for ever.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ fn a_task_that_is_missing_is_named_after_a_while() {
     let address = cluster.address("ps", 0).unwrap();
     let named = format!("/job:ps/task:0 at {address}");
     assert!(error.message.contains(&named), "{error}");
-    // What does not need it goes on.
+    // Steps that do not need it succeed.
     session.run(there.initializer(), []).unwrap();
     assert_eq!(session.run::<f32>(there, []).unwrap(), 2.0);
 }

@@ -1,5 +1,5 @@
-//! Every way to update variables, over servers and workers of this process: they learn what one device learns from all
-//! batches at once.
+//! Data parallelism over servers and workers of this process: every mode of variable updates learns the same as one
+//! device with all batches at once.
 
 use thalweg::dist::{Patience, Server};
 use thalweg::layers::{Initializer, VariableScopes};
@@ -30,7 +30,7 @@ fn network<'g>(tower: &Tower<'g>, x: Output<'g>) -> Output<'g> {
         .mean()
 }
 
-/// The batch of so many workers in a step: that of each is a part of it.
+/// The joint batch of some workers in a step; each worker's batch is a part of it.
 fn batch(workers: std::ops::Range<u32>, step: i64) -> Tensor {
     let of = |worker: u32| {
         let at = move |i: usize| (i as f32 + 10.0 * worker as f32 + 100.0 * step as f32).sin();
@@ -78,7 +78,7 @@ fn learn(
         (name, g.output(v.value().id()))
     };
     let wanted: Vec<_> = training.saved.iter().filter(own).map(value).collect();
-    // A worker has given its gradients before the update of its last turn.
+    // A worker has pushed its gradients before the update of its last turn.
     while run.fetch::<i64>(training.global_step, []).unwrap() < STEPS {
         std::thread::yield_now();
     }
@@ -94,7 +94,7 @@ fn process(server: Server) -> Process {
     Process::of(server, SessionOptions::new())
 }
 
-/// What each worker learns; servers and workers are threads of this process.
+/// Trains in a cluster whose servers and workers are threads of this process; returns each worker's result.
 fn in_cluster(parallel: &DataParallel, servers: usize, workers: usize) -> Vec<Learned> {
     let spec = cluster(&[("ps", servers), ("worker", workers)]);
     let start =

@@ -1,4 +1,4 @@
-//! Steps over the servers of a cluster, on ports of loopback in this process.
+//! Sessions over the servers of a cluster, on loopback in this process: values, errors, clients.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn values_of_all_kinds_and_sizes_cross() {
         .enumerate()
         .map(|(i, t)| {
             let x = g.placeholder(&format!("x{i}"), t.dtype(), t.shape());
-            // What is fed is on both tasks; what is made of it there has to cross.
+            // Fed values are on both tasks; values computed from them there have to cross.
             let twice = g.device(&*here(1), || g.op("Pack").inputs([x, x]).output());
             let back = g.device(&*here(0), || {
                 let two = g.op("Unpack").input(twice).attr("num", 2i64);
@@ -186,7 +186,7 @@ fn an_error_of_a_kernel_tells_task_node_op_and_line_whichever_task_it_is_on() {
             error.origin.as_ref().map(|o| o.to_string()).as_ref(),
             Some(&origin)
         );
-        // The part of the other task fails too, and does not hide why.
+        // The part of the other task fails too, and does not hide the root cause.
         assert!(!error.derived, "{error}");
         assert!(error.message.contains("division by zero"), "{error}");
         let text = error.to_string();
@@ -226,7 +226,7 @@ fn a_server_waits_for_the_workers_and_ends_when_they_are_done() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| ps.join_workers("worker"));
         first.finish("ps");
-        // Whoever says it twice is counted once.
+        // A worker that finishes twice counts once.
         first.finish("ps");
         std::thread::sleep(Duration::from_millis(50));
         assert!(!waits.is_finished());
@@ -330,7 +330,7 @@ fn more_plans_than_are_kept_leave_no_parts_behind() {
     options.session.plans = 2;
     let session = Session::on(&worker, &g, options).unwrap();
     for n in 1..60 {
-        // Parts are forgotten a little after their plans.
+        // Parts are dropped shortly after their plans.
         let run = || session.step(sum, [x.feed(vec![1.0f32; n])]);
         let mut done = run();
         for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! How steps over a cluster can be asked to work: in which dtype values cross, and what is recorded.
+//! Options of steps over a cluster: dtypes of transferred values, traces.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ fn asking(wire: Wire) -> ClusterOptions {
     options
 }
 
-/// What was sent to another task in a step: the node that made it, and its dtype.
+/// The values that a step sent to another task in this dtype: names of their nodes.
 fn cast_to(events: &[Event], dtype: &str) -> Vec<String> {
     let cast = events.iter().filter(|e| e.op == "Cast");
     let narrow = cast.filter(|e| e.node.ends_with(dtype));
@@ -64,7 +64,7 @@ fn values_of_f32_cross_in_half_of_the_bytes_where_that_is_asked_for() {
             "{wire:?}"
         );
         assert_eq!(found.slice::<i32>(1).unwrap(), [3; 4]);
-        // What a client fetches comes as it is.
+        // Values that a client fetches keep their dtype.
         assert_eq!(found.slice::<f32>(2).unwrap(), given);
         let name = match wire {
             WireType::F32 => continue,
@@ -89,7 +89,7 @@ fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
         let ones = g.constant(Tensor::vector(&vec![1.0f32; LENGTH]));
         (ones * x, (ones + x).reshape([LENGTH as i64 / 4, 4]))
     });
-    // Both go as they came, and as what is made of them; one is fetched where it was made, too.
+    // Both cross unchanged and as derived values; one is also fetched where it was made.
     let near = g.device("/job:worker/task:0", || {
         let passed = |y| g.op("Identity").input(y).output();
         (passed(far.0), passed(far.1), far.0 * 2.0)

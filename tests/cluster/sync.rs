@@ -1,4 +1,4 @@
-//! Training in step over servers of a cluster, on ports of loopback in this process.
+//! Synchronous training over servers of a cluster, on loopback in this process.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use thalweg_tests::servers::{cluster, server, servers};
 const STEPS: i64 = 12;
 const BATCH: usize = 6;
 
-/// A small network: what is fed, its loss, and its variables.
+/// A small network: feeds, loss and variables.
 struct Net<'g> {
     x: Output<'g>,
     y: Output<'g>,
@@ -51,7 +51,7 @@ fn batch(worker: u32, step: i64, size: usize) -> [Tensor; 2] {
     ]
 }
 
-/// What one process gets with the batches of all workers at once.
+/// The variables that one process learns from the batches of all workers at once.
 fn alone<'g>(g: &'g Graph, optimizer: impl Optimizer<'g>, workers: u32) -> Vec<Vec<f32>> {
     let net = net(g);
     let train = optimizer.minimize(net.loss);
@@ -107,7 +107,7 @@ fn options() -> ClusterOptions {
     options
 }
 
-/// Works as a worker until the training is over, or for so many turns; gives how many it had.
+/// Works as a worker until the training is over, or for `most` turns; returns the number of turns.
 fn work(server: &Server, workers: u32, aggregate: u32, adam: bool, most: usize) -> usize {
     let g = Graph::new();
     let task = server.task().1;

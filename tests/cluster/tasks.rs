@@ -1,5 +1,5 @@
-//! Steps that are cut over several tasks, each with an engine of its own, give what the naive
-//! interpreter gives: random graphs, whose values go through memory in place of a network.
+//! Random graphs partitioned over several tasks, each with an engine of its own, compared with the naive interpreter.
+//! Values go through memory instead of a network.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use thalweg_session::{Engine, Exchange, Fetch, Runner};
 use thalweg_tests::random_graph::Gene;
 use thalweg_tests::tasks::{JOB, compare};
 
-/// Values on their way, and who waits for them.
+/// Values in transit, and the receivers that wait for them.
 #[derive(Default)]
 struct Mail(Mutex<State>);
 
@@ -62,7 +62,7 @@ impl Exchange for Mail {
 struct Tasks {
     runners: Vec<Runner>,
     cutter: Cutter,
-    /// By device of the cluster: its task, and its number there.
+    /// Task, and index there, of each device of the cluster.
     devices: Vec<(u32, u32)>,
 }
 
@@ -92,7 +92,7 @@ impl Tasks {
         }
     }
 
-    /// Runs a step: gives the values of the fetches, and how many edges were cut.
+    /// Runs a step; returns the values of the fetches, and the number of cut edges.
     fn run(
         &self,
         g: &Graph,
@@ -186,7 +186,7 @@ fn a_variable_on_one_task_is_trained_by_another() {
     let mut losses = Vec::new();
     for _ in 0..20 {
         let (values, crossed) = tasks.run(&g, &fetches, &feed).unwrap();
-        // The weight there, and its gradient back: what waits for the update stands beside it.
+        // The weight there, and its gradient back: the nodes that wait for the update are on the update's task.
         assert_eq!(crossed, 2);
         losses.push(values[1].as_ref().unwrap().to_scalar::<f32>().unwrap());
     }

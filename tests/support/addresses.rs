@@ -3,11 +3,11 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 
-/// Ports that a system gives to nobody who does not ask for them: a connection of another test cannot take one between
-/// here and the server that is to listen on it.
+/// Ports below the system's ephemeral range: no outgoing connection of another test can take one before the server
+/// listens on it.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
-/// Addresses on which nobody listens.
+/// Free addresses: no socket listens on them.
 pub fn free_addresses(count: usize) -> Vec<String> {
     let drawn = RandomState::new().hash_one(()) as usize % PORTS.len();
     let from_there = PORTS.cycle().skip(drawn).take(PORTS.len());

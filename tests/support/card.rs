@@ -1,5 +1,4 @@
-//! The GPU of the tests that any will do for: the machine's first card where `REQUIRE_GPU=1` says so,
-//! and otherwise the emulated one.
+//! The GPU of tests that run on any GPU: the machine's first card with `REQUIRE_GPU=1`, otherwise the emulated one.
 
 use std::sync::Arc;
 
@@ -12,26 +11,26 @@ use super::emulated::{Emulated, is_there};
 use super::emulated_gpu::{Call, EmulatedGpu};
 use super::without_libraries::WithoutLibraries;
 
-/// A card, or what stands for one.
+/// A card, or the emulated GPU.
 pub struct Gpu {
-    /// What runs its commands; logical devices share it.
+    /// Runs the GPU's commands; logical devices share it.
     pub driver: Arc<dyn Driver>,
-    /// The same where it is emulated.
+    /// The same driver where it is emulated.
     emulated: Option<Arc<EmulatedGpu>>,
 }
 
-/// Whether the tests run on the machine's first card.
+/// `true` where the tests run on the machine's first card.
 pub fn is_required() -> bool {
     std::env::var("REQUIRE_GPU").is_ok_and(|v| v == "1")
 }
 
-/// The GPU to test on. Without one that is required a test fails; where none is required and there
-/// is no compiler for the emulation, this says so. A card computes with the libraries that it has.
+/// The GPU to test on. Panics where a card is required and missing; prints a message and returns `None` where there is
+/// no compiler for the emulation. A card computes with the libraries that it has.
 pub fn gpu() -> Option<Gpu> {
     gpu_with(is_required())
 }
 
-/// As [`gpu`], where libraries compute GEMMs and convolutions, or are left out.
+/// As [`gpu`], with libraries for GEMMs and convolutions, or without.
 pub fn gpu_with(libraries: bool) -> Option<Gpu> {
     if is_required() {
         let opened = Cards::new(thalweg::ops::gpu::HEADER).open(0);
@@ -52,7 +51,7 @@ pub fn gpu_with(libraries: bool) -> Option<Gpu> {
 }
 
 impl Gpu {
-    /// A card that is open, with its libraries or without.
+    /// An open card, with its libraries or without.
     pub fn of(driver: Arc<dyn Driver>, libraries: bool) -> Gpu {
         let driver = match libraries {
             true => driver,
@@ -76,8 +75,8 @@ impl Gpu {
         options
     }
 
-    /// What it was asked to do since the last time; a card keeps no record of that. Plans are the
-    /// same for both, so that what is seen of the emulated one holds for a card.
+    /// The driver calls since the last time; `None` for a card, which keeps no record. Plans are the same for both, so
+    /// that checks of the emulated GPU's calls hold for a card.
     pub fn calls(&self) -> Option<Vec<Call>> {
         self.emulated.as_ref().map(|gpu| gpu.calls())
     }

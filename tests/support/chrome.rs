@@ -1,4 +1,4 @@
-//! What a trace's file must hold for viewers to show it.
+//! Checks of a trace's Chrome JSON, so that viewers show it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use thalweg::session::Trace;
 
 /// Checks that processes and threads are numbers with names, and that each arrow has both its ends, on a send and a
-/// receive. Gives the devices that the arrows lead from and to, sorted.
+/// receive. Returns the devices that the arrows lead from and to, sorted.
 pub fn arrows(trace: &Trace) -> Vec<[String; 2]> {
     let file: Value = serde_json::from_str(&trace.to_chrome_json()).unwrap();
     let events = file["traceEvents"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use thalweg::prelude::*;
 use thalweg::session::Parallel;
 
-/// So many devices whose nodes run at the same time, however small.
+/// Options with `count` CPU devices that run nodes in parallel, however small.
 pub fn cpus(count: usize) -> SessionOptions {
     let mut options = SessionOptions::new().cpus(count);
     options.parallel = Parallel::Always;

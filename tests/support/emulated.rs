@@ -1,5 +1,4 @@
-//! The GPU's kernels on the CPU: what a kernel says is to be launched is launched in
-//! `tests/emulator`, on the tensors' own memory.
+//! Runs the GPU's kernels on the CPU: launches are executed by `tests/emulator`, on the tensors' own memory.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -24,7 +23,7 @@ use super::runtime::{Results, Runtime, build};
 /// Orders in which the threads of a block run: ascending, descending, shuffled.
 const ORDERS: [u32; 3] = [0, 1, 7];
 
-/// A library has one machine, and a process opens it once: launches take turns.
+/// Each library has one emulated machine as a global: launches are serialized.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// A source's name, and the macros that it is compiled with.
@@ -35,12 +34,12 @@ type Launch = unsafe extern "C" fn(u32, u32, *mut *mut c_void, u32) -> i32;
 
 pub struct Emulated {
     cpu: Cpu,
-    /// Whether kernels are compiled with AddressSanitizer.
+    /// Compiles kernels with AddressSanitizer.
     sanitize: bool,
     libraries: Mutex<HashMap<Key, Arc<Library>>>,
 }
 
-/// Whether there is a C++ compiler; says so where there is none, and fails where one is required.
+/// `true` if there is a C++ compiler. Prints a message where there is none, and panics where one is required.
 pub fn is_there() -> bool {
     let there = Command::new("g++").arg("--version").output();
     let there = there.is_ok_and(|o| o.status.success());
@@ -52,7 +51,7 @@ pub fn is_there() -> bool {
     there
 }
 
-/// Memory for an output: bytes that no kernel left there by chance.
+/// Memory for an output, filled with a pattern that no kernel writes by chance.
 fn filled(dtype: DType, dims: &[usize]) -> Result<Tensor, String> {
     let len = dims.iter().product::<usize>() * dtype.size();
     let byte = if dtype == DType::Bool { 1 } else { 0xa5 };
@@ -72,7 +71,7 @@ impl Emulated {
         }
     }
 
-    /// The kernel that launches something for a node.
+    /// The kernel of a node that launches GPU functions.
     pub fn kernel(node: &Node) -> Option<&'static Kernel> {
         let op = thalweg_ops::kernels()[node.op.name];
         let mut kernels = op.kernels.iter();
@@ -95,7 +94,7 @@ impl Emulated {
         library
     }
 
-    /// Compiles what these cases launch, on all of the machine's threads.
+    /// Compiles the functions that these cases launch, on all of the machine's threads.
     pub fn compile_all(&self, cases: &[Case]) {
         let functions = cases
             .iter()
@@ -194,7 +193,7 @@ impl Emulated {
                 .map(|arg| match arg {
                     Arg::Input(i) => inputs[*i].to_ne_bytes().to_vec(),
                     Arg::Output(i) => outputs[*i].to_ne_bytes().to_vec(),
-                    // A variable lies where its input stands.
+                    // A variable's memory is that of its input.
                     Arg::Variable(i) => inputs[*i].to_ne_bytes().to_vec(),
                     Arg::Scratch(at) => (address(&scratch) + *at as u64).to_ne_bytes().to_vec(),
                     Arg::Counter => (counter.as_ptr() as u64).to_ne_bytes().to_vec(),
@@ -217,11 +216,11 @@ impl Emulated {
             }
             let after = size_of_argument(&library, launch.function.name, values.len());
             assert_eq!(after, 0, "{} has more arguments", launch.function.name);
-            // SAFETY: the arguments are those that the kernel says; what it does with them is what
-            // is tested, and the sanitizer sees it.
+            // SAFETY: the arguments are those that the kernel declares; its accesses are under test, and the sanitizer
+            // checks them.
             unsafe { run_emulated(&library, launch.function.name, grid, &mut args, order)? };
         }
-        // SAFETY: the box is alive; it is read anew, as the kernels wrote behind the compiler's back.
+        // SAFETY: the box is alive; the read is volatile because the kernels wrote behind the compiler's back.
         let element = unsafe { std::ptr::read_volatile(&raw const *status) };
         match &launches.fault {
             Some(fault) if element != u64::MAX => {
@@ -238,7 +237,7 @@ impl Emulated {
         }
     }
 
-    /// What is launched for a node.
+    /// The prepared launches of a node.
     fn prepared(
         &self,
         case: &Case,
@@ -277,7 +276,7 @@ impl Emulated {
         Ok(Work { launches, from, to })
     }
 
-    /// The functions that a case launches; none where its op has no kernel for a GPU.
+    /// The functions that a case launches; empty where its op has no GPU kernel.
     pub fn functions(&self, case: &Case) -> Result<Vec<Function>, String> {
         let g = Graph::new();
         let id = build(&g, case).id();
@@ -290,7 +289,7 @@ impl Emulated {
         Ok(launches.map(|l| l.function).collect())
     }
 
-    /// Runs a node in one order; where `in_place`, each output that may be is in an input's memory.
+    /// Runs a node in one order of threads. With `in_place`, outputs that may share an input's memory do.
     fn step(
         &self,
         kernel: &Kernel,
@@ -325,7 +324,7 @@ impl Emulated {
 /// The bytes of an argument of a function; 0 where it has no such argument.
 fn size_of_argument(library: &Library, name: &str, i: usize) -> usize {
     type Size = unsafe extern "C" fn(u32) -> u32;
-    // SAFETY: `KERNEL` defines it with this signature, and it only tells a number.
+    // SAFETY: `KERNEL` defines it with this signature, and it only returns a number.
     unsafe {
         let size = library.get::<Size>(format!("size_{name}").as_bytes());
         size.expect("what KERNEL defines")(i as u32) as usize
@@ -335,7 +334,7 @@ fn size_of_argument(library: &Library, name: &str, i: usize) -> usize {
 /// Runs a function of a library on a grid of blocks and threads.
 ///
 /// # Safety
-/// The arguments are those of the function, and what they point to is valid for what it does.
+/// The arguments are those of the function, and their pointees are valid for its accesses.
 pub unsafe fn run_emulated(
     library: &Library,
     name: &str,
@@ -354,7 +353,7 @@ pub unsafe fn run_emulated(
     }
 }
 
-/// What a node launches, and what it is prepared for.
+/// A node's launches, and the facts that it was prepared for.
 struct Work {
     launches: Launches,
     from: Vec<Operand>,
@@ -373,7 +372,7 @@ fn tensors(case: &Case) -> Result<Vec<Tensor>, String> {
     case.inputs.iter().map(tensor).collect()
 }
 
-/// What is known of an input: of a variable, what is behind its handle.
+/// Facts of an input; of a variable, those of the value behind its handle.
 fn known(case: &Case, i: usize, tensor: &Tensor) -> Fact {
     match &case.inputs[i] {
         Input::Tensor(_) => fact(tensor),

@@ -1,7 +1,7 @@
-//! A GPU that is emulated on the CPU, behind the seam where a card's driver stands.
+//! A GPU that is emulated on the CPU: an implementation of the driver trait.
 //!
-//! Commands run when they are waited for, and no earlier: who reads a result or writes over an
-//! argument without having waited is found out. Memory is full of rubbish when it is given out.
+//! Commands run when a caller waits for them, and no earlier. This reveals reads of results and writes to arguments
+//! without a wait. Allocated memory is filled with garbage.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use thalweg::device::gpu::{
 use super::emulated::{Emulated, run_emulated};
 use super::naive_calls;
 
-/// What the driver was asked to do, in order.
+/// A call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     Allocate(usize),
@@ -25,9 +25,9 @@ pub enum Call {
     AllocateHost(usize),
     FreeHost,
     Load(&'static str),
-    /// A command that runs, with the name of the function if it launches one.
+    /// A command that runs, with the name of the launched function, if any.
     Submit(&'static str, Option<&'static str>),
-    /// One that is captured.
+    /// A command that is captured.
     Capture(&'static str),
     Begin,
     End,
@@ -38,7 +38,7 @@ pub enum Call {
 struct GpuState {
     memory: HashMap<Address, Layout>,
     functions: Vec<(Arc<Library>, Function)>,
-    /// The calls of libraries that were made ready.
+    /// The prepared library calls.
     made: Vec<LibraryCall>,
     queues: Vec<Queue>,
     graphs: Vec<Option<Vec<Command>>>,
@@ -53,11 +53,11 @@ struct Queue {
 
 pub struct EmulatedGpu {
     kernels: Arc<Emulated>,
-    /// The bytes that it has.
+    /// Size of the memory in bytes.
     bytes: usize,
-    /// Whether it has libraries.
+    /// `true` with libraries of GEMMs and convolutions.
     libraries: bool,
-    /// The number of the command that fails, counted from 0, once.
+    /// Index of the command that fails, once.
     fails: Mutex<Option<usize>>,
     state: Mutex<GpuState>,
 }
@@ -75,12 +75,12 @@ impl EmulatedGpu {
         EmulatedGpu::of(kernels, HUGE)
     }
 
-    /// One that has so many bytes of memory.
+    /// A GPU with this memory, in bytes.
     pub fn of(kernels: &Arc<Emulated>, bytes: usize) -> Arc<EmulatedGpu> {
         EmulatedGpu::made(kernels, bytes, false)
     }
 
-    /// One that has libraries of GEMMs and convolutions.
+    /// A GPU with libraries of GEMMs and convolutions.
     pub fn with_libraries(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
         EmulatedGpu::made(kernels, HUGE, true)
     }
@@ -99,24 +99,24 @@ impl EmulatedGpu {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was asked to do since the last time.
+    /// The driver calls since the last time.
     pub fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.state().calls)
     }
 
-    /// Lets a command fail: the one after so many others.
+    /// Makes the command after the next `commands` fail.
     pub fn fail_after(&self, commands: usize) {
         *self.fails.lock().unwrap() = Some(commands);
     }
 
-    /// Bytes that are given out.
+    /// Allocated bytes.
     pub fn used(&self) -> usize {
         self.state().memory.values().map(Layout::size).sum()
     }
 
     fn run(&self, state: &GpuState, command: &Command) -> Result<(), String> {
-        // SAFETY: the session has promised that addresses are valid, and they are of this process;
-        // a mistake in that is what these tests look for.
+        // SAFETY: the session promises valid addresses, and they are of this process; these tests look for violations
+        // of that.
         unsafe {
             match command {
                 Command::Launch {
@@ -162,7 +162,7 @@ fn broken(reason: &str) -> GpuError {
     }
 }
 
-// SAFETY: memory is what the system gives, and commands do what they say.
+// SAFETY: memory is the system allocator's, and commands have only their documented effects.
 unsafe impl Driver for EmulatedGpu {
     fn name(&self) -> String {
         "an emulated GPU".to_owned()
@@ -189,10 +189,10 @@ unsafe impl Driver for EmulatedGpu {
         let mut state = self.state();
         state.calls.push(Call::Allocate(bytes));
         let layout = Layout::from_size_align(bytes, 256).expect("a size");
-        // SAFETY: nobody asks for no bytes.
+        // SAFETY: callers never request zero bytes.
         let memory = unsafe { alloc(layout) };
         assert!(!memory.is_null());
-        // SAFETY: just given.
+        // SAFETY: just allocated with this size.
         unsafe { memory.write_bytes(0xa5, bytes) };
         state.memory.insert(memory as Address, layout);
         Ok(memory as Address)
@@ -206,14 +206,14 @@ unsafe impl Driver for EmulatedGpu {
             "memory is given back while commands wait"
         );
         let layout = state.memory.remove(&address).expect("memory of this GPU");
-        // SAFETY: given by `allocate` with this layout.
+        // SAFETY: allocated by `allocate` with this layout.
         unsafe { dealloc(address as *mut u8, layout) };
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
         self.state().calls.push(Call::AllocateHost(bytes));
         let layout = Layout::from_size_align(bytes, 256).expect("a size");
-        // SAFETY: nobody asks for no bytes.
+        // SAFETY: callers never request zero bytes.
         let memory = unsafe { std::alloc::alloc_zeroed(layout) };
         NonNull::new(memory).ok_or(GpuError::OutOfMemory { bytes })
     }

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A folder that is removed with this.
+/// A folder that is removed when this is dropped.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// An empty one, for no other test.
+    /// An empty folder that no other test uses.
     pub fn new(name: &str) -> Folder {
         Folder::under(&std::env::temp_dir(), name)
     }
 
-    /// One whose syncs cost nothing, where the system has such a place.
+    /// A folder on a tmpfs, where syncs cost nothing, if the system has one.
     pub fn in_memory(name: &str) -> Folder {
         let memory = Path::new("/dev/shm");
         match memory.is_dir() {
@@ -26,23 +26,23 @@ impl Folder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("thalweg-test-{name}-{}-{number}", std::process::id());
         let path = place.join(name);
-        // What an earlier process of this number has left.
+        // An earlier process with the same id may have left it.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A file in it.
+    /// Path of a file in it.
     pub fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// A file in it, as a command line names it.
+    /// Path of a file in it, as text.
     pub fn at(&self, name: &str) -> String {
         self.join(name).to_str().unwrap().to_owned()
     }

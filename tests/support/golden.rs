@@ -1,4 +1,5 @@
-//! The table of op cases: what TensorFlow's kernels gave, read from `tests/golden/ops.jsonl.gz`.
+//! The table of op cases: results of TensorFlow's kernels, read from `tests/golden/ops.jsonl.gz`; comparison with a
+//! tolerance.
 
 use std::io::Read;
 
@@ -6,7 +7,7 @@ use serde_json::Value;
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-/// One call of an op and what it must give.
+/// A call of an op with its expected results.
 #[derive(Clone)]
 pub struct Case {
     pub name: String,
@@ -14,7 +15,7 @@ pub struct Case {
     pub attrs: Vec<(String, Attr)>,
     pub inputs: Vec<Input>,
     pub outputs: Vec<Tensor>,
-    /// Of a random op: what the next run in the same session gives.
+    /// Expected results of the next run in the same session, for random ops.
     pub second_run: Vec<Tensor>,
     pub variables_after: Vec<Tensor>,
     pub tolerance: Tolerance,
@@ -27,7 +28,7 @@ pub enum Input {
     Variable(DType, Vec<usize>, Option<Tensor>),
 }
 
-/// A result fits if it is within `abs + rel * |expected|`.
+/// A result passes if it is within `abs + rel * |expected|`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     pub rel: f64,
@@ -200,7 +201,7 @@ fn string(v: &Value) -> Vec<u8> {
     }
 }
 
-/// What is wrong with `found`, where `expected` was wanted; `None` where nothing is.
+/// Describes the first difference between `found` and `expected`; `None` where they agree.
 pub fn difference(found: &Tensor, expected: &Tensor, tolerance: Tolerance) -> Option<String> {
     if found.dtype() != expected.dtype() || found.dims() != expected.dims() {
         return Some(format!("{found} in place of {expected}"));

@@ -1,4 +1,4 @@
-//! The golden graphs: TensorFlow's programs as files, what to run of them, and what came of it.
+//! The golden graphs: TensorFlow's programs as files, with their steps and expected results.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ use thalweg_session::{Feed, Feeding, Fetched, Session, SessionError, SessionOpti
 
 use crate::golden::{Tolerance, difference};
 
-/// Runs a step; of what goes wrong it gives TensorFlow's name and the text.
+/// Runs a step; an error is TensorFlow's error code and the text.
 pub type Step<'g> = Box<
     dyn Fn(
             (Vec<Output<'g>>, Vec<Operation<'g>>),
@@ -32,12 +32,12 @@ pub struct GoldenGraph {
     arrays: HashMap<String, Tensor>,
 }
 
-/// Where the files are.
+/// Folder of the files.
 pub fn folder() -> PathBuf {
     crate::root().join("tests/golden/graphs")
 }
 
-/// The names of the golden graphs that are GraphDefs and begin so.
+/// Names of the golden graphs that are GraphDefs and begin with `prefix`.
 pub fn names(prefix: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder()).unwrap();
     let names = files.filter_map(|f| f.ok()?.file_name().into_string().ok());
@@ -75,7 +75,7 @@ impl GoldenGraph {
         }
     }
 
-    /// Imports it, runs all of its steps in a session of this process, and says what differs.
+    /// Imports the graph and runs all of its steps in a session of this process; an error describes the differences.
     pub fn check(&self, options: SessionOptions) -> Result<(), String> {
         let graph = Graph::new();
         let session = |graph| {
@@ -89,8 +89,8 @@ impl GoldenGraph {
         self.check_on(&graph, |_| {}, session)
     }
 
-    /// Imports it with its nodes changed by `place`, runs all of its steps with what `open` gives, and says
-    /// what differs.
+    /// Imports the graph with its nodes changed by `place`, and runs all of its steps by `open`'s function; an error
+    /// describes the differences.
     pub fn check_on<'g>(
         &self,
         graph: &'g Graph,
@@ -146,10 +146,10 @@ impl GoldenGraph {
             (Err((_, e)), None) => Err(e),
             (Ok(_), Some(error)) => Err(format!("it runs, TensorFlow says {error:?}")),
             (Err((code, e)), Some(error)) => {
-                // What is asked for wrongly TensorFlow finds out late, and calls its own mistake.
+                // TensorFlow reports an invalid request late, as an internal error.
                 let wanted = match error["code"].as_str().unwrap() {
                     "INTERNAL" => "INVALID_ARGUMENT",
-                    // Some ops do not look for the variable's value, but for the variable.
+                    // Some ops report a missing variable, not a missing value.
                     "NOT_FOUND" => "FAILED_PRECONDITION",
                     wanted => wanted,
                 };
@@ -180,7 +180,7 @@ impl GoldenGraph {
     }
 }
 
-/// TensorFlow's name for what an error is.
+/// TensorFlow's code of an error.
 fn code(error: &SessionError) -> &'static str {
     use thalweg_device::KernelError;
     fn of(error: &KernelError) -> &'static str {

@@ -1,5 +1,5 @@
-//! What steps on a GPU give, on a card or the emulated one: replayed and not, in turn, ended early,
-//! without memory.
+//! Checks of steps on a card or the emulated GPU: captured and replayed steps, concurrent steps, cancellation, memory
+//! limits, traces.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use thalweg::session::Cancel;
 use super::card::{self, Gpu};
 use super::line::{feeds, line};
 
-/// A check of a GPU, which panics where something is wrong.
+/// A check of a GPU; panics on failure.
 pub type Check = fn(&Gpu);
 
-/// All of them, by name.
+/// All checks by name.
 pub const CHECKS: [(&str, Check); 8] = [
     (
         "replayed_steps_give_what_uncaptured_ones_give",
@@ -57,7 +57,7 @@ pub fn replayed_steps_give_what_uncaptured_ones_give(gpu: &Gpu) {
         session.run(g.initializers(), []).unwrap();
         let watched = match replayed {
             true => RunOptions::default(),
-            // Whoever looks at every value wants them one after the other.
+            // Checking every value runs commands one after the other.
             false => RunOptions::new().checked(),
         };
         let step = || {
@@ -95,7 +95,7 @@ pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_ses
     gpu: &Gpu,
 ) {
     let g = Graph::new();
-    // Two tebibytes: more than any card has, and the emulated one.
+    // Two tebibytes: more than any card and the emulated GPU have.
     let x = g.placeholder("x", DType::F64, []);
     let many = g.constant([1i32 << 19, 1 << 19]);
     let huge = g.op("Fill").input(many).input(x).output().square().sum();

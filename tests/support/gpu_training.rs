@@ -1,4 +1,4 @@
-//! The first programs on a GPU, a card or the emulated one, train as they do on the CPU.
+//! Training on a card or the emulated GPU, compared with the CPU.
 
 use thalweg::prelude::*;
 use thalweg_examples::model;
@@ -8,7 +8,8 @@ use super::emulated_gpu::Call;
 
 const STEPS: usize = 3;
 const BATCH: usize = 4;
-/// The tutorial's. With 1e-3 Adam's first steps, by the sign of each gradient, double what two roundings differ by.
+/// The tutorial's rate. With 1e-3, Adam's first steps, which follow the sign of each gradient, would amplify rounding
+/// differences.
 const RATE: f32 = 1e-4;
 
 /// A batch for one step.
@@ -25,7 +26,7 @@ fn batch(step: usize) -> [Tensor; 3] {
     ]
 }
 
-/// The losses of some steps with dropout, and what a test of the last batch gives.
+/// The losses of some steps with dropout, and the loss and accuracy of the last batch in a test.
 fn trained(format: DataFormat, device: &str, options: SessionOptions) -> Vec<f32> {
     let g = Graph::new();
     g.set_seed(7);
@@ -43,13 +44,13 @@ fn trained(format: DataFormat, device: &str, options: SessionOptions) -> Vec<f32
     losses
 }
 
-/// Trains on the GPU and on the CPU, and compares the losses; panics where they differ.
+/// Trains on the GPU and on the CPU; panics where the losses differ.
 pub fn deep_mnist_trains_alike(gpu: &Gpu, format: DataFormat) {
     let on_gpu = trained(format, "/gpu:0", gpu.options());
     let on_cpu = trained(format, "/cpu:0", SessionOptions::new().threads(2));
     println!("{on_gpu:?}\n{on_cpu:?}");
-    // A card's libraries may round a product's operands to 10 bits, and Adam takes the sign of what
-    // is left of a small gradient.
+    // A card's libraries may round a product's operands to 10 bits, and Adam's steps follow the sign of a small
+    // gradient.
     let near = if card::is_required() { 2e-2 } else { 1e-3 };
     for (a, b) in on_gpu.iter().zip(&on_cpu) {
         assert!((a - b).abs() < near * b, "{on_gpu:?} and {on_cpu:?}");

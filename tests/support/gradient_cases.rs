@@ -1,11 +1,11 @@
-//! The table of gradients: how a value is computed from inputs, at points away from kinks.
+//! Cases of gradients: computations with inputs away from kinks. Elementwise ops, reductions, products.
 
 use thalweg_graph::{Attr, Graph, NodeBuilder, Output};
 use thalweg_ops::SourceOps;
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
-/// Computes outputs from inputs that are fed.
+/// Builds outputs from fed inputs.
 pub type Build = Box<dyn for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>>>;
 
 /// A computation whose gradient is compared with finite differences.
@@ -14,7 +14,7 @@ pub struct Case {
     /// The `f64` inputs that are differentiated.
     pub inputs: Vec<Tensor>,
     pub build: Build,
-    /// Whether it computes in `f32`, as ops that take no `f64` do: differences are coarse then.
+    /// Computes in `f32`, for ops that take no `f64`; differences are coarse then.
     pub single: bool,
 }
 
@@ -76,7 +76,7 @@ pub fn case(
     }
 }
 
-/// A computation in `f32`, of inputs that are cast to it.
+/// A computation in `f32`, with inputs cast to it.
 pub fn single(
     name: &str,
     inputs: Vec<Tensor>,

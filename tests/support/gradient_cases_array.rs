@@ -1,11 +1,11 @@
-//! Gradients of lookups, stacks, and of moves whose host inputs are computed in the step.
+//! Cases of gradients: lookups, segment sums, stacks, and moves whose host inputs are computed in the step.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
 
 use super::gradient_cases::{Case, case, mixed};
 
-/// `values` as something that is known only when a step runs.
+/// `values` as an output that is known only when a step runs.
 fn late<'g>(g: &'g Graph, values: &[i32], x: Output<'g>) -> Output<'g> {
     let zero = x.rank_tensor() - x.rank_tensor();
     g.constant(values) + zero
@@ -66,7 +66,7 @@ pub fn lookups() -> Vec<Case> {
     all
 }
 
-/// Moves by amounts that only the step knows.
+/// Moves by amounts that are known only when a step runs.
 fn known_late() -> Vec<Case> {
     let x = || vec![mixed(&[2, 3], 1)];
     vec![

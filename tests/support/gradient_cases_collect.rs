@@ -1,4 +1,4 @@
-//! Gradients of segments, of the largest of rows, and of slices that are dealt out.
+//! Cases of gradients: segments, TopK, stitches and partitions, Einsum and other products.
 
 use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
@@ -6,7 +6,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::gradient_cases::{Case, case, mixed, node};
 
-/// Segments, the largest of rows, stitches and partitions.
+/// Segments, TopK, stitches and partitions.
 pub fn collected() -> Vec<Case> {
     let mut all = Vec::new();
     for op in [
@@ -29,7 +29,7 @@ pub fn collected() -> Vec<Case> {
         all.push(case(op, vec![mixed(&[5, 2], 1)], move |g, x| {
             let node = g.op(op).input(x[0]).input(g.constant([2i32, 0, -1, 2, 0]));
             let y = node.input(g.constant(3i32)).output();
-            // Nothing of a segment without slices: what it has is too large for differences.
+            // Limits the value of segments without slices, which is too large for differences.
             let least = y.constant_like(-1e3);
             let most = y.constant_like(1e3);
             let y = g.op("Maximum").input(y).input(least).output();

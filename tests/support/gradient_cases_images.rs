@@ -1,4 +1,4 @@
-//! The table of gradients, continued: normalization, depthwise convolutions, pools of several orders, other sizes.
+//! Cases of gradients: normalization, depthwise convolutions, patches, second-order pools, resizing.
 
 use thalweg_graph::{Attr, Graph, NodeBuilder, Output, gradients_with};
 use thalweg_ops::SourceOps;
@@ -51,7 +51,7 @@ fn normalizations() -> Vec<Case> {
                     inputs(),
                     move |g, x| vec![batch_norm(g, &own, training, format, x).output()],
                 ));
-                // The gradient, as a function of what comes back and of the inputs.
+                // The gradient op, as a function of the incoming gradient and the inputs.
                 let mut inputs = inputs();
                 inputs.push(mixed(&image(format, [2, 2, 2, 2]), 4));
                 all.push(single(
@@ -129,7 +129,7 @@ fn depthwise() -> Vec<Case> {
     all
 }
 
-/// The windows of images.
+/// ExtractImagePatches.
 fn patches() -> Vec<Case> {
     let ints = |values: [i64; 4]| Attr::Ints(values.to_vec());
     let mut all = Vec::new();
@@ -149,7 +149,7 @@ fn patches() -> Vec<Case> {
     all
 }
 
-/// The gradients of pools, as functions of what comes back, and theirs.
+/// First and second gradients of pools, as functions of the incoming gradients.
 fn pools() -> Vec<Case> {
     let mut all = Vec::new();
     for format in FORMATS {
@@ -205,7 +205,7 @@ fn pools() -> Vec<Case> {
     all
 }
 
-/// With windows as inputs, where the op takes them so.
+/// Sets windows as attributes or as inputs, according to the op.
 fn sized<'g>(g: &'g Graph, node: NodeBuilder<'g>, second: bool, format: &str) -> NodeBuilder<'g> {
     if !second {
         return node;

@@ -1,4 +1,4 @@
-//! Gradients of lists of tensors, by themselves and in loops.
+//! Cases of gradients: tensor lists, alone and in loops.
 
 use thalweg_graph::{Graph, NodeBuilder, Output};
 use thalweg_ops::{FlowOps, MathOps, SourceOps};
@@ -17,7 +17,7 @@ fn rows<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
     op(g, "TensorListFromTensor", &[x, g.constant([2i32])]).output()
 }
 
-/// So many rows of two elements that are not there yet.
+/// A list of `count` uninitialized rows of two elements.
 fn reserved<'g>(g: &'g Graph, count: i32) -> Output<'g> {
     let inputs = [g.constant([2i32]), g.constant(count)];
     op(g, "TensorListReserve", &inputs).output()
@@ -35,7 +35,7 @@ fn stacked<'g>(g: &'g Graph, list: Output<'g>) -> Output<'g> {
     op(g, "TensorListStack", &[list, g.constant([2i32])]).output()
 }
 
-/// Lists by themselves.
+/// Lists outside of loops.
 pub fn listed() -> Vec<Case> {
     let mut all = looped();
     all.push(case(
@@ -127,7 +127,7 @@ fn looped() -> Vec<Case> {
     let three = || vec![mixed(&[5, 2], 1), mixed(&[2], 2), mixed(&[2], 3)];
     all.push(case("a loop from list to list", three(), |g, x| {
         let (list, w) = (rows(g, x[0]), x[2]);
-        // What no output depends on has no gradient, and does not hinder those that there are.
+        // Values that no output depends on have no gradient, and do not disturb the others.
         let initial = [g.constant(0i32), reserved(g, 5), x[1], reserved(g, 5)];
         let out = g.while_loop(
             &initial,

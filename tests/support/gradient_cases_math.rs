@@ -1,4 +1,4 @@
-//! Gradients of functions of elements, of limits, and of running sums.
+//! Cases of gradients: elementwise functions, minimum and maximum, cumulative sums.
 
 use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
@@ -145,7 +145,7 @@ pub fn functions() -> Vec<Case> {
                     .attr("exclusive", exclusive)
                     .attr("reverse", reverse)
                     .output();
-                // What an exclusive one starts from is too large for differences.
+                // The initial value of an exclusive one is too large for differences.
                 match op == "CumulativeLogsumexp" && exclusive {
                     true => {
                         let least = y.constant_like(-1e3);

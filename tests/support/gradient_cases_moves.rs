@@ -1,4 +1,4 @@
-//! The table of gradients, continued: ops that move elements.
+//! Cases of gradients: ops that move elements.
 
 use thalweg_graph::Attr;
 use thalweg_ops::{SourceOps, StateOps};
@@ -93,7 +93,7 @@ pub fn moves() -> Vec<Case> {
         vec![g.op("Pad").input(x[0]).input(paddings).output()]
     }));
     all.push(case("PadV2", vec![mixed(&[2], 1)], |g, x| {
-        // What is put around has no gradient, as in TensorFlow.
+        // The padding value has no gradient, as in TensorFlow.
         let node = g.op("PadV2").input(x[0]).input(g.constant([[1i32, 2]]));
         vec![node.input(g.constant(5.0f64)).output()]
     }));

@@ -1,4 +1,4 @@
-//! The table of gradients, continued: the layers of neural networks.
+//! Cases of gradients: convolutions, pools, biases and losses.
 
 use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
@@ -9,7 +9,7 @@ use super::gradient_cases::{Case, case, mixed, node, with};
 /// The formats of images.
 pub const FORMATS: [&str; 2] = ["NHWC", "NCHW"];
 
-/// Image dimensions `[n, h, w, c]` as a format has them.
+/// Image dimensions `[n, h, w, c]` in the order of a format.
 pub fn image(format: &str, [n, h, w, c]: [usize; 4]) -> Vec<usize> {
     match format {
         "NHWC" => vec![n, h, w, c],

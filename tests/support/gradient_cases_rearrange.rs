@@ -1,4 +1,4 @@
-//! Gradients of reordering, mirroring, diagonals, and lookups by vectors of indices.
+//! Cases of gradients: reversals, mirror padding, space-to-batch blocks, diagonals, GatherNd and scatters.
 
 use thalweg_graph::{Attr, Graph, Output};
 use thalweg_ops::SourceOps;

@@ -1,4 +1,4 @@
-//! Gradients against central finite differences in `f64`.
+//! Compares gradients with central finite differences in `f64`.
 
 use thalweg::prelude::*;
 use thalweg::session::Feed;
@@ -33,7 +33,7 @@ pub fn all_cases() -> Vec<Case> {
     all.into_iter().flatten().collect()
 }
 
-/// What is wrong with the gradient of a case; `vague` hides its shapes while the graph is built.
+/// Checks the gradient of a case; `vague` hides its shapes while the graph is built.
 pub fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), String> {
     let g = Graph::new();
     let xs: Vec<Output<'_>> = case
@@ -86,7 +86,7 @@ pub fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), S
     let mut all = feeds(&case.inputs);
     all.extend(weights.iter().zip(&projection).map(|(w, t)| w.feed(t)));
     for (i, grad) in grads.iter().enumerate() {
-        // No gradient stands for one of zeros.
+        // A missing gradient counts as zeros.
         let zeros = Tensor::zeros(DType::F64, case.inputs[i].dims()).map_err(|e| e.to_string())?;
         let got = match grad {
             Some(grad) => session

@@ -1,5 +1,4 @@
-//! Synchronous training whose batches follow from the step and the worker alone: what it gives does not depend on what has
-//! disturbed it.
+//! A synchronous training whose batches depend on the step and the worker alone: its result does not depend on faults.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +17,13 @@ const SIZE: usize = 64;
 /// The learning rate.
 const RATE: f32 = 0.5;
 
-/// What is trained.
+/// The model and its training.
 pub struct InStep<'g> {
     pub loss: Output<'g>,
     pub training: Synchronized<'g>,
 }
 
-/// What a worker adds to the phase of each number of its batches.
+/// Phase shifts of a worker's batches.
 fn phases(worker: u32) -> Vec<f32> {
     let of = |i: usize| i as f32 * 0.1 + worker as f32 * 1.3;
     (0..SIZE).map(of).collect()
@@ -32,7 +31,8 @@ fn phases(worker: u32) -> Vec<f32> {
 
 /// Two weights, `w` and `b`, and a global step, over the parameter servers. The task is the one that the graph is for.
 ///
-/// The gradients are sines and cosines, whatever the weights are: one that is lost, or counted twice, is seen for ever.
+/// The gradients are sines and cosines that do not depend on the weights: a lost gradient, or one that counts twice,
+/// shows in all later weights.
 pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
     let cluster = server.cluster();
     let [servers, workers] = ["ps", "worker"].map(|job| cluster.len(job) as u32);
@@ -52,7 +52,7 @@ pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
     })
 }
 
-/// `w` and `b` after so many steps of so many workers that nothing disturbs.
+/// `w` and `b` after `steps` steps of `workers` workers without faults.
 pub fn undisturbed(workers: u32, steps: i64) -> [Vec<f32>; 2] {
     let mut weights = [vec![0.0f32; SIZE], vec![0.0f32; SIZE]];
     let phases: Vec<Vec<f32>> = (0..workers).map(phases).collect();
@@ -85,7 +85,8 @@ pub fn coordinate(server: &Server, patience: Patience, last: i64) {
     }
 }
 
-/// The work of the first parameter server where the training survives it, until it is told to end. It saves in this folder.
+/// The work of the first parameter server in a training that survives its loss, until the condition to end holds. It
+/// saves in this folder.
 ///
 /// # Errors
 /// The training cannot go on.
@@ -110,14 +111,14 @@ pub fn coordinate_until(
             None => break,
         }
     }
-    // The other servers end once the workers know that it is over.
+    // The other servers end once the workers know the end.
     session.close()?;
     coordinator.close();
     Ok(())
 }
 
-/// A worker, until the training is over; says of each of its steps the global step that it began from. The first one
-/// gives the variables their values, if it is to.
+/// A worker, until the training is over; prints the global step at the start of each of its steps. The first worker
+/// initializes the variables with `initialise`.
 pub fn train(server: &Server, patience: Patience, initialise: bool) {
     let worker = server.task().1;
     let g = Graph::new();

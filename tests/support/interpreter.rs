@@ -1,5 +1,5 @@
-//! The naive interpreter: every node that is needed, one after the other, as the graph was built.
-//! It knows no plan, arena, folding or thread, and is what sessions are compared with.
+//! The naive interpreter, the reference for sessions: runs every needed node, one after the other, as the graph was
+//! built. Without plan, arena, constant folding or threads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
-/// Variables, and what runs nodes.
+/// The interpreter's variables and kernels.
 pub struct Interpreter {
     cpu: Cpu,
     kernels: HashMap<&'static str, &'static Op>,
@@ -18,10 +18,10 @@ pub struct Interpreter {
     counters: BTreeMap<String, AtomicU64>,
 }
 
-/// Why a step has no meaning to compare with.
+/// Reason for a step without a result to compare with.
 #[derive(Debug)]
 pub enum Stuck {
-    /// Reads and updates of several variables that each want to be first.
+    /// The rules for reads and updates of several variables contradict each other.
     Cycle,
     /// A node that failed.
     Failed(String),
@@ -62,7 +62,7 @@ impl Interpreter {
                 _ => {
                     let results = self.node(data, node, &values)?;
                     for (index, value) in (0..).zip(results) {
-                        // What is fed stays as it was fed.
+                        // Fed values keep precedence.
                         values.entry(OutputId { node: id, index }).or_insert(value);
                     }
                 }
@@ -127,7 +127,7 @@ fn needed(
     needed
 }
 
-/// The nodes that one uses or waits for.
+/// The data and control inputs of a node.
 fn before(data: &GraphData, id: NodeId, fed: &BTreeSet<OutputId>) -> Vec<NodeId> {
     let node = data.node(id);
     let inputs = node.inputs.iter().filter(|i| !fed.contains(i));

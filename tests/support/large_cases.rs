@@ -1,5 +1,4 @@
-//! Cases that are larger than those of the table of ops, for kernels whose work is split: what they
-//! give is what the CPU gives.
+//! Large op cases, for kernels whose work is split over blocks. The expected results are the CPU's.
 
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
@@ -8,7 +7,7 @@ use super::golden::{Case, Input, Tolerance};
 use super::large_cases_nn::{convolutions, pools, products};
 use super::runtime::{Direct, Runtime};
 
-/// A case that is larger than those of the table: what it gives is what the CPU gives.
+/// A large case; its expected results are the CPU's.
 pub fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
     let mut case = case(op, inputs, attrs);
     case.outputs = Direct::new(1).run(&case).unwrap().outputs;
@@ -18,7 +17,7 @@ pub fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
     case
 }
 
-/// A case without what it gives.
+/// A case without expected results.
 fn case(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {
     // Sums are taken in another order; halves may be rounded at every step of one.
     let off = match inputs.iter().map(Tensor::dtype).find(|d| d.size() == 2) {
@@ -59,7 +58,7 @@ pub fn numbers_of(dtype: DType, dims: &[usize]) -> Tensor {
     }
 }
 
-/// Cases of kernels whose blocks take parts of what they compute, with parts that are not whole.
+/// Cases of kernels whose blocks compute tiles of the result, with partial tiles.
 pub fn in_parts() -> Vec<Case> {
     let all = [
         pools(),
@@ -110,7 +109,7 @@ fn positions() -> Vec<Case> {
     ];
     for (dims, axis) in shapes {
         for op in ["ArgMax", "ArgMin"] {
-            // Of 8 bits there are many alike.
+            // 8-bit numbers have many equal elements.
             for dtype in [DType::F32, DType::I8] {
                 let inputs = vec![numbers_of(dtype, dims), Tensor::scalar(axis)];
                 cases.push(large(op, inputs, vec![]));
@@ -154,10 +153,10 @@ fn quotients() -> Vec<Case> {
     cases
 }
 
-/// Cases with an element that cannot be taken, and others before and behind it that can.
+/// Cases with an invalid element, and valid ones before and after it.
 pub fn refused() -> Vec<Case> {
     let scalar = Tensor::scalar(7i64);
-    // Several that are wrong, the first of them in the middle of what the threads look at.
+    // Several invalid elements, the first of them in the middle of the threads' range.
     let (mut indices, mut ids) = (vec![3i32; 5000], vec![3i64; 5000]);
     indices[2500..2600].fill(-1);
     indices[4000] = 4;
@@ -182,7 +181,7 @@ pub fn refused() -> Vec<Case> {
             vec![numbers(&[4, 2]), indices.clone(), Tensor::scalar(0i32)],
             vec![],
         ),
-        // Nothing is gathered, and still an index is wrong.
+        // An invalid index with slices of zero elements.
         case(
             "GatherV2",
             vec![numbers(&[4, 0]), indices, Tensor::scalar(0i32)],

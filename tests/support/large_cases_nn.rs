@@ -172,7 +172,7 @@ pub fn convolutions() -> Vec<Case> {
     cases
 }
 
-/// A case of `f32` in another dtype, which the CPU has no kernel for: it gives what `f32` gives of the
+/// A case of `f32` in another dtype, which the CPU has no kernel for: the expected results are those of `f32` on the
 /// same numbers.
 fn rounded(case: &Case, dtype: DType) -> Case {
     let cast = |x: &Tensor, to: DType| {
@@ -183,7 +183,7 @@ fn rounded(case: &Case, dtype: DType) -> Case {
     for input in &case.inputs {
         match input {
             Input::Tensor(x) if x.dtype() == DType::F32 => {
-                // Integers between -5 and 5, where it is to be integers.
+                // Integers between -5 and 5 for integer dtypes.
                 let factor = if dtype == DType::I32 { 10.0f32 } else { 1.0 };
                 let x = large("Mul", vec![x.clone(), Tensor::scalar(factor)], vec![]);
                 let x = cast(&x.outputs[0], dtype);

@@ -1,4 +1,4 @@
-//! The functions of the GPU's kernels.
+//! The GPU functions that op cases launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,7 @@ use super::emulated::Emulated;
 use super::golden::cases;
 use super::large_cases::in_parts;
 
-/// What the table of op cases and larger ones launch: by source, dtypes and width of an index, the
-/// names.
+/// The functions that the table of op cases and the large cases launch: names by source, dtypes and width of an index.
 pub fn functions() -> BTreeMap<String, (Function, BTreeSet<&'static str>)> {
     let emulated = Emulated::new(false);
     let mut all: BTreeMap<String, (Function, BTreeSet<&'static str>)> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! What the tests share: the table of op cases and the runtimes that it is run on.
+//! Library of the tests: golden tables and graphs, runtimes for op cases, reference implementations, random graphs, an
+//! emulated GPU, emulated networks, servers and processes.
 
 pub mod addresses;
 pub mod card;
@@ -43,8 +44,8 @@ pub mod without_libraries;
 
 use std::path::PathBuf;
 
-/// The folder under which the tests' data lie, as in the repository. `THALWEG_ROOT` names it where
-/// the programs run without the repository that they were compiled in.
+/// Root folder of the tests' data, laid out as in the repository. `THALWEG_ROOT` names it where the programs run
+/// without the repository that they were compiled in.
 pub fn root() -> PathBuf {
     let named = std::env::var_os("THALWEG_ROOT");
     named.map_or_else(

@@ -1,4 +1,4 @@
-//! A line that is fitted to points: the least graph that trains.
+//! A line that is fitted to points: the smallest graph that trains.
 
 use thalweg::prelude::*;
 use thalweg::session::Feed;

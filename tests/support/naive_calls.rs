@@ -1,10 +1,10 @@
-//! What libraries compute, one element after the other, on the emulated GPU's memory.
+//! Library calls (GEMMs and convolutions) on the emulated GPU's memory, computed one element after the other.
 
 use half::{bf16, f16};
 use thalweg::device::gpu::{Address, Call, Convolution, Direction, Gemm};
 use thalweg_tensor::DType;
 
-/// Whether [`compute`] takes this.
+/// `true` for calls that [`compute`] supports.
 pub fn takes(call: &Call) -> bool {
     DType::FLOATS.contains(&dtype(call))
 }
@@ -55,7 +55,7 @@ impl Elements {
 /// Computes a call, sums in `f64`.
 ///
 /// # Safety
-/// The addresses are those of two inputs and an output that are as large as the call says.
+/// The addresses are those of two inputs and an output of the call's sizes.
 pub unsafe fn compute(call: &Call, addresses: [Address; 3]) {
     let tensors = addresses.map(|at| Elements(dtype(call), at));
     // SAFETY: by the caller's promise.
@@ -127,7 +127,7 @@ unsafe fn convolution(c: &Convolution, [a, b, result]: [Elements; 3]) {
         if y >= c.images[2] || x >= c.images[3] {
             continue;
         }
-        // SAFETY: within the tensors that the call names, which are apart.
+        // SAFETY: within the tensors that the call names, which do not overlap.
         unsafe {
             let image = place(c, c.images, [n, ic, y, x]);
             let weight = place(c, c.filter, [oc, ic, ky, kx]);

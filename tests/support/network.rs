@@ -1,9 +1,8 @@
-//! Hosts on this machine, joined by cables that are as a test wants them: slow, bad, or pulled.
+//! Emulated hosts on this machine, joined by cables that tests make slow, lossy, or pull out.
 //!
-//! A host is a network namespace of the kernel, with addresses, ports and TCP of its own; what it sends
-//! comes out of a TUN device, and a thread of the test carries it to the others. A namespace has no name
-//! here: it ends with the test and the processes that were started in it, however they end. It takes
-//! root, `/dev/net/tun` and `ip`.
+//! A host is a network namespace of the kernel, with addresses, ports and TCP of its own. Its packets come out of a TUN
+//! device, and a thread of the test carries them to the other hosts. Namespaces have no names: they end with the test
+//! and the processes that were started in them, however those end. Requires root, `/dev/net/tun` and `ip`.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,18 +22,18 @@ use nix::sys::time::TimeSpec;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-/// What a host's cable does to all that the host sends; one that is pulled also lets nothing in.
+/// Effect of a host's cable on all packets that the host sends. A pulled cable also drops incoming packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Cable {
-    /// How long everything is under way.
+    /// Latency of every packet.
     pub delay: Duration,
-    /// Which part of the packets is lost.
+    /// Share of the packets that is lost.
     pub loss: f64,
-    /// Bits a second; no bound where it is zero.
+    /// Bandwidth in bits a second; 0 for no limit.
     pub rate: u64,
-    /// What waits in front of a slow cable at most, in bytes.
+    /// Most bytes that wait in front of a slow cable.
     pub queue: usize,
-    /// Whether the cable is pulled.
+    /// Drops all packets.
     pub pulled: bool,
 }
 
@@ -50,9 +49,9 @@ impl Default for Cable {
     }
 }
 
-/// What waits in front of a slow cable, in bytes: a switch has no more.
+/// Default queue in front of a slow cable, in bytes: that of a switch.
 const QUEUE: usize = 256 << 10;
-/// How often the carrying thread looks whether it is still wanted.
+/// Interval of the carrying thread's checks for the end.
 const LOOKS: Duration = Duration::from_millis(20);
 /// The longest packet.
 const PACKET: usize = 1500;
@@ -62,15 +61,15 @@ pub struct Network {
     /// Their namespaces.
     hosts: Vec<File>,
     cables: Arc<Mutex<Vec<Cable>>>,
-    /// How many packets were lost.
+    /// Number of packets lost so far.
     lost: Arc<AtomicUsize>,
     ended: Arc<AtomicBool>,
     carrier: Option<JoinHandle<()>>,
 }
 
 impl Network {
-    /// So many hosts, with good cables; none where this machine does not let us, which is said.
-    /// `REQUIRE_NETNS=1` makes that a failure.
+    /// Makes hosts with good cables. Prints a message and returns `None` where this machine does not allow it; with
+    /// `REQUIRE_NETNS=1`, panics.
     pub fn new(hosts: usize) -> Option<Network> {
         let made: io::Result<Vec<(File, File)>> = (0..hosts).map(host).collect();
         let (hosts, lines): (Vec<File>, Vec<File>) = match made {
@@ -102,12 +101,12 @@ impl Network {
         })
     }
 
-    /// Where the others reach a host.
+    /// IP address of a host.
     pub fn address(&self, host: usize) -> String {
         address(host)
     }
 
-    /// How many packets bad cables have lost so far.
+    /// Number of packets lost so far.
     pub fn lost(&self) -> usize {
         self.lost.load(Ordering::Relaxed)
     }
@@ -136,7 +135,7 @@ impl Drop for Network {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         if let Some(carrier) = self.carrier.take() {
-            // A panic there has been told where it happened.
+            // A panic of that thread was printed where it happened.
             let _ = carrier.join();
         }
     }
@@ -146,7 +145,7 @@ fn address(host: usize) -> String {
     format!("10.77.0.{}", host + 1)
 }
 
-/// Runs this on a thread of its own, which alone moves to another namespace.
+/// Runs this on a thread of its own; only that thread moves to another namespace.
 fn elsewhere<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
@@ -171,7 +170,7 @@ fn host(number: usize) -> io::Result<(File, File)> {
     })
 }
 
-/// `struct ifreq` of the kernel, as TUNSETIFF takes it.
+/// The kernel's `struct ifreq`, for TUNSETIFF.
 #[repr(C)]
 struct Request {
     name: [u8; libc::IFNAMSIZ],
@@ -180,7 +179,7 @@ struct Request {
 }
 
 nix::ioctl_readwrite_bad!(
-    /// Makes a device of this file.
+    /// Attaches a TUN device to this file.
     set_device,
     nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
     Request
@@ -199,13 +198,13 @@ fn tun(name: &std::ffi::CStr) -> io::Result<File> {
         rest: [0; 22],
     };
     request.name[..name.count_bytes()].copy_from_slice(name.to_bytes());
-    // SAFETY: the file is one of TUN's, and the request is as long as the kernel's and lives through
-    // the call, which alone uses it meanwhile.
+    // SAFETY: the file is a TUN device's, and the request has the kernel's size and lives through the call, which alone
+    // uses it meanwhile.
     unsafe { set_device(file.as_raw_fd(), &raw mut request) }?;
     Ok(file)
 }
 
-/// A packet under way.
+/// A packet in transit.
 struct Packet {
     arrives: Instant,
     to: usize,
@@ -216,11 +215,11 @@ struct Packet {
 struct Line {
     end: File,
     under_way: VecDeque<Packet>,
-    /// When all that waits will have been sent.
+    /// Time at which all waiting packets will have been sent.
     free: Instant,
 }
 
-/// What carries packets from line to line.
+/// Carries packets from line to line.
 struct Switch {
     lines: Vec<Line>,
     random: TestRng,
@@ -241,7 +240,7 @@ impl Switch {
         }
     }
 
-    /// Waits until there is something to do, and does it.
+    /// Waits for packets or due deliveries, and handles them.
     fn carry(&mut self, cables: &Mutex<Vec<Cable>>) {
         let due = self.lines.iter().filter_map(|l| l.under_way.front());
         let wait = due.map(|p| p.arrives.saturating_duration_since(Instant::now()));
@@ -250,7 +249,7 @@ impl Switch {
         let mut files: Vec<PollFd> = all
             .map(|l| PollFd::new(l.end.as_fd(), PollFlags::POLLIN))
             .collect();
-        // A signal is no more than a short wait.
+        // A signal only shortens the wait.
         let _ = ppoll(&mut files, Some(TimeSpec::from_duration(wait)), None);
         let cables = cables.lock().unwrap().clone();
         for from in 0..self.lines.len() {
@@ -265,7 +264,7 @@ impl Switch {
     fn send(&mut self, from: usize, packet: &[u8], cables: &[Cable]) {
         let cable = cables[from];
         let lost = f64::from(self.random.next_u32()) < cable.loss * f64::from(u32::MAX);
-        // What is not of IPv4 is talk of kernels about themselves.
+        // Packets other than IPv4 are the kernels' own announcements.
         let to = (0..self.lines.len()).find(|&h| {
             packet.first().is_some_and(|b| b >> 4 == 4)
                 && packet.get(16..20) == Some(&octets(h)[..])
@@ -303,7 +302,7 @@ impl Switch {
             }
             for packet in arrived {
                 if !cables[from].pulled && !cables[packet.to].pulled {
-                    // One that the host does not take is lost, as on any line.
+                    // A packet that the host does not accept is lost, as on any line.
                     let _ = self.lines[packet.to].end.write(&packet.bytes);
                 }
             }

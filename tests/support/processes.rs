@@ -1,4 +1,4 @@
-//! Tasks that are processes: the test's own program, started again with an ignored test as its body.
+//! Tasks as processes: the test's own program, started again with an ignored test as its body.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -6,18 +6,18 @@ use std::sync::mpsc::Sender;
 
 use thalweg::dist::{ClusterError, ClusterSpec, Patience, Protection, Server, ServerOptions};
 
-/// Says which task a process is: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
+/// Environment variable that selects a process's task: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
 const TASK: &str = "THALWEG_TEST_TASK";
 
-/// What a task has said.
+/// A line of a task's output.
 pub struct Said {
     pub from: usize,
-    /// How often the task had been started before.
+    /// Number of earlier starts of the task.
     pub generation: usize,
     pub line: String,
 }
 
-/// This program once more, as a task whose body is the ignored test of this name.
+/// A command that starts this program as a task whose body is the ignored test of this name.
 pub fn task(body: &str, job: &str, index: usize, hosts: &[String; 2]) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -28,7 +28,7 @@ pub fn task(body: &str, job: &str, index: usize, hosts: &[String; 2]) -> Command
     command
 }
 
-/// Passes on what a task says.
+/// Forwards a task's lines.
 pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
     let output = BufReader::new(child.stdout.take().unwrap());
     let to = to.clone();
@@ -49,7 +49,7 @@ pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>
     });
 }
 
-/// Passes on what a task's process says on standard error, where that is a panic.
+/// Forwards the panics on a task's standard error.
 pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
     let output = BufReader::new(child.stderr.take().unwrap());
     let to = to.clone();
@@ -61,7 +61,7 @@ pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sende
             }
             let why = lines.next().unwrap_or_default();
             let line = format!("{line} {why}");
-            // An error is a test that listens no more.
+            // An error means that the test has stopped listening.
             let _ = to.send(Said {
                 from,
                 generation,
@@ -76,7 +76,7 @@ pub fn server(patience: Patience) -> Server {
     server_protected(patience, None)
 }
 
-/// The same, with what protects the cluster.
+/// The same, with the cluster's protection.
 pub fn server_protected(patience: Patience, protection: Option<Protection>) -> Server {
     let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));
     let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
@@ -86,20 +86,20 @@ pub fn server_protected(patience: Patience, protection: Option<Protection>) -> S
     let mut options = ServerOptions::listening("");
     options.session.threads = 1;
     options.patience = patience;
-    // It listens where the test says: on loopback, or on a network that the test has made.
+    // It listens on the test's address: on loopback, or on an emulated network.
     options.unprotected_network = true;
     options.protection = protection;
     Server::new(cluster, job, index.parse().unwrap(), options).unwrap()
 }
 
-/// In a task's process: tells the test.
+/// In a task's process: sends a line to the test.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n@{line}").unwrap();
     out.flush().unwrap();
 }
 
-/// In a task's process: tells the test of an error, in one line.
+/// In a task's process: sends an error to the test, in one line.
 pub fn say_error(e: &ClusterError) {
     let text = e.to_string().replace('\n', " ");
     say(&format!("error {:?} {text}", e.cause));

@@ -1,22 +1,22 @@
-//! Random graphs from lists of bytes, so that a failing one shrinks: each group of bytes says which
-//! op comes next and what it takes, and one that does not fit is left out.
+//! Random graphs from lists of bytes, so that failing graphs shrink: each group of bytes selects the next op and its
+//! inputs. Groups that do not fit are left out.
 
 use thalweg_graph::{Attr, Graph, NodeBuilder, Operation, Output};
 use thalweg_ops::{SourceOps, StateOps, Variable};
 use thalweg_tensor::shape::{broadcast_dims, elements};
 use thalweg_tensor::{DType, Dims, Shape, Tensor};
 
-/// What one node is made from.
+/// The bytes of one node.
 pub type Gene = [u8; 6];
 
-/// A graph, and what may be asked of it.
+/// A graph with its feeds and possible fetches.
 pub struct Model<'g> {
     pub graph: &'g Graph,
     /// Values with their dimensions, which the graph itself need not know.
     pub values: Vec<(Output<'g>, Dims)>,
     pub variables: Vec<(Variable<'g>, Dims)>,
     pub updates: Vec<Operation<'g>>,
-    /// What a step must be fed.
+    /// Feeds of a step.
     pub feeds: Vec<(Output<'g>, Tensor)>,
 }
 
@@ -93,7 +93,7 @@ impl<'g> Model<'g> {
         model
     }
 
-    /// The value that a byte chooses: the later ones more often.
+    /// The value that a byte selects, newer ones more often.
     pub fn value(&self, byte: u8) -> (Output<'g>, Dims) {
         let back = usize::from(byte) % self.values.len();
         self.values[self.values.len() - 1 - back].clone()
@@ -229,7 +229,7 @@ impl<'g> Model<'g> {
             _ => xd.iter().rev().copied().collect(),
         };
         let shape = match c & 8 {
-            // By the shape of another value that happens to fit.
+            // By the shape of another value that fits.
             8 => self
                 .values
                 .iter()
@@ -241,7 +241,7 @@ impl<'g> Model<'g> {
         (self.node("Reshape").input(x).input(shape).output(), to)
     }
 
-    /// Integers that shape a kernel: a constant, or fed, so that they are known late.
+    /// A host input: a constant, or a fed value, which is known only when a step runs.
     fn host(&mut self, values: Vec<i32>, byte: u8) -> Output<'g> {
         self.host_tensor(Tensor::from(values), byte)
     }

@@ -1,5 +1,5 @@
-//! The runtimes that the table of op cases is run on. A new one (a GPU, a cluster) is one more
-//! implementation here; the cases stay as they are.
+//! Runtimes for the table of op cases. A runtime (CPU, GPU, cluster) implements one trait; the cases are the same for
+//! all.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,23 @@ use thalweg_tensor::{Shape, Tensor};
 
 use super::golden::{Case, Input, difference, numbers};
 
-/// What a case gave.
+/// Results of a case.
 #[derive(Default)]
 pub struct Results {
     pub outputs: Vec<Tensor>,
     pub second_run: Vec<Tensor>,
     pub variables_after: Vec<Tensor>,
-    /// How far from the expected a result may be beyond the case's tolerance, as a share of the
-    /// largest expected number: what the algorithm that a library has chosen loses.
+    /// Additional tolerance, as a share of the largest expected number, for the algorithm that a library has chosen.
     pub loss: f64,
 }
 
-/// Something that can run a case.
+/// Runs op cases.
 pub trait Runtime {
-    /// Runs it, twice where it has a second run.
+    /// Runs a case, twice where it has a second run.
     fn run(&self, case: &Case) -> Result<Results, String>;
 }
 
-/// One node at a time, on tensors: no session, no plan.
+/// Runs one node directly on tensors, without session or plan.
 pub struct Direct {
     cpu: Cpu,
 }
@@ -68,7 +67,7 @@ pub fn attributes<'g>(
 ) -> thalweg_graph::NodeBuilder<'g> {
     let known = g.registry().get(&case.op);
     for (name, value) in &case.attrs {
-        // Attributes that say nothing of what is computed need not be known.
+        // Attributes that do not affect the result may be unknown to the op.
         if known.is_none_or(|op| op.attr(name).is_some()) {
             node = node.attr(name, value.clone());
         }
@@ -121,7 +120,7 @@ impl Runtime for Direct {
     }
 }
 
-/// Runs cases, and fails with what is wrong with them, by op.
+/// Runs cases; panics with the failures by op.
 pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
     let mut failures: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for case in cases {
@@ -142,7 +141,7 @@ pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
     assert!(failures.is_empty(), "{report}");
 }
 
-/// What is wrong with what a case gives.
+/// Describes the failure of a case; `None` where it passes.
 pub fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
     let found = match runtime.run(case) {
         Err(e) => return Some(e),
@@ -165,7 +164,7 @@ pub fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
     outputs.or_else(second).or_else(variables)
 }
 
-/// The case with a tolerance for results that are off by a share of the largest number.
+/// The case with an additional tolerance, as a share of the largest number.
 fn loosened(case: &Case, loss: f64) -> Case {
     let mut case = case.clone();
     if loss > 0.0 {

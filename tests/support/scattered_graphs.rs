@@ -1,5 +1,4 @@
-//! Random graphs over the CPU and logical GPUs, of a card or emulated, against the naive
-//! interpreter.
+//! Random graphs placed over CPUs and logical GPUs of a card or the emulated GPU, compared with the naive interpreter.
 
 use proptest::prelude::*;
 use thalweg::graph::OutputId;
@@ -12,7 +11,7 @@ use super::card::Gpu;
 use super::interpreter::{Interpreter, Stuck};
 use super::random_graph::{Gene, Model};
 
-/// Devices that a graph is scattered over: this many CPUs and GPUs, none of which is none.
+/// Numbers of CPUs and GPUs that graphs are scattered over.
 const SESSIONS: [(usize, usize, Parallel); 4] = [
     (1, 1, Parallel::Never),
     (1, 2, Parallel::Never),
@@ -20,13 +19,13 @@ const SESSIONS: [(usize, usize, Parallel); 4] = [
     (2, 1, Parallel::WhereWorth),
 ];
 
-/// A number that depends on a name alone.
+/// Hash of a name.
 fn hash(name: &str) -> usize {
     let step = |h: u32, b: u8| h.wrapping_mul(31) ^ u32::from(b);
     name.bytes().fold(7u32, step) as usize >> 3
 }
 
-/// Puts each node on one of some devices, by its name; what uses a variable is where that is.
+/// Places each node by a hash of its name; nodes that use a variable are on the variable's device.
 fn scatter(node: &thalweg::graph::Node, cpus: usize, gpus: usize) -> Option<DeviceSpec> {
     let with_variable = ["VariableOp", "ResourceApply"];
     if with_variable.iter().any(|op| node.op.name.contains(op)) {
@@ -52,7 +51,7 @@ fn near(a: &Tensor, b: &Tensor) -> bool {
     let element = |(x, y): (&f32, &f32)| {
         let scale = x.abs().max(y.abs()).max(1.0);
         x == y || (x.is_nan() && y.is_nan()) || (x - y).abs() <= 1e-3 * scale
-            // Beyond this, what was nearly the same before need not be.
+            // Beyond this, rounding differences may have grown too large to compare.
             || scale > 1e12
     };
     a.dims() == b.dims() && x.iter().zip(y).all(element)
@@ -120,10 +119,10 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
     Ok(())
 }
 
-/// So many random graphs.
+/// Checks `cases` random graphs.
 ///
 /// # Errors
-/// The smallest graph that gives something else, and what.
+/// The smallest graph with a difference, and the difference.
 pub fn check(gpu: &Gpu, cases: u32) -> Result<(), String> {
     let config = ProptestConfig {
         cases,

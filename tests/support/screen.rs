@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use indicatif::TermLike;
 
-/// A terminal of so many columns, and what was written to it.
+/// A terminal that records its output.
 #[derive(Clone, Debug)]
 pub struct Screen {
     columns: u16,
@@ -12,7 +12,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// An empty one.
+    /// An empty terminal.
     pub fn new(columns: u16) -> Screen {
         Screen {
             columns,
@@ -20,7 +20,7 @@ impl Screen {
         }
     }
 
-    /// What was written, in order.
+    /// The output, in order.
     pub fn written(&self) -> Vec<String> {
         self.written.lock().unwrap().clone()
     }

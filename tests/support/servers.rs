@@ -9,14 +9,14 @@ use super::golden::Case;
 use super::runtime::{Results, Runtime};
 use super::session::{Entry, built};
 
-/// A cluster of these jobs with so many tasks each.
+/// A cluster with these jobs and numbers of tasks.
 pub fn cluster(jobs: &[(&str, usize)]) -> ClusterSpec {
     let mut addresses = free_addresses(jobs.iter().map(|(_, n)| n).sum()).into_iter();
     let mut of = |count: usize| -> Vec<String> { addresses.by_ref().take(count).collect() };
     ClusterSpec::new(jobs.iter().map(|(job, count)| (*job, of(*count)))).unwrap()
 }
 
-/// One task with so many CPUs.
+/// The server of one task, with `cpus` CPU devices.
 pub fn server(
     cluster: &ClusterSpec,
     job: &str,
@@ -43,15 +43,15 @@ pub fn servers(cluster: &ClusterSpec) -> Vec<Server> {
         .collect()
 }
 
-/// The table of op cases over a cluster: a case's node and variables on the last parameter server, what
-/// it takes by way of the others.
+/// A runtime over a cluster: a case's node and variables are on the last parameter server; its inputs pass through the
+/// other tasks.
 pub struct ClusterRuntime {
     tasks: Vec<Server>,
     servers: usize,
 }
 
 impl ClusterRuntime {
-    /// With so many parameter servers, and a worker.
+    /// A cluster of `parameter_servers` servers and a worker.
     pub fn new(parameter_servers: usize) -> ClusterRuntime {
         let session = SessionOptions::new().threads(1);
         let options = ServerOptions::listening("").session(session);
@@ -94,7 +94,7 @@ impl Runtime for ClusterRuntime {
     }
 }
 
-/// `w`, on the server, is trained by the worker to be 3.
+/// A model whose weight is on the server: the worker trains it to be 3.
 pub struct Apart<'g> {
     pub loss: Output<'g>,
     pub train: Operation<'g>,
@@ -102,7 +102,7 @@ pub struct Apart<'g> {
     pub w: Variable<'g>,
 }
 
-/// A weight on `/job:ps/task:0`, and on `/job:worker/task:0` what trains it.
+/// A weight on `/job:ps/task:0`, and its training on `/job:worker/task:0`.
 pub fn apart(g: &Graph) -> Apart<'_> {
     let w = g.device("/job:ps/task:0", || g.variable("w", 0.5f32));
     let (loss, train, x) = g.device("/job:worker/task:0", || {
@@ -113,7 +113,7 @@ pub fn apart(g: &Graph) -> Apart<'_> {
     Apart { loss, train, x, w }
 }
 
-/// The losses of so many steps.
+/// Trains for `steps` steps; returns the losses.
 pub fn train(session: &Session<'_>, model: &Apart<'_>, steps: usize) -> Vec<f32> {
     let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
     let step = |_| {

@@ -1,5 +1,4 @@
-//! The table of op cases through a session: a plan, an arena, and every way in which a value can
-//! come to a node.
+//! Runtimes that run op cases in a session, with inputs as feeds or as constants.
 
 use std::sync::Arc;
 
@@ -12,25 +11,25 @@ use thalweg_tensor::{DType, Shape};
 use super::golden::{Case, Input};
 use super::runtime::{Results, Runtime, attributes};
 
-/// How the inputs of a case come to its node.
+/// The form of a case's inputs: placeholders or constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// All by placeholders of known shape: host inputs become known only in the step.
+    /// Placeholders of known shape; host inputs are known only in the step.
     Fed,
-    /// By placeholders of which nothing but the dtype is known when the graph is built.
+    /// Placeholders of unknown shape.
     FedUnknown,
-    /// Host inputs as constants, the others by placeholders of known shape.
+    /// Constants for host inputs, placeholders of known shape for the others.
     HostConstant,
-    /// All as constants, so that folding computes what it can.
+    /// Constants, so that constant folding applies.
     Constant,
 }
 
-/// A session of its own for each case.
+/// Runs each case in a session of its own.
 pub struct SessionRuntime {
     pub threads: usize,
     pub optimise: bool,
     pub entry: Entry,
-    /// The GPU that runs what it has kernels for; without one, a CPU runs all.
+    /// The GPU for ops with GPU kernels; without one, a CPU runs all ops.
     pub gpu: Option<Arc<dyn Driver>>,
 }
 
@@ -38,7 +37,7 @@ impl Entry {
     fn constant(self, host: bool, dtype: DType) -> bool {
         match self {
             Entry::Fed | Entry::FedUnknown => false,
-            // A string has no bytes that a constant's kernel could be given.
+            // A constant's kernel cannot take strings.
             Entry::HostConstant => host,
             Entry::Constant => dtype != DType::String,
         }
@@ -50,13 +49,13 @@ pub struct Built<'g> {
     node: Operation<'g>,
     feeds: Vec<Feed<'g>>,
     assigns: Vec<Operation<'g>>,
-    /// What is fed where values are assigned.
+    /// Feeds of the initialization.
     initial: Vec<Feed<'g>>,
-    /// The variables that have values afterwards.
+    /// Reads of the variables that have values afterwards.
     reads: Vec<Output<'g>>,
 }
 
-/// Builds a case; what comes by a placeholder goes through `way`, with its number.
+/// Builds a case; `way` transforms each placeholder, by its number.
 pub fn built<'g>(
     g: &'g Graph,
     case: &Case,
@@ -123,7 +122,7 @@ pub type Run<'r> =
     dyn Fn(&[Operation<'_>], &[Output<'_>], &[Feed<'_>]) -> Result<Fetched, String> + 'r;
 
 impl Built<'_> {
-    /// What it gives in a session, whose way to run steps is this.
+    /// The results of the case, with `run` to run steps.
     pub fn results(&self, case: &Case, run: &Run<'_>) -> Result<Results, String> {
         run(&self.assigns, &[], &self.initial)?;
         let fetches = self.node.outputs();
@@ -172,8 +171,8 @@ impl Runtime for SessionRuntime {
     }
 }
 
-/// What the algorithms lose that a plan says its libraries compute by, as a share of the largest number:
-/// limits that a result of direct sums keeps by far, and one of a wrong transform breaks.
+/// Tolerance for the library algorithms that a plan names, as a share of the largest number. Direct sums stay far below
+/// it; a wrong transform exceeds it.
 fn loss(plan: &str, dtype: &DType) -> f64 {
     let single = match (plan.contains("(Winograd)"), plan.contains("(FFT)")) {
         (true, _) => 1e-3,
@@ -193,9 +192,9 @@ fn values(fetched: &Fetched, count: usize) -> Vec<thalweg_tensor::Tensor> {
         .collect()
 }
 
-/// For each input of a case, whether its value shapes the kernel.
+/// For each input of a case, `true` if it is a host input.
 fn host_inputs(case: &Case, def: &thalweg_graph::OpDef) -> Vec<bool> {
-    // A list takes what the single arguments leave.
+    // A list argument takes the inputs that the single arguments leave.
     let singles = def.inputs.iter().filter(|a| a.count.is_none()).count();
     let lists = def.inputs.len() - singles;
     let each = match lists {

@@ -6,13 +6,13 @@ use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 use thalweg_graphdef::sizes::MOST_FIELDS;
 
-/// Where the messages of a package are, as Rust names them.
+/// Rust paths of the messages of a package.
 pub struct Paths<'a> {
     /// The package whose tables are written, such as `tensorflow`.
     pub package: &'a str,
-    /// The module of its messages, and files of it that another crate has, with that crate's module.
+    /// The module of its messages.
     pub module: &'a str,
-    /// A file whose messages are elsewhere, and their module.
+    /// A .proto file whose messages are in another module, and that module.
     pub elsewhere: Option<(&'a str, &'a str)>,
     /// The module with `Table` and the rest.
     pub sizes: &'a str,
@@ -60,7 +60,7 @@ struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// Whether it is an entry of a map, which has no type in Rust.
+    /// `true` for the entry of a map, which has no type in Rust.
     fn is_entry(&self) -> bool {
         let options = self.descriptor.options.as_ref();
         options.is_some_and(|o| o.map_entry())
@@ -91,7 +91,7 @@ fn collect<'a>(
     });
 }
 
-/// As prost names the module of a message's own messages.
+/// prost's name for the module of a message's nested messages.
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for (i, c) in name.chars().enumerate() {
@@ -138,7 +138,7 @@ fn kind(field: &FieldDescriptorProto, all: &[Message<'_>], package: &str) -> Str
         Type::Message => {
             let found = all.iter().find(|m| m.name == field.type_name());
             let found = found.unwrap_or_else(|| panic!("no message {}", field.type_name()));
-            // Messages may lie in each other in a circle, which statics may, and associated constants may not.
+            // Messages may contain each other in a cycle, which statics support and associated constants do not.
             let table = match found.own {
                 true => format!("&{}", constant(&found.name, package)),
                 false => format!("<{} as Measured>::TABLE", found.path),

@@ -1,4 +1,4 @@
-//! Steps of random graphs over several tasks, beside the naive interpreter.
+//! Steps of random graphs over several tasks, compared with the naive interpreter.
 
 use proptest::prelude::*;
 use thalweg::graph::OutputId;
@@ -12,7 +12,7 @@ use super::random_graph::{Gene, Model};
 /// The job of the tasks.
 pub const JOB: &str = "worker";
 
-/// What runs steps over tasks.
+/// Runs steps over tasks.
 pub trait Tasks {
     /// Runs a step of this graph.
     fn run(
@@ -23,7 +23,7 @@ pub trait Tasks {
     ) -> Result<Vec<Option<Tensor>>, String>;
 }
 
-/// Spreads nodes over tasks and devices by their names; what stands with a variable stays with it.
+/// Spreads nodes over tasks and devices by their names; nodes that are colocated with a variable stay with it.
 pub fn scope(tasks: u32, cpus: u32) -> DeviceScope {
     DeviceScope::function(move |node| {
         let uses_variable = ["VariableOp", "ResourceApply"];
@@ -42,8 +42,8 @@ pub fn scope(tasks: u32, cpus: u32) -> DeviceScope {
     })
 }
 
-/// Runs steps of a random graph whose nodes are spread over so many tasks with so many CPUs each, and
-/// compares what is fetched with what the naive interpreter gives.
+/// Runs steps of a random graph over `tasks` tasks with `cpus` CPUs each, and compares the fetched values with the
+/// naive interpreter's.
 pub fn compare(
     genes: &[Gene],
     steps: &[[u8; 3]],

@@ -1,4 +1,4 @@
-//! A small model that a task trains for ever, whatever happens to the others.
+//! A small model that a worker trains until it is killed, despite faults of other tasks.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use thalweg::prelude::*;
 
 use super::processes::{say, say_error};
 
-/// What is run and fetched in each step.
+/// The training op and the fetches of each step.
 pub struct Model<'g> {
     pub x: Output<'g>,
     pub loss: Output<'g>,
@@ -31,12 +31,12 @@ pub fn model(g: &Graph) -> Model<'_> {
     }
 }
 
-/// What each step is fed.
+/// The feed of each step.
 pub fn batch() -> Tensor {
     Tensor::new(&[8, 64], &[0.25f32; 512]).unwrap()
 }
 
-/// Trains for ever; says of each step the updates before it, its loss and its microseconds.
+/// Trains without end; prints for each step the number of updates before it, its loss and its microseconds.
 pub fn train(server: &Server, patience: Patience) {
     let index = server.task().1;
     let g = Graph::new();
@@ -63,7 +63,7 @@ pub fn train(server: &Server, patience: Patience) {
             )),
             Err(e) => {
                 say_error(&e);
-                // What a server has lost, worker 0 makes anew: all of it, so that it fits together.
+                // Worker 0 initializes all variables after a server's loss, so that they are consistent.
                 if index == 0 && e.cause == Cause::Uninitialized {
                     let all = session.step(made, []);
                     if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())

@@ -1,11 +1,11 @@
-//! Waiting for what must come.
+//! Waits for a condition with a timeout.
 
 use std::time::{Duration, Instant};
 
-/// Within which whatever is awaited must have come: far more than it takes.
+/// Timeout of every wait: far more than any takes.
 pub const LATE: Duration = Duration::from_secs(30);
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 #[track_caller]
 pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let began = Instant::now();

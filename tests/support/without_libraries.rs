@@ -1,15 +1,15 @@
-//! A card whose libraries are left out, so that our own kernels compute GEMMs and convolutions on it.
+//! A driver without libraries, so that Thalweg's own kernels compute GEMMs and convolutions on a card.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use thalweg::device::gpu::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall};
 
-/// A driver that refuses every library call, and does all else as the one behind it.
+/// Wraps a driver and refuses its library calls.
 #[derive(Debug)]
 pub struct WithoutLibraries(pub Arc<dyn Driver>);
 
-// SAFETY: all that the trait promises is kept by the driver behind it, which gets every other call.
+// SAFETY: the wrapped driver keeps the trait's promises, and gets every other call.
 unsafe impl Driver for WithoutLibraries {
     fn prepare(&self, _: &Call, _: bool) -> Result<ReadyCall, String> {
         Err("this test leaves libraries out".to_owned())

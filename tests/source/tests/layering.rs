@@ -1,5 +1,4 @@
-//! Which crate may know of which: dependencies run one way, and petgraph stays inside the graph
-//! crate.
+//! Layering of the crates: dependencies run one way, and petgraph stays inside the graph crate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +35,7 @@ const LAYERS: &[&str] = &[
     "thalweg-source-tests",
 ];
 
-/// For each crate of the workspace, what it uses outside of tests: nothing, for the tests' own.
+/// The dependencies of each crate of the workspace, without dev-dependencies; none for `thalweg-tests`.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -171,7 +170,7 @@ fn petgraph_is_in_no_public_signature() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/graph/src");
     sources(&root, &mut files);
     assert!(files.len() > 10);
-    // What the crate imports from it, and what it is called by.
+    // The names that the crate imports from petgraph, and petgraph's own name.
     let types = [
         "petgraph",
         "DiGraph",
@@ -207,7 +206,7 @@ fn nothing_is_global_or_of_a_thread() {
         for banned in ["thread_local!", "static mut ", "lazy_static!"] {
             assert!(!library.contains(banned), "{}: {banned}", file.display());
         }
-        // What changes must not stand in a static, whatever keeps it.
+        // No mutable state in statics, in whatever container.
         let statics = library.lines().map(str::trim_start).filter(|line| {
             let line = line
                 .trim_start_matches("pub ")

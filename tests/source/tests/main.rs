@@ -1,4 +1,4 @@
-//! Tests of the source: what may use what, and what it says to people.
+//! Tests of the source: layering of crates and modules, texts of messages.
 
 mod layering;
 mod modules;

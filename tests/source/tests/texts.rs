@@ -1,4 +1,4 @@
-//! What programs say: the grammar of their sentences, and the width of their progress bars.
+//! Tests of the programs' messages: articles before filled-in words, the width of progress bars, output without panics.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn no_article_stands_before_a_dtype_or_a_kind_that_is_filled_in() {
-    // "a f32", "an u8": which article is right depends on what is filled in.
+    // "a f32", "an u8": the right article depends on the filled-in word.
     let mut wrong = Vec::new();
     for (path, text) in sources(&["crates", "examples", "src"]) {
         for line in code(&text) {
@@ -47,7 +47,7 @@ fn no_article_stands_before_a_dtype_or_a_kind_that_is_filled_in() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The columns that a progress bar's template takes with long values; none where nothing in it adapts to the terminal.
+/// The columns of a progress bar's template with long values; `None` where no part of it adapts to the terminal.
 fn columns(template: &str) -> Option<usize> {
     let mut rest = template;
     let (mut columns, mut adapts) = (0, false);
