@@ -1,11 +1,11 @@
-//! The CUDA C++ sources of the GPU kernels, one file for each family, as text. Nothing is compiled here: the device crate
-//! compiles them for the card that it finds.
+//! CUDA C++ sources of the GPU kernels, one file for each family, as text. The device crate compiles them at run time for
+//! the card that it finds.
 //!
 //! ```
 //! assert!(thalweg_kernels::UNARY.contains("UNARY(Exp, exp(x))"));
 //! ```
 
-/// What all files share: `thalweg.cuh`.
+/// Common parts of all sources: `thalweg.cuh`.
 pub const HEADER: &str = include_str!("thalweg.cuh");
 
 /// Batch normalization and its gradient.
@@ -17,7 +17,7 @@ pub const BINARY: &str = include_str!("binary.cu");
 /// Conversions between dtypes.
 pub const CAST: &str = include_str!("cast.cu");
 
-/// Convolutions, where no library computes them.
+/// Convolutions, for devices without a library.
 pub const CONVOLUTION: &str = include_str!("convolution.cu");
 
 /// Depthwise convolutions.
@@ -32,7 +32,7 @@ pub const GATHER: &str = include_str!("gather.cu");
 /// Local response normalization.
 pub const LRN: &str = include_str!("lrn.cu");
 
-/// Transposes, slices, paddings and concatenations.
+/// Strided copies: transposes, slices, paddings and concatenations.
 pub const MOVE: &str = include_str!("move.cu");
 
 /// Updates of optimizers.
@@ -44,7 +44,7 @@ pub const POOL: &str = include_str!("pool.cu");
 /// Argmax and argmin.
 pub const POSITION: &str = include_str!("position.cu");
 
-/// GEMM, where no library computes it.
+/// GEMM, for devices without a library.
 pub const GEMM: &str = include_str!("gemm.cu");
 
 /// Random numbers.

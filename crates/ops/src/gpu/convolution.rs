@@ -1,4 +1,4 @@
-//! Convolutions as GEMMs in tiles.
+//! GPU launches of convolutions: by a library, or as tiled GEMMs.
 
 use smallvec::SmallVec;
 use thalweg_device::Prepare;
@@ -13,7 +13,7 @@ use crate::array::moves::{Axis, Move};
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
 
-/// The convolution of images that are input 0 with a filter that is input 1.
+/// Convolution of the images in input 0 with the filter in input 1.
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.in_c;
     let tiles = Tiles::new(1, [g.batch * g.out_h * g.out_w, g.out_c, places]);
@@ -21,7 +21,7 @@ pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     with_library(p, g, Direction::Forward, launches)
 }
 
-/// The gradient of the images, of a filter that is input 1 and the output's gradient that is input 2.
+/// Gradient of the images, from the filter in input 1 and the output's gradient in input 2.
 pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.out_c;
     let tiles = Tiles::new(1, [g.batch * g.in_h * g.in_w, g.in_c, places]);
@@ -29,7 +29,7 @@ pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     with_library(p, g, Direction::Images, launches)
 }
 
-/// The gradient of the filter, of images that are input 0 and the output's gradient that is input 2.
+/// Gradient of the filter, from the images in input 0 and the output's gradient in input 2.
 pub(crate) fn convolution_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let pixels = g.batch * g.out_h * g.out_w;
     let tiles = Tiles::new(1, [g.k_h * g.k_w * g.in_c, g.out_c, pixels]).segmented();
@@ -43,7 +43,7 @@ pub(crate) fn convolution_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches 
     with_library(p, g, Direction::Filter, launches)
 }
 
-/// The same, with what is done where there is a library of convolutions.
+/// Adds the launches for devices with a convolution library.
 fn with_library(
     p: &Prepare<'_>,
     g: &ConvGeometry,
@@ -56,8 +56,8 @@ fn with_library(
     }
 }
 
-/// The ways to convolve by a library, the best first. It takes filters with the output channels first,
-/// so the filter is moved to scratch memory and there taken, or made and moved from there.
+/// Candidate library calls, the best first. The library's filters have the output channels first,
+/// so the filter is moved to scratch memory and read there, or computed there and moved back.
 fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<WithLibraries> {
     let dtype = p.outputs[0].dtype;
     let sizes = [g.input_len(), g.filter_len(), g.output_len()];
@@ -86,14 +86,14 @@ fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<Wi
     ways.into_iter().flatten().collect()
 }
 
-/// As many zeros behind the image as its last window reaches beyond it.
+/// Number of zeros after the image that its last window reaches.
 fn zeros_after(g: &ConvGeometry, axis: usize, [len, before, k, out]: [usize; 4]) -> usize {
     let window = (k - 1) * g.dilation[axis] + 1;
     ((out - 1) * g.stride[axis] + window).saturating_sub(len + before)
 }
 
-/// The gradient of images that have what there is more of zeros behind them than before them, as the
-/// library has exact engines for as many on either side alone: where there are more behind.
+/// Gradient of images with more zeros after than before, computed for larger images with symmetric padding, for which
+/// alone the library has exact engines. `None` if there are not more zeros after.
 fn evened(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
     let even = call.after == call.before;
     if even || call.direction != Direction::Images {
@@ -107,8 +107,8 @@ fn evened(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
     Some(call)
 }
 
-/// A call with what is moved for it; of a gradient of images that has more lines and columns than
-/// `images` (images, channels, lines, columns), the rest is left away.
+/// A library call with the moves around it; if the gradient of images has more rows and columns than
+/// `images` (images, channels, height, width), the rest is dropped.
 fn called(
     g: &ConvGeometry,
     call: gpu::Convolution,
@@ -151,7 +151,7 @@ fn called(
     Some(WithLibraries { steps, scratch })
 }
 
-/// The axes of images, which move out of larger ones.
+/// Axes of images that move out of larger ones.
 fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [Axis; 4] {
     let steps = |[_, channels, lines, columns]: [usize; 4]| match g.layout {
         Layout::Nhwc => [lines * columns * channels, 1, columns * channels, channels],
@@ -165,8 +165,8 @@ fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [Axis
     })
 }
 
-/// The axes of a filter (lines, columns, input and output channels), which moves from the order that
-/// ops have to the one that libraries have, or back.
+/// Axes of a filter (height, width, input and output channels) that moves from the order of ops to the
+/// order of libraries, or back.
 fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
     let lens = [g.k_h, g.k_w, g.in_c, g.out_c];
     let own = [g.k_w * g.in_c * g.out_c, g.in_c * g.out_c, g.out_c, 1];
@@ -185,12 +185,12 @@ fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
     })
 }
 
-/// The function of `kernels/convolution.cu` with the op's name.
+/// Launches of the function of `kernels/convolution.cu` with the op's name.
 fn over(p: &Prepare<'_>, g: &ConvGeometry, tiles: Tiles, args: &[Arg]) -> Launches {
     if p.outputs[0].elements() == 0 {
         return Launches::default();
     }
-    // Windows may reach beyond what the tensors hold.
+    // Windows may reach beyond the tensors.
     let reach = |out: usize, k: usize, axis: usize, pad: usize| {
         out * g.stride[axis] + k * g.dilation[axis] + pad
     };

@@ -1,4 +1,4 @@
-//! Depthwise convolutions.
+//! GPU launches of depthwise convolutions.
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Launch, Launches};
@@ -8,7 +8,7 @@ use super::segments::Segments;
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
 
-/// An image from the other one, input `i`, and a filter that is input `filter`.
+/// An image from the other image, input `i`, and the filter in input `filter`.
 pub(crate) fn depthwise(p: &Prepare<'_>, g: &ConvGeometry, inputs: [usize; 2]) -> Launches {
     let n = p.outputs[0].elements();
     if n == 0 {
@@ -19,7 +19,7 @@ pub(crate) fn depthwise(p: &Prepare<'_>, g: &ConvGeometry, inputs: [usize; 2]) -
     launch.indices(&[n]).indices(&lay_out(g)).into()
 }
 
-/// The gradient of the filter.
+/// Gradient of the filter.
 pub(crate) fn depthwise_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let outputs = g.k_h * g.k_w * g.out_c;
     let count = g.batch * g.out_h * g.out_w;
@@ -39,14 +39,14 @@ pub(crate) fn depthwise_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
         ]
         .into_iter()
         .collect(),
-        // Sums are at most 8 bytes wide.
+        // A sum has at most 8 bytes.
         scratch: segments.bytes(8),
         ..Launches::default()
     }
 }
 
 fn launch(p: &Prepare<'_>, g: &ConvGeometry, name: &'static str) -> Launch {
-    // Windows may reach beyond what the tensors hold.
+    // Windows may reach beyond the tensors.
     let reach = |out: usize, k: usize, axis: usize, pad: usize| {
         out * g.stride[axis] + k * g.dilation[axis] + pad
     };

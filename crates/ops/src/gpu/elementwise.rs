@@ -1,4 +1,4 @@
-//! Element by element.
+//! GPU launches of elementwise ops.
 
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
@@ -6,8 +6,8 @@ use thalweg_device::{KernelError, Prepare};
 use super::{BINARY, UNARY};
 use crate::elementwise::Walk;
 
-/// The most dimensions that a walk has in `kernels/thalweg.cuh`, once those that are walked alike
-/// are taken together.
+/// Maximum number of dimensions of a walk in `kernels/thalweg.cuh`, after those with equal strides
+/// are merged.
 const MOST_DIMS: usize = 8;
 
 /// `out[i] = f(in[i])` by the function of `kernels/unary.cu` with the op's name.
@@ -25,8 +25,8 @@ pub(crate) fn binary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     binary_as(p, p.node.op.name)
 }
 
-/// As [`binary`] of integers, of which the function `check` of `kernels/binary.cu` looks at all of
-/// input 1 before: what it does not take is wrong for this reason.
+/// Like [`binary`] for integers, after a check of all of input 1 by the function `check` of `kernels/binary.cu`;
+/// elements that it refuses are errors with this reason.
 pub(crate) fn checked(
     p: &Prepare<'_>,
     check: &'static str,
@@ -41,7 +41,7 @@ pub(crate) fn checked(
         .indices(&[n])
         .arg(Arg::Status);
     let mut launches = binary(p)?;
-    // By itself: where the output is in place of an input, all of that is still there.
+    // A launch of its own: even if the output is in place of an input, all of that is still there.
     launches.list.insert(0, first);
     launches.fault = Some(Fault {
         input: 1,
@@ -50,12 +50,12 @@ pub(crate) fn checked(
     Ok(launches)
 }
 
-/// As [`binary`], by the function of this name.
+/// Like [`binary`], by the function of this name.
 pub(crate) fn binary_as(p: &Prepare<'_>, name: &'static str) -> Result<Launches, KernelError> {
     broadcast(p, name, [p.dims(0), p.dims(1), p.output_dims(0)])
 }
 
-/// As [`binary_as`], of inputs and an output that are taken to have these dimensions.
+/// Like [`binary_as`], with these dimensions for the inputs and the output.
 pub(crate) fn broadcast(
     p: &Prepare<'_>,
     name: &'static str,
@@ -72,7 +72,7 @@ pub(crate) fn broadcast(
     Ok(with_alpha(p, launch).into())
 }
 
-/// Attribute `alpha`, where the op has one, as the last argument.
+/// Adds attribute `alpha`, if the op has it, as the last argument.
 fn with_alpha(p: &Prepare<'_>, launch: Launch) -> Launch {
     match p.node.attrs.get("alpha") {
         Some(_) => launch.value(p.node.attrs.float("alpha")),

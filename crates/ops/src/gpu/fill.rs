@@ -1,5 +1,4 @@
-//! Values that are the same everywhere, or picked by a condition or an index; other dtypes; sums of
-//! several tensors.
+//! GPU launches of Fill, ZerosLike, OnesLike, Range, Cast, SelectV2, OneHot and AddN, and of broadcasts of one input.
 
 use bytemuck::NoUninit;
 use thalweg_device::gpu::{Arg, Launch, Launches};
@@ -12,21 +11,21 @@ use super::{BINARY, CAST, FILL, UNARY};
 use crate::array::moves::{Axis, Move, steps};
 use crate::elementwise::Walk;
 
-/// Input 1 everywhere.
+/// Fills the output with input 1.
 pub(crate) fn fill(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
     let launch = Launch::over(n, &FILL, "Fill", &[by_size(p.dtype(1))?]);
     Ok(launch.input(1).output(0).indices(&[n]).into())
 }
 
-/// Zeros.
+/// Fills the output with zeros.
 pub(crate) fn zeros(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
     let launch = Launch::over(n, &FILL, "ZerosLike", &[by_size(p.dtype(0))?]);
     Ok(launch.output(0).indices(&[n]).into())
 }
 
-/// Zeros in output `i`.
+/// Fills output `i` with zeros.
 pub(crate) fn zero(p: &Prepare<'_>, i: usize) -> Result<Launch, KernelError> {
     let output = p.outputs.get(i).ok_or(KernelError::Argument("an output"))?;
     let n = output.elements();
@@ -34,14 +33,14 @@ pub(crate) fn zero(p: &Prepare<'_>, i: usize) -> Result<Launch, KernelError> {
     Ok(launch.output(i).indices(&[n]))
 }
 
-/// Ones.
+/// Fills the output with ones.
 pub(crate) fn ones(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
     let launch = Launch::over(n, &UNARY, "OnesLike", &[p.dtype(0)]);
     Ok(launch.output(0).indices(&[n]).into())
 }
 
-/// The numbers from `start` on, `delta` apart.
+/// Numbers from `start` on, in steps of `delta`.
 pub(crate) fn range<T: NoUninit>(p: &Prepare<'_>, start: T, delta: T) -> Launches {
     let n = p.outputs[0].elements();
     let launch = Launch::over(n, &UNARY, "Range", &[p.outputs[0].dtype]);
@@ -72,7 +71,7 @@ pub(crate) fn cast(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launch.input(0).output(0).indices(&[n]).into())
 }
 
-/// Inputs 1 and 2 by the condition that is input 0, with broadcasting.
+/// Selects from inputs 1 and 2 by the condition in input 0, with broadcasting.
 pub(crate) fn select(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (n, out) = (p.outputs[0].elements(), p.output_dims(0));
     let walk = |i: usize| lay_out(&Walk::new(p.dims(0), p.dims(i), out));
@@ -87,7 +86,7 @@ pub(crate) fn select(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launch.into())
 }
 
-/// Rows that are input 2 in one place and input 3 elsewhere, by the indices that are input 0.
+/// Rows with input 2 at the index from input 0, and input 3 elsewhere.
 pub(crate) fn one_hot(
     p: &Prepare<'_>,
     depth: usize,
@@ -105,13 +104,13 @@ pub(crate) fn one_hot(
     Ok(launch.into())
 }
 
-/// The sum of all inputs, from the first to the last.
+/// Sum of all inputs, from the first to the last.
 pub(crate) fn add_n(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
     let walk = lay_out(&Walk::new(&[n], &[n], &[n]))?;
     let mut launches = Launches::default();
     for i in 1..p.inputs.len() {
-        // The first two make the output, the others are added to it.
+        // The first launch adds the first two inputs, the others are added to the output.
         let left = if i == 1 {
             Arg::Input(0)
         } else {
@@ -131,7 +130,7 @@ pub(crate) fn add_n(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launches)
 }
 
-/// Input 0, repeated to the output's shape.
+/// Broadcasts input 0 to the output's shape.
 pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));
     let (read, write) = (steps(own), steps(out));

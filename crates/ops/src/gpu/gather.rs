@@ -1,4 +1,4 @@
-//! Slices looked up by index, and sums of those that belong together.
+//! GPU launches of gathers and of segment sums.
 
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
@@ -6,7 +6,7 @@ use thalweg_device::{KernelError, Prepare};
 use super::GATHER;
 use super::strided_copy::by_size;
 
-/// Slices of input 0 by the indices that are input 1: `[batch][outer][len][inner]` by
+/// Gathers slices of input 0 by the indices in input 1: `[batch][outer][len][inner]` by
 /// `[batch][count]`.
 pub(crate) fn gather(
     p: &Prepare<'_>,
@@ -31,7 +31,7 @@ pub(crate) fn gather(
     })
 }
 
-/// The sums of the slices of input 0 that have the same of the ids that are input 1.
+/// Sums the slices of input 0 for each id in input 1.
 pub(crate) fn segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Launches {
     let (n, rows) = (p.outputs[0].elements(), p.inputs[1].elements());
     let most = n.max(rows).max(p.inputs[0].elements()).max(segments);

@@ -1,4 +1,4 @@
-//! GEMMs in tiles.
+//! GPU launches of GEMMs: by a library, or in tiles.
 
 use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, LibraryStep, Source, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
@@ -10,18 +10,18 @@ use super::elementwise::lay_out;
 use crate::elementwise::Walk;
 use thalweg_cpu::gemm::Gemm;
 
-/// Lines of a tile, and places of the inner dimension that are loaded at once, in
+/// Rows and columns of a tile, and elements of the inner dimension that are loaded at once, in
 /// `kernels/thalweg.cuh`.
 const TILE: usize = 64;
 const DEPTH: usize = 16;
 
-/// Blocks that are enough to fill a GPU: with fewer, a long inner dimension is cut in segments.
+/// Number of blocks that fills a GPU: with fewer, a long inner dimension is split into segments.
 const ENOUGH_BLOCKS: usize = 256;
 
-/// Placements of the inner dimension in a segment at least.
+/// Minimum number of elements of the inner dimension in a segment.
 const SEGMENT: usize = 256;
 
-/// How GEMMs are cut up, by their shape alone.
+/// Split of GEMMs into tiles and segments, which depends on their shape alone.
 #[derive(Clone, Copy)]
 pub(super) struct Tiles {
     batches: usize,
@@ -33,7 +33,7 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// Of one GEMM for each batch, whole along their inner dimension.
+    /// One GEMM for each batch, not split along the inner dimension.
     pub(super) fn new(batches: usize, [rows, columns, depth]: [usize; 3]) -> Tiles {
         Tiles {
             batches,
@@ -45,7 +45,7 @@ impl Tiles {
         }
     }
 
-    /// The same in segments, where there would be few blocks.
+    /// The same in segments, if there would be few blocks.
     pub(super) fn segmented(self) -> Tiles {
         let most = (ENOUGH_BLOCKS / self.units().max(1)).max(1);
         let segments = (self.depth / SEGMENT).clamp(1, most);
@@ -65,7 +65,7 @@ impl Tiles {
         self.batches * self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE) * self.segments
     }
 
-    /// Elements of what all segments give.
+    /// Number of elements of all segments' partial sums.
     pub(super) fn partial(&self) -> usize {
         self.batches * self.rows * self.columns * self.segments
     }
@@ -82,7 +82,7 @@ impl Tiles {
         ]
     }
 
-    /// A launch with a block for each tile of each segment, without arguments; `most` is the length
+    /// Launch with a block for each tile of each segment, without arguments; `most` is the length
     /// of the longest tensor.
     pub(super) fn launch(
         &self,
@@ -98,7 +98,7 @@ impl Tiles {
         launch
     }
 
-    /// `first`, and behind it what adds the segments up by function `Join` of the same source.
+    /// `first`, followed by a launch that adds up the segments by function `Join` of the same source.
     pub(super) fn joined(&self, first: Launch) -> Launches {
         let mut join = Launch::over(
             self.batches * self.rows * self.columns,
@@ -111,14 +111,14 @@ impl Tiles {
         if self.segments > 1 {
             let join = join.arg(Arg::Scratch(0)).output(0).indices(&self.lay_out());
             launches.list.push(join);
-            // A sum is at most 8 bytes wide.
+            // A sum has at most 8 bytes.
             launches.scratch = self.partial() * 8;
         }
         launches
     }
 }
 
-/// The GEMMs of the matrices of inputs 0 and 1; `batch` has the dimensions before these of both
+/// GEMMs of the matrices of inputs 0 and 1; `batch` has the batch dimensions of both
 /// inputs and of the output.
 pub(crate) fn gemm(
     p: &Prepare<'_>,
@@ -148,7 +148,7 @@ pub(crate) fn gemm(
     })
 }
 
-/// The GEMMs by a library, of floats whose batches are those of the output or one for all.
+/// Library calls for GEMMs of floats whose batches are those of the output or one for all.
 fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<WithLibraries> {
     let Gemm { m, n, k, .. } = gemm;
     let whole = p.outputs[0].elements() / (m * n);

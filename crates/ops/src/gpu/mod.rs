@@ -1,10 +1,10 @@
-//! What the GPU's kernels of a family share: which functions of `kernels/*.cu` are launched, and
-//! with which arguments. It knows no GPU.
+//! GPU launches of ops: the functions of `kernels/*.cu` that they launch, and the arguments. Independent of any GPU
+//! driver.
 //!
 //! ```
 //! use thalweg_ops::gpu::SOURCES;
 //!
-//! // The sources that NVRTC compiles for a card when a kernel of theirs is first used.
+//! // Sources that NVRTC compiles for a card on first use of their kernels.
 //! let unary = SOURCES.iter().find(|s| s.name == "unary").expect("it is one of them");
 //! assert!(unary.text.contains("UNARY(Relu,"));
 //! ```
@@ -111,7 +111,7 @@ static DEPTHWISE: Source = Source {
     text: thalweg_kernels::DEPTHWISE,
 };
 
-/// Every source of kernels, and the header that all of them include.
+/// All sources of kernels; each includes [`HEADER`].
 pub static SOURCES: &[&Source] = &[
     &UNARY,
     &BINARY,
@@ -132,5 +132,5 @@ pub static SOURCES: &[&Source] = &[
     &DEPTHWISE,
 ];
 
-/// The text of `thalweg.cuh`.
+/// Text of `thalweg.cuh`.
 pub static HEADER: &str = thalweg_kernels::HEADER;

@@ -1,4 +1,4 @@
-//! Normalization, over batches and over neighbouring channels.
+//! GPU launches of batch normalization and of local response normalization.
 
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
@@ -8,7 +8,7 @@ use super::{BATCH_NORM, LRN, zero};
 use thalweg_cpu::batch_norm::Channels;
 use thalweg_cpu::lrn::Response;
 
-/// Bytes of a channel's numbers in `kernels/batch_norm.cu`, at most.
+/// Maximum bytes of a channel's statistics in `kernels/batch_norm.cu`.
 const NUMBERS: usize = 12;
 
 /// Channels as `struct Channels` of `kernels/batch_norm.cu`.
@@ -16,7 +16,7 @@ fn lay_out(g: &Channels) -> [usize; 2] {
     [g.channels, g.after]
 }
 
-/// Bytes of what each channel has of this size, which nothing is written of where there are no elements.
+/// Bytes for a value of this size for each channel; 0 if there are no elements, since nothing is written then.
 fn of_channels(g: &Channels, size: usize) -> usize {
     if g.elements() == 0 {
         size
@@ -25,7 +25,7 @@ fn of_channels(g: &Channels, size: usize) -> usize {
     }
 }
 
-/// Batch normalization of images that lie so.
+/// Batch normalization of images with this view.
 pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, KernelError> {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
@@ -76,7 +76,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
     Ok(launches)
 }
 
-/// The gradients of batch normalization of images that lie so.
+/// Gradients of batch normalization of images with this view.
 pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
@@ -116,7 +116,7 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     launches
 }
 
-/// Local response normalization of images that are input 0.
+/// Local response normalization of the images in input 0.
 pub(crate) fn lrn(p: &Prepare<'_>, g: &Response) -> Launches {
     let n = g.pixels * g.channels;
     let launch = Launch::over(n, &LRN, "LRN", &[p.dtype(0)])
@@ -126,7 +126,7 @@ pub(crate) fn lrn(p: &Prepare<'_>, g: &Response) -> Launches {
     launch.value(g.bias).value(g.alpha).value(g.beta).into()
 }
 
-/// Its gradient.
+/// Gradient of local response normalization.
 pub(crate) fn lrn_grad(p: &Prepare<'_>, g: &Response) -> Launches {
     let n = g.pixels * g.channels;
     if n == 0 {

@@ -1,4 +1,4 @@
-//! Windows that slide over images.
+//! GPU launches of pooling.
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
@@ -8,8 +8,8 @@ use super::POOL;
 use thalweg_cpu::Layout;
 use thalweg_cpu::pooling::PoolGeometry;
 
-/// What windows give, or the gradient of what they see, by the function of `kernels/pool.cu` with
-/// this name, of these inputs.
+/// Pooling, or its gradient, by the function of `kernels/pool.cu` with
+/// this name, from these inputs.
 pub(crate) fn pool(
     p: &Prepare<'_>,
     name: &'static str,
@@ -25,7 +25,7 @@ pub(crate) fn pool(
     launch.indices(&lay_out(g)).into()
 }
 
-/// The largest element of each window and its place, which begins anew after `image` elements.
+/// Maximum of each window and its index, which starts again after `image` elements.
 pub(crate) fn pool_argmax(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> Launches {
     let (n, types) = (g.output_len(), [p.dtype(0), p.outputs[1].dtype]);
     let launch = launch(n, "MaxPoolWithArgmax", g, &types).input(0);
@@ -33,7 +33,7 @@ pub(crate) fn pool_argmax(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> La
     launch.indices(&lay_out(g)).indices(&[image]).into()
 }
 
-/// The gradient by these places: a place that its window does not see is an error.
+/// Gradient from these indices: an index outside of its window is an error.
 pub(crate) fn pool_argmax_grad(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> Launches {
     let (n, windows, types) = (g.input_len(), g.output_len(), [p.dtype(0), p.dtype(2)]);
     let places = launch(windows, "MaxPoolPlaces", g, &types).input(2);
@@ -55,7 +55,7 @@ pub(crate) fn pool_argmax_grad(p: &Prepare<'_>, g: &PoolGeometry, image: usize) 
 
 fn launch(n: usize, name: &'static str, g: &PoolGeometry, types: &[DType]) -> Launch {
     let mut launch = Launch::over(n, &POOL, name, types);
-    // The end of a window is counted before it is cut at the image's.
+    // The end of a window, before it is cut off at the image's end.
     let end = |[len, _, window, stride, pad]: [usize; 5]| len + window + stride + pad;
     let ends = axes(g).map(end);
     let most = g.input_len().max(g.output_len()).max(ends[0]).max(ends[1]);

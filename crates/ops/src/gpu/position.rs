@@ -1,11 +1,11 @@
-//! Where the largest and the smallest elements stand.
+//! GPU launches of ArgMax and ArgMin.
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Launch, Launches, THREADS};
 
 use super::POSITION;
 
-/// The index along the middle one of three dimensions (the last is `inner` long), by the function of
+/// Index along the middle one of three dimensions (the last is `inner` long), by the function of
 /// `kernels/position.cu` with the op's name.
 pub(crate) fn position(p: &Prepare<'_>, n: usize, inner: usize) -> Launches {
     let outputs = p.outputs[0].elements();
@@ -13,7 +13,7 @@ pub(crate) fn position(p: &Prepare<'_>, n: usize, inner: usize) -> Launches {
         return Launches::default();
     }
     let types = [p.dtype(0), p.outputs[0].dtype];
-    // A thread of its own for a row that a block would not share evenly.
+    // One thread for each row if a block would not share a row evenly.
     let together = n >= 2 * THREADS as usize;
     let mut launch = Launch::over(p.inputs[0].elements(), &POSITION, p.node.op.name, &types);
     let blocks = match together {

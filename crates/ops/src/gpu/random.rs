@@ -1,4 +1,4 @@
-//! Numbers drawn at random.
+//! GPU launches of random numbers.
 
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
@@ -6,7 +6,7 @@ use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use super::RANDOM;
 
 /// Numbers of the sequence of these seeds (the key, and the upper half of the counter), by the
-/// function of `kernels/random.cu` with the op's name; then `blocks` are set aside.
+/// function of `kernels/random.cu` with the op's name; then `blocks` are reserved.
 pub(crate) fn random(p: &Prepare<'_>, seeds: [u32; 4], blocks: u64) -> Launches {
     let n = p.outputs[0].elements();
     if n == 0 {
@@ -14,7 +14,7 @@ pub(crate) fn random(p: &Prepare<'_>, seeds: [u32; 4], blocks: u64) -> Launches 
     }
     let dtype = p.outputs[0].dtype;
     let mut launch = Launch::over(n, &RANDOM, p.node.op.name, &[dtype]);
-    // Bounds, where there are any.
+    // Bounds, if there are any.
     let bounds = 1..p.inputs.len();
     let bounded = !bounds.is_empty();
     for i in bounds {

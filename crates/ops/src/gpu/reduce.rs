@@ -1,4 +1,4 @@
-//! Elements taken together along dimensions.
+//! GPU launches of reductions along dimensions.
 
 use smallvec::SmallVec;
 use thalweg_device::gpu::{Arg, Launch, Launches, THREADS};
@@ -7,27 +7,27 @@ use thalweg_tensor::shape::elements;
 
 use super::REDUCE;
 
-/// The most dimensions of a kind in `kernels/reduce.cu`, once neighbours of one kind are one.
+/// Maximum number of dimensions of a kind in `kernels/reduce.cu`, after neighbours of one kind are merged.
 const MOST_DIMS: usize = 8;
 
-/// Blocks, and threads, that are enough to fill a GPU: more segments are not worth their joining.
+/// Numbers of blocks and threads that fill a GPU: further segments would not be worth the cost of joining them.
 const ENOUGH_BLOCKS: usize = 512;
 const ENOUGH_THREADS: usize = 1 << 15;
 
-/// Elements of a segment at least, for a block and for a thread.
+/// Minimum number of elements of a segment, for a block and for a thread.
 const BLOCK_SHARE: usize = 4096;
 const THREAD_SHARE: usize = 64;
 
-/// The forms of a launch in `kernels/reduce.cu`: a block for each segment, a thread for each, and
-/// what the segments give together.
+/// Kinds of launches in `kernels/reduce.cu`: one block for each segment, one thread for each segment, and
+/// a join of the segments' results.
 const ACROSS: usize = 0;
 const ALONG: usize = 1;
 const TOGETHER: usize = 2;
 
-/// Neighbouring dimensions of one kind as one: (length, step).
+/// Merged neighbouring dimensions of one kind: (length, step).
 type Dims = SmallVec<[(usize, usize); 4]>;
 
-/// Takes input 0, of these dimensions, together along those that are `reduced`, by the function of
+/// Reduces input 0, of these dimensions, along those that are `reduced`, by the function of
 /// this name.
 pub(crate) fn reduce(
     p: &Prepare<'_>,
@@ -48,7 +48,7 @@ pub(crate) fn reduce(
         last = Some(reduced);
     }
     let product = |dims: &Dims| dims.iter().map(|(len, _)| len).product::<usize>();
-    // An empty tensor has no steps; what is kept of it may still have elements.
+    // An empty tensor has no steps; the kept dimensions may still have elements.
     let (outputs, count) = (p.outputs[0].elements(), product(&taken));
     if outputs == 0 {
         return Ok(Launches::default());
@@ -85,7 +85,7 @@ pub(crate) fn reduce(
     let mut launches = Launches::from(first);
     if segments > 1 {
         launches.list.push(launch(TOGETHER));
-        // What is taken together is at most 8 bytes wide.
+        // A partial result has at most 8 bytes.
         launches.scratch = units * 8;
     }
     Ok(launches)

@@ -1,4 +1,4 @@
-//! Rows of logits.
+//! GPU launches on rows of logits: softmax and cross entropy.
 
 use thalweg_device::gpu::{Launch, Launches, THREADS};
 use thalweg_device::{KernelError, Prepare};
@@ -6,7 +6,7 @@ use thalweg_tensor::DType;
 
 use super::SOFTMAX;
 
-/// Each row of input 0 by the function of `kernels/softmax.cu` with the op's name.
+/// Maps each row of input 0 by the function of `kernels/softmax.cu` with the op's name.
 pub(crate) fn softmax(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let classes = p.dims(0).last().copied().unwrap_or(1).max(1);
     let rows = p.inputs[0].elements() / classes;
@@ -16,13 +16,13 @@ pub(crate) fn softmax(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launch.indices(&[rows]).indices(&[classes]).into())
 }
 
-/// Losses and their gradients, of logits that are input 0 and labels that are input 1; `steps` by row
+/// Losses and their gradients, from the logits in input 0 and the labels in input 1; `steps` to the next row
 /// and class for labels that are distributions.
 pub(crate) fn cross_entropy(
     p: &Prepare<'_>,
     steps: Option<[usize; 4]>,
 ) -> Result<Launches, KernelError> {
-    // Without classes, rows have losses all the same, and nothing else.
+    // Without classes, each row still has a loss.
     let classes = p.output_dims(1).last().copied().unwrap_or(1);
     let rows = p.outputs[0].elements();
     let types = match steps {
@@ -42,12 +42,12 @@ pub(crate) fn cross_entropy(
     })
 }
 
-/// A launch with a block for each row, by the function of `kernels/softmax.cu` with the op's name.
+/// Launch with a block for each row, by the function of `kernels/softmax.cu` with the op's name.
 fn over_rows(p: &Prepare<'_>, types: &[DType], rows: usize, classes: usize) -> Launch {
     let elements = rows.saturating_mul(classes);
     let mut launch = Launch::over(elements, &SOFTMAX, p.node.op.name, types);
     launch.blocks = u32::try_from(rows).unwrap_or(u32::MAX).clamp(1, 1 << 16);
-    // A power of two: a block joins what its threads have by halves.
+    // A power of two: a block joins the results of its threads by halves.
     let threads = classes.next_power_of_two().clamp(32, THREADS as usize);
     launch.threads = threads as u32;
     launch

@@ -2,18 +2,18 @@
 
 use thalweg_device::gpu::{Launch, THREADS};
 
-/// Blocks, and threads, that are enough to fill a GPU.
+/// Numbers of blocks and threads that fill a GPU.
 const ENOUGH_BLOCKS: usize = 1024;
 const ENOUGH_THREADS: usize = 1 << 16;
 
-/// Terms of a segment at least, for a block and for a thread.
+/// Minimum number of terms of a segment, for a block and for a thread.
 const BLOCK_SHARE: usize = 2048;
 const THREAD_SHARE: usize = 32;
 
-/// The most blocks of a grid.
+/// Maximum number of blocks of a grid.
 const MOST_BLOCKS: usize = 1 << 16;
 
-/// How `outputs` sums of `count` terms each are cut, by their shape alone.
+/// Split of `outputs` sums of `count` terms each, which depends on these numbers alone.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     outputs: usize,
@@ -24,7 +24,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// With `across` the terms of a sum lie next to each other, otherwise the sums do.
+    /// If `across`, the terms of a sum are adjacent in memory, otherwise the sums are.
     pub(super) fn new(outputs: usize, count: usize, across: bool) -> Segments {
         let (share, enough) = match across {
             true => (BLOCK_SHARE, ENOUGH_BLOCKS),
@@ -41,12 +41,12 @@ impl Segments {
         }
     }
 
-    /// Bytes of what segments give, `each` for one.
+    /// Bytes of the segments' results, of `each` bytes.
     pub(super) fn bytes(&self, each: usize) -> usize {
         (self.outputs * self.segments * each).next_multiple_of(64)
     }
 
-    /// As the kernels have it.
+    /// As `struct Segments` of the kernels.
     pub(super) fn lay_out(&self) -> [usize; 5] {
         [
             self.outputs,
@@ -57,7 +57,7 @@ impl Segments {
         ]
     }
 
-    /// The launch that adds up segments.
+    /// Launch that adds up each segment.
     pub(super) fn first(&self, launch: Launch) -> Launch {
         let units = self.outputs * self.segments;
         let blocks = match self.across {
@@ -70,7 +70,7 @@ impl Segments {
         }
     }
 
-    /// The launch that joins what they give.
+    /// Launch that joins the segments' results.
     pub(super) fn together(&self, launch: Launch) -> Launch {
         Launch {
             blocks: self.outputs.clamp(1, MOST_BLOCKS) as u32,

@@ -1,4 +1,4 @@
-//! Variables: assignments, and the steps of optimizers.
+//! GPU launches on variables: assignments, and the steps of optimizers.
 
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
@@ -10,7 +10,7 @@ use super::{BINARY, OPTIMIZER};
 use crate::array::moves::{Axis, Move};
 use crate::elementwise::Walk;
 
-/// Variable 0 becomes input 1.
+/// Assigns input 1 to variable 0.
 pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let all = Axis {
         len: p.inputs[1].elements(),
@@ -29,7 +29,7 @@ pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     Ok(launches)
 }
 
-/// Variable 0 and input 1, by a function of `kernels/binary.cu`.
+/// Updates variable 0 by input 1 and a function of `kernels/binary.cu`.
 pub(crate) fn assign_by(p: &Prepare<'_>, name: &'static str) -> Result<Launches, KernelError> {
     let n = p.inputs[1].elements();
     let launch = Launch::over(n, &BINARY, name, &[p.dtype(1)])
@@ -41,7 +41,7 @@ pub(crate) fn assign_by(p: &Prepare<'_>, name: &'static str) -> Result<Launches,
     Ok(launch.into())
 }
 
-/// An optimizer's step by the function of `kernels/optimizer.cu` with the op's name.
+/// Optimizer step by the function of `kernels/optimizer.cu` with the op's name.
 pub(crate) fn step(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let is_grad = |arg: &thalweg_graph::op::Arg| matches!(arg.name, "grad" | "delta");
     let grad = p.node.op.inputs.iter().position(is_grad);

@@ -1,4 +1,4 @@
-//! Boxes of elements that move.
+//! GPU launches of strided copies.
 
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
@@ -8,10 +8,10 @@ use thalweg_tensor::DType;
 use super::MOVE;
 use crate::array::moves::Move;
 
-/// The most axes of a box in `kernels/move.cu`, once those that are walked alike are taken together.
+/// Maximum number of axes of a box in `kernels/move.cu`, after those with equal strides are merged.
 const MOST_AXES: usize = 12;
 
-/// The unsigned integers of this size: what is only moved is known by its size.
+/// Unsigned integer type of this size: copies depend on the size of an element only.
 pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
     match dtype.size() {
         1 => Ok(DType::U8),
@@ -22,7 +22,7 @@ pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
     }
 }
 
-/// Moves a box from somewhere, or zeros, to somewhere.
+/// Copies a box from a source, or zeros, to a destination.
 pub(crate) fn strided_copy(
     dtype: DType,
     moved: &Move,
@@ -50,7 +50,7 @@ pub(crate) fn strided_copy(
     Ok(with_box(launch, &axes))
 }
 
-/// `struct Box` of `kernels/move.cu` as the last argument.
+/// Adds `struct Box` of `kernels/move.cu` as the last argument.
 fn with_box(launch: Launch, axes: &[crate::array::moves::Axis]) -> Launch {
     let mut lens = [0; 1 + MOST_AXES];
     let mut steps = [0i64; 2 * MOST_AXES];
@@ -60,7 +60,7 @@ fn with_box(launch: Launch, axes: &[crate::array::moves::Axis]) -> Launch {
         steps[i] = axis.from as i64;
         steps[MOST_AXES + i] = axis.to as i64;
     }
-    // Indices of 4 bytes are an odd number of them: the steps after them begin at a multiple of 8.
+    // There is an odd number of 4-byte indices; the steps after them are aligned to 8 bytes.
     let mut bytes: SmallVec<[u8; 16]> = launch.index_bytes(&lens);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
     bytes.extend_from_slice(bytemuck::bytes_of(&steps));

@@ -1,4 +1,4 @@
-//! Absolute values, signs, larger and smaller, rounding.
+//! Abs, Sign, Maximum, Minimum, Floor.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu, gpu};
@@ -61,7 +61,7 @@ pub(crate) static SIGN: Op = Op {
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
 };
 
-/// The gradient goes to the input that was taken; to the first where they are equal.
+/// The gradient goes to the input that was selected; to the first if they are equal.
 fn to_the_taken<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
     let (graph, x, y, dz) = (g.graph(), g.input(0), g.input(1), g.grad());
     let first = graph.op(compare).input(x).input(y).output();
@@ -81,7 +81,7 @@ fn to_the_taken<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
     [sum_to(to_x, x, y), sum_to(to_y, y, x)]
 }
 
-/// The larger of two.
+/// Larger of two values.
 pub(crate) static MAXIMUM: Op = Op {
     def: two(
         "Maximum",
@@ -108,7 +108,7 @@ pub(crate) static MAXIMUM: Op = Op {
     ],
 };
 
-/// The smaller of two.
+/// Smaller of two values.
 pub(crate) static MINIMUM: Op = Op {
     def: two(
         "Minimum",
@@ -129,7 +129,7 @@ pub(crate) static MINIMUM: Op = Op {
     ],
 };
 
-/// The largest whole number not above.
+/// Rounds down.
 pub(crate) static FLOOR: Op = Op {
     def: one(
         "Floor",

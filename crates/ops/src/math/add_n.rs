@@ -1,4 +1,4 @@
-//! Sums of several tensors, and squared differences.
+//! AddN, AccumulateNV2, SquaredDifference.
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_cpu::parallel::for_chunks;
@@ -14,7 +14,7 @@ use crate::flow::list_sum;
 use crate::shapes;
 use thalweg_cpu::number::Number;
 
-/// What can be added up: lists of tensors too.
+/// Dtypes that can be added, including lists of tensors.
 const ADDED: &[DType] = &[
     DType::F16,
     DType::BF16,
@@ -31,7 +31,7 @@ const ADDED: &[DType] = &[
     DType::Variant,
 ];
 
-/// The sum of any number of tensors.
+/// Sum of any number of tensors.
 pub(crate) static ADD_N: Op = Op {
     def: OpDef {
         name: "AddN",
@@ -58,7 +58,7 @@ pub(crate) static ADD_N: Op = Op {
     ],
 };
 
-/// The sum of any number of tensors, in whatever order they come.
+/// Sum of any number of tensors, in any order.
 pub(crate) static ACCUMULATE_N_V2: Op = Op {
     def: OpDef {
         name: "AccumulateNV2",
@@ -92,7 +92,7 @@ pub(crate) static ACCUMULATE_N_V2: Op = Op {
     kernels: &[cpu(add_n)],
 };
 
-/// Inputs that are added in one pass over the output.
+/// Number of inputs that are added in one pass over the output.
 const GROUP: usize = 8;
 
 fn add_n(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -103,7 +103,7 @@ fn added<T: Number>(p: &Prepare<'_>) -> Prepared {
     let inputs = p.inputs.len();
     Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
         let out = cx.output::<T>(0)?;
-        // A group at a time, so that any number of inputs needs no list on the heap.
+        // One group at a time, so that any number of inputs needs no list on the heap.
         for first in (0..inputs).step_by(GROUP) {
             let group: SmallVec<[&[T]; GROUP]> = (first..inputs.min(first + GROUP))
                 .map(|i| cx.input::<T>(i))

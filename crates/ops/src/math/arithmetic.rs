@@ -1,4 +1,4 @@
-//! Sums, differences, products, negation, squares.
+//! AddV2, Add, Sub, Mul, Neg, Square.
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
@@ -35,7 +35,7 @@ pub(crate) static ADD: Op = Op {
     kernels: ADD_KERNELS,
 };
 
-/// `x + y`, as TensorFlow 1 names it.
+/// `x + y`, by its name in TensorFlow 1.
 pub(crate) static ADD_V1: Op = Op {
     def: OpDef {
         name: "Add",
@@ -87,7 +87,7 @@ pub(crate) static MUL: Op = Op {
     .in_place(&[(0, 0), (1, 0)]), gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// The other factor, where one is a scalar 1.
+/// Index of the other factor, if one factor is a scalar 1.
 fn times_one(cx: &Infer<'_>) -> Option<usize> {
     let is_one = |i: usize| {
         let one = cx.value(i).filter(|v| v.dims().is_empty());
@@ -110,7 +110,7 @@ pub(crate) static NEG: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            // -x and not 0 - x, which has the other sign at zero; an integer's negative wraps.
+            // -x and not 0 - x, whose sign is different for zero; negation of an integer wraps.
             computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| -x)), else
             computed!(p.dtype(0), BITS, T => Ok(unary::<T>(p, |x| T::ZERO.sub(x))), else
                 Err(KernelError::DType(p.dtype(0)))))

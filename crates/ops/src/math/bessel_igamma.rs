@@ -1,4 +1,4 @@
-//! Functions that integrals define: scaled Bessel functions and the incomplete gamma functions.
+//! BesselI0e, BesselI1e, Igamma, Igammac, IgammaGradA.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu};
@@ -11,7 +11,7 @@ use super::define::{FLOAT, one, two};
 use super::scalar_functions::{called_wide, called_wide_2};
 use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
 
-/// The modified Bessel function of order 0.
+/// Modified Bessel function of order 0, exponentially scaled.
 pub(crate) static BESSEL_I0E: Op = Op {
     def: one(
         "BesselI0e",
@@ -28,7 +28,7 @@ pub(crate) static BESSEL_I0E: Op = Op {
     kernels: &[cpu(|p| called_wide(p, i0e)).in_place(&[(0, 0)])],
 };
 
-/// The modified Bessel function of order 1.
+/// Modified Bessel function of order 1, exponentially scaled.
 pub(crate) static BESSEL_I1E: Op = Op {
     def: one(
         "BesselI1e",
@@ -37,7 +37,7 @@ pub(crate) static BESSEL_I1E: Op = Op {
         Gradient::Rule(|g| {
             let (graph, x, y) = (g.graph(), g.input(0), g.output(0));
             let of = |op, x| graph.op(op).input(x).output();
-            // The quotient y / x is 1/2 at 0, where what stands for x only keeps it finite.
+            // The quotient y / x is 1/2 at 0; there x is replaced to keep the quotient finite.
             let zero = graph.op("Equal").input(x).input(x.constant_like(0));
             let zero = zero.output();
             let select = |a, b| graph.op("SelectV2").input(zero).input(a).input(b).output();
@@ -54,7 +54,7 @@ const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
 /// `T` is a float of at least 32 bits.
 const WIDE: &[AttrDef] = &[type_attr("T", &[DType::F32, DType::F64])];
 
-/// The gradients of the lower incomplete gamma function; the upper one's have the other sign.
+/// Gradients of the lower incomplete gamma function; those of the upper one have the opposite sign.
 fn incomplete_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g> {
     let (graph, a, x) = (g.graph(), g.input(0), g.input(1));
     let of = |op, x| graph.op(op).input(x).output();
@@ -67,7 +67,7 @@ fn incomplete_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g>
     ]
 }
 
-/// The lower incomplete gamma function.
+/// Lower incomplete gamma function.
 pub(crate) static IGAMMA: Op = Op {
     def: OpDef {
         inputs: A_X,
@@ -81,7 +81,7 @@ pub(crate) static IGAMMA: Op = Op {
     kernels: &[cpu(|p| called_wide_2(p, igamma)).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// The upper incomplete gamma function.
+/// Upper incomplete gamma function.
 pub(crate) static IGAMMAC: Op = Op {
     def: OpDef {
         inputs: A_X,
@@ -95,7 +95,7 @@ pub(crate) static IGAMMAC: Op = Op {
     kernels: &[cpu(|p| called_wide_2(p, igammac)).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// The derivative of the lower incomplete gamma function by a.
+/// Derivative of the lower incomplete gamma function with respect to a.
 pub(crate) static IGAMMA_GRAD_A: Op = Op {
     def: OpDef {
         inputs: A_X,

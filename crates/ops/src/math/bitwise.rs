@@ -1,4 +1,4 @@
-//! Integers as rows of bits.
+//! BitwiseAnd, BitwiseOr, BitwiseXor, LeftShift, RightShift, Invert, PopulationCount.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
@@ -11,7 +11,7 @@ use crate::shapes;
 
 const INTS: &[AttrDef] = &[type_attr("T", DType::INTS)];
 
-/// A function of two integers.
+/// Kernel of a function of two integers.
 macro_rules! kernel {
     ($f:expr) => {
         kernel!(BITS, |p| $f)
@@ -26,7 +26,7 @@ macro_rules! kernel {
     }};
 }
 
-/// The bits of both.
+/// Bits that are set in both.
 pub(crate) static BITWISE_AND: Op = Op {
     def: two(
         "BitwiseAnd",
@@ -37,7 +37,7 @@ pub(crate) static BITWISE_AND: Op = Op {
     kernels: kernel!(|x, y| x & y),
 };
 
-/// The bits of either.
+/// Bits that are set in either.
 pub(crate) static BITWISE_OR: Op = Op {
     def: two(
         "BitwiseOr",
@@ -48,7 +48,7 @@ pub(crate) static BITWISE_OR: Op = Op {
     kernels: kernel!(|x, y| x | y),
 };
 
-/// The bits of one alone.
+/// Bits that are set in exactly one.
 pub(crate) static BITWISE_XOR: Op = Op {
     def: two(
         "BitwiseXor",
@@ -59,7 +59,7 @@ pub(crate) static BITWISE_XOR: Op = Op {
     kernels: kernel!(|x, y| x ^ y),
 };
 
-/// Bits moved up.
+/// Bits shifted left.
 pub(crate) static LEFT_SHIFT: Op = Op {
     def: two(
         "LeftShift",
@@ -70,7 +70,7 @@ pub(crate) static LEFT_SHIFT: Op = Op {
     kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x << by)),
 };
 
-/// Bits moved down.
+/// Bits shifted right.
 pub(crate) static RIGHT_SHIFT: Op = Op {
     def: two(
         "RightShift",
@@ -81,7 +81,7 @@ pub(crate) static RIGHT_SHIFT: Op = Op {
     kernels: kernel!(INTS, |p| shift(p.dtype(0), |x, by| x >> by)),
 };
 
-/// `by(x, y)` with y brought between 0 and the last bit of `dtype`.
+/// Kernel of `by(x, y)`, with y clamped to a valid shift: between 0 and the last bit of `dtype`.
 fn shift<T: Copy + Into<i128> + 'static>(
     dtype: DType,
     by: fn(T, u32) -> T,
@@ -90,7 +90,7 @@ fn shift<T: Copy + Into<i128> + 'static>(
     move |x, y| by(x, y.into().clamp(0, last) as u32)
 }
 
-/// The other bits.
+/// All bits inverted.
 pub(crate) static INVERT: Op = Op {
     def: one(
         "Invert",
@@ -105,7 +105,7 @@ pub(crate) static INVERT: Op = Op {
     .in_place(&[(0, 0)])],
 };
 
-/// How many bits are set.
+/// Number of set bits.
 pub(crate) static POPULATION_COUNT: Op = Op {
     def: OpDef {
         name: "PopulationCount",

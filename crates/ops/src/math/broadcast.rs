@@ -1,5 +1,5 @@
-//! What broadcasting means for gradients: the gradient of an input that was repeated is summed over
-//! the repetitions.
+//! BroadcastGradientArgs, and helpers for the gradients of broadcast inputs: the gradient of an input that was repeated
+//! is summed over the repetitions.
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
@@ -7,7 +7,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-/// `grad`, of the shape that `x` broadcast with `other` has, summed to the shape of `x`.
+/// Sums `grad`, whose shape is that of `x` broadcast with `other`, to the shape of `x`.
 #[track_caller]
 pub(crate) fn sum_to<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output<'g> {
     let (graph, shape) = (grad.graph(), x.shape());
@@ -52,7 +52,7 @@ pub(crate) fn sum_to<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> 
     }
 }
 
-/// The axes of the broadcast shape along which `x` is repeated; `None` where that cannot be told
+/// Axes of the broadcast shape along which `x` is repeated; `None` if they are not known
 /// yet.
 fn repeated_axes(x: &Shape, other: &Shape) -> Option<Vec<i32>> {
     let (x, other) = (x.dims()?, other.dims()?);
@@ -64,7 +64,7 @@ fn repeated_axes(x: &Shape, other: &Shape) -> Option<Vec<i32>> {
             (None, _) => true,
             (Some(_), None | Some(Some(1))) => false,
             (Some(Some(own)), Some(_)) => own == 1,
-            // An unknown dimension beside a known 0 or one above 1, or another unknown one.
+            // An unknown dimension may be broadcast to one that is 0, above 1, or unknown.
             (Some(None), Some(_)) => return None,
         };
         if repeated {
@@ -89,7 +89,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The axes that TensorFlow lists for `x`: where it is 1, unless the shapes are the same.
+/// Axes that TensorFlow lists for `x`: those of size 1, unless the shapes are the same.
 fn reduced_axes(x: &Shape, other: &Shape) -> Vec<i32> {
     let rank = x.rank().max(other.rank()).unwrap_or(0);
     let missing = rank - x.rank().unwrap_or(0);
@@ -111,7 +111,7 @@ fn ints(dtype: DType, values: &[i32]) -> Tensor {
     }
 }
 
-/// The axes to sum the gradients of two broadcast inputs over.
+/// Axes over which the gradients of two broadcast inputs are summed.
 pub(crate) static BROADCAST_GRADIENT_ARGS: Op = Op {
     def: OpDef {
         name: "BroadcastGradientArgs",
@@ -123,7 +123,7 @@ pub(crate) static BROADCAST_GRADIENT_ARGS: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    // Its host inputs are known when it is prepared, and the shape rule gives the values.
+    // Its host inputs are known when it is prepared, and the shape rule computes the values.
     kernels: &[
         cpu(|p| {
             let dims = |i: usize| p.ints(i).map(Shape::from);

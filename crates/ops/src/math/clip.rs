@@ -1,4 +1,4 @@
-//! A choice between two tensors as TensorFlow 1 makes it, and values brought between two others.
+//! Select (TensorFlow 1), ClipByValue.
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
@@ -30,7 +30,7 @@ fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             })?;
             values
         }
-        // A vector chooses slices of a tensor of unknown rank.
+        // A vector selects slices of a tensor of unknown rank.
         (1, None) => values,
         _ => values.merge(condition).ok_or_else(|| InferError::Mismatch {
             what: "the condition must be a scalar, a vector or of the shape of t: use SelectV2 to broadcast it".to_owned(),
@@ -42,7 +42,7 @@ fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// `condition ? t : e`, where a condition may choose whole slices.
+/// `condition ? t : e`; a condition may select whole slices.
 pub(crate) static SELECT_V1: Op = Op {
     def: OpDef {
         name: "Select",
@@ -80,7 +80,7 @@ pub(crate) static SELECT_V1: Op = Op {
 };
 
 fn select<T: Element>(p: &Prepare<'_>) -> Prepared {
-    // How many elements each bool decides on.
+    // Number of elements that each bool decides on.
     let n = p.outputs[0].elements();
     let each = n / p.inputs[0].elements().max(1);
     Prepared::new(n * 2, move |cx| {
@@ -96,19 +96,19 @@ fn select<T: Element>(p: &Prepare<'_>) -> Prepared {
     })
 }
 
-/// `value` where `when` is true, else zeros.
+/// `value` where `when` is true, zeros elsewhere.
 fn where_true<'g>(g: &GradCx<'_, 'g>, when: Output<'g>, value: Output<'g>) -> Output<'g> {
     let zeros = g.graph().op("ZerosLike").input(value).output();
     let node = g.graph().op("SelectV2").input(when).input(value);
     node.input(zeros).output()
 }
 
-/// `value`, of the shape of t, summed to the shape of a limit.
+/// Sums `value`, of the shape of t, to the shape of a limit.
 fn to_limit<'g>(value: Output<'g>, limit: Output<'g>, t: Output<'g>) -> Output<'g> {
     super::broadcast::sum_to(value, limit, t)
 }
 
-/// Values brought between two others.
+/// Values clipped to the range between two limits.
 pub(crate) static CLIP_BY_VALUE: Op = Op {
     def: OpDef {
         name: "ClipByValue",

@@ -1,4 +1,4 @@
-//! Comparisons and logic.
+//! Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalNot.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
@@ -23,7 +23,7 @@ const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
     }
 }
 
-/// A comparison of two numbers, and what else computes it.
+/// Kernels of a comparison of two numbers, and further kernels.
 macro_rules! comparison_kernel {
     ($list:ident, $op:tt $(, $other:expr)?) => {
         &[$($other,)? cpu(|p| {
@@ -33,7 +33,7 @@ macro_rules! comparison_kernel {
     };
 }
 
-/// What can be equal: all that is plain, and strings.
+/// Dtypes that can be compared for equality: all plain ones, and strings.
 const EQUATED: &[DType] = &{
     let mut all = [DType::String; DType::PLAIN.len() + 1];
     let mut i = 0;
@@ -106,7 +106,7 @@ const NUMBERS_X_Y: &[Arg] = &[arg("x", "T"), arg("y", "T")];
 const X_Y: &[Arg] = &[arg_of("x", DType::Bool), arg_of("y", DType::Bool)];
 const Z: &[Arg] = &[arg_of("z", DType::Bool)];
 
-/// Both.
+/// `x && y`.
 pub(crate) static LOGICAL_AND: Op = Op {
     def: OpDef {
         name: "LogicalAnd",
@@ -123,7 +123,7 @@ pub(crate) static LOGICAL_AND: Op = Op {
     ],
 };
 
-/// At least one.
+/// `x || y`.
 pub(crate) static LOGICAL_OR: Op = Op {
     def: OpDef {
         name: "LogicalOr",
@@ -140,7 +140,7 @@ pub(crate) static LOGICAL_OR: Op = Op {
     ],
 };
 
-/// The opposite.
+/// `!x`.
 pub(crate) static LOGICAL_NOT: Op = Op {
     def: OpDef {
         name: "LogicalNot",

@@ -1,4 +1,4 @@
-//! What the definitions of elementwise ops share.
+//! Attributes, arguments and base definitions of elementwise ops.
 
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
@@ -6,9 +6,9 @@ use thalweg_tensor::DType;
 
 use crate::shapes;
 
-/// `T` is any number.
+/// Attribute `T` of any number.
 pub(super) const NUMBER: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];
-/// `T` is a float.
+/// Attribute `T` of a float.
 pub(super) const FLOAT: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
 const X: &[Arg] = &[arg("x", "T")];
@@ -17,7 +17,7 @@ const Y: &[Arg] = &[arg("y", "T")];
 const Z: &[Arg] = &[arg("z", "T")];
 const Y_DY: &[Arg] = &[arg("y", "T"), arg("dy", "T")];
 
-/// An op of one input whose output has its dtype and shape.
+/// Definition of an op with one input and an output of its dtype and shape.
 pub(super) const fn one(
     name: &'static str,
     summary: &'static str,
@@ -36,7 +36,7 @@ pub(super) const fn one(
     }
 }
 
-/// An op of two inputs of one dtype, broadcast to an output of that dtype.
+/// Definition of an op with two inputs of one dtype, broadcast to an output of that dtype.
 pub(super) const fn two(
     name: &'static str,
     summary: &'static str,
@@ -55,7 +55,7 @@ pub(super) const fn two(
     }
 }
 
-/// The gradient of an op, computed from its result `y` and the result's gradient `dy`.
+/// Definition of the gradient of an op, computed from its result `y` and the result's gradient `dy`.
 pub(super) const fn of_result(
     name: &'static str,
     summary: &'static str,

@@ -1,4 +1,4 @@
-//! Quotients and remainders.
+//! RealDiv, Div, FloorDiv, FloorMod, TruncateDiv, TruncateMod, Mod.
 
 use smallvec::smallvec;
 use thalweg_device::gpu::Launches;
@@ -13,7 +13,7 @@ use super::pow_exp_log::float_kernel_2;
 use crate::elementwise::{Compute, binary, computed};
 use thalweg_cpu::number::{Float, Number, Wide};
 
-/// The gradients of `x / y`.
+/// Gradients of `x / y`.
 const QUOTIENT: Gradient = Gradient::Rule(|g| {
     let (x, y, dz) = (g.input(0), g.input(1), g.grad());
     let dx = dz / y;
@@ -95,7 +95,7 @@ pub(crate) static FLOOR_MOD: Op = Op {
     ],
 };
 
-/// The exact remainder, moved to the divisor's sign.
+/// Exact remainder, moved to the divisor's sign.
 fn float_mod<W: Wide>(x: W, y: W) -> W {
     let remainder = W::from_f64(x.to_f64() % y.to_f64());
     if remainder != W::ZERO && (remainder < W::ZERO) != (y < W::ZERO) {
@@ -105,7 +105,7 @@ fn float_mod<W: Wide>(x: W, y: W) -> W {
     }
 }
 
-/// The quotient without what stands behind its point.
+/// Quotient, rounded towards zero.
 pub(crate) static TRUNCATE_DIV: Op = Op {
     def: two(
         "TruncateDiv",
@@ -135,7 +135,7 @@ const TRUNCATE_MOD_DEF: OpDef = two(
     }),
 );
 
-/// The dtypes that TensorFlow's remainders take.
+/// Dtypes of TensorFlow's remainders.
 const REMAINDER: &[AttrDef] = &[type_attr(
     "T",
     &[
@@ -169,14 +169,14 @@ pub(crate) static MOD: Op = Op {
     kernels: TRUNCATE_MOD_KERNELS,
 };
 
-/// Division of integers that is defined for every pair: by zero gives zero (and is refused by
-/// [`no_zero`]), the smallest by -1 wraps.
+/// Integer division that is defined for every pair: a division by zero gives zero (and is refused by
+/// [`no_zero`]), the lowest integer divided by -1 wraps.
 pub(crate) trait Divide: Number {
     fn quotient(self, by: Self) -> Self;
     fn remainder(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
     fn floor_remainder(self, by: Self) -> Self;
-    /// To a power that is not negative, modulo the range.
+    /// Power with an exponent that is not negative, modulo the range.
     fn power(self, exponent: Self) -> Self;
 }
 
@@ -228,7 +228,7 @@ fn no_zero<T: Compute + Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
     checking::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)
 }
 
-/// The function of `kernels/binary.cu` with the op's name; of integers, once no divisor is zero.
+/// The function of `kernels/binary.cu` with the op's name; for integers, after a check that no divisor is zero.
 fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     match DType::FLOATS.contains(&p.dtype(0)) {
         true => crate::gpu::binary(p),
@@ -236,8 +236,8 @@ fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     }
 }
 
-/// A kernel that looks at all of input 1 before it runs, where anything is computed at all. It must
-/// not be one that works in place of that input.
+/// Kernel that checks all of input 1 before it runs, unless the output is empty. It must
+/// not run in place of that input.
 pub(super) fn checking<T: Compute>(
     p: &Prepare<'_>,
     inner: Prepared,
@@ -259,13 +259,13 @@ pub(super) fn checking<T: Compute>(
             }
             run(cx)
         }),
-        // It fails, and says where.
+        // It can fail, with the index of an element.
         each: false,
         ..inner
     }
 }
 
-/// Where the first element of input 1 is that is `wrong`.
+/// Index of the first element of input 1 that is `wrong`.
 fn position<T: Compute>(
     cx: &KernelCx<'_>,
     dtype: DType,
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn an_integer_power_counts_every_bit_of_its_exponent() {
-        // 2^53 + 1 is odd, and is no f64.
+        // 2^53 + 1 is odd, and not representable in f64.
         assert_eq!((-1i64).power((1 << 53) + 1), -1);
         assert_eq!(3i64.power(39), 3i64.wrapping_pow(39));
         assert_eq!(0u8.power(0), 1);

@@ -1,4 +1,4 @@
-//! What a float is: a number, finite; and the one beside it.
+//! IsNan, IsInf, IsFinite, CheckNumerics, ApproximateEqual, NextAfter.
 
 use smallvec::smallvec;
 use thalweg_device::{InOut, KernelError, Op, Prepare, Prepared, cpu};
@@ -31,7 +31,7 @@ const fn test(name: &'static str, summary: &'static str) -> OpDef {
     }
 }
 
-/// A question that `f32` answers as well as any narrower float.
+/// Kernel of a predicate that can be computed in `f32` for all narrower floats.
 fn ask(
     p: &Prepare<'_>,
     single: fn(f32) -> bool,
@@ -44,19 +44,19 @@ fn ask(
     }
 }
 
-/// Whether an element is no number.
+/// `true` for NaN.
 pub(crate) static IS_NAN: Op = Op {
     def: test("IsNan", "Whether each element is not a number."),
     kernels: &[cpu(|p| ask(p, f32::is_nan, f64::is_nan))],
 };
 
-/// Whether an element is infinite.
+/// `true` for infinities.
 pub(crate) static IS_INF: Op = Op {
     def: test("IsInf", "Whether each element is an infinity."),
     kernels: &[cpu(|p| ask(p, f32::is_infinite, f64::is_infinite))],
 };
 
-/// Whether an element is a number and not infinite.
+/// `true` if neither infinite nor NaN.
 pub(crate) static IS_FINITE: Op = Op {
     def: test(
         "IsFinite",
@@ -65,7 +65,7 @@ pub(crate) static IS_FINITE: Op = Op {
     kernels: &[cpu(|p| ask(p, f32::is_finite, f64::is_finite))],
 };
 
-/// The input, if it is finite.
+/// Passes the input on if all elements are finite; otherwise fails.
 pub(crate) static CHECK_NUMERICS: Op = Op {
     def: OpDef {
         name: "CheckNumerics",
@@ -120,7 +120,7 @@ fn checked<T: Float>(p: &Prepare<'_>) -> Prepared {
     })
 }
 
-/// Whether two are nearly equal.
+/// `true` if two elements are nearly equal.
 pub(crate) static APPROXIMATE_EQUAL: Op = Op {
     def: OpDef {
         name: "ApproximateEqual",
@@ -152,7 +152,7 @@ pub(crate) static APPROXIMATE_EQUAL: Op = Op {
 const NEXT: &[AttrDef] = &[type_attr_or("T", &[DType::F64, DType::F32], DType::F32)];
 const X_1_X_2: &[Arg] = &[arg("x1", "T"), arg("x2", "T")];
 
-/// The next float on the way.
+/// Next float towards another one.
 pub(crate) static NEXT_AFTER: Op = Op {
     def: OpDef {
         inputs: X_1_X_2,

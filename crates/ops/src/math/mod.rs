@@ -1,4 +1,4 @@
-//! Arithmetic on elements, with broadcasting.
+//! Elementwise arithmetic, with broadcasting.
 
 mod abs_sign_min_max;
 mod add_n;
@@ -129,7 +129,7 @@ pub(crate) static OPS: &[&Op] = &[
     &trigonometry::ATANH,
 ];
 
-/// Builder methods of this family. Each works element by element; two operands are broadcast.
+/// Builder methods of elementwise ops. Two operands are broadcast.
 #[allow(
     clippy::wrong_self_convention,
     reason = "an output is `Copy`, and a question about its elements is asked of it"
@@ -141,111 +141,111 @@ pub trait MathOps<'g>: Sized {
     fn sign(self) -> Output<'g>;
     /// `x * x`.
     fn square(self) -> Output<'g>;
-    /// The square root.
+    /// Square root.
     fn sqrt(self) -> Output<'g>;
     /// One over the square root.
     fn rsqrt(self) -> Output<'g>;
     /// e to the power of x.
     fn exp(self) -> Output<'g>;
-    /// The natural logarithm.
+    /// Natural logarithm.
     fn log(self) -> Output<'g>;
-    /// The natural logarithm of `1 + x`.
+    /// Natural logarithm of `1 + x`.
     fn log1p(self) -> Output<'g>;
-    /// The hyperbolic tangent.
+    /// Hyperbolic tangent.
     fn tanh(self) -> Output<'g>;
     /// `1 / (1 + exp(-x))`.
     fn sigmoid(self) -> Output<'g>;
     /// `log(1 + exp(x))`.
     fn softplus(self) -> Output<'g>;
-    /// The largest whole number not above x.
+    /// x rounded down to an integer.
     fn floor(self) -> Output<'g>;
-    /// The smallest whole number not below x.
+    /// x rounded up to an integer.
     fn ceil(self) -> Output<'g>;
-    /// The nearest whole number; of two as near, the even one.
+    /// x rounded to the nearest integer, ties to even.
     fn round(self) -> Output<'g>;
-    /// e to the power of x, less 1.
+    /// e to the power of x, minus 1.
     fn expm1(self) -> Output<'g>;
     /// One divided by x.
     fn reciprocal(self) -> Output<'g>;
-    /// The sine.
+    /// Sine.
     fn sin(self) -> Output<'g>;
-    /// The cosine.
+    /// Cosine.
     fn cos(self) -> Output<'g>;
-    /// The tangent.
+    /// Tangent.
     fn tan(self) -> Output<'g>;
-    /// The angle of a sine.
+    /// Inverse sine.
     fn asin(self) -> Output<'g>;
-    /// The angle of a cosine.
+    /// Inverse cosine.
     fn acos(self) -> Output<'g>;
-    /// The angle of a tangent.
+    /// Inverse tangent.
     fn atan(self) -> Output<'g>;
-    /// The hyperbolic sine.
+    /// Hyperbolic sine.
     fn sinh(self) -> Output<'g>;
-    /// The hyperbolic cosine.
+    /// Hyperbolic cosine.
     fn cosh(self) -> Output<'g>;
-    /// What has x for its hyperbolic sine.
+    /// Inverse hyperbolic sine.
     fn asinh(self) -> Output<'g>;
-    /// What has x for its hyperbolic cosine.
+    /// Inverse hyperbolic cosine.
     fn acosh(self) -> Output<'g>;
-    /// What has x for its hyperbolic tangent.
+    /// Inverse hyperbolic tangent.
     fn atanh(self) -> Output<'g>;
-    /// The error function.
+    /// Error function.
     fn erf(self) -> Output<'g>;
-    /// One less the error function.
+    /// 1 minus the error function.
     fn erfc(self) -> Output<'g>;
-    /// The logarithm of the absolute value of the gamma function.
+    /// Logarithm of the absolute value of the gamma function.
     fn lgamma(self) -> Output<'g>;
-    /// The derivative of the logarithm of the gamma function.
+    /// Derivative of the logarithm of the gamma function.
     fn digamma(self) -> Output<'g>;
-    /// Whether x is not a number.
+    /// `true` if x is NaN.
     fn is_nan(self) -> Output<'g>;
-    /// Whether x is an infinity.
+    /// `true` if x is infinite.
     fn is_inf(self) -> Output<'g>;
-    /// Whether x is a number and no infinity.
+    /// `true` if x is neither infinite nor NaN.
     fn is_finite(self) -> Output<'g>;
-    /// The opposite of a bool.
+    /// Negation of a bool.
     fn logical_not(self) -> Output<'g>;
     /// x to the power of `exponent`.
     fn pow(self, exponent: impl Into<Value<'g>>) -> Output<'g>;
-    /// The larger of two.
+    /// Larger of two values.
     fn maximum(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The smaller of two.
+    /// Smaller of two values.
     fn minimum(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The quotient, rounded down.
+    /// Quotient, rounded down.
     fn floor_div(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The remainder of the quotient rounded down.
+    /// Remainder of the quotient rounded down.
     fn floor_mod(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The angle of the point whose second coordinate is x and whose first is `other`.
+    /// Angle of the point whose second coordinate is x and whose first is `other`.
     fn atan2(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The remainder of the quotient rounded towards zero.
+    /// Remainder of the quotient rounded towards zero.
     fn truncate_mod(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The quotient, 0 where the divisor is 0.
+    /// Quotient, or 0 if the divisor is 0.
     fn div_no_nan(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The bits of both.
+    /// Bitwise and.
     fn bitwise_and(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The bits of either.
+    /// Bitwise or.
     fn bitwise_or(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The bits of one alone.
+    /// Bitwise exclusive or.
     fn bitwise_xor(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// The square of the difference.
+    /// Square of the difference.
     fn squared_difference(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether equal.
+    /// `x == y`.
     fn equal(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether different.
+    /// `x != y`.
     fn not_equal(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether below.
+    /// `x < y`.
     fn less(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether at most.
+    /// `x <= y`.
     fn less_equal(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether above.
+    /// `x > y`.
     fn greater(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether at least.
+    /// `x >= y`.
     fn greater_equal(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether both are true.
+    /// `true` if both are true.
     fn logical_and(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Whether at least one is true.
+    /// `true` if at least one is true.
     fn logical_or(self, other: impl Into<Value<'g>>) -> Output<'g>;
-    /// Of a bool: `then` where true, `otherwise` where false.
+    /// `then` where this bool is true, `otherwise` where it is false.
     fn select(self, then: impl Into<Value<'g>>, otherwise: impl Into<Value<'g>>) -> Output<'g>;
 }
 
@@ -260,7 +260,7 @@ fn two<'g>(op: &str, x: Output<'g>, y: impl Into<Value<'g>>) -> Output<'g> {
     x.graph().op(op).input(x).input(y).output()
 }
 
-// One line a method: what it is called and which op it is.
+// One line for each method: its name and its op.
 macro_rules! methods {
     ($($name:ident $op:literal;)* -- $($name2:ident $op2:literal;)*) => {
         impl<'g> MathOps<'g> for Output<'g> {
@@ -304,9 +304,9 @@ methods! {
     logical_and "LogicalAnd"; logical_or "LogicalOr"; atan2 "Atan2"; truncate_mod "TruncateMod"; div_no_nan "DivNoNan"; bitwise_and "BitwiseAnd"; bitwise_or "BitwiseOr"; bitwise_xor "BitwiseXor";
 }
 
-/// Builder methods of this family that take a list.
+/// Builder methods of elementwise ops that take a list.
 pub trait SumOps {
-    /// The sum of tensors of one shape, from the first to the last.
+    /// Sum of tensors of one shape, from the first to the last.
     fn add_n<'g>(&'g self, terms: &[Output<'g>]) -> Output<'g>;
 }
 

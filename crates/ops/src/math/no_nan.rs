@@ -1,4 +1,5 @@
-//! Products and quotients that are 0 where one factor is 0, whatever the other one is.
+//! DivNoNan, MulNoNan, Xlogy, Xlog1py, Xdivy: products and quotients that are 0 if one factor is 0, whatever the other
+//! factor is.
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
@@ -15,14 +16,14 @@ fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).input(y).output()
 }
 
-/// 1 where `x` is not 0, else 0.
+/// 1 where `x` is not 0, 0 elsewhere.
 fn not_zero(x: Output<'_>) -> Output<'_> {
     let not = of("NotEqual", x, x.constant_like(0));
     let node = x.graph().op("Cast").input(not);
     node.attr("DstT", x.dtype()).output()
 }
 
-/// The gradients `dz by_x` and `dz by_y`.
+/// Gradients `dz by_x` and `dz by_y`.
 fn both<'g>(
     g: &GradCx<'_, 'g>,
     by_x: Output<'g>,
@@ -32,7 +33,7 @@ fn both<'g>(
     smallvec![Some(sum_to(dz * by_x, x, y)), Some(sum_to(dz * by_y, y, x))]
 }
 
-/// `x / y`, and 0 where y is 0.
+/// `x / y`, or 0 if y is 0.
 pub(crate) static DIV_NO_NAN: Op = Op {
     def: two(
         "DivNoNan",
@@ -55,7 +56,7 @@ pub(crate) static DIV_NO_NAN: Op = Op {
     .in_place(&[(0, 0), (1, 0)])],
 };
 
-/// `x y`, and 0 where y is 0.
+/// `x y`, or 0 if y is 0.
 pub(crate) static MUL_NO_NAN: Op = Op {
     def: two(
         "MulNoNan",
@@ -77,7 +78,7 @@ pub(crate) static MUL_NO_NAN: Op = Op {
     .in_place(&[(0, 0), (1, 0)])],
 };
 
-/// A function of `y` times `x`, 0 where x is 0.
+/// Kernels of `x` times a function of `y`, or 0 if x is 0.
 macro_rules! times {
     ($f:expr) => {{
         const KERNELS: &[Kernel] =
@@ -89,7 +90,7 @@ macro_rules! times {
     }};
 }
 
-/// `x log(y)`, and 0 where x is 0.
+/// `x log(y)`, or 0 if x is 0.
 pub(crate) static XLOGY: Op = Op {
     def: two(
         "Xlogy",
@@ -103,7 +104,7 @@ pub(crate) static XLOGY: Op = Op {
     kernels: times!(f64::ln),
 };
 
-/// `x log(1 + y)`, and 0 where x is 0.
+/// `x log(1 + y)`, or 0 if x is 0.
 pub(crate) static XLOG1PY: Op = Op {
     def: two(
         "Xlog1py",
@@ -117,7 +118,7 @@ pub(crate) static XLOG1PY: Op = Op {
     kernels: times!(f64::ln_1p),
 };
 
-/// `x / y`, and 0 where x is 0.
+/// `x / y`, or 0 if x is 0.
 pub(crate) static XDIVY: Op = Op {
     def: two(
         "Xdivy",

@@ -1,4 +1,4 @@
-//! Roots, exponentials, logarithms, powers.
+//! Sqrt, SqrtGrad, Rsqrt, RsqrtGrad, Exp, Log, Log1p, Expm1, Pow.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -11,7 +11,7 @@ use super::division::Divide;
 use crate::elementwise::{Compute, binary, computed, unary};
 use thalweg_cpu::number::Wide;
 
-/// A function of one float, computed in `f32` or `f64`, in place where the plan says so.
+/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it.
 macro_rules! float_kernel {
     ($f:expr) => {
         &[cpu(|p| {
@@ -22,7 +22,7 @@ macro_rules! float_kernel {
     };
 }
 
-/// A function of two floats, computed in `f32` or `f64`, in place where the plan says so.
+/// Kernel of a function of two floats, computed in `f32` or `f64`, in place if the plan allows it.
 macro_rules! float_kernel_2 {
     ($f:expr) => {
         &[cpu(|p| {
@@ -35,7 +35,7 @@ macro_rules! float_kernel_2 {
 
 pub(super) use {float_kernel, float_kernel_2};
 
-/// The square root.
+/// Square root.
 pub(crate) static SQRT: Op = Op {
     def: one(
         "Sqrt",
@@ -118,7 +118,7 @@ pub(crate) static EXP: Op = Op {
     kernels: float_kernel!(Wide::exp),
 };
 
-/// The natural logarithm.
+/// Natural logarithm.
 pub(crate) static LOG: Op = Op {
     def: one(
         "Log",
@@ -129,7 +129,7 @@ pub(crate) static LOG: Op = Op {
     kernels: float_kernel!(Wide::ln),
 };
 
-/// The natural logarithm of `1 + x`.
+/// Natural logarithm of `1 + x`.
 pub(crate) static LOG1P: Op = Op {
     def: one(
         "Log1p",
@@ -140,7 +140,7 @@ pub(crate) static LOG1P: Op = Op {
     kernels: float_kernel!(Wide::ln_1p),
 };
 
-/// e to the power of x, less 1.
+/// e to the power of x, minus 1.
 pub(crate) static EXPM1: Op = Op {
     def: one(
         "Expm1",
@@ -167,7 +167,7 @@ pub(crate) static POW: Op = Op {
         Gradient::Rule(|g| {
             let (graph, x, y, z, dz) = (g.graph(), g.input(0), g.input(1), g.output(0), g.grad());
             let dx = dz * y * graph.op("Pow").input(x).input(y - 1.0).output();
-            // Where x is not above zero the logarithm is not defined, and taken as zero.
+            // If x is not positive, its logarithm is not defined, and taken as zero.
             let zero = graph.op("ZerosLike").input(x).output();
             let positive = graph.op("Greater").input(x).input(zero).output();
             let one = graph.op("OnesLike").input(x).output();
@@ -190,7 +190,7 @@ pub(crate) static POW: Op = Op {
 
 const NEGATIVE: &str = "an integer cannot be raised to a negative power: Cast to a float";
 
-/// Powers of integers, modulo their range. A negative exponent has no integer result.
+/// Integer powers, modulo the range. A negative exponent has no integer result.
 fn int_power<T: Divide + Compute>(p: &Prepare<'_>) -> Prepared {
     super::division::checking::<T>(p, binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
 }

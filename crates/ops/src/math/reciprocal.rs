@@ -1,4 +1,4 @@
-//! The reciprocal, under both of its names.
+//! Reciprocal, Inv, ReciprocalGrad, InvGrad.
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};

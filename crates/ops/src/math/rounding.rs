@@ -1,4 +1,4 @@
-//! Whole numbers near each element.
+//! Ceil, Round, Rint.
 
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
@@ -24,7 +24,7 @@ pub(super) const SIGNED: &[AttrDef] = &[type_attr(
     ],
 )];
 
-/// The smallest whole number not below.
+/// Rounds up.
 pub(crate) static CEIL: Op = Op {
     def: one(
         "Ceil",
@@ -48,13 +48,13 @@ const TO_EVEN: Kernel = cpu(|p| {
 })
 .in_place(&[(0, 0)]);
 
-/// To the nearest whole number; of two that are as near, to the even one.
+/// Rounds to the nearest integer, ties to even.
 #[inline(always)]
 fn to_even<T: Float>(x: T) -> T {
     T::from_f64(x.to_f64().round_ties_even())
 }
 
-/// To the nearest whole number.
+/// Rounds to the nearest integer.
 pub(crate) static ROUND: Op = Op {
     def: OpDef {
         same_as: |cx| (!cx.dtype(0).is_float()).then_some(0),
@@ -68,7 +68,7 @@ pub(crate) static ROUND: Op = Op {
     kernels: &[TO_EVEN],
 };
 
-/// To the nearest whole number, as C names it.
+/// Rounds to the nearest integer, named as in C.
 pub(crate) static RINT: Op = Op {
     def: one(
         "Rint",

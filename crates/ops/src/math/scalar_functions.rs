@@ -1,15 +1,15 @@
-//! Kernels of functions that are called for one element after the other: they are too long for a
-//! loop over them to be vectorised, so all of them share one loop for each type.
+//! Kernels that call a function for each element: for functions too long to be vectorised. All functions of a type
+//! share one loop.
 
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
 use crate::elementwise::{binary, unary};
 
-/// About how many nanoseconds a call takes.
+/// Estimated nanoseconds of a call.
 const CALL: u64 = 10;
 
-/// A function of one float, in `f32` (of halves as well) and in `f64`.
+/// Kernel of a function of one float, in `f32` (also for halves) and in `f64`.
 pub(super) fn called(
     p: &Prepare<'_>,
     single: fn(f32) -> f32,
@@ -23,7 +23,7 @@ pub(super) fn called(
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL))
 }
 
-/// A function of one float that is computed in `f64`, whatever the dtype.
+/// Kernel of a function of one float that is always computed in `f64`.
 pub(super) fn called_wide(p: &Prepare<'_>, f: fn(f64) -> f64) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0).is_float() {
         true => unary::<f64>(p, f),
@@ -32,7 +32,7 @@ pub(super) fn called_wide(p: &Prepare<'_>, f: fn(f64) -> f64) -> Result<Prepared
     Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL))
 }
 
-/// A function of two floats that is computed in `f64`, whatever the dtype.
+/// Kernel of a function of two floats that is always computed in `f64`.
 pub(super) fn called_wide_2(
     p: &Prepare<'_>,
     f: fn(f64, f64) -> f64,

@@ -1,4 +1,4 @@
-//! A choice between two tensors, element by element.
+//! SelectV2.
 
 use smallvec::smallvec;
 use thalweg_cpu::Vectorize;
@@ -77,10 +77,10 @@ fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     if !fits {
         return Err(KernelError::Argument("inputs that broadcast"));
     }
-    // The condition and t are walked together; so are the condition and e.
+    // The condition is walked together with t, and together with e.
     let with_t = Walk::new(p.dims(0), p.dims(1), out);
     let with_e = Walk::new(p.dims(0), p.dims(2), out);
-    // Each is as large as the output, or one element.
+    // Each is as large as the output, or has one element.
     let simple = [0, 1, 2]
         .iter()
         .all(|&i| p.dims(i) == out || elements(p.dims(i)) == 1);
@@ -118,7 +118,7 @@ fn own<T>(all: &[T], at: usize, len: usize) -> &[T] {
     }
 }
 
-/// A choice where each input has as many elements as the output, or one.
+/// Selection from inputs that each have as many elements as the output, or one.
 struct Choose<'a, T> {
     c: &'a [bool],
     t: &'a [T],
@@ -157,7 +157,7 @@ impl<T: Copy> Vectorize for Choose<'_, T> {
 #[inline(always)]
 fn pick<T>(out: &mut [T], c: &[bool], t: impl Fn(usize) -> T, e: impl Fn(usize) -> T) {
     for (i, (out, &c)) in out.iter_mut().zip(c).enumerate() {
-        // Both are there to be read, so that there is no branch.
+        // Reads both, to avoid a branch.
         let (t, e) = (t(i), e(i));
         *out = if c { t } else { e };
     }

@@ -1,4 +1,4 @@
-//! Smooth steps: tanh, sigmoid, softplus.
+//! Tanh, TanhGrad, Sigmoid, SigmoidGrad, Softplus, SoftplusGrad.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu};
@@ -10,7 +10,7 @@ use super::pow_exp_log::{float_kernel, float_kernel_2};
 use crate::shapes;
 use thalweg_cpu::number::Wide;
 
-/// The hyperbolic tangent.
+/// Hyperbolic tangent.
 pub(crate) static TANH: Op = Op {
     def: one(
         "Tanh",
@@ -61,7 +61,7 @@ pub(crate) static SIGMOID: Op = Op {
     kernels: float_kernel!(sigmoid),
 };
 
-/// Of the two forms the one whose exponential cannot overflow.
+/// Uses the one of two forms whose exponential cannot overflow.
 #[inline(always)]
 fn sigmoid<W: Wide>(x: W) -> W {
     let e = Wide::exp(-Wide::abs(x));
@@ -115,7 +115,7 @@ pub(crate) static SOFTPLUS: Op = Op {
     kernels: float_kernel!(softplus),
 };
 
-/// `max(x, 0) + log(1 + exp(-|x|))`: nothing in it overflows, and small results keep their digits.
+/// `max(x, 0) + log(1 + exp(-|x|))`: cannot overflow, and keeps full precision for small results.
 #[inline(always)]
 fn softplus<W: Wide>(x: W) -> W {
     let tail = Wide::ln_1p(Wide::exp(-Wide::abs(x)));

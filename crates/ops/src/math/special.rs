@@ -1,4 +1,4 @@
-//! Functions of statistics: error functions, the gamma function's logarithm and its derivatives.
+//! Erf, Erfc, Erfinv, Ndtri, Lgamma, Digamma, Polygamma, Zeta.
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -22,7 +22,7 @@ fn bell<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output
 
 const TWO_BY_ROOT_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI;
 
-/// The error function.
+/// Error function.
 pub(crate) static ERF: Op = Op {
     def: one(
         "Erf",
@@ -33,7 +33,7 @@ pub(crate) static ERF: Op = Op {
     kernels: &[cpu(|p| called_wide(p, libm::erf)).in_place(&[(0, 0)])],
 };
 
-/// One less the error function.
+/// 1 minus the error function.
 pub(crate) static ERFC: Op = Op {
     def: one(
         "Erfc",
@@ -44,7 +44,7 @@ pub(crate) static ERFC: Op = Op {
     kernels: &[cpu(|p| called_wide(p, libm::erfc)).in_place(&[(0, 0)])],
 };
 
-/// What undoes the error function.
+/// Inverse of the error function.
 pub(crate) static ERFINV: Op = Op {
     def: one(
         "Erfinv",
@@ -57,7 +57,7 @@ pub(crate) static ERFINV: Op = Op {
     ],
 };
 
-/// The quantiles of the normal distribution.
+/// Quantile of the standard normal distribution.
 pub(crate) static NDTRI: Op = Op {
     def: one(
         "Ndtri",
@@ -68,7 +68,7 @@ pub(crate) static NDTRI: Op = Op {
     kernels: &[cpu(|p| called_wide(p, ndtri)).in_place(&[(0, 0)])],
 };
 
-/// The logarithm of the gamma function's magnitude.
+/// Logarithm of the gamma function's absolute value.
 pub(crate) static LGAMMA: Op = Op {
     def: one(
         "Lgamma",
@@ -82,7 +82,7 @@ pub(crate) static LGAMMA: Op = Op {
     kernels: &[cpu(|p| called_wide(p, libm::lgamma)).in_place(&[(0, 0)])],
 };
 
-/// The derivative of the logarithm of the gamma function.
+/// Derivative of the logarithm of the gamma function.
 pub(crate) static DIGAMMA: Op = Op {
     def: one(
         "Digamma",
@@ -102,7 +102,7 @@ const WIDE: &[AttrDef] = &[type_attr("T", &[DType::F32, DType::F64])];
 const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
 const X_Q: &[Arg] = &[arg("x", "T"), arg("q", "T")];
 
-/// The derivatives of digamma.
+/// Derivatives of digamma.
 pub(crate) static POLYGAMMA: Op = Op {
     def: OpDef {
         inputs: A_X,
@@ -111,7 +111,7 @@ pub(crate) static POLYGAMMA: Op = Op {
             "The derivative of order a, a whole number, of digamma at x, with broadcasting.",
             WIDE,
             Gradient::Rule(|g| {
-                // By x: an order is a whole number.
+                // Only with respect to x: the order is an integer.
                 let (a, x) = (g.input(0), g.input(1));
                 let next = g.graph().op("Polygamma").input(a + 1.0).input(x);
                 smallvec![None, Some(sum_to(g.grad() * next.output(), x, a))]
@@ -121,7 +121,7 @@ pub(crate) static POLYGAMMA: Op = Op {
     kernels: &[cpu(|p| called_wide_2(p, polygamma)).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// The zeta function of Hurwitz.
+/// Hurwitz zeta function.
 pub(crate) static ZETA: Op = Op {
     def: OpDef {
         inputs: X_Q,
@@ -130,7 +130,7 @@ pub(crate) static ZETA: Op = Op {
             "The sum of (q + n)^-x over all whole n from 0, with broadcasting.",
             WIDE,
             Gradient::Rule(|g| {
-                // By q; TensorFlow has none by x.
+                // Only with respect to q; TensorFlow has no gradient with respect to x.
                 let (x, q) = (g.input(0), g.input(1));
                 let next = g.graph().op("Zeta").input(x + 1.0).input(q).output();
                 smallvec![None, Some(sum_to(-(g.grad() * x * next), q, x))]

@@ -1,4 +1,4 @@
-//! Sine, cosine, tangent, the same of a hyperbola, and what undoes them.
+//! Sin, Cos, Tan, Asin, Acos, Atan, Atan2, Sinh, Cosh, Asinh, Acosh, Atanh.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu};
@@ -23,7 +23,7 @@ fn less_square(x: Output<'_>) -> Output<'_> {
     1.0 - of("Square", x)
 }
 
-/// The sine.
+/// Sine.
 pub(crate) static SIN: Op = Op {
     def: one(
         "Sin",
@@ -34,7 +34,7 @@ pub(crate) static SIN: Op = Op {
     kernels: &[cpu(|p| called(p, f32::sin, f64::sin)).in_place(&[(0, 0)])],
 };
 
-/// The cosine.
+/// Cosine.
 pub(crate) static COS: Op = Op {
     def: one(
         "Cos",
@@ -45,7 +45,7 @@ pub(crate) static COS: Op = Op {
     kernels: &[cpu(|p| called(p, f32::cos, f64::cos)).in_place(&[(0, 0)])],
 };
 
-/// The tangent.
+/// Tangent.
 pub(crate) static TAN: Op = Op {
     def: one(
         "Tan",
@@ -59,7 +59,7 @@ pub(crate) static TAN: Op = Op {
     kernels: &[cpu(|p| called(p, f32::tan, f64::tan)).in_place(&[(0, 0)])],
 };
 
-/// The angle of a sine.
+/// Inverse sine.
 pub(crate) static ASIN: Op = Op {
     def: one(
         "Asin",
@@ -70,7 +70,7 @@ pub(crate) static ASIN: Op = Op {
     kernels: &[cpu(|p| called(p, f32::asin, f64::asin)).in_place(&[(0, 0)])],
 };
 
-/// The angle of a cosine.
+/// Inverse cosine.
 pub(crate) static ACOS: Op = Op {
     def: one(
         "Acos",
@@ -81,7 +81,7 @@ pub(crate) static ACOS: Op = Op {
     kernels: &[cpu(|p| called(p, f32::acos, f64::acos)).in_place(&[(0, 0)])],
 };
 
-/// The angle of a tangent.
+/// Inverse tangent.
 pub(crate) static ATAN: Op = Op {
     def: one(
         "Atan",
@@ -92,7 +92,7 @@ pub(crate) static ATAN: Op = Op {
     kernels: &[cpu(|p| called(p, f32::atan, f64::atan)).in_place(&[(0, 0)])],
 };
 
-/// The angle of a point.
+/// Angle of a point.
 pub(crate) static ATAN_2: Op = Op {
     def: OpDef {
         inputs: &[arg("y", "T"), arg("x", "T")],
@@ -113,7 +113,7 @@ pub(crate) static ATAN_2: Op = Op {
     kernels: &[cpu(|p| called_wide_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)])],
 };
 
-/// The hyperbolic sine.
+/// Hyperbolic sine.
 pub(crate) static SINH: Op = Op {
     def: one(
         "Sinh",
@@ -124,7 +124,7 @@ pub(crate) static SINH: Op = Op {
     kernels: &[cpu(|p| called(p, f32::sinh, f64::sinh)).in_place(&[(0, 0)])],
 };
 
-/// The hyperbolic cosine.
+/// Hyperbolic cosine.
 pub(crate) static COSH: Op = Op {
     def: one(
         "Cosh",
@@ -135,7 +135,7 @@ pub(crate) static COSH: Op = Op {
     kernels: &[cpu(|p| called(p, f32::cosh, f64::cosh)).in_place(&[(0, 0)])],
 };
 
-/// What has a hyperbolic sine.
+/// Inverse hyperbolic sine.
 pub(crate) static ASINH: Op = Op {
     def: one(
         "Asinh",
@@ -146,7 +146,7 @@ pub(crate) static ASINH: Op = Op {
     kernels: &[cpu(|p| called(p, f32::asinh, f64::asinh)).in_place(&[(0, 0)])],
 };
 
-/// What has a hyperbolic cosine.
+/// Inverse hyperbolic cosine.
 pub(crate) static ACOSH: Op = Op {
     def: one(
         "Acosh",
@@ -157,9 +157,9 @@ pub(crate) static ACOSH: Op = Op {
     kernels: &[cpu(|p| called(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
 };
 
-/// By `x - 1`, so that no digit is lost near 1.
+/// Computed from `x - 1`, to keep full precision near 1.
 fn acosh(x: f64) -> f64 {
-    // Where the square of x - 1 would overflow, the root is x itself.
+    // The square of x - 1 would overflow, but the root is nearly x.
     if x > 1e150 {
         return x.ln() + std::f64::consts::LN_2;
     }
@@ -167,7 +167,7 @@ fn acosh(x: f64) -> f64 {
     (above + (above * (above + 2.0)).sqrt()).ln_1p()
 }
 
-/// What has a hyperbolic tangent.
+/// Inverse hyperbolic tangent.
 pub(crate) static ATANH: Op = Op {
     def: one(
         "Atanh",

@@ -1,4 +1,4 @@
-//! Biases, one for each channel, and their gradient.
+//! BiasAdd, BiasAddV1, BiasAddGrad.
 
 use smallvec::smallvec;
 use thalweg_cpu::Vectorize;
@@ -17,7 +17,7 @@ use thalweg_cpu::number::Number;
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];
 
-/// The axis of the channels of input 0, where its rank is known.
+/// Axis of the channels of input 0, if its rank is known.
 fn channel(cx: &Infer<'_>) -> Result<Option<usize>, InferError> {
     match cx.shape(0).rank() {
         None => Ok(None),
@@ -30,7 +30,7 @@ fn channel(cx: &Infer<'_>) -> Result<Option<usize>, InferError> {
     }
 }
 
-/// The dimensions as `[before, channels, after]`.
+/// Dimensions as `[before, channels, after]`.
 fn around_channels(p: &Prepare<'_>) -> Result<[usize; 3], KernelError> {
     let dims = p.dims(0);
     if dims.len() < 2 {
@@ -41,7 +41,7 @@ fn around_channels(p: &Prepare<'_>) -> Result<[usize; 3], KernelError> {
     Ok([elements(before), dims[axis], elements(after)])
 }
 
-/// Adds to each element the bias of its channel.
+/// Adds the bias of its channel to each element.
 pub(crate) static BIAS_ADD: Op = Op {
     def: OpDef {
         name: "BiasAdd",
@@ -86,13 +86,13 @@ pub(crate) static BIAS_ADD: Op = Op {
                 value: None,
             };
             let dtype = p.dtype(0);
-            // With the channels in a dimension of their own, a bias is one more input that broadcasts.
+            // With the channels in a dimension of their own, a bias is an input that broadcasts.
             let p = Prepare {
                 inputs: &[shaped(dtype, &dims), shaped(dtype, &[dims[1], 1])],
                 outputs: &[shaped(dtype, &dims)],
                 ..*p
             };
-            // Of a piece, the channels are where they are of the whole only where they are last.
+            // A piece has its channels in the same places as the whole only if they come last.
             let each = dims[2] == 1;
             computed!(dtype, WRAPPING, T => Ok(Prepared { each, ..binary::<T>(&p, T::add) }),
                 else Err(KernelError::DType(dtype)))
@@ -106,7 +106,7 @@ pub(crate) static BIAS_ADD: Op = Op {
     ],
 };
 
-/// The first form of it, whose channels are the last dimension.
+/// First version of the op, in which the channels are the last dimension.
 pub(crate) static BIAS_ADD_V1: Op = Op {
     def: OpDef {
         name: "BiasAddV1",
@@ -117,7 +117,7 @@ pub(crate) static BIAS_ADD_V1: Op = Op {
     kernels: BIAS_ADD.kernels,
 };
 
-/// The sum over all elements of each channel.
+/// Sum over all elements of each channel.
 pub(crate) static BIAS_ADD_GRAD: Op = Op {
     def: OpDef {
         name: "BiasAddGrad",
@@ -131,7 +131,7 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            // Each element gets its channel's gradient.
+            // Each element gets the gradient of its channel.
             let zeros = g.graph().op("ZerosLike").input(g.input(0)).output();
             let spread = g.graph().op("BiasAdd").input(zeros).input(g.grad());
             let spread = spread.attr("data_format", DataFormat::of(g.attrs()));
@@ -151,7 +151,7 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
     ],
 };
 
-/// The most tasks, each with a sum of its own for every channel.
+/// Maximum number of tasks, each with its own sum for every channel.
 const TASKS: usize = 64;
 
 fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
@@ -182,7 +182,7 @@ struct Sum<'a, T> {
     after: usize,
 }
 
-/// Sums that are taken side by side.
+/// Number of sums that are computed in parallel.
 const LANES: usize = 16;
 
 impl<T: Number> Vectorize for Sum<'_, T> {

@@ -1,4 +1,4 @@
-//! Convolution, and its gradients to the images and to the filter.
+//! Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter, and a fused op with an epilogue.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -38,16 +38,16 @@ const FILTER_GRAD_ATTRS: &[AttrDef] = &[
     ATTRS[6],
 ];
 
-/// The attribute `padding` of convolutions, which has no default.
+/// Attribute `padding` of convolutions, which has no default.
 pub(super) const PADDING: AttrDef = AttrDef {
     default: thalweg_graph::op::Default::Required,
     ..str_attr("padding", "", &["SAME", "VALID", "EXPLICIT"])
 };
 
-/// The attribute `data_format`.
+/// Attribute `data_format`.
 pub(super) const FORMAT: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW"]);
 
-/// The same attributes on the node of a gradient.
+/// Node of `op` with the attributes of this node.
 fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = ATTRS.iter().filter(|attr| attr.name != "T");
     copied.fold(g.graph().op(op), |node, attr| {
@@ -58,7 +58,7 @@ fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     })
 }
 
-/// The gradient of the output must have the output's shape.
+/// Checks that the gradient of the output has the output's shape.
 fn expect_output(
     cx: &Infer<'_>,
     sliding: &Sliding,
@@ -77,7 +77,7 @@ fn expect_output(
     })
 }
 
-/// The convolution of images with a filter.
+/// Convolution of images with a filter.
 pub(crate) static CONV_2D: Op = Op {
     def: OpDef {
         name: "Conv2D",
@@ -111,8 +111,8 @@ pub(crate) static CONV_2D: Op = Op {
     ],
 };
 
-/// The convolution of images with a filter, a bias or a batch normalization of each output channel, and what follows
-/// that. Made of others by the planner.
+/// Convolution of images with a filter, followed by a bias or a batch normalization of each output channel, and an
+/// epilogue. Created by the planner.
 pub static FUSED_CONV_2D: Op = Op {
     def: OpDef {
         name: "_FusedConv2D",
@@ -139,7 +139,7 @@ pub static FUSED_CONV_2D: Op = Op {
     })],
 };
 
-/// The gradient of a convolution to its images.
+/// Gradient of a convolution with respect to its images.
 pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     def: OpDef {
         name: "Conv2DBackpropInput",
@@ -156,8 +156,8 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
             let (image, filter) = (sizes(cx, 0)?, cx.ranked(1, 4)?);
             let out = expect_output(cx, &sliding, 0, &image, &filter)?;
             let known = sliding.format.order(out.dim(0), filter.dim(2), [None; 2]);
-            // What the gradient and the filter tell stands beside what the sizes tell; that they
-            // agree was checked.
+            // Merges the dimensions known from the gradient and the filter with those of the sizes;
+            // they were checked to agree.
             cx.set(0, image.merge(&Shape::partial(known)).unwrap_or(image));
             Ok(())
         },
@@ -181,7 +181,7 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     ],
 };
 
-/// The gradient of a convolution to its filter.
+/// Gradient of a convolution with respect to its filter.
 pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     def: OpDef {
         name: "Conv2DBackpropFilter",
@@ -223,7 +223,7 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
 };
 
 impl Sliding {
-    /// What the attributes of the node say, when a kernel is prepared.
+    /// Reads the attributes of the node when a kernel is prepared.
     ///
     /// # Errors
     /// [`KernelError::Invalid`].

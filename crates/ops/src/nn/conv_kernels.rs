@@ -1,5 +1,5 @@
-//! The CPU's kernels of convolutions, by dtype: f32 and f64 have kernels of their own, halves are
-//! computed in f32, and integers plainly.
+//! CPU kernels of convolutions, by dtype: f32 and f64 have their own, halves are
+//! computed in f32, and integers by the definition.
 
 use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
@@ -15,19 +15,19 @@ use thalweg_cpu::conv::{
 use thalweg_cpu::number::Float;
 use thalweg_cpu::{Epilogue, Isa, Layout, Scratch};
 
-/// What of a convolution is computed.
+/// Computation of a convolution or of one of its gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     /// The convolution.
     Forward,
-    /// Its gradient to the images.
+    /// Gradient with respect to the images.
     ToImages,
-    /// Its gradient to the filter.
+    /// Gradient with respect to the filter.
     ToFilter,
 }
 
 impl Direction {
-    /// Which inputs it is computed of.
+    /// Indices of its inputs.
     fn operands(self) -> [usize; 2] {
         match self {
             Direction::Forward => [0, 1],
@@ -36,7 +36,7 @@ impl Direction {
         }
     }
 
-    /// The bytes to work in.
+    /// Bytes of scratch memory.
     fn scratch<T: Real>(self, isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
         match self {
             Direction::Forward => conv2d_scratch::<T>(isa, threads, g),
@@ -62,7 +62,7 @@ impl Direction {
     }
 }
 
-/// The kernel of a convolution of this geometry, and of what follows it.
+/// Kernel of a convolution of this geometry, with its epilogue.
 pub(super) fn followed(
     p: &Prepare<'_>,
     g: ConvGeometry,
@@ -76,7 +76,7 @@ pub(super) fn followed(
     Ok(prepared.with_cost(cost(&g)))
 }
 
-/// The kernel of a convolution of this geometry.
+/// Kernel of a convolution of this geometry.
 pub(super) fn convolution(
     p: &Prepare<'_>,
     direction: Direction,
@@ -95,7 +95,7 @@ pub(super) fn convolution(
     Ok(prepared.with_cost(cost(&g).saturating_mul(slower)))
 }
 
-/// A multiplication and an addition take about a thirtieth of a nanosecond.
+/// Estimate: a multiplication and an addition take about a thirtieth of a nanosecond.
 fn cost(g: &ConvGeometry) -> u64 {
     let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
     200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
@@ -109,13 +109,13 @@ fn real<T: Real + Element>(
 ) -> Prepared {
     let own = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
     let room = ops.room(g.out_c);
-    // It comes first, and moves what is behind it off its alignment.
+    // It comes first, and moves the rest off its alignment.
     let scratch = match room {
         0 => own,
         room => Scratch::bytes::<T>(room) + own,
     };
     let [a, b] = direction.operands();
-    // What the gradients are made of changes with every step that makes them.
+    // The operands of gradients change with every step.
     let forward = direction == Direction::Forward;
     let packing = forward.then(|| conv2d_packing::<T>(p.cpu.isa(), &g));
     let packing = packing.flatten();
@@ -143,14 +143,14 @@ fn real<T: Real + Element>(
     .with_scratch(scratch)
 }
 
-/// What is kept of a filter that stays as it is.
+/// Packed filter that is reused while the filter is unchanged.
 struct Kept {
     packing: Packing,
     numbers: Tensor,
 }
 
-/// What a convolution makes of its filter, where somebody has kept it, or does now; none where there is a limit of
-/// memory, which the parameters themselves may need.
+/// Packed filter of a convolution, from the notes of the filter or packed now; `None` if memory is limited,
+/// since the parameters themselves may need it.
 fn kept<'a, T: Real + Element>(
     cx: &KernelCx<'a>,
     g: &ConvGeometry,
@@ -169,7 +169,7 @@ fn kept<'a, T: Real + Element>(
     kept.numbers.as_slice().ok()
 }
 
-/// In f32, of copies.
+/// Kernel for halves: computed in f32, on copies.
 fn halves<T: Float<Wide = f32> + Element>(
     p: &Prepare<'_>,
     direction: Direction,
@@ -207,7 +207,7 @@ fn halves<T: Float<Wide = f32> + Element>(
     .with_scratch(total * size_of::<f32>())
 }
 
-/// As the definition says it, with sums that wrap.
+/// Kernel for integers: computed by the definition, with sums that wrap.
 fn integers(direction: Direction, g: ConvGeometry) -> Prepared {
     let [a, b] = direction.operands();
     Prepared::new(0, move |cx| {

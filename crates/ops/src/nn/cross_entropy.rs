@@ -1,5 +1,5 @@
-//! Cross entropies between labels and the softmax of logits, each with its gradient to the logits
-//! as a second output.
+//! SoftmaxCrossEntropyWithLogits, SparseSoftmaxCrossEntropyWithLogits: cross entropy between labels and the softmax of
+//! logits, with its gradient with respect to the logits as a second output.
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_cpu::Vectorize;
@@ -16,7 +16,7 @@ use crate::math::broadcast::sum_to;
 use crate::widened::{indexed, widened};
 use thalweg_cpu::number::{Float, Number, Wide};
 
-/// Sets the loss to one number a row of `backprop`.
+/// Sets the shape of the loss to one number for each row of `backprop`.
 fn set_outputs(cx: &mut Infer<'_>, backprop: Shape) {
     cx.set(0, Shape::partial([backprop.dim(0)]));
     cx.set(1, backprop);
@@ -53,8 +53,8 @@ fn sparse_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The gradient to the logits, of the shape of the second output: that of the losses times their
-/// gradient, and that of this gradient back through the softmax it has in it.
+/// Gradient with respect to the logits, of the shape of the second output: the gradient of the losses times
+/// the second output, plus the gradient of the second output propagated through its softmax.
 fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Option<Output<'g>> {
     let by_loss = g.dy(0).map(|d| beside_classes(d) * g.output(1));
     let by_backprop = g.dy(1).map(|d| {
@@ -67,7 +67,7 @@ fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Opti
     }
 }
 
-/// One number a row, as a column beside the classes.
+/// One number for each row, as a column that broadcasts over the classes.
 fn beside_classes(losses: Output<'_>) -> Output<'_> {
     let axis = ints(losses.graph(), &[-1]);
     losses
@@ -82,7 +82,7 @@ fn dense_gradients<'g>(g: &GradCx<'_, 'g>) -> SmallVec<[Option<Output<'g>>; 4]> 
     let (logits, labels, backprop) = (g.input(0), g.input(1), g.output(1));
     let dx = logits_grad(g, || backprop + labels);
     let by_loss = g.dy(0).map(|d| {
-        // Logits that broadcast are brought to their full shape first: classes count one by one.
+        // Logits that broadcast are expanded to their full shape first, to get a gradient for each class.
         let alike = logits.shape().is_known() && logits.shape() == backprop.shape();
         let full = if alike {
             logits
@@ -102,7 +102,7 @@ fn dense_gradients<'g>(g: &GradCx<'_, 'g>) -> SmallVec<[Option<Output<'g>>; 4]> 
     ]
 }
 
-/// The cross entropy with labels that are distributions.
+/// Cross entropy with labels that are distributions.
 pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
     def: OpDef {
         name: "SoftmaxCrossEntropyWithLogits",
@@ -130,7 +130,7 @@ pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
     ],
 };
 
-/// The cross entropy with one class a row.
+/// Cross entropy with one class for each row.
 pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     def: OpDef {
         name: "SparseSoftmaxCrossEntropyWithLogits",
@@ -161,7 +161,7 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     ],
 };
 
-/// Runs `row(i, loss, backprop)` for each row, over threads in blocks of a fixed size; for `f32`
+/// Runs `row(i, loss, backprop)` for each row, in parallel over blocks of a fixed size; for `f32`
 /// and `f64`, `row` is compiled for each instruction set.
 fn for_rows<T: Float>(
     cpu: &Cpu,
@@ -212,7 +212,7 @@ impl<T, F: Fn(usize, &mut T, &mut [T])> Vectorize for LossRows<'_, T, F> {
     }
 }
 
-/// From a row to the next and from a class to the next, for an input that broadcasts to rows and
+/// Steps to the next row and to the next class, for an input that broadcasts to rows and
 /// classes.
 fn steps(dims: &[usize]) -> [usize; 2] {
     let classes = dims.last().copied().unwrap_or(1);
@@ -223,7 +223,7 @@ fn steps(dims: &[usize]) -> [usize; 2] {
     ]
 }
 
-/// Row `i` of an input with these steps, beside a row of `classes`.
+/// Row `i` of an input with these steps, broadcast to `classes`.
 #[inline(always)]
 fn row_of<T: Float>(input: &[T], [row, class]: [usize; 2], i: usize, classes: usize) -> Row<'_, T> {
     match class {
@@ -255,7 +255,7 @@ fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
     })
 }
 
-/// The loss of a row of logits `x` and labels `y`.
+/// Loss of a row of logits `x` and labels `y`.
 #[inline(always)]
 fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
     let zero = T::Wide::ZERO;
@@ -269,7 +269,7 @@ fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
         for ((out, x), &y) in backprop.iter_mut().zip(x).zip(&*y) {
             let above = *x - largest;
             *out = T::narrow((above.exp() / sum).normal() - y);
-            // A class that cannot be has no part, however unlikely the logits make it.
+            // A class of probability 0 contributes nothing, however unlikely the logits make it.
             let part = y * (log - above);
             *x = if y != zero { part } else { zero };
         }

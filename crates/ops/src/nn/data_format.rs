@@ -1,4 +1,4 @@
-//! Sizes and axes of one data format as those of another.
+//! DataFormatVecPermute, DataFormatDimMap.
 
 use thalweg_device::{KernelError, Op, Prepared, cpu, on_host};
 use thalweg_graph::op::{AttrDef, Gradient, arg, str_attr, type_attr_or};
@@ -12,7 +12,7 @@ const ATTRS: &[AttrDef] = &[
     str_attr("dst_format", "NCHW", &[]),
 ];
 
-/// For each dimension of the destination, which one of the source it is.
+/// For each dimension of the destination, its dimension in the source.
 fn sources(attrs: &Attrs) -> Result<Vec<usize>, InferError> {
     let (from, to) = (attrs.str("src_format"), attrs.str("dst_format"));
     let error = |attr: &'static str, reason: String| InferError::Attr { attr, reason };
@@ -37,7 +37,7 @@ fn sources(attrs: &Attrs) -> Result<Vec<usize>, InferError> {
         })
 }
 
-/// The same for `n` values: all dimensions, or lines and columns (and depth) only.
+/// The same for `n` values: all dimensions, or the spatial ones only.
 fn sources_of(attrs: &Attrs, n: usize) -> Result<Vec<usize>, InferError> {
     let (from, all) = (attrs.str("src_format"), sources(attrs)?);
     if n == all.len() {
@@ -100,7 +100,7 @@ fn permuted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Values for each dimension, in the order of another format.
+/// Permutes values for each dimension to the order of another format.
 pub(crate) static DATA_FORMAT_VEC_PERMUTE: Op = Op {
     def: OpDef {
         name: "DataFormatVecPermute",
@@ -130,7 +130,7 @@ pub(crate) static DATA_FORMAT_VEC_PERMUTE: Op = Op {
     ],
 };
 
-/// Dimensions by number, as another format has them.
+/// Maps indices of dimensions to another format.
 pub(crate) static DATA_FORMAT_DIM_MAP: Op = Op {
     def: OpDef {
         name: "DataFormatDimMap",
@@ -151,7 +151,7 @@ pub(crate) static DATA_FORMAT_DIM_MAP: Op = Op {
             let sources = sources(&p.node.attrs);
             let sources = sources.map_err(|e| KernelError::Invalid(e.to_string()))?;
             let rank = sources.len() as i64;
-            // Where each dimension of the source is in the destination.
+            // For each dimension of the source, its place in the destination.
             let place = |i: usize| sources.iter().position(|&s| s == i).map(|at| at as i64);
             let places: Vec<i64> = (0..sources.len()).filter_map(place).collect();
             let map = move |element: usize, x: i64| {

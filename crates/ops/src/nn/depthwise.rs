@@ -1,4 +1,4 @@
-//! Depthwise convolution, and its gradients to the images and to the filter.
+//! DepthwiseConv2dNative, DepthwiseConv2dNativeBackpropInput, DepthwiseConv2dNativeBackpropFilter.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -26,7 +26,7 @@ const ATTRS: &[AttrDef] = &[
     CONV_ATTRS[6],
 ];
 
-/// The same attributes on the node of a gradient.
+/// Node of `op` with the attributes of this node.
 fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = ATTRS.iter().filter(|attr| attr.name != "T");
     copied.fold(g.graph().op(op), |node, attr| {
@@ -37,7 +37,7 @@ fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     })
 }
 
-/// The filter as that of a convolution: `[lines, columns, input channels, output channels]`.
+/// Shape of the filter as that of a convolution: `[height, width, input channels, output channels]`.
 fn as_filter(filter: &Shape) -> Result<Shape, InferError> {
     let channels = match (filter.dim(2), filter.dim(3)) {
         (Some(c), Some(each)) => Some(c.checked_mul(each).ok_or_else(|| InferError::Value {
@@ -54,7 +54,7 @@ fn as_filter(filter: &Shape) -> Result<Shape, InferError> {
     ]))
 }
 
-/// The gradient of the output must have the output's shape.
+/// Checks that the gradient of the output has the output's shape.
 fn expect_output(cx: &Infer<'_>, image: &Shape, filter: &Shape) -> Result<Shape, InferError> {
     let sliding = Sliding::of(cx.attrs())?;
     let expected = output_shape(&sliding, 0, image, &as_filter(filter)?)?;
@@ -66,7 +66,7 @@ fn expect_output(cx: &Infer<'_>, image: &Shape, filter: &Shape) -> Result<Shape,
     })
 }
 
-/// All lengths, of images and a filter of these dimensions.
+/// Geometry for images and a filter of these dimensions.
 pub(crate) fn lengths(
     p: &Prepare<'_>,
     image: &[usize],
@@ -81,7 +81,7 @@ pub(crate) fn lengths(
     geometry(&Sliding::of_node(p)?, image, &[h, w, channels, whole])
 }
 
-/// The convolution of each channel with filters of its own.
+/// Convolution of each channel with its own filters.
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
     def: OpDef {
         name: "DepthwiseConv2dNative",
@@ -126,7 +126,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
     ],
 };
 
-/// The gradient of a depthwise convolution to its images.
+/// Gradient of a depthwise convolution with respect to its images.
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
     def: OpDef {
         name: "DepthwiseConv2dNativeBackpropInput",
@@ -174,7 +174,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
     ],
 };
 
-/// The gradient of a depthwise convolution to its filter.
+/// Gradient of a depthwise convolution with respect to its filter.
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
     def: OpDef {
         name: "DepthwiseConv2dNativeBackpropFilter",
@@ -227,7 +227,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
     ],
 };
 
-/// A multiplication and an addition take about an eighth of a nanosecond.
+/// Estimate: a multiplication and an addition take about an eighth of a nanosecond.
 fn cost(g: &ConvGeometry) -> u64 {
     let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
     200 + (outputs * g.k_h as f64 * g.k_w as f64 / 8.0) as u64

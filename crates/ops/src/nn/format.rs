@@ -1,4 +1,4 @@
-//! Where the dimensions of a batch of images lie, and how windows slide over them.
+//! Order of the dimensions of a batch of images, padding, and sliding windows.
 
 use thalweg_graph::{Attr, Attrs, InferError};
 use thalweg_tensor::Shape;
@@ -6,18 +6,18 @@ use thalweg_tensor::text::counted;
 
 use thalweg_cpu::Layout;
 
-/// The order of the dimensions of a batch of images.
+/// Order of the dimensions of a batch of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum DataFormat {
-    /// Image, line, column, channel: TensorFlow's default.
+    /// Image, row, column, channel: TensorFlow's default.
     #[default]
     Nhwc,
-    /// Image, channel, line, column.
+    /// Image, channel, row, column.
     Nchw,
 }
 
 impl DataFormat {
-    /// The value of attribute `data_format`.
+    /// Value of attribute `data_format`.
     pub fn name(self) -> &'static str {
         match self {
             DataFormat::Nhwc => "NHWC",
@@ -25,7 +25,7 @@ impl DataFormat {
         }
     }
 
-    /// What attribute `data_format` says.
+    /// Format given by attribute `data_format`.
     pub fn of(attrs: &Attrs) -> DataFormat {
         match attrs.str("data_format") {
             "NCHW" => DataFormat::Nchw,
@@ -33,7 +33,7 @@ impl DataFormat {
         }
     }
 
-    /// The axis of the channels of a tensor of this rank (at least 2).
+    /// Axis of the channels of a tensor of this rank (at least 2).
     pub fn channel(self, rank: usize) -> usize {
         match self {
             DataFormat::Nhwc => rank - 1,
@@ -41,7 +41,7 @@ impl DataFormat {
         }
     }
 
-    /// The axes of lines and columns of a batch of images.
+    /// Axes of rows and columns of a batch of images.
     pub(crate) fn spatial(self) -> [usize; 2] {
         match self {
             DataFormat::Nhwc => [1, 2],
@@ -49,7 +49,7 @@ impl DataFormat {
         }
     }
 
-    /// `[image, channel, line, column]` in this order.
+    /// Arranges `[image, channel, row, column]` in this order.
     pub(crate) fn order<T>(self, image: T, channel: T, [line, column]: [T; 2]) -> [T; 4] {
         match self {
             DataFormat::Nhwc => [image, line, column, channel],
@@ -57,7 +57,7 @@ impl DataFormat {
         }
     }
 
-    /// As the functions on slices name it.
+    /// The same format for the functions on slices.
     pub(crate) fn layout(self) -> Layout {
         match self {
             DataFormat::Nhwc => Layout::Nhwc,
@@ -65,8 +65,8 @@ impl DataFormat {
         }
     }
 
-    /// The two values of a four-element attribute (`strides`) that lie on lines and columns, one at
-    /// least; those on images and channels must be 1.
+    /// The two values of a four-element attribute (`strides`) for rows and columns, each at
+    /// least 1; the values for images and channels must be 1.
     ///
     /// # Errors
     /// [`InferError::Attr`].
@@ -74,7 +74,7 @@ impl DataFormat {
         self.pair_of(attrs.ints(attr), attr)
     }
 
-    /// The same, of these values.
+    /// The same, for given values.
     ///
     /// # Errors
     /// [`InferError::Attr`].
@@ -125,21 +125,21 @@ impl From<DataFormat> for Attr {
     }
 }
 
-/// What stands around an image so that windows can begin outside of it.
+/// Padding around an image, so that windows can start outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Padding {
-    /// As much as makes the output `ceil(input / stride)` long, evenly on both sides, the odd one
-    /// after.
+    /// As much as makes the output `ceil(input / stride)` long, evenly on both sides, an odd element
+    /// at the end.
     #[default]
     Same,
-    /// Nothing: windows lie within the image.
+    /// None: windows lie within the image.
     Valid,
-    /// These lines above and below, and these columns to the left and to the right.
+    /// These rows above and below, and these columns to the left and to the right.
     Explicit([[usize; 2]; 2]),
 }
 
 impl Padding {
-    /// The value of attribute `padding`.
+    /// Value of attribute `padding`.
     pub fn name(self) -> &'static str {
         match self {
             Padding::Same => "SAME",
@@ -148,7 +148,7 @@ impl Padding {
         }
     }
 
-    /// The value of attribute `explicit_paddings`: none where the padding is another.
+    /// Value of attribute `explicit_paddings`: empty for the other kinds of padding.
     pub fn explicit(self, format: DataFormat) -> Vec<i64> {
         match self {
             // A count beyond an i64 is refused like one beyond an i32.
@@ -162,7 +162,7 @@ impl Padding {
         }
     }
 
-    /// What attributes `padding` and `explicit_paddings` say.
+    /// Padding given by attributes `padding` and `explicit_paddings`.
     ///
     /// # Errors
     /// [`InferError::Attr`].
@@ -213,7 +213,7 @@ impl Padding {
     }
 }
 
-/// How windows slide over the lines and columns of images.
+/// Parameters of windows that slide over the rows and columns of images.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sliding {
     pub(crate) format: DataFormat,
@@ -223,7 +223,7 @@ pub(crate) struct Sliding {
 }
 
 impl Sliding {
-    /// What the attributes of a convolution or of a pooling op say.
+    /// Reads the attributes of a convolution or of a pooling op.
     ///
     /// # Errors
     /// [`InferError::Attr`].
@@ -241,11 +241,11 @@ impl Sliding {
         })
     }
 
-    /// How many windows of `window` elements there are along a line (`axis` 1) or a column (`axis`
-    /// 0) of `input` elements, and how much padding stands before it.
+    /// Number of windows of `window` elements along `input` elements of a column (`axis` 0) or a row
+    /// (`axis` 1), and the padding before them.
     ///
     /// # Errors
-    /// [`InferError::Value`] of input `i`, whose dimension `input` is.
+    /// [`InferError::Value`] of input `i`, which has dimension `input`.
     pub(crate) fn count(
         &self,
         i: usize,
@@ -260,7 +260,7 @@ impl Sliding {
         if window == 0 {
             return Err(error(format!("the window has no {what}")));
         }
-        // From the first to the last element that a window sees.
+        // Distance from the first to the last element of a window.
         let seen = (window - 1)
             .checked_mul(dilation)
             .and_then(|n| n.checked_add(1))
@@ -292,10 +292,10 @@ impl Sliding {
     }
 }
 
-/// Dimensions `[image, channel, line, column]` of a batch of images.
+/// Dimensions `[image, channel, row, column]` of a batch of images.
 pub(crate) type Parts = (Option<usize>, Option<usize>, [Option<usize>; 2]);
 
-/// The dimensions of a batch of images by what they mean.
+/// Dimensions of a batch of images, independent of the format.
 pub(crate) fn parts(format: DataFormat, shape: &Shape) -> Parts {
     let [line, column] = format.spatial();
     (

@@ -1,4 +1,4 @@
-//! The shape of a convolution: one rule for shapes and kernels, forward and back.
+//! Geometry of a convolution: one rule for shapes and kernels, forward and backward.
 
 use thalweg_device::KernelError;
 use thalweg_graph::{Infer, InferError};
@@ -8,15 +8,15 @@ use thalweg_tensor::text::counted;
 use super::format::{Sliding, parts};
 use thalweg_cpu::conv::ConvGeometry;
 
-/// The most elements of one padded image: beyond it no kernel has memory to work in.
+/// Maximum number of elements of one padded image: beyond it no kernel has enough scratch memory.
 const MOST_PADDED: usize = 1 << 34;
 
-/// The shape of the output of a convolution of `image` (of rank 4) with `filter` (lines, columns,
-/// input channels, output channels); `image_at` is the input that a window which does not fit is
-/// told of.
+/// Output shape of a convolution of `image` (of rank 4) with `filter` (height, width,
+/// input channels, output channels); `image_at` is the input that is blamed for a window which does
+/// not fit.
 ///
 /// # Errors
-/// [`InferError`] where they do not fit each other.
+/// [`InferError`] if the shapes are not compatible.
 pub(crate) fn output_shape(
     sliding: &Sliding,
     image_at: usize,
@@ -50,10 +50,10 @@ pub(crate) fn output_shape(
     )))
 }
 
-/// The shape that input `i`, four integers, tells of a tensor.
+/// Shape of a tensor given by input `i`, four integers.
 ///
 /// # Errors
-/// [`InferError`] where they are not four, or one is negative.
+/// [`InferError`] if they are not four, or one is negative.
 pub(crate) fn sizes(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
     let wrong = |reason: String| InferError::Value { input: i, reason };
     let count = cx.ranked(i, 1)?;
@@ -79,7 +79,7 @@ pub(crate) fn sizes(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
 /// All lengths of the convolution of images with a filter of these dimensions.
 ///
 /// # Errors
-/// [`KernelError::Invalid`] where they do not fit, or are too large to be computed.
+/// [`KernelError::Invalid`] if they do not fit, or are too large.
 pub(crate) fn geometry(
     sliding: &Sliding,
     image: &[usize],
@@ -106,7 +106,7 @@ pub(crate) fn geometry(
     let padded = [seen(1, out_w, k_w, in_w), in_c.max(out_c)]
         .into_iter()
         .try_fold(seen(0, out_h, k_h, in_h), usize::checked_mul);
-    // Products of lengths of which one is zero may overflow although there is nothing in them.
+    // Products of lengths may overflow even if one length is zero.
     let counted = |lengths: [usize; 4]| lengths.into_iter().try_fold(1, usize::checked_mul);
     let whole = [
         counted([batch, in_h, in_w, in_c]),

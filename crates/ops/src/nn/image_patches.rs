@@ -1,4 +1,4 @@
-//! The windows of images, each as the channels of one pixel.
+//! ExtractImagePatches: the windows of images, each flattened to the channels of one pixel.
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
@@ -18,7 +18,7 @@ const ATTRS: &[AttrDef] = &[
     str_attr("padding", "", &["SAME", "VALID"]),
 ];
 
-/// The windows' lines and columns, and how they slide.
+/// Size of the windows, and their sliding.
 fn windows(attrs: &Attrs) -> Result<([usize; 2], Sliding), InferError> {
     let format = DataFormat::Nhwc;
     let sliding = Sliding {
@@ -75,7 +75,7 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let before: Result<[usize; 2], KernelError> =
         before(0, lines).and_then(|l| Ok([l, before(1, columns)?]));
     let (before, line) = (before?, out_columns * out_depth);
-    // Where element `k` of window `i` lies along an axis, where that is within the image.
+    // Position of element `k` of window `i` along an axis, if it is within the image.
     let source = move |axis: usize, i: usize, k: usize, len: usize| {
         let at = i * sliding.strides[axis] + k * sliding.dilations[axis];
         at.checked_sub(before[axis]).filter(|&at| at < len)
@@ -104,8 +104,8 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// Each element of an image gets the gradients of all windows that it is in: the windows of an image
-/// of the elements' numbers, from 1, say which those are.
+/// Each element of an image gets the sum of the gradients of all windows that contain it. The same op applied to the
+/// elements' indices, from 1, gives the elements that each window contains.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
     let ints = |values: &[i32]| {
@@ -142,7 +142,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     }
     let numbers = numbers.attr("padding", g.attrs().str("padding")).output();
     let ids = reshape(numbers, ints(&[-1])) - 1;
-    // [image, window and its element, channel] to [window and its element, image, channel].
+    // [image, window and element of it, channel] to [window and element of it, image, channel].
     let each = pack(&[batch, graph.op("Size").input(numbers).output(), depth]);
     let rows = turned(reshape(dy, each), &[1, 0, 2]);
     let sums = graph.op("UnsortedSegmentSum").input(rows).input(ids);
@@ -150,7 +150,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(reshape(sums, from))]
 }
 
-/// The windows of images.
+/// Extracts the windows of images.
 pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
     def: OpDef {
         name: "ExtractImagePatches",

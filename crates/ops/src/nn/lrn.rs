@@ -1,4 +1,4 @@
-//! Local response normalization, and its gradient.
+//! LRN, LRNGrad: local response normalization.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -19,7 +19,7 @@ const ATTRS: &[AttrDef] = &[
     type_attr_or("T", &[DType::F16, DType::BF16, DType::F32], DType::F32),
 ];
 
-/// How far neighbours are.
+/// Distance to the farthest neighbour.
 fn radius(attrs: &Attrs) -> Result<usize, InferError> {
     let radius = attrs.int("depth_radius");
     i32::try_from(radius)
@@ -31,7 +31,7 @@ fn radius(attrs: &Attrs) -> Result<usize, InferError> {
         })
 }
 
-/// All inputs and the output have one shape, of images.
+/// Shape rule: all inputs and the output have the shape of one batch of images.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     radius(cx.attrs())?;
     let mut shape = Shape::of_rank(4);
@@ -47,7 +47,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Each element over a power of its neighbours' squares.
+/// Divides each element by a power of a sum of its neighbours' squares.
 pub(crate) static LRN: Op = Op {
     def: OpDef {
         name: "LRN",
@@ -79,7 +79,7 @@ pub(crate) static LRN: Op = Op {
     ],
 };
 
-/// The gradient of [`LRN`].
+/// Gradient of [`LRN`].
 pub(crate) static LRN_GRAD: Op = Op {
     def: OpDef {
         name: "LRNGrad",
@@ -105,10 +105,10 @@ pub(crate) static LRN_GRAD: Op = Op {
     ],
 };
 
-/// What the node says, of images of its first input's dimensions.
+/// Parameters of the node, for images of its first input's dimensions.
 pub(crate) fn response(p: &Prepare<'_>) -> Result<Response, KernelError> {
     let (dims, attrs) = (p.dims(0), &p.node.attrs);
-    // Where there is nothing, lengths may be too large to be counted with.
+    // If there are no elements, products of lengths could overflow.
     let (pixels, channels) = match dims.last() {
         Some(&channels) if !dims.contains(&0) => (elements(dims) / channels, channels),
         _ => (0, 1),
@@ -117,7 +117,7 @@ pub(crate) fn response(p: &Prepare<'_>) -> Result<Response, KernelError> {
     Ok(Response {
         pixels,
         channels,
-        // Beyond all channels there are no neighbours.
+        // There are no neighbours beyond the last channel.
         radius: radius.min(channels),
         bias: attrs.float("bias"),
         alpha: attrs.float("alpha"),
@@ -125,7 +125,7 @@ pub(crate) fn response(p: &Prepare<'_>) -> Result<Response, KernelError> {
     })
 }
 
-/// About the elements that are looked at.
+/// Estimated number of elements that are read.
 fn seen(g: &Response) -> usize {
     (g.pixels * g.channels).saturating_mul(8 + 2 * g.radius)
 }

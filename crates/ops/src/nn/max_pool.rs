@@ -1,5 +1,4 @@
-//! The largest element of each window, its gradient, and the gradient of that: with the windows as attributes, and, in
-//! the second versions, as inputs.
+//! MaxPool, MaxPoolGrad, MaxPoolGradGrad, and their V2 versions, which take the windows as inputs instead of attributes.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -36,7 +35,7 @@ const GRAD_GRAD_ATTRS: &[AttrDef] = &[
 
 const GRAD_GRAD_ATTRS_V2: &[AttrDef] = &[SAME_OR_VALID, FORMAT, type_attr("T", DType::NUMBERS)];
 
-/// The inputs of gradients; the first three where the windows are attributes.
+/// Inputs of gradients; the first three if the windows are attributes.
 const GRAD_INPUTS: &[Arg] = &[
     arg("orig_input", "T"),
     arg("orig_output", "T"),
@@ -45,7 +44,7 @@ const GRAD_INPUTS: &[Arg] = &[
     arg_of("strides", DType::I32).host(),
 ];
 
-/// A node with the attributes of this one that both have.
+/// Node of `op` with those attributes of this node that both have.
 fn alike<'g>(g: &GradCx<'_, 'g>, op: &str, of: &[&'static str]) -> NodeBuilder<'g> {
     of.iter()
         .fold(g.graph().op(op), |node, name| match g.attrs().get(name) {
@@ -54,7 +53,7 @@ fn alike<'g>(g: &GradCx<'_, 'g>, op: &str, of: &[&'static str]) -> NodeBuilder<'
         })
 }
 
-/// What windows are told by as attributes.
+/// Attributes that describe the windows.
 const WINDOWS: &[&str] = &["ksize", "strides", "padding", "data_format"];
 
 fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -111,7 +110,7 @@ fn forward_again(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-/// The largest element of each window.
+/// Maximum of each window.
 pub(crate) static MAX_POOL: Op = Op {
     def: OpDef {
         name: "MaxPool",
@@ -144,7 +143,7 @@ pub(crate) static MAX_POOL: Op = Op {
     ],
 };
 
-/// The largest element of each window.
+/// Maximum of each window.
 pub(crate) static MAX_POOL_V2: Op = Op {
     def: OpDef {
         name: "MaxPoolV2",
@@ -178,7 +177,7 @@ pub(crate) static MAX_POOL_V2: Op = Op {
     ],
 };
 
-/// The gradient of each window, at the first of its largest elements.
+/// Adds the gradient of each window at the first of its largest elements.
 pub(crate) static MAX_POOL_GRAD: Op = Op {
     def: OpDef {
         name: "MaxPoolGrad",
@@ -188,7 +187,7 @@ pub(crate) static MAX_POOL_GRAD: Op = Op {
         attrs: ATTRS,
         shape: backward_shape,
         gradient: Gradient::Rule(|g| {
-            // Which elements are the largest does not change with them.
+            // The index of the largest element is locally constant.
             let node = alike(g, "MaxPoolGradGrad", WINDOWS).input(g.input(0));
             let node = node.input(g.input(1)).input(g.grad());
             smallvec![None, None, Some(node.output())]
@@ -208,7 +207,7 @@ pub(crate) static MAX_POOL_GRAD: Op = Op {
     ],
 };
 
-/// The gradient of each window, at the first of its largest elements.
+/// Adds the gradient of each window at the first of its largest elements.
 pub(crate) static MAX_POOL_GRAD_V2: Op = Op {
     def: OpDef {
         name: "MaxPoolGradV2",
@@ -238,7 +237,7 @@ pub(crate) static MAX_POOL_GRAD_V2: Op = Op {
     ],
 };
 
-/// Of each window what the first of its largest elements has.
+/// For each window, the value at the first of its largest elements.
 pub(crate) static MAX_POOL_GRAD_GRAD: Op = Op {
     def: OpDef {
         name: "MaxPoolGradGrad",
@@ -267,7 +266,7 @@ pub(crate) static MAX_POOL_GRAD_GRAD: Op = Op {
     ],
 };
 
-/// Of each window what the first of its largest elements has.
+/// For each window, the value at the first of its largest elements.
 pub(crate) static MAX_POOL_GRAD_GRAD_V2: Op = Op {
     def: OpDef {
         name: "MaxPoolGradGradV2",

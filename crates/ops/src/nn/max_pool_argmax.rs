@@ -1,4 +1,4 @@
-//! The largest element of each window together with its place, and the gradient by these places.
+//! MaxPoolWithArgmax, MaxPoolGradWithArgmax.
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
@@ -33,7 +33,7 @@ const GRAD_ATTRS: &[AttrDef] = &[
     ATTRS[5],
 ];
 
-/// The largest element of each window, and where it is.
+/// Maximum of each window, and its index.
 pub(crate) static MAX_POOL_WITH_ARGMAX: Op = Op {
     def: OpDef {
         name: "MaxPoolWithArgmax",
@@ -76,7 +76,7 @@ pub(crate) static MAX_POOL_WITH_ARGMAX: Op = Op {
     ],
 };
 
-/// The gradient of each window, at its place.
+/// Adds the gradient of each window at its index.
 pub(crate) static MAX_POOL_GRAD_WITH_ARGMAX: Op = Op {
     def: OpDef {
         name: "MaxPoolGradWithArgmax",
@@ -111,7 +111,7 @@ pub(crate) static MAX_POOL_GRAD_WITH_ARGMAX: Op = Op {
     ],
 };
 
-/// Elements after which places begin anew.
+/// Number of elements after which indices start again.
 fn image(p: &Prepare<'_>, g: &PoolGeometry) -> usize {
     match p.node.attrs.bool("include_batch_in_index") {
         true => g.input_len().max(1),
@@ -139,7 +139,7 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
     widened_ints(p, &[1], &[0], &|p| {
         dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
         let (grads, places) = (cx.input::<T>(1)?, cx.input::<I>(2)?);
-        // Where in its image a window's place is, if it is there.
+        // Offset in its image of a window's index, if valid.
         let place = |window: usize| {
             let first = if whole { window / windows * image } else { 0 };
             let own = usize::try_from(to_i64(places[window])).ok()?.checked_sub(first)?;

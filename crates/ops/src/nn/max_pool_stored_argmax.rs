@@ -1,5 +1,6 @@
-//! Max pooling that notes, in a byte, which pixel of each window is the largest, and its gradient by these numbers. Made
-//! of `MaxPool` and `MaxPoolGrad` by the planner.
+//! _MaxPoolStoreArgmax, _MaxPoolGradStoredArgmax: max pooling that stores the index of each window's largest pixel in a
+//! byte, and its gradient from these indices.
+//! The planner creates both ops in place of `MaxPool` and `MaxPoolGrad`.
 
 use thalweg_device::{KernelError, Op, cpu};
 use thalweg_graph::OpDef;
@@ -21,7 +22,7 @@ const FLOAT_ATTRS: &[AttrDef] = &[
     ATTRS[5],
 ];
 
-/// The largest element of each window, and its number in the window, line by line.
+/// Maximum of each window, and its index in the window, row by row.
 pub static MAX_POOL_STORE_ARGMAX: Op = Op {
     def: OpDef {
         name: "_MaxPoolStoreArgmax",
@@ -44,7 +45,7 @@ pub static MAX_POOL_STORE_ARGMAX: Op = Op {
     })],
 };
 
-/// The gradient of each window, at the pixel of this number.
+/// Adds the gradient of each window at the stored index.
 pub static MAX_POOL_GRAD_STORED_ARGMAX: Op = Op {
     def: OpDef {
         name: "_MaxPoolGradStoredArgmax",

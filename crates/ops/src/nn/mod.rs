@@ -1,4 +1,4 @@
-//! The layers of neural networks: convolution, biases, activations, pooling, softmax, losses.
+//! Neural network layers: convolution, biases, activations, pooling, normalization, softmax, losses.
 
 mod batch_norm;
 mod bias;
@@ -85,17 +85,17 @@ pub(crate) static OPS: &[&Op] = &[
     &softmax::LOG_SOFTMAX,
 ];
 
-/// The sum over the last axis, which stays as one of length 1.
+/// Sum over the last axis, which is kept with length 1.
 fn sum_of_classes(x: Output<'_>) -> Output<'_> {
     let sum = x.graph().op("Sum").input(x).input(ints(x.graph(), &[-1]));
     sum.attr("keep_dims", true).output()
 }
 
-/// Builder methods of this family. Images are batches as [`DataFormat`] says: `[n, h, w, c]` or
+/// Builder methods of neural network layers. Images are batches in a [`DataFormat`]: `[n, h, w, c]` or
 /// `[n, c, h, w]`.
 pub trait NnOps<'g>: Sized {
-    /// The convolution of images with `filter` (`[h, w, in channels, out channels]`); `strides` are
-    /// lines and columns.
+    /// Convolution of images with `filter` (`[h, w, in channels, out channels]`); `strides` are
+    /// those of rows and columns.
     fn conv2d(
         self,
         filter: impl Into<Output<'g>>,
@@ -104,7 +104,7 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// [`NnOps::conv2d`] with the filter's lines and columns `dilations` apart.
+    /// [`NnOps::conv2d`] with the filter's rows and columns `dilations` apart.
     fn conv2d_dilated(
         self,
         filter: impl Into<Output<'g>>,
@@ -114,8 +114,8 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// The convolution of each channel of images with filters of its own (`filter`: `[h, w, channels,
-    /// filters of a channel]`); `strides` are lines and columns.
+    /// Convolution of each channel of images with its own filters (`filter`: `[h, w, channels,
+    /// filters of a channel]`); `strides` are those of rows and columns.
     fn depthwise_conv2d(
         self,
         filter: impl Into<Output<'g>>,
@@ -124,8 +124,8 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// Images whose channels have a mean of `offset` and a deviation of `scale`, and the mean and
-    /// the variance of each channel before: batch normalization in training.
+    /// Batch normalization in training: returns images whose channels have mean `offset` and standard deviation
+    /// `scale`, and the mean and variance of each channel of the input.
     fn batch_norm(
         self,
         scale: impl Into<Output<'g>>,
@@ -134,7 +134,7 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> [Output<'g>; 3];
 
-    /// Images normalized as by [`NnOps::batch_norm`], with a mean and a variance that are given
+    /// Images normalized as in [`NnOps::batch_norm`], with a given mean and variance
     /// (`moments`).
     fn batch_norm_by(
         self,
@@ -145,15 +145,15 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// Images (`[n, h, w, c]`) with these lines and columns, each pixel between the four that are
-    /// nearest, by the places of their centers.
+    /// Images (`[n, h, w, c]`) resized to this height and width, with each pixel interpolated between the four
+    /// nearest ones, by the positions of their centers.
     fn resize_bilinear(self, size: [i32; 2]) -> Output<'g>;
 
-    /// Images (`[n, h, w, c]`) with these lines and columns, each pixel as the one that is nearest,
-    /// by the places of their centers.
+    /// Images (`[n, h, w, c]`) resized to this height and width, with each pixel copied from the nearest one,
+    /// by the positions of their centers.
     fn resize_nearest_neighbor(self, size: [i32; 2]) -> Output<'g>;
 
-    /// The largest element of each window of `ksize` lines and columns, `strides` apart.
+    /// Maximum of each window of height and width `ksize`, `strides` apart.
     fn max_pool(
         self,
         ksize: [usize; 2],
@@ -162,7 +162,7 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// The mean of each window of `ksize` lines and columns, `strides` apart; padding does not
+    /// Mean of each window of height and width `ksize`, `strides` apart; padding does not
     /// count, and cannot be [`Padding::Explicit`].
     fn avg_pool(
         self,
@@ -172,7 +172,7 @@ pub trait NnOps<'g>: Sized {
         format: DataFormat,
     ) -> Output<'g>;
 
-    /// Adds `bias`, one for each channel: the last dimension, or dimension 1 in
+    /// Adds `bias`, one value for each channel: the last dimension, or dimension 1 in
     /// [`DataFormat::Nchw`].
     fn bias_add(self, bias: impl Into<Output<'g>>, format: DataFormat) -> Output<'g>;
 
@@ -182,31 +182,31 @@ pub trait NnOps<'g>: Sized {
     /// `min(max(x, 0), 6)`.
     fn relu6(self) -> Output<'g>;
 
-    /// `x` where it is not negative, `exp(x) - 1` elsewhere.
+    /// `x` if it is not negative, otherwise `exp(x) - 1`.
     fn elu(self) -> Output<'g>;
 
-    /// `x` where it is positive, `alpha x` elsewhere.
+    /// `x` if it is positive, otherwise `alpha x`.
     fn leaky_relu(self, alpha: f32) -> Output<'g>;
 
     /// `exp(x) / sum(exp(x))` over the last dimension.
     fn softmax(self) -> Output<'g>;
 
-    /// The logarithm of [`NnOps::softmax`].
+    /// Logarithm of [`NnOps::softmax`].
     fn log_softmax(self) -> Output<'g>;
 
-    /// The `k` largest elements of the last dimension, from the largest on, and their indices, as `i32`.
+    /// The `k` largest elements of the last dimension, in descending order, and their indices, as `i32`.
     fn top_k(self, k: impl Into<Value<'g>>) -> [Output<'g>; 2];
 
-    /// The cross entropy of each row of logits (`[rows, classes]`) with a row of labels, which are
-    /// distributions: `[rows]`.
+    /// Cross entropy of each row of logits (`[rows, classes]`) with a row of labels, which is a
+    /// distribution: `[rows]`.
     fn softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g>;
 
-    /// The cross entropy of each row of logits (`[rows, classes]`) with a class (`labels`:
+    /// Cross entropy of each row of logits (`[rows, classes]`) with a class (`labels`:
     /// `[rows]`, integers from 0): `[rows]`.
     fn sparse_softmax_cross_entropy(self, labels: impl Into<Output<'g>>) -> Output<'g>;
 }
 
-/// Lines and columns as an attribute with a value for each dimension.
+/// Height and width as an attribute with a value for each dimension.
 fn spatial(format: DataFormat, lengths: [usize; 2]) -> Vec<i64> {
     // A length beyond an i64 is refused like one beyond an i32.
     let lengths = lengths.map(|n| i64::try_from(n).unwrap_or(i64::MAX));

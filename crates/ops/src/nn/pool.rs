@@ -1,4 +1,4 @@
-//! Pooling: how windows slide, and the mean of each.
+//! AvgPool, AvgPoolGrad, and the window arithmetic that all pooling ops use.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -14,7 +14,7 @@ use crate::kernel::on;
 use crate::widened::widened;
 use thalweg_cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 
-/// The attribute `padding` of ops that take none of their own.
+/// Attribute `padding` of ops without explicit padding.
 pub(super) const SAME_OR_VALID: AttrDef = AttrDef {
     allowed: Allowed::Strs(&["SAME", "VALID"]),
     ..PADDING
@@ -28,7 +28,7 @@ const AVG_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::FLOATS),
 ];
 
-/// The same attributes on the node of a gradient.
+/// Node of `op` with the attributes of this node.
 pub(super) fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = g.attrs().iter().filter(|(name, _)| *name != "T");
     copied.fold(g.graph().op(op), |node, (name, value)| {
@@ -36,7 +36,7 @@ pub(super) fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     })
 }
 
-/// Where `ksize` is among the inputs of the second versions, which have no attribute for it: before `strides`, the last.
+/// Index of the input `ksize` of the second versions, which lack that attribute: before `strides`, the last.
 fn sizes_at(attrs: &Attrs, inputs: usize) -> Option<usize> {
     match attrs.get("ksize") {
         Some(_) => None,
@@ -44,8 +44,8 @@ fn sizes_at(attrs: &Attrs, inputs: usize) -> Option<usize> {
     }
 }
 
-/// How windows slide, and their lines and columns: as the attributes say, or `values` of `ksize` and `strides`, which
-/// are inputs from `i` on.
+/// Sliding and size of the windows, from the attributes, or from `values` of the inputs `ksize` and `strides`,
+/// which start at input `i`.
 fn sliding_of(
     attrs: &Attrs,
     values: Option<(usize, [Vec<i64>; 2])>,
@@ -74,7 +74,7 @@ fn sliding_of(
     Ok((sliding, pair(&window, "ksize", i)?))
 }
 
-/// How windows slide, and their lines and columns; `None` where these are inputs that are not known yet.
+/// Sliding and size of the windows; `None` if they are inputs that are not known yet.
 fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError> {
     let values = match sizes_at(cx.attrs(), cx.inputs()) {
         None => None,
@@ -103,7 +103,7 @@ fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError
     Ok(Some((sliding, window)))
 }
 
-/// The shape of what is made of images of this shape.
+/// Shape of the pooled output for images of this shape.
 pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Shape, InferError> {
     let format = DataFormat::of(cx.attrs());
     let (batch, channels, lengths) = parts(format, image);
@@ -125,7 +125,7 @@ pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Sh
     Ok(Shape::partial(format.order(batch, channels, counts)))
 }
 
-/// Input `i` must have the shape `expected` of the pooled images.
+/// Checks that input `i` has the shape `expected` of the pooled images.
 pub(super) fn expect_pooled(
     cx: &Infer<'_>,
     i: usize,
@@ -139,7 +139,7 @@ pub(super) fn expect_pooled(
     })
 }
 
-/// What images of this shape are, told by what they are pooled to.
+/// Shape of the images, refined by the shape of the pooled output.
 pub(super) fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
     let format = DataFormat::of(cx.attrs());
     let (batch, channels, _) = parts(format, pooled);
@@ -147,7 +147,7 @@ pub(super) fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
     image.merge(&told).unwrap_or(image)
 }
 
-/// All lengths of the pooling of images of these dimensions.
+/// Geometry of pooling images of these dimensions.
 pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelError> {
     let invalid = |e: InferError| KernelError::Invalid(e.to_string());
     let values = match sizes_at(&p.node.attrs, p.inputs.len()) {
@@ -160,7 +160,7 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
     else {
         return Err(KernelError::Argument("images"));
     };
-    // A product of lengths of which one is zero may overflow although there is nothing in it.
+    // A product of lengths may overflow even if one of them is zero.
     if [batch, in_h, in_w, channels]
         .into_iter()
         .try_fold(1, usize::checked_mul)
@@ -189,7 +189,7 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
     })
 }
 
-/// A kernel that looks at every element of every window, or writes every element of the images.
+/// Kernel that reads every element of every window, or writes every element of the images.
 pub(super) fn prepared(
     g: PoolGeometry,
     run: impl Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
@@ -198,7 +198,7 @@ pub(super) fn prepared(
     Prepared::new(g.input_len().max(seen), run)
 }
 
-/// The mean of each window; padding does not count.
+/// Mean of each window; padding does not count.
 pub(crate) static AVG_POOL: Op = Op {
     def: OpDef {
         name: "AvgPool",
@@ -238,7 +238,7 @@ pub(crate) static AVG_POOL: Op = Op {
     ],
 };
 
-/// The gradient of each window, spread evenly over its elements.
+/// Spreads the gradient of each window evenly over its elements.
 pub(crate) static AVG_POOL_GRAD: Op = Op {
     def: OpDef {
         name: "AvgPoolGrad",

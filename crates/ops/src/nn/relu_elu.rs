@@ -1,4 +1,4 @@
-//! Relu and its kin, each with the op that is its gradient.
+//! Relu, Relu6, Elu, LeakyRelu, and their gradients.
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
@@ -10,7 +10,7 @@ use crate::elementwise::{binary, computed, rounding, unary};
 use crate::shapes;
 use thalweg_cpu::number::{Number, Wide};
 
-/// The node `op(gradients, values)` with the attributes of the node that is differentiated.
+/// Node `op(gradients, values)` with the attributes of the differentiated node.
 fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<'g>) -> Output<'g> {
     let node = g.graph().op(op).input(gradients).input(values);
     match g.attrs().get("alpha") {
@@ -38,7 +38,7 @@ pub(crate) static RELU: Op = Op {
         outputs: &[arg("activations", "T")],
         attrs: NUMBERS,
         shape: shapes::unchanged,
-        // By the output, which is 0 exactly where the input is not positive: the input need not be
+        // From the output, which is 0 exactly where the input is not positive, so that the input need not be
         // kept.
         gradient: Gradient::Rule(|g| smallvec![Some(back(g, "ReluGrad", g.grad(), g.output(0)))]),
         ..OpDef::EMPTY
@@ -127,7 +127,7 @@ pub(crate) static RELU_6_GRAD: Op = Op {
     ],
 };
 
-/// `x` where it is not negative, `exp(x) - 1` elsewhere.
+/// `x` if it is not negative, otherwise `exp(x) - 1`.
 pub(crate) static ELU: Op = Op {
     def: OpDef {
         name: "Elu",
@@ -150,7 +150,7 @@ pub(crate) static ELU: Op = Op {
     ],
 };
 
-/// The gradient, times the output plus 1 where that is negative.
+/// The gradient, multiplied by the output plus 1 where the output is negative.
 pub(crate) static ELU_GRAD: Op = Op {
     def: OpDef {
         name: "EluGrad",
@@ -204,7 +204,7 @@ const LEAKY_KERNEL: Kernel = cpu(|p| {
 })
 .in_place(&[(0, 0)]);
 
-/// `x` where it is positive, `alpha * x` elsewhere.
+/// `x` if it is positive, otherwise `alpha * x`.
 pub(crate) static LEAKY_RELU: Op = Op {
     def: OpDef {
         name: "LeakyRelu",

@@ -1,4 +1,4 @@
-//! Softsign and Selu, each with the op that is its gradient.
+//! Softsign, SoftsignGrad, Selu, SeluGrad.
 
 use smallvec::smallvec;
 use thalweg_device::{Kernel, KernelError, Op, cpu};
@@ -12,7 +12,7 @@ use thalweg_cpu::number::{Float, Wide};
 
 const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
-/// An activation.
+/// Base definition of an activation.
 const ONE: OpDef = OpDef {
     inputs: &[arg("features", "T")],
     outputs: &[arg("activations", "T")],
@@ -21,7 +21,7 @@ const ONE: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The gradient of an activation.
+/// Base definition of the gradient of an activation.
 const GRAD: OpDef = OpDef {
     outputs: &[arg("backprops", "T")],
     attrs: FLOATS,
@@ -29,7 +29,7 @@ const GRAD: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// A function of one float.
+/// Kernels of a function of one float.
 macro_rules! of_one {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
@@ -41,7 +41,7 @@ macro_rules! of_one {
     }};
 }
 
-/// A function of two floats.
+/// Kernels of a function of two floats.
 macro_rules! of_two {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
@@ -125,7 +125,7 @@ fn selu<W: Wide>(x: W) -> W {
     }
 }
 
-/// The gradient of Selu, by its outputs.
+/// Gradient of Selu, computed from its outputs.
 pub(crate) static SELU_GRAD: Op = Op {
     def: OpDef {
         name: "SeluGrad",

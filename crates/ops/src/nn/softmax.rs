@@ -1,4 +1,4 @@
-//! Softmax over the last axis, and its logarithm.
+//! Softmax, LogSoftmax, over the last axis.
 
 use smallvec::smallvec;
 use thalweg_cpu::Vectorize;
@@ -84,10 +84,10 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
     ],
 };
 
-/// About how many elements an arithmetic kernel does in the time of one here: two exponentials.
+/// Cost of an element, relative to an arithmetic kernel: two exponentials.
 pub(super) const COST: usize = 16;
 
-/// A kernel that makes a row of one of the others; for `f32` and `f64`, `row` is compiled for each
+/// Kernel that maps rows to rows; for `f32` and `f64`, `row` is compiled for each
 /// instruction set.
 fn rows<T: Float>(
     p: &Prepare<'_>,
@@ -111,7 +111,7 @@ fn rows<T: Float>(
     })
 }
 
-/// How many rows of so many classes are taken at a time: a thread's worth of work.
+/// Number of rows of a task, for this number of classes.
 pub(super) fn rows_of_a_task(classes: usize) -> usize {
     (CHUNK / 8 / classes.max(1)).max(1)
 }
@@ -151,12 +151,12 @@ fn log_softmax<T: Float>(x: &[T], out: &mut [T]) {
     }
 }
 
-/// Numbers of a row that are worked on at a time.
+/// Number of elements of a row that are processed at a time.
 pub(super) const BLOCK: usize = 256;
-/// Numbers that are summed side by side: the order of a sum is the same whatever the machine's vectors.
+/// Number of parallel partial sums: the order of a sum does not depend on the machine's vectors.
 pub(super) const LANES: usize = 16;
 
-/// A row of numbers, or one that stands for all of a row.
+/// A row of numbers, or one number that stands for a whole row.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a, T> {
     values: &'a [T],
@@ -174,7 +174,7 @@ impl<'a, T: Float> Row<'a, T> {
         }
     }
 
-    /// A row of `len` numbers, of which all are `value`.
+    /// A row of `len` numbers that are all `value`.
     #[inline(always)]
     pub(super) fn of_one(value: &'a T, len: usize) -> Self {
         Row {
@@ -199,7 +199,7 @@ impl<'a, T: Float> Row<'a, T> {
     }
 }
 
-/// The largest logit, and the sum of e to the powers of what each lies above it.
+/// The largest logit, and the sum of `exp(logit - largest)`.
 #[inline(always)]
 pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
     let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
@@ -221,7 +221,7 @@ pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
     (largest, sum)
 }
 
-/// Joins each number to the one of `lanes` that is its turn.
+/// Joins the numbers to `lanes` in turn.
 #[inline(always)]
 pub(super) fn join<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: impl Fn(W, W) -> W) {
     let whole = numbers.chunks_exact(LANES);

@@ -1,4 +1,4 @@
-//! The gradient of batch normalization's gradient: that of the same written out in ops that have gradients, as in
+//! Second derivative of batch normalization: the gradient is written out in ops that have gradients, as in
 //! TensorFlow's `_BatchNormGrad`.
 
 use smallvec::smallvec;
@@ -9,10 +9,10 @@ use thalweg_tensor::DType;
 use super::axis_of;
 use crate::constants::ints;
 
-/// The gradients to `y_backprop`, `x` and `scale`; what was reserved follows from `x`, or is constant.
+/// Gradients with respect to `y_backprop`, `x` and `scale`; the reserved values depend on `x`, or are constant.
 pub(super) fn second<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let graph = g.graph();
-    // Nodes of their own, so that it is asked for the gradients of these uses only.
+    // New nodes, so that only gradients of these uses are computed.
     let own = |i: usize| graph.op("Identity").input(g.input(i)).output();
     let inputs = [own(0), own(1), own(2)];
     let wide = |x: Output<'g>| match x.dtype() {

@@ -1,4 +1,4 @@
-//! Batch normalization on a CPU.
+//! CPU kernels of batch normalization.
 
 use thalweg_device::{InOut, KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
@@ -11,13 +11,13 @@ use crate::widened::widened;
 use thalweg_cpu::Scratch;
 use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
 
-/// The images as `[before, channels, after]`.
+/// View of the images as `[before, channels, after]`.
 pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {
     let (dims, (axis, rank)) = (p.dims(0), axis_of(&p.node.attrs));
     if dims.len() != rank {
         return Err(KernelError::Argument("images"));
     }
-    // Of no elements: a product of lengths of which one is zero may overflow.
+    // Without elements: the product of the other lengths could overflow.
     if dims.contains(&0) {
         return Ok(Channels {
             before: 0,
@@ -39,7 +39,7 @@ pub(super) fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-/// With what follows in the same node.
+/// Kernel with the epilogue of the node.
 pub(super) fn followed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
         DType::F32 => normalized(p, Then::of(&p.node.attrs)?),
@@ -61,7 +61,7 @@ fn normalized(p: &Prepare<'_>, then: Then) -> Result<Prepared, KernelError> {
     let (training, reserves) = (attrs.bool("is_training"), p.outputs.len() > 5);
     let columns = g.columns();
     let scratch = match g.elements() {
-        // Nothing is computed, of however many channels.
+        // Nothing is computed, however many channels there are.
         0 => 0,
         _ => g.scratch::<3>() + 3 * Scratch::bytes::<f32>(columns),
     };

@@ -1,4 +1,4 @@
-//! Batch normalization, and its gradient.
+//! FusedBatchNorm, FusedBatchNormV2, FusedBatchNormV3, their gradients, and a fused op with an epilogue.
 
 mod gradient_of_gradient;
 mod kernels;
@@ -91,7 +91,7 @@ const GRAD_INPUTS_V3: &[Arg] = &[
     arg("reserve_space_3", "U"),
 ];
 
-/// The axis of the channels, and the rank that the format is for.
+/// Axis of the channels, and rank of the format.
 fn axis_of(attrs: &Attrs) -> (usize, usize) {
     match attrs.str("data_format") {
         "NCHW" => (1, 4),
@@ -101,7 +101,7 @@ fn axis_of(attrs: &Attrs) -> (usize, usize) {
     }
 }
 
-/// What each of `inputs`, a vector, and the channels of `images` say of the number of channels, as a vector's shape.
+/// Number of channels, as a vector's shape, merged from `images` and from each of `inputs`, which are vectors.
 fn channels_of(cx: &Infer<'_>, images: &Shape, inputs: &[usize]) -> Result<Shape, InferError> {
     let (axis, _) = axis_of(cx.attrs());
     let mut channels = Shape::partial([images.dim(axis)]);
@@ -119,7 +119,7 @@ fn channels_of(cx: &Infer<'_>, images: &Shape, inputs: &[usize]) -> Result<Shape
     Ok(channels)
 }
 
-/// These images, which have so many channels.
+/// Shape of the images, with this number of channels.
 fn with_channels(cx: &Infer<'_>, images: &Shape, channels: &Shape) -> Shape {
     let (axis, _) = axis_of(cx.attrs());
     let dims = images.dims().unwrap_or_default().iter().enumerate();
@@ -130,7 +130,7 @@ fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let images = cx.ranked(0, axis_of(cx.attrs()).1)?;
     let mut inputs = vec![1, 2];
     for i in [3, 4] {
-        // Where nothing of it is used, nothing needs to be there.
+        // An unused input may be empty.
         let unused = cx.attrs().bool("is_training") && cx.attrs().float(FACTOR.name) == 1.0;
         if !(unused && cx.ranked(i, 1)?.dim(0).is_none_or(|n| n == 0)) {
             inputs.push(i);
@@ -147,7 +147,7 @@ fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let rank = axis_of(cx.attrs()).1;
     cx.ranked(0, rank)?;
     cx.ranked(1, rank)?;
-    // Of four dimensions even where neither says so.
+    // Rank 4 even if neither shape is known.
     let images = cx.same(0, 1)?;
     let images = images.merge(&Shape::of_rank(rank)).unwrap_or(images);
     let channels = channels_of(cx, &images, &[2, 3, 4])?;
@@ -157,14 +157,14 @@ fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The gradient by the op of this name: to the images, the scale and the offset.
+/// Gradients by the op of this name, for the images, the scale and the offset.
 macro_rules! by_grad {
     ($name:literal) => {{
         const RULE: GradientFn = |g| {
             let Some(dy) = g.dy(0) else {
                 return smallvec![];
             };
-            // The mean and the variance that were used.
+            // The mean and variance that were used.
             let used = match g.attrs().bool("is_training") {
                 true => [g.output(3), g.output(4)],
                 false => [g.input(3), g.input(4)],
@@ -231,7 +231,7 @@ pub(crate) static FUSED_BATCH_NORM: Op = Op {
     kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
 };
 
-/// Batch normalization, of halves as well.
+/// Batch normalization, also of halves.
 pub(crate) static FUSED_BATCH_NORM_V2: Op = Op {
     def: OpDef {
         name: "FusedBatchNormV2",
@@ -246,7 +246,7 @@ pub(crate) static FUSED_BATCH_NORM_V2: Op = Op {
     kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
 };
 
-/// Batch normalization, of volumes as well.
+/// Batch normalization, also of volumes.
 pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
     def: OpDef {
         name: "FusedBatchNormV3",
@@ -264,7 +264,7 @@ pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
     ],
 };
 
-/// Batch normalization, and the sum with another tensor and an activation behind it. Made of others by the planner.
+/// Batch normalization, followed by an addition and an activation. Created by the planner.
 pub static FUSED_BATCH_NORM_EX: Op = Op {
     def: OpDef {
         name: "_FusedBatchNormEx",
@@ -290,7 +290,7 @@ pub static FUSED_BATCH_NORM_EX: Op = Op {
 
 const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm to its images, its scale and its offset, from the mean and the variance that it has used.";
 
-/// The gradient of [`FUSED_BATCH_NORM`].
+/// Gradient of [`FUSED_BATCH_NORM`].
 pub(crate) static FUSED_BATCH_NORM_GRAD: Op = Op {
     def: OpDef {
         name: "FusedBatchNormGrad",
@@ -317,7 +317,7 @@ pub(crate) static FUSED_BATCH_NORM_GRAD: Op = Op {
     kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
 };
 
-/// The gradient of [`FUSED_BATCH_NORM_V2`].
+/// Gradient of [`FUSED_BATCH_NORM_V2`].
 pub(crate) static FUSED_BATCH_NORM_GRAD_V2: Op = Op {
     def: OpDef {
         name: "FusedBatchNormGradV2",
@@ -338,7 +338,7 @@ pub(crate) static FUSED_BATCH_NORM_GRAD_V2: Op = Op {
     kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
 };
 
-/// The gradient of [`FUSED_BATCH_NORM_V3`].
+/// Gradient of [`FUSED_BATCH_NORM_V3`].
 pub(crate) static FUSED_BATCH_NORM_GRAD_V3: Op = Op {
     def: OpDef {
         name: "FusedBatchNormGradV3",

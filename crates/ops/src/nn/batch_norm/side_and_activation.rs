@@ -1,4 +1,4 @@
-//! What follows a batch normalization in the same node: the sum with another tensor, and an activation.
+//! Epilogue of a batch normalization in the same node: addition of a side input, and an activation.
 
 use thalweg_cpu::Cpu;
 use thalweg_cpu::batch_norm::{Channels, apply};
@@ -6,20 +6,20 @@ use thalweg_device::{KernelCx, KernelError};
 use thalweg_graph::Attrs;
 use thalweg_graph::op::{AttrDef, int_attr, str_attr};
 
-/// The names of the activations are TensorFlow's.
+/// Attribute: activation, by TensorFlow's names.
 pub(super) const ACTIVATION: AttrDef =
     str_attr("activation_mode", "Identity", &["Identity", "Relu"]);
-/// How many tensors are added: none, or one.
+/// Attribute: number of tensors that are added, 0 or 1.
 pub(super) const SIDES: AttrDef = int_attr("num_side_inputs", 0);
-/// The input that is added.
+/// Index of the input that is added.
 pub(super) const SIDE: usize = 5;
 
-/// What follows.
+/// The epilogue of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Then {
-    /// Whether a tensor is added.
+    /// `true` if a side input is added.
     side: bool,
-    /// What is below this becomes this.
+    /// Lower bound of the result.
     least: f32,
 }
 
@@ -29,7 +29,7 @@ impl Then {
         least: f32::NEG_INFINITY,
     };
 
-    /// What the attributes say.
+    /// Reads the attributes of a node.
     ///
     /// # Errors
     /// [`KernelError::Invalid`].
@@ -54,7 +54,7 @@ impl Then {
         }
     }
 
-    /// What is added to this many elements.
+    /// Side input of a kernel with this many elements.
     ///
     /// # Errors
     /// As [`KernelCx::input`].
@@ -76,8 +76,8 @@ impl Then {
         }
     }
 
-    /// Writes what becomes of `x`, which is what `y` has where it is not given, by the mean, the rate and the shift of its
-    /// column.
+    /// Normalizes `x` (or the contents of `y` if `x` is `None`) by the mean, the rate and the shift of each
+    /// column, applies the epilogue, and writes the result to `y`.
     pub(super) fn write(
         self,
         cpu: Cpu<'_>,
@@ -103,11 +103,11 @@ impl Then {
     }
 }
 
-/// What is added.
+/// Location of the side input.
 #[derive(Clone, Copy)]
 pub(super) enum Side<'a> {
     Nothing,
-    /// It lies where the output is written.
+    /// In the output's memory.
     InOutput,
     Apart(&'a [f32]),
 }

@@ -1,6 +1,6 @@
-//! Resizing on a CPU.
+//! CPU kernels of resizing.
 //!
-//! Placements are computed in `f32` as TensorFlow does: which pixel is meant depends on their last bit.
+//! Positions are computed in `f32` as TensorFlow does: the selected pixel depends on their last bit.
 
 use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
@@ -11,14 +11,14 @@ use super::{ALIGN, CENTERS};
 use crate::elementwise::CHUNK;
 use thalweg_cpu::number::{Float, Number};
 
-/// How places of the resized images are found in the others.
+/// Mapping of positions in the resized images to positions in the original ones.
 #[derive(Clone, Copy)]
 struct Placements {
     align: bool,
     centers: bool,
 }
 
-/// Pixels between which a place lies, and how far it is from the first to the second.
+/// Two adjacent pixels, and the fraction of the distance from the first to the second.
 #[derive(Clone, Copy)]
 struct Between {
     low: usize,
@@ -44,7 +44,7 @@ impl Placements {
         }
     }
 
-    /// Pixels of the image for each pixel of the resized one.
+    /// Pixels of the original image for each pixel of the resized one.
     fn scale(self, image: usize, resized: usize) -> f32 {
         match self.align && resized > 1 {
             true => image.saturating_sub(1) as f32 / (resized - 1) as f32,
@@ -61,7 +61,7 @@ impl Placements {
             };
             let floor = at.floor();
             let last = image.saturating_sub(1);
-            // Conversions saturate: what is below zero is the first pixel.
+            // Conversions saturate: negative positions become the first pixel.
             Between {
                 low: (floor as usize).min(last),
                 high: (at.ceil() as usize).min(last),
@@ -83,7 +83,7 @@ impl Placements {
     }
 }
 
-/// `[images, lines, columns, channels]`, of the image and of the resized one.
+/// Dimensions `[images, height, width, channels]` of the original and the resized images.
 type Pair = [[usize; 4]; 2];
 
 fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
@@ -93,7 +93,7 @@ fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
     }
 }
 
-/// A list for each pixel of a line or a column, made when the kernel is prepared.
+/// A list with an element for each pixel of a row or a column, computed when the kernel is prepared.
 type List<T> = SmallVec<[T; 32]>;
 
 pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -155,7 +155,7 @@ pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, Kerne
                     for (line, column, down, across) in corners {
                         let to = &mut dx[(line * w + column) * c..][..c];
                         for (to, grad) in to.iter_mut().zip(grads) {
-                            // In f32 and this order, as TensorFlow: an f64 keeps the last bit.
+                            // In f32 and this order, as in TensorFlow; an f64 keeps the last bit.
                             let more = T::Wide::from_f64(f64::from(grad * down * across));
                             *to = T::narrow(to.widen() + more);
                         }

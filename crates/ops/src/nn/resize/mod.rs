@@ -1,4 +1,4 @@
-//! Images of another size, by the nearest pixel or between four, and the gradients.
+//! ResizeBilinear, ResizeBilinearGrad, ResizeNearestNeighbor, ResizeNearestNeighborGrad.
 
 mod kernels;
 
@@ -46,7 +46,7 @@ const NEAREST_GRAD_ATTRS: &[AttrDef] = &[
     CENTERS,
 ];
 
-/// The lines and columns that input `i` tells.
+/// Height and width given by input `i`.
 fn size(cx: &Infer<'_>, i: usize) -> Result<[Option<usize>; 2], InferError> {
     let wrong = |reason: String| InferError::Value { input: i, reason };
     if let Some(n) = cx.ranked(i, 1)?.dim(0).filter(|&n| n != 2) {
@@ -67,10 +67,10 @@ fn size(cx: &Infer<'_>, i: usize) -> Result<[Option<usize>; 2], InferError> {
     Ok([length(0)?, length(1)?])
 }
 
-/// The most lines, and columns: an `f32` tells them apart.
+/// Maximum height and width: up to here an `f32` can represent every integer.
 const MOST: usize = 1 << 24;
 
-/// Images (input `i`) of this size; they have pixels, if there are any.
+/// Shape of the images of input `i` in this size; if there are any images, their size must not be 0.
 fn resized(
     cx: &Infer<'_>,
     i: usize,
@@ -98,7 +98,7 @@ fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The same attributes on the node of a gradient.
+/// Node of `op` with the attributes of this node.
 fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = [ALIGN.name, CENTERS.name];
     copied
@@ -109,7 +109,7 @@ fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
         })
 }
 
-/// The lines and columns of images.
+/// Height and width of images, as an output.
 fn size_of<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
     let (images, graph) = (g.input(i), g.graph());
     let known = |axis| images.shape().dim(axis).and_then(|n| i32::try_from(n).ok());
@@ -121,7 +121,7 @@ fn size_of<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
     slice.input(ints(graph, &[2])).output()
 }
 
-/// Each pixel between the four that are nearest.
+/// Interpolates each pixel between the four nearest ones.
 pub(crate) static RESIZE_BILINEAR: Op = Op {
     def: OpDef {
         name: "ResizeBilinear",
@@ -140,7 +140,7 @@ pub(crate) static RESIZE_BILINEAR: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        // Images are mostly bytes, which would take eight times their memory.
+        // Images are mostly bytes; wider elements would take eight times their memory.
         if p.dtype(0) == DType::U8 {
             return bilinear::<u8>(p);
         }
@@ -151,7 +151,7 @@ pub(crate) static RESIZE_BILINEAR: Op = Op {
     })],
 };
 
-/// The gradient of [`RESIZE_BILINEAR`].
+/// Gradient of [`RESIZE_BILINEAR`].
 pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
     def: OpDef {
         name: "ResizeBilinearGrad",
@@ -184,7 +184,7 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
     })],
 };
 
-/// Each pixel as the nearest one.
+/// Copies each pixel from the nearest one.
 pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
     def: OpDef {
         name: "ResizeNearestNeighbor",
@@ -207,7 +207,7 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
     })],
 };
 
-/// The gradient of [`RESIZE_NEAREST_NEIGHBOR`].
+/// Gradient of [`RESIZE_NEAREST_NEIGHBOR`].
 pub(crate) static RESIZE_NEAREST_NEIGHBOR_GRAD: Op = Op {
     def: OpDef {
         name: "ResizeNearestNeighborGrad",
