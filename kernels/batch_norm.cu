@@ -1,7 +1,7 @@
-// Batch normalization: sums over all elements of each channel, and what elements become by them.
+// Batch normalization: statistics of the elements of each channel, and the normalization by them.
 #include "thalweg.cuh"
 
-// Elements lie as [before][channel][after].
+// Layout of elements: [before][channel][after].
 struct Channels {
     Index channels;
     Index after;
@@ -17,7 +17,7 @@ __device__ inline Index channel_of(const Channels& g, Index i) {
     return (g.after == 1 ? i : i / g.after) % g.channels;
 }
 
-// How many elements, their sum, and the sum of their squares around their mean.
+// Number of elements, their sum, and the sum of squared deviations from their mean.
 struct Moments {
     f32 count;
     f32 sum;
@@ -37,7 +37,7 @@ __device__ inline f32 infinity() { return __uint_as_float(0x7f800000); }
 
 KERNEL(BatchNormMoments, const T* x, Moments* partial, Channels g, Segments segments) {
     by_segment(segments, partial, [&](Index channel, Index begin, Index step, Index end) {
-        // Around one of them, so that squares are of numbers about as large as the deviation.
+        // Relative to one of them, so that the squares are of numbers about as large as the deviation.
         const f32 some = begin < end ? widen(x[place(g, channel, begin)]) : 0;
         f32 count = 0, sum = 0, above = 0, squares = 0;
         for (Index k = begin; k < end; k += step) {
@@ -52,7 +52,7 @@ KERNEL(BatchNormMoments, const T* x, Moments* partial, Channels g, Segments segm
     });
 }
 
-// The moments of all elements, what outlives the step of them, and what a deviation is scaled by.
+// Statistics of all elements: the running mean and variance, those of this step, and the scale of deviations.
 KERNEL(BatchNormStatistics, const Moments* partial, const f32* scale, const f32* old_mean,
        const f32* old_variance, f32* batch_mean, f32* batch_variance, f32* own_mean,
        f32* own_variance, f32* rate, Segments segments, f32 epsilon, f32 factor) {
@@ -92,7 +92,7 @@ KERNEL(BatchNorm, const T* x, const f32* mean, const f32* rate, const f32* offse
     }
 }
 
-// The sum of the gradients, and of their products with what the elements are above the mean.
+// Sums of the gradients, and of their products with the elements' deviations from the mean.
 struct Products {
     f32 gradients;
     f32 products;
@@ -117,7 +117,7 @@ KERNEL(BatchNormProducts, const T* dy, const T* x, const f32* mean, Products* pa
     });
 }
 
-// What a gradient is taken times, what is taken off along with the element, and what is taken off.
+// Factor of the gradient, factor of the element's deviation to subtract, and constant to subtract.
 struct Factors {
     f32 rate;
     f32 along;

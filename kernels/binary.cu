@@ -1,4 +1,4 @@
-// Two inputs with broadcasting, element by element. Entries are named as their ops.
+// Elementwise functions of two inputs, with broadcasting. Entries are named as their ops.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
@@ -12,11 +12,11 @@ typedef Element<T>::Wrap Wrap;
         });                                                                               \
     }
 
-// x and y are the elements as they are computed; the result is one too.
+// x and y have the type of the computation, and so has the result.
 #define COMPUTED(name, expression) BINARY(name, T, Narrow<T>::from, W, expression)
-// x and y are the elements as they are added and multiplied.
+// x and y have the type of wrapping additions and multiplications.
 #define WRAPPING(name, expression) BINARY(name, T, Narrow<T>::from, Wrap, expression)
-// The result is a truth.
+// The result is a bool.
 #define COMPARED(name, expression) BINARY(name, bool, bool, W, expression)
 
 COMPARED(Equal, x == y)
@@ -46,7 +46,7 @@ COMPUTED(RealDiv, x / y)
 COMPUTED(FloorDiv, floor(x / y))
 COMPUTED(Pow, pow(x, y))
 
-// The exact remainder, moved to the divisor's sign.
+// Exact remainder, moved to the divisor's sign.
 __device__ inline W floor_mod(W x, W y) {
     W remainder = fmod(x, y);
     return remainder != W(0) && (remainder < W(0)) != (y < W(0)) ? remainder + y : remainder;
@@ -69,7 +69,7 @@ KERNEL(LeakyReluGrad, const T* left, const T* right, T* output, Index n, Walk wa
 #else
 const bool is_signed = T(-1) < T(1);
 
-// Towards zero. The smallest by -1 wraps; by zero is zero, and told by the status.
+// Rounds towards zero. The lowest integer divided by -1 wraps; a division by zero gives zero, and sets the status.
 __device__ inline T quotient(T x, T y) {
     if (is_signed && y == T(-1)) return (T)(Wrap(0) - (Wrap)x);
     return y == T(0) ? T(0) : x / y;
@@ -77,7 +77,7 @@ __device__ inline T quotient(T x, T y) {
 __device__ inline T rest(T x, T y) {
     return y == T(0) || (is_signed && y == T(-1)) ? T(0) : x % y;
 }
-// Whether a quotient that is rounded down is one less than that.
+// true if the quotient rounded down is one less than that.
 __device__ inline bool is_below(T x, T y) {
     const T left = rest(x, y);
     return left != T(0) && (left < T(0)) != (y < T(0));
@@ -95,7 +95,7 @@ COMPUTED(FloorDiv, (T)(quotient(x, y) - T(is_below(x, y))))
 COMPUTED(FloorMod, (T)(rest(x, y) + (is_below(x, y) ? y : T(0))))
 COMPUTED(Pow, power(x, y))
 
-// Lowers the status to the first element that is none of those that can be taken.
+// Lowers the status to the index of the first element that is refused.
 template <class F>
 __device__ inline void check(const T* input, Index n, u64* status, F is_taken) {
     for (Index i = first(); i < n; i += stride()) {

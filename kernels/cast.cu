@@ -1,9 +1,9 @@
-// Elements of one type as those of another: Rust's `as`, by way of f64 where a half is made of what
-// is no f32.
+// Conversions of elements between types, like Rust's `as`; a source that is not exact in f32 is converted to a half
+// by way of f64.
 #include "thalweg.cuh"
 
-// What is lost when an f64 becomes an f32 is kept as its last bit, so that rounding once more to
-// fewer digits gives what rounding once would have.
+// Conversion of an f64 to an f32 that keeps lost bits as the last bit ("round to odd"), so that rounding once more to
+// fewer digits gives the same as rounding once.
 __device__ inline f32 round_to_odd(f64 x) {
     f32 y = (f32)x;
     u32 bits = __float_as_uint(y);
@@ -51,7 +51,7 @@ __device__ inline E convert(T element) {
     if constexpr (kind<E> == BOOL) {
         return x != decltype(x)(0);
     } else if constexpr (kind<E> == INTEGER && kind<T> == FLOAT) {
-        // Towards zero; what is out of range to the end of it, NaN to 0.
+        // Rounds towards zero; saturates values that are out of range; NaN becomes 0.
         const bool is_signed = E(-1) < E(1);
         const E highest = (E)(~(u64)0 >> (64 - 8 * sizeof(E) + is_signed));
         const E lowest = is_signed ? (E)(-highest - 1) : E(0);
@@ -64,7 +64,7 @@ __device__ inline E convert(T element) {
     }
 }
 
-// One function for each type that is made: all are compiled together.
+// One function for each result type: all are compiled together.
 #define CAST(E)                                                                   \
     KERNEL(Cast_##E, const T* input, E* output, Index n) {                        \
         map(input, output, n, [](T element) { return convert<E>(element); });     \

@@ -1,6 +1,6 @@
-// Convolutions as GEMMs whose sides are read from the images: the elements that a window sees are
-// a row, the filter's places (its lines, columns and channels, or what they are of) the inner
-// dimension. Images lie in either layout, filters as lines, columns, input channels, output channels.
+// Convolutions as GEMMs whose operands are read from the images: the elements of a window are
+// a row; the taps of the filter (its lines, columns and input or output channels) are the inner
+// dimension. Images have either layout; filters have lines, columns, input channels, output channels.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wrap Wrap;
@@ -14,8 +14,8 @@ struct Image {
     Index channel;
 };
 
-// Window (y, x) of the output begins at the input's pixel (y, x) * stride - pad, and sees every
-// `dilation`th.
+// Window (y, x) of the output begins at the input's pixel (y, x) * stride - pad, and contains every
+// `dilation`th pixel.
 struct Convolution {
     Index batch;
     Image in;
@@ -27,35 +27,35 @@ struct Convolution {
     Index pad[2];
 };
 
-// A line and a column of an image, and where what is meant begins.
+// Line and column of an image, and the offset to add to them.
 struct Pixel {
     Index at;
     Index line;
     Index column;
 };
 
-// Pixel i of a batch of images, and where the image of the same number begins on the other side.
+// Position of pixel i of a batch of images, and the offset of the image with the same index on the other side.
 __device__ inline Pixel pixel_of(const Image& image, const Image& other, Index i) {
     const Index line = i / image.columns, number = line / image.lines;
     return {number * other.lines * other.columns * other.channels, line - number * image.lines,
             i - line * image.columns};
 }
 
-// Where a channel of pixel i stands.
+// Offset of a channel of pixel i.
 __device__ inline Index place_of(const Image& image, Index i, Index channel) {
     const Index plane = image.lines * image.columns, number = i / plane;
     return number * plane * image.channels + (i - number * plane) * image.pixel +
            channel * image.channel;
 }
 
-// How far a place of the filter is from the beginning of its window, and where its channel stands.
+// Distance of a tap of the filter from the beginning of its window, and the offset of its channel.
 __device__ inline Pixel tap_of(const Convolution& c, const Image& image, Index k) {
     const Index tap = k / image.channels, line = tap / c.columns;
     return {(k - tap * image.channels) * image.channel, line * c.dilation[0],
             (tap - line * c.columns) * c.dilation[1]};
 }
 
-// What windows see: windows are the lines, and places of the filter the inner dimension.
+// The input as a GEMM operand: windows are the lines, and taps of the filter the inner dimension.
 struct Seen {
     typedef Pixel Line;
     typedef Pixel Depth;
@@ -73,7 +73,7 @@ struct Seen {
     }
     __device__ Pixel depth(Index k) const { return tap_of(c, c.in, k); }
     __device__ Wrap get(const Pixel& window, const Pixel& tap) const {
-        // What is above the image and to its left is a large number, as what is behind its end.
+        // Positions above the image and to its left wrap to large numbers, like those after its end.
         const Index line = window.line + tap.line, column = window.column + tap.column;
         if (line >= c.in.lines || column >= c.in.columns) return Wrap(0);
         return (Wrap)widen(
@@ -81,7 +81,7 @@ struct Seen {
     }
 };
 
-// The same with places of the filter as the lines, and windows as the inner dimension.
+// The same with taps of the filter as the lines, and windows as the inner dimension.
 struct SeenBy {
     typedef Pixel Line;
     typedef Pixel Depth;
@@ -96,8 +96,8 @@ struct SeenBy {
     }
 };
 
-// The output's gradient by the input's pixels that its windows see, which are the lines; the inner
-// dimension is the filter's places and the output's channels.
+// The output's gradient as a GEMM operand: the input's pixels are the lines; the inner dimension is the
+// filter's positions and the output's channels.
 struct Seeing {
     typedef Pixel Line;
     typedef Pixel Depth;
@@ -125,7 +125,7 @@ struct Seeing {
     }
 };
 
-// The filter by its input channels, along its places and output channels.
+// The filter as a GEMM operand: input channels are the lines; the inner dimension is its positions and output channels.
 struct Turned {
     typedef Index Line;
     typedef Index Depth;
@@ -145,7 +145,7 @@ struct Turned {
     }
 };
 
-// The output's gradient by its channels, along its pixels.
+// The output's gradient as a GEMM operand: channels are the lines, pixels the inner dimension.
 struct Channels {
     typedef Index Line;
     typedef Index Depth;

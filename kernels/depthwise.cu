@@ -4,7 +4,7 @@
 
 typedef Element<T>::Wide W;
 
-// An image's sizes, and the steps from one pixel, and one channel, to the next.
+// Sizes of an image, and the steps from one pixel, and one channel, to the next.
 struct Image {
     Index lines;
     Index columns;
@@ -32,14 +32,14 @@ struct Depthwise {
     Index each;
 };
 
-// The pixel that an output sees through a tap, if it is in the image.
+// The pixel that a tap of an output reads; false if it is outside of the image.
 __device__ inline bool seen(const Axis& axis, Index output, Index tap, Index len, Index& pixel) {
     const Index at = output * axis.stride + tap * axis.dilation;
     pixel = at - axis.pad;
     return at >= axis.pad && pixel < len;
 }
 
-// The output that sees a pixel through a tap, if there is one.
+// The output whose tap reads a pixel; false if there is none.
 __device__ inline bool seeing(const Axis& axis, Index pixel, Index tap, Index len, Index& output) {
     const Index at = pixel + axis.pad, before = tap * axis.dilation;
     if (at < before) return false;
@@ -47,7 +47,7 @@ __device__ inline bool seeing(const Axis& axis, Index pixel, Index tap, Index le
     return output * axis.stride == at - before && output < len;
 }
 
-// Element i of an image that lies as `image` does: f(batch, line, column, channel).
+// Calls f(batch, line, column, channel) for element i of an image with the layout of `image`.
 template <class F>
 __device__ inline void locate(const Image& image, Index i, F f) {
     const Index pixels = image.lines * image.columns;

@@ -1,4 +1,4 @@
-// Values that are the same everywhere, or picked by a condition or an index.
+// Fills, selections by a condition, and one-hot rows.
 #include "thalweg.cuh"
 
 KERNEL(Fill, const T* value, T* output, Index n) {
@@ -26,7 +26,7 @@ KERNEL(Select, const bool* condition, const T* then, const T* otherwise, T* outp
 }
 
 #ifdef U_TYPE
-// Rows of `depth` elements, `inner` apart: `on` where the index says, `off` elsewhere.
+// Rows of `depth` elements, `inner` apart: `on` at the index, `off` elsewhere.
 KERNEL(OneHot, const U* indices, const T* on, const T* off, T* output, Index n, Index depth,
        Index inner) {
     for (Index i = first(); i < n; i += stride()) {

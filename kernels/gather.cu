@@ -1,11 +1,11 @@
-// Slices looked up by index, and sums of those that belong together. Indices that cannot be taken
-// lower the status to the first of them.
+// Gathers of slices by index, and segment sums of slices. An index that is out of range
+// lowers the status to its position; the first one counts.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wrap Wrap;
 
 #ifdef U_TYPE
-// Lowers the status to the first index that is not taken.
+// Lowers the status to the position of the first index that is refused.
 template <class F>
 __device__ inline void check(const U* indices, Index count, u64* status, F is_taken) {
     for (Index i = first(); i < count; i += stride()) {
@@ -34,7 +34,7 @@ KERNEL(GatherV2, const T* params, const U* indices, T* output, Index n, Sizes s,
     }
 }
 
-// A thread for each element of a segment, which walks all ids: sums have the order of the slices.
+// A thread for each element of a segment walks all ids, so sums are in the order of the slices.
 KERNEL(UnsortedSegmentSum, const T* data, const U* ids, T* output, Index n, Index rows,
        Index inner, Index segments, u64* status) {
     check(ids, rows, status, [&](i64 id) { return id < (i64)segments; });

@@ -3,8 +3,8 @@
 
 typedef Element<T>::Wrap Wrap;
 
-// Of `transposed` the first bit is the left side's, the second the right one's. `batches` has which
-// matrices of the inputs stand at each of the output.
+// The first bit of `transposed` is the left side's, the second the right side's. `batches` gives the
+// matrices of the inputs for each matrix of the output.
 KERNEL(MatMul, const T* a, const T* b, T* output, Wrap* partial, Gemm p, Walk batches,
        u32 transposed) {
     const bool by_column = transposed & 1, by_row = transposed & 2;

@@ -1,4 +1,4 @@
-// Local response normalization, over channels that come last.
+// Local response normalization over channels, which come last.
 #include "thalweg.cuh"
 
 struct Response {

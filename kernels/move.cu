@@ -1,11 +1,11 @@
-// Elements that are only moved: a box of them, read in one place and written in another. An element
-// is known by its size alone.
+// Strided copies of a box of elements. The type of an element is given by
+// its size alone.
 #include "thalweg.cuh"
 
 const int MOST_AXES = 12;
 
-// Lengths of the axes, outermost first, and the steps along them where elements are read and where
-// they are written; a step of 0 repeats.
+// Lengths of the axes, outermost first, and the steps along them for reading and
+// for writing; a step of 0 repeats.
 struct Box {
     Index rank;
     Index len[MOST_AXES];
@@ -13,7 +13,7 @@ struct Box {
     i64 to[MOST_AXES];
 };
 
-// Where element i of the box is read and written.
+// Offsets at which element i of the box is read and written.
 __device__ inline void locate(const Box& box, Index i, i64& from, i64& to) {
     unravel(box.rank, box.len, i, [&](int axis, Index index) {
         from += (i64)index * box.from[axis];

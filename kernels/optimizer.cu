@@ -1,20 +1,20 @@
-// The steps of optimizers: a variable and its slots, in one pass. Entries are named as their ops and
-// take what these take, in that order; then the number of elements, and an attribute's flag where
-// there is one. Rates are in memory, so that a step that is captured takes new ones.
+// Optimizer steps: a variable and its slots, in one pass. Entries are named as their ops and
+// take the inputs of these, in that order; then the number of elements, and a flag of an attribute, if
+// there is one. Rates are in memory, so that a captured step takes new ones.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
 
 __device__ inline W read(const T* scalar) { return widen(scalar[0]); }
 
-// -1, 0 or 1; a NaN stays.
+// -1, 0 or 1, or NaN for NaN.
 __device__ inline W sign(W x) { return x > W(0) ? W(1) : x < W(0) ? W(-1) : x; }
 
 __device__ inline W magnitude(W x) { return x < W(0) ? -x : x; }
 
 __device__ inline W larger(W a, W b) { return a < b ? b : a; }
 
-// What FOBOS makes of x at a rate: nearer to zero, but not beyond it, and less by a factor.
+// Shrinks x at a rate, as FOBOS does: nearer to zero, but not beyond it, and smaller by a factor.
 __device__ inline W shrunk(W x, W rate, W l1, W l2) {
     const W nearer = l1 > W(0) ? sign(x) * larger(magnitude(x) - rate * l1, W(0)) : x;
     return nearer / (W(1) + l2 * rate);
@@ -186,7 +186,7 @@ KERNEL(ResourceApplyAdaMax, T* var, T* m, T* v, const T* beta1_power, const T* r
     }
 }
 
-// x^-power; the usual power is a root.
+// x^-power; the usual power is a square root.
 __device__ inline W raised(W x, W power) { return power == W(-0.5) ? sqrt(x) : pow(x, -power); }
 
 __device__ inline void ftrl(T* var, T* accum, T* linear, const T* grad, W rate, W l1, W l2, W shrinkage,

@@ -1,12 +1,12 @@
-// Windows that slide over images, channel by channel. Gradients gather: a thread walks the windows
-// that see its pixel, in their order, so that no two threads add to one element.
+// Pooling over windows, channel by channel. Gradients gather: a thread walks the windows
+// that contain its pixel, in their order, so that no two threads add to one element.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
 typedef Element<T>::Wrap Wrap;
 
-// One axis of a pooling: window `o` sees the pixels from `o * stride - pad` on, `window` of them, as
-// far as they lie inside; it sees one at least.
+// One axis of a pooling: window `o` contains the `window` pixels from `o * stride - pad` on, as
+// far as they lie inside; at least one does.
 struct Axis {
     Index in;
     Index out;
@@ -15,7 +15,7 @@ struct Axis {
     Index pad;
 };
 
-// Elements lie as [outer][line][column][inner].
+// Layout of elements: [outer][line][column][inner].
 struct Pool {
     Axis lines;
     Axis columns;
@@ -27,20 +27,20 @@ struct Range {
     Index end;
 };
 
-// The pixels that a window sees.
+// Range of pixels in a window.
 __device__ inline Range seen(const Axis& axis, Index window) {
     const Index start = window * axis.stride, end = start + axis.window - axis.pad;
     return {start > axis.pad ? start - axis.pad : 0, end < axis.in ? end : axis.in};
 }
 
-// The windows that see a pixel.
+// Range of windows that contain a pixel.
 __device__ inline Range seeing(const Axis& axis, Index pixel) {
     const Index at = pixel + axis.pad, end = at / axis.stride + 1;
     const Index begin = at < axis.window ? 0 : (at - axis.window) / axis.stride + 1;
     return {begin, end < axis.out ? end : axis.out};
 }
 
-// Where element i of images of this size stands.
+// Position of element i of images of this size.
 struct Place {
     Index outer;
     Index line;
@@ -53,7 +53,7 @@ __device__ inline Place place(Index lines, Index columns, Index inner, Index i) 
     return {line / lines, line % lines, pixel % columns, i % inner};
 }
 
-// Calls f(at) for each element that window i sees, line by line, and returns how many they are.
+// Calls f(at) for each element in window i, line by line, and returns their number.
 template <class F>
 __device__ inline Index each_seen(const Pool& p, Index i, F f) {
     const Place out = place(p.lines.out, p.columns.out, p.inner, i);
@@ -67,7 +67,7 @@ __device__ inline Index each_seen(const Pool& p, Index i, F f) {
     return (y.end - y.begin) * (x.end - x.begin);
 }
 
-// Calls f(window) for each window that sees element i of the images, line by line.
+// Calls f(window) for each window that contains element i of the images, line by line.
 template <class F>
 __device__ inline void each_seeing(const Pool& p, Index i, F f) {
     const Place in = place(p.lines.in, p.columns.in, p.inner, i);
@@ -87,7 +87,7 @@ __device__ inline bool is_nan(E x) {
     return x != same;
 }
 
-// The largest, or NaN.
+// The maximum, or NaN.
 KERNEL(MaxPool, const T* input, T* output, Index n, Pool pool) {
     for (Index i = first(); i < n; i += stride()) {
         W best = W(0);
@@ -101,8 +101,8 @@ KERNEL(MaxPool, const T* input, T* output, Index n, Pool pool) {
     }
 }
 
-// Whether element i is the first of the largest that this window sees; where one is NaN, the first
-// NaN is meant.
+// true if element i is the first of the largest in this window; if there are NaNs, the first NaN
+// counts as the largest.
 __device__ inline bool is_largest(const T* input, const Pool& pool, Index window, Index i) {
     const W own = widen(input[i]);
     bool largest = true;
@@ -127,7 +127,7 @@ KERNEL(MaxPoolGrad, const T* input, const T* gradient, T* output, Index n, Pool 
     }
 }
 
-// What the first of the largest elements of each window has; of NaNs the first.
+// For each window, the value at the first of its largest elements, or at the first NaN.
 KERNEL(MaxPoolGradGrad, const T* input, const T* gradient, T* output, Index n, Pool pool) {
     for (Index i = first(); i < n; i += stride()) {
         W best = W(0);
@@ -146,7 +146,7 @@ KERNEL(MaxPoolGradGrad, const T* input, const T* gradient, T* output, Index n, P
 }
 
 #ifdef U_TYPE
-// Places begin anew after so many elements; NaN is not larger, nor is anything larger than it.
+// Indices start again after this many elements; comparisons with NaN are false.
 KERNEL(MaxPoolWithArgmax, const T* input, T* output, U* places, Index n, Pool pool, Index image) {
     for (Index i = first(); i < n; i += stride()) {
         W best = W(0);
@@ -165,7 +165,7 @@ KERNEL(MaxPoolWithArgmax, const T* input, T* output, U* places, Index n, Pool po
     }
 }
 
-// The first window whose place is none of those that it sees.
+// The first window whose index is not one of its elements.
 KERNEL(MaxPoolPlaces, const U* places, Index n, Pool pool, Index image, u64* status) {
     for (Index i = first(); i < n; i += stride()) {
         bool own = false;

@@ -1,10 +1,10 @@
-// The index of the first of the largest or the smallest elements along a dimension. NaN is passed
-// over; where there is nothing else, the index is 0.
+// Index of the first of the largest or the smallest elements along a dimension. NaN is
+// skipped; if there is nothing else, the index is 0.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
 
-// An element and its index; `at` is NONE where there is none.
+// An element and its index; `at` is NONE if there is none.
 struct Found {
     W value;
     Index at;
@@ -18,7 +18,7 @@ struct Smallest {
     __device__ static bool is_better(W a, W b) { return a < b; }
 };
 
-// The better of two, and of equal ones the first.
+// The better of two, or the first if they are equal.
 template <class Order>
 __device__ inline Found better(Found a, Found b) {
     if (a.at == NONE) return b;
@@ -27,7 +27,7 @@ __device__ inline Found better(Found a, Found b) {
     return a.at < b.at ? a : b;
 }
 
-// Elements lie as [outputs / inner][n][inner].
+// Layout of elements: [outputs / inner][n][inner].
 struct Rows {
     Index outputs;
     Index n;
@@ -47,7 +47,7 @@ __device__ inline Found find(const T* input, const Rows& rows, Index output, Ind
     return best;
 }
 
-// A block for each output where `together`, otherwise a thread for each.
+// One block for each output if `together`, otherwise one thread for each.
 template <class Order>
 __device__ inline void positions(const T* input, U* output, const Rows& rows, u32 together) {
     if (!together) {

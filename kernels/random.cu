@@ -1,5 +1,5 @@
-// Random numbers by counter: Philox 4x32-10, as the CPU has it. What a block gives depends on the
-// seeds and its number alone, so that each thread draws its own. Entries are named as their ops.
+// Counter-based random numbers: Philox 4x32-10, as on the CPU. The words of a block depend on the
+// seeds and its number alone, so that threads are independent. Entries are named as their ops.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
@@ -31,11 +31,11 @@ __device__ inline Words block(const Philox& philox, u64 at) {
     return Words{{x0, x1, x2, x3}};
 }
 
-// Elements that a block gives.
+// Number of elements from a block.
 const int N = sizeof(T) == 8 ? 2 : 4;
 typedef Pack<T, N> Group;
 
-// Calls f(i) for each group of elements, and stores what it returns.
+// Calls f(i) for each group of elements, and stores its results.
 template <class F>
 __device__ inline void each_group(T* output, Index n, F f) {
     for (Index i = first(); i < n / N; i += stride()) ((Group*)output)[i] = f(i);
@@ -46,7 +46,7 @@ __device__ inline void each_group(T* output, Index n, F f) {
 }
 
 #ifdef T_FLOAT
-// Bits of a mantissa, as many as are drawn.
+// Number of bits of a mantissa, which is the number of random bits.
 template <class E>
 constexpr int mantissa = 23;
 template <>
@@ -54,7 +54,7 @@ constexpr int mantissa<f16> = 10;
 template <>
 constexpr int mantissa<bf16> = 7;
 
-// Number k of a block, in [0, 1): of as many of the lowest bits of a word, or of 52 of two words.
+// Number k of a block, in [0, 1): from the lowest bits of a word, or from 52 bits of two words.
 __device__ inline f32 even(const Words& x, int k, int bits, f32) {
     return (f32)(x.at[k] & ((1u << bits) - 1)) / (f32)(1u << bits);
 }
@@ -72,12 +72,12 @@ KERNEL(RandomUniform, const u64* counter, T* output, Index n, Philox philox) {
     });
 }
 
-// The numbers of a block, as they are computed.
+// The numbers of a block, in the type of the computation.
 struct Normal {
     W at[N];
 };
 
-// Two normal numbers of two even ones, by Box and Muller. The least that a logarithm is taken of is
+// Two normal numbers from two uniform ones, by the Box-Muller transform. The lower bound of the logarithm's argument is
 // TensorFlow's, and so is the product in f64: near a multiple of pi / 2 the angle's last bit counts.
 __device__ inline void pair(W u, W v, W* out) {
     const W least = W(1e-7), angle = W(6.283185307179586 * f64(v));
@@ -104,7 +104,7 @@ KERNEL(RandomStandardNormal, const u64* counter, T* output, Index n, Philox phil
     });
 }
 
-// Each group has blocks of its own, and keeps what lies between -2 and 2 until it is full.
+// Each group has blocks of its own, and keeps the numbers between -2 and 2 until it is full.
 KERNEL(TruncatedNormal, const u64* counter, T* output, Index n, Philox philox) {
     const int blocks = 64 * N;
     each_group(output, n, [&](Index i) {
@@ -122,7 +122,7 @@ KERNEL(TruncatedNormal, const u64* counter, T* output, Index n, Philox philox) {
     });
 }
 #else
-// Integers from low up to, but not, high.
+// Integers from low up to, but not including, high.
 KERNEL(RandomUniformInt, const T* low, const T* high, const u64* counter, T* output, Index n,
        Philox philox, u64* status) {
     const T least = low[0];
@@ -144,7 +144,7 @@ KERNEL(RandomUniformInt, const T* low, const T* high, const u64* counter, T* out
 }
 #endif
 
-// Moves the counter on: the next step draws what comes behind these blocks.
+// Advances the counter: the next step draws from the blocks after these.
 KERNEL(Advance, u64* counter, u64 blocks) {
     if (first() == 0) counter[0] += blocks;
 }

@@ -1,4 +1,4 @@
-// Elements taken together along some dimensions, in an order that follows from the shape alone.
+// Reductions along some dimensions, in an order that depends on the shape alone.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
@@ -19,8 +19,8 @@ __device__ inline Index at(const Space& space, Index i) {
     return offset;
 }
 
-// What is taken together, and how: `outputs` of `count` elements each, every one in `segments` that
-// are taken by themselves, of `each` elements. With more than one, `partial` has what they give.
+// A reduction: `outputs` of `count` elements each, every one in `segments` of `each` elements that
+// are reduced independently. With more than one, `partial` holds their results.
 struct Job {
     Index outputs;
     Index count;
@@ -28,7 +28,7 @@ struct Job {
     Index each;
 };
 
-// One block for each segment: for elements that lie next to each other.
+// One block for each segment: for elements that are adjacent in memory.
 template <class F>
 __device__ inline void across(const T* input, T* output, typename F::Acc* partial, const Job& job,
                               const Space& kept, const Space& taken, F fold) {
@@ -60,7 +60,7 @@ __device__ inline void across(const T* input, T* output, typename F::Acc* partia
     }
 }
 
-// One thread for each segment: for outputs that lie next to each other.
+// One thread for each segment: for outputs that are adjacent in memory.
 template <class F>
 __device__ inline void along(const T* input, T* output, typename F::Acc* partial, const Job& job,
                              const Space& kept, const Space& taken, F fold) {
@@ -79,7 +79,7 @@ __device__ inline void along(const T* input, T* output, typename F::Acc* partial
     }
 }
 
-// What the segments of each output give, together.
+// Joins the segments of each output.
 template <class F>
 __device__ inline void together(const typename F::Acc* partial, T* output, const Job& job, F fold) {
     for (Index out = first(); out < job.outputs; out += stride()) {
@@ -91,7 +91,7 @@ __device__ inline void together(const typename F::Acc* partial, T* output, const
     }
 }
 
-// The form of a launch is the same for all of its threads.
+// All threads of a launch have the same form.
 const Index ACROSS = 0, ALONG = 1;
 
 #define REDUCTION(name, Fold)                                                                  \
@@ -107,7 +107,7 @@ const Index ACROSS = 0, ALONG = 1;
         }                                                                                      \
     }
 
-// A fold by what it begins with, how it joins, and what an element is first and the result last.
+// A fold: its initial value, its join, the conversion of an element and of the final result.
 #define FOLD(name, A, EMPTY, LIFT, JOIN, FINISH)                       \
     struct name##Fold {                                                \
         typedef A Acc;                                                 \
@@ -139,7 +139,7 @@ const T lowest = is_signed ? (T)(-highest - 1) : T(0);
 FOLD(Max, T, lowest, x, b > a ? b : a, acc)
 FOLD(Min, T, highest, x, b < a ? b : a, acc)
 
-// Added in 64 bits, so that only their sum in those can wrap; a mean is rounded towards zero.
+// Adds in 64 bits, so that only a sum that exceeds them wraps; a mean is rounded towards zero.
 __device__ inline T mean(u64 sum, Index count) {
     if (count == 0) return T(0);
     return is_signed ? (T)((i64)sum / (i64)count) : (T)(sum / count);

@@ -1,4 +1,4 @@
-// Rows of logits, a block for each at a time.
+// Softmax and cross entropy of rows of logits, one block for a row at a time.
 #include "thalweg.cuh"
 
 typedef Element<T>::Wide W;
@@ -6,7 +6,7 @@ typedef Element<T>::Wide W;
 __device__ inline W larger(W a, W b) { return b > a ? b : a; }
 __device__ inline W sum(W a, W b) { return a + b; }
 
-// What the threads of a block have, joined; all of them get it. Their number is a power of two, and
+// Joins the values of the threads of a block; all of them get the result. Their number is a power of two, and
 // at most 256.
 template <class Join>
 __device__ inline W joined(W own, Join join) {
@@ -20,14 +20,14 @@ __device__ inline W joined(W own, Join join) {
         __syncthreads();
     }
     W all = shared[0];
-    // Before anyone writes again.
+    // Waits before a thread writes again.
     __syncthreads();
     return all;
 }
 
 __device__ inline W infinity() { return (W)__uint_as_float(0x7f800000); }
 
-// The largest logit of a row, and the sum of e to the powers of what each lies above it.
+// The largest logit of a row, and the sum of exp(logit - largest).
 __device__ inline W normalizer(const T* x, Index step, Index classes, W& total) {
     W largest = -infinity();
     for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
@@ -42,7 +42,7 @@ __device__ inline W normalizer(const T* x, Index step, Index classes, W& total) 
     return largest;
 }
 
-// y[i] = of(x[i] - the largest, the sum of e to the powers of these).
+// y[i] = of(x[i] - largest, sum of exp(x - largest)).
 template <class F>
 __device__ inline void rows(const T* input, T* output, Index count, Index classes, F of) {
     for (Index row = blockIdx.x; row < count; row += gridDim.x) {
@@ -63,7 +63,7 @@ KERNEL(LogSoftmax, const T* input, T* output, Index count, Index classes) {
     rows(input, output, count, classes, [](W x, W total) { return x - log(total); });
 }
 
-// How logits and labels are walked: by row and by class; 0 where they are repeated.
+// Steps of logits and labels to the next row and class; 0 if they are repeated.
 struct Steps {
     Index x_row, x_class, y_row, y_class;
 };
@@ -78,7 +78,7 @@ KERNEL(SoftmaxCrossEntropyWithLogits, const T* logits, const T* labels, T* loss,
         W own = W(0);
         for (Index i = threadIdx.x; i < classes; i += blockDim.x) {
             const W above = widen(x[i * steps.x_class]) - largest, label = widen(y[i * steps.y_class]);
-            // A class that cannot be has no part, however unlikely the logits make it.
+            // A class of probability 0 contributes nothing, however unlikely the logits make it.
             if (label != W(0)) own += label * (log_total - above);
             backprop[row * classes + i] = Narrow<T>::from(exp(above) / total - label);
         }
@@ -88,7 +88,7 @@ KERNEL(SoftmaxCrossEntropyWithLogits, const T* logits, const T* labels, T* loss,
 }
 
 #ifdef U_TYPE
-// A label that is none of the classes makes its row NaN.
+// A label that is no class makes its row NaN.
 KERNEL(SparseSoftmaxCrossEntropyWithLogits, const T* logits, const U* labels, T* loss, T* backprop,
        Index count, Index classes) {
     for (Index row = blockIdx.x; row < count; row += gridDim.x) {

@@ -1,9 +1,9 @@
-// What all kernels share: element types, what they are computed in, loops over elements, and GEMMs
-// in tiles.
+// Common parts of all kernels: element types, the types of computations, loops over elements, segmented sums, and
+// tiled GEMMs.
 //
-// A source is compiled once for each set of types that it is asked for, which come as macros:
-// T (and U, where there are two) is the element type, by T_TYPE; T_FLOAT is defined where it is a
-// floating-point one, T_BOOL where it is bool. Index is 32 bits wide unless INDEX_64 is defined.
+// A source is compiled once for each set of types that is used, which are given by macros:
+// T (and U, if there are two) is the element type, given by T_TYPE; T_FLOAT is defined if it is a
+// floating-point one, T_BOOL if it is bool. Index is 32 bits wide unless INDEX_64 is defined.
 #pragma once
 
 typedef signed char i8;
@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
 
-// Halves are bits: they are computed as f32.
+// Halves are stored as bits, and computed as f32.
 struct f16 {
     u16 bits;
 };
@@ -54,8 +54,8 @@ typedef u64 Index;
 typedef u32 Index;
 #endif
 
-// What an element is computed in (Wide), and what it is added and multiplied in (Wrap): integers
-// wrap, which only unsigned ones may.
+// Types for computing with an element (Wide), and for adding and multiplying it (Wrap): integers
+// wrap, which is defined only for unsigned ones.
 template <class E>
 struct Element;
 #define ELEMENT(E, WIDE, WRAP)  \
@@ -98,7 +98,7 @@ struct Narrow<f16> {
 };
 template <>
 struct Narrow<bf16> {
-    // To the nearest, ties to even.
+    // Rounds to nearest, ties to even.
     __device__ static bf16 from(f32 x) {
         u32 bits = __float_as_uint(x);
         if ((bits & 0x7fffffff) > 0x7f800000) return bf16{(u16)(bits >> 16 | 0x40)};
@@ -106,7 +106,7 @@ struct Narrow<bf16> {
     }
 };
 
-// Elements that are loaded and stored at once.
+// Elements that are loaded and stored together.
 template <class E, int N>
 struct alignas(sizeof(E) * N) Pack {
     E at[N];
@@ -143,7 +143,7 @@ __device__ inline void unravel(Index rank, const Index* len, Index i, F f) {
     }
 }
 
-// How two inputs are walked to fill an output, outermost dimension first; a step is 0 where an
+// Strides of two inputs in the dimensions of an output, outermost dimension first; a stride is 0 if an
 // input is broadcast.
 const int MOST_DIMS = 8;
 struct Walk {
@@ -153,7 +153,7 @@ struct Walk {
     Index b[MOST_DIMS];
 };
 
-// Where the two inputs are for element i of the output; both begin at 0.
+// Offsets of the two inputs for element i of the output; both must be 0 before.
 __device__ inline void locate(const Walk& walk, Index i, Index& a, Index& b) {
     unravel(walk.rank, walk.len, i, [&](int d, Index index) {
         a += index * walk.a[d];
@@ -192,10 +192,10 @@ __device__ inline void zip(const A* a, const B* b, C* out, Index n, const Walk& 
     }
 }
 
-// Sums of `outputs` times `count` terms, each cut in `segments` of `each` terms, which are added up by
-// themselves; `partial` has what they give, the outputs of the first segment first. With `across` a
-// block adds up a segment: for terms that lie next to each other. Otherwise a thread does: for outputs
-// that do.
+// Sums of `count` terms for each of `outputs`, split into `segments` of `each` terms, which are added up
+// independently; `partial` holds their sums, the outputs of the first segment first. If `across`, a
+// block adds up a segment: for terms that are adjacent in memory. Otherwise a thread does: for outputs
+// that are adjacent.
 struct Segments {
     Index outputs;
     Index count;
@@ -204,7 +204,7 @@ struct Segments {
     Index across;
 };
 
-// What the threads of a block of 256 have, joined; all of them get it.
+// Joins the values of the threads of a block of 256; all of them get the result.
 template <class Sum>
 __device__ inline Sum joined(Sum own) {
     __shared__ Sum shared[256];
@@ -215,12 +215,12 @@ __device__ inline Sum joined(Sum own) {
         __syncthreads();
     }
     Sum all = shared[0];
-    // Before anyone writes again.
+    // Waits before a thread writes again.
     __syncthreads();
     return all;
 }
 
-// Adds up each segment; `take(output, begin, step, end)` has what a thread finds in a part of it.
+// Adds up each segment; `take(output, begin, step, end)` returns a thread's sum over a part of it.
 template <class Sum, class F>
 __device__ inline void by_segment(const Segments& s, Sum* partial, F take) {
     const Index units = s.outputs * s.segments;
@@ -237,8 +237,8 @@ __device__ inline void by_segment(const Segments& s, Sum* partial, F take) {
     }
 }
 
-// Calls f(output, what its segments give together) once for each output, a block at a time; of no
-// segments, `nothing`.
+// Calls f(output, joined segments) once for each output, a block at a time; without
+// segments, the joined value is `nothing`.
 template <class Sum, class F>
 __device__ inline void together(const Segments& s, const Sum* partial, Sum nothing, F f) {
     for (Index output = blockIdx.x; output < s.outputs; output += gridDim.x) {
@@ -251,21 +251,21 @@ __device__ inline void together(const Segments& s, const Sum* partial, Sum nothi
     }
 }
 
-// GEMMs in tiles. A side of a GEMM says what it has to know of a line (a row of the left side,
-// a column of the right one) by `line(i)`, and of a place along the inner dimension by `depth(k)`;
-// `get` has the element at both, widened. Lines beyond the last are asked for and not used, places
-// beyond it are told and never got. `across` says that neighbours in memory are neighbours along the
+// Tiled GEMMs. An operand describes a line (a row of the left operand,
+// a column of the right one) by `line(i)`, and a position along the inner dimension by `depth(k)`;
+// `get` returns the element at both, widened. Lines beyond the last are read but not used; positions
+// beyond the last are described but not read. `across`: elements that are adjacent in memory are adjacent along the
 // inner dimension.
 
-// Lines of a tile, and how many places of the inner dimension are loaded at once; a block of 256
-// threads loads EACH elements of both sides in each thread, and has EACH x EACH sums in it.
+// Lines of a tile, and positions of the inner dimension that are loaded at once. Each thread of a block of 256
+// loads EACH elements of both operands, and holds EACH x EACH sums.
 const int TILE = 64, DEPTH = 16, EACH = 4;
-// A row of a tile in shared memory: longer than the tile by one load of a thread, so that stores along
-// the inner dimension meet few of the same banks.
+// Length of a tile's row in shared memory: longer than the tile by one load of a thread, to reduce bank
+// conflicts of stores along the inner dimension.
 const int TILE_ROW = TILE + EACH;
 
-// A GEMM of `rows` x `columns` sums over `depth` places, cut in segments of `each` of them. With
-// more than one, what they give stands in scratch memory and is added up by `join`.
+// A GEMM of `rows` x `columns` sums over `depth` positions, split into segments of `each` of them. With
+// more than one, their sums are in scratch memory and are added up by `join`.
 struct Gemm {
     Index batches;
     Index rows;
@@ -275,7 +275,7 @@ struct Gemm {
     Index each;
 };
 
-// What a block computes at a time.
+// The work of a block at a time.
 struct Unit {
     Index batch;
     Index segment;
@@ -283,7 +283,7 @@ struct Unit {
     Index column;
 };
 
-// Stores a sum in the output, or among those of all segments.
+// Stores a sum in the output, or among the sums of all segments.
 template <class S>
 __device__ inline void store(const Gemm& p, const Unit& unit, Index row, Index column, S sum,
                              T* output, S* partial) {
@@ -311,7 +311,7 @@ struct Loader {
     __device__ Loader(const Side& side, Index first) : side(side) {
         for (int i = 0; i < EACH; ++i) lines[i] = side.line(first + line(i));
     }
-    // The elements from place k on; zeros from `end` on.
+    // Loads the elements from position k on; zeros from `end` on.
     __device__ void fetch(Index k, Index end) {
         if (side.across) {
             const typename Side::Depth at = side.depth(k + depth(0));
@@ -332,7 +332,7 @@ struct Loader {
     }
 };
 
-// The sums of a unit: f(row, column, sum) for each.
+// Computes the sums of a unit: calls f(row, column, sum) for each.
 template <class S, class Left, class Right, class F>
 __device__ inline void multiply(const Gemm& p, const Unit& unit, const Left& left,
                                 const Right& right, F f) {
@@ -352,7 +352,7 @@ __device__ inline void multiply(const Gemm& p, const Unit& unit, const Left& lef
         rows.put(a);
         columns.put(b);
         __syncthreads();
-        // What comes next is on its way while these are multiplied.
+        // Loads the next elements while these are multiplied.
         rows.fetch(k + DEPTH, end);
         columns.fetch(k + DEPTH, end);
 #pragma unroll
@@ -390,7 +390,7 @@ __device__ inline void each_unit(const Gemm& p, F f) {
     }
 }
 
-// What the segments of each sum give together, from the first to the last.
+// Adds up the segments of each sum, from the first to the last.
 template <class S>
 __device__ inline void join(const Gemm& p, const S* partial, T* output) {
     const Index matrix = p.rows * p.columns;
@@ -403,7 +403,7 @@ __device__ inline void join(const Gemm& p, const S* partial, T* output) {
     }
 }
 
-// A matrix as a side of a GEMM: its lines, and the steps from one to the next and along each.
+// A matrix as an operand of a GEMM: its lines, and the steps from one to the next and along each.
 struct Matrix {
     typedef Index Line;
     typedef Index Depth;

@@ -1,7 +1,7 @@
-// One input, element by element. Entries are named as their ops.
+// Elementwise functions of one input. Entries are named as their ops.
 #include "thalweg.cuh"
 
-// x is the element as it is computed.
+// x has the type of the computation.
 #define UNARY(name, expression)                                    \
     KERNEL(name, const T* input, T* output, Index n) {             \
         map(input, output, n, [](T element) {                      \
@@ -10,7 +10,7 @@
         });                                                        \
     }
 
-// x is the element as it is added and multiplied.
+// x has the type of wrapping additions and multiplications.
 #define WRAPPING(name, expression)                                 \
     KERNEL(name, const T* input, T* output, Index n) {             \
         map(input, output, n, [](T element) {                      \
@@ -51,7 +51,7 @@ UNARY(Tanh, tanh(x))
 UNARY(Floor, floor(x))
 UNARY(Elu, x < W(0) ? expm1(x) : x)
 
-// Of the two forms the one whose exponential cannot overflow.
+// Uses the one of two forms whose exponential cannot overflow.
 __device__ inline W sigmoid(W x) {
     W e = exp(-fabs(x));
     return x < W(0) ? e / (W(1) + e) : W(1) / (W(1) + e);
