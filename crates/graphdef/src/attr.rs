@@ -1,4 +1,4 @@
-//! Attributes as messages.
+//! Conversion of attributes to and from messages.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -26,19 +26,20 @@ use crate::messages::{AttrValue, NameAttrList};
 use crate::shape;
 use crate::tensor::{self, Budget};
 
-/// What attributes are read with.
+/// The context of reading attributes.
 pub struct Cx<'a> {
-    /// For tensors of which the file does not say all elements.
+    /// The budget for tensors whose elements the file does not list in full.
     pub budget: &'a mut Budget,
     /// In a function's body: the attributes that the function is used with.
     pub given: &'a BTreeMap<String, Attr>,
 }
 
-/// The attribute that a message holds. An empty list does not say of what it is one: `kind` does,
-/// where it is known.
+/// Converts a message to an attribute. An empty list has no element type of its own: it is taken
+/// from `kind`, if that is known.
 ///
 /// # Errors
-/// What is wrong with it; see [`ValueError`].
+///
+/// The mistake; see [`ValueError`].
 pub fn from_proto(
     proto: &AttrValue,
     kind: Option<AttrKind>,
@@ -139,11 +140,12 @@ fn list(list: &ListValue, kind: Option<AttrKind>, cx: &mut Cx<'_>) -> Result<Att
     })
 }
 
-/// An attribute as a message.
+/// Converts an attribute to a message.
 ///
 /// # Errors
-/// [`ValueError::Handle`] for a tensor that holds a thing of the runtime's, and for kinds of
-/// attributes that files do not have.
+///
+/// [`ValueError::Handle`] for a tensor that holds a runtime object, and for kinds of attributes
+/// that files do not have.
 pub fn to_proto(attr: &Attr) -> Result<AttrValue, ValueError> {
     let list = |list: ListValue| Value::List(list);
     let empty = ListValue::default;

@@ -1,4 +1,4 @@
-//! What is in a graph, told of the message alone: so that it can be told of graphs too that cannot be
+//! Description of a graph from its message alone, so that it also works for graphs that cannot be
 //! imported.
 //!
 //! ```
@@ -15,7 +15,7 @@
 //! let found = describe(&def, g.registry());
 //! assert_eq!((found.nodes, found.inputs[0].name.as_str()), (2, "x"));
 //! assert_eq!(found.outputs, [("Exp".to_owned(), "Exp".to_owned())]);
-//! // Nothing in it that cannot run here.
+//! // Every op in it can run here.
 //! assert!(found.missing.is_empty());
 //! # Ok(())
 //! # }
@@ -37,11 +37,11 @@ use crate::{dtype, shape};
 pub struct Port {
     /// The node.
     pub name: String,
-    /// Its dtype: ours where it is one of ours, TensorFlow's name otherwise.
+    /// Its dtype: this engine's name, or else TensorFlow's.
     pub dtype: String,
-    /// What is known of its shape.
+    /// Its shape, as far as known.
     pub shape: Shape,
-    /// Its bytes, where all of that is known.
+    /// Its size in bytes, if the shape is fully known.
     pub bytes: Option<u64>,
 }
 
@@ -50,38 +50,38 @@ pub struct Port {
 pub struct FunctionSummary {
     /// Its name.
     pub name: String,
-    /// How many arguments it takes.
+    /// The number of arguments.
     pub arguments: usize,
-    /// How many results it gives.
+    /// The number of results.
     pub results: usize,
-    /// How many nodes its body has.
+    /// The number of nodes of its body.
     pub nodes: usize,
 }
 
-/// What is in a graph.
+/// The description of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
-    /// How many nodes there are, those of functions not counted.
+    /// The number of nodes, without those of functions.
     pub nodes: usize,
-    /// How many nodes of each op there are, those of functions not counted; the most frequent first.
+    /// The number of nodes of each op, without those of functions; the most frequent first.
     pub ops: Vec<(String, usize)>,
     /// The placeholders.
     pub inputs: Vec<Port>,
-    /// The nodes that nothing uses, with their ops.
+    /// The nodes without consumers, with their ops.
     pub outputs: Vec<(String, String)>,
     /// The variables.
     pub variables: Vec<Port>,
     /// The functions.
     pub functions: Vec<FunctionSummary>,
-    /// What Thalweg does not have.
+    /// The ops, dtypes and attributes that Thalweg does not have.
     pub missing: Survey,
-    /// The version of what wrote the file.
+    /// The version of the program that wrote the file.
     pub producer: i32,
-    /// The least version of what may read it.
+    /// The lowest version that may read it.
     pub min_consumer: i32,
 }
 
-/// Tells what is in a graph; what Thalweg does not have of it is told by `registry`.
+/// Describes a graph; `registry` determines which of its ops and attributes Thalweg has.
 pub fn describe(def: &GraphDef, registry: &Registry) -> Description {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut used: BTreeSet<&str> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Dtypes by TensorFlow's numbers.
+//! Dtypes by their numbers in TensorFlow's files.
 //!
 //! ```
 //! use thalweg_graphdef::dtype::{from_number, name, to_number};
@@ -15,7 +15,7 @@ use thalweg_tensor::DType;
 use crate::error::ValueError;
 use crate::messages::DataType;
 
-/// By how much the number of a reference to a variable is higher than that of the variable's dtype.
+/// The offset from the number of a variable's dtype to that of a reference to it.
 const REFERENCE: i32 = 100;
 
 /// Every dtype, with its TensorFlow number.
@@ -38,11 +38,11 @@ const NUMBERS: [(DType, DataType); 16] = [
     (DType::Variant, DataType::DtVariant),
 ];
 
-/// The dtype of this number; of a reference, that of the variable behind it.
+/// The dtype of this number; for a reference, that of the variable behind it.
 ///
 /// # Errors
 /// [`ValueError::DType`] for a dtype that Thalweg does not have (complex, quantized, 4 and 8 bit
-/// floats), and for a number that is none.
+/// floats), and for an unknown number.
 pub fn from_number(number: i32) -> Result<DType, ValueError> {
     let plain = match number > REFERENCE {
         true => number - REFERENCE,

@@ -1,4 +1,4 @@
-//! What can be wrong with a file's graph.
+//! Errors of importing a file's graph.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -12,7 +12,7 @@
 //! let error = import(&g, &def, &ImportOptions::default()).unwrap_err();
 //! let ImportError::Unsupported { nodes, .. } = error else { panic!("{error}") };
 //! assert_eq!(nodes, [("a".to_owned(), "NoSuchOp".to_owned())]);
-//! // The graph is as it was.
+//! // The graph is unchanged.
 //! assert!(g.snapshot().is_empty());
 //! ```
 
@@ -23,24 +23,24 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
 
-/// How many names an error prints of a kind; it holds all.
+/// The most names of a kind that a message prints; the error holds all.
 const SHOWN: usize = 3;
 
-/// Why a graph could not be imported. The graph that it was to be imported into is as it was.
+/// The reason why a graph could not be imported. The target graph is unchanged.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// Bytes that are no such message.
+    /// Bytes that cannot be decoded.
     #[error("{origin} is no {message}: {reason}")]
     Decode {
         /// The file.
         origin: String,
-        /// What it was read as.
+        /// The expected message type.
         message: &'static str,
-        /// What is wrong, and where.
+        /// The mistake, and its position.
         reason: String,
     },
-    /// Ops that Thalweg does not have: all of them.
+    /// All ops that Thalweg does not have.
     #[error("{origin} uses ops that there are none of: {}", grouped(.nodes))]
     Unsupported {
         /// The file.
@@ -48,7 +48,7 @@ pub enum ImportError {
         /// Each node, and its op. A node of a function's body is `function/node`.
         nodes: Vec<(String, String)>,
     },
-    /// Dtypes that Thalweg does not have: all of them.
+    /// All dtypes that Thalweg does not have.
     #[error("{origin} uses dtypes that there are none of: {}", grouped(.nodes))]
     DTypes {
         /// The file.
@@ -56,8 +56,7 @@ pub enum ImportError {
         /// Each node, and the dtype's name.
         nodes: Vec<(String, String)>,
     },
-    /// Attributes that their ops do not have, with values that may change what they compute: all of
-    /// them.
+    /// All attributes that their ops do not have, with values that may change the result.
     #[error(
         "{origin} has attributes that are not known, and whose values are not known to change nothing: {}; the file is of a newer version (producer {producer})",
         grouped(.nodes)
@@ -67,40 +66,40 @@ pub enum ImportError {
         origin: String,
         /// Each node, and its attribute as `Op.attribute`.
         nodes: Vec<(String, String)>,
-        /// The version of what wrote the file.
+        /// The version of the program that wrote the file.
         producer: i32,
     },
-    /// A file that asks for a newer reader.
+    /// A file that requires a newer reader.
     #[error(
         "{origin} is for readers of GraphDef version {wanted} or newer, and this one is of version {known}: write it with an older TensorFlow, or take a newer Thalweg"
     )]
     Version {
         /// The file.
         origin: String,
-        /// What it asks for.
+        /// The required version.
         wanted: i32,
-        /// What is known here.
+        /// The version supported here.
         known: i32,
     },
-    /// A file that says that readers of this version do not read it right.
+    /// A file that excludes readers of this version.
     #[error("{origin} says that readers of GraphDef version {known} misread it")]
     BadConsumer {
         /// The file.
         origin: String,
-        /// What is known here.
+        /// The version supported here.
         known: i32,
     },
-    /// More nodes than the importer was told to take.
+    /// More nodes than the importer may take.
     #[error(
         "{origin} has more than {limit} nodes, those of its functions counted: raise ImportOptions::max_nodes if it is meant to"
     )]
     Nodes {
         /// The file.
         origin: String,
-        /// What it was told to take.
+        /// The limit.
         limit: usize,
     },
-    /// A node that cannot be made of what the file says.
+    /// A node that cannot be built from the file.
     #[error("{origin}: node '{node}' ({op}): {problem}")]
     Node {
         /// The file.
@@ -109,20 +108,20 @@ pub enum ImportError {
         node: String,
         /// Its op.
         op: String,
-        /// What is wrong.
+        /// The problem.
         problem: Problem,
     },
-    /// A function that cannot be made of what the file says.
+    /// A function that cannot be built from the file.
     #[error("{origin}: function '{function}': {problem}")]
     Function {
         /// The file.
         origin: String,
         /// The function.
         function: String,
-        /// What is wrong.
+        /// The problem.
         problem: Problem,
     },
-    /// Nodes that wait for each other, other than as a loop does.
+    /// A cycle of nodes other than a loop's.
     #[error(
         "{origin}: nodes wait for each other in a circle: {}; only a NextIteration may go back, to a Merge",
         .nodes.join(" <- ")
@@ -130,33 +129,33 @@ pub enum ImportError {
     Cycle {
         /// The file.
         origin: String,
-        /// The nodes of one such circle, each with the one that it waits for after it.
+        /// The nodes of one such cycle, each followed by the one that it waits for.
         nodes: Vec<String>,
     },
-    /// Mistakes that the graph found.
+    /// Mistakes found by the graph.
     #[error("{}{}", first(.0), more(.0.len()))]
     Graph(Vec<GraphError>),
-    /// Something that the options name and the file does not have.
+    /// A name in the options that the file does not have.
     #[error("{option} names '{name}', {problem}")]
     Option {
         /// The option.
         option: &'static str,
-        /// What it names.
+        /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
-    /// What a MetaGraph says around its graph and does not fit it.
+    /// A mistake in a MetaGraph outside of its graph.
     #[error("{origin}: {what}")]
     Meta {
         /// The file.
         origin: String,
-        /// What does not fit.
+        /// The mistake.
         what: String,
     },
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for ImportError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
@@ -188,7 +187,7 @@ fn grouped(nodes: &[(String, String)]) -> String {
 }
 
 impl ImportError {
-    /// Whether more bytes are to be filled in than [`ImportOptions::max_expanded_bytes`](crate::ImportOptions) allows.
+    /// `true` if the file exceeds [`ImportOptions::max_expanded_bytes`](crate::ImportOptions).
     pub fn is_of_expanded_bytes(&self) -> bool {
         let (ImportError::Node { problem, .. } | ImportError::Function { problem, .. }) = self
         else {
@@ -201,50 +200,50 @@ impl ImportError {
     }
 }
 
-/// What is wrong with a node or function of a file.
+/// The problem of a node or function of a file.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The name cannot be one.
+    /// An invalid name.
     #[error("this is no name: letters, digits and _ . - / > are, and at most {0} of them")]
     Name(usize),
-    /// Two of one name.
+    /// Two of the same name.
     #[error("there are two of this name")]
     Duplicate,
-    /// A function of a name that another one has already.
+    /// A function whose name is taken already.
     #[error("the graph has another function of this name: import into a graph of its own")]
     Taken,
-    /// An input of a node that is not there.
+    /// An input from a node that does not exist.
     #[error("its input '{0}' is of a node that is not there")]
     NoNode(String),
-    /// An input that its node does not have.
+    /// An output that the node does not have.
     #[error("its input '{input}' is not there: '{node}' has {}", counted(.outputs, "output"))]
     NoOutput {
         /// The input.
         input: String,
         /// The node that it names.
         node: String,
-        /// How many outputs that has.
+        /// The number of the node's outputs.
         outputs: usize,
     },
-    /// An input that is not of the form of one.
+    /// A malformed input.
     #[error("its input '{0}' cannot be read: 'node', 'node:1' and, after those, '^node' can")]
     Input(String),
-    /// An attribute that is not of the form of one.
+    /// A malformed attribute.
     #[error("attribute {attr}: {value}")]
     Attr {
         /// The attribute.
         attr: String,
-        /// What is wrong.
+        /// The mistake.
         value: ValueError,
     },
-    /// A device string that is none.
+    /// A string that is not a device.
     #[error(transparent)]
     Device(#[from] SpecError),
     /// A function that is not in the file's library.
     #[error("there is no function '{0}' in the file")]
     NoFunction(String),
-    /// An attribute of a function that a use of it does not give.
+    /// An attribute of a function that a use of it does not set.
     #[error("its use of function '{function}' does not say attribute {attr}")]
     NoFunctionAttr {
         /// The function.
@@ -252,26 +251,26 @@ pub enum Problem {
         /// The attribute.
         attr: String,
     },
-    /// Uses of functions that make ever new functions.
+    /// Uses of functions that instantiate functions without end.
     #[error("functions are used with too many different attributes")]
     TooManyFunctions,
-    /// An argument or result of a function that stands for any number of tensors.
+    /// An argument or result of a function that stands for a variable number of tensors.
     #[error("'{0}' stands for a list of tensors, which a function here does not have")]
     List(String),
-    /// A function whose gradient is asked for and cannot be made.
+    /// A function whose gradient is requested and cannot be built.
     #[error("the gradient of function '{function}' cannot be made: {reason}")]
     Gradient {
         /// The function.
         function: String,
-        /// What is in the way.
+        /// The reason.
         reason: String,
     },
-    /// A result whose value is not said.
+    /// A result without a value.
     #[error("it does not say what its result '{0}' is")]
     NoResult(String),
 }
 
-/// What is wrong with a value that a file holds.
+/// An invalid value in a file.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ValueError {
@@ -284,7 +283,7 @@ pub enum ValueError {
     /// More dimensions than a shape may have.
     #[error("a shape of {0} dimensions: at most 254 are possible")]
     Rank(usize),
-    /// A tensor whose dimensions are not all said.
+    /// A tensor whose dimensions are not all known.
     #[error("a tensor of shape {0}: a tensor's dimensions are all known")]
     UnknownShape(Shape),
     /// More elements than the dimensions have.
@@ -292,25 +291,25 @@ pub enum ValueError {
     TooMany {
         /// The tensor's shape.
         shape: Shape,
-        /// How many elements there are.
+        /// The number of elements.
         found: usize,
     },
-    /// A tensor that takes far more memory than the file does.
+    /// A tensor that takes far more memory than its encoding.
     #[error(
         "a tensor of shape {shape} of which the file says few elements: with it, {bytes} bytes are filled in, and {limit} are allowed: raise ImportOptions::max_expanded_bytes if the file is to be trusted"
     )]
     Expanded {
         /// The tensor's shape.
         shape: Shape,
-        /// The bytes that would be filled in, with those of tensors before it.
+        /// The bytes that would be filled in, with those of earlier tensors.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
-    /// Elements that are none of their dtype, or for which there is no memory.
+    /// Elements that are invalid for their dtype, or for which there is no memory.
     #[error(transparent)]
     Tensor(#[from] TensorError),
-    /// Strings whose lengths do not fit the bytes that hold them.
+    /// Strings whose lengths do not match the bytes that hold them.
     #[error("its strings are cut off")]
     Strings,
     /// A list with items of several kinds.
@@ -319,7 +318,7 @@ pub enum ValueError {
     /// An attribute without a value.
     #[error("it has no value")]
     Empty,
-    /// A placeholder for an attribute of a function that does not have it.
+    /// A placeholder for an attribute that the function does not have.
     #[error("it stands for attribute {0}, which is not there")]
     Placeholder(String),
     /// Text that is not UTF-8 where a name is wanted.

@@ -1,4 +1,4 @@
-//! From a graph to a file's graph.
+//! Export of a graph to a GraphDef.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -36,16 +36,16 @@ use crate::messages::{
 use crate::names::GRADIENT;
 use crate::shape;
 
-/// The version of GraphDefs that are written here: TensorFlow 1.15's.
+/// The version of the GraphDefs written here: TensorFlow 1.15's.
 pub const PRODUCER: i32 = 134;
 
 /// The most bytes that a message may have: protobuf's limit.
 pub const MOST_BYTES: usize = i32::MAX as usize;
 
-/// How a graph is exported.
+/// Options of [`export`].
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
-    /// Whether nodes say what is known of their outputs' shapes, as `_output_shapes`.
+    /// `true` to write the known shapes of nodes' outputs, as `_output_shapes`.
     pub output_shapes: bool,
 }
 
@@ -55,13 +55,13 @@ impl ExportOptions {
         ExportOptions::default()
     }
 
-    /// Whether nodes say what is known of their outputs' shapes.
+    /// Sets whether the known shapes of nodes' outputs are written.
     pub fn output_shapes(self, output_shapes: bool) -> ExportOptions {
         ExportOptions { output_shapes }
     }
 }
 
-/// Why a graph could not be exported.
+/// The reason why a graph could not be exported.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ExportError {
@@ -70,22 +70,23 @@ pub enum ExportError {
         "the graph takes {bytes} bytes as a GraphDef, and a message may have {MOST_BYTES}: keep large constants outside of it, as variables or feeds"
     )]
     TooLarge {
-        /// How many it would take; at least, where it was clear before all was counted.
+        /// The number of bytes; a lower bound if the limit was exceeded before all were counted.
         bytes: usize,
     },
-    /// An attribute that a file cannot hold.
+    /// An attribute that cannot be stored in a file.
     #[error("node '{node}': attribute {attr}: {value}")]
     Attr {
         /// The node.
         node: String,
         /// The attribute.
         attr: String,
-        /// Why.
+        /// The reason.
         value: ValueError,
     },
 }
 
-/// A graph as a message: its nodes in the order of building, with every attribute, and its functions.
+/// Converts a graph to a message: its nodes in the order of building, with every attribute, and its
+/// functions.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -93,7 +94,7 @@ pub fn export(graph: &Graph, options: &ExportOptions) -> Result<GraphDef, Export
     export_data(&graph.snapshot(), options)
 }
 
-/// As [`export`], of a graph's data.
+/// As [`export`], for a graph's data.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -112,7 +113,7 @@ pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef
     finished(nodes, &functions)
 }
 
-/// Nodes and functions as a message.
+/// Assembles a message from nodes and functions.
 pub(crate) fn finished(
     node: Vec<NodeDef>,
     functions: &[&Arc<Function>],
@@ -142,8 +143,8 @@ pub(crate) fn finished(
     }
 }
 
-/// Lets the nodes of a graph and of its functions ask for no devices: those of the cluster that it was made
-/// for are not there where it runs.
+/// Clears the device requests of a graph's nodes and of its functions' nodes: the devices of the
+/// cluster that it was made for do not exist on other machines.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -190,7 +191,7 @@ fn graph_input(data: &GraphData, output: OutputId) -> String {
     }
 }
 
-/// A node of a graph as a message.
+/// Converts a node of a graph to a message.
 pub(crate) fn to_proto(
     data: &GraphData,
     node: &Node,
@@ -214,7 +215,7 @@ fn node_to_proto(
         };
         attrs.insert(name.to_owned(), attr::to_proto(value).map_err(wrong)?);
     }
-    // TensorFlow's VarHandleOp takes an empty name for a name, which all variables would share.
+    // TensorFlow's VarHandleOp takes an empty name as a name, which all variables would share.
     let unnamed = |a: &AttrValue| matches!(&a.value, Some(Value::S(name)) if name.is_empty());
     if node.op.name == "VarHandleOp"
         && let Some(shared) = attrs.get_mut("shared_name").filter(|a| unnamed(a))
@@ -273,7 +274,7 @@ fn list(list: ListValue) -> AttrValue {
     }
 }
 
-/// A function as a message.
+/// Converts a function to a message.
 ///
 /// # Errors
 /// [`ExportError::Attr`].
@@ -330,7 +331,7 @@ pub fn function_to_proto(function: &Function) -> Result<FunctionDef, ExportError
     })
 }
 
-/// Whether TensorFlow calls a node's op stateful.
+/// `true` if TensorFlow marks a node's op as stateful.
 fn is_stateful(node: &Node) -> bool {
     match node.op.effect {
         Effect::Pure | Effect::Control | Effect::Feed | Effect::Flow => false,
@@ -366,10 +367,10 @@ fn body_input(body: &GraphData, output: OutputId) -> String {
     format!("{}:{}:0", node.name, output.index)
 }
 
-/// Whether two functions say the same.
+/// `true` if two functions have the same definition.
 pub(crate) fn same_function(a: &Function, b: &Function) -> bool {
     match (function_to_proto(a), function_to_proto(b)) {
-        // Bytes, so that a NaN equals itself.
+        // Compared as bytes, so that a NaN equals itself.
         (Ok(x), Ok(y)) => x.encode_to_vec() == y.encode_to_vec() && gradient(a) == gradient(b),
         _ => false,
     }

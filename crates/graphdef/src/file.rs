@@ -1,4 +1,4 @@
-//! Files: which message is in them, and that it is one.
+//! Reading of TensorFlow's files: GraphDef, MetaGraphDef and SavedModel.
 //!
 //! ```
 //! use thalweg_graphdef::file::{decode, encode, read};
@@ -11,7 +11,7 @@
 //! std::fs::remove_file(&path)?;
 //! assert!(matches!(read(&path), Err(FileError::Io { .. })));
 //!
-//! // Bytes that are in no file.
+//! // Bytes of no valid message.
 //! assert!(decode::<GraphDef>(b"no graph", "these bytes", "GraphDef").is_err());
 //! # Ok(())
 //! # }
@@ -28,33 +28,33 @@ use crate::export::MOST_BYTES;
 use crate::messages::{GraphDef, MetaGraphDef, SavedModel};
 use crate::sizes::{TooLarge, decoded_bytes};
 
-/// The file in a SavedModel's folder that says what is in it.
+/// The file in a SavedModel's folder that holds its message.
 pub const SAVED_MODEL: &str = "saved_model.pb";
 
-/// What a file of TensorFlow's holds.
+/// The content of a file of TensorFlow's.
 #[derive(Clone, Debug, PartialEq)]
 pub enum File {
     /// A graph.
     Graph(GraphDef),
-    /// A graph, and what a program says of it.
+    /// A graph with variables, collections and signatures.
     MetaGraph(Box<MetaGraphDef>),
-    /// Several of those, told apart by tags.
+    /// Several of those, distinguished by tags.
     SavedModel(SavedModel),
 }
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The system does not give it.
+    /// A system call failed.
     #[error("{}: {reason}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
-    /// A file that is larger than a message may be.
+    /// A file that exceeds the limit of messages.
     #[error("{} has {bytes} bytes, and a message of protobuf has at most {MOST_BYTES}", .path.display())]
     TooLarge {
         /// The file.
@@ -62,7 +62,7 @@ pub enum FileError {
         /// Its size.
         bytes: u64,
     },
-    /// A message that takes more memory than it may.
+    /// A message that exceeds its memory limit.
     #[error("{} takes more than {limit} bytes of memory once it is decoded, which is more than it may take here", .path.display())]
     Memory {
         /// The file.
@@ -76,12 +76,12 @@ pub enum FileError {
         /// The file.
         path: PathBuf,
     },
-    /// Bytes that are no such message.
+    /// Bytes that cannot be decoded.
     #[error(transparent)]
     Decode(#[from] ImportError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for FileError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
@@ -89,7 +89,8 @@ impl std::fmt::Debug for FileError {
 }
 
 /// Reads a file of TensorFlow's: a folder is a SavedModel, `.meta` a MetaGraphDef, anything else a
-/// GraphDef. What it holds may take as much memory as the machine has free, where the system tells that.
+/// GraphDef. Its content may take as much memory as the machine has free, if the system reports
+/// that.
 ///
 /// # Errors
 /// See [`FileError`].
@@ -97,7 +98,7 @@ pub fn read(path: &Path) -> Result<File, FileError> {
     read_within(path, available())
 }
 
-/// The bytes of memory that the machine has free; the largest number where the system does not tell.
+/// The bytes of free memory; the largest number if the system does not report it.
 fn available() -> u64 {
     let all = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = all.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
@@ -105,8 +106,8 @@ fn available() -> u64 {
     kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024))
 }
 
-/// As [`read`], of a file that may come from anywhere: what it holds takes at most `limit` bytes of memory
-/// once it is decoded. A small file may ask for any amount.
+/// As [`read`], for an untrusted file: its content takes at most `limit` bytes of memory once it is
+/// decoded. A small file may need any amount.
 ///
 /// # Errors
 /// As [`read`], and [`FileError::Memory`].
@@ -168,7 +169,7 @@ pub fn read_within(path: &Path, limit: u64) -> Result<File, FileError> {
     })
 }
 
-/// Reads bytes as a message of this name.
+/// Decodes bytes as a message of this name.
 ///
 /// # Errors
 /// [`ImportError::Decode`].
@@ -184,13 +185,13 @@ pub fn decode<M: Message + Default>(
     })
 }
 
-/// A message as the bytes of a file.
+/// Encodes a message as the bytes of a file.
 pub fn encode(message: &impl Message) -> Vec<u8> {
     message.encode_to_vec()
 }
 
 impl SavedModel {
-    /// As [`SavedModel::pick`], and gives it without a copy of its graph.
+    /// As [`SavedModel::pick`], and returns the graph without a copy.
     ///
     /// # Errors
     /// As [`SavedModel::pick`].
@@ -203,11 +204,11 @@ impl SavedModel {
         Ok(self.meta_graphs.swap_remove(at.unwrap_or_default()))
     }
 
-    /// The only graph that has all of these tags; with no tags, the only one, or else the one that is
-    /// tagged `serve`.
+    /// The only graph that has all of these tags; with no tags, the only one, or else the one that
+    /// is tagged `serve`.
     ///
     /// # Errors
-    /// [`ImportError::Meta`], with the tags that there are.
+    /// [`ImportError::Meta`], with the existing tags.
     pub fn pick(&self, tags: &[String], origin: &str) -> Result<&MetaGraphDef, ImportError> {
         let of = |graph: &'_ MetaGraphDef| -> Vec<String> {
             graph

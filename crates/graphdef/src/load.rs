@@ -1,4 +1,4 @@
-//! From a file's name to a graph, in one call.
+//! `load`: imports a file into a graph in one call.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::file::{self, File, FileError};
 use crate::import::{ImportOptions, Imported, import};
 use crate::meta::import_meta_graph;
 
-/// Why a file's graph could not be loaded.
+/// The reason why a file's graph could not be loaded.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum LoadError {
@@ -22,15 +22,15 @@ pub enum LoadError {
     Import(#[from] ImportError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// Adds the graph of a file to `graph`: of a GraphDef, of a MetaGraphDef (`.meta`), or of the folder
-/// of a SavedModel, which has one graph only, or one that is tagged "serve".
+/// Adds the graph of a file to `graph`: of a GraphDef, of a MetaGraphDef (`.meta`), or of the
+/// folder of a SavedModel, which has only one graph, or one that is tagged "serve".
 ///
 /// Nodes keep their names. [`import()`] takes options and gives them a prefix.
 ///

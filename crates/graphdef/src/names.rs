@@ -1,4 +1,4 @@
-//! What names in files look like: nodes, their outputs, inputs of nodes.
+//! Names in files: nodes, their outputs, inputs of nodes.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -16,21 +16,21 @@
 
 use thalweg_graph::{Graph, Operation, Output};
 
-/// The attribute of a function that names the one that computes its gradient.
+/// The attribute of a function that names its gradient function.
 pub(crate) const GRADIENT: &str = "_gradient_function";
 
-/// The longest name that a file may give.
+/// The longest name in a file, in bytes.
 pub const MOST_NAME: usize = 1 << 16;
 
-/// Whether a node of a file may have this name. TensorFlow's pattern, and an underscore first, which
-/// nodes of its runtime have.
+/// `true` if a node of a file may have this name: TensorFlow's pattern, and also a leading
+/// underscore, which nodes of its runtime have.
 pub fn is_valid(name: &str) -> bool {
     let inner = |c: u8| c.is_ascii_alphanumeric() || b"_.-/>\\".contains(&c);
     let first = |c: u8| c.is_ascii_alphanumeric() || c == b'.' || c == b'_';
     name.len() <= MOST_NAME && name.bytes().next().is_some_and(first) && name.bytes().all(inner)
 }
 
-/// `node` and `node:1` as a name and a number; `None` for what is neither.
+/// Splits `node` or `node:1` into a name and a number; `None` if it is neither.
 pub fn output(text: &str) -> Option<(&str, u32)> {
     match text.split_once(':') {
         None => Some((text, 0)),
@@ -38,14 +38,14 @@ pub fn output(text: &str) -> Option<(&str, u32)> {
     }
 }
 
-/// A number without sign or leading zeros, as TensorFlow writes it.
+/// Parses a number without sign or leading zeros, as TensorFlow writes it.
 pub(crate) fn number(text: &str) -> Option<u32> {
     let plain = text == "0" || !text.starts_with('0');
     let digits = text.bytes().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|_| plain && digits)
 }
 
-/// The node of a graph by its name; one of its outputs names it too.
+/// The node of a graph by its name; the name of one of its outputs works too.
 pub fn find_operation<'g>(graph: &'g Graph, name: &str) -> Option<Operation<'g>> {
     graph.find(output(name)?.0)
 }

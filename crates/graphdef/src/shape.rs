@@ -1,4 +1,4 @@
-//! Shapes as messages.
+//! Conversion of shapes to and from messages.
 //!
 //! ```
 //! use thalweg_graphdef::shape::{from_proto, to_proto};
@@ -19,10 +19,10 @@ use crate::error::ValueError;
 use crate::messages::TensorShapeProto;
 use crate::messages::tensor_shape_proto::Dim;
 
-/// The most dimensions that a shape may have; TensorFlow's limit.
+/// The most dimensions of a shape; TensorFlow's limit.
 const MOST_DIMS: usize = 254;
 
-/// What is known of a shape; -1 stands for a dimension that is unknown.
+/// Converts a message to a shape; -1 stands for an unknown dimension.
 ///
 /// # Errors
 /// [`ValueError::Dim`] for other negative numbers, [`ValueError::Rank`] for more than 254 dimensions.
@@ -55,7 +55,7 @@ pub fn dims_from_proto(proto: Option<&TensorShapeProto>) -> Result<Dims, ValueEr
     shape.to_dims().ok_or(ValueError::UnknownShape(shape))
 }
 
-/// A shape as a message.
+/// Converts a shape to a message.
 pub fn to_proto(shape: &Shape) -> TensorShapeProto {
     let dim = |size: i64| Dim {
         size,

@@ -1,5 +1,5 @@
-//! What of a file's graph Thalweg does not have, found before anything is made of it: all at once,
-//! so that nobody has to find it out one by one.
+//! Survey of the ops, dtypes and attributes of a file's graph that Thalweg does not have, made
+//! before the import: so that an error lists all of them.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -26,19 +26,19 @@ use crate::import::gradient;
 use crate::messages::attr_value::Value;
 use crate::messages::{AttrValue, FunctionDef, GraphDef, NodeDef};
 
-/// What of a file's graph Thalweg does not have. A node of a function's body is `function/node`.
+/// The unsupported parts of a file's graph. A node of a function's body is `function/node`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Survey {
     /// Nodes, and their ops.
     pub ops: Vec<(String, String)>,
     /// Nodes, and the names of their dtypes.
     pub dtypes: Vec<(String, String)>,
-    /// Nodes, and their attributes that may change what they compute, as `Op.attribute`.
+    /// Nodes, and their attributes that may change the result, as `Op.attribute`.
     pub attributes: Vec<(String, String)>,
 }
 
 impl Survey {
-    /// Whether there is nothing that is missing.
+    /// `true` if nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty() && self.dtypes.is_empty() && self.attributes.is_empty()
     }
@@ -60,7 +60,7 @@ pub(crate) fn function_name(function: &FunctionDef) -> &str {
     function.signature.as_ref().map_or("", |s| &s.name)
 }
 
-/// Looks through a graph and the functions that it uses, directly or not.
+/// Surveys a graph and the functions that it uses, directly or not.
 pub fn survey(def: &GraphDef, registry: &Registry) -> Survey {
     let library = library(def);
     let mut survey = Survey::default();
@@ -151,7 +151,7 @@ impl Survey {
     }
 }
 
-/// The op that calls a function where a node has the function's name as its op.
+/// The op of a call, for a node whose op is a function's name.
 pub(crate) fn call_op(function: &FunctionDef) -> &'static str {
     match function.signature.as_ref().is_some_and(|s| s.is_stateful) {
         true => "StatefulPartitionedCall",
@@ -179,19 +179,19 @@ fn types_of(attr: &AttrValue, numbers: &mut BTreeSet<i32>) {
     }
 }
 
-/// Whether the op has this attribute, or what it says changes nothing.
+/// `true` if the op has this attribute, or its value changes nothing.
 fn is_known(op: &OpDef, name: &str, value: &AttrValue) -> bool {
     name.starts_with('_') || op.attr(name).is_some() || is_harmless(name, value)
 }
 
-/// Attributes that versions of TensorFlow have added to ops or taken from them, where the value says
-/// what is done without them, or what only its own kernels look at.
+/// `true` for attributes that versions of TensorFlow have added to ops or removed from them, if the
+/// value means the default behaviour, or if only its own kernels use it.
 pub(crate) fn is_harmless(name: &str, value: &AttrValue) -> bool {
     let Some(value) = &value.value else {
         return false;
     };
     match (name, value) {
-        // What people read, which of a GPU's libraries is taken, who waits for whom, when an error is raised.
+        // Annotations, the choice of a GPU library, dependencies, the time of an error.
         (
             "debug_name"
             | "use_cudnn_on_gpu"

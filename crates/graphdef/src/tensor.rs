@@ -1,4 +1,4 @@
-//! Tensors as messages.
+//! Conversion of tensors to and from messages.
 //!
 //! ```
 //! use thalweg_graphdef::messages::TensorProto;
@@ -10,7 +10,7 @@
 //! let values = Tensor::vector(&[1.0f32, 2.0]);
 //! assert_eq!(from_proto(&to_proto(&values)?, &mut Budget::new(0))?, values);
 //!
-//! // One element stands for all that are missing: that takes memory, which the budget bounds.
+//! // One element stands for all missing ones: that takes memory, which the budget bounds.
 //! let ones = TensorProto {
 //!     dtype: 1,
 //!     tensor_shape: Some(shape::to_proto(&Shape::known(&[1000]))),
@@ -32,10 +32,11 @@ use crate::error::ValueError;
 use crate::messages::TensorProto;
 use crate::shape;
 
-/// How many bytes may be filled in for tensors of which a file says fewer elements than they have.
+/// The number of bytes that may be filled in for tensors whose elements a file does not list in
+/// full.
 ///
-/// A hundred bytes can ask for a tensor of zeros that fills the machine. What a file says in full
-/// costs nothing here: its size bounds it.
+/// A hundred bytes can request a tensor of zeros that fills the memory. Elements that a file lists
+/// are free here: its size bounds them.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit: usize,
@@ -53,17 +54,17 @@ impl Budget {
         }
     }
 
-    /// Whether more was asked for.
+    /// `true` if a request was refused.
     pub fn has_refused(&self) -> bool {
         self.refused
     }
 
-    /// The bytes that were filled in.
+    /// The bytes filled in so far.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Counts bytes of copies; false where they are too many.
+    /// Counts bytes of copies; `false` if they are too many.
     pub(crate) fn more(&mut self, bytes: usize) -> bool {
         let used = self.used.saturating_add(bytes);
         let fits = used <= self.limit;
@@ -88,10 +89,11 @@ impl Budget {
     }
 }
 
-/// The tensor that a message holds, in any of its encodings.
+/// Converts a message in any of its encodings to a tensor.
 ///
 /// # Errors
-/// What is wrong with it; see [`ValueError`].
+///
+/// The mistake; see [`ValueError`].
 pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, ValueError> {
     let dtype = dtype::from_number(proto.dtype)?;
     let dims = shape::dims_from_proto(proto.tensor_shape.as_ref())?;
@@ -134,7 +136,7 @@ pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Va
     }
 }
 
-/// A tensor that is being read.
+/// A tensor under construction.
 struct Fill<'a> {
     dtype: DType,
     dims: &'a [usize],
@@ -143,7 +145,7 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// How many of `n` elements are there; the others cost `size` bytes each.
+    /// Checks the number of elements found; each missing one costs `size` bytes.
     fn count(&mut self, found: usize, size: usize) -> Result<(), ValueError> {
         match self.n.checked_sub(found) {
             Some(missing) => self.budget.take(missing, size, self.dims),
@@ -154,8 +156,8 @@ impl Fill<'_> {
         }
     }
 
-    /// A tensor of these elements, of which the last one stands for all that are missing, and zero
-    /// for all where there are none.
+    /// A tensor of these elements, of which the last one stands for all missing ones, and zero for
+    /// all if there are none.
     fn fill<V: Copy, T: Element>(
         &mut self,
         values: &[V],
@@ -183,9 +185,10 @@ fn strings(values: &[Vec<u8>], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> 
     Ok(Tensor::strings(cx.dims, &all)?)
 }
 
-/// Strings in one piece, as TensorFlow's C++ packs them: their lengths as varints, then their bytes.
+/// Strings in one piece, as TensorFlow's C++ packs them: their lengths as varints, then their
+/// bytes.
 fn packed_strings(content: &[u8], cx: &mut Fill<'_>) -> Result<Tensor, ValueError> {
-    // Each string takes a byte at least.
+    // Each string takes at least a byte.
     if cx.n > content.len() {
         return Err(ValueError::Strings);
     }
@@ -207,7 +210,7 @@ fn packed_strings(content: &[u8], cx: &mut Fill<'_>) -> Result<Tensor, ValueErro
     }
 }
 
-/// Elements in the order of bytes that files have, least first, in this machine's order, and back.
+/// Converts elements between the little-endian order of files and this machine's order.
 fn in_order(bytes: &[u8], size: usize) -> std::borrow::Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return bytes.into();
@@ -218,8 +221,8 @@ fn in_order(bytes: &[u8], size: usize) -> std::borrow::Cow<'_, [u8]> {
     turned.collect::<Vec<u8>>().into()
 }
 
-/// A tensor as a message, encoded as TensorFlow's `make_tensor_proto` does it: one element in the
-/// list of its type, several as `tensor_content`, strings always in their list.
+/// Converts a tensor to a message, encoded as TensorFlow's `make_tensor_proto` does it: one element
+/// in the list of its type, several as `tensor_content`, strings always in their list.
 ///
 /// # Errors
 /// [`ValueError::Handle`] for resources and variants.

@@ -1,4 +1,4 @@
-//! Graphs that go deep: long chains, functions in functions, values in values. Each runs or is a typed error, on a
+//! Deep graphs: long chains, nested functions, nested values. Each runs or is a typed error, on a
 //! thread with an ordinary stack.
 
 mod support;
@@ -13,7 +13,8 @@ use thalweg_ops::NewGraph;
 use thalweg_session::{Session, SessionOptions};
 use thalweg_tensor::Tensor;
 
-/// How long a chain is that would overflow the stack of 2 MiB of a test's thread if each of its nodes took a call.
+/// The length of a chain that would overflow the 2 MiB stack of a test's thread if each of its
+/// nodes took a call.
 const LONG: usize = 30_000;
 
 /// Runs node `y` of an imported graph.
@@ -56,7 +57,7 @@ fn chain(op: &str, len: usize) -> Vec<NodeDef> {
 
 #[test]
 fn a_long_chain_runs() {
-    // With the last node first, so that nothing is known of an input when it is met.
+    // The last node comes first, so that an input is unknown when it is met.
     let mut nodes = chain("Neg", LONG);
     nodes.reverse();
     assert_eq!(number(&graph_def(nodes)), 1.0);
@@ -251,7 +252,7 @@ fn a_branch_that_takes_itself_without_end_is_an_error() {
     );
 }
 
-/// A loop in a loop in a loop, each of which runs once.
+/// Loops nested `len` deep, each of which runs once.
 fn nested_loops(len: usize) -> GraphDef {
     let mut functions = Vec::new();
     let two = || constant("two", floats(&[], &[2.0]));

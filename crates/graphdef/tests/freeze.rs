@@ -24,7 +24,7 @@ fn run(def: &GraphDef, output: &str, feeds: &[(&str, Tensor)]) -> Tensor {
     Session::new(&g).unwrap().run(output, feeds).unwrap()
 }
 
-/// Freezes with the values that a session gives.
+/// Freezes with the values from a session.
 fn with_session(g: &Graph, outputs: &[Output<'_>], init: bool) -> (GraphDef, Vec<Tensor>) {
     let session = Session::new(g).unwrap();
     if init {
@@ -114,7 +114,7 @@ fn an_output_that_needs_an_update_is_refused() {
         error.to_string(),
         "node 'AssignAddVariableOp' (AssignAddVariableOp) updates a variable, and an output needs it: freeze outputs that only read variables"
     );
-    // The value before it is no such output.
+    // The value before it does not depend on the update.
     assert!(freeze(&g, &[w.value()], value).is_ok());
 }
 
@@ -171,7 +171,7 @@ fn a_function_that_uses_a_variable_is_named() {
     let y = g.cond(x.greater(0.0), |_| vec![w.read()], |_| vec![x])[0];
     let error = freeze(&g, &[y], |_| Some(Tensor::scalar(2.0f32))).unwrap_err();
     assert!(matches!(error, FreezeError::Use { .. }), "{error}");
-    // One that is given the value is kept, and only that one.
+    // A function that takes the value is kept, and only that one.
     let z = g.cond(x.greater(1.0), |_| vec![w.value() * x], |_| vec![x])[0];
     let needed = variables_of(&g, &[z]).unwrap();
     assert_eq!(needed[0].name, "w");

@@ -1,4 +1,4 @@
-//! Functions out of files, and back into them.
+//! Import and export of functions.
 
 #[path = "support/registry.rs"]
 mod registry;

@@ -1,5 +1,4 @@
-//! Files that nobody wrote: whatever the bytes are, they are a graph or a typed error, and an error
-//! leaves the graph as it was.
+//! Crafted files: any bytes are a graph or a typed error, and an error leaves the graph unchanged.
 
 mod support;
 
@@ -19,7 +18,7 @@ use thalweg_graphdef::{
 use thalweg_ops::NewGraph;
 use thalweg_session::Session;
 
-/// A graph with something of everything.
+/// A graph with one of each feature.
 fn valid() -> GraphDef {
     let t = |d| ("T", dtype(d));
     let mut matmul = node("layer/mul", "MatMul", &["x", "w", "^note"], &[t(DtFloat)]);
@@ -60,7 +59,7 @@ fn small() -> ImportOptions<'static> {
     }
 }
 
-/// Takes a graph as far as it goes, and looks that what is imported is exported and imported again.
+/// Imports a graph as far as it goes, and checks that an imported graph exports and imports again.
 fn take(def: &GraphDef) -> Result<(), ImportError> {
     let g = Graph::new();
     let _ = describe(def, g.registry());
@@ -116,7 +115,7 @@ fn calling(name: &str, called: &[&str]) -> FunctionDef {
     }
 }
 
-/// A graph that asks for the gradient of `f`.
+/// A graph that requests the gradient of `f`.
 fn asking(functions: Vec<FunctionDef>) -> GraphDef {
     let attrs = [
         ("Tin", types(&[DtFloat, DtFloat])),
@@ -220,7 +219,7 @@ fn counts_that_no_machine_has_are_errors() {
     }
 }
 
-/// A change of a graph, by numbers that choose it.
+/// A mutation of a graph, chosen by numbers.
 fn changed(mut def: GraphDef, kind: u8, at: usize, other: usize, number: i64) -> GraphDef {
     let nodes = def.node.len();
     let from: NodeDef = def.node[other % nodes].clone();

@@ -1,4 +1,4 @@
-//! Graphs out of files: names, order, loops, devices, and what is said where something is missing.
+//! Import of graphs: names, order, loops, devices, and errors for unsupported parts.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Loops out of files.
+//! Import of loops.
 
 #[path = "support/registry.rs"]
 mod registry;
@@ -55,7 +55,7 @@ fn a_loop_is_closed_by_what_its_merge_takes() {
         ),
         "{error}"
     );
-    // A circle that no Merge is on.
+    // A cycle without a Merge.
     let error = fails(&|nodes| nodes[2].op = "AddV2".into());
     assert!(
         matches!(
@@ -64,7 +64,7 @@ fn a_loop_is_closed_by_what_its_merge_takes() {
         ),
         "{error}"
     );
-    // A control input goes back nowhere.
+    // A control input is never a back edge.
     let error = fails(&|nodes| nodes[2].input.push("^next".into()));
     assert!(matches!(error, ImportError::Cycle { .. }), "{error}");
 }

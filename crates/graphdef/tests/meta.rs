@@ -1,4 +1,4 @@
-//! MetaGraphs that are written say what the graph knows, and are read again.
+//! Round trips of MetaGraphs, and their variables and collections.
 
 use thalweg_graph::Graph;
 use thalweg_graphdef::messages::collection_def::Kind;

@@ -1,4 +1,4 @@
-//! What a message is said to take of memory, and what it does take.
+//! The memory estimate of a message bounds the memory of its decoding.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -8,7 +8,7 @@ use prost::Message;
 use thalweg_graphdef::messages::{AttrValue, GraphDef, NodeDef, SavedModel, TensorProto};
 use thalweg_graphdef::sizes::{Field, Measured, Packed, Table, decoded_bytes};
 
-/// Counts what the thread of a test has, and the most that it had.
+/// Counts the bytes of a test's thread, and their peak.
 struct Counting;
 
 thread_local! {
@@ -16,14 +16,14 @@ thread_local! {
 }
 
 fn count(bytes: i64) {
-    // A thread that ends gives back without being counted.
+    // The end of a thread frees bytes without counting them.
     let _ = USED.try_with(|used| {
         let now = used.get().0 + bytes;
         used.set((now, used.get().1.max(now)));
     });
 }
 
-// SAFETY: the system's allocator does the work, and gets what was asked for.
+// SAFETY: forwards to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
@@ -47,7 +47,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The most memory that decoding takes, and what of it the message keeps; `Err` where it is none.
+/// The peak memory of decoding, and the part that the message keeps; `Err` with the peak if
+/// decoding fails.
 fn measured<M: Message + Default + Measured>(wire: &[u8]) -> Result<(u64, u64), u64> {
     let wire = prost::bytes::Bytes::copy_from_slice(wire);
     let before = USED.get().0;
@@ -65,7 +66,7 @@ fn estimate<M: Measured>(wire: &[u8]) -> u64 {
     decoded_bytes::<M>(wire, u64::MAX).unwrap()
 }
 
-/// Bytes that choose what a message has.
+/// Bytes that choose the content of a message.
 struct Choices<'a>(&'a [u8]);
 
 impl Choices<'_> {
@@ -92,7 +93,7 @@ fn delimited(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
 }
 
-/// Random bytes of a message that has these fields, each any number of times and in any order.
+/// Random bytes of a message with these fields, each any number of times and in any order.
 fn message(table: &Table, choices: &mut Choices<'_>, depth: usize, out: &mut Vec<u8>) {
     let count = choices.next() % 24;
     for _ in 0..count {
@@ -140,7 +141,7 @@ fn holds<M: Message + Default + Measured>(wire: &[u8]) {
     let estimate = estimate::<M>(wire);
     let (most, error) = match measured::<M>(wire) {
         Ok((most, _)) => (most, 0),
-        // The error says in which fields of which messages it was found.
+        // The error lists the fields and messages around it.
         Err(most) => (most, 16 << 10),
     };
     assert!(
@@ -195,7 +196,7 @@ fn many_small_parts_are_counted() {
     let attrs = [10, 2, 42, 0].repeat(10_000);
     holds::<GraphDef>(&attrs);
     assert!(estimate::<GraphDef>(&attrs) > 10_000 * 2000);
-    // The list of a message that comes in pieces is one list.
+    // A list of a message in pieces is one list.
     let pieces = [
         18, 16, 10, 2, 42, 0, 10, 2, 42, 0, 10, 2, 42, 0, 10, 2, 42, 0,
     ]
@@ -257,7 +258,7 @@ fn messages_as_deep_as_the_decoder_takes_them_are_counted() {
         deep = list;
     }
     holds::<AttrValue>(&deep);
-    // Groups in groups, which are passed over.
+    // Nested groups, which are skipped.
     holds::<AttrValue>(&[0xfb; 10_000]);
     holds::<AttrValue>(&vec![0xa3; 100_000]);
 }

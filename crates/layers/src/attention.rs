@@ -1,4 +1,4 @@
-//! Attention: means of values, weighted by how well their keys fit a query.
+//! Attention: scaled dot-product attention, and multi-head attention.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, LinalgOps, MathOps, NnOps, SourceOps, Variable};
@@ -10,9 +10,9 @@ use crate::layer::{Layer, WeightOptions, Weights, channels, mistake, mistake_uns
 /// Scaled dot-product attention: `softmax(queries keys^T / sqrt(width)) values` (Vaswani et al.,
 /// 2017).
 ///
-/// `queries` is `[..., targets, width]`, `keys` `[..., sources, width]`, and `values`
-/// `[..., sources, depth]`; the result is `[..., targets, depth]`. A query does not see the sources
-/// for which `mask`, bools that broadcast to `[..., targets, sources]`, is false; one that sees none
+/// `queries` is `[..., targets, width]`, `keys` `[..., sources, width]`, and `values` `[...,
+/// sources, depth]`; the result is `[..., targets, depth]`. A query ignores the sources for which
+/// `mask`, bools that broadcast to `[..., targets, sources]`, is false; one without any sources
 /// gets the mean of all values.
 ///
 /// ```
@@ -53,7 +53,7 @@ pub fn attention<'g>(
     })
 }
 
-/// How much of each source a query gets: `[..., targets, sources]`.
+/// The weight of each source for each query: `[..., targets, sources]`.
 fn weights<'g>(
     queries: Output<'g>,
     keys: Output<'g>,
@@ -71,7 +71,7 @@ fn weights<'g>(
     if mask.dtype() != DType::Bool && !mask.is_invalid() {
         return Err(format!("its mask is {}, but must be bool", mask.dtype()));
     }
-    // So little that nothing is left of it, and within the range of the dtype.
+    // Small enough to vanish in the softmax, and within the range of the dtype.
     let least = match scores.dtype() {
         DType::F16 => -3e4,
         _ => -1e9,
@@ -91,13 +91,13 @@ pub struct MultiHeadAttention<'g> {
     options: WeightOptions,
 }
 
-/// Attention with so many heads (Vaswani et al., 2017; `tf.keras.layers.MultiHeadAttention`): each
-/// makes queries, keys and values of `width` numbers, and what all heads give is put together into
-/// one vector of features.
+/// Attention with this many heads (Vaswani et al., 2017; `tf.keras.layers.MultiHeadAttention`):
+/// each makes queries, keys and values of `width` numbers, and the outputs of all heads are
+/// combined into one vector of features.
 ///
-/// [`Layer::on`] lets `[batch, time, features]` attend to itself,
-/// [`between`](MultiHeadAttention::between) lets it attend to another sequence. The result has the
-/// shape of what attends.
+/// [`Layer::on`] computes the self-attention of `[batch, time, features]`,
+/// [`between`](MultiHeadAttention::between) the attention to another sequence. The result has the
+/// shape of the targets.
 ///
 /// Its variables, in the scope `multi_head_attention`, are `query/kernel`, of shape
 /// `[features, heads, width]`, and `query/bias`, of shape `[heads, width]`; `key` and `value` alike;
@@ -134,27 +134,27 @@ impl Weights for MultiHeadAttention<'_> {
 }
 
 impl<'g> MultiHeadAttention<'g> {
-    /// Lets each step see itself and those before it only.
+    /// Masks later steps: each step attends only to itself and those before it.
     pub fn causal(mut self) -> Self {
         self.causal = true;
         self
     }
 
-    /// Which sources a target sees: bools, `[batch, targets, sources]`, or what broadcasts to it; all
-    /// heads see the same. With four dimensions, `[batch, heads, targets, sources]`, each head has
-    /// its own.
+    /// Sets the mask, which selects the sources of each target: bools that broadcast to `[batch,
+    /// targets, sources]`, the same for all heads. With four dimensions, `[batch, heads, targets,
+    /// sources]`, each head has its own.
     pub fn mask(mut self, mask: impl Into<Output<'g>>) -> Self {
         self.mask = Some(mask.into());
         self
     }
 
-    /// Leaves out sources at random while the network learns: each weight goes through this layer.
+    /// Drops sources at random during training: each weight goes through this layer.
     pub fn dropout(mut self, dropout: Dropout<'g>) -> Self {
         self.dropout = Some(dropout);
         self
     }
 
-    /// What `targets`, `[batch, targets, features]`, read from `sources`, `[batch, sources,
+    /// The attention of `targets`, `[batch, targets, features]`, to `sources`, `[batch, sources,
     /// features]`, which may have another number of features.
     #[track_caller]
     pub fn between(
@@ -203,7 +203,7 @@ impl<'g> MultiHeadAttention<'g> {
         Ok(bias.map_or(y, |bias| y + bias))
     }
 
-    /// Kernel and bias of a part; the bias has the last dimensions of the kernel, so many.
+    /// Kernel and bias of a part; the bias has the last `n` dimensions of the kernel.
     fn part(
         &self,
         graph: &'g Graph,
@@ -219,7 +219,7 @@ impl<'g> MultiHeadAttention<'g> {
         (kernel, bias)
     }
 
-    /// What each head makes of `x`: `[batch, heads, time, width]`.
+    /// The projection of `x` for each head: `[batch, heads, time, width]`.
     fn heads_of(&self, x: Output<'g>, name: &str) -> Result<Output<'g>, String> {
         let (_, features) = channels(x, 3..=3, |_| 2)?;
         let dims = [features, self.heads, self.width];
@@ -228,7 +228,7 @@ impl<'g> MultiHeadAttention<'g> {
         Ok(bias.map_or(y, |bias| y + bias.value().expand_dims(1)))
     }
 
-    /// Which sources a target sees, in a shape that broadcasts to `[batch, heads, targets, sources]`.
+    /// The combined mask, in a shape that broadcasts to `[batch, heads, targets, sources]`.
     fn seen(&self, targets: Output<'g>, sources: Output<'g>) -> Option<Output<'g>> {
         let graph = targets.graph();
         let given = self
@@ -257,7 +257,7 @@ impl<'g> Layer<'g> for MultiHeadAttention<'g> {
     }
 }
 
-/// A sum of products of elements, by the letters of their indices.
+/// An einsum: a sum of products of elements, by the letters of their indices.
 #[track_caller]
 fn einsum<'g>(equation: &str, left: Output<'g>, right: Variable<'g>) -> Output<'g> {
     let node = left.graph().op("Einsum").input(left).input(right);

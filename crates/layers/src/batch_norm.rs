@@ -10,7 +10,7 @@ use crate::norm::{as_dtype, moments, normalized, statistics};
 use crate::scope::VariableScopes;
 use crate::training::Training;
 
-/// The least epsilon of the fused op: TensorFlow's `fused_batch_norm` raises it to cuDNN's.
+/// The smallest epsilon of the fused op: TensorFlow's `fused_batch_norm` raises it to cuDNN's.
 const LEAST_EPSILON: f64 = 1.001e-5;
 
 /// Batch normalization: see [`batch_norm`].
@@ -25,20 +25,20 @@ pub struct BatchNorm<'g> {
     options: WeightOptions,
 }
 
-/// Channels with a mean of `beta` and a standard deviation of `gamma` over the batch (Ioffe and
-/// Szegedy, 2015; `tf.compat.v1.layers.batch_normalization`).
+/// Batch normalization: gives channels a mean of `beta` and a standard deviation of `gamma` over
+/// the batch (Ioffe and Szegedy, 2015; `tf.compat.v1.layers.batch_normalization`).
 ///
-/// While the network learns, means and variances are those of the batch, and two updates in
-/// [`update_ops`](crate::update_ops) move the averages that are used later:
-/// `average -= (average - batch) * (1 - momentum)`. Its input is a batch of images, or has any other
-/// rank from 2 on; channels are the last dimension, or dimension 1 in [`DataFormat::Nchw`].
+/// During training, means and variances are those of the batch, and two updates in
+/// [`update_ops`](crate::update_ops) move the averages for inference: `average -= (average - batch)
+/// * (1 - momentum)`. Its input is a batch of images, or has any other rank from 2 on; channels are
+/// the last dimension, or dimension 1 in [`DataFormat::Nchw`].
 ///
 /// The variance of a batch of images that goes into the average is that of a sample: `n / (n - 1)`
 /// times the one that images are divided by, as in TensorFlow.
 ///
 /// Its variables are `batch_normalization/gamma` and `beta`, and `moving_mean` and
-/// `moving_variance`, which no optimizer trains; each has the shape `[channels]`. For [`Weights`],
-/// gamma is the kernel, at first 1, and beta is the bias.
+/// `moving_variance`, which are not trainable; each has the shape `[channels]`. For [`Weights`],
+/// gamma is the kernel, initially 1, and beta is the bias.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -72,25 +72,25 @@ impl Weights for BatchNorm<'_> {
 }
 
 impl<'g> BatchNorm<'g> {
-    /// Whether the network learns: a bool, or an output that is one, and may be fed. False without it.
+    /// Sets the training flag: a bool, or a scalar output, which may be fed. `false` by default.
     pub fn training(mut self, training: impl Into<Value<'g>>) -> Self {
         self.training = Training::new(training.into());
         self
     }
 
-    /// How much of the averages stays in each update; 0.99 without it.
+    /// Sets the share of the averages that stays in each update; 0.99 by default.
     pub fn momentum(mut self, momentum: f64) -> Self {
         self.momentum = momentum;
         self
     }
 
-    /// What is added to variances, so that none is 0; 0.001 without it.
+    /// Sets the number added to variances, so that none is 0; 0.001 by default.
     pub fn epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// The order of the dimensions; without it [`DataFormat::Nhwc`].
+    /// Sets the order of the dimensions; [`DataFormat::Nhwc`] by default.
     pub fn data_format(mut self, format: DataFormat) -> Self {
         self.format = format;
         self
@@ -129,7 +129,7 @@ struct BatchWeights<'g> {
     variance: Variable<'g>,
 }
 
-/// The result, and the mean and the variance of the batch, or those that are used.
+/// The result, and the mean and the variance of the batch, or those of inference.
 type Made<'g> = Result<Vec<Output<'g>>, String>;
 
 impl<'g> BatchNorm<'g> {
@@ -167,7 +167,7 @@ impl<'g> BatchNorm<'g> {
         Ok(y)
     }
 
-    /// By one op, which gives the variance of a sample.
+    /// By the fused op, which returns the variance of a sample.
     fn fused(&self, x: Output<'g>, n: usize, weights: &BatchWeights<'g>) -> Made<'g> {
         let graph = x.graph();
         let or_all = |variable: Option<Variable<'g>>, number: f32| match variable {
@@ -187,7 +187,7 @@ impl<'g> BatchNorm<'g> {
         )
     }
 
-    /// By the formula.
+    /// By separate ops.
     fn in_parts(
         &self,
         x: Output<'g>,
@@ -213,7 +213,7 @@ impl<'g> BatchNorm<'g> {
         };
         let mut dims = vec![1; rank];
         dims[channel] = n as i64;
-        // Channels that are not last need dimensions of 1 behind them.
+        // Channels that are not last need trailing dimensions of 1.
         let spread = |v: Output<'g>| match channel + 1 == rank {
             true => v,
             false => v.reshape(dims.clone()),
@@ -228,13 +228,13 @@ impl<'g> BatchNorm<'g> {
         Ok(vec![as_dtype(y, x.dtype()), mean, variance])
     }
 
-    /// Moves an average towards `batch`. Where the network does not learn, that is the average
-    /// itself, and nothing moves.
+    /// Moves an average towards `batch`. During inference, `batch` is the average itself, and
+    /// nothing moves.
     fn update(&self, average: Variable<'g>, batch: Output<'g>) {
         let graph = batch.graph();
         graph.colocate_with(average.handle(), || {
             graph.name_scope("AssignMovingAvg", || {
-                // For averages of any dtype an f32, as in TensorFlow.
+                // An f32 for averages of any dtype, as in TensorFlow.
                 let part = f64::from((1.0 - self.momentum) as f32);
                 let update = average.assign_sub((average - batch) * part);
                 graph.add_operation_to_collection(UPDATE_OPS, update);

@@ -14,8 +14,8 @@ pub struct Dense {
     options: WeightOptions,
 }
 
-/// A fully connected layer of so many units: `x kernel + bias`, for `x` of shape `[..., inputs]`,
-/// gives `[..., units]` (`tf.compat.v1.layers.dense`).
+/// A fully connected layer of this many units: `x kernel + bias`, for `x` of shape `[..., inputs]`,
+/// is `[..., units]` (`tf.compat.v1.layers.dense`).
 ///
 /// Its variables are `dense/kernel`, of shape `[inputs, units]`, and `dense/bias`, of shape
 /// `[units]`. Its input has two dimensions or more.

@@ -15,8 +15,8 @@ pub struct Dropout<'g> {
     seed: Option<i64>,
 }
 
-/// Leaves out elements with a probability of `rate` while a network learns, and divides the others
-/// by `1 - rate`, so that the sum stays the same on average (`tf.compat.v1.layers.dropout`).
+/// Drops elements with a probability of `rate` during training, and divides the others by `1 -
+/// rate`, so that the sum stays the same on average (`tf.compat.v1.layers.dropout`).
 ///
 /// The rate is 0 or more, and below 1. Without [`Dropout::training`] the layer changes nothing.
 ///
@@ -49,13 +49,13 @@ pub fn dropout<'g>(rate: f64) -> Dropout<'g> {
 }
 
 impl<'g> Dropout<'g> {
-    /// Whether the network learns: a bool, or an output that is one, and may be fed. False without it.
+    /// Sets the training flag: a bool, or a scalar output, which may be fed. `false` by default.
     pub fn training(mut self, training: impl Into<Value<'g>>) -> Self {
         self.training = Training::new(training.into());
         self
     }
 
-    /// The op's seed, which goes together with the graph's by the rule of
+    /// Sets the op's seed, which is combined with the graph's by the rule of
     /// [`Graph::seeds`](thalweg_graph::Graph::seeds).
     pub fn seed(mut self, seed: i64) -> Self {
         self.seed = Some(seed);

@@ -15,11 +15,11 @@ pub struct Embedding {
     options: WeightOptions,
 }
 
-/// A table of so many rows, each a vector of so many numbers: ids of shape `[...]`, `i32` or `i64`,
+/// A table of this many rows, each a vector of this width: ids of shape `[...]`, `i32` or `i64`,
 /// become their rows, `[..., width]` (`tf.keras.layers.Embedding`).
 ///
-/// Its variable is `embedding/embeddings`, of shape `[rows, width]` and `f32`, at first with numbers
-/// between -0.05 and 0.05. A step that meets an id outside of `0..rows` ends with an error.
+/// Its variable is `embedding/embeddings`, of shape `[rows, width]` and `f32`, initially with
+/// numbers between -0.05 and 0.05. A step with an id outside of `0..rows` ends with an error.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -43,25 +43,25 @@ pub fn embedding(rows: usize, width: usize) -> Embedding {
 }
 
 impl Embedding {
-    /// Gives its variable scope a name. Without it, `embedding` is made unique.
+    /// Sets the name of its variable scope; by default `embedding`, made unique.
     pub fn named(mut self, name: &str) -> Embedding {
         self.options = self.options.named(name);
         self
     }
 
-    /// The initial value of the table.
+    /// Sets the initial value of the table.
     pub fn initializer(mut self, initializer: Initializer) -> Embedding {
         self.options = self.options.kernel_initializer(initializer);
         self
     }
 
-    /// What large numbers in the table cost: see [`Regularizer`].
+    /// Sets the regularizer of the table: see [`Regularizer`].
     pub fn regularizer(mut self, regularizer: Regularizer) -> Embedding {
         self.options = self.options.kernel_regularizer(regularizer);
         self
     }
 
-    /// Keeps optimizers from training the table.
+    /// Makes the table non-trainable.
     pub fn frozen(mut self) -> Embedding {
         self.options = self.options.frozen();
         self

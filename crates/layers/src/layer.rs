@@ -1,4 +1,4 @@
-//! What layers have in common.
+//! The traits `Layer` and `Weights`, and helpers shared by layers.
 
 use thalweg_graph::{Graph, Operation, Output, Reason, Value};
 use thalweg_ops::{ArrayOps, SourceOps, Variable};
@@ -8,11 +8,11 @@ use crate::initializers::Initializer;
 use crate::regularizers::Regularizer;
 use crate::scope::{VariableScope, VariableScopes};
 
-/// A layer: it is described first, and then put on a tensor.
+/// A layer: it is described first, and then applied to a tensor.
 ///
-/// A layer makes its variables in a variable scope of its own: one of the name that it is given, or
-/// its usual name, made unique (`dense`, `dense_1`). Layers that are to share variables get the same
-/// name, in a scope that [reuses](crate::Reuse) variables.
+/// A layer makes its variables in a variable scope of its own: one of the given name, or of its
+/// default name, made unique (`dense`, `dense_1`). Layers that share variables get the same name,
+/// in a scope that [reuses](crate::Reuse) variables.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -30,62 +30,64 @@ use crate::scope::{VariableScope, VariableScopes};
 /// assert_eq!(twins[0].name(), "twins/encode/BiasAdd:0");
 /// ```
 pub trait Layer<'g> {
-    /// What the layer makes of `x`.
+    /// Applies the layer to `x`.
     #[track_caller]
     fn on(self, x: impl Into<Output<'g>>) -> Output<'g>;
 }
 
 /// A layer with weights: a kernel, and a bias for each channel or unit.
 pub trait Weights: Sized {
-    /// What is said about its weights.
+    /// The options of its weights.
     fn options(&mut self) -> &mut WeightOptions;
 
-    /// Gives its variable scope a name. Without it the usual one is made unique.
+    /// Sets the name of its variable scope; by default the layer's usual name, made unique.
     fn named(mut self, name: &str) -> Self {
         self.options().name = Some(name.to_owned());
         self
     }
 
-    /// The initial value of the kernel.
+    /// Sets the initial value of the kernel.
     fn kernel_initializer(mut self, initializer: Initializer) -> Self {
         self.options().kernel_initializer = Some(initializer);
         self
     }
 
-    /// The initial value of the bias; without it 0.
+    /// Sets the initial value of the bias; 0 by default.
     fn bias_initializer(mut self, initializer: Initializer) -> Self {
         self.options().bias_initializer = Some(initializer);
         self
     }
 
-    /// What a large kernel costs, beside what its variable scope says: see [`Regularizer`].
+    /// Sets the regularizer of the kernel, in addition to that of its variable scope: see
+    /// [`Regularizer`].
     fn kernel_regularizer(mut self, regularizer: Regularizer) -> Self {
         self.options().kernel_regularizer = Some(regularizer);
         self
     }
 
-    /// What a large bias costs, beside what its variable scope says: see [`Regularizer`].
+    /// Sets the regularizer of the bias, in addition to that of its variable scope: see
+    /// [`Regularizer`].
     fn bias_regularizer(mut self, regularizer: Regularizer) -> Self {
         self.options().bias_regularizer = Some(regularizer);
         self
     }
 
-    /// Leaves out the bias.
+    /// Omits the bias.
     fn without_bias(mut self) -> Self {
         self.options().without_bias = true;
         self
     }
 
-    /// Keeps optimizers from training its weights.
+    /// Makes its weights non-trainable.
     fn frozen(mut self) -> Self {
         self.options().frozen = true;
         self
     }
 }
 
-/// What [`Weights`] says about the weights of a layer.
+/// The options set by [`Weights`].
 ///
-/// A layer of one's own has it as a field:
+/// A custom layer has it as a field:
 ///
 /// ```
 /// use thalweg_graph::{Graph, Output};
@@ -135,8 +137,8 @@ impl Weights for WeightOptions {
 }
 
 impl WeightOptions {
-    /// Runs `build` in the variable scope of the layer; `usual` is its name where it has none of its
-    /// own, made unique.
+    /// Runs `build` in the variable scope of the layer; without a name of its own, the scope is
+    /// `usual`, made unique.
     #[track_caller]
     pub fn scope<R>(&self, graph: &Graph, usual: &str, build: impl FnOnce() -> R) -> R {
         let scope = match &self.name {
@@ -146,7 +148,7 @@ impl WeightOptions {
         graph.variable_scope(scope, build)
     }
 
-    /// The variable `name`, a kernel, of the variable scope around.
+    /// The variable `name`, a kernel, of the current variable scope.
     #[track_caller]
     pub fn kernel<'g>(
         &self,
@@ -163,7 +165,7 @@ impl WeightOptions {
         kernel.trainable(!self.frozen).build()
     }
 
-    /// The variable `name`, a bias, of the variable scope around; none where it is left out.
+    /// The variable `name`, a bias, of the current variable scope; `None` if it is omitted.
     #[track_caller]
     pub fn bias<'g>(
         &self,
@@ -183,7 +185,7 @@ impl WeightOptions {
     }
 }
 
-/// A number for lines and one for columns, such as the size of a window. One number stands for both.
+/// A height and a width, such as the size of a window. A single number stands for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair(pub [usize; 2]);
 
@@ -199,7 +201,7 @@ impl From<[usize; 2]> for Pair {
     }
 }
 
-/// The updates that layers ask for (of moving averages): a training step runs them too.
+/// The updates that layers require (of moving averages): a training step runs them too.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -212,7 +214,7 @@ impl From<[usize; 2]> for Pair {
 /// batch_norm().training(true).on(x);
 /// let updates = update_ops(&g);
 /// assert_eq!(updates.len(), 2);
-/// // With what an optimizer gives: `g.group("train", updates.into_iter().chain([minimize]))`.
+/// // With an optimizer's update: `g.group("train", updates.into_iter().chain([minimize]))`.
 /// g.group("train", updates);
 /// ```
 pub fn update_ops(graph: &Graph) -> Vec<Operation<'_>> {
@@ -222,7 +224,7 @@ pub fn update_ops(graph: &Graph) -> Vec<Operation<'_>> {
 /// The collection of the updates.
 pub(crate) const UPDATE_OPS: &str = "update_ops";
 
-/// Keeps the mistake of a layer, by the name of its variable scope.
+/// Records the mistake of a layer, by the name of its variable scope.
 #[track_caller]
 pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
     let scope = graph.current_variable_scope();
@@ -233,7 +235,7 @@ pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output
     graph.fail(name, layer, Reason::Argument(text))
 }
 
-/// As [`mistake`], of a layer without variables, which has no variable scope of its own.
+/// As [`mistake`], for a layer without variables, which has no variable scope of its own.
 #[track_caller]
 pub(crate) fn mistake_unscoped<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
     let scope = graph.current_variable_scope();
@@ -244,8 +246,8 @@ pub(crate) fn mistake_unscoped<'g>(graph: &'g Graph, layer: &str, text: String) 
     graph.fail(&name, layer, Reason::Argument(text))
 }
 
-/// The dimensions of `x` where its rank is known, and the length of its dimension of channels, which
-/// `channel` says for a rank, too; what must be said about `x` otherwise.
+/// The dimensions of `x` if its rank is known, and the length of its channel dimension, whose index
+/// `channel` returns for a rank; otherwise the text of the mistake.
 pub(crate) fn channels(
     x: Output<'_>,
     ranks: std::ops::RangeInclusive<usize>,
@@ -268,7 +270,7 @@ pub(crate) fn channels(
     }
 }
 
-/// `x`, of which `shape` is known too.
+/// `x`, with the additional knowledge of `shape`.
 #[track_caller]
 pub(crate) fn of_shape(x: Output<'_>, shape: Shape) -> Output<'_> {
     if x.is_invalid() || x.shape().merge(&shape).as_ref() == Some(&x.shape()) {
@@ -281,14 +283,14 @@ pub(crate) fn of_shape(x: Output<'_>, shape: Shape) -> Output<'_> {
         .output()
 }
 
-/// The dimensions `dims` as a tensor. `unknown` makes one that is not known of that of `x`, a vector
-/// of one.
+/// The dimensions `dims` as a tensor. `unknown` computes an unknown one from the dimensions of `x`,
+/// as a vector of one element.
 pub(crate) fn sizes<'g>(
     x: Output<'g>,
     dims: &[Option<usize>],
     unknown: impl Fn(usize, Output<'g>) -> Output<'g>,
 ) -> Value<'g> {
-    // What is beyond an i32 is refused by the op that takes the sizes.
+    // Sizes beyond an i32 are refused by the op that takes them.
     let size = |d: usize| i32::try_from(d).unwrap_or(i32::MAX);
     let known: Option<Vec<i32>> = dims.iter().map(|d| d.map(size)).collect();
     if let Some(known) = known {

@@ -16,11 +16,11 @@ pub struct LayerNorm {
     options: WeightOptions,
 }
 
-/// Rows, along the last dimension, with a mean of 0 and a standard deviation of 1, times `gamma`,
-/// plus `beta` (Ba et al., 2016; `tf.keras.layers.LayerNormalization`).
+/// Layer normalization: rows, along the last dimension, get a mean of 0 and a standard deviation of
+/// 1, times `gamma`, plus `beta` (Ba et al., 2016; `tf.keras.layers.LayerNormalization`).
 ///
 /// Its variables are `layer_normalization/gamma` and `beta`, of the length of a row. For
-/// [`Weights`], gamma is the kernel, at first 1, and beta is the bias.
+/// [`Weights`], gamma is the kernel, initially 1, and beta is the bias.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -52,7 +52,7 @@ impl Weights for LayerNorm {
 }
 
 impl LayerNorm {
-    /// What is added to variances, so that none is 0; 0.001 without it.
+    /// Sets the number added to variances, so that none is 0; 0.001 by default.
     pub fn epsilon(mut self, epsilon: f64) -> Self {
         self.epsilon = epsilon;
         self

@@ -1,9 +1,9 @@
-//! What models are made of: variable scopes, initializers, regularizers, layers, losses, metrics.
+//! Building blocks of models: variable scopes, initializers, regularizers, layers, losses, metrics.
 //!
 //! All of it builds nodes of a graph, with TensorFlow's names, so that checkpoints of one fit the
-//! other. Nothing here runs anything.
+//! other. Nothing here executes.
 //!
-//! A network for images of 28 lines and columns:
+//! A network for images of 28 x 28 pixels:
 //!
 //! ```
 //! use thalweg_graph::Graph;

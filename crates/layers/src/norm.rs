@@ -1,10 +1,10 @@
-//! What normalizations have in common: moments, and the formula.
+//! Helpers of normalization layers: moments, and the formula.
 
 use thalweg_graph::Output;
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
-/// The dtype of the means and variances of `dtype`: narrow floats are too coarse.
+/// The dtype of the means and variances of `dtype`: narrow floats are too imprecise.
 pub(crate) fn statistics(dtype: DType) -> DType {
     match dtype {
         DType::F16 | DType::BF16 => DType::F32,
@@ -12,7 +12,7 @@ pub(crate) fn statistics(dtype: DType) -> DType {
     }
 }
 
-/// `x` as `dtype`.
+/// `x` cast to `dtype`.
 pub(crate) fn as_dtype(x: Output<'_>, dtype: DType) -> Output<'_> {
     match x.dtype() == dtype {
         true => x,
@@ -23,7 +23,7 @@ pub(crate) fn as_dtype(x: Output<'_>, dtype: DType) -> Output<'_> {
 /// The mean and the variance over `axes`, which stay as dimensions of 1 with `keep_dims`.
 pub(crate) fn moments<'g>(x: Output<'g>, axes: &[i32], keep_dims: bool) -> [Output<'g>; 2] {
     let mean = x.reduce_mean(axes, true);
-    // What the mean adds to the gradient of the variance is 0.
+    // The mean's contribution to the gradient of the variance is 0.
     let spread = x.squared_difference(mean.stop_gradient());
     let moments = [mean, spread.reduce_mean(axes, true)];
     let axes: Vec<i64> = axes.iter().map(|&a| i64::from(a)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn normalized<'g>(
 ) -> Output<'g> {
     let factor = (variance + epsilon).rsqrt();
     let factor = gamma.map_or(factor, |gamma| factor * gamma);
-    // `x * factor - mean * factor` would lose digits where the mean is large.
+    // `x * factor - mean * factor` would lose digits for a large mean.
     let y = (x - mean) * factor;
     beta.map_or(y, |beta| y + beta)
 }

@@ -1,4 +1,4 @@
-//! Pooling of images.
+//! Pooling of images: max and average.
 
 use thalweg_graph::Output;
 use thalweg_ops::{DataFormat, NnOps, Padding};
@@ -22,8 +22,8 @@ enum Kind {
     Avg,
 }
 
-/// The largest element of each window of images; windows are so far apart: numbers, or lines and
-/// columns (`tf.compat.v1.layers.max_pooling2d`).
+/// The largest element of each window of images, at these strides: numbers, or height and width
+/// (`tf.compat.v1.layers.max_pooling2d`).
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -39,7 +39,7 @@ pub fn max_pool(window: impl Into<Pair>, strides: impl Into<Pair>) -> Pool {
     Pool::new(Kind::Max, window.into(), strides.into())
 }
 
-/// The mean of each window of images; windows are so far apart: numbers, or lines and columns
+/// The mean of each window of images, at these strides: numbers, or height and width
 /// (`tf.compat.v1.layers.average_pooling2d`). Padding does not count, and cannot be
 /// [`Padding::Explicit`].
 pub fn avg_pool(window: impl Into<Pair>, strides: impl Into<Pair>) -> Pool {
@@ -57,13 +57,13 @@ impl Pool {
         }
     }
 
-    /// What stands around images; without it nothing, [`Padding::Valid`].
+    /// Sets the padding; [`Padding::Valid`] by default, which pads nothing.
     pub fn padding(mut self, padding: Padding) -> Pool {
         self.padding = padding;
         self
     }
 
-    /// The order of the dimensions of images; without it [`DataFormat::Nhwc`].
+    /// Sets the order of the dimensions of images; [`DataFormat::Nhwc`] by default.
     pub fn data_format(mut self, format: DataFormat) -> Pool {
         self.format = format;
         self

@@ -1,4 +1,4 @@
-//! Regularizers: what large weights cost.
+//! Regularizers: penalties of large weights.
 
 use thalweg_graph::Output;
 use thalweg_ops::{MathOps, ReduceOps};

@@ -1,11 +1,11 @@
-//! How labels, predictions and weights are brought together: dtypes, and TensorFlow's rules for
-//! shapes that differ by a last dimension of 1.
+//! Matching of labels, predictions and weights: dtypes, and TensorFlow's rules for shapes that
+//! differ by a last dimension of 1.
 
 use thalweg_graph::{Output, Reason};
 use thalweg_ops::ArrayOps;
 use thalweg_tensor::{DType, Shape};
 
-/// `x` with the elements as `dtype`; no node where they are.
+/// `x` cast to `dtype`; without a node if it has that dtype.
 #[track_caller]
 pub(crate) fn cast(x: Output<'_>, dtype: DType) -> Output<'_> {
     match x.dtype() == dtype {
@@ -14,7 +14,7 @@ pub(crate) fn cast(x: Output<'_>, dtype: DType) -> Output<'_> {
     }
 }
 
-/// The shape that both have. Shapes that cannot be one are a mistake, kept for a node `name`.
+/// Checks that both can have one shape; otherwise records a mistake for a node `name`.
 #[track_caller]
 pub(crate) fn alike(name: &str, labels: Output<'_>, predictions: Output<'_>) -> bool {
     let (of_labels, of_predictions) = (labels.shape(), predictions.shape());
@@ -29,8 +29,9 @@ pub(crate) fn alike(name: &str, labels: Output<'_>, predictions: Output<'_>) -> 
     fit
 }
 
-/// Labels and predictions, either without a last dimension of 1 where it is that which keeps the rank
-/// of the predictions from being `more` above that of the labels (`remove_squeezable_dimensions`).
+/// Labels and predictions, with a last dimension of 1 removed from either if only that keeps the
+/// rank of the predictions from being `more` above that of the labels
+/// (`remove_squeezable_dimensions`).
 #[track_caller]
 pub(crate) fn squeezed<'g>(
     labels: Output<'g>,
@@ -55,9 +56,9 @@ fn may_end_in_one(shape: &Shape) -> bool {
     dims.last().is_some_and(|d| d.is_none_or(|d| d == 1))
 }
 
-/// Weights for `values`, as `dtype`: a scalar, or of the same rank, with dimensions that are 1 or
-/// those of the values (`assert_broadcastable`). All else is a mistake, kept for a node `name`; a
-/// dimension that is not known yet is checked in the step.
+/// Weights for `values`, cast to `dtype`: a scalar, or of the same rank, with dimensions that are 1
+/// or those of the values (`assert_broadcastable`). Other shapes are a mistake, recorded for a node
+/// `name`; an unknown dimension is checked in the step.
 #[track_caller]
 pub(crate) fn broadcastable<'g>(
     name: &str,
@@ -99,13 +100,13 @@ pub(crate) fn broadcastable<'g>(
     let sure = |(w, v): (&Option<usize>, &Option<usize>)| *w == Some(1) || (w.is_some() && w == v);
     match own.iter().zip(dims).all(sure) {
         true => weights,
-        // A product would repeat values of one element for weights of several.
+        // A product would broadcast values of one element to weights of several.
         false => weights.broadcast_to(values.shape_tensor()),
     }
 }
 
-/// [`broadcastable`] of weights whose rank may also be one above or below that of `values`: without or
-/// with a last dimension of 1.
+/// As [`broadcastable`], for weights whose rank may also be one above or below that of `values`:
+/// without or with a last dimension of 1.
 #[track_caller]
 pub(crate) fn fitted<'g>(
     name: &str,

@@ -1,27 +1,27 @@
-//! Whether a network learns, or is used: known while the graph is built, or in each step.
+//! The training flag: constant, or computed in each step.
 
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_ops::FlowOps;
 use thalweg_tensor::{DType, Shape};
 
-/// Whether a network learns.
+/// The training flag.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Training<'g> {
-    /// No.
+    /// Inference.
     #[default]
     Never,
-    /// Yes.
+    /// Training.
     Always,
-    /// As this scalar says in each step.
+    /// This scalar in each step.
     Says(Output<'g>),
-    /// What was given is no bool: this.
+    /// A mistake: a value of this dtype and shape, which is not a bool.
     Wrong(DType, Shape),
 }
 
 impl<'g> Training<'g> {
     pub(crate) fn new(value: Value<'g>) -> Training<'g> {
         let (dtype, shape, known) = match &value {
-            // What is built on a mistake adds none.
+            // Nodes built on a mistake add none.
             Value::Output(output) if output.is_invalid() => return Training::Says(*output),
             Value::Output(output) => (output.dtype(), output.shape(), output.fact().value),
             Value::Tensor(tensor) => (tensor.dtype(), tensor.shape(), Some(tensor.clone())),
@@ -37,7 +37,7 @@ impl<'g> Training<'g> {
         }
     }
 
-    /// What `yes` gives where the network learns, and `no` where it does not; both give as many.
+    /// The outputs of `yes` during training, and of `no` during inference; both return as many.
     pub(crate) fn choose(
         &self,
         graph: &'g Graph,

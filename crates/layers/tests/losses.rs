@@ -1,4 +1,4 @@
-//! What the losses do with what they cannot take, and how their nodes are named.
+//! Mistakes of losses, and the names of their nodes.
 
 use thalweg_graph::{Graph, gradients};
 use thalweg_layers::losses::{self, Reduction};
@@ -26,7 +26,7 @@ fn a_loss_stands_in_a_scope_of_its_own_and_in_the_collection() {
         (first.shape(), second.shape()),
         (Shape::scalar(), Shape::scalar())
     );
-    // What is not asked for its value is no loss of the graph.
+    // A loss whose value is not taken is not in the graph's collection.
     drop(third);
     assert_eq!(g.collection("losses").len(), 2);
     assert!(g.find("hinge_loss_1/value").is_none());
@@ -112,7 +112,7 @@ fn weights_that_turn_out_not_to_fit_end_the_step() {
     };
     run(4, 4).unwrap();
     run(4, 1).unwrap();
-    // A product would take both of these, or the second.
+    // A product would accept both of these, or the second.
     assert!(run(4, 3).is_err());
     assert!(run(1, 4).is_err());
 }
@@ -161,7 +161,7 @@ fn losses_have_the_dtypes_of_tensorflows() {
             losses::compute_weighted_loss(x).weights(3).value(),
         ];
         assert!(g.errors().is_empty(), "{:?}", g.errors());
-        // Cross entropies and weighted losses come back to the dtype that they came in.
+        // Cross entropies and weighted losses return to the dtype of their inputs.
         let expected = [of, dtype, dtype, dtype, of, dtype];
         assert_eq!(all.map(|loss| loss.dtype()), expected);
         assert_eq!(gradients(&all[..1], &[x])[0].unwrap().dtype(), dtype);

@@ -1,4 +1,4 @@
-//! How metrics are named, and what they do with what they cannot take.
+//! The names of metrics' variables, and mistakes of metrics.
 
 use thalweg_graph::Graph;
 use thalweg_layers::metrics::{self, Curve, Metric};

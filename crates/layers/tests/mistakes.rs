@@ -1,4 +1,4 @@
-//! Mistakes in layers and variables name the line that made them, and say what to do.
+//! Mistakes in layers and variables name the line that made them, and how to correct them.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_layers::{
@@ -8,7 +8,7 @@ use thalweg_layers::{
 use thalweg_ops::{ArrayOps, FlowOps, NewGraph, Padding, SourceOps, Variable};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-/// The one mistake of what `build` makes of a tensor of this shape: whose it is, and the text.
+/// The only mistake of `build` on a tensor of this shape: its layer, and the text.
 #[track_caller]
 fn mistake(
     shape: impl Into<Shape>,
@@ -18,7 +18,7 @@ fn mistake(
     let x = g.placeholder("x", DType::F32, shape);
     let y = build(x);
     assert!(y.is_invalid());
-    // What is built on it adds none.
+    // Nodes built on it add none.
     assert!(dense(1).on(y + 1.0).is_invalid());
     let errors = g.errors();
     assert_eq!(errors.len(), 1, "{errors:?}");
@@ -87,7 +87,7 @@ fn a_layer_says_which_options_do_not_go_together() {
     assert_eq!(name, "depthwise_conv2d/DepthwiseConv2dNative");
 }
 
-/// The one mistake of a variable.
+/// The only mistake of a variable.
 #[track_caller]
 fn of_variable(build: impl for<'g> Fn(&'g Graph) -> Variable<'g>) -> (String, String) {
     let g = Graph::new();

@@ -1,5 +1,5 @@
-//! Modules of columns, as Inception networks have them: each column starts at the module's input, and what the
-//! columns end with lies side by side.
+//! Modules of columns (Inception): each column starts at the module's input, and the outputs of the
+//! columns are concatenated.
 
 use thalweg_graph::Output;
 use thalweg_layers::VariableScopes;
@@ -12,7 +12,7 @@ use crate::specs::{Conv, Pool};
 pub(crate) enum Step {
     Conv(Conv),
     Pool(Pool),
-    /// What the column before has at the same place.
+    /// The output of the preceding column at the same position.
     Share,
 }
 
@@ -34,15 +34,15 @@ pub(crate) fn column<const N: usize>(steps: [Step; N]) -> Vec<Step> {
 }
 
 impl<'g> Net<'g> {
-    /// A module of this kind.
+    /// Adds a module of this kind.
     pub(crate) fn module(
         &mut self,
         kind: &'static str,
         x: Output<'g>,
         columns: &[Vec<Step>],
     ) -> Output<'g> {
-        // tf_cnn_benchmarks counts no modules: those of a kind are all in the first one's scope, and their convolutions
-        // are numbered. Checkpoints have these names.
+        // tf_cnn_benchmarks does not number modules: those of a kind are all in the first one's
+        // scope, and their convolutions are numbered. Checkpoints have these names.
         self.graph.variable_scope(&*format!("{kind}0"), || {
             let mut built: Vec<Vec<Output<'g>>> = Vec::new();
             for column in columns {

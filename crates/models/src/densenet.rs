@@ -1,4 +1,4 @@
-//! Dense networks (Huang et al., 2016) for images of 32 x 32 pixels, without bottlenecks or compression.
+//! DenseNet (Huang et al., 2016) for images of 32 x 32 pixels, without bottlenecks or compression.
 
 use thalweg_graph::Output;
 use thalweg_ops::NnOps;
@@ -7,7 +7,7 @@ use thalweg_ops::Padding::Valid;
 use crate::net::Net;
 use crate::specs::{Norm, ap, c};
 
-/// Three blocks of so many layers, each of which adds `growth` channels to all that came before.
+/// Three blocks of this many layers, each of which adds `growth` channels to all earlier ones.
 pub(crate) fn densenet<'g>(
     net: &mut Net<'g>,
     x: Output<'g>,
@@ -30,15 +30,15 @@ pub(crate) fn densenet<'g>(
     net.mean(x)
 }
 
-/// Half as many lines and columns, and so many channels: tf_cnn_benchmarks takes twice the growth, where the paper
-/// keeps all of them.
+/// A transition: halves height and width, to this many channels: tf_cnn_benchmarks takes twice the
+/// growth, where the paper keeps all of them.
 fn halved<'g>(net: &mut Net<'g>, x: Output<'g>, channels: usize) -> Output<'g> {
     let x = net.normalized(x, Norm::RESIDUAL).relu();
     let x = net.conv(x, c(channels, 1).stddev(spread(channels)));
     net.pool(x, ap(2, 2, Valid))
 }
 
-/// The standard deviation of the weights at first of a convolution to so many channels.
+/// The initial standard deviation of the weights of a convolution to this many channels.
 fn spread(channels: usize) -> f64 {
     (2.0 / 9.0 / channels as f64).sqrt()
 }

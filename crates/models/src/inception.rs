@@ -1,4 +1,4 @@
-//! GoogLeNet and its successors, which are modules of columns.
+//! GoogLeNet, Inception v3 and Inception v4: modules of columns.
 
 use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
@@ -73,7 +73,7 @@ pub(crate) fn inception3<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     net.flat(x)
 }
 
-/// What goes into the classes of the auxiliary head.
+/// The input of the auxiliary head's classifier.
 fn v3_auxiliary<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     let x = net.pool(x, ap(5, 3, Valid));
     let x = net.conv(x, c(128, 1));

@@ -1,5 +1,5 @@
-//! Convolutional networks that come ready, from LeNet to NASNet: those of the program tf_cnn_benchmarks, with its
-//! layers, its variables' names and its initial values.
+//! Ready-made convolutional networks, from LeNet to NASNet: those of the program tf_cnn_benchmarks,
+//! with its layers, its variables' names and its initial values.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -15,13 +15,14 @@
 //! assert_eq!(g.variables()[0].name, "cg/conv0/conv2d/kernel");
 //! assert!(g.errors().is_empty());
 //!
-//! // By name, with what the program takes where nothing else is said.
+//! // By name, with the program's defaults.
 //! let model = models::find("resnet20", models::Data::Cifar10).expect("a model of that name");
 //! assert_eq!((model.size, model.batch), (32, 128));
 //! ```
 //!
-//! NASNet drops paths with the rate of the end of a training from its first step on; the program raises it from
-//! step to step. The numbers of variables of MobileNet and NASNet were not compared with the program's.
+//! NASNet drops paths with the final rate of a training from its first step on; the program raises
+//! it from step to step. The numbers of variables of MobileNet and NASNet were not compared with
+//! the program's.
 //!
 //! Training them, on one device or on many, is not part of this crate.
 
@@ -47,19 +48,19 @@ use net::Net;
 pub use options::Options;
 pub use table::{Data, Model, Rate, all, find};
 
-/// What a network gives.
+/// The outputs of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Network<'g> {
     /// `[images, classes]`, f32.
     pub logits: Output<'g>,
-    /// Those of the auxiliary head, where it was asked for and the network has one.
+    /// The logits of the auxiliary head, if it was requested and the network has one.
     pub auxiliary: Option<Output<'g>>,
 }
 
 impl Model {
-    /// Puts the network on a batch of images, `[n, height, width, 3]`, whose values are of any range. Variables are
-    /// made in the variable scope `cg` of the one that is entered; a second network in the same scope needs one that
-    /// [reuses](thalweg_layers::Reuse) variables.
+    /// Builds the network on a batch of images, `[n, height, width, 3]`, with values in any range.
+    /// Variables are made in the variable scope `cg` of the current one; a second network in the
+    /// same scope needs one that [reuses](thalweg_layers::Reuse) variables.
     #[track_caller]
     pub fn build<'g>(
         &self,
@@ -80,7 +81,7 @@ impl Model {
     }
 }
 
-/// Images in the dtype and the order that the network computes in.
+/// Converts images to the dtype and the data format of the network.
 fn prepared<'g>(images: Output<'g>, options: &Options) -> Output<'g> {
     let images = match options.compute {
         DType::F32 => images,
@@ -92,8 +93,8 @@ fn prepared<'g>(images: Output<'g>, options: &Options) -> Output<'g> {
     }
 }
 
-/// ResNet-50 (He et al., 2015) on images of about 224 x 224 pixels; see [`Model::build`]. All others are in
-/// [`find`]'s table.
+/// ResNet-50 (He et al., 2015) on images of about 224 x 224 pixels; see [`Model::build`]. All
+/// others are in [`find`]'s table.
 #[track_caller]
 pub fn resnet50<'g>(
     graph: &'g Graph,

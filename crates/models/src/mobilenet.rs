@@ -36,7 +36,7 @@ const BLOCKS: [(usize, usize, usize); 17] = [
     (6, 320, 1),
 ];
 
-/// Its logits of 1001 classes: tf_cnn_benchmarks puts its own classes on these.
+/// Its logits of 1001 classes: tf_cnn_benchmarks puts its own classifier on these.
 pub(crate) fn mobilenet<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     net.graph.variable_scope("MobilenetV2", || {
         let mut x = conv(net, x, "Conv", 32, 3, 2).relu6();
@@ -54,7 +54,7 @@ pub(crate) fn mobilenet<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     })
 }
 
-/// How a convolution of this size is called and made.
+/// The name and options of a convolution of this size.
 fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
     Slim {
         name,
@@ -79,7 +79,7 @@ fn conv<'g>(
     net.slim_norm(y, &format!("{name}/BatchNorm"), NORM)
 }
 
-/// Channels are made more, each is convolved by itself, and they are made fewer again.
+/// An inverted residual: expands the channels, convolves each by itself, and reduces them again.
 fn inverted<'g>(
     net: &Net<'g>,
     x: Output<'g>,

@@ -1,7 +1,7 @@
-//! What networks are built with: layers with tf_cnn_benchmarks' defaults and names.
+//! `Net`: builds layers with tf_cnn_benchmarks' defaults and names.
 //!
-//! A layer is called by its kind and its number among those of its kind in the whole network: `conv0`, `mpool0`,
-//! `affine0`. Checkpoints depend on these names.
+//! A layer's name is its kind and its number among those of its kind in the whole network: `conv0`,
+//! `mpool0`, `affine0`. Checkpoints depend on these names.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use thalweg_tensor::DType;
 use crate::options::Options;
 use crate::specs::{Border, Conv, Norm, Pool};
 
-/// A network that is being built.
+/// A network under construction.
 pub(crate) struct Net<'g> {
     pub(crate) graph: &'g Graph,
     pub(crate) options: Options,
-    /// How convolutions are normalized; those of networks without have a bias.
+    /// The batch normalization of convolutions; in networks without it they have a bias.
     pub(crate) norm: Option<Norm>,
-    /// What goes into the auxiliary head.
+    /// The input of the auxiliary head.
     pub(crate) auxiliary: Option<Output<'g>>,
     counts: BTreeMap<&'static str, usize>,
 }
@@ -51,12 +51,12 @@ impl<'g> Net<'g> {
         self.options.format.channel(4)
     }
 
-    /// The channels of `x`; 0 where it has none, which the op that gets `x` reports.
+    /// The channels of `x`; 0 if it has none, which the op that takes `x` reports.
     pub(crate) fn channels(&self, x: Output<'g>) -> usize {
         x.shape().dim(self.channel()).unwrap_or(0)
     }
 
-    /// A weight, in the dtype that the network computes in.
+    /// A weight, in the dtype of the network's computation.
     pub(crate) fn weight(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl<'g> Net<'g> {
         x.conv2d(kernel, [conv.stride; 2], padding, self.options.format)
     }
 
-    /// With zeros around, half of the window before and the rest after.
+    /// Pads with zeros, half of the window before and the rest after.
     fn padded(&self, x: Output<'g>, window: [usize; 2]) -> Output<'g> {
         let around = window.map(|n| [(n as i32 - 1) / 2, n as i32 - 1 - (n as i32 - 1) / 2]);
         let none = [0, 0];
@@ -145,7 +145,7 @@ impl<'g> Net<'g> {
         })
     }
 
-    /// All elements of each image in one dimension, in the order of the network's format.
+    /// Flattens each image to one dimension, in the order of the network's format.
     pub(crate) fn flat(&self, x: Output<'g>) -> Output<'g> {
         let shape = x.shape();
         let lengths = shape.dims().unwrap_or_default().iter().skip(1);
@@ -153,12 +153,12 @@ impl<'g> Net<'g> {
         x.reshape([-1, all.map_or(-1, |n| n as i64)])
     }
 
-    /// So many units with ReLU.
+    /// A dense layer of this many units with ReLU.
     pub(crate) fn full(&mut self, x: Output<'g>, units: usize) -> Output<'g> {
         self.affine(x, units, 2.0, None, 0.0).relu()
     }
 
-    /// As [`Net::full`], with a standard deviation of the weights at first, and a bias.
+    /// As [`Net::full`], with an initial standard deviation of the weights, and a bias.
     pub(crate) fn full_from(
         &mut self,
         x: Output<'g>,
@@ -183,7 +183,7 @@ impl<'g> Net<'g> {
         }
     }
 
-    /// `x w + b`; without a standard deviation of its own, `w` has `factor / inputs` as its variance.
+    /// `x w + b`; without a standard deviation of its own, `w` has the variance `factor / inputs`.
     fn affine(
         &mut self,
         x: Output<'g>,
@@ -203,7 +203,7 @@ impl<'g> Net<'g> {
         })
     }
 
-    /// Drops all but this share, where the network learns.
+    /// Dropout that keeps this share, during training.
     pub(crate) fn dropout(&mut self, x: Output<'g>, keep: f64) -> Output<'g> {
         match self.options.training && self.options.drops {
             true => x.dropout(keep, None),
@@ -221,7 +221,7 @@ impl<'g> Net<'g> {
         self.graph.name_scope(&name, || x.reduce_mean(&axes, false))
     }
 
-    /// Tensors side by side, channel after channel.
+    /// Concatenates tensors along the channels.
     pub(crate) fn joined(&self, all: &[Output<'g>]) -> Output<'g> {
         self.graph.concat(all, self.channel() as i64)
     }

@@ -1,10 +1,10 @@
-//! What a network is built with.
+//! Options of building a network.
 
 use thalweg_ops::DataFormat;
 use thalweg_tensor::DType;
 
-/// What a network is built with: see each method. Without any, it is a network that learns, in f32, with channels
-/// last.
+/// Options of a network: see each method. The default is a network for training, in f32, with
+/// channels last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub(crate) format: DataFormat,
@@ -29,44 +29,45 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A network that learns, in f32, with channels last.
+    /// The defaults: a network for training, in f32, with channels last.
     pub fn new() -> Options {
         Options::default()
     }
 
-    /// The order of the dimensions inside of the network. Images are given with channels last all the same.
+    /// Sets the data format inside of the network. Images are passed with channels last all the
+    /// same.
     pub fn data_format(mut self, format: DataFormat) -> Options {
         self.format = format;
         self
     }
 
-    /// A network that is used and does not learn: batch normalization takes its moving averages, and nothing is
-    /// dropped.
+    /// Builds the network for inference: batch normalization takes its moving averages, and there
+    /// is no dropout.
     pub fn inference(mut self) -> Options {
         self.training = false;
         self
     }
 
-    /// The dtype that the network computes in: f32, f16 or bf16. Statistics of batch normalization and logits are f32
-    /// all the same.
+    /// Sets the dtype of the network's computation: f32, f16 or bf16. Statistics of batch
+    /// normalization and logits are f32 all the same.
     pub fn compute(mut self, dtype: DType) -> Options {
         self.compute = dtype;
         self
     }
 
-    /// The dtype of weights, which is f32 without it. Those of batch normalization are always f32.
+    /// Sets the dtype of weights; f32 by default. Those of batch normalization are always f32.
     pub fn weights(mut self, dtype: DType) -> Options {
         self.weights = dtype;
         self
     }
 
-    /// With the auxiliary head, where the network has one and learns.
+    /// Adds the auxiliary head, if the network has one and is for training.
     pub fn auxiliary(mut self) -> Options {
         self.auxiliary = true;
         self
     }
 
-    /// A network that learns and drops nothing: its steps are the same in every run.
+    /// Builds the network for training without dropout: its steps are the same in every run.
     pub fn without_dropout(mut self) -> Options {
         self.drops = false;
         self

@@ -1,4 +1,4 @@
-//! Networks that are one layer after the other.
+//! Sequential networks: trivial, LeNet, AlexNet, OverFeat, VGG.
 
 use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
@@ -6,7 +6,7 @@ use thalweg_ops::Padding::{Same, Valid};
 use crate::net::Net;
 use crate::specs::{c, mp};
 
-/// Two layers on all pixels: what a step costs beside the network.
+/// Two layers on all pixels, to measure the cost of a step beside the network.
 pub(crate) fn trivial<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     let x = net.flat(x);
     let x = net.full(x, 1);
@@ -51,7 +51,7 @@ pub(crate) fn overfeat<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     head(net, x, 3072)
 }
 
-/// VGG (Simonyan and Zisserman, 2014) with so many convolutions in each of its five blocks.
+/// VGG (Simonyan and Zisserman, 2014) with this many convolutions in each of its five blocks.
 pub(crate) fn vgg<'g>(net: &mut Net<'g>, x: Output<'g>, blocks: [usize; 5]) -> Output<'g> {
     let mut x = x;
     for (channels, convs) in [64, 128, 256, 512, 512].into_iter().zip(blocks) {
@@ -64,7 +64,7 @@ pub(crate) fn vgg<'g>(net: &mut Net<'g>, x: Output<'g>, blocks: [usize; 5]) -> O
     head(net, x, 4096)
 }
 
-/// Two layers of units, half of which are dropped: `units`, and 4096.
+/// Two dense layers with dropout of half: `units`, and 4096.
 fn head<'g>(net: &mut Net<'g>, x: Output<'g>, units: usize) -> Output<'g> {
     let x = net.full(x, units);
     let x = net.dropout(x, 0.5);

@@ -1,4 +1,4 @@
-//! Residual networks (He et al., 2015 and 2016).
+//! ResNet v1, v1.5 and v2 (He et al., 2015 and 2016).
 
 use thalweg_graph::Output;
 use thalweg_layers::VariableScopes;
@@ -8,18 +8,18 @@ use thalweg_ops::{ArrayOps, DataFormat, NnOps, SourceOps};
 use crate::net::Net;
 use crate::specs::{Border, Norm, ap, c, mp};
 
-/// Where a block normalizes, and where it has its stride.
+/// The version of a block: the places of its normalization and of its stride.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// After each convolution; the stride is in the first.
+    /// Normalization after each convolution; the stride is in the first.
     V1,
-    /// As the first, with the stride in the 3x3 convolution.
+    /// As V1, with the stride in the 3x3 convolution (v1.5).
     V1Half,
-    /// Before each convolution.
+    /// Normalization before each convolution.
     V2,
 }
 
-/// ResNet for large images, with so many blocks in each of its stages.
+/// ResNet for large images, with this many blocks in each of its stages.
 pub(crate) fn imagenet<'g>(
     net: &mut Net<'g>,
     x: Output<'g>,
@@ -42,7 +42,7 @@ pub(crate) fn imagenet<'g>(
     finished(net, x, version)
 }
 
-/// The mean over the pixels; first normalized, where blocks do not end with that.
+/// The mean over the pixels; normalized first, if blocks do not end with normalization.
 fn finished<'g>(net: &mut Net<'g>, x: Output<'g>, version: Version) -> Output<'g> {
     let x = match version {
         Version::V2 => net.normalized(x, Norm::USUAL).relu(),
@@ -95,7 +95,7 @@ fn bottleneck_v2<'g>(net: &mut Net<'g>, x: Output<'g>, inner: usize, stride: usi
     })
 }
 
-/// Each pixel that a convolution of this stride would see.
+/// The pixels that a convolution of this stride would see.
 fn strided<'g>(net: &mut Net<'g>, x: Output<'g>, stride: usize) -> Output<'g> {
     match stride {
         1 => x,
@@ -103,7 +103,7 @@ fn strided<'g>(net: &mut Net<'g>, x: Output<'g>, stride: usize) -> Output<'g> {
     }
 }
 
-/// ResNet for images of 32 x 32 pixels, with so many blocks in each of its three stages.
+/// ResNet for images of 32 x 32 pixels, with this many blocks in each of its three stages.
 pub(crate) fn cifar<'g>(
     net: &mut Net<'g>,
     x: Output<'g>,
@@ -144,7 +144,7 @@ fn pair<'g>(
     }
 }
 
-/// With channels of zeros on both sides, until there are so many.
+/// Pads the channels with zeros on both sides, to this many.
 fn widened<'g>(net: &mut Net<'g>, x: Output<'g>, channels: usize, stride: usize) -> Output<'g> {
     let has = net.channels(x);
     if has == channels {

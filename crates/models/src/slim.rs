@@ -1,5 +1,5 @@
-//! Layers with the names and defaults of TensorFlow's `slim`, which MobileNet and NASNet are written with. A layer is
-//! called as its caller says.
+//! Layers with the defaults of TensorFlow's `slim`, in which MobileNet and NASNet are written. The
+//! caller names each layer.
 
 use thalweg_graph::Output;
 use thalweg_layers::{Initializer, Layer, VariableScopes, Weights, batch_norm};
@@ -8,19 +8,19 @@ use thalweg_ops::{NnOps, Padding};
 use crate::net::Net;
 use crate::specs::Norm;
 
-/// A convolution, under a name.
+/// The name and options of a convolution.
 pub(crate) struct Slim<'a> {
     pub(crate) name: &'a str,
     pub(crate) window: usize,
     pub(crate) stride: usize,
     pub(crate) padding: Padding,
     pub(crate) initializer: Initializer,
-    /// Whether a bias and ReLU follow it, as where `slim` is told nothing else.
+    /// `true` for a bias and ReLU after it: `slim`'s default.
     pub(crate) relu: bool,
 }
 
 impl<'g> Net<'g> {
-    /// To so many channels.
+    /// A convolution to this many channels.
     pub(crate) fn slim_conv(&self, x: Output<'g>, channels: usize, slim: Slim<'_>) -> Output<'g> {
         self.graph.variable_scope(slim.name, || {
             self.slim_conv_here(x, "weights", channels, &slim)
@@ -45,7 +45,7 @@ impl<'g> Net<'g> {
         y.bias_add(biases, self.options.format).relu()
     }
 
-    /// Of each channel by itself.
+    /// A depthwise convolution.
     pub(crate) fn slim_depthwise(&self, x: Output<'g>, slim: Slim<'_>) -> Output<'g> {
         self.graph
             .variable_scope(slim.name, || self.slim_depthwise_here(x, &slim))
@@ -58,7 +58,7 @@ impl<'g> Net<'g> {
         x.depthwise_conv2d(weights, strides, slim.padding, self.options.format)
     }
 
-    /// Of each channel by itself, and then to so many channels.
+    /// A separable convolution: depthwise, then pointwise to this many channels.
     pub(crate) fn slim_separable(
         &self,
         x: Output<'g>,

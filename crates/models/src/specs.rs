@@ -1,8 +1,9 @@
-//! What a layer is told: normalization, convolutions and pools, as values that a network's table is written in.
+//! Specifications of layers: normalization, convolutions and pools, as values for the tables of
+//! networks.
 
 use thalweg_ops::Padding;
 
-/// How a batch is normalized.
+/// Options of batch normalization.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Norm {
     pub(crate) decay: f64,
@@ -11,13 +12,13 @@ pub(crate) struct Norm {
 }
 
 impl Norm {
-    /// Where a network says nothing else.
+    /// The default.
     pub(crate) const USUAL: Norm = Norm {
         decay: 0.999,
         epsilon: 1e-3,
         scale: false,
     };
-    /// Of residual and of dense networks.
+    /// The one of residual and of dense networks.
     pub(crate) const RESIDUAL: Norm = Norm {
         decay: 0.9,
         epsilon: 1e-5,
@@ -25,12 +26,13 @@ impl Norm {
     };
 }
 
-/// How a layer's windows go over the border.
+/// The padding of a layer's windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Border {
     Same,
     Valid,
-    /// Half of the window before, and the rest after: where windows lie does not depend on the size of images.
+    /// Half of the window before, and the rest after: the positions of windows do not depend on the
+    /// size of images.
     Resnet,
 }
 
@@ -47,12 +49,12 @@ pub(crate) struct Conv {
     pub(crate) normalized: bool,
 }
 
-/// A convolution to so many channels with a square window, with ReLU.
+/// A convolution to this many channels with a square window, with ReLU.
 pub(crate) const fn c(channels: usize, window: usize) -> Conv {
     c2(channels, window, window)
 }
 
-/// As [`c`], with a window of so many lines and columns.
+/// As [`c`], with a window of this height and width.
 pub(crate) const fn c2(channels: usize, lines: usize, columns: usize) -> Conv {
     Conv {
         channels,
@@ -87,7 +89,7 @@ impl Conv {
         }
     }
 
-    /// The bias at first, where there is no normalization.
+    /// Sets the initial bias, for a layer without normalization.
     pub(crate) const fn bias(self, bias: f32) -> Conv {
         Conv {
             bias: Some(bias),
@@ -125,7 +127,7 @@ pub(crate) struct Pool {
     pub(crate) padding: Padding,
 }
 
-/// The largest of each square window.
+/// Max pooling with a square window.
 pub(crate) const fn mp(window: usize, stride: usize, padding: Padding) -> Pool {
     Pool {
         largest: true,
@@ -135,7 +137,7 @@ pub(crate) const fn mp(window: usize, stride: usize, padding: Padding) -> Pool {
     }
 }
 
-/// The mean of each square window.
+/// Average pooling with a square window.
 pub(crate) const fn ap(window: usize, stride: usize, padding: Padding) -> Pool {
     Pool {
         largest: false,

@@ -1,4 +1,4 @@
-//! The models by name, with what tf_cnn_benchmarks takes where nothing else is said.
+//! The table of models by name, with the defaults of tf_cnn_benchmarks.
 
 use thalweg_graph::Output;
 
@@ -7,7 +7,7 @@ use crate::net::Net;
 use crate::residual::Version;
 use crate::{densenet, inception, mobilenet, nasnet, plain, residual};
 
-/// The images that a model is for.
+/// The data set that a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Data {
     /// ImageNet's: 1001 classes, the first of which is never used.
@@ -25,7 +25,7 @@ impl Data {
         }
     }
 
-    /// The number of images to train with.
+    /// The number of training images.
     pub fn images(self) -> usize {
         match self {
             Data::ImageNet => 1_281_167,
@@ -33,7 +33,7 @@ impl Data {
         }
     }
 
-    /// The number of images to validate with.
+    /// The number of validation images.
     pub fn validation_images(self) -> usize {
         match self {
             Data::ImageNet => 50_000,
@@ -50,19 +50,19 @@ impl Data {
     }
 }
 
-/// How a model's learning rate goes.
+/// The learning rate schedule of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// It stays.
+    /// A constant rate.
     Constant(f64),
-    /// So much for each 256 images of a step, times 1, 0.1, ... at the epochs 30, 60, 80 and 90, after five epochs in
-    /// which it grows from 0.
+    /// This rate for each 256 images of a step, times 1, 0.1, ... at the epochs 30, 60, 80 and 90,
+    /// after a warm-up of five epochs in which it grows from 0.
     Residual(f64),
     /// These rates, one after the other: each but the last until an epoch.
     Steps(&'static [(f64, usize)], f64),
-    /// The rate, times a factor after so many epochs again and again.
+    /// The rate, multiplied by a factor after every so many epochs.
     Decayed {
-        /// At first.
+        /// The initial rate.
         rate: f64,
         /// The factor.
         factor: f64,
@@ -71,23 +71,23 @@ pub enum Rate {
     },
 }
 
-/// A network, and how it is trained where nothing else is said.
+/// A network, and the defaults of its training.
 #[derive(Clone, Copy, Debug)]
 pub struct Model {
     /// Its name on the command line.
     pub name: &'static str,
-    /// The images that it is for.
+    /// The data set that it is for.
     pub data: Data,
-    /// Lines and columns of an image.
+    /// Height and width of an image.
     pub size: usize,
-    /// Images of a batch.
+    /// Batch size.
     pub batch: usize,
     /// The learning rate.
     pub rate: Rate,
     pub(crate) network: Layers,
 }
 
-/// Which network it is.
+/// The architecture of a network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layers {
     Plain(for<'g> fn(&mut Net<'g>, Output<'g>) -> Output<'g>),
@@ -116,14 +116,14 @@ pub fn all() -> &'static [Model] {
     &ALL
 }
 
-/// The model of this name for these images; some names stand for one network with large images and for another one
-/// with small ones.
+/// The model of this name for this data set; some names stand for one network with large images and
+/// for another one with small ones.
 pub fn find(name: &str, data: Data) -> Option<&'static Model> {
     let names = |m: &&Model| m.data == data && (m.name == name || is_alias(name, m.name));
     ALL.iter().find(names)
 }
 
-/// Whether it is another name of the model.
+/// `true` for another name of the model.
 fn is_alias(name: &str, model: &str) -> bool {
     (name, model) == ("lenet5", "lenet")
 }

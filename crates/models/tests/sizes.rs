@@ -1,12 +1,13 @@
-//! The networks have the variables of tf_cnn_benchmarks' own: their number and size, checked against that program.
+//! The networks have the variables of tf_cnn_benchmarks' own: their number and size, checked
+//! against that program.
 
 use thalweg_graph::{Graph, VariableInfo};
 use thalweg_models::{Data, Options, all, find};
 use thalweg_ops::{DataFormat, NewGraph, SourceOps};
 use thalweg_tensor::{DType, Shape};
 
-/// Name, data; variables that learn, their elements, the elements of moving averages, and those of the largest
-/// variable.
+/// Name, data; trainable variables, their elements, the elements of moving averages, and those of
+/// the largest variable.
 const SIZES: [(&str, Data, usize, usize, usize, usize); 31] = {
     use Data::{Cifar10 as C, ImageNet as I};
     [
@@ -44,8 +45,8 @@ const SIZES: [(&str, Data, usize, usize, usize, usize); 31] = {
     ]
 };
 
-/// The variables of a network that was built: those that learn, their elements, those of moving averages, and the
-/// largest.
+/// The variables of a network: the trainable ones, their elements, those of moving averages, and
+/// the largest.
 fn sizes(name: &str, data: Data, options: &Options) -> (usize, usize, usize, usize) {
     let model = find(name, data).unwrap();
     let g = Graph::new();

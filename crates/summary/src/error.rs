@@ -1,9 +1,9 @@
-//! What can go wrong with event files.
+//! Errors of event files.
 //!
 //! ```
 //! use thalweg_summary::{SummaryError, SummaryWriter};
 //!
-//! // A file is no folder.
+//! // A file is not a folder.
 //! let error = SummaryWriter::create("/dev/null/logs").unwrap_err();
 //! assert!(matches!(error, SummaryError::Create { .. }));
 //! assert!(error.to_string().starts_with("/dev/null/logs: "));
@@ -14,25 +14,25 @@ use std::path::PathBuf;
 use thalweg_graphdef::ExportError;
 use thiserror::Error;
 
-/// Why an event could not be written or read.
+/// The reason why an event could not be written or read.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SummaryError {
-    /// The folder or the file cannot be made.
+    /// The folder or the file cannot be created.
     #[error("{}: no event file can be made there: {reason}; choose a folder that may be written to", .path.display())]
     Create {
         /// The folder or the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
-    /// The file could not be written, or not further. What came before is in it, and nothing after. Every later
-    /// call of the writer gives this error again.
+    /// A write failed. Earlier events are in the file, later ones are not. Every later call of the
+    /// writer returns this error again.
     #[error("{}: writing events failed: {reason}; if the disk is full, free some space, then create a new writer", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
     /// The writer was closed.
@@ -48,7 +48,7 @@ pub enum SummaryError {
         path: PathBuf,
         /// The summary's tag.
         tag: String,
-        /// What is wrong with the value, and what would be right.
+        /// The mistake, and how to correct it.
         reason: String,
     },
     /// A graph that no message can hold.
@@ -56,7 +56,7 @@ pub enum SummaryError {
     Graph {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: ExportError,
     },
     /// A message that is longer than protobuf allows, 2 GiB.
@@ -64,7 +64,7 @@ pub enum SummaryError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// How many bytes the event has.
+        /// The size of the event, in bytes.
         bytes: usize,
     },
     /// The file cannot be read.
@@ -72,22 +72,22 @@ pub enum SummaryError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
-    /// Bytes that no writer of events made. Nothing behind them can be read.
+    /// Bytes that are not a record of events. Nothing after them can be read.
     #[error("{}: byte {offset}: {reason}; the events before it are whole", .path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where the record begins, in bytes from the start of the file.
+        /// The offset of the record, in bytes from the start of the file.
         offset: u64,
-        /// What is wrong.
+        /// The defect.
         reason: &'static str,
     },
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for SummaryError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! What TensorBoard shows: event files of scalars, histograms, images, text, hyperparameters and graphs.
+//! TensorBoard event files: scalars, histograms, images, text, hyperparameters and graphs.
 //!
 //! [`SummaryWriter`] writes them, and [`EventReader`] reads them.
 //!

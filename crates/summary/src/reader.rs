@@ -1,4 +1,4 @@
-//! The reader of event files.
+//! Reader of event files.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -14,9 +14,9 @@ use crate::record::{HEAD, MOST_BYTES, TAIL};
 
 /// Reads the events of a file, one at a time.
 ///
-/// A tail that is cut ends the events without an error: a writer that is still at work, or one that was killed,
-/// leaves such a file. So does `complete`, which says whether the last record was whole. Anything else that
-/// is no event is an error, after which there are no more events.
+/// A truncated tail ends the events without an error: a writer that is still running, or that was
+/// killed, leaves such a file. [`complete`](EventReader::complete) is `true` if the last record was
+/// complete. Any other damage is an error, after which there are no more events.
 ///
 /// A record never takes more memory than the file has bytes.
 ///
@@ -42,7 +42,7 @@ use crate::record::{HEAD, MOST_BYTES, TAIL};
 pub struct EventReader<R = BufReader<File>> {
     from: R,
     path: PathBuf,
-    /// Where the next record begins.
+    /// The offset of the next record.
     offset: u64,
     data: Vec<u8>,
     state: State,
@@ -51,9 +51,9 @@ pub struct EventReader<R = BufReader<File>> {
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Reading,
-    /// The file ended behind a record.
+    /// The file ended after a record.
     Ended,
-    /// The file ended inside a record, or has something that is none.
+    /// The file ended inside a record, or has bytes that are not a record.
     Broken,
 }
 
@@ -73,7 +73,7 @@ impl EventReader {
 }
 
 impl<R: Read> EventReader<R> {
-    /// Reads what is not in a file; errors call it `path`.
+    /// Reads from any reader; errors show `path` as its name.
     ///
     /// ```
     /// let no_events: &[u8] = b"";
@@ -89,12 +89,13 @@ impl<R: Read> EventReader<R> {
         }
     }
 
-    /// Whether the file ended behind a whole record. It is false before the iteration has ended.
+    /// `true` if the file ended after a complete record. It is `false` before the iteration has
+    /// ended.
     pub fn complete(&self) -> bool {
         self.state == State::Ended
     }
 
-    /// The next event; `None` where the file ends.
+    /// The next event; `None` at the end of the file.
     fn read(&mut self) -> Result<Option<Event>, SummaryError> {
         let mut head = [0; HEAD];
         match self.fill(&mut head)? {
@@ -115,7 +116,7 @@ impl<R: Read> EventReader<R> {
         }
         let whole = length as usize + TAIL;
         self.data.clear();
-        // The buffer grows with what is there, not with what the length claims.
+        // The buffer grows with the bytes read, not with the claimed length.
         let read = (&mut self.from)
             .take(whole as u64)
             .read_to_end(&mut self.data);
@@ -178,7 +179,7 @@ impl<R: Read> Iterator for EventReader<R> {
     }
 }
 
-/// A number as the file has it, the least byte first.
+/// A little-endian number.
 fn number(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -31,7 +31,7 @@ pub fn write_record(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&crc::masked(bytes).to_le_bytes())
 }
 
-/// What stands before a record's data.
+/// The head of a record: length, and checksum of the length.
 fn head(bytes: usize) -> [u8; HEAD] {
     let mut head = [0; HEAD];
     let (length, sum) = head.split_at_mut(8);
@@ -56,7 +56,7 @@ pub(crate) fn append(to: &mut Vec<u8>, make: impl FnOnce(&mut Vec<u8>)) {
 mod tests {
     use super::*;
 
-    /// What TensorFlow's TFRecordWriter makes of b"abc".
+    /// The record that TensorFlow's TFRecordWriter writes for b"abc".
     const RECORD: [u8; 19] = [
         3, 0, 0, 0, 0, 0, 0, 0, 176, 153, 73, 14, 97, 98, 99, 110, 87, 241, 33,
     ];

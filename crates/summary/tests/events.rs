@@ -1,4 +1,4 @@
-//! Summaries as they pass through event files.
+//! Round trips of summaries through event files.
 
 use std::error::Error;
 

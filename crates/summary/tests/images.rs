@@ -1,5 +1,6 @@
-//! ImageSummary against TensorFlow: tags, sizes and pixels of `tests/golden/image_summaries.jsonl.gz`. The bytes of a PNG
-//! depend on who compresses it, so the pixels are compared.
+//! ImageSummary against TensorFlow: tags, sizes and pixels of
+//! `tests/golden/image_summaries.jsonl.gz`. The bytes of a PNG depend on its encoder, so the pixels
+//! are compared.
 
 use std::error::Error;
 use std::io::{Cursor, Read};

@@ -1,4 +1,4 @@
-//! Event files that are cut, damaged or made to harm.
+//! Truncated, damaged and crafted event files.
 
 use std::error::Error;
 
@@ -20,7 +20,7 @@ fn file(name: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(bytes)
 }
 
-/// The events, the error that ended them, and whether the last record was whole.
+/// The events, the error that ended them, and `true` if the last record was complete.
 fn read(bytes: &[u8]) -> (Vec<Event>, Option<SummaryError>, bool) {
     let mut reader = EventReader::new(bytes, "events");
     let (mut events, mut error) = (Vec::new(), None);
@@ -73,7 +73,7 @@ fn a_cut_tail_ends_the_events_quietly() -> Result<(), Box<dyn Error>> {
     let whole = file("cut")?;
     let (all, _, _) = read(&whole);
     let ends: Vec<usize> = (0..=whole.len()).filter(|&n| read(&whole[..n]).2).collect();
-    // Behind nothing, and behind each record.
+    // After no record, and after each record.
     assert_eq!(ends.len(), 4);
     for n in 0..whole.len() {
         let (events, error, _) = read(&whole[..n]);

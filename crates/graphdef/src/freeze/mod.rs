@@ -1,6 +1,7 @@
-//! Freezing: a graph whose variables have become constants, with only what some outputs need.
+//! Freezing: replaces variables by constants, and keeps only the nodes that some outputs need.
 //!
-//! A program that only uses a model needs no session that restores it, and no files beside the graph.
+//! A program that only uses a model then needs no session that restores it, and no files beside the
+//! graph.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -16,7 +17,7 @@
 //! let def = freeze(&g, &[y], |variable| {
 //!     (variable.name == "w").then(|| Tensor::scalar(4.0f32))
 //! })?;
-//! // What initializes the variable is not there any more.
+//! // The initializer of the variable is gone.
 //! assert!(def.node.iter().all(|n| n.op != "AssignVariableOp"));
 //!
 //! let g = Graph::new();
@@ -40,7 +41,7 @@ use thiserror::Error;
 use crate::export::{self, ExportError, ExportOptions, MOST_BYTES};
 use crate::messages::{GraphDef, NodeDef};
 
-/// A variable that is to become a constant.
+/// A variable that becomes a constant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frozen {
     /// Its name: that of the graph's declaration, or else of its node.
@@ -49,15 +50,15 @@ pub struct Frozen {
     pub handle: OutputId,
     /// The dtype of its value.
     pub dtype: DType,
-    /// What is known of its value's shape.
+    /// Its shape, as far as known.
     pub shape: Shape,
 }
 
-/// Why a graph could not be frozen.
+/// The reason why a graph could not be frozen.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum FreezeError {
-    /// An output that is not one of the graph.
+    /// An output that the graph does not have.
     #[error("{output} is no output of the graph that is to be frozen")]
     NoOutput {
         /// Its name.
@@ -66,7 +67,7 @@ pub enum FreezeError {
     /// No outputs.
     #[error("no outputs are named: a frozen graph has what its outputs need, and nothing else")]
     NoOutputs,
-    /// An output that a variable must be updated for.
+    /// An output that depends on an update of a variable.
     #[error(
         "node '{node}' ({op}) updates a variable, and an output needs it: freeze outputs that only read variables"
     )]
@@ -76,7 +77,7 @@ pub enum FreezeError {
         /// Its op.
         op: &'static str,
     },
-    /// A use of a variable that there is none of for a constant.
+    /// A use of a variable that has no counterpart for a constant.
     #[error(
         "node '{node}' ({op}) uses a variable in a way that has no form for a constant{}",
         .function.as_ref().map_or(String::new(), |f| format!(": its function '{f}' does"))
@@ -86,7 +87,7 @@ pub enum FreezeError {
         node: String,
         /// Its op.
         op: &'static str,
-        /// The function in which it does so.
+        /// The function whose body has the node.
         function: Option<String>,
     },
     /// A variable without a value.
@@ -95,7 +96,7 @@ pub enum FreezeError {
         /// The variable.
         variable: String,
     },
-    /// A value that is not one of the variable's.
+    /// A value that does not match the variable.
     #[error("variable '{variable}' is {dtype}{shape}, and its value is {found_dtype}{found_shape}")]
     Value {
         /// The variable.
@@ -109,28 +110,28 @@ pub enum FreezeError {
         /// Its shape.
         found_shape: Shape,
     },
-    /// A graph that no file can hold; one with more than 2 GB of values, say.
+    /// A graph that cannot be stored in a file: for example, one with more than 2 GB of values.
     #[error(transparent)]
     Export(#[from] ExportError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message: a program that returns the error from `main` prints this.
 impl std::fmt::Debug for FreezeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// What outputs need of a graph.
+/// The nodes and variables that outputs depend on.
 struct Needed {
     data: Arc<GraphData>,
-    /// By number: whether the node is needed.
+    /// By number: `true` if the node is needed.
     keep: Vec<bool>,
     /// The variables, in the order of building.
     variables: Vec<Frozen>,
 }
 
-/// The variables that these outputs need, in the order of building.
+/// The variables that these outputs depend on, in the order of building.
 ///
 /// # Errors
 /// [`FreezeError::NoOutput`], [`FreezeError::NoOutputs`], [`FreezeError::Update`],
@@ -154,16 +155,17 @@ pub fn variables_of(graph: &Graph, outputs: &[Output<'_>]) -> Result<Vec<Frozen>
     Ok(needed(graph, outputs)?.variables)
 }
 
-/// A graph as a message, with a constant of the same name in place of each variable, and with only
-/// the nodes and functions that these outputs need. All nodes keep their names.
+/// Converts a graph to a message, with a constant of the same name in place of each variable, and
+/// with only the nodes and functions that these outputs need. All nodes keep their names.
 ///
-/// `values` gives the value of a variable: one from a session, or from a checkpoint. Constants of
-/// TensorFlow's `convert_variables_to_constants` have the same form: a read becomes an `Identity`, a
-/// `ResourceGather` a `GatherV2`.
+/// `values` returns the value of a variable: from a session, or from a checkpoint. Constants of
+/// TensorFlow's `convert_variables_to_constants` have the same form: a read becomes an `Identity`,
+/// a `ResourceGather` a `GatherV2`.
 ///
 /// # Errors
-/// See [`FreezeError`]: an output that needs an update of a variable is refused, and so is a graph of
-/// more than 2 GB (2,147,483,647 bytes).
+///
+/// See [`FreezeError`]: an output that needs an update of a variable is refused, and so is a graph
+/// of more than 2 GB (2,147,483,647 bytes).
 pub fn freeze(
     graph: &Graph,
     outputs: &[Output<'_>],
@@ -193,7 +195,7 @@ pub fn freeze(
                 found_shape: value.shape(),
             });
         }
-        // Said before gigabytes are copied.
+        // Refused before gigabytes are copied.
         bytes = bytes.saturating_add(value.bytes().len());
         if bytes > MOST_BYTES {
             return Err(ExportError::TooLarge { bytes }.into());
@@ -267,7 +269,7 @@ fn needed(graph: &Graph, outputs: &[Output<'_>]) -> Result<Needed, FreezeError> 
     })
 }
 
-/// The functions that nodes use, through others too, by name.
+/// The functions that nodes use, directly or not, by name.
 fn functions(data: &GraphData, nodes: impl Iterator<Item = NodeId>) -> Vec<&Arc<Function>> {
     fn names(attr: &Attr) -> Vec<&str> {
         match attr {

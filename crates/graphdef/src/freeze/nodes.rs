@@ -1,4 +1,4 @@
-//! One node of a frozen graph: what a use of a variable becomes.
+//! Freezing of single nodes: replaces each use of a variable by the form for a constant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use crate::export::ExportError;
 use crate::messages::attr_value::{ListValue, Value};
 use crate::messages::{AttrValue, NodeDef};
 
-/// Attributes that say where the outputs' shapes are known to be; a handle's are not its value's.
+/// The attribute of known output shapes; a handle's shapes are not those of its value.
 const SHAPES: &str = "_output_shapes";
 
-/// Ops that pass a handle on as it is.
+/// Ops that forward a handle.
 const PASS: &[&str] = &[
     "Identity",
     "Enter",
@@ -25,7 +25,7 @@ const PASS: &[&str] = &[
     "NextIteration",
 ];
 
-/// What is known of the variable whose node this is; `None` for other nodes.
+/// The dtype and shape of the variable whose node this is; `None` for other nodes.
 pub(super) fn variable(data: &GraphData, id: NodeId) -> Option<(DType, Shape)> {
     let node = data.node(id);
     let fact = node.outputs.first()?;
@@ -40,12 +40,12 @@ fn behind(data: &GraphData, input: OutputId) -> Option<&(DType, Shape)> {
     data.fact(input).and_then(|f| f.variable.as_ref())
 }
 
-/// What becomes of a node.
+/// The frozen form of a node.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// It stays as it is.
     Same,
-    /// The value itself: of a read.
+    /// A read: the value itself.
     Value,
     /// Some of its rows.
     Gather,
@@ -53,25 +53,25 @@ enum Form {
     GatherNd,
     /// Its shape.
     Shape,
-    /// Whether there is one: there is.
+    /// A test for initialization: always true.
     Initialized,
-    /// The value where a handle or reference went through.
+    /// The value where a handle or reference was forwarded.
     Pass,
-    /// It updates a variable.
+    /// An update of a variable: refused.
     Update,
-    /// There is no form for it.
+    /// A use without a frozen form: refused.
     None,
 }
 
 fn form(data: &GraphData, node: &Node) -> Form {
     let handle = |&&i: &&OutputId| behind(data, i).is_some();
-    // A value that a reference gives is what most nodes take of it.
+    // Most nodes take the value of a reference.
     let taken = |at: usize, i: OutputId| {
         let reference = data.fact(i).is_some_and(|f| f.reference);
         !reference || node.input_arg(at).is_some_and(|a| a.reference)
     };
     if !node.inputs.iter().any(|i| handle(&i)) {
-        // A handle that the graph does not know the variable of.
+        // A handle whose variable is unknown.
         return match node.op.effect {
             Effect::Read => Form::None,
             Effect::Write => Form::Update,
@@ -94,7 +94,7 @@ fn form(data: &GraphData, node: &Node) -> Form {
     }
 }
 
-/// Whether a node can be frozen.
+/// Checks that a node can be frozen.
 pub(super) fn check(data: &GraphData, id: NodeId) -> Result<(), FreezeError> {
     let node = data.node(id);
     let (name, op) = (node.name.clone(), node.op.name);
@@ -109,17 +109,17 @@ pub(super) fn check(data: &GraphData, id: NodeId) -> Result<(), FreezeError> {
     }
 }
 
-/// What nodes are frozen with.
+/// The context of freezing nodes.
 pub(super) struct Cx<'a> {
     pub data: &'a GraphData,
     /// The values of variables, by their handles.
     pub frozen: &'a BTreeMap<OutputId, Tensor>,
-    /// The names of all nodes that are kept.
+    /// The names of all kept nodes.
     pub names: &'a BTreeSet<&'a str>,
 }
 
 impl Cx<'_> {
-    /// Adds the frozen form of a node, of which `proto` is the message.
+    /// Adds the frozen form of a node; `proto` is its message.
     pub(super) fn freeze(
         &self,
         id: NodeId,
@@ -182,7 +182,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// The dimension that a `ResourceGather` takes slices along.
+    /// The axis of a `ResourceGather`.
     fn gather_axis(&self, node: &Node) -> Result<i32, FreezeError> {
         let asked = node.attrs.int("batch_dims");
         let indices = node.inputs.get(1).and_then(|&i| self.data.fact(i));
@@ -205,7 +205,7 @@ impl Cx<'_> {
         free.next().unwrap_or_else(|| wanted.to_owned())
     }
 
-    /// Makes a node a constant.
+    /// Turns a node into a constant.
     fn constant(&self, proto: &mut NodeDef, value: &Tensor) -> Result<(), FreezeError> {
         let attrs = [
             ("dtype", Some(value.dtype().into())),
@@ -214,7 +214,8 @@ impl Cx<'_> {
         self.turn(proto, "Const", attrs)
     }
 
-    /// Makes a node one of another op with these attributes, and those that no op has.
+    /// Turns a node into one of another op with these attributes, and its attributes that belong to
+    /// no op.
     fn turn<const N: usize>(
         &self,
         proto: &mut NodeDef,
@@ -243,7 +244,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// Leaves out that a node stands beside one that is not kept.
+    /// Removes colocation with nodes that are not kept.
     fn keep_neighbours(&self, proto: &mut NodeDef) {
         let Some(AttrValue {
             value: Some(Value::List(ListValue { s, .. })),

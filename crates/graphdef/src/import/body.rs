@@ -1,4 +1,4 @@
-//! A function of a file as a graph with arguments and results.
+//! Import of a function's body as a graph with arguments and results.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::messages::{FunctionDef, OpDef};
 use crate::names::{self, GRADIENT};
 use crate::tensor::Budget;
 
-/// Makes a function for one way in which it is used.
+/// Builds a function for one combination of attributes that it is used with.
 pub(super) fn function<'d>(
     functions: &mut Functions<'d>,
     wanted: &Use<'d>,
@@ -77,7 +77,7 @@ pub(super) fn function<'d>(
     })
 }
 
-/// Arguments or results, with the dtypes that they have in this use.
+/// Arguments or results, with their dtypes in this use.
 fn ports(args: &[ArgDef], given: &BTreeMap<String, Attr>) -> Result<Vec<Port>, Problem> {
     let port = |arg: &ArgDef| {
         Ok(Port {
@@ -88,7 +88,7 @@ fn ports(args: &[ArgDef], given: &BTreeMap<String, Attr>) -> Result<Vec<Port>, P
     args.iter().map(port).collect()
 }
 
-/// Adds the nodes of the arguments: gives them in order, and by the names that the body has for them.
+/// Adds the nodes of the arguments: returns them in order, and by their names in the body.
 fn add_arguments<'d>(
     graph: &Graph,
     ports: &[Port],
@@ -126,7 +126,7 @@ fn add_arguments<'d>(
     Ok((inputs, made))
 }
 
-/// The outputs of the body that are the results.
+/// The outputs of the body for the results.
 fn outputs(
     nodes: &Nodes<'_, '_>,
     def: &FunctionDef,
@@ -136,7 +136,7 @@ fn outputs(
     for port in results {
         let text = def.ret.get(&port.name);
         let text = text.ok_or_else(|| Problem::NoResult(port.name.clone()))?;
-        // One whose node could not be made is said with that node.
+        // A result whose node could not be built is reported with that node.
         if let Some(output) = result(nodes, text)? {
             let found = nodes.graph.fact(output).map(|f| f.dtype);
             if found != Some(port.dtype) {
@@ -148,7 +148,7 @@ fn outputs(
     Ok(outputs)
 }
 
-/// What runs beside the results of a body that does not say: all that has an effect.
+/// The nodes with effects, which run beside the results of a body without a list of its own.
 fn effects(body: &GraphData) -> Vec<(String, NodeId)> {
     body.nodes()
         .filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful))
@@ -156,7 +156,7 @@ fn effects(body: &GraphData) -> Vec<(String, NodeId)> {
         .collect()
 }
 
-/// What runs beside the results, as the body says.
+/// The nodes that run beside the results, as the body lists them.
 fn controls(
     nodes: &Nodes<'_, '_>,
     def: &FunctionDef,
@@ -175,7 +175,7 @@ fn controls(
     Ok(controls)
 }
 
-/// The function's own attributes, and what computes its gradient.
+/// The function's own attributes, and the name of its gradient function.
 fn attrs(
     functions: &mut Functions<'_>,
     wanted: &Use<'_>,

@@ -1,4 +1,4 @@
-//! The functions of a file become functions of the graph.
+//! Definition of a file's functions in the graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::messages::FunctionDef;
 use crate::tensor::Budget;
 
 impl<'d> Functions<'d> {
-    /// Defines the functions that are used, and those that they use.
+    /// Defines the functions that are used, directly or not.
     pub(super) fn define_used(&mut self, budget: &mut Budget) -> Result<(), ImportError> {
         while let Some(next) = self.to_do.pop() {
             let function = body::function(self, &next, budget)?;
@@ -21,8 +21,8 @@ impl<'d> Functions<'d> {
         self.define_derived()
     }
 
-    /// Defines the gradients that nodes ask for: one whose function calls another gradient after that
-    /// one.
+    /// Defines the requested gradients: a gradient whose function calls another gradient comes
+    /// after that one.
     fn define_derived(&mut self) -> Result<(), ImportError> {
         let mut left = std::mem::take(&mut self.derived);
         while !left.is_empty() {
@@ -34,7 +34,7 @@ impl<'d> Functions<'d> {
                     !used.any(|name| names.contains(name))
                 })
             };
-            // Where they go in a circle, the import says what is missing.
+            // If they form a cycle, the import reports the missing one.
             let next = left.iter().position(ready).unwrap_or(0);
             let (of, name) = left.remove(next);
             let wrong = |problem| of_function(&self.origin, &of, problem);
@@ -46,8 +46,8 @@ impl<'d> Functions<'d> {
         Ok(())
     }
 
-    /// Defines the functions of the file that nothing uses, but for those that cannot be made and
-    /// those that use one of them; gives the names of those.
+    /// Defines the functions of the file that nothing uses, except those that cannot be built and
+    /// their users; returns the names of those.
     pub(super) fn define_others(
         &mut self,
         budget: &mut Budget,
@@ -62,7 +62,7 @@ impl<'d> Functions<'d> {
             }
         }
         let mut made: BTreeMap<String, Function> = BTreeMap::new();
-        // By function: those that use it.
+        // By function: its users.
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
         while let Some(next) = self.to_do.pop() {
             let Ok(function) = body::function(self, &next, budget) else {
@@ -81,7 +81,8 @@ impl<'d> Functions<'d> {
             }
             made.insert(next.name, function);
         }
-        // The gradients of functions that nothing uses are not made, and who asks for one goes too.
+        // The gradients of unused functions are not built, and functions that request one are left
+        // out too.
         let derived = std::mem::take(&mut self.derived).into_iter();
         let derived = derived.map(|(_, name)| name);
         failed.extend(derived.filter(|name| self.graph.function(name).is_none()));

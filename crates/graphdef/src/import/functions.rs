@@ -1,4 +1,4 @@
-//! The functions of a file: which ones are used with which attributes, and their definitions.
+//! The functions of a file: their uses with attributes, and their definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,9 +15,10 @@ use crate::messages::{FunctionDef, GraphDef, NameAttrList, OpDef};
 use crate::survey::{Library, call_op};
 use crate::tensor::Budget;
 
-/// The most functions that one file may make; with attributes, one can stand for any number.
+/// The most functions that one file may define; with attributes, a function can have any number of
+/// instances.
 const MOST_FUNCTIONS: usize = 1 << 16;
-/// The longest list of attributes that a function may be used with, in bytes.
+/// The longest list of attributes of a use of a function, in bytes.
 const MOST_BYTES: usize = 1 << 12;
 
 /// A function with the attributes that it is used with.
@@ -39,8 +40,8 @@ pub(super) struct Functions<'d> {
     taken: BTreeSet<String>,
     pub to_do: Vec<Use<'d>>,
     gradients: BTreeMap<&'d str, &'d str>,
-    /// The functions whose gradients nodes ask for, by name in the graph, and the names that those
-    /// get.
+    /// The functions whose gradients are requested, by name in the graph, and the names of the
+    /// gradients.
     pub derived: Vec<(String, String)>,
     nodes: usize,
     max_nodes: usize,
@@ -71,7 +72,7 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// Counts nodes that are to be made.
+    /// Counts nodes that are going to be built.
     pub(super) fn count_nodes(&mut self, nodes: usize) -> Result<(), ImportError> {
         self.nodes = self.nodes.saturating_add(nodes);
         match self.nodes > self.max_nodes {
@@ -83,7 +84,7 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// Gives the functions that an attribute names the names that they have in the graph.
+    /// Replaces the functions that an attribute names by their names in the graph.
     pub(super) fn resolve(&mut self, attr: &mut Attr, budget: &mut Budget) -> Result<(), Problem> {
         match attr {
             Attr::Func(func) => self.resolve_one(func, budget),
@@ -93,7 +94,7 @@ impl<'d> Functions<'d> {
     }
 
     fn resolve_one(&mut self, func: &mut Func, budget: &mut Budget) -> Result<(), Problem> {
-        // The default of an attribute that names one.
+        // The default of an attribute that names a function.
         if func.name.is_empty() {
             return Ok(());
         }
@@ -104,8 +105,8 @@ impl<'d> Functions<'d> {
             };
         }
         func.name = self.used(&func.name.clone(), &mut func.attrs, budget)?;
-        // What the function has no use for may name what is not there: TensorFlow copies all
-        // attributes of a call into that of its gradient.
+        // An attribute that the function does not have may name something missing: TensorFlow
+        // copies all attributes of a call into that of its gradient.
         let mut kept = Vec::with_capacity(func.attrs.len());
         for (name, mut attr) in std::mem::take(&mut func.attrs) {
             match self.resolve(&mut attr, budget) {
@@ -118,8 +119,8 @@ impl<'d> Functions<'d> {
         Ok(())
     }
 
-    /// The name in the graph of a function of the file that is used with these attributes; those
-    /// that it has are taken out of them.
+    /// The name in the graph of a function of the file that is used with these attributes; the
+    /// function's own attributes are removed from them.
     pub(super) fn used(
         &mut self,
         name: &str,
@@ -159,7 +160,8 @@ impl<'d> Functions<'d> {
         if key.1.len() > MOST_BYTES || self.names.len() >= MOST_FUNCTIONS {
             return Err(Problem::TooManyFunctions);
         }
-        // A further copy of a body takes the memory of its constants once more, and the file has them once.
+        // A further copy of a body takes the memory of its constants again, though the file has
+        // them once.
         let first = (name.to_owned(), Vec::new());
         let next = self.names.range(first..).next();
         if next.is_some_and(|((made, _), _)| made == name) && !budget.more(def.encoded_len()) {
@@ -191,8 +193,8 @@ impl<'d> Functions<'d> {
         tries.find(|n| !taken(n)).unwrap_or_default()
     }
 
-    /// The op of a node whose op in the file is a function, which is given too; the attributes become
-    /// those that it then has. `None` where it is no function.
+    /// The op of a node whose op in the file is a function, with that function; the attributes
+    /// become those of the call. `None` if it is not a function.
     pub(super) fn call(
         &mut self,
         op: &str,
@@ -224,7 +226,7 @@ impl<'d> Functions<'d> {
         Ok(Some((call_op(def), signature)))
     }
 
-    /// The function that computes the gradient of this one, where the file has one.
+    /// The function that computes the gradient of this one, if the file has one.
     pub(super) fn gradient(
         &mut self,
         of: &str,
@@ -242,8 +244,8 @@ impl<'d> Functions<'d> {
         }
     }
 
-    /// The op and the attributes of a node that asks for the gradient of a function: a call of the
-    /// function that gives it.
+    /// The op and the attributes of a node that requests the gradient of a function: a call of the
+    /// gradient function.
     pub(super) fn call_gradient(
         &mut self,
         attrs: &mut [(String, Attr)],
@@ -284,7 +286,7 @@ pub(super) fn port_type(
     }
 }
 
-/// Attributes as bytes, by which they are compared.
+/// Attributes as bytes, for comparison.
 fn bytes(given: &BTreeMap<String, Attr>) -> Result<Vec<u8>, Problem> {
     let attrs = given.iter();
     let list = NameAttrList {

@@ -1,5 +1,5 @@
-//! Gradients of functions. A file of TensorFlow 1 asks for one by a node whose op is
-//! `SymbolicGradient`; here that is a call of one more function, which holds the gradient.
+//! Gradients of functions (SymbolicGradient). A file of TensorFlow 1 requests one by a node of this
+//! op; here it becomes a call of an additional function, which holds the gradient.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::error::Problem;
 
-/// The op that asks for a function's gradient: of its arguments and of what comes back for each of
-/// its results, it gives what goes back to each argument.
+/// The op that requests a function's gradient: from its arguments and the gradients of its results,
+/// it computes the gradient of each argument.
 pub(crate) const SYMBOLIC: &str = "SymbolicGradient";
-/// The op that takes its place.
+/// The op that replaces it.
 pub(crate) const CALL: &str = "StatefulPartitionedCall";
 
-/// The most calls that the gradient of one function goes through, each counted as often as it is made.
+/// The most calls in the gradient of one function, each counted as often as it is made.
 const MOST_CALLS: usize = 1 << 10;
 
-/// Sees to it that a function does not call itself, and that what it calls is not too much to build
-/// gradients of: each call is built where it stands.
+/// Checks that a function does not call itself, and that its calls are not too many to build
+/// gradients of: each call is inlined.
 fn check_calls(
     graph: &Graph,
     function: &Function,
@@ -47,8 +47,8 @@ fn check_calls(
     Ok(())
 }
 
-/// The gradient of `function` as a function called `name`. What is computed on the way there is
-/// computed again.
+/// Builds the gradient of `function` as a function called `name`. The forward values are recomputed
+/// in it.
 pub(super) fn of(graph: &Graph, function: &Function, name: &str) -> Result<Function, Problem> {
     let wrong = |reason: String| Problem::Gradient {
         function: function.name.clone(),

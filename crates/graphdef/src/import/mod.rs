@@ -1,4 +1,4 @@
-//! From a file's graph to a graph.
+//! Import of a GraphDef into a graph.
 //!
 //! An import can put names behind a prefix, and outputs of the graph in place of some of the file's:
 //!
@@ -45,27 +45,27 @@ use crate::names;
 use crate::survey::{library, survey};
 use crate::tensor::Budget;
 
-/// The version of GraphDefs that is read here: TensorFlow 2.21's.
+/// The newest version of GraphDefs that is read here: TensorFlow 2.21's.
 pub const KNOWN_VERSION: i32 = 2474;
 
-/// How a graph is imported.
+/// Options of [`import`].
 #[derive(Clone, Debug)]
 pub struct ImportOptions<'g> {
-    /// What stands before every node's name, and a slash; nothing where it is empty. It is of the
-    /// root: name scopes have no say.
+    /// A prefix for every node's name, followed by a slash; none if it is empty. It starts at the
+    /// root: name scopes do not apply.
     pub prefix: String,
-    /// Outputs of the graph that take the places of outputs of the file, by their names there:
-    /// `node:1`, and `node` for its first output. For `^node`, their nodes are waited for in place of
-    /// that one. What they replace is imported all the same.
+    /// Outputs of the graph that replace outputs of the file, by their names there: `node:1`, and
+    /// `node` for its first output. With `^node`, control inputs from that node wait for this
+    /// output's node instead. The replaced nodes are imported all the same.
     pub input_map: BTreeMap<String, Output<'g>>,
-    /// Names of outputs that [`Imported::outputs`] is to have, as the file has them: `node:1`, `node`.
+    /// Names in the file of the outputs that [`Imported::outputs`] returns: `node:1`, `node`.
     pub return_outputs: Vec<String>,
-    /// What nodes and errors say that they come from: a file's name.
+    /// The origin of nodes in error messages: a file's name.
     pub origin: String,
-    /// How many bytes may be filled in for all tensors together of which the file says fewer elements
-    /// than they have (256 MiB): a file of a hundred bytes can ask for any amount.
+    /// The most bytes filled in for all tensors together whose elements the file does not list in
+    /// full (256 MiB): a file of a hundred bytes can request any amount.
     pub max_expanded_bytes: usize,
-    /// The most nodes, those of functions counted (4 million).
+    /// The most nodes, including those of functions (4 million).
     pub max_nodes: usize,
 }
 
@@ -88,7 +88,7 @@ impl<'g> ImportOptions<'g> {
         ImportOptions::default()
     }
 
-    /// With this prefix before every node's name; see the field.
+    /// Sets the prefix of every node's name; see the field.
     pub fn prefix(self, prefix: impl Into<String>) -> ImportOptions<'g> {
         ImportOptions {
             prefix: prefix.into(),
@@ -96,20 +96,20 @@ impl<'g> ImportOptions<'g> {
         }
     }
 
-    /// With this output of the graph in place of one of the file, by its name there; see the field
-    /// `input_map`.
+    /// Replaces an output of the file, by its name there, with this output of the graph; see the
+    /// field `input_map`.
     pub fn replacing(mut self, name: impl Into<String>, by: Output<'g>) -> ImportOptions<'g> {
         self.input_map.insert(name.into(), by);
         self
     }
 
-    /// With this output among [`Imported::outputs`], after those that were named before.
+    /// Adds an output to [`Imported::outputs`], after those named before.
     pub fn returning(mut self, name: impl Into<String>) -> ImportOptions<'g> {
         self.return_outputs.push(name.into());
         self
     }
 
-    /// With this as what nodes and errors say that they come from: a file's name.
+    /// Sets the origin of nodes in error messages: a file's name.
     pub fn origin(self, origin: impl Into<String>) -> ImportOptions<'g> {
         ImportOptions {
             origin: origin.into(),
@@ -118,16 +118,16 @@ impl<'g> ImportOptions<'g> {
     }
 }
 
-/// What an import has added to a graph.
+/// The result of an import.
 #[derive(Clone)]
 pub struct Imported<'g> {
     graph: &'g Graph,
     prefix: String,
     /// The outputs that [`ImportOptions::return_outputs`] names, in its order.
     pub outputs: Vec<Output<'g>>,
-    /// How many nodes were added, those of functions not counted.
+    /// The number of nodes added, without those of functions.
     pub nodes: usize,
-    /// Functions of the file that no node uses and that Thalweg could not make: they are left out.
+    /// The unused functions of the file that could not be built: they are left out.
     pub left_out: Vec<String>,
 }
 
@@ -161,17 +161,18 @@ pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
     }
 }
 
-/// Adds a file's graph to `graph`: its nodes, in an order in which each comes after those that it
-/// uses, and the functions of its library.
+/// Adds a file's graph to `graph`: its nodes in topological order, and the functions of its
+/// library.
 ///
-/// Nodes keep their names (behind the prefix), devices, colocation and attributes, those too whose
-/// names begin with `_`. A node whose op is a function of the file becomes a `PartitionedCall`, or a
-/// `StatefulPartitionedCall`. A function with attributes becomes one function for each way in which it
-/// is used.
+/// Nodes keep their names (behind the prefix), devices, colocation and attributes, including those
+/// whose names begin with `_`. A node whose op is a function of the file becomes a
+/// `PartitionedCall`, or a `StatefulPartitionedCall`. A function with attributes becomes one
+/// function for each combination of attributes that it is used with.
 ///
 /// # Errors
-/// See [`ImportError`]; nothing is added then. Ops, dtypes and attributes that Thalweg does not have
-/// are said all at once.
+///
+/// See [`ImportError`]; nothing is added then. All ops, dtypes and attributes that Thalweg does not
+/// have are reported at once.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -180,7 +181,7 @@ pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
 /// use thalweg_ops::NewGraph;
 ///
 /// # fn main() -> Result<(), thalweg_graphdef::ImportError> {
-/// // As `file::read` finds it in a file.
+/// // As `file::read` returns it for a file.
 /// let node = NodeDef { name: "step".into(), op: "NoOp".into(), ..NodeDef::default() };
 /// let def = GraphDef { node: vec![node], ..GraphDef::default() };
 ///
@@ -200,10 +201,12 @@ pub fn import<'g>(
     import_and(graph, def, options, |_, _| Ok::<(), ImportError>(()))
 }
 
-/// As [`import`]; `and` looks at the graph with what was added before it is taken over, and at how many bytes were filled
-/// in for constants. It may be called again.
+/// As [`import`]; `and` checks the graph with the additions before they are adopted, and the number
+/// of bytes filled in for constants. It may be called again.
 ///
 /// # Errors
+///
+/// As [`import`], and the error of `and`; nothing is added then.
 /// As [`import`], and what `and` returns; nothing is added then.
 pub fn import_and<'g, E: From<ImportError>>(
     graph: &'g Graph,
@@ -248,7 +251,7 @@ struct Added {
     outputs: Vec<OutputId>,
     nodes: usize,
     left_out: Vec<String>,
-    /// The bytes that were filled in for constants.
+    /// The bytes filled in for constants.
     expanded: usize,
 }
 
@@ -323,7 +326,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
     })
 }
 
-/// The mistakes that a graph has kept while nodes were added to it.
+/// Returns the mistakes that a graph has kept while nodes were added to it.
 fn checked(graph: &Graph) -> Result<(), ImportError> {
     let errors: Vec<GraphError> = graph.errors();
     match errors.is_empty() {

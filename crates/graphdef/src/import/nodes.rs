@@ -1,4 +1,4 @@
-//! The nodes of a file's graph, or of a function's body, added to a graph one by one.
+//! Import of the nodes of a file's graph, or of a function's body, one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use crate::names;
 use crate::survey::is_harmless;
 use crate::tensor::Budget;
 
-/// What stands before the name of a node in the attribute that says with which others it stands.
+/// The prefix of a node's name in the attribute for colocation.
 const LOCATION: &str = "loc:@";
 
-/// Where nodes come from, and where they go.
+/// The source and the target of nodes.
 pub(super) struct NodeSource<'a> {
     pub file: &'a str,
-    /// The function whose body they are.
+    /// The function whose body they are in.
     pub function: Option<&'a str>,
     pub origin: Origin,
     pub prefix: &'a str,
@@ -44,17 +44,17 @@ impl NodeSource<'_> {
     }
 }
 
-/// A node that was made.
+/// A node that was built.
 #[derive(Clone, Copy)]
 pub(super) struct Made<'d> {
     pub id: NodeId,
-    /// How many outputs it has.
+    /// The number of its outputs.
     pub outputs: usize,
-    /// Of a node that has a function's name as its op in the file: what the function says of itself.
+    /// For a node whose op in the file is a function: the function's signature.
     pub function: Option<&'d OpDef>,
 }
 
-/// An input that goes back in a loop.
+/// The back edge of a loop.
 struct Back<'d> {
     merge: NodeId,
     position: usize,
@@ -62,7 +62,7 @@ struct Back<'d> {
     from: Input<'d>,
 }
 
-/// Nodes that are being added.
+/// The state of adding nodes.
 pub(super) struct Nodes<'a, 'd> {
     pub graph: &'a Graph,
     pub place: NodeSource<'a>,
@@ -75,7 +75,7 @@ pub(super) struct Nodes<'a, 'd> {
 }
 
 impl<'a, 'd> Nodes<'a, 'd> {
-    /// Adds nodes, each after those that it uses. Mistakes that the graph finds are kept by it.
+    /// Adds nodes in topological order. Mistakes that the graph finds are kept by it.
     pub(super) fn add(&mut self, defs: &'d [NodeDef]) -> Result<(), ImportError> {
         let mut at: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, node) in defs.iter().enumerate() {
@@ -141,7 +141,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         Ok(())
     }
 
-    /// The inputs of a node, read; what is given in their place, taken.
+    /// Parses the inputs of a node, with replacements applied.
     fn inputs(&mut self, node: &'d NodeDef) -> Result<Vec<Input<'d>>, Problem> {
         let mut controls = false;
         let mut all = Vec::with_capacity(node.input.len());
@@ -211,8 +211,8 @@ impl<'a, 'd> Nodes<'a, 'd> {
         })
     }
 
-    /// The attributes of a node, the functions in them taken for used; the names of nodes that it stands
-    /// with are put in `colocation`.
+    /// The attributes of a node, whose functions are marked as used; the names of the nodes that it
+    /// is colocated with are put in `colocation`.
     fn attrs(
         &mut self,
         node: &NodeDef,
@@ -247,8 +247,8 @@ impl<'a, 'd> Nodes<'a, 'd> {
         Ok(attrs)
     }
 
-    /// What calls the function that a node has as its op, or whose gradient it asks for: an op, and
-    /// what a function of the file says of itself. `None` where there is no such function.
+    /// The call for a node whose op is a function, or that requests the gradient of one: an op, and
+    /// the signature of a function of the file. `None` if there is no such function.
     fn call(
         &mut self,
         op: &str,
@@ -261,14 +261,14 @@ impl<'a, 'd> Nodes<'a, 'd> {
         Ok(call.map(|(op, function)| (op, Some(function))))
     }
 
-    /// Whether an input comes from a node that is not there yet: all that a node waits for is, but for
-    /// what goes back.
+    /// `true` if an input comes from a node that is not built yet: only the source of a back edge
+    /// can be.
     fn is_open(&self, input: Input<'_>) -> bool {
         let missing = |from| !self.made.contains_key(from);
         !input.is_control() && input.node().is_some_and(missing)
     }
 
-    /// The node with one more input, or with one more that it waits for.
+    /// Adds one more input or control input to the node.
     fn connected(
         &self,
         builder: NodeBuilder<'a>,
@@ -289,7 +289,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         })
     }
 
-    /// The output that an input names; `None` where its node could not be made, which the graph has
+    /// The output that an input names; `None` if its node could not be built, which the graph has
     /// kept.
     fn output(&self, input: Input<'_>, text: &str) -> Result<Option<OutputId>, Problem> {
         let missing = || Problem::NoNode(text.to_owned());
@@ -321,7 +321,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         }
     }
 
-    /// The output of a node that tensor `index` of its op's output `port` is.
+    /// The index of the node's output for tensor `index` of its op's output `port`.
     fn port(&self, made: &Made<'_>, port: &str, index: u32) -> Option<u32> {
         if let Some(function) = made.function {
             let at = function.output_arg.iter().position(|r| r.name == port);
@@ -342,7 +342,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         None
     }
 
-    /// Takes the names of nodes that this one stands with out of its `_class`.
+    /// Takes the names of colocated nodes out of a node's `_class`.
     fn take_locations(&self, class: &mut Attr, colocation: &mut SmallVec<[Arc<str>; 1]>) {
         let Attr::Strs(all) = class else { return };
         all.retain(|item| {
@@ -358,7 +358,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
     }
 }
 
-/// Whether `node` has this input from a later turn of a loop.
+/// `true` if `node` gets this input from a later iteration of a loop.
 fn goes_back(from: &NodeDef, node: &NodeDef, input: Input<'_>) -> bool {
     matches!(&*from.op, "NextIteration" | "RefNextIteration")
         && matches!(&*node.op, "Merge" | "RefMerge")

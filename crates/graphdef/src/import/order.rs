@@ -1,17 +1,17 @@
-//! An order in which each node comes after those that it uses.
+//! Topological order of a file's nodes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a node of a file waits for, by position.
+/// The dependencies of a file's nodes, by position.
 pub(super) struct Waits {
-    /// For each node: the nodes that it uses or waits for, what goes back in a loop left out.
+    /// For each node: the nodes that it uses or waits for, except over the back edges of loops.
     pub of: Vec<Vec<usize>>,
 }
 
 impl Waits {
-    /// Each node after those that it waits for, otherwise in the order of the file; or a circle of
-    /// nodes, each with the one that it waits for after it.
+    /// Returns a topological order, ties in the order of the file; or a cycle of nodes, each
+    /// followed by the one that it waits for.
     pub(super) fn order(&self) -> Result<Vec<usize>, Vec<usize>> {
         let n = self.of.len();
         let mut left = vec![0u32; n];
@@ -40,11 +40,11 @@ impl Waits {
         }
     }
 
-    /// A circle among the nodes that still wait.
+    /// A cycle among the nodes that still wait.
     fn circle(&self, left: &[u32]) -> Vec<usize> {
         let waiting = |i: &usize| left[*i] > 0;
         let mut at = (0..left.len()).find(|i| waiting(i));
-        // By node: when it was come by.
+        // By node: the step at which it was visited.
         let mut seen = vec![None; left.len()];
         let mut path = Vec::new();
         while let Some(node) = at {
@@ -55,7 +55,7 @@ impl Waits {
             }
             seen[node] = Some(path.len());
             path.push(node);
-            // What waits does so for something that waits too.
+            // A waiting node has a dependency that waits too.
             at = self.of[node].iter().copied().find(|i| waiting(i));
         }
         path

@@ -1,4 +1,4 @@
-//! The inputs of nodes, as a file names them.
+//! Parsing of the inputs of nodes, as a file names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use thalweg_graph::{NodeId, OutputId};
 
 use crate::names;
 
-/// What names of inputs mean.
+/// The naming scheme of inputs.
 pub(super) enum Refs<'d> {
-    /// `node:index`; some stand for outputs and nodes that are there already.
+    /// `node:index`; some are replaced by existing outputs and nodes.
     Graph {
         map: BTreeMap<(&'d str, u32), OutputId>,
         waits: BTreeMap<&'d str, NodeId>,
@@ -19,7 +19,7 @@ pub(super) enum Refs<'d> {
 }
 
 impl Refs<'_> {
-    /// One of the outputs and nodes that were to stand for others and that nothing uses.
+    /// A replacement that nothing uses.
     pub(super) fn unused(&self) -> Option<String> {
         let Refs::Graph { map, waits, used } = self else {
             return None;
@@ -29,7 +29,7 @@ impl Refs<'_> {
         outputs.chain(nodes).find(|name| !used.contains(name))
     }
 
-    /// The input that a text names; what is given in its place, taken.
+    /// Parses the text of an input, with replacements applied.
     pub(super) fn read<'t>(&mut self, text: &'t str) -> Option<Input<'t>> {
         if let Some(node) = text.strip_prefix('^') {
             if let Refs::Graph { waits, used, .. } = self
@@ -71,13 +71,13 @@ pub(super) enum Input<'d> {
     Output(&'d str, u32),
     Named(&'d str, &'d str, u32),
     Control(&'d str),
-    /// What is there already.
+    /// An existing output that replaces it.
     Given(OutputId),
     GivenControl(NodeId),
 }
 
 impl<'d> Input<'d> {
-    /// The node of the file that it is of.
+    /// The node of the file that it names.
     pub(super) fn node(self) -> Option<&'d str> {
         match self {
             Input::Output(node, _) | Input::Named(node, ..) | Input::Control(node) => Some(node),
@@ -85,7 +85,7 @@ impl<'d> Input<'d> {
         }
     }
 
-    /// Whether a node only waits for it.
+    /// `true` for a control input.
     pub(super) fn is_control(self) -> bool {
         matches!(self, Input::Control(_) | Input::GivenControl(_))
     }

@@ -1,4 +1,5 @@
-//! MetaGraphs: a graph with what a program says of it. [`export_meta_graph`] writes one.
+//! MetaGraphs: a graph with its variables, collections, saver and signatures. [`export_meta_graph`]
+//! writes one.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -39,11 +40,11 @@ use crate::names;
 
 /// The collections that hold variables.
 const VARIABLES: &str = "variables";
-/// Those of them that an optimizer updates.
+/// The collection of trainable variables.
 const TRAINABLE: &str = "trainable_variables";
 
-/// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and fills
-/// collections with the outputs and nodes that it lists in collections of the same names.
+/// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and
+/// fills collections with the outputs and nodes that it lists in collections of the same names.
 ///
 /// # Errors
 /// See [`ImportError`]; nothing is added then.
@@ -65,7 +66,7 @@ pub fn import_meta_graph<'g>(
             };
             for name in &list.value {
                 let prefixed = prefixed(&options.prefix, name);
-                // A name that there is nothing of is passed over: files keep what was pruned.
+                // A name that does not exist is skipped: files keep pruned names.
                 if !name.contains(':') {
                     if let Some(node) = names::find_operation(copy, &prefixed) {
                         copy.add_operation_to_collection(key, node);
@@ -82,7 +83,7 @@ pub fn import_meta_graph<'g>(
 /// The variables that a MetaGraph lists, each once.
 ///
 /// # Errors
-/// [`ImportError::Decode`] where the collection does not hold variables.
+/// [`ImportError::Decode`] if the collection does not hold variables.
 pub fn variables(meta: &MetaGraphDef, origin: &str) -> Result<Vec<VariableDef>, ImportError> {
     let mut all: Vec<VariableDef> = Vec::new();
     let mut seen = std::collections::BTreeMap::new();
@@ -95,7 +96,7 @@ pub fn variables(meta: &MetaGraphDef, origin: &str) -> Result<Vec<VariableDef>, 
             match all.get_mut(*at) {
                 Some(there) => there.trainable |= trainable,
                 None => {
-                    // Files of TensorFlow 1 say it by the collection only.
+                    // Files of TensorFlow 1 mark trainable variables only by the collection.
                     variable.trainable = trainable;
                     all.push(variable);
                 }
@@ -112,7 +113,8 @@ fn bytes(collection: Option<&CollectionDef>) -> &[Vec<u8>] {
     }
 }
 
-/// Which slice of a partitioned variable a variable is; nothing where the file does not say it in full.
+/// The slice of a partitioned variable that a variable holds; `None` if the file does not describe
+/// it in full.
 fn slice(variable: &VariableDef) -> Option<VariableSlice> {
     let info = variable.save_slice_info_def.as_ref()?;
     let numbers = |all: &[i64]| -> Option<Vec<usize>> {
@@ -144,7 +146,7 @@ fn info(
     };
     let handle = output("handle", &variable.variable_name)?;
     let value = match &*variable.snapshot_name {
-        // Old files do not say it; a reference is the value too.
+        // Old files do not have it; a reference is the value too.
         "" => handle,
         name => output("value", name)?,
     };

@@ -1,4 +1,4 @@
-//! MetaGraphs, written.
+//! Export of MetaGraphs.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub const PREDICT: &str = "tensorflow/serving/predict";
 /// The collection that holds the global step, as the variable of this name.
 const GLOBAL_STEP: &str = "global_step";
 
-/// Collections whose entries TensorFlow reads as messages: names of nodes cannot stand there.
+/// Collections whose entries TensorFlow reads as messages: they cannot hold names of nodes.
 const OF_MESSAGES: &[&str] = &[
     VARIABLES,
     TRAINABLE,
@@ -38,40 +38,41 @@ const OF_MESSAGES: &[&str] = &[
     "savers",
 ];
 
-/// What a MetaGraph says beside its graph.
+/// Options of [`export_meta_graph`]: the parts of a MetaGraph beside its graph.
 #[derive(Clone, Debug, Default)]
 pub struct MetaOptions {
-    /// By which a SavedModel's graphs are told apart: `serve`.
+    /// The tags that distinguish a SavedModel's graphs: `serve`.
     pub tags: Vec<String>,
-    /// What a caller may compute, by name; see [`signature`].
+    /// The signatures that a caller may run, by name; see [`signature`].
     pub signatures: BTreeMap<String, SignatureDef>,
     /// The nodes that save and restore its variables.
     pub saver: Option<SaverDef>,
-    /// How its graph is exported.
+    /// The options of its graph's export.
     pub export: ExportOptions,
-    /// Whether its nodes ask for no devices (no): devices of a cluster are not where others run it.
+    /// `true` to clear its nodes' device requests (`false` by default): a cluster's devices do not
+    /// exist on other machines.
     pub clear_devices: bool,
 }
 
 impl MetaOptions {
-    /// Nothing beside the graph, its variables and its collections.
+    /// Options for the graph, its variables and its collections alone.
     pub fn new() -> MetaOptions {
         MetaOptions::default()
     }
 
-    /// With one tag more.
+    /// Adds a tag.
     pub fn tag(mut self, tag: impl Into<String>) -> MetaOptions {
         self.tags.push(tag.into());
         self
     }
 
-    /// With one signature more.
+    /// Adds a signature.
     pub fn signature(mut self, name: impl Into<String>, signature: SignatureDef) -> MetaOptions {
         self.signatures.insert(name.into(), signature);
         self
     }
 
-    /// Whether its nodes ask for no devices; see the field.
+    /// Sets whether its nodes' device requests are cleared; see the field.
     pub fn clear_devices(self, clear_devices: bool) -> MetaOptions {
         MetaOptions {
             clear_devices,
@@ -79,7 +80,7 @@ impl MetaOptions {
         }
     }
 
-    /// With the nodes that save and restore its variables.
+    /// Sets the nodes that save and restore its variables.
     pub fn saver(self, saver: SaverDef) -> MetaOptions {
         MetaOptions {
             saver: Some(saver),
@@ -88,8 +89,7 @@ impl MetaOptions {
     }
 }
 
-/// A signature: what it takes and what it gives, by the names that callers use. Its method is
-/// [`PREDICT`].
+/// A signature: its inputs and outputs, by the names that callers use. Its method is [`PREDICT`].
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -124,12 +124,12 @@ pub fn signature<'g, 'n>(
     }
 }
 
-/// A graph as a MetaGraph: with its variables in the collections `variables` and
-/// `trainable_variables`, the variable `global_step` in the collection of its name, and with its own
-/// collections as names of outputs and of nodes.
+/// Converts a graph to a MetaGraph: with its variables in the collections `variables` and
+/// `trainable_variables`, the variable `global_step` in the collection of its name, and with its
+/// own collections as names of outputs and of nodes.
 ///
 /// `tf.compat.v1.train.import_meta_graph` takes it. With a saver's nodes in the graph and in the
-/// options, the saver that it gives restores checkpoints.
+/// options, the saver that it returns restores checkpoints.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -157,8 +157,8 @@ pub fn export_meta_graph(
     export_meta_graph_data(&graph.snapshot(), graph, options)
 }
 
-/// As [`export_meta_graph`], of a graph's data: that of `graph`, or of a copy to which nodes were added.
-/// The collections are those of `graph`.
+/// As [`export_meta_graph`], for a graph's data: that of `graph`, or of a copy to which nodes were
+/// added. The collections are those of `graph`.
 ///
 /// # Errors
 /// See [`ExportError`].
@@ -213,11 +213,11 @@ fn collections(data: &GraphData, graph: &Graph) -> BTreeMap<String, CollectionDe
     all
 }
 
-/// What TensorFlow makes a variable of its own from.
+/// The VariableDef from which TensorFlow restores its variable object.
 fn variable(data: &GraphData, info: &VariableInfo) -> VariableDef {
     let fact = data.fact(info.handle);
     let initializer = data.get(info.initializer);
-    // Of an assignment, which takes the handle and the value.
+    // The inputs of an assignment are the handle and the value.
     let initial = initializer.and_then(|n| n.inputs.get(1));
     let name = |output: OutputId| data.output_name(output);
     VariableDef {

@@ -1,12 +1,13 @@
-//! How much memory a message takes once it is decoded, told from its bytes without decoding it.
+//! Memory estimates of decoded messages, computed from their bytes without decoding.
 //!
-//! An empty `NodeDef` takes two bytes in a file and 168 in memory, and the first entry of a map takes
-//! kilobytes. So the size of a message on the wire bounds nothing. A reader that takes bytes from strangers
-//! asks here first, and then decodes what fits.
+//! An empty `NodeDef` takes two bytes in a file and 168 in memory, and the first entry of a map
+//! takes kilobytes. So the size of a message on the wire bounds nothing. A reader of untrusted
+//! bytes asks here first, and then decodes a message that fits.
 //!
-//! The estimate is an upper bound of the bytes that the decoded message asks the allocator for, with the
-//! growth of lists and the allocator's own overhead. The copy of a list while it grows is not counted, nor is
-//! the copy of a field of bytes that the decoder makes where it reads from a slice in place of `Bytes`.
+//! The estimate is an upper bound of the bytes that the decoded message allocates, with the growth
+//! of lists and the allocator's own overhead. The copy of a list while it grows is not counted, nor
+//! is the copy of a field of bytes that the decoder makes if it reads from a slice in place of
+//! `Bytes`.
 //!
 //! ```
 //! use thalweg_graphdef::messages::{GraphDef, NodeDef};
@@ -27,36 +28,36 @@ mod tables;
 
 use thiserror::Error;
 
-/// The most fields that a message has here.
+/// The most fields of a message here.
 pub const MOST_FIELDS: usize = 40;
-/// How deep messages may lie in each other. The decoder stops at 100, so it never gets as far.
+/// The deepest nesting of messages. The decoder stops at 100, so it never gets as far.
 const DEEPEST: usize = 128;
-/// What an allocation costs beyond its bytes, about.
+/// The approximate overhead of an allocation, in bytes.
 const OVERHEAD: u64 = 16;
-/// How many entries a node of a `BTreeMap` has room for, and the fewest that one which was split has.
+/// The capacity of a node of a `BTreeMap`, and the fewest entries of one after a split.
 const MAP_NODE: (u64, u64) = (11, 5);
-/// What a node of a `BTreeMap` has beside its entries: the pointers to its children.
+/// The size of a node of a `BTreeMap` without its entries: the pointers to its children.
 const MAP_LINKS: u64 = 112 + OVERHEAD;
 
 /// The fields of a message that its decoder knows.
 pub struct Table {
     /// The size of the message's struct, in bytes.
     pub bytes: usize,
-    /// Each field: its number, and what it takes beside the struct.
+    /// Each field: its number, and its memory beside the struct.
     pub fields: &'static [(u32, Field)],
 }
 
-/// What a field takes beside the struct that it is in.
+/// The memory of a field beside the struct that contains it.
 pub enum Field {
-    /// Nothing: a number.
+    /// None: a number.
     Number,
     /// A string or bytes.
     Bytes,
     /// A list of strings or bytes.
     BytesList,
-    /// A list of numbers, each of so many bytes, packed or not.
+    /// A list of numbers, each of this many bytes, packed or not.
     Numbers(usize, Packed),
-    /// A message that lies in the struct.
+    /// A message inside the struct.
     Message(&'static Table),
     /// A list of messages.
     Messages(&'static Table),
@@ -64,10 +65,10 @@ pub enum Field {
     Map(&'static Table),
 }
 
-/// How the numbers of a packed list are written.
+/// The encoding of the numbers of a packed list.
 #[derive(Clone, Copy)]
 pub enum Packed {
-    /// With as many bytes as each needs.
+    /// As varints.
     Varint,
     /// With four bytes each.
     Four,
@@ -75,13 +76,13 @@ pub enum Packed {
     Eight,
 }
 
-/// A message whose decoded size can be told from its bytes.
+/// A message whose decoded size can be estimated from its bytes.
 pub trait Measured {
     /// The fields of the message.
     const TABLE: &'static Table;
 }
 
-/// A message takes more memory than it may.
+/// The error of a message that exceeds its memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the message takes more than {limit} bytes of memory once it is decoded")]
 pub struct TooLarge {
@@ -89,11 +90,12 @@ pub struct TooLarge {
     pub limit: u64,
 }
 
-/// The most memory that a message takes once it is decoded, in bytes. Where the bytes are no such message,
-/// it is what the decoder takes until it notices.
+/// An upper bound of the memory of a decoded message, in bytes. For malformed bytes, it is the
+/// memory that the decoder takes until it fails.
 ///
 /// # Errors
-/// It is more than `limit`.
+///
+/// [`TooLarge`] if it exceeds `limit`.
 pub fn decoded_bytes<M: Measured>(wire: &[u8], limit: u64) -> Result<u64, TooLarge> {
     let mut scan = Scan {
         wire,
@@ -110,7 +112,7 @@ pub fn decoded_bytes<M: Measured>(wire: &[u8], limit: u64) -> Result<u64, TooLar
 
 enum Stop {
     Limit,
-    /// The decoder fails here, and says what is wrong.
+    /// The decoder fails here with an error.
     Malformed,
 }
 
@@ -130,8 +132,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Goes over the fields of a message up to `end`. A message may say that it ends after the one that it lies
-    /// in: the decoder notices that afterwards, so this does too.
+    /// Scans the fields of a message up to `end`. A message may claim to end after the one that
+    /// contains it: the decoder notices that afterwards, so this does too.
     fn message(&mut self, table: &Table, end: usize, depth: usize) -> Result<(), Stop> {
         if depth > DEEPEST {
             return Err(Stop::Malformed);
@@ -207,8 +209,9 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Counts items that are pushed on a list. It has room for four at first, and doubles when it is full. The same
-    /// list may go on in another piece of its message, so each piece counts as one that may just have doubled.
+    /// Counts items pushed on a list. It has room for four at first, and doubles when it is full.
+    /// The same list may continue in another piece of its message, so each piece counts as one that
+    /// may just have doubled.
     fn grow(&mut self, count: &mut u64, more: u64, size: u64) -> Result<(), Stop> {
         let least = if size == 1 { 8 } else { 4 };
         let room = |n: u64| if n == 0 { 0 } else { (2 * n).max(least) };
@@ -243,7 +246,7 @@ impl Scan<'_> {
         Err(Stop::Malformed)
     }
 
-    /// A length that the bytes which are left have.
+    /// Reads a length that does not exceed the remaining bytes.
     fn length(&mut self) -> Result<usize, Stop> {
         let length = usize::try_from(self.varint()?).map_err(|_| Stop::Malformed)?;
         match length <= self.wire.len() - self.at {
@@ -252,7 +255,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Passes over a field of this key: the decoder keeps nothing of it.
+    /// Skips a field of this key: the decoder keeps nothing of it.
     fn skip(&mut self, key: u64, depth: usize) -> Result<(), Stop> {
         if depth > DEEPEST {
             return Err(Stop::Malformed);

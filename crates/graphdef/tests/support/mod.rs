@@ -1,4 +1,4 @@
-//! GraphDefs by hand.
+//! GraphDefs for tests, built by hand.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 

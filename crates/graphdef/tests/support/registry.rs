@@ -1,4 +1,4 @@
-//! A few ops of the control flow and of calls, as definitions alone: enough to build with.
+//! A few ops of the control flow and of calls, without kernels: enough to build graphs.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ static OPS: &[OpDef] = &[
     },
 ];
 
-/// A graph that has these ops and no others.
+/// A graph that has only these ops.
 pub fn graph() -> Graph {
     assert!(matches!(OPS[0].outputs[0].ty, ArgType::Attr("dtype")));
     Graph::with_registry(Arc::new(Registry::new(OPS)))

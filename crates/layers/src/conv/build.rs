@@ -1,4 +1,4 @@
-//! What convolutions build.
+//! The nodes of convolutions.
 
 use thalweg_graph::{NodeBuilder, Output};
 use thalweg_ops::{DataFormat, NnOps, Padding};
@@ -25,7 +25,7 @@ impl<'g> Layer<'g> for Conv {
 }
 
 impl Conv {
-    /// What does not go together.
+    /// Checks for options that exclude each other.
     fn check(&self) -> Result<(), String> {
         let by_channel = matches!(self.kind, Kind::Depthwise | Kind::Separable);
         let for_channels = self.multiplier != 1
@@ -85,7 +85,7 @@ impl Conv {
         })
     }
 
-    /// The convolution of each channel.
+    /// The depthwise convolution.
     fn by_channel<'g>(&self, x: Output<'g>, inputs: usize, dtype: DType) -> Output<'g> {
         let (graph, [h, w]) = (x.graph(), self.window);
         let mut options = self.options.clone();
@@ -120,7 +120,7 @@ impl Conv {
             DataFormat::Nhwc => 1,
             DataFormat::Nchw => 2,
         };
-        // Lines (0) and columns (1): so often as many, and so many more.
+        // Height (0) and width (1): multiplied by the stride, with the padding's surplus.
         let longer = |i: usize| match self.padding {
             Padding::Valid => self.window[i].saturating_sub(self.strides[i]),
             _ => 0,
@@ -139,14 +139,14 @@ impl Conv {
         of_shape(self.sliding(node).output(), Shape::partial(dims))
     }
 
-    /// `node` with what is said about its windows.
+    /// Adds the attributes of the windows to `node`.
     fn sliding<'g>(&self, node: NodeBuilder<'g>) -> NodeBuilder<'g> {
         node.attr("strides", self.spatial(self.strides))
             .attr("padding", self.padding.name())
             .attr("data_format", self.format)
     }
 
-    /// Lines and columns as an attribute with a number for each dimension.
+    /// Height and width as an attribute with a number for each dimension.
     fn spatial(&self, pair: [usize; 2]) -> Vec<i64> {
         // A number beyond an i64 is refused like one beyond an i32.
         let [h, w] = pair.map(|n| i64::try_from(n).unwrap_or(i64::MAX));

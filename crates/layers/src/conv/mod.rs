@@ -1,4 +1,4 @@
-//! Convolutions of images.
+//! Convolutions of images: conv2d, depthwise, separable, transposed.
 
 mod build;
 
@@ -11,7 +11,7 @@ use crate::regularizers::Regularizer;
 /// A convolution: see [`conv2d`], [`depthwise_conv2d`], [`separable_conv2d`] and
 /// [`conv2d_transpose`].
 ///
-/// Images are batches as its [`DataFormat`] says: `[n, h, w, c]`, or `[n, c, h, w]`.
+/// Images are batches in the order of its [`DataFormat`]: `[n, h, w, c]`, or `[n, c, h, w]`.
 #[derive(Clone, Debug)]
 #[must_use = "a layer is put on a tensor by `on`"]
 pub struct Conv {
@@ -37,7 +37,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The name of a layer without one.
+    /// The default name of the layer.
     fn usual(self) -> &'static str {
         match self {
             Kind::Plain => "conv2d",
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// A convolution of images with so many filters of this size: a number, or lines and columns
+/// A convolution of images with this many filters of this size: a number, or height and width
 /// (`tf.compat.v1.layers.conv2d`).
 ///
 /// Its variables are `conv2d/kernel`, of shape `[h, w, channels, filters]`, and `conv2d/bias`, of
@@ -83,8 +83,8 @@ pub fn depthwise_conv2d(window: impl Into<Pair>) -> Conv {
     Conv::new(Kind::Depthwise, 0, window.into())
 }
 
-/// A depthwise convolution, and then a convolution of its results with so many filters of one pixel
-/// (`tf.compat.v1.layers.separable_conv2d`).
+/// A depthwise convolution, followed by a convolution of its results with this many filters of one
+/// pixel (`tf.compat.v1.layers.separable_conv2d`).
 ///
 /// Its variables are `separable_conv2d/depthwise_kernel`, of shape `[h, w, channels, multiplier]`,
 /// `separable_conv2d/pointwise_kernel`, of shape `[1, 1, channels * multiplier, filters]`, and
@@ -93,12 +93,12 @@ pub fn separable_conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
     Conv::new(Kind::Separable, filters, window.into())
 }
 
-/// The gradient of a convolution to its images, as a layer: it makes images larger by its strides
-/// (`tf.compat.v1.layers.conv2d_transpose`).
+/// A transposed convolution: the gradient of a convolution to its images, as a layer. It enlarges
+/// images by its strides (`tf.compat.v1.layers.conv2d_transpose`).
 ///
 /// Its variables are `conv2d_transpose/kernel`, of shape `[h, w, filters, channels]`, and
-/// `conv2d_transpose/bias`, of shape `[filters]`. `n` lines become `n * stride` where padding is
-/// [`Padding::Same`], and `n * stride + max(window - stride, 0)` where it is [`Padding::Valid`].
+/// `conv2d_transpose/bias`, of shape `[filters]`. A length of `n` becomes `n * stride` with
+/// [`Padding::Same`], and `n * stride + max(window - stride, 0)` with [`Padding::Valid`].
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -138,46 +138,48 @@ impl Conv {
         }
     }
 
-    /// How far windows are apart: a number, or lines and columns. 1 without it.
+    /// Sets the strides of windows: a number, or height and width. 1 by default.
     pub fn strides(mut self, strides: impl Into<Pair>) -> Conv {
         self.strides = strides.into().0;
         self
     }
 
-    /// How far the elements of a window are apart: a number, or lines and columns. 1 without it; a
-    /// transposed convolution takes no other.
+    /// Sets the dilation, the distance between the elements of a window: a number, or height and
+    /// width. 1 by default; a transposed convolution takes no other.
     pub fn dilation(mut self, dilation: impl Into<Pair>) -> Conv {
         self.dilations = dilation.into().0;
         self
     }
 
-    /// What stands around images; without it nothing, [`Padding::Valid`]. A transposed convolution
-    /// takes no [`Padding::Explicit`].
+    /// Sets the padding; [`Padding::Valid`] by default, which pads nothing. A transposed
+    /// convolution takes no [`Padding::Explicit`].
     pub fn padding(mut self, padding: Padding) -> Conv {
         self.padding = padding;
         self
     }
 
-    /// The order of the dimensions of images; without it [`DataFormat::Nhwc`].
+    /// Sets the order of the dimensions of images; [`DataFormat::Nhwc`] by default.
     pub fn data_format(mut self, format: DataFormat) -> Conv {
         self.format = format;
         self
     }
 
-    /// How many filters each channel has in a depthwise or separable convolution; 1 without it.
+    /// Sets the number of filters for each channel of a depthwise or separable convolution; 1 by
+    /// default.
     pub fn multiplier(mut self, multiplier: usize) -> Conv {
         self.multiplier = multiplier;
         self
     }
 
-    /// The initial value of the depthwise kernel of a depthwise or separable convolution; without
-    /// it, that of [`Weights::kernel_initializer`].
+    /// Sets the initial value of the depthwise kernel of a depthwise or separable convolution; that
+    /// of [`Weights::kernel_initializer`] by default.
     pub fn depthwise_initializer(mut self, initializer: Initializer) -> Conv {
         self.depthwise_initializer = Some(initializer);
         self
     }
 
-    /// What a large depthwise kernel costs; without it, as [`Weights::kernel_regularizer`] says.
+    /// Sets the regularizer of the depthwise kernel; that of [`Weights::kernel_regularizer`] by
+    /// default.
     pub fn depthwise_regularizer(mut self, regularizer: Regularizer) -> Conv {
         self.depthwise_regularizer = Some(regularizer);
         self

@@ -6,9 +6,9 @@ mod values;
 
 use thalweg_tensor::{DType, Tensor};
 
-/// How a variable gets its initial value.
+/// The rule for a variable's initial value.
 ///
-/// The random ones draw other numbers in each session, unless they or the graph have a
+/// The random ones draw different numbers in each session, unless they or the graph have a
 /// [seed](Initializer::seed).
 ///
 /// ```
@@ -37,11 +37,11 @@ pub enum Initializer {
     Ones,
     /// The same number everywhere.
     Constant(f64),
-    /// Numbers spread evenly over `[minval, maxval)`.
+    /// Uniformly distributed numbers in `[minval, maxval)`.
     RandomUniform {
-        /// The least.
+        /// The lower bound, inclusive.
         minval: f64,
-        /// What all are below.
+        /// The upper bound, exclusive.
         maxval: f64,
         /// The op's seed.
         seed: Option<i64>,
@@ -55,30 +55,30 @@ pub enum Initializer {
         /// The op's seed.
         seed: Option<i64>,
     },
-    /// Normally distributed numbers; those two standard deviations from the mean or more are drawn
-    /// again.
+    /// Normally distributed numbers; those two standard deviations from the mean or more are
+    /// redrawn.
     TruncatedNormal {
         /// Their mean.
         mean: f64,
-        /// The standard deviation before any are drawn again.
+        /// The standard deviation before truncation.
         stddev: f64,
         /// The op's seed.
         seed: Option<i64>,
     },
-    /// Random numbers of mean 0 and variance `scale / n`, where `n` counts the inputs or outputs
-    /// that each unit of a layer has.
+    /// Random numbers of mean 0 and variance `scale / n`, where `n` is the number of inputs or
+    /// outputs of each unit of a layer.
     VarianceScaling {
         /// The variance times `n`: above 0.
         scale: f64,
-        /// What `n` is.
+        /// The definition of `n`.
         mode: Fan,
-        /// How the numbers are distributed.
+        /// The distribution of the numbers.
         distribution: Distribution,
         /// The op's seed.
         seed: Option<i64>,
     },
     /// A matrix whose rows or columns, whichever are fewer, are orthogonal and have the length
-    /// `gain` (Saxe et al., 2014). All dimensions but the last make the rows.
+    /// `gain` (Saxe et al., 2014). All dimensions but the last form the rows.
     Orthogonal {
         /// The length.
         gain: f64,
@@ -94,9 +94,9 @@ pub enum Initializer {
     Tensor(Tensor),
 }
 
-/// What [`Initializer::VarianceScaling`] divides by, at least 1.
+/// The divisor of [`Initializer::VarianceScaling`], at least 1.
 ///
-/// Of a matrix, the inputs are its rows and the outputs its columns. Of more dimensions, they are
+/// For a matrix, the inputs are its rows and the outputs its columns. For more dimensions, they are
 /// the last two, times the product of all others: the elements of a convolution's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
@@ -111,9 +111,9 @@ pub enum Fan {
 /// The distribution of [`Initializer::VarianceScaling`]. All three have the same variance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Spread evenly.
+    /// Uniform.
     Uniform,
-    /// Normal; what is two standard deviations from 0 or more is drawn again.
+    /// Normal; numbers two standard deviations from 0 or more are redrawn.
     TruncatedNormal,
     /// Normal (TensorFlow's `untruncated_normal`).
     Normal,
@@ -162,8 +162,8 @@ impl Initializer {
         Initializer::Orthogonal { gain, seed: None }
     }
 
-    /// Uniform, variance `2 / (inputs + outputs)` (Glorot and Bengio, 2010): what variables of
-    /// floats get where nothing else is said.
+    /// Uniform, variance `2 / (inputs + outputs)` (Glorot and Bengio, 2010): the default for
+    /// variables of floats.
     pub fn glorot_uniform() -> Initializer {
         Initializer::variance_scaling(1.0, Fan::Avg, Distribution::Uniform)
     }
@@ -193,8 +193,9 @@ impl Initializer {
         Initializer::variance_scaling(1.0, Fan::In, Distribution::TruncatedNormal)
     }
 
-    /// With this seed of its op, which goes together with the graph's by the rule of
-    /// [`Graph::seeds`](thalweg_graph::Graph::seeds). What is not random stays as it is.
+    /// Sets the seed of its op, which is combined with the graph's by the rule of
+    /// [`Graph::seeds`](thalweg_graph::Graph::seeds). No effect on initializers that are not
+    /// random.
     pub fn seed(mut self, value: i64) -> Initializer {
         match &mut self {
             Initializer::RandomUniform { seed, .. }
@@ -207,7 +208,7 @@ impl Initializer {
         self
     }
 
-    /// What variables of `dtype` get where nothing else is said.
+    /// The default initializer of variables of `dtype`.
     pub(crate) fn default_of(dtype: DType) -> Initializer {
         match dtype.is_float() {
             true => Initializer::glorot_uniform(),

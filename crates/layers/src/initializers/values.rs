@@ -1,4 +1,4 @@
-//! The nodes of initial values.
+//! The nodes that compute initial values.
 
 use thalweg_graph::scalar_of;
 use thalweg_graph::{Graph, Output};
@@ -7,11 +7,11 @@ use thalweg_tensor::{DType, Shape, Tensor, half};
 
 use super::{Distribution, Fan, Initializer};
 
-/// The standard deviation of a normal distribution of deviation 1 that is cut off at two.
+/// The standard deviation of a standard normal distribution that is truncated at two.
 const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
 
 impl Initializer {
-    /// The initial value of a variable with these dimensions; why there is none otherwise.
+    /// The initial value of a variable with these dimensions, or the text of a mistake.
     pub(crate) fn value<'g>(
         &self,
         graph: &'g Graph,
@@ -27,7 +27,7 @@ impl Initializer {
                 maxval,
                 seed,
             } => {
-                // The interval's length is a number of the dtype less another one.
+                // The interval's length is computed in the dtype.
                 let (low, high) = (narrow(dtype, minval), narrow(dtype, maxval));
                 Ok(graph.random_uniform(sizes(dims)?, low, high, dtype, seed))
             }
@@ -69,7 +69,7 @@ impl Initializer {
     }
 }
 
-/// The distribution that [`Initializer::VarianceScaling`] comes to for these dimensions.
+/// The distribution of [`Initializer::VarianceScaling`] for these dimensions.
 fn scaled(
     scale: f64,
     mode: Fan,
@@ -122,7 +122,7 @@ fn fans(dims: &[usize]) -> [f64; 2] {
     }
 }
 
-/// Q of the decomposition of random numbers into QR, with the signs that make it unique.
+/// Q of the QR decomposition of random numbers, with the signs that make it unique.
 fn orthogonal<'g>(
     graph: &'g Graph,
     dims: &[usize],
@@ -156,7 +156,7 @@ fn needs(initializer: &str, what: &str, dims: &[usize]) -> String {
     format!("the initializer {initializer} makes variables of {what}, not of shape {shape}")
 }
 
-/// `value` in all elements.
+/// A tensor with `value` in all elements.
 fn fill<'g>(graph: &'g Graph, dims: &[usize], value: Tensor) -> Result<Output<'g>, String> {
     Ok(graph.fill(sizes(dims)?, value))
 }
@@ -169,7 +169,7 @@ fn sizes(dims: &[usize]) -> Result<Tensor, String> {
     Ok(Tensor::from(sizes))
 }
 
-/// `value` as a scalar of `dtype`; of a bool, whether it is not 0.
+/// `value` as a scalar of `dtype`; for a bool, `true` if it is not 0.
 fn scalar(dtype: DType, value: f64) -> Result<Tensor, String> {
     let tensor = match dtype {
         DType::Bool => Some(Tensor::scalar(value != 0.0)),
@@ -179,7 +179,7 @@ fn scalar(dtype: DType, value: f64) -> Result<Tensor, String> {
         .ok_or_else(|| format!("{value} is no value of {dtype}: give the variable an initializer"))
 }
 
-/// `value` as `dtype` holds it.
+/// `value` rounded to `dtype`.
 fn narrow(dtype: DType, value: f64) -> f64 {
     match dtype {
         DType::F32 => f64::from(value as f32),

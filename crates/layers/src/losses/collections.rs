@@ -11,7 +11,7 @@ pub const LOSSES: &str = "losses";
 /// The sum of all losses of the graph and of the penalties of its regularizers: a scalar
 /// (`tf.compat.v1.losses.get_total_loss`).
 ///
-/// All must have one dtype and shape. That there is none is a mistake, which the graph keeps.
+/// All must have one dtype and shape. A graph without losses is a mistake, which the graph keeps.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -40,7 +40,7 @@ pub fn total(graph: &Graph) -> Output<'_> {
     sum(graph, "total_loss", all)
 }
 
-/// The sum of the penalties of all regularizers: a scalar; 0 where there are none
+/// The sum of the penalties of all regularizers: a scalar; 0 if there are none
 /// (`tf.compat.v1.losses.get_regularization_loss`).
 #[track_caller]
 pub fn regularization(graph: &Graph) -> Output<'_> {

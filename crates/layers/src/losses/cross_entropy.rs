@@ -1,4 +1,4 @@
-//! Cross entropies of labels and logits.
+//! Cross entropies of labels and logits: softmax, sigmoid, sparse softmax.
 
 use thalweg_graph::{Output, Reason, Value};
 use thalweg_ops::{ArrayOps, MathOps, NnOps, SourceOps};
@@ -7,7 +7,7 @@ use thalweg_tensor::Shape;
 use super::loss::{Loss, Reduction, computed_in};
 use crate::shaping::{cast, squeezed};
 
-/// A cross entropy whose labels may be smoothed. All else is as for the [`Loss`] that it becomes.
+/// A cross entropy with optional label smoothing. The other options are those of [`Loss`].
 #[derive(Debug)]
 #[must_use = "CrossEntropy::value gives the loss and adds it to the graph's losses"]
 pub struct CrossEntropy<'g> {
@@ -23,8 +23,8 @@ enum Kind {
 }
 
 impl<'g> CrossEntropy<'g> {
-    /// Moves the labels by this share, from 0 to 1, towards all labels alike: those of a softmax towards
-    /// `1 / classes`, those of a sigmoid towards 1/2 (Szegedy et al., 2015).
+    /// Moves the labels by this share, from 0 to 1, towards a uniform distribution: those of a
+    /// softmax towards `1 / classes`, those of a sigmoid towards 1/2 (Szegedy et al., 2015).
     #[track_caller]
     pub fn label_smoothing(self, share: f64) -> Loss<'g> {
         let graph = self.logits.graph();
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// `share` of the label that all classes have where none is preferred.
+    /// `share` times the uniform label.
     fn flat(self, labels: Output<'_>, share: f64) -> Output<'_> {
         let classes = labels
             .shape()
@@ -88,9 +88,9 @@ impl Kind {
     }
 }
 
-/// The cross entropy of each row of logits with a row of labels, which are the probabilities of classes:
-/// one-hot rows, or others that sum to 1. Both are `[.., classes]`, and the losses `[..]`. No gradient
-/// reaches the labels.
+/// The cross entropy of each row of logits with a row of labels, which are the probabilities of
+/// classes: one-hot rows, or others that sum to 1. Both are `[.., classes]`, and the losses `[..]`.
+/// No gradient reaches the labels.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -165,7 +165,8 @@ pub fn sparse_softmax_cross_entropy<'g>(
 
 fn sigmoid<'g>(labels: Output<'g>, logits: Output<'g>) -> Output<'g> {
     let zero = logits.constant_like(0);
-    // At 0 the parts with an edge take one side, so that their gradients add up to the sigmoid's.
+    // At 0 the terms that are not differentiable take one side, so that their gradients add up to
+    // the sigmoid's.
     let positive = logits.greater_equal(zero);
     let above = positive.select(logits, zero);
     let minus = positive.select(-logits, logits);
@@ -204,7 +205,7 @@ fn rows(x: Output<'_>) -> Output<'_> {
     }
 }
 
-/// The length of the last dimension, told in the step: a scalar.
+/// The length of the last dimension, computed in the step: a scalar.
 fn last_length(x: Output<'_>) -> Output<'_> {
     let graph = x.graph();
     let at = |v: i32| graph.constant([v]);
@@ -213,7 +214,7 @@ fn last_length(x: Output<'_>) -> Output<'_> {
     node.attr("shrink_axis_mask", 1i64).output()
 }
 
-/// A shape to give to a reshape; none where more than the step's elements have to be known for it.
+/// A shape for a reshape; `None` if that needs more than the number of the step's elements.
 fn dims<'g>(shape: &Shape) -> Option<Value<'g>> {
     let dims = shape.dims()?;
     let unknown = dims.iter().filter(|d| d.is_none()).count();

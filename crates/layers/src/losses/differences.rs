@@ -1,4 +1,5 @@
-//! Losses of elements: how far each prediction is from its label.
+//! Elementwise losses of predictions: absolute difference, squared error, Huber, hinge, cosine
+//! distance, log loss.
 
 use thalweg_graph::{Output, Value};
 use thalweg_ops::{MathOps, NnOps, ReduceOps};
@@ -35,9 +36,9 @@ pub fn mean_squared_error<'g>(
     )
 }
 
-/// Half the square of a difference of at most `delta`, and from there on linear: `delta |d| - delta² /
-/// 2` (Huber, 1964). TensorFlow's `delta` is 1 if not said. Labels and predictions have one shape, and
-/// so have the losses.
+/// Half the square of a difference of at most `delta`, and linear beyond: `delta |d| - delta² / 2`
+/// (Huber, 1964). TensorFlow's default `delta` is 1. Labels and predictions have one shape, and so
+/// have the losses.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -64,7 +65,7 @@ pub fn huber_loss<'g>(
     Loss::of_pair("huber_loss", labels, predictions, |labels, predictions| {
         let error = (predictions - labels).abs();
         let quadratic = error.minimum(error.constant_like(delta));
-        // Where the error is delta this has no gradient: the square has it already.
+        // This has no gradient at an error of `delta`: the square has it already.
         let linear = error - quadratic;
         0.5 * (quadratic * quadratic) + delta * linear
     })
@@ -80,9 +81,9 @@ pub fn hinge_loss<'g>(labels: impl Into<Value<'g>>, logits: impl Into<Output<'g>
     })
 }
 
-/// One less the sum of the products of labels and predictions along `axis`: of vectors of length 1,
-/// their cosine distance. Vectors are not brought to length 1 here. `axis` may be negative: it counts
-/// from the end then. Along it the losses have a length of 1.
+/// One minus the sum of the products of labels and predictions along `axis`: for vectors of length
+/// 1, their cosine distance. Vectors are not normalized here. A negative `axis` counts from the
+/// end. Along it the losses have a length of 1.
 #[track_caller]
 pub fn cosine_distance<'g>(
     labels: impl Into<Value<'g>>,
@@ -98,12 +99,12 @@ pub fn cosine_distance<'g>(
     )
 }
 
-/// `-labels log(predictions + epsilon) - (1 - labels) log(1 - predictions + epsilon)`: the cross entropy
-/// of probabilities. TensorFlow's `epsilon` is 1e-7 if not said. Labels and predictions have one shape,
-/// and so have the losses.
+/// `-labels log(predictions + epsilon) - (1 - labels) log(1 - predictions + epsilon)`: the cross
+/// entropy of probabilities. TensorFlow's default `epsilon` is 1e-7. Labels and predictions have
+/// one shape, and so have the losses.
 ///
-/// Of logits, [`sigmoid_cross_entropy`](super::sigmoid_cross_entropy) gives the same and is exact for
-/// large ones.
+/// For logits, [`sigmoid_cross_entropy`](super::sigmoid_cross_entropy) returns the same and is
+/// exact for large ones.
 #[track_caller]
 pub fn log_loss<'g>(
     labels: impl Into<Value<'g>>,

@@ -1,4 +1,4 @@
-//! From losses of elements to one number.
+//! Weighting and reduction of losses to one number.
 
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
@@ -7,16 +7,16 @@ use thalweg_tensor::DType;
 use super::collections::LOSSES;
 use crate::shaping::{alike, broadcastable, cast};
 
-/// What becomes of losses after they are weighted: TensorFlow's `losses.Reduction`.
+/// The reduction of weighted losses: TensorFlow's `losses.Reduction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reduction {
-    /// They stay as they are, in their shape.
+    /// None: they keep their shape.
     None,
     /// Their sum.
     Sum,
-    /// Their sum, divided by the number of losses. (TensorFlow's name says batch size, but it counts all
-    /// losses.)
+    /// Their sum, divided by the number of losses. (TensorFlow's name refers to the batch size, but
+    /// it counts all losses.)
     SumOverBatchSize,
     /// Their sum, divided by the number of losses whose weight is not 0; TensorFlow calls it
     /// `SUM_BY_NONZERO_WEIGHTS` too.
@@ -26,25 +26,25 @@ pub enum Reduction {
     Mean,
 }
 
-/// Losses of elements or examples that are to be weighted and reduced.
+/// Losses of elements or examples before weighting and reduction.
 ///
-/// Nothing but the losses themselves is in the graph before [`Loss::value`].
+/// Only the losses themselves are in the graph before [`Loss::value`].
 #[derive(Debug)]
 #[must_use = "Loss::value gives the loss and adds it to the graph's losses"]
 pub struct Loss<'g> {
     losses: Output<'g>,
-    /// The name scope that the result is built in.
+    /// The name scope of the result.
     scope: String,
     weights: Option<Value<'g>>,
-    /// Whether weights may have a last dimension of 1 that the losses do not have.
+    /// `true` if weights may have a last dimension of 1 that the losses do not have.
     columns: bool,
     reduction: Reduction,
-    /// The dtype of the value; that of the losses where it is not said.
+    /// The dtype of the value; `None` for that of the losses.
     dtype: Option<DType>,
 }
 
 impl<'g> Loss<'g> {
-    /// What `build` gives, in a name scope of its own.
+    /// Builds losses with `build` in a name scope of its own.
     #[track_caller]
     pub(super) fn scoped(
         graph: &'g Graph,
@@ -53,7 +53,7 @@ impl<'g> Loss<'g> {
     ) -> Loss<'g> {
         let losses = graph.at_caller(|| graph.name_scope(scope, build));
         let name = losses.operation().name();
-        // The result stands beside the losses.
+        // The result is beside the losses.
         let scope = match name.rsplit_once('/') {
             Some((scope, _)) => format!("{scope}/"),
             None => scope.to_owned(),
@@ -68,8 +68,8 @@ impl<'g> Loss<'g> {
         }
     }
 
-    /// What `unreduced` makes of labels and predictions of one shape, in that order and in the dtype
-    /// that losses are computed in.
+    /// Builds losses with `unreduced` from labels and predictions of one shape, in that order and
+    /// in the dtype of the losses.
     #[track_caller]
     pub(super) fn of_pair(
         scope: &str,
@@ -88,13 +88,13 @@ impl<'g> Loss<'g> {
         })
     }
 
-    /// Gives its value this dtype, that of the logits, as TensorFlow's cross entropies do.
+    /// Gives its value the dtype of the logits, as TensorFlow's cross entropies do.
     pub(super) fn like(self, logits: Output<'g>) -> Loss<'g> {
         let dtype = (!logits.is_invalid()).then(|| logits.dtype());
         Loss { dtype, ..self }
     }
 
-    /// Takes weights with a last dimension of 1 that the losses do not have.
+    /// Accepts weights with a last dimension of 1 that the losses do not have.
     pub(super) fn with_columns(self) -> Loss<'g> {
         Loss {
             columns: true,
@@ -111,7 +111,7 @@ impl<'g> Loss<'g> {
         Loss { weights, ..self }
     }
 
-    /// How the weighted losses become one number; [`Reduction::SumOverNonzeroWeights`] if not said.
+    /// Sets the reduction of the weighted losses; [`Reduction::SumOverNonzeroWeights`] by default.
     pub fn reduction(self, reduction: Reduction) -> Loss<'g> {
         Loss { reduction, ..self }
     }
@@ -119,7 +119,8 @@ impl<'g> Loss<'g> {
     /// The weighted and reduced loss: a scalar, or of the shape of the losses for
     /// [`Reduction::None`]. It is added to the graph's collection [`LOSSES`].
     ///
-    /// A quotient whose divisor is 0 is 0. Weights that do not fit are a mistake, which the graph keeps.
+    /// A quotient with a divisor of 0 is 0. Weights that do not fit are a mistake, which the graph
+    /// keeps.
     #[track_caller]
     pub fn value(self) -> Output<'g> {
         let graph = self.losses.graph();
@@ -173,7 +174,7 @@ impl<'g> Loss<'g> {
     }
 }
 
-/// 1 for each of `losses` whose weight is not 0, and 0 for the others.
+/// 1 for each of `losses` with a weight other than 0, and 0 for the others.
 #[track_caller]
 pub(super) fn nonzero<'g>(weights: Output<'g>, losses: Output<'g>) -> Output<'g> {
     let present = weights.not_equal(weights.constant_like(0));
@@ -181,7 +182,7 @@ pub(super) fn nonzero<'g>(weights: Output<'g>, losses: Output<'g>) -> Output<'g>
     present.broadcast_to(losses.shape_tensor())
 }
 
-/// The dtype that the losses of these predictions are computed in.
+/// The dtype in which the losses of these predictions are computed.
 pub(super) fn computed_in(predictions: Output<'_>) -> DType {
     match predictions.dtype() {
         DType::F64 => DType::F64,
@@ -189,7 +190,7 @@ pub(super) fn computed_in(predictions: Output<'_>) -> DType {
     }
 }
 
-/// Losses that the caller has computed, one number for each element or example, of any shape
+/// Losses computed by the caller, one number for each element or example, of any shape
 /// (`tf.compat.v1.losses.compute_weighted_loss`).
 ///
 /// ```

@@ -1,12 +1,13 @@
-//! What training makes small: the functions of `tf.compat.v1.losses`, under their names.
+//! Loss functions: those of `tf.compat.v1.losses`, under their names.
 //!
-//! Each compares labels with predictions and gives a [`Loss`]: one number for each element or example,
-//! still to be weighted and reduced. [`Loss::value`] builds the result and adds it to the graph's
-//! collection [`LOSSES`]; [`total`] sums that collection and the penalties of regularizers.
+//! Each compares labels with predictions and returns a [`Loss`]: one number for each element or
+//! example, before weighting and reduction. [`Loss::value`] builds the result and adds it to the
+//! graph's collection [`LOSSES`]; [`total`] sums that collection and the penalties of regularizers.
 //!
-//! Losses are computed in `f32`, whatever the predictions are, as in TensorFlow; those of `f64`
-//! predictions stay in `f64`, where TensorFlow goes through `f32`. The value has that dtype, but for cross
-//! entropies and [`compute_weighted_loss`], whose value has the dtype of the logits, or of the losses.
+//! Losses are computed in `f32`, whatever the dtype of the predictions, as in TensorFlow; those of
+//! `f64` predictions stay in `f64`, where TensorFlow goes through `f32`. The value has that dtype,
+//! except for cross entropies and [`compute_weighted_loss`], whose value has the dtype of the
+//! logits, or of the losses.
 //!
 //! ```
 //! use thalweg_graph::Graph;

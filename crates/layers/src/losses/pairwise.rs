@@ -1,4 +1,4 @@
-//! A loss of pairs of elements.
+//! Mean pairwise squared error.
 
 use thalweg_graph::{Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
@@ -7,14 +7,15 @@ use super::collections::LOSSES;
 use super::loss::{computed_in, nonzero};
 use crate::shaping::{alike, broadcastable, cast};
 
-/// The mean square of `d[i] - d[j]` over all pairs of elements of an example, where `d` is `predictions -
-/// labels`, weighted and summed over the examples: what all elements of an example are off by costs
-/// nothing. Labels and predictions are `[examples, ..]`.
+/// The mean square of `d[i] - d[j]` over all pairs of elements of an example, where `d` is
+/// `predictions - labels`, weighted and summed over the examples: a constant offset of an example
+/// costs nothing. Labels and predictions are `[examples, ..]`.
 ///
-/// It is TensorFlow's in all of its details. Weights are as for [`Loss::weights`](super::Loss::weights);
-/// one for each example multiplies its loss. Elements whose weight is 0 are left out of the number of
-/// pairs, but not of the sums. The weighted losses are summed over the examples, not averaged: a scalar,
-/// which is added to the graph's collection [`LOSSES`].
+/// It is TensorFlow's in all of its details. Weights are as for
+/// [`Loss::weights`](super::Loss::weights); one for each example multiplies its loss. Elements with
+/// a weight of 0 are excluded from the number of pairs, but not from the sums. The weighted losses
+/// are summed over the examples, not averaged: a scalar, which is added to the graph's collection
+/// [`LOSSES`].
 #[track_caller]
 pub fn mean_pairwise_squared_error<'g>(
     labels: impl Into<Value<'g>>,
@@ -42,8 +43,8 @@ pub fn mean_pairwise_squared_error<'g>(
     value
 }
 
-/// Of n numbers, the mean square of the differences of all pairs is `2 (sum of squares - square of the
-/// sum / n) / (n - 1)`; here n is the number of elements that are `present`.
+/// For n numbers, the mean square of the differences of all pairs is `2 (sum of squares - square of
+/// the sum / n) / (n - 1)`; here n is the number of elements that are `present`.
 fn loss<'g>(difference: Output<'g>, present: Output<'g>, weights: Output<'g>) -> Output<'g> {
     let zero = difference.constant_like(0);
     let others = (present - 1.0).maximum(zero);
@@ -55,7 +56,7 @@ fn loss<'g>(difference: Output<'g>, present: Output<'g>, weights: Output<'g>) ->
     some.select(weighted.sum(), zero)
 }
 
-/// The sum over all dimensions but the first, which stay as ones of length 1.
+/// The sum over all dimensions but the first, which stay with a length of 1.
 fn of_examples(x: Output<'_>) -> Output<'_> {
     match x.shape().rank() {
         Some(rank) => x.reduce_sum(&(1..rank as i32).collect::<Vec<_>>(), true),

@@ -1,4 +1,4 @@
-//! The area under a curve of two rates, over all thresholds.
+//! AUC: the area under a curve of two rates, over all thresholds.
 
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 use super::metric::{MetricBuilder, Sums};
 use crate::shaping::{alike, cast, fitted, squeezed};
 
-/// Which curve [`auc`] takes the area of.
+/// The curve of [`auc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Curve {
@@ -22,19 +22,19 @@ pub enum Curve {
 /// TensorFlow's number of thresholds.
 const THRESHOLDS: usize = 200;
 
-/// How far the first and the last threshold are below 0 and above 1.
+/// The distance of the first and the last threshold below 0 and above 1.
 const BEYOND: f64 = 1e-7;
 
-/// What keeps rates from being divided by 0.
+/// Keeps rates from being divided by 0.
 const EPSILON: f64 = 1e-6;
 
 /// The approximate area under a [`Curve`] by the trapezoidal rule, with TensorFlow's 200 thresholds from 0
 /// to 1.
 ///
-/// Labels are bools, or numbers of which all but 0 are true. Predictions are probabilities: one below 0
-/// or above 1 ends the step with an error. Both have one shape, but for a last dimension of 1. The
-/// variables are `true_positives`, `false_negatives`, `true_negatives` and `false_positives`, with an
-/// element for each threshold.
+/// Labels are bools, or numbers of which all but 0 are true. Predictions are probabilities: one
+/// below 0 or above 1 ends the step with an error. Both have one shape, except for a last dimension
+/// of 1. The variables are `true_positives`, `false_negatives`, `true_negatives` and
+/// `false_positives`, with an element for each threshold.
 #[track_caller]
 pub fn auc<'g>(
     labels: impl Into<Value<'g>>,
@@ -77,7 +77,7 @@ fn probabilities(predictions: Output<'_>) -> Output<'_> {
     graph.control_dependencies([check], || predictions.named("predictions"))
 }
 
-/// For each threshold, how many labels and predictions above it there are of each combination.
+/// For each threshold, the number of elements of each combination of label and prediction above it.
 fn counts<'g>(
     labels: Output<'g>,
     predictions: Output<'g>,
@@ -99,8 +99,8 @@ fn counts<'g>(
     ]
 }
 
-/// A column of thresholds, evenly from 0 to 1; the outer ones lie beyond, so that all predictions are
-/// above the first and none is above the last.
+/// A column of thresholds, evenly from 0 to 1; the outer ones are beyond, so that all predictions
+/// are above the first and none is above the last.
 fn thresholds(graph: &Graph) -> Output<'_> {
     let last = THRESHOLDS - 1;
     let at = |i: usize| match i {

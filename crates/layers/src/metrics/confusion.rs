@@ -1,4 +1,4 @@
-//! Which classes are taken for which.
+//! Confusion matrices, and mean intersection over union.
 
 use thalweg_graph::{Output, Reason, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
@@ -7,10 +7,11 @@ use thalweg_tensor::DType;
 use super::metric::MetricBuilder;
 use crate::shaping::{alike, cast, fitted, squeezed};
 
-/// How often each label (a row) was predicted as each class (a column): `[classes, classes]`, as `i32`.
+/// The number of times that each label (a row) was predicted as each class (a column): `[classes,
+/// classes]`, as `i32`.
 ///
-/// Labels and predictions are integers from 0 to before `classes`, of one shape, but for a last dimension
-/// of 1. A number out of range ends the step with an error.
+/// Labels and predictions are integers from 0 to before `classes`, of one shape, except for a last
+/// dimension of 1. A number out of range ends the step with an error.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -60,10 +61,10 @@ pub fn streaming_confusion_matrix<'g>(
     })
 }
 
-/// The mean over the classes of their intersection over union, as `f32`: of all elements with the label
-/// or the prediction of a class, the share with both. A class that neither has does not count; without
-/// any class it is 0. Labels and predictions are as for [`confusion_matrix`], of any shape. The variable
-/// is `total_confusion_matrix`.
+/// The mean over the classes of their intersection over union, as `f32`: of all elements with the
+/// label or the prediction of a class, the share with both. A class without labels and predictions
+/// does not count; without any class it is 0. Labels and predictions are as for
+/// [`confusion_matrix`], of any shape. The variable is `total_confusion_matrix`.
 ///
 /// TensorFlow's `update_op` of this metric is the matrix; [`Metric::updated`](super::Metric::updated) is
 /// the mean, as for all metrics.

@@ -1,4 +1,4 @@
-//! Metrics of two classes.
+//! Metrics of two classes: precision, recall.
 
 use thalweg_graph::{Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
@@ -7,10 +7,11 @@ use thalweg_tensor::DType;
 use super::metric::MetricBuilder;
 use crate::shaping::{alike, cast, fitted, squeezed};
 
-/// Of the predictions that are true, the share whose label is true; 0 where none is.
+/// The share of true predictions whose label is true; 0 if there are none.
 ///
-/// Labels and predictions have one shape, but for a last dimension of 1. They are bools, or numbers of
-/// which all but 0 are true. The variables are `true_positives/count` and `false_positives/count`.
+/// Labels and predictions have one shape, except for a last dimension of 1. They are bools, or
+/// numbers of which all but 0 are true. The variables are `true_positives/count` and
+/// `false_positives/count`.
 #[track_caller]
 pub fn precision<'g>(
     labels: impl Into<Value<'g>>,
@@ -20,7 +21,7 @@ pub fn precision<'g>(
     share("precision", labels.into(), predictions.into(), wrong)
 }
 
-/// Of the labels that are true, the share whose prediction is true; 0 where none is.
+/// The share of true labels whose prediction is true; 0 if there are none.
 ///
 /// Labels and predictions are as for [`precision`]. The variables are `true_positives/count` and
 /// `false_negatives/count`.
@@ -33,16 +34,16 @@ pub fn recall<'g>(
     share("recall", labels.into(), predictions.into(), wrong)
 }
 
-/// Which mistakes are counted.
+/// The kind of mistakes that are counted.
 #[derive(Clone, Copy)]
 enum Wrong {
-    /// The prediction alone is true.
+    /// False positives: the prediction alone is true.
     Predicted,
-    /// The label alone is true.
+    /// False negatives: the label alone is true.
     Missed,
 }
 
-/// True positives by themselves and these mistakes.
+/// The share of true positives among these and the mistakes of a kind.
 fn share<'g>(
     name: &str,
     labels: Value<'g>,

@@ -1,4 +1,4 @@
-//! Metrics that are means of a number for each element.
+//! Metrics that are means over elements: mean, accuracy, mean squared error, top-k.
 
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
@@ -7,16 +7,16 @@ use thalweg_tensor::DType;
 use super::metric::MetricBuilder;
 use crate::shaping::{alike, cast, fitted, squeezed};
 
-/// The mean of `values`, of any shape: their weighted sum over the sum of their weights, or 0 where that
-/// is not positive. An `f32`, as its variables `total` and `count` are.
+/// The mean of `values`, of any shape: their weighted sum over the sum of their weights, or 0 if
+/// that is not positive. An `f32`, as its variables `total` and `count` are.
 #[track_caller]
 pub fn mean<'g>(values: impl Into<Output<'g>>) -> MetricBuilder<'g> {
     let values = values.into();
     of("mean", values.graph(), move |_| values)
 }
 
-/// The share of predictions that equal their labels. Both have one shape, but for a last dimension of 1;
-/// predictions are cast to the dtype of the labels.
+/// The share of predictions that equal their labels. Both have one shape, except for a last
+/// dimension of 1; predictions are cast to the dtype of the labels.
 #[track_caller]
 pub fn accuracy<'g>(
     labels: impl Into<Value<'g>>,
@@ -33,7 +33,7 @@ pub fn accuracy<'g>(
     })
 }
 
-/// The mean of `(predictions - labels)²`. Both have one shape, but for a last dimension of 1.
+/// The mean of `(predictions - labels)²`. Both have one shape, except for a last dimension of 1.
 #[track_caller]
 pub fn mean_squared_error<'g>(
     labels: impl Into<Value<'g>>,
@@ -50,9 +50,10 @@ pub fn mean_squared_error<'g>(
     })
 }
 
-/// The share of rows of predictions (`[rows, classes]`) whose label (`[rows]`, `i32` or `i64`) is among
-/// the classes of the `k` largest predictions, as `tf.nn.in_top_k` finds them: a prediction that is as
-/// large as the smallest of them counts, and a row with a prediction that is not finite does not.
+/// The share of rows of predictions (`[rows, classes]`) whose label (`[rows]`, `i32` or `i64`) is
+/// among the classes of the `k` largest predictions, as `tf.nn.in_top_k` finds them: a prediction
+/// that equals the smallest of them counts, and a row with a prediction that is not finite does
+/// not.
 #[track_caller]
 pub fn top_k<'g>(
     labels: impl Into<Value<'g>>,
@@ -69,7 +70,7 @@ pub fn top_k<'g>(
     })
 }
 
-/// The mean of what `values` builds, which gets the metric's name.
+/// The mean of the elements that `values` builds, which gets the metric's name.
 fn of<'g>(
     name: &str,
     graph: &'g Graph,

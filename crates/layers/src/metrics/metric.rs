@@ -1,4 +1,4 @@
-//! Variables that sum up what a metric has seen, and what is made of them.
+//! `Metric`: variables that accumulate over batches, and the result computed from them.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use thalweg_tensor::Tensor;
 /// The collection of the variables of metrics: TensorFlow's `GraphKeys.METRIC_VARIABLES`.
 pub const METRIC_VARIABLES: &str = "metric_variables";
 
-/// A result over all batches that were added.
+/// A result over all batches added so far.
 ///
-/// In a step that runs the update too, [`Metric::value`] is the result without that step's batch, and
-/// [`Metric::updated`] the one with it.
+/// In a step that runs the update too, [`Metric::value`] is the result without that step's batch,
+/// and [`Metric::updated`] the one with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric<'g> {
     value: Output<'g>,
@@ -32,18 +32,18 @@ impl<'g> Metric<'g> {
         self.update
     }
 
-    /// Adds a batch and gives the result with it: TensorFlow's `update_op`.
+    /// Adds a batch and returns the result with it: TensorFlow's `update_op`.
     pub fn updated(self) -> Output<'g> {
         self.updated
     }
 
-    /// Forgets all batches. It must not run in a step with the update.
+    /// Resets the metric. It must not run in a step with the update.
     pub fn reset(self) -> Operation<'g> {
         self.reset
     }
 }
 
-/// What a metric sums up over batches: the name of each variable and what a batch adds to it.
+/// The sums of a metric over batches: the name of each variable and the summand of a batch.
 pub(super) type Sums<'g> = Vec<(&'static str, Output<'g>)>;
 
 /// Builds the sums of a batch from the metric's name and its weights.
@@ -79,23 +79,23 @@ impl<'g> MetricBuilder<'g> {
         }
     }
 
-    /// What each element counts: a number for all, or a tensor of the rank of the elements whose
-    /// dimensions are 1 or theirs. A last dimension of 1 may be missing, or be there in addition.
+    /// Sets the weight of each element: a number for all, or a tensor of the rank of the elements
+    /// whose dimensions are 1 or theirs. A last dimension of 1 may be missing, or be additional.
     /// Without weights each element counts 1.
     pub fn weights(self, weights: impl Into<Value<'g>>) -> MetricBuilder<'g> {
         let weights = Some(weights.into());
         MetricBuilder { weights, ..self }
     }
 
-    /// Another name for the scope of the metric and its variables. If taken it is made unique
+    /// Sets the name of the scope of the metric and its variables. If taken it is made unique
     /// (`accuracy_1`).
     pub fn named(self, name: &str) -> MetricBuilder<'g> {
         let name = name.to_owned();
         MetricBuilder { name, ..self }
     }
 
-    /// Builds the metric. Its variables are in the collection [`METRIC_VARIABLES`], as their values; no
-    /// optimizer touches them.
+    /// Builds the metric. Its variables are in the collection [`METRIC_VARIABLES`], as their
+    /// values; they are not trainable.
     #[track_caller]
     pub fn build(self) -> Metric<'g> {
         let graph = self.graph;
@@ -144,13 +144,13 @@ impl fmt::Debug for MetricBuilder<'_> {
     }
 }
 
-/// What a variable starts with that sums up outputs like this one.
+/// The initial value of a variable that sums up outputs like this one.
 fn zeros(sum: Output<'_>) -> Option<Tensor> {
     let dims = sum.shape().to_dims()?;
     Tensor::zeros(sum.dtype(), &dims).ok()
 }
 
-/// Stands for a metric that could not be built.
+/// Stand-in for a metric that could not be built.
 fn none<'g>(graph: &'g Graph, name: &str, sum: Output<'g>) -> Metric<'g> {
     if !sum.is_invalid() {
         let text = format!(

@@ -1,8 +1,8 @@
-//! How good a model is, over all batches of a data set: functions of `tf.compat.v1.metrics`, under their
-//! names, and [`top_k`] and confusion matrices, which TensorFlow has elsewhere.
+//! Metrics over all batches of a data set: functions of `tf.compat.v1.metrics`, under their names,
+//! and [`top_k`] and confusion matrices, which TensorFlow has elsewhere.
 //!
-//! A [`Metric`] has variables that sum up what it has seen. [`Metric::update`] adds a batch,
-//! [`Metric::value`] is the result so far, and [`Metric::reset`] starts again from nothing.
+//! A [`Metric`] accumulates in variables. [`Metric::update`] adds a batch, [`Metric::value`] is the
+//! result so far, and [`Metric::reset`] resets the variables.
 //!
 //! ```
 //! use thalweg_graph::Graph;

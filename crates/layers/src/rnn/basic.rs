@@ -15,11 +15,11 @@ pub struct BasicCell {
     options: WeightOptions,
 }
 
-/// A plain recurrent cell (`tf.compat.v1.nn.rnn_cell.BasicRNNCell`): a step gives
-/// `h' = tanh([x, h] kernel + bias)`, and its state is its output `h`, of so many units.
+/// A plain recurrent cell (`tf.compat.v1.nn.rnn_cell.BasicRNNCell`): a step computes `h' = tanh([x,
+/// h] kernel + bias)`, and its state is its output `h`, of this many units.
 ///
 /// Its variables are `basic_rnn_cell/kernel`, of shape `[features + units, units]`, and
-/// `basic_rnn_cell/bias`, at first 0.
+/// `basic_rnn_cell/bias`, initially 0.
 ///
 /// ```
 /// use thalweg_graph::Graph;

@@ -1,4 +1,4 @@
-//! What goes over sequences.
+//! The trait of recurrent cells.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::DType;
@@ -7,7 +7,7 @@ use crate::layer::WeightOptions;
 
 /// One step of a recurrent layer, which [`rnn`](crate::rnn) repeats.
 ///
-/// A cell of one's own, whose state is what it has seen so far:
+/// A custom cell, whose state is the sum of its inputs so far:
 ///
 /// ```
 /// use thalweg_graph::{Graph, Output};
@@ -45,8 +45,8 @@ pub trait Cell {
     /// The widths of the parts of its state. The last part is its output.
     fn widths(&self) -> Vec<usize>;
 
-    /// Makes its variables, in the variable scope around, for inputs of so many features; gives
-    /// their values. It is called once, before the first step.
+    /// Makes its variables, in the current variable scope, for inputs of this many features;
+    /// returns their values. It is called once, before the first step.
     #[track_caller]
     fn weights<'g>(&self, graph: &'g Graph, features: usize, dtype: DType) -> Vec<Output<'g>>;
 
@@ -79,7 +79,7 @@ pub(super) fn weights<'g>(
     })
 }
 
-/// `[left, right] kernel + bias`, for rows of both; without a bias where there is none.
+/// `[left, right] kernel + bias`, for rows of both; without a bias if there is none.
 pub(super) fn sums<'g>(
     left: Output<'g>,
     right: Output<'g>,

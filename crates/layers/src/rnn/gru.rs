@@ -19,17 +19,17 @@ pub struct GruCell {
 
 /// A cell of gated recurrent units (Cho et al., 2014; `tf.compat.v1.nn.rnn_cell.GRUCell`).
 ///
-/// Its state is its output `h`, of so many units. With `[r, u] = sigmoid([x, h] kernel + bias)` of
-/// the gates, a step gives, with kernel and bias of the candidate,
+/// Its state is its output `h`, of this many units. With `[r, u] = sigmoid([x, h] kernel + bias)`
+/// of the gates, a step computes, with kernel and bias of the candidate,
 ///
 /// ```text
 /// h' = u h + (1 - u) tanh([x, r h] kernel + bias)
 /// ```
 ///
 /// Its variables are `gru_cell/gates/kernel`, of shape `[features + units, 2 units]`,
-/// `gru_cell/gates/bias`, at first 1, so that the cell remembers, `gru_cell/candidate/kernel`, of
-/// shape `[features + units, units]`, and `gru_cell/candidate/bias`, at first 0. What
-/// [`Weights`] says holds for both kernels, and for both biases.
+/// `gru_cell/gates/bias`, initially 1, so that the cell remembers, `gru_cell/candidate/kernel`, of
+/// shape `[features + units, units]`, and `gru_cell/candidate/bias`, initially 0. The options of
+/// [`Weights`] apply to both kernels, and to both biases.
 pub fn gru_cell(units: usize) -> GruCell {
     GruCell {
         units,

@@ -19,8 +19,8 @@ pub struct LstmCell {
 /// A cell with long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate and
 /// without peepholes (`tf.compat.v1.nn.rnn_cell.LSTMCell`).
 ///
-/// Its state has two parts of so many units: the memory `c`, and the output `h`. With
-/// `[i, j, f, o] = [x, h] kernel + bias`, a step gives
+/// Its state has two parts of this many units: the memory `c`, and the output `h`. With `[i, j, f,
+/// o] = [x, h] kernel + bias`, a step computes
 ///
 /// ```text
 /// c' = sigmoid(f + forget_bias) c + sigmoid(i) tanh(j)
@@ -28,7 +28,7 @@ pub struct LstmCell {
 /// ```
 ///
 /// Its variables are `lstm_cell/kernel`, of shape `[features + units, 4 units]`, and
-/// `lstm_cell/bias`, at first 0.
+/// `lstm_cell/bias`, initially 0.
 pub fn lstm_cell(units: usize) -> LstmCell {
     LstmCell {
         units,
@@ -38,7 +38,8 @@ pub fn lstm_cell(units: usize) -> LstmCell {
 }
 
 impl LstmCell {
-    /// What is added to the forget gate, so that the cell remembers at first; 1 without it.
+    /// Sets the number added to the forget gate, so that the cell remembers initially; 1 by
+    /// default.
     pub fn forget_bias(mut self, forget_bias: f64) -> Self {
         self.forget_bias = forget_bias;
         self

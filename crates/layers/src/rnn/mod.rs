@@ -1,4 +1,4 @@
-//! Recurrent layers: a cell goes over sequences, step by step.
+//! Recurrent layers: a cell that is applied to sequences, step by step.
 
 mod basic;
 mod cell;
@@ -31,7 +31,7 @@ pub struct Rnn<'g, C> {
     initial: Option<Vec<Output<'g>>>,
 }
 
-/// What a recurrent layer makes of sequences.
+/// The output of a recurrent layer for sequences.
 #[derive(Clone, Debug)]
 pub struct Sequence<'g> {
     /// The output of each step, `[batch, time, units]`.
@@ -48,13 +48,13 @@ impl<'g> Sequence<'g> {
     }
 }
 
-/// A cell that goes over sequences `[batch, time, features]`, step by step
-/// (`tf.compat.v1.nn.dynamic_rnn`, and `static_rnn` where it is [unrolled](Rnn::unrolled)).
+/// Applies a cell to sequences `[batch, time, features]`, step by step
+/// (`tf.compat.v1.nn.dynamic_rnn`, and `static_rnn` if it is [unrolled](Rnn::unrolled)).
 ///
-/// [`Layer::on`] gives the outputs of all steps, `[batch, time, units]`; [`Rnn::over`] gives the
-/// last state too. The steps are the turns of a loop, so that the number of steps may differ from
-/// run to run, and the graph stays small. Gradients go through the loop: their time grows as the
-/// number of steps.
+/// [`Layer::on`] returns the outputs of all steps, `[batch, time, units]`; [`Rnn::over`] also
+/// returns the last state. The steps are iterations of a loop, so that the number of steps may
+/// differ from run to run, and the graph stays small. Gradients go through the loop: their time
+/// grows linearly with the number of steps.
 ///
 /// The variables are those of the cell, in the variable scope `rnn`.
 ///
@@ -91,33 +91,33 @@ pub fn rnn<'g, C: Cell>(cell: C) -> Rnn<'g, C> {
 }
 
 impl<'g, C: Cell> Rnn<'g, C> {
-    /// Gives its variable scope a name. Without it, `rnn` is made unique.
+    /// Sets the name of its variable scope; by default `rnn`, made unique.
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Makes nodes for each step in place of a loop. The number of steps must be known. A step has
-    /// less around it, so that this is faster for a few small steps.
+    /// Builds nodes for each step in place of a loop. The number of steps must be known. This
+    /// avoids the overhead of loop iterations, so it is faster for a few small steps.
     pub fn unrolled(mut self) -> Self {
         self.unrolled = true;
         self
     }
 
-    /// How many steps each sequence has: integers, `[batch]`. Outputs past the end are zeros, and
-    /// the state stays what it was at the end.
+    /// Sets the number of steps of each sequence: integers, `[batch]`. Outputs past the end are
+    /// zeros, and the state keeps its value at the end.
     pub fn lengths(mut self, lengths: impl Into<Value<'g>>) -> Self {
         self.lengths = Some(lengths.into());
         self
     }
 
-    /// The state before the first step: its parts, `[batch, width]` each. Zeros without it.
+    /// Sets the state before the first step: its parts, `[batch, width]` each. Zeros by default.
     pub fn initial_state(mut self, parts: impl IntoIterator<Item = Output<'g>>) -> Self {
         self.initial = Some(parts.into_iter().collect());
         self
     }
 
-    /// Takes sequences as `[time, batch, features]`, and gives outputs as `[time, batch, units]`.
+    /// Takes sequences as `[time, batch, features]`, and returns outputs as `[time, batch, units]`.
     pub fn time_major(mut self) -> Self {
         self.time_major = true;
         self
@@ -125,8 +125,8 @@ impl<'g, C: Cell> Rnn<'g, C> {
 
     /// The outputs of all steps, and the state after the last one.
     ///
-    /// The graph keeps a mistake where the input does not have three dimensions, its number of
-    /// features is not known, or lengths or initial state do not fit it; and where the layer is
+    /// The graph keeps a mistake if the input does not have three dimensions, its number of
+    /// features is not known, or lengths or initial state do not fit it; and if the layer is
     /// unrolled, but the number of steps is not known.
     #[track_caller]
     pub fn over(self, x: impl Into<Output<'g>>) -> Sequence<'g> {
@@ -196,7 +196,7 @@ impl<'g, C: Cell> Rnn<'g, C> {
         })
     }
 
-    /// The state before the first step; `rows` gives the shape of a part by its width.
+    /// The state before the first step; `rows` returns the shape of a part for its width.
     fn first_state(
         &self,
         x: Output<'g>,

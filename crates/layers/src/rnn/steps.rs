@@ -1,4 +1,4 @@
-//! The steps of a recurrent layer: as nodes for each, or as the turns of a loop.
+//! The steps of a recurrent layer: as nodes for each, or as the iterations of a loop.
 
 use thalweg_graph::{Output, Reason, Value};
 use thalweg_ops::{ArrayOps, FlowOps, MathOps, ReduceOps, SourceOps};
@@ -6,12 +6,12 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::cell::Cell;
 
-/// What all steps share.
+/// The values shared by all steps.
 pub(super) struct Steps<'c, 'g, C> {
     pub(super) cell: &'c C,
     /// The values of its weights.
     pub(super) weights: Vec<Output<'g>>,
-    /// How many steps each sequence has, `[batch, 1]`, where they differ.
+    /// The number of steps of each sequence, `[batch, 1]`, if they differ.
     pub(super) lengths: Option<Output<'g>>,
 }
 
@@ -44,7 +44,7 @@ impl<'g, C: Cell> Steps<'_, 'g, C> {
         (goes_on.select(output, zero), kept.collect())
     }
 
-    /// The outputs along `time_axis` of all steps of `x`, so many, and the state after the last.
+    /// The outputs along `time_axis` of all `steps` of `x`, and the state after the last.
     pub(super) fn unrolled(
         &self,
         x: Output<'g>,
@@ -62,8 +62,8 @@ impl<'g, C: Cell> Steps<'_, 'g, C> {
     }
 
     /// The same for `x` of `[time, batch, features]`, in a loop; `output_shape` is that of one
-    /// step's output. A turn reads its part of `x` from a list, and writes its output to one, so that
-    /// the gradient of a turn is not as large as all of `x`.
+    /// step's output. An iteration reads its part of `x` from a list, and writes its output to one,
+    /// so that the gradient of an iteration is not as large as all of `x`.
     pub(super) fn looped(
         &self,
         x: Output<'g>,
@@ -88,7 +88,7 @@ impl<'g, C: Cell> Steps<'_, 'g, C> {
             dtype,
         );
         let time = x.shape_tensor().slice([0], [1]).reshape(Vec::<i32>::new());
-        // A step that no sequence has is left out: an output that nobody writes is zeros.
+        // Steps past the end of all sequences are skipped: unwritten outputs are zeros.
         let end = match self.lengths {
             Some(lengths) => time.minimum(lengths.reduce_max(&[0, 1], false)),
             None => time,

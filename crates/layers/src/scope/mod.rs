@@ -1,4 +1,4 @@
-//! Variable scopes: names for variables, and who shares them. The rules are those of
+//! Variable scopes: names for variables, and their sharing. The rules are those of
 //! `tf.compat.v1.variable_scope` and `tf.compat.v1.get_variable`.
 
 mod stack;
@@ -12,14 +12,14 @@ use stack::Scopes;
 pub use stack::{Reuse, VariableScope};
 pub use variable::NewVariable;
 
-/// Variables by name, in scopes. A graph keeps the scopes that are entered, and the variables.
+/// Variables by name, in scopes. The graph keeps the entered scopes, and the variables.
 pub trait VariableScopes {
-    /// Runs `build` in a variable scope, and in a name scope of the same name, which is made unique:
-    /// variables are called `scope/...`, and other nodes too, or `scope_1/...`.
+    /// Runs `build` in a variable scope, and in a name scope of the same name, which is made
+    /// unique: variables are called `scope/...`, and other nodes too, or `scope_1/...`.
     fn variable_scope<R>(&self, scope: impl Into<VariableScope>, build: impl FnOnce() -> R) -> R;
 
-    /// The variable scope that `build` of [`VariableScopes::variable_scope`] runs in; the root
-    /// elsewhere. Entered anywhere else, it is the same scope again: its name is not put inside of
+    /// The current variable scope: that of the innermost [`VariableScopes::variable_scope`], or the
+    /// root. Entered anywhere else, it is the same scope again: its name is not nested inside
     /// others, and it inherits nothing there.
     ///
     /// ```
@@ -36,8 +36,8 @@ pub trait VariableScopes {
     /// ```
     fn current_variable_scope(&self) -> VariableScope;
 
-    /// The variable `name` of the variable scope around: [`NewVariable::build`] makes it, or finds
-    /// it where it is shared.
+    /// The variable `name` of the current variable scope: [`NewVariable::build`] makes it, or finds
+    /// it if it is shared.
     fn get_variable(&self, name: &str, shape: impl Into<Shape>) -> NewVariable<'_>;
 }
 

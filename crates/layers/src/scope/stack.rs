@@ -1,4 +1,4 @@
-//! Variable scopes as they are described, and those that a graph is in.
+//! Descriptions of variable scopes, and the stack of scopes that a graph is in.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,16 +10,16 @@ use thalweg_ops::Variable;
 use crate::initializers::Initializer;
 use crate::regularizers::Regularizer;
 
-/// Whether a variable scope makes variables, or gives those that there are.
+/// The sharing of a variable scope: makes new variables, or returns existing ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reuse {
-    /// As the scope around it does; outside of all scopes each variable is made once, and asked for
-    /// again is a mistake.
+    /// As the scope around it; outside of all scopes each variable is made once, and a second
+    /// request is a mistake.
     #[default]
     No,
-    /// All variables must be there.
+    /// All variables must exist.
     Yes,
-    /// What is not there is made: TensorFlow's `AUTO_REUSE`.
+    /// Missing variables are made: TensorFlow's `AUTO_REUSE`.
     Auto,
 }
 
@@ -32,9 +32,9 @@ impl From<bool> for Reuse {
     }
 }
 
-/// A variable scope that is to be entered.
+/// The description of a variable scope.
 ///
-/// A text stands for [`VariableScope::new`]. A scope inherits what it does not say (reuse,
+/// A text stands for [`VariableScope::new`]. A scope inherits options that it does not set (reuse,
 /// initializer, regularizer) from the scope around it.
 ///
 /// ```
@@ -64,7 +64,7 @@ pub struct VariableScope {
     pub(super) getter: Option<Getter>,
 }
 
-/// What stands between a scope's variables and who gets them.
+/// A custom getter: replaces the variables that a scope returns.
 #[derive(Clone)]
 pub(super) struct Getter(Arc<dyn for<'g> Fn(Variable<'g>) -> Variable<'g> + Send + Sync>);
 
@@ -80,20 +80,20 @@ impl fmt::Debug for Getter {
     }
 }
 
-/// What the name of a scope means.
+/// The meaning of a scope's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// The whole name: the scope as it was in another place.
+    /// The full name: the scope as it was in another place.
     #[default]
     Whole,
     /// The name inside of the scope around it.
     Inside,
-    /// The same, with a number where the scope around it has had such a scope.
+    /// The same, with a number if the scope around it has had such a scope.
     Unique,
 }
 
 impl VariableScope {
-    /// The scope `name` inside of the one around it.
+    /// The scope `name` inside the current one.
     pub fn new(name: &str) -> VariableScope {
         VariableScope {
             name: name.to_owned(),
@@ -102,9 +102,9 @@ impl VariableScope {
         }
     }
 
-    /// The scope `name`, or `name_1`, `name_2`, ..., whichever was not entered yet inside of the
-    /// one around it, in this entry into that: TensorFlow's `default_name`. Layers without a name
-    /// do this.
+    /// The scope `name`, or `name_1`, `name_2`, ..., whichever was not entered yet inside the
+    /// current scope, since that was entered: TensorFlow's `default_name`. Layers without a name do
+    /// this.
     pub fn unique(name: &str) -> VariableScope {
         VariableScope {
             kind: Kind::Unique,
@@ -112,8 +112,8 @@ impl VariableScope {
         }
     }
 
-    /// Whether its variables are shared, for it and the scopes inside of it. [`Reuse::No`] leaves it
-    /// to the scope around it; so does `false`.
+    /// Sets the sharing of its variables, for it and the scopes inside it. [`Reuse::No`] inherits
+    /// from the scope around it; so does `false`.
     pub fn reuse(mut self, reuse: impl Into<Reuse>) -> VariableScope {
         let reuse = reuse.into();
         if reuse != Reuse::No {
@@ -122,22 +122,22 @@ impl VariableScope {
         self
     }
 
-    /// What variables get that are made without an initializer.
+    /// Sets the default initializer of its variables.
     pub fn initializer(mut self, initializer: Initializer) -> VariableScope {
         self.initializer = Some(initializer);
         self
     }
 
-    /// What variables get that are made without a regularizer: all of them, biases and moving
-    /// averages too, as in TensorFlow.
+    /// Sets the default regularizer of its variables: of all of them, biases and moving averages
+    /// too, as in TensorFlow.
     pub fn regularizer(mut self, regularizer: Regularizer) -> VariableScope {
         self.regularizer = Some(regularizer);
         self
     }
 
-    /// Hands out what `get` makes of a variable, whenever one is asked for: TensorFlow's `custom_getter`. With
-    /// [`Variable::with_value`] whoever asks for it reads something else in its place. The getter of an inner scope is
-    /// called instead of the one around it.
+    /// Returns `get` of a variable whenever it is requested: TensorFlow's `custom_getter`. With
+    /// [`Variable::with_value`] the requester reads something else in its place. The getter of an
+    /// inner scope replaces that of the scope around it.
     ///
     /// ```
     /// use thalweg_graph::Graph;
@@ -163,12 +163,12 @@ impl VariableScope {
         &self.name
     }
 
-    /// Whether it is to be a new scope, but to have variables already.
+    /// `true` if it is a new, unique scope that is asked to reuse existing variables.
     pub(super) fn reuses_new(&self) -> bool {
         self.kind == Kind::Unique && self.reuse == Reuse::Yes
     }
 
-    /// The full name of what is called `name` in it.
+    /// The full name of a variable or scope `name` in it.
     pub(super) fn full_name(&self, name: &str) -> String {
         match &*self.name {
             "" => name.to_owned(),
@@ -201,15 +201,15 @@ impl From<&VariableScope> for VariableScope {
 #[derive(Default)]
 pub(super) struct Scopes {
     entered: Vec<Entered>,
-    /// How often a scope was entered since the one around it was left. What was not counted was not
-    /// entered.
+    /// The number of entries into each scope since the one around it was left. A scope without a
+    /// count was not entered.
     counts: HashMap<String, usize>,
     pub(super) variables: BTreeMap<String, VariableInfo>,
 }
 
 struct Entered {
     scope: VariableScope,
-    /// For a scope from another place: the counts that leaving it brings back.
+    /// For a scope from another place: the counts that leaving it restores.
     counts: Option<HashMap<String, usize>>,
 }
 
@@ -248,7 +248,7 @@ impl Scopes {
         };
         match counts {
             Some(counts) => self.counts = counts,
-            // Entered again, it gives the same unique names again.
+            // Entered again, it yields the same unique names again.
             None => {
                 let inside = format!("{}/", scope.name);
                 self.counts.retain(|name, _| !name.starts_with(&inside));

@@ -1,4 +1,4 @@
-//! One variable of a variable scope: found, or made.
+//! Lookup or creation of one variable of a variable scope.
 
 use thalweg_graph::{Graph, Reason, VariableInfo};
 use thalweg_ops::{StateOps, Variable};
@@ -8,7 +8,7 @@ use super::stack::{Reuse, Scopes, VariableScope};
 use crate::initializers::Initializer;
 use crate::regularizers::{REGULARIZATION_LOSSES, Regularizer};
 
-/// A variable that is being described; [`NewVariable::build`] makes or finds it.
+/// The description of a variable; [`NewVariable::build`] makes or finds it.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -33,7 +33,7 @@ pub struct NewVariable<'g> {
     dtype: Option<DType>,
     initializer: Option<Initializer>,
     regularizer: Option<Regularizer>,
-    /// What it costs beside that.
+    /// The layer's regularizer, in addition.
     layers_regularizer: Option<Regularizer>,
     trainable: bool,
 }
@@ -52,43 +52,43 @@ impl<'g> NewVariable<'g> {
         }
     }
 
-    /// Its dtype. Without it, that of an initial value that is a tensor, or else `f32`.
+    /// Sets its dtype; by default, that of an initial value that is a tensor, or else `f32`.
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
         self
     }
 
-    /// How it gets its initial value. Without it, as the scope says; where that says nothing,
-    /// [`Initializer::glorot_uniform`] for floats and zeros for all else.
+    /// Sets its initializer; by default that of the scope, or else [`Initializer::glorot_uniform`]
+    /// for floats and zeros for all other dtypes.
     pub fn initializer(mut self, initializer: Initializer) -> Self {
         self.initializer = Some(initializer);
         self
     }
 
-    /// What it adds to the collection `regularization_losses`, when it is made. Without it, as the
-    /// scope says.
+    /// Sets the regularizer whose value is added to the collection `regularization_losses` when it
+    /// is made; by default that of the scope.
     pub fn regularizer(mut self, regularizer: Regularizer) -> Self {
         self.regularizer = Some(regularizer);
         self
     }
 
-    /// What a layer adds beside what the scope says, as TensorFlow's layers do.
+    /// Sets a layer's regularizer, in addition to the scope's, as TensorFlow's layers do.
     pub(crate) fn layers_regularizer(mut self, regularizer: Option<Regularizer>) -> Self {
         self.layers_regularizer = regularizer;
         self
     }
 
-    /// Whether an optimizer trains it; true without it.
+    /// Sets whether optimizers train it; `true` by default.
     pub fn trainable(mut self, trainable: bool) -> Self {
         self.trainable = trainable;
         self
     }
 
-    /// The variable: made, or found where the scope [reuses](Reuse) its variables.
+    /// Returns the variable: made, or found if the scope [reuses](Reuse) its variables.
     ///
-    /// The graph keeps a mistake where the variable is there and is not to be reused; where it is
-    /// to be reused and is not there; where it has another shape or dtype; where it would be made
-    /// inside of a branch or a loop, or with an unknown shape.
+    /// The graph keeps a mistake if the variable exists and is not to be reused; if it is to be
+    /// reused and does not exist; if it has another shape or dtype; if it would be made inside a
+    /// branch or a loop, or with an unknown shape.
     #[track_caller]
     pub fn build(self) -> Variable<'g> {
         self.graph.at_caller(|| {
@@ -111,7 +111,7 @@ impl<'g> NewVariable<'g> {
         })
     }
 
-    /// What it is to hold.
+    /// The required dtype.
     fn wanted_dtype(&self) -> DType {
         match (self.dtype, &self.initializer) {
             (Some(dtype), _) => dtype,
@@ -120,7 +120,7 @@ impl<'g> NewVariable<'g> {
         }
     }
 
-    /// The variable that is there.
+    /// The existing variable.
     fn shared(&self, scope: &VariableScope, found: &VariableInfo) -> Result<Variable<'g>, String> {
         let variable = Variable::of(self.graph, found);
         let data = self.graph.snapshot();
@@ -149,7 +149,7 @@ impl<'g> NewVariable<'g> {
         Ok(variable)
     }
 
-    /// A variable that is not there yet.
+    /// Makes the variable.
     fn made(&self, scope: &VariableScope, name: &str) -> Result<Variable<'g>, String> {
         let graph = self.graph;
         if graph.is_in_body() {
@@ -174,7 +174,7 @@ impl<'g> NewVariable<'g> {
             let value = || initializer.value(graph, &dims, dtype);
             graph.name_scope(&format!("{name}/Initializer/"), value)
         })?;
-        // Its name is that of the variable scope, whatever name scopes there are.
+        // Its name is that of the variable scope, whatever the name scopes.
         let variable = graph.name_scope("", || match self.trainable {
             true => graph.variable(name, initial),
             false => graph.untrained_variable(name, initial),

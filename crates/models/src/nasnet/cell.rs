@@ -1,4 +1,4 @@
-//! The cells of NASNet-A: five pairs of what was there before, each pair changed and added.
+//! The cells of NASNet-A: five pairs of earlier states, each pair transformed and added.
 
 use thalweg_graph::Output;
 use thalweg_layers::{Initializer, VariableScopes};
@@ -10,7 +10,7 @@ use crate::net::Net;
 use crate::slim::Slim;
 use crate::specs::Norm;
 
-/// What changes one of a pair.
+/// The transformation of one state of a pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     /// Two separable convolutions of this window.
@@ -22,10 +22,10 @@ pub(crate) enum Change {
 
 use Change::{Max, Mean, None as Keep, Separable};
 
-/// The pairs: which two, by their place among the cell's inputs and the pairs before, and how they are changed.
+/// The pairs: indices among the cell's inputs and the earlier pairs, and their transformations.
 pub(crate) struct Pairs {
     all: [[(usize, Change); 2]; 5],
-    /// Which of the two inputs and the five pairs are part of the result.
+    /// The inputs and pairs that are part of the result.
     ends: &'static [usize],
 }
 
@@ -51,8 +51,8 @@ pub(crate) static REDUCTION: Pairs = Pairs {
     ends: &[3, 4, 5, 6],
 };
 
-/// How a convolution of this size is called and made. tf_cnn_benchmarks does not enter NASNet's own scope of arguments, so
-/// `slim`'s defaults hold.
+/// The name and options of a convolution of this size. tf_cnn_benchmarks does not enter NASNet's
+/// own argument scope, so `slim`'s defaults apply.
 pub(crate) fn slim(name: &str, window: usize, stride: usize) -> Slim<'_> {
     Slim {
         name,
@@ -70,12 +70,13 @@ pub(crate) struct Cell {
     pub(crate) filters: usize,
     pub(crate) stride: usize,
     pub(crate) norm: Norm,
-    /// The share of paths that stays at the end of a training.
+    /// The share of paths kept at the end of a training.
     pub(crate) path: f64,
 }
 
 impl Cell {
-    /// The cell on what the last one made and on what another one made; the last one's twice, where there is no other.
+    /// The cell on the output of the last cell and of another one; without another one, on the last
+    /// one's twice.
     pub(crate) fn on<'g>(
         &self,
         net: &mut Net<'g>,
@@ -100,7 +101,7 @@ impl Cell {
             .variable_scope("cell_output", || self.ended(net, &mut states))
     }
 
-    /// What an earlier cell made, with the size of `like` and the cell's channels.
+    /// The output of an earlier cell, fitted to the size of `like` and the cell's channels.
     fn fitted<'g>(&self, net: &mut Net<'g>, other: Output<'g>, like: Output<'g>) -> Output<'g> {
         if lines(net, other) != lines(net, like) {
             return self.reduced(net, other.relu(), 2);
@@ -112,7 +113,8 @@ impl Cell {
         net.slim_norm(y, "prev_bn", self.norm)
     }
 
-    /// With the cell's channels: half of them see the even pixels, and half the odd ones.
+    /// A strided reduction to the cell's channels: half of them see the even pixels, and half the
+    /// odd ones.
     fn reduced<'g>(&self, net: &mut Net<'g>, x: Output<'g>, stride: usize) -> Output<'g> {
         if stride == 1 {
             let y = net.slim_conv(x, self.filters, slim("path_conv", 1, 1));
@@ -128,14 +130,14 @@ impl Cell {
         net.slim_norm(both, "final_path_bn", self.norm)
     }
 
-    /// One of a pair, changed.
+    /// One state of a pair, transformed.
     fn changed<'g>(
         &self,
         net: &mut Net<'g>,
         x: Output<'g>,
         (from, change): (usize, Change),
     ) -> Output<'g> {
-        // What is in the cell is small already.
+        // States inside the cell are reduced already.
         let stride = if from < 2 { self.stride } else { 1 };
         let fits = net.channels(x) == self.filters;
         let narrow = |net: &mut Net<'g>, x, stride| {
@@ -176,7 +178,7 @@ impl Cell {
         x
     }
 
-    /// Without it in some images, where the network learns.
+    /// Drop path: drops `x` in some images during training.
     fn dropped<'g>(&self, net: &Net<'g>, x: Output<'g>) -> Output<'g> {
         let drops = net.options.training && net.options.drops;
         if !drops || self.path >= 1.0 {
@@ -190,7 +192,7 @@ impl Cell {
         x * (kept / keep).cast(dtype)
     }
 
-    /// What is part of the result, side by side.
+    /// The states that are part of the result, concatenated.
     fn ended<'g>(&self, net: &mut Net<'g>, states: &mut [Output<'g>]) -> Output<'g> {
         let like = *states.last().expect("a cell has five pairs");
         for &at in self.pairs.ends {
@@ -209,7 +211,7 @@ impl Cell {
     }
 }
 
-/// The columns of images: they are as many as the lines.
+/// The width of images, which equals their height.
 fn lines<'g>(net: &Net<'g>, x: Output<'g>) -> Option<usize> {
     x.shape().dim(match net.options.format {
         DataFormat::Nhwc => 2,
@@ -217,7 +219,7 @@ fn lines<'g>(net: &Net<'g>, x: Output<'g>) -> Option<usize> {
     })
 }
 
-/// One line and one column further, with zeros behind.
+/// Shifted by one row and one column, padded with zeros.
 fn shifted<'g>(net: &Net<'g>, x: Output<'g>) -> Output<'g> {
     let (none, behind) = ([0, 0], [0, 1]);
     let (around, begin) = match net.options.format {

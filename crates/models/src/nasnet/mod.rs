@@ -12,18 +12,18 @@ use crate::slim::Slim;
 use crate::specs::Norm;
 use cell::{Cell, NORMAL, REDUCTION, slim};
 
-/// What tells one NASNet from another.
+/// The configuration of a NASNet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NasNet {
     cells: usize,
     filters: usize,
     stem: usize,
-    /// The share of paths that stays, at the end of a training.
+    /// The share of paths kept at the end of a training.
     path: f64,
     norm: Norm,
-    /// Whether images are large: two cells make them smaller first.
+    /// `true` for large images: two cells reduce them first.
     large_images: bool,
-    /// Whether the cell after a reduction looks past it.
+    /// `true` if the cell after a reduction takes the state before it.
     skips_reduction: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) const CIFAR: NasNet = NasNet {
     ..MOBILE
 };
 
-/// Cells, each of which takes what the two before it made.
+/// A chain of cells, each of which takes the outputs of the two before it.
 pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: NasNet) -> Output<'g> {
     let mut cells = Cells::new(shape);
     let mut x = match shape.large_images {
@@ -86,9 +86,9 @@ pub(crate) fn nasnet<'g>(net: &mut Net<'g>, x: Output<'g>, shape: NasNet) -> Out
 /// The cells so far.
 struct Cells<'g> {
     shape: NasNet,
-    /// What they made, in order.
+    /// Their outputs, in order.
     made: Vec<Output<'g>>,
-    /// The channels of what is inside of the next one.
+    /// The channels inside the next cell.
     filters: usize,
     count: usize,
 }
@@ -103,13 +103,13 @@ impl<'g> Cells<'g> {
         }
     }
 
-    /// What the cell before the last one made, if there was one.
+    /// The output of the cell before the last one, if there was one.
     fn before(&self) -> Option<Output<'g>> {
         let at = self.made.len().checked_sub(2)?;
         self.made.get(at).copied()
     }
 
-    /// A convolution and two cells, each of which halves lines and columns.
+    /// A convolution and two cells, each of which halves height and width.
     fn stem(&mut self, net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
         let first = Slim {
             padding: Valid,
@@ -134,7 +134,7 @@ impl<'g> Cells<'g> {
         x
     }
 
-    /// Another cell, on what the last one made and on `other`.
+    /// Adds a cell, on the output of the last one and on `other`.
     fn add(
         &mut self,
         net: &mut Net<'g>,

@@ -1,5 +1,5 @@
-//! Hyperparameters, as TensorBoard's plugin `hparams` reads them: `tensorboard/plugins/hparams/plugin_data.proto`
-//! and `api.proto`.
+//! Hyperparameters, as TensorBoard's plugin `hparams` reads them:
+//! `tensorboard/plugins/hparams/plugin_data.proto` and `api.proto`.
 
 use std::collections::BTreeMap;
 
@@ -55,24 +55,24 @@ from! {
     bool => |v| HParam::Flag(v)
 }
 
-/// How a run ended.
+/// The final status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum RunStatus {
-    /// Not known.
+    /// Unknown.
     Unknown = 0,
-    /// It did what it was to do.
+    /// It succeeded.
     Success = 1,
     /// It failed.
     Failure = 2,
-    /// It goes on.
+    /// It is still running.
     Running = 3,
 }
 
 impl SummaryWriter {
-    /// The hyperparameters of this run, and the tags of the scalars that it is judged by. TensorBoard's tab
-    /// "HParams" compares the runs of a folder: each run writes into a folder of its own. Write it once, before
-    /// the run.
+    /// Writes the hyperparameters of this run, and the tags of the scalars that it is judged by.
+    /// TensorBoard's tab "HParams" compares the runs of a folder: each run writes into a folder of
+    /// its own. Call this once, before the run.
     ///
     /// # Errors
     /// [`SummaryError::Write`], [`SummaryError::Closed`].
@@ -129,7 +129,8 @@ impl SummaryWriter {
         )
     }
 
-    /// How the run with these hyperparameters ended, and when: now.
+    /// Writes the final status of the run with these hyperparameters, and the current time as its
+    /// end.
     ///
     /// # Errors
     /// [`SummaryError::Write`], [`SummaryError::Closed`].
@@ -145,7 +146,7 @@ impl SummaryWriter {
 
     fn hparams_data(&self, tag: &str, data: Data) -> Result<(), SummaryError> {
         let content = PluginData { data: Some(data) }.encode_to_vec();
-        // The plugin looks at the content alone; a summary needs a value all the same.
+        // The plugin looks at the content alone, but a summary needs a value.
         let none = TensorProto {
             dtype: DataType::DtFloat.into(),
             tensor_shape: Some(TensorShapeProto::default()),

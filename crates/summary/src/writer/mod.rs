@@ -1,4 +1,4 @@
-//! The writer of event files.
+//! Writer of event files.
 
 mod hparams;
 mod options;
@@ -27,23 +27,25 @@ pub use options::SummaryWriterOptions;
 use queue::{Queue, Stopped};
 pub use values::SessionEvent;
 
-/// What the first record of an event file says.
+/// The content of the first record of an event file.
 const VERSION: &str = "brain.Event:2";
 
 // The fields of an `Event` (`core/util/event.proto`).
 const FILE_VERSION: u8 = 3;
 
-/// Writes an event file, which TensorBoard shows.
+/// Writes an event file for TensorBoard.
 ///
-/// A clone writes to the same file; clones may be used by several threads. A call appends to a buffer and
-/// returns: a thread of the writer's own writes to the file when 64 KiB wait, every 120 seconds, and at
-/// [`flush`](SummaryWriter::flush) and [`close`](SummaryWriter::close). A call waits for the disk only while
-/// [`queue_bytes`](SummaryWriterOptions::queue_bytes) wait already.
+/// A clone writes to the same file; clones may be used by several threads. A call appends to a
+/// buffer and returns: the writer's own thread writes to the file when 64 KiB are pending, every
+/// 120 seconds, and at [`flush`](SummaryWriter::flush) and [`close`](SummaryWriter::close). A call
+/// waits for the disk only while [`queue_bytes`](SummaryWriterOptions::queue_bytes) are pending
+/// already.
 ///
-/// If writing fails, every later call gives [`SummaryError::Write`]. Dropping the last clone closes the file,
-/// and then nobody hears of an error: call `close` to hear of it.
+/// If a write fails, every later call returns [`SummaryError::Write`]. Dropping the last clone
+/// closes the file and loses its error: call `close` to get it.
 ///
-/// A step is the global step; TensorBoard draws values against it. The time of an event is the time of the call.
+/// A step is the global step; TensorBoard draws values against it. The time of an event is the time
+/// of the call.
 ///
 /// ```
 /// use thalweg_summary::{EventReader, SummaryWriter};
@@ -79,12 +81,13 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Takes no more events, and waits until those that were taken are in the file.
+    /// Stops taking events, and waits until all pending ones are in the file.
     fn end(&self) {
         self.queue.close();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(thread) = thread.take() {
-            // A panic of the thread is none of the caller's; it cannot happen but in a `Write` of std.
+            // A panic of the thread does not concern the caller; it could only happen in a `Write`
+            // of std.
             let _ = thread.join();
         }
     }
@@ -97,11 +100,13 @@ impl fmt::Debug for SummaryWriter {
 }
 
 impl SummaryWriter {
-    /// Begins an event file in the folder `dir`, which is made where it is missing. The file's name is
-    /// TensorFlow's: `events.out.tfevents.`, the seconds since 1970 with ten digits, and the host's name.
+    /// Begins an event file in the folder `dir`, which is created if it does not exist. The file's
+    /// name is TensorFlow's: `events.out.tfevents.`, the seconds since 1970 with ten digits, and
+    /// the host's name.
     ///
     /// # Errors
-    /// [`SummaryError::Create`]; [`SummaryError::Write`] where the file is made and cannot be written: the disk is full.
+    /// [`SummaryError::Create`]; [`SummaryError::Write`] if the file is created and cannot be
+    /// written: the disk is full.
     pub fn create(dir: impl AsRef<Path>) -> Result<SummaryWriter, SummaryError> {
         SummaryWriter::with_options(dir, &SummaryWriterOptions::new())
     }
@@ -139,7 +144,7 @@ impl SummaryWriter {
         SummaryWriter::of(&path, file, options)
     }
 
-    /// The writer of a file that was opened.
+    /// A writer of an open file.
     fn of(
         path: &Path,
         file: impl Write + Send + 'static,
@@ -158,7 +163,7 @@ impl SummaryWriter {
                 thread: Mutex::new(Some(thread)),
             }),
         };
-        // A reader that finds the file at once finds an event file.
+        // A reader that opens the file early already finds a valid event file.
         writer.field(now(), 0, FILE_VERSION, VERSION.as_bytes())?;
         writer.flush()?;
         Ok(writer)
@@ -169,19 +174,19 @@ impl SummaryWriter {
         &self.inner.path
     }
 
-    /// Writes an event as it is, with a time of its own.
+    /// Writes an event as it is, with its own time.
     ///
     /// # Errors
     /// [`SummaryError::Write`], [`SummaryError::Closed`], [`SummaryError::TooLarge`].
     pub fn event(&self, event: &Event) -> Result<(), SummaryError> {
         self.push(event.encoded_len(), |to| {
-            // A vector has room for whatever is encoded.
+            // A vector has room for any encoding.
             let _ = event.encode(to);
         })
     }
 
-    /// Waits until every event so far has been handed to the system: another program then reads it, and it
-    /// stays if this program is killed.
+    /// Waits until every event so far has been passed to the system: other programs can then read
+    /// it, and it survives if this program is killed.
     ///
     /// # Errors
     /// [`SummaryError::Write`], [`SummaryError::Closed`].
@@ -189,7 +194,7 @@ impl SummaryWriter {
         self.inner.queue.flush().map_err(|s| self.stopped(s))
     }
 
-    /// Writes what waits, and closes the file, for all clones. Closing again does nothing.
+    /// Writes the pending events, and closes the file, for all clones. Closing again does nothing.
     ///
     /// # Errors
     /// [`SummaryError::Write`].
@@ -232,7 +237,7 @@ impl SummaryWriter {
     }
 }
 
-/// That no event file can be begun there.
+/// The error that no event file can be begun there.
 fn cannot_begin(path: &Path, error: &io::Error) -> SummaryError {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
 
@@ -243,7 +248,7 @@ fn cannot_begin(path: &Path, error: &io::Error) -> SummaryError {
     }
 }
 
-/// A file that did not exist: two writers of the same second do not write over each other.
+/// Creates a file that did not exist: two writers of the same second do not overwrite each other.
 fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, Limited)> {
     let mut tried = 0;
     loop {
@@ -265,7 +270,7 @@ fn now() -> f64 {
     now.map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// An integer as protobuf writes it.
+/// Appends an integer as a protobuf varint.
 fn varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How a [`SummaryWriter`](crate::SummaryWriter) writes.
+/// Options of a [`SummaryWriter`](crate::SummaryWriter).
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,27 +34,27 @@ impl SummaryWriterOptions {
         SummaryWriterOptions::default()
     }
 
-    /// What the file's name ends with; nothing by default.
+    /// Sets the suffix of the file's name; empty by default.
     pub fn file_suffix(mut self, suffix: &str) -> SummaryWriterOptions {
         suffix.clone_into(&mut self.suffix);
         self
     }
 
-    /// An event is in the file after at most this time; 120 seconds by default.
+    /// Sets the longest time until an event is in the file; 120 seconds by default.
     pub fn flush_every(mut self, every: Duration) -> SummaryWriterOptions {
         self.flush_every = every;
         self
     }
 
-    /// While more bytes than these wait to be written, a call waits; 16 MiB by default. A single event may be
-    /// larger.
+    /// Sets the limit of pending bytes, above which a call waits; 16 MiB by default. A single event
+    /// may be larger.
     pub fn queue_bytes(mut self, bytes: usize) -> SummaryWriterOptions {
         self.queue_bytes = bytes;
         self
     }
 }
 
-/// The host's name, as far as a file's name can have it.
+/// The host's name, with only the characters that a file's name can have.
 pub(super) fn host() -> String {
     let named = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let variable = || {

@@ -1,39 +1,41 @@
-//! What lies between the callers of a writer and its file: bytes that a thread of its own writes. A caller
-//! only appends to a buffer, so that no step waits for a disk.
+//! The queue between the callers of a writer and its file: bytes that the writer's own thread
+//! writes. A caller only appends to a buffer, so that no step waits for a disk.
 
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So many waiting bytes wake the thread before its time. Fewer would wake it for each event.
+/// The number of pending bytes that wakes the thread early. A lower one would wake it for each
+/// event.
 const WORTHWHILE: usize = 64 << 10;
 
-/// Why nothing more can be written.
+/// The reason why nothing more can be written.
 #[derive(Clone, Debug)]
 pub(super) enum Stopped {
     /// The writer was closed.
     Closed,
-    /// The file took no more, for what the system says.
+    /// A write failed, with the system's message.
     Failed(String),
 }
 
 /// Bytes on their way to a file.
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// Wakes the thread: there is something to write.
+    /// Wakes the thread: there are bytes to write.
     wake: Condvar,
-    /// Wakes callers: something was written, or never will be.
+    /// Wakes callers: a write is done, or has failed.
     done: Condvar,
-    /// So many bytes may wait.
+    /// The limit of pending bytes.
     most: usize,
-    /// So many waiting bytes wake the thread: no more than may wait, or it would sleep while callers wait.
+    /// The number of pending bytes that wakes the thread: at most the limit, or it would sleep
+    /// while callers wait.
     worthwhile: usize,
 }
 
 #[derive(Default)]
 struct State {
     waiting: Vec<u8>,
-    /// How many flushes callers have asked for, and how many of these are done.
+    /// The number of flushes requested, and of those done.
     asked: u64,
     flushed: u64,
     stopped: Option<Stopped>,
@@ -50,12 +52,12 @@ impl Queue {
         }
     }
 
-    /// The state. A panic elsewhere leaves it whole: each change of it is a single one.
+    /// Locks the state. It stays consistent after a panic elsewhere: each change is a single one.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets `add` append bytes. Waits only while more bytes wait already than may.
+    /// Lets `add` append bytes. Waits only while more bytes than the limit are pending.
     pub(super) fn push(&self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), Stopped> {
         let mut state = self.state();
         while state.stopped.is_none() && state.waiting.len() > self.most {
@@ -72,7 +74,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until all that was pushed before has been handed to the system.
+    /// Waits until all bytes pushed before have been passed to the system.
     pub(super) fn flush(&self) -> Result<(), Stopped> {
         let mut state = self.state();
         if let Some(stopped) = &state.stopped {
@@ -90,7 +92,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes no more. The thread writes what waits, and ends.
+    /// Stops taking bytes. The thread writes the pending ones, and ends.
     pub(super) fn close(&self) {
         let mut state = self.state();
         if state.stopped.is_none() {
@@ -99,13 +101,13 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Why the file took no more, if it did not.
+    /// The failure of the file, if there was one.
     pub(super) fn failure(&self) -> Option<Stopped> {
         let failed = |stopped: &Stopped| matches!(stopped, Stopped::Failed(_));
         self.state().stopped.clone().filter(failed)
     }
 
-    /// The thread: writes what waits when it is much, when a flush asks for it, and every `every`.
+    /// The thread: writes the pending bytes when they are many, for a flush, and every `every`.
     pub(super) fn write_to(&self, mut file: impl Write, every: Duration) {
         let mut own = Vec::new();
         loop {
@@ -113,12 +115,12 @@ impl Queue {
             if let Err(error) = write(&mut file, &own) {
                 let mut state = self.state();
                 state.stopped = Some(Stopped::Failed(error.to_string()));
-                // Nobody will write them.
+                // They will not be written.
                 state.waiting = Vec::new();
                 self.done.notify_all();
                 return;
             }
-            // What a large image took goes back to the system.
+            // The memory of a large image is freed.
             own.clear();
             own.shrink_to(16 * WORTHWHILE);
             self.state().flushed = asked;
@@ -129,8 +131,8 @@ impl Queue {
         }
     }
 
-    /// Waits for bytes, and changes them for the empty `own`. Also says how many flushes they answer, and whether
-    /// no more will come.
+    /// Waits for bytes, and swaps them with the empty `own`. Returns the number of flushes that
+    /// they complete, and `true` if no more will come.
     fn take(&self, own: &mut Vec<u8>, every: Duration) -> (u64, bool) {
         let mut state = self.state();
         loop {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{SummaryWriter, SummaryWriterOptions};
 use crate::{EventReader, SummaryError};
 
-/// A disk with room for so many bytes.
+/// A disk with room for this many bytes.
 struct Disk {
     room: usize,
     written: Arc<AtomicUsize>,
@@ -131,7 +131,7 @@ fn threads_and_two_writers_of_one_second_do_not_mix_their_records() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Measures, and asserts little: `cargo test --release -p thalweg-summary -- --ignored --nocapture million`.
+/// Prints timings: `cargo test --release -p thalweg-summary -- --ignored --nocapture million`.
 #[test]
 #[ignore = "a measurement"]
 fn a_million_scalars() {

@@ -1,4 +1,5 @@
-//! What a writer writes.
+//! Methods of the writer for each kind of event: scalars, histograms, images, text, graphs, session
+//! logs.
 
 use prost::Message;
 
@@ -25,11 +26,11 @@ const SESSION_LOG: u8 = 7;
 const RUN_METADATA: u8 = 8;
 const META_GRAPH: u8 = 9;
 
-/// What a session did.
+/// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionEvent<'a> {
-    /// It began, or began again, at this step. TensorBoard drops what earlier events say of this step and
+    /// It began, or began again, at this step. TensorBoard drops earlier events of this step and
     /// later ones: after a restore, curves do not go back.
     Start,
     /// It ended.
@@ -38,10 +39,10 @@ pub enum SessionEvent<'a> {
     Checkpoint(&'a str),
 }
 
-/// All of these fail with [`SummaryError::Write`], [`SummaryError::Closed`] and [`SummaryError::TooLarge`], and
-/// as they say.
+/// All of these fail with [`SummaryError::Write`], [`SummaryError::Closed`] and
+/// [`SummaryError::TooLarge`], and with the errors listed at each.
 impl SummaryWriter {
-    /// A number, which is kept as `f32`. A value that is not finite is shown as such.
+    /// Writes a number, which is stored as `f32`. A value that is not finite is shown as such.
     ///
     /// # Errors
     /// See above.
@@ -52,7 +53,7 @@ impl SummaryWriter {
         )
     }
 
-    /// How the numbers of a tensor are spread, in TensorFlow's buckets.
+    /// Writes the distribution of the numbers of a tensor, in TensorFlow's buckets.
     ///
     /// # Errors
     /// [`SummaryError::Value`] for numbers that are not finite, and for strings.
@@ -75,10 +76,11 @@ impl SummaryWriter {
         self.summary(&summary.map_err(|e| self.value(tag, &e))?, step)
     }
 
-    /// The first `most` images of a batch `[n, height, width, channels]`, with 1 (grey), 3 (RGB) or 4 channels
-    /// (with alpha), of `u8` or floats. Floats are scaled to shades as TensorFlow's `tf.summary.image` does:
-    /// [`summaries::image`](thalweg_ops::summaries::image) says how. Their tags are `tag/image/0` and so on, and
-    /// `tag/image` where `most` is 1.
+    /// Writes the first `most` images of a batch `[n, height, width, channels]`, with 1 (grey), 3
+    /// (RGB) or 4 channels (with alpha), of `u8` or floats. Floats are scaled to shades as
+    /// TensorFlow's `tf.summary.image` does; see
+    /// [`summaries::image`](thalweg_ops::summaries::image). Their tags are `tag/image/0` and so on,
+    /// and `tag/image` if `most` is 1.
     ///
     /// # Errors
     /// [`SummaryError::Value`] for other shapes and dtypes.
@@ -105,7 +107,7 @@ impl SummaryWriter {
         self.summary(&summary.map_err(|e| self.value(tag, &e))?, step)
     }
 
-    /// A text, as Markdown.
+    /// Writes a text, as Markdown.
     ///
     /// # Errors
     /// See above.
@@ -120,7 +122,7 @@ impl SummaryWriter {
         self.summary(&summary.encode_to_vec(), step)
     }
 
-    /// A graph, which TensorBoard's graph view shows, with shapes on its edges.
+    /// Writes a graph, which TensorBoard's graph view shows, with shapes on its edges.
     ///
     /// # Errors
     /// [`SummaryError::Graph`] for a graph that no GraphDef can hold.
@@ -133,7 +135,7 @@ impl SummaryWriter {
         self.graph_def(&def)
     }
 
-    /// A graph that is a message already.
+    /// Writes a graph that is a message already.
     ///
     /// # Errors
     /// See above.
@@ -141,7 +143,7 @@ impl SummaryWriter {
         self.field(now(), 0, GRAPH_DEF, &def.encode_to_vec())
     }
 
-    /// A graph, and what a program says of it.
+    /// Writes a MetaGraph.
     ///
     /// # Errors
     /// See above.
@@ -149,7 +151,8 @@ impl SummaryWriter {
         self.field(now(), step, META_GRAPH, &def.encode_to_vec())
     }
 
-    /// What a traced step cost: a serialized `RunMetadata`. Each has a tag of its own, such as "step 100".
+    /// Writes the cost of a traced step: a serialized `RunMetadata`. Each has a tag of its own,
+    /// such as "step 100".
     ///
     /// # Errors
     /// See above.
@@ -161,8 +164,8 @@ impl SummaryWriter {
         self.field(now(), step, RUN_METADATA, &tagged.encode_to_vec())
     }
 
-    /// A serialized `Summary`: what `MergeSummary` and the other summary ops give. Its bytes are written as
-    /// they are.
+    /// Writes a serialized `Summary`: the output of `MergeSummary` and the other summary ops. Its
+    /// bytes are written unchanged.
     ///
     /// # Errors
     /// See above.
@@ -170,7 +173,7 @@ impl SummaryWriter {
         self.field(now(), step, SUMMARY, summary)
     }
 
-    /// What a session did.
+    /// Writes an event of a session.
     ///
     /// # Errors
     /// See above.
@@ -191,7 +194,7 @@ impl SummaryWriter {
     /// The error of a value with this tag.
     fn value(&self, tag: &str, error: &KernelError) -> SummaryError {
         let reason = match error {
-            // A caller gave one tensor, and knows no inputs.
+            // The caller passed one tensor, and does not know the inputs of an op.
             KernelError::Element {
                 element, reason, ..
             } => format!("element {element}: {reason}"),

@@ -1,4 +1,4 @@
-//! TensorBoard's own reader, in Python, on what a writer wrote: `read.py` compares every value.
+//! TensorBoard's own reader, in Python, reads a writer's files: `read.py` compares every value.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,11 +9,11 @@ use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_summary::{RunStatus, SessionEvent, SummaryWriter};
 use thalweg_tensor::{DType, Tensor};
 
-/// A Python that has TensorBoard, where there is one.
+/// A Python that has TensorBoard, if there is one.
 fn python() -> Option<String> {
     let named = std::env::var("TENSORFLOW_PYTHON").ok();
     let python = named.unwrap_or_else(|| "python3".to_owned());
-    // Looking whether it is there is quick, and importing it is not.
+    // Looking for the package is quick, importing it is not.
     let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorboard') is None)";
     let found = Command::new(&python).args(["-c", look]).status();
     found.is_ok_and(|s| s.success()).then_some(python)
