@@ -1,4 +1,4 @@
-//! Attention makes what Keras's does.
+//! Attention layers compared with Keras's: variables, outputs, gradients.
 
 use serde_json::Value as Json;
 use thalweg::layers::{Layer, Weights, dropout, multi_head_attention};
@@ -6,7 +6,7 @@ use thalweg::ops::Variable;
 use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 
-/// What of a case is not as Keras's; `vague` leaves batch and time open.
+/// The differences of a case from Keras's; `vague` leaves batch and time open.
 fn differences(line: &Json, vague: bool) -> Vec<String> {
     let g = Graph::new();
     let given: Vec<Tensor> = [&line["targets"], &line["sources"]]
@@ -100,7 +100,7 @@ fn attention_leaves_out_sources_while_it_learns_only() {
         let y = session.step(y, [training.feed(training_now)]).unwrap();
         y.slice::<f32>(0).unwrap().to_vec()
     };
-    // All steps are alike, so that they read alike where none is left out.
+    // All steps are equal, so that their outputs are equal without dropout.
     let used = rows(false);
     assert!(used.chunks(2).all(|row| row == &used[..2]), "{used:?}");
     let learning = rows(true);

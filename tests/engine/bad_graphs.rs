@@ -1,10 +1,10 @@
-//! What a user can do wrong in building: the mistake is kept with the line that made it, what is
-//! built on it adds no more, and it comes out when a session is made.
+//! Mistakes in building a graph: each is kept with its source line, nodes built on it add no further ones, and it is
+//! reported when a session is made.
 
 use thalweg::graph::{GraphError, Origin, Reason};
 use thalweg::prelude::*;
 
-/// The only mistake of a graph; also that a session says it.
+/// Returns the only mistake of a graph, and checks that a session reports it.
 #[track_caller]
 fn mistake(g: &Graph) -> GraphError {
     let errors = g.errors();

@@ -1,11 +1,11 @@
-//! What a user can do wrong in a step: each is a typed error that names the node and says what to
-//! do, none is a panic, and the session goes on. Mistakes in building are in `bad_graphs.rs`.
+//! Invalid feeds and fetches of a step: each is a typed error that names the node and gives advice, none is a panic,
+//! and the session remains usable. Mistakes in building are in `bad_graphs.rs`.
 
 use thalweg::device::KernelError;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-/// The error of a step, and a check that the session still works after it.
+/// Returns the error of a step, and checks that the session still works after it.
 fn error<'g>(
     session: &Session<'g>,
     fetch: impl thalweg::session::Fetches,
@@ -18,7 +18,7 @@ fn error<'g>(
     error
 }
 
-/// That a message names all of these.
+/// Asserts that a message contains all of these.
 fn says(error: &SessionError, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {

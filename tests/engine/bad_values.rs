@@ -1,4 +1,4 @@
-//! Values, sizes and limits that a step cannot take: typed errors, and the session goes on.
+//! Invalid values, sizes and limits of a step: typed errors, and the session remains usable.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use thalweg::ops::NnOps;
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-/// The error of a step, and a check that the session still works after it.
+/// Returns the error of a step, and checks that the session still works after it.
 fn error<'g>(session: &Session<'g>, fetch: Output<'g>, feeds: &[Feed<'g>]) -> SessionError {
     let error = session.step(fetch, feeds).unwrap_err();
     let sound = session.graph().constant(2.0f32) + 3.0;
@@ -15,7 +15,7 @@ fn error<'g>(session: &Session<'g>, fetch: Output<'g>, feeds: &[Feed<'g>]) -> Se
     error
 }
 
-/// That a message names all of these.
+/// Asserts that a message contains all of these.
 fn says(error: &SessionError, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {
@@ -72,7 +72,7 @@ fn a_value_that_is_not_finite_is_traced_to_the_first_node_that_gave_one() {
     };
     assert_eq!((op.as_str(), *element, *value), ("Mul", 1, f64::INFINITY));
     says(&e, &["element 1", "inf", "bad_values.rs:"]);
-    // Without being asked to look, the step goes on.
+    // Without the check, the step succeeds.
     assert!(
         session
             .run::<Vec<f32>>(loss, [x.feed([0.0f32, 3.0])])
@@ -109,7 +109,7 @@ fn a_step_larger_than_the_address_space_is_an_error() {
     let feeds: Vec<Feed<'_>> = (0..4).map(feed).collect();
     let three = lines[0] * lines[1] * lines[2];
     let four = three * lines[3];
-    // Of these a kernel estimates what many functions take, and a chain of them what all of its pieces take.
+    // Kernels estimate the cost of functions of these shapes, and a chain estimates the cost of all of its pieces.
     let rows = g.op("LogSoftmax").input(four).output();
     let chain = ["Digamma", "Erf", "Lgamma"];
     let chain = chain.iter().fold(four, |x, op| g.op(op).input(x).output());
@@ -180,7 +180,7 @@ fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
         (0..3).for_each(|_| assert!(is_nan(products[0], &good)));
         session.run(reset, []).unwrap();
     }
-    // What a user feeds, and writes between steps.
+    // A feed that the user writes between steps.
     let mut feed = Tensor::zeros(DType::F32, &DIMS).unwrap();
     let place = feed.bytes().as_ptr();
     (0..3).for_each(|_| assert!(!is_nan(products[1], &feed)));
@@ -189,7 +189,7 @@ fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
     (0..3).for_each(|_| assert!(is_nan(products[1], &feed)));
 }
 
-/// A filter that has been read often is kept in another form; what is written to it counts all the same.
+/// A filter that is read often is cached in a transformed form; a write to it invalidates the cache.
 #[test]
 fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
     // Multiplied at points, and tap by tap.
@@ -223,7 +223,7 @@ fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
         session.run(g.initializers(), []).unwrap();
         let check = || {
             let f = session.step(w, []).unwrap();
-            // A copy is nobody's, so that nothing is kept of it.
+            // A fresh copy has no cached form.
             let f = Tensor::new(&dims, f.slice::<f32>(0).unwrap()).unwrap();
             let [kept, plain] = [kept, plain].map(|y| {
                 let y = session.step(y, [fed.feed(&f)]).unwrap();

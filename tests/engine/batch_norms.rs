@@ -1,4 +1,4 @@
-//! Batch normalizations that are computed with what is around them give what they give by themselves.
+//! Fusion of batch normalizations with convolutions, sums and Relu: the results are those of the single nodes.
 
 use thalweg::ops::{DataFormat, NnOps, Padding};
 use thalweg::prelude::*;
@@ -8,7 +8,7 @@ use super::fused::{FORMATS, numbers, one_by_one};
 
 const NORMS: [&str; 3] = ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"];
 
-/// Runs `fetches` both ways, twice; what is planned must have these ops, each as often.
+/// Runs `fetches` fused and unfused, twice each; the fused plan must have exactly these numbers of ops.
 fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, usize)]) {
     let g = fetches[0].graph();
     let (fused, plain) = (Session::new(g).unwrap(), one_by_one(g));
@@ -19,7 +19,7 @@ fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, us
         assert_eq!(found, *times, "{what}, {op}:\n{text}");
     }
     let wanted: Vec<Vec<f32>> = plain.run(fetches, feeds).unwrap();
-    // The second step has what the first one kept of a filter.
+    // The second step uses the filter that the first one cached.
     for _ in 0..2 {
         let got: Vec<Vec<f32>> = fused.run(fetches, feeds).unwrap();
         for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
@@ -46,7 +46,7 @@ fn feeds<'g>(inputs: &[Output<'g>]) -> Vec<Feed<'g>> {
     inputs.iter().enumerate().map(value).collect()
 }
 
-/// Images of so many lines, columns and channels.
+/// Dimensions of images in a format.
 fn images(format: DataFormat, [n, h, w, c]: [usize; 4]) -> [usize; 4] {
     match format {
         DataFormat::Nhwc => [n, h, w, c],
@@ -54,12 +54,12 @@ fn images(format: DataFormat, [n, h, w, c]: [usize; 4]) -> [usize; 4] {
     }
 }
 
-/// What a batch normalization takes beside its images.
+/// The scale, offset, mean and variance of a batch normalization.
 fn moments<'g>(g: &'g Graph, channels: usize) -> [Output<'g>; 4] {
     ["scale", "offset", "mean", "variance"].map(|name| g.placeholder(name, DType::F32, [channels]))
 }
 
-/// Normalizes by the mean and the variance that are given, or in training by their own.
+/// Normalizes by the given mean and variance, or in training by the batch's own.
 fn norm<'g>(
     op: &str,
     x: Output<'g>,
@@ -73,7 +73,7 @@ fn norm<'g>(
     [0, 1, 2].map(|i| node.output(i))
 }
 
-/// A convolution and a batch normalization behind it, by numbers that are given.
+/// A convolution followed by a batch normalization with given moments.
 struct Layer<'g> {
     inputs: Vec<Output<'g>>,
     conv: Output<'g>,
@@ -159,7 +159,7 @@ fn a_batch_norm_that_others_look_into_is_not_the_convolutions() {
         same("the convolution is used twice", &[twice], &values, &apart);
         same("the mean is fetched", &[y, l.norm[1]], &values, &apart);
         same("the mean is used", &[y, l.norm[1] + 1.0], &values, &apart);
-        // What is normalized may be fetched: it is what the node gives.
+        // The normalized value may be fetched: it is that of the single node.
         let both = [("_FusedConv2D", 1), (op, 0), ("Relu", 1)];
         same("both are fetched", &[y, y.relu()], &values, &both);
         let g = Graph::new();
@@ -208,7 +208,7 @@ fn a_trace_tells_of_the_batch_norm_that_ran_with_its_convolution() {
     let (_, trace) = session.step_with(y, feeds(&l.inputs), &traced).unwrap();
     let fused = trace.events.iter().find(|e| e.op == "_FusedConv2D");
     assert_eq!(fused.unwrap().members.len(), 3, "{fused:?}");
-    // What is looked at runs node by node.
+    // A checked step runs node by node.
     let checked = RunOptions::new().checked();
     let options = checked.traced();
     let (_, trace) = session.step_with(y, feeds(&l.inputs), &options).unwrap();
@@ -217,7 +217,7 @@ fn a_trace_tells_of_the_batch_norm_that_ran_with_its_convolution() {
 
 const EX: &str = "_FusedBatchNormEx";
 
-/// Images, what is added to them, and what a batch normalization takes.
+/// Images, a value to add to them, and the inputs of a batch normalization.
 fn images_and_side<'g>(
     g: &'g Graph,
     format: DataFormat,
@@ -275,7 +275,7 @@ fn a_batch_norm_with_a_sum_and_a_relu_is_trained_as_its_nodes_are() {
         let g = Graph::new();
         let ([x, side], moments) = images_and_side(&g, format, [3, 6, 5, 9]);
         let [y, mean, variance] = norm(op, x, moments, format, true);
-        // As moving averages use them, before the Relu is made.
+        // As moving averages use them, before the Relu runs.
         let [moved, spread] = [mean * 0.9, variance * 0.9];
         let last = (y + side).relu().tanh();
         let towards = [x, side, moments[0], moments[1]];
@@ -312,7 +312,7 @@ fn a_batch_norm_takes_what_is_made_after_it_where_its_moments_are_used_later() {
     same("alone", &[on], &values, &fused);
     same("late", &[on, late], &values, &fused);
     same("early", &[on, early], &values, &apart);
-    // What is fetched stays where it is.
+    // A fetched value is not overwritten in place.
     same("fetched", &[relu, late], &values, &fused);
     same("fetched, early", &[relu, early], &values, &apart);
 }

@@ -51,7 +51,7 @@ fn save_and_restore_nodes_work_in_the_folders_that_a_session_allows() {
         .run(nodes.save, [nodes.filename.feed(path)])
         .unwrap_err();
     assert!(error.to_string().contains("allows no files"), "{error}");
-    // What is not there is named as TensorFlow names it.
+    // A missing tensor is reported as in TensorFlow.
     let reader = BundleReader::open(folder.path().join("model")).unwrap();
     let error = reader.tensor("v").unwrap_err().to_string();
     assert!(

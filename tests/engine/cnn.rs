@@ -1,5 +1,5 @@
 //! The networks of `thalweg::models` against tf_cnn_benchmarks' own: names, shapes, three losses, and the gradients'
-//! norms, at full width. `tests/golden/cnn.py` has made the table.
+//! norms, at full width. `tests/golden/cnn.py` made the table.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -19,17 +19,18 @@ const QUICK: [(&str, &str); 5] = [
     ("resnet20", "cifar10"),
     ("resnet20_v2", "cifar10"),
 ];
-/// Networks that put pixels in a row.
+/// Networks that flatten images.
 const FLATTEN: [&str; 7] = [
     "trivial", "lenet", "alexnet", "overfeat", "vgg11", "vgg16", "vgg19",
 ];
 const DECAY: f64 = 4e-5;
-/// How far a first loss may be: no gradient has been used before it. NASNet has channels that are nearly constant, whose
-/// last bits normalization makes large.
+/// Tolerance of a first loss, which depends on no gradient. NASNet has nearly constant channels, whose last bits
+/// normalization amplifies.
 const FIRST: [f64; 2] = [1e-4, 1e-3];
-/// How far all else may be: what a ReLU more or less makes of a gradient's norm, without and with batch normalization.
+/// Tolerance of all other values: the effect of one active ReLU more or less on a gradient's norm, without and with
+/// batch normalization.
 const TOLERANCE: [f64; 2] = [1e-3, 2e-2];
-/// Or how often as far as TensorFlow is from itself, when images differ by a millionth.
+/// Alternative tolerance: this multiple of TensorFlow's own variation when images change by a millionth.
 const OWN: f64 = 3.0;
 
 struct Line {
@@ -37,7 +38,7 @@ struct Line {
     data: String,
     batch: usize,
     rate: f32,
-    /// How far TensorFlow is from itself when images differ by a millionth.
+    /// TensorFlow's own variation when images change by a millionth.
     varies: f64,
     losses: Vec<f64>,
     norms: BTreeMap<String, f64>,
@@ -228,7 +229,7 @@ fn compare(line: &Line, format: DataFormat) -> f64 {
 fn agree(wanted: impl Fn(&Line) -> bool) {
     let (mut seen, mut far) = (0, Vec::new());
     for line in lines().iter().filter(|l| wanted(l)) {
-        // Weights of pixels in a row are others where channels come first.
+        // The weights after a flattening differ where channels come first.
         let flattens = FLATTEN.contains(&&*line.model);
         let formats = [DataFormat::Nhwc, DataFormat::Nchw];
         for format in formats

@@ -1,5 +1,5 @@
-//! What goes wrong in the middle of a step over several devices, with values in flight: the right
-//! error, nothing that stays behind, and a session that goes on.
+//! Faults in the middle of a step over several devices, with values in flight: the right error, no leaked memory, and a
+//! session that remains usable.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use thalweg::prelude::*;
 use thalweg::session::{Cancel, CpuOptions};
 use thalweg_tests::cpus::cpus;
 
-/// Elements enough for a kernel to be worth several threads.
+/// Enough elements for a kernel to use several threads.
 const LARGE: i64 = 1 << 20;
 
 /// Bytes and buffers in use, by device.

@@ -1,11 +1,11 @@
-//! What a device's memory limit counts, and whom its error names.
+//! Memory limits of devices: the memory that counts, and the node that the error names.
 
 use thalweg::prelude::*;
 use thalweg::session::CpuOptions;
 use thalweg::session::Parallel;
 use thalweg_tests::cpus::cpus;
 
-/// So many devices, the last of which has so many bytes.
+/// Options with `count` devices; the last one is limited to `bytes` bytes.
 fn limited(count: usize, bytes: usize) -> SessionOptions {
     let mut options = cpus(count);
     options.cpus[count - 1] = CpuOptions::new().memory_limit(bytes);
@@ -32,7 +32,7 @@ fn what_is_sent_counts_where_it_is_received() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let n = g.placeholder("n", DType::I32, [-1]);
-    // A shape that is fed is known late.
+    // A fed shape is known only in the step.
     let y = g.device("/cpu:0", || x.reshape(n).tanh());
     let z = g.device("/cpu:1", || y.sum());
     let session = Session::with_options(&g, limited(2, 1 << 16)).unwrap();
@@ -58,7 +58,7 @@ fn the_inputs_of_a_node_that_is_known_late_count() {
         assert!(matches!(result, Err(SessionError::Memory { .. })));
         session.devices()[0].memory().used()
     };
-    // The plan's constants stay; what steps take does not.
+    // The plan's constants stay; the steps' memory does not.
     let first = in_use_after();
     assert!(first < 64, "{first} bytes");
     assert_eq!(in_use_after(), first);
@@ -128,7 +128,7 @@ fn strings_count_against_the_memory_of_their_device() {
     for _ in 0..2 {
         let error = run(1024).unwrap_err();
         assert!(matches!(error, SessionError::Memory { .. }), "{error}");
-        // What a step made goes with it.
+        // The memory of a step's values is freed with them.
         assert_eq!(session.devices()[0].memory().used(), used);
     }
     assert_eq!(run(64).unwrap(), 64 << 8);
@@ -158,11 +158,11 @@ fn a_gradient_with_a_decay_takes_no_memory_beside_the_gradients() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [SIDE as i64, 1]);
     let w = g.variable("w", g.fill([SIDE as i64; 2], 0.5f32));
-    // As large as the variable, and a value that passes: unlike the variable's, its memory is free afterwards.
+    // As large as the variable, and temporary: unlike the variable's, its memory is free afterwards.
     let gradient = x.matmul(x.transpose(g.constant([1i32, 0])));
     let decayed = w.value() * 1e-4 + gradient;
     let train = GradientDescent::new(0.1).apply_gradients(&g, &[(decayed, w)], None);
-    // The variable and what updates it, the gradient, and the packed parts of a product.
+    // The variable and its update, the gradient, and the packed panels of a product.
     let session = Session::with_options(&g, limited(1, 3 * bytes + bytes * 6 / 10)).unwrap();
     session.run(w.initializer(), []).unwrap();
     let ones = || Tensor::new(&[SIDE, 1], &[1.0f32; SIDE]).unwrap();

@@ -1,5 +1,4 @@
-//! Several devices in one process: what is asked for, what goes wrong in the middle of a step, and
-//! what is left behind.
+//! Several devices in one process: requested devices, errors of placement, soft placement, traces.
 
 use thalweg::graph::place::{NamePart, PlaceReason};
 use thalweg::graph::{PlaceError, Reason};
@@ -7,7 +6,7 @@ use thalweg::prelude::*;
 use thalweg_tests::chrome::arrows;
 use thalweg_tests::cpus::cpus;
 
-/// Why a graph has no session.
+/// The placement error of a graph.
 fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
     match Session::with_options(g, options) {
         Err(SessionError::Place(e) | SessionError::Gpu { place: e, .. }) => *e,
@@ -286,7 +285,7 @@ fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
     );
 }
 
-/// What a session or its step says of a branch that updates variables of two devices.
+/// The error of a session, or of its step, for a branch that updates variables of two devices.
 fn refused_branch(
     soft: bool,
     build: impl for<'g> Fn(&'g Graph, [Variable<'g>; 2]) -> Operation<'g>,
@@ -300,7 +299,7 @@ fn refused_branch(
         Ok(session) => {
             session.step(g.initializers(), []).unwrap();
             let said = session.step(train, []).unwrap_err().to_string();
-            // The session goes on.
+            // The session remains usable.
             assert_eq!(session.run::<f32>(b, []).unwrap(), 0.0);
             said
         }

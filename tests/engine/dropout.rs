@@ -1,4 +1,4 @@
-//! Dropout, through a session.
+//! Dropout in sessions: scaling, gradients, seeds.
 
 use thalweg::prelude::*;
 
@@ -9,7 +9,7 @@ fn zeros() -> Tensor {
     Tensor::zeros(DType::F32, &[ROWS, COLUMNS]).unwrap()
 }
 
-/// `x + 1` of a fed `x`, so that every element that is kept can be told from one that is not.
+/// `x + 1` of a fed `x`, so that kept elements differ from dropped ones.
 fn input(g: &Graph, shape: impl Into<Shape>) -> (Output<'_>, Output<'_>) {
     let x = g.placeholder("x", DType::F32, shape);
     (x, x + 1.0)

@@ -1,4 +1,4 @@
-//! What the examples print and draw.
+//! Tests of the examples' library: results, progress bars, tables, plots.
 
 use thalweg_examples as support;
 

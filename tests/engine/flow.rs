@@ -1,4 +1,4 @@
-//! Branches and loops as people build them, and gradients through both.
+//! Conditionals, loops and functions, and gradients through them.
 
 use thalweg::prelude::*;
 
@@ -156,7 +156,7 @@ fn the_gradient_of_random_numbers_in_a_loop_is_that_of_those_that_were_drawn() {
         results.slice::<f32>(1).unwrap(),
     );
     for (i, x) in [1.0f32, 2.0, 3.0].into_iter().enumerate() {
-        // The sum is linear in x: its slope is what was drawn, all turns together.
+        // The sum is linear in x: its slope is the sum of the drawn numbers of all iterations.
         assert!((sums[i] - dx[i] * x).abs() < 1e-5, "{sums:?} {dx:?}");
         assert!(dx[i] > 0.0);
     }
@@ -333,7 +333,7 @@ fn a_loop_that_computes_nothing_ends_with_its_time() {
     );
 }
 
-/// A variable behind a reference, with this value.
+/// A reference variable with this value.
 fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
     let v = g.op("VariableV2").name("v").attr("dtype", DType::F32);
     let v = v.attr("shape", Shape::known(&[])).output();
@@ -341,7 +341,7 @@ fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
     (v, init)
 }
 
-/// In TensorFlow's `cond`, what a branch gives is an Identity, here of the reference that a Switch gave on.
+/// In TensorFlow's `cond`, a branch's result is an Identity, here of the reference that a Switch passed on.
 #[test]
 fn a_branch_may_give_a_reference_that_the_other_one_does_not_use() {
     let g = Graph::new();
@@ -353,7 +353,7 @@ fn a_branch_may_give_a_reference_that_the_other_one_does_not_use() {
     };
     let pivot = g.op("Switch").input(on).input(on).build().output(0);
     let no = g.op("Identity").input(pivot).build();
-    // It is in the branch, as it waits for what is.
+    // A control dependency puts it into the branch.
     let one = g.op("Const").attr("dtype", DType::F32);
     let one = one.attr("value", Tensor::scalar(1.0f32)).control(no);
     let less = side(0) - one.output();

@@ -1,4 +1,4 @@
-//! Nodes that are computed together give what they give one by one.
+//! Fusion: results of fused nodes are those of the single nodes.
 
 use thalweg::graph::Attr;
 use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
@@ -10,7 +10,7 @@ pub(super) const FORMATS: [DataFormat; 2] = [DataFormat::Nhwc, DataFormat::Nchw]
 /// The ops that may follow a bias in a fused product or convolution.
 const ACTIVATIONS: [&str; 1] = ["Relu"];
 
-/// Numbers between -1 and 1, of which neighbours differ.
+/// Numbers between -1 and 1; neighbours differ.
 pub(super) fn numbers(dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
     let of = |i: usize| ((i + 1) as f64 * 0.618_033_988_75 + seed as f64 * 0.414_213_56).fract();
@@ -24,7 +24,7 @@ pub(super) fn one_by_one(g: &Graph) -> Session<'_> {
     Session::with_options(g, options).unwrap()
 }
 
-/// Runs `fetches` both ways; what is planned must have these ops, each as often.
+/// Runs `fetches` fused and unfused; the fused plan must have exactly these numbers of ops.
 fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, usize)]) {
     let g = fetches[0].graph();
     let (fused, plain) = (Session::new(g).unwrap(), one_by_one(g));
@@ -116,7 +116,7 @@ fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
     let ops = [("_FusedConv2D", 1), ("_MaxPoolStoreArgmax", 1)];
     same("relu", &[relu, dx], &feeds(&inputs), &ops);
     let of_relu = gradients(&[pooled], &[relu])[0].unwrap();
-    // The gradient of the pooling is asked for itself, so Relu's comes after it.
+    // The gradient of the pooling is fetched itself, so Relu's gradient comes after it.
     let ops = [("_MaxPoolGradStoredArgmax", 1), ("ReluGrad", 1)];
     same("its gradient", &[of_relu, dx], &feeds(&inputs), &ops);
 }
@@ -145,7 +145,7 @@ fn a_convolution_takes_its_bias_and_what_follows_in_either_format() {
             same(&format!("{what} {name}"), &[last], &values, &ops);
         }
         let relu = biased.relu();
-        // What else uses the convolution has it, and a pooling stays behind it.
+        // Other users of the convolution get its value, and a pooling stays a node after it.
         let pooled = relu.max_pool([2, 2], [2, 2], Padding::Valid, format);
         let ops = [("_FusedConv2D", 1), ("MaxPool", 1), ("Relu", 0)];
         same(&what, &[pooled, relu], &values, &ops);
@@ -251,7 +251,7 @@ fn a_chain_of_elementwise_ops_is_one_pass() {
             ("Tanh", 0),
         ];
         same(&format!("{dims:?}"), &[y], &feeds(&inputs), &ops);
-        // What is fetched ends a chain, and so does what two chains use.
+        // A fetched value ends a chain, and so does a value that two chains use.
         let (low, high) = (y.sigmoid() * x, y.square() - x);
         let ops = [("_Fused[Sigmoid Mul]", 1), ("_Fused[Square Sub]", 1)];
         same(
@@ -290,7 +290,7 @@ fn a_chain_does_not_overwrite_what_is_used_after_it() {
         &feeds(&[x]),
         &[("_Fused[AddV2 Mul]", 1)],
     );
-    // The last op reads what the chain may be in place of, beside what the others made of it.
+    // The last op reads the value that the chain may overwrite, beside the chain's own result.
     let product = x.reshape([300, 100]).matmul(x.reshape([100, 300]));
     let last = (product.square() + product) * product;
     same(

@@ -1,5 +1,4 @@
-//! Gradients, through a session, against central finite differences in `f64`, on the CPU and on a
-//! GPU.
+//! Gradients of all ops in sessions, compared with central finite differences in `f64`, on the CPU and on a GPU.
 //!
 //! `GRADIENT=Conv2D cargo test -p thalweg-tests --test engine gradients::` runs the cases whose names begin so.
 
@@ -14,7 +13,7 @@ use thalweg_tests::gradient_check::{all_cases, check};
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";
 
-/// Ops with a gradient rule that stand in no case, and why.
+/// Ops with a gradient rule and without a case, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
     ("If", "it calls functions: tests/engine/flow.rs"),
     ("StatelessIf", "it calls functions: tests/engine/flow.rs"),
@@ -45,7 +44,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("HorovodReducescatter", RANKS),
 ];
 
-/// The cases whose names begin with `GRADIENT`.
+/// The cases whose names begin with the variable `GRADIENT`.
 fn cases() -> Vec<Case> {
     let prefix = std::env::var("GRADIENT").unwrap_or_default();
     let all = all_cases().into_iter();

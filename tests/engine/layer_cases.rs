@@ -1,4 +1,4 @@
-//! Initializers draw TensorFlow's numbers; layers make its variables, outputs, gradients and updates.
+//! Initializers and layers compared with TensorFlow's: numbers, variables, outputs, gradients and updates.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -52,7 +52,7 @@ struct Built<'g> {
     training: Option<Output<'g>>,
 }
 
-/// Builds it; images in another order are turned round before it and behind it.
+/// Builds the layer; images in another format are transposed before and after it.
 fn build<'g>(g: &'g Graph, line: &Json, format: DataFormat) -> Built<'g> {
     let dims = line["dims"].as_array().unwrap().iter();
     let dims: Vec<i64> = dims.map(|d| d.as_i64().unwrap()).collect();
@@ -95,7 +95,7 @@ fn build<'g>(g: &'g Graph, line: &Json, format: DataFormat) -> Built<'g> {
 }
 
 impl<'g> Built<'g> {
-    /// The output, and the gradients that a run has: of the sum of the output times the weights.
+    /// The output, and the gradients of a run: of the sum of the output times the weights.
     fn with_gradients(&self, run: &Json) -> Vec<Output<'g>> {
         let graph = self.y.graph();
         let mut fetches = vec![self.y];
@@ -114,10 +114,10 @@ impl<'g> Built<'g> {
     }
 }
 
-/// What was found, and what TensorFlow has.
+/// A name, the computed value, and TensorFlow's.
 type Compared<'a> = (String, Tensor, &'a Json);
 
-/// What a step gives, and what is recorded for it.
+/// The results of a step, and the recorded ones.
 fn step<'a, 'g>(
     session: &Session<'g>,
     fetches: &[Output<'g>],
@@ -136,7 +136,7 @@ fn array(list: &Json) -> &[Json] {
     list.as_array().map_or(&[], |list| list)
 }
 
-/// An error where what was found is not what is recorded.
+/// An error where the computed value is not the recorded one.
 fn same<T: PartialEq + Debug>(what: &str, found: &T, recorded: &T) -> Result<(), String> {
     match found == recorded {
         true => Ok(()),
@@ -144,7 +144,7 @@ fn same<T: PartialEq + Debug>(what: &str, found: &T, recorded: &T) -> Result<(),
     }
 }
 
-/// What of a layer is not as TensorFlow's.
+/// The differences of a layer from TensorFlow's.
 fn check(line: &Json, format: DataFormat) -> Result<Vec<String>, Box<dyn Error>> {
     let g = Graph::new();
     let built = build(&g, line, format);

@@ -1,4 +1,4 @@
-//! The layers and initializers of `tests/golden/layers.jsonl.gz`, by their descriptions.
+//! Builds layers and initializers from their descriptions in `tests/golden/layers.jsonl.gz`.
 
 use serde_json::Value as Json;
 use thalweg::graph::Value;
@@ -90,7 +90,7 @@ impl Options<'_> {
         }
     }
 
-    /// The options that layers with weights share; `kernel` and `bias` are how this one calls them.
+    /// The options that layers with weights share; `kernel` and `bias` are this layer's names of them.
     fn weights<L: Weights>(&self, mut layer: L, [kernel, bias]: [&str; 2]) -> L {
         let given = |name: &str, what: &str| match &self.0[format!("{name}_{what}")] {
             Json::Null => None,

@@ -1,4 +1,4 @@
-//! What layers of the library take and refuse, beside what `layer_cases` compares with TensorFlow.
+//! Accepted and rejected arguments of layers, beyond the comparisons with TensorFlow in `layer_cases`.
 
 use thalweg::layers::{Regularizer, batch_norm, dense, depthwise_conv2d, dropout, losses};
 use thalweg::prelude::*;

@@ -1,4 +1,4 @@
-//! Variable scopes give the names that TensorFlow's give, and refuse what those refuse.
+//! Variable scopes compared with TensorFlow's: names, and errors.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use thalweg::layers::{Initializer, Layer, Reuse, VariableScope, VariableScopes, 
 use thalweg::prelude::*;
 use thalweg_tests::golden::lines;
 
-/// A program of `layers.jsonl.gz` that runs.
+/// A running program of `layers.jsonl.gz`.
 struct Program<'g> {
     graph: &'g Graph,
     input: Output<'g>,
@@ -15,7 +15,7 @@ struct Program<'g> {
     made: Vec<Json>,
 }
 
-/// A program ends at its first mistake.
+/// A program ends at its first error.
 type Done = Result<(), ()>;
 
 impl<'g> Program<'g> {
@@ -84,7 +84,7 @@ impl<'g> Program<'g> {
     }
 }
 
-/// What is wrong, as the recorded programs call it.
+/// The kind of an error in the recorded programs' terms.
 fn kind(error: &str) -> &'static str {
     let kinds = [
         ("it was made before, at", "exists"),

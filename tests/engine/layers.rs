@@ -1,4 +1,4 @@
-//! Layers and products: their gradients against finite differences, and what they refuse.
+//! Layers and products: gradients compared with finite differences, and rejected arguments.
 
 use thalweg::ops::{DataFormat, LinalgOps, NnOps, Padding};
 use thalweg::prelude::*;
@@ -20,8 +20,7 @@ fn tensor(dims: &[usize], seed: usize) -> Tensor {
     Tensor::new(dims, &numbers(dims.iter().product(), seed)).unwrap()
 }
 
-/// Checks the gradients of what `build` makes of inputs of these dimensions, and the gradients of
-/// those where `twice`.
+/// Checks the gradients of `build`'s output for inputs of these dimensions; with `twice`, the second gradients too.
 fn check(
     what: &str,
     dims: &[&[usize]],
@@ -109,7 +108,7 @@ fn compare(
     }
 }
 
-/// Numbers that are subnormal make processors slow, and more of themselves.
+/// Subnormal numbers are slow, and lead to more of them.
 #[test]
 fn a_probability_that_would_be_subnormal_is_zero() {
     let g = Graph::new();
@@ -270,7 +269,7 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
             DataFormat::Nhwc => [8, 28, 28, 3],
             DataFormat::Nchw => [8, 3, 28, 28],
         };
-        // Inputs that are fed, so that nothing is folded while the plan is made.
+        // Inputs are fed, so that nothing is folded while the plan is made.
         let x = g.placeholder("x", DType::F32, Shape::known(&dims));
         let (w, b) = (given(&[5, 5, 3, 16], 1), given(&[16], 2));
         let y = x
@@ -303,7 +302,7 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
     }
 }
 
-/// What the graph says of what `build` makes of images.
+/// The graph's error for `build`'s output of images.
 fn refusal(dims: [i64; 4], build: impl Fn(Output<'_>) -> Output<'_>) -> String {
     let g = Graph::new();
     build(g.placeholder("x", DType::F32, dims));

@@ -1,8 +1,8 @@
-//! Lists and arrays of tensors: what is taken apart and put together again is what it was.
+//! Tensor lists, tensor arrays, stacks and optionals.
 
 use thalweg::prelude::*;
 
-/// Runs what gives one tensor.
+/// Runs a fetch of one tensor.
 fn run(g: &Graph, of: Output<'_>) -> Tensor {
     let session = Session::new(g).unwrap();
     let fetched = session.step(g.output(of.id()), []).unwrap();
@@ -55,7 +55,7 @@ fn elements_that_are_scattered_are_gathered_from_where_they_went() {
         .attr("element_dtype", DType::F32)
         .output();
     assert_eq!(run(&g, back), rows());
-    // What nobody set is zeros.
+    // Elements that were not set are zeros.
     let unset = g
         .op("TensorListGather")
         .input(list)
@@ -64,7 +64,7 @@ fn elements_that_are_scattered_are_gathered_from_where_they_went() {
         .attr("element_dtype", DType::F32)
         .output();
     assert_eq!(run(&g, unset), Tensor::from([[0.0f32, 0.0]]));
-    // A list that is there gets other elements, and more.
+    // An existing list gets other elements, and more.
     let more = g
         .op("TensorListScatterIntoExistingList")
         .input(list)

@@ -1,4 +1,4 @@
-//! Losses give what TensorFlow's do: values and gradients.
+//! Losses compared with TensorFlow's: values and gradients.
 
 use serde_json::Value as Json;
 use thalweg::layers::losses::{self, Loss, Reduction};
@@ -13,7 +13,7 @@ fn cases(kind: &str) -> Vec<Json> {
     cases
 }
 
-/// Runs `check` on each recorded case of a kind, and says all that is wrong.
+/// Runs `check` on each recorded case of a kind; panics with all differences.
 pub(super) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
     let mut wrong = Vec::new();
     for case in &cases(kind) {
@@ -33,7 +33,7 @@ pub(super) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Ten
     assert!(count == 0, "{count} differ:\n{}", wrong.join("\n"));
 }
 
-/// What stands for a recorded tensor: a placeholder, of known dimensions or of unknown ones.
+/// A placeholder for a recorded tensor, with known or unknown dimensions.
 pub(super) fn place<'g>(g: &'g Graph, name: &str, value: &Tensor, known: bool) -> Output<'g> {
     let shape = match known {
         true => value.shape(),

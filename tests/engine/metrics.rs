@@ -1,4 +1,4 @@
-//! Metrics give what TensorFlow's do after each batch, and they and losses take the same shapes.
+//! Metrics compared with TensorFlow's after each batch; shapes that metrics and losses accept.
 
 use serde_json::Value as Json;
 use thalweg::layers::metrics::{self, Curve, Metric, MetricBuilder};

@@ -1,4 +1,4 @@
-//! Monitored sessions and hooks: what is called when, what is restored, what stops.
+//! Monitored sessions and hooks: order of calls, recovery, stops.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,7 +30,7 @@ fn model(g: &Graph) -> Model<'_> {
     Model { w, loss, train }
 }
 
-/// Notes what is called.
+/// A hook that records its calls.
 struct Notes(Rc<RefCell<Vec<String>>>);
 
 impl SessionRunHook for Notes {
@@ -217,7 +217,7 @@ fn a_restore_that_is_lost_half_way_is_done_again() {
     let folder = Folder::new("half");
     let g = Graph::new();
     let model = model(&g);
-    // Of the last name: it is assigned last.
+    // Last by name, so it is assigned last.
     let z = g.variable("z", 1.0f32);
     let grow = z.assign_add(1.0f32);
     let lose = g.op("DestroyResourceOp").input(model.w.handle()).build();
@@ -231,7 +231,7 @@ fn a_restore_that_is_lost_half_way_is_done_again() {
     let mut first = monitored().start(|| Session::new(&g)).unwrap();
     first.run::<((), ())>((model.train, grow), []).unwrap();
     first.close().unwrap();
-    // The variables are further than the checkpoint, and one server is started anew.
+    // The variables are newer than the checkpoint, and one server is restarted.
     session.run(g.initializers(), []).unwrap();
     for _ in 0..3 {
         session.run((model.train, grow), []).unwrap();
@@ -430,7 +430,7 @@ fn a_scaffold_says_how_variables_begin() {
         .start(|| Session::new(&g))
         .unwrap();
     assert_eq!(session.run::<f32>(w, []).unwrap(), Some(10.0));
-    // What is left without a value is named.
+    // A variable left without a value is named.
     let begun = MonitoredTrainingSession::new(&g)
         .scaffold(Scaffold::new().init(Vec::<Operation<'_>>::new()))
         .wait(Duration::ZERO, Duration::ZERO)

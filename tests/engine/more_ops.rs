@@ -1,4 +1,4 @@
-//! Ops that stand in no case of TensorFlow's table, against values worked out by hand.
+//! Ops without a case in TensorFlow's table, compared with values worked out by hand.
 
 use thalweg::graph::NodeBuilder;
 use thalweg::prelude::*;
@@ -77,7 +77,7 @@ fn segments_are_summed_and_negative_ids_left_out() {
     session.step(sums, [ids.feed([0i32, 0, 0, 3])]).unwrap();
 }
 
-/// As many outputs as a node may have inputs, not as many as a word has bits.
+/// More outputs than a word has bits.
 #[test]
 fn a_node_may_have_a_hundred_outputs() {
     let g = Graph::new();

@@ -1,4 +1,4 @@
-//! Numbers, ranges and shapes as a program writes them.
+//! Operands of builder methods: numbers, ranges and slices, names.
 
 use thalweg::graph::Reason;
 use thalweg::ops::{NewAxis, Part, Rest};
@@ -21,7 +21,7 @@ fn a_number_takes_the_dtype_of_the_tensor_on_either_side() {
     assert_eq!(value(2.0 * f), Tensor::from([2.0f32, 4.0]));
     assert_eq!(value((2 * f).square() / 2), Tensor::from([2.0f32, 8.0]));
     assert_eq!(value(d - 0.5), Tensor::from([0.5f64, 1.5]));
-    // A number is an `f64` or an `i32` of Rust's, which say nothing of the tensor.
+    // A literal is an `f64` or an `i32` of Rust's, whatever the tensor's dtype is.
     assert_eq!(value(f.maximum(1.5)), Tensor::from([1.5f32, 2.0]));
     assert_eq!(value(f.pow(2)), Tensor::from([1.0f32, 4.0]));
     assert_eq!(value(l.floor_mod(2)), Tensor::from([1i64, 0]));
@@ -119,10 +119,10 @@ fn a_name_goes_to_the_node_itself_where_it_has_none() {
     assert_eq!(y.name(), "model/y:0");
     assert_eq!(g.snapshot().node(y.id().node).op.name, "AddV2");
     assert!(g.find("model/AddV2").is_none());
-    // Names count as if the node had been called so from the start.
+    // Unique names are counted as if the node had had this name from the start.
     assert_eq!((x + x).named("z").name(), "z:0");
     assert_eq!((x + x).name(), "AddV2:0");
-    // One that has a name, or is not the last, keeps its own.
+    // A node that has a name, or is not the last one, keeps its own.
     let w = y.named("again");
     assert_eq!((y.name(), w.name()), ("model/y:0".into(), "again:0".into()));
     let (a, _b) = (x.square(), x.sqrt());
@@ -130,7 +130,7 @@ fn a_name_goes_to_the_node_itself_where_it_has_none() {
         (a.named("s").name(), a.name()),
         ("s:0".into(), "Square:0".into())
     );
-    // A device function has seen the name that the node was built with: that stays.
+    // A device function has seen the node's first name: the node keeps it.
     let on_first = DeviceScope::function(|_| Ok(Some("/cpu:0".parse()?)));
     let r = g.device(on_first, || x.relu().named("r"));
     assert_eq!(g.snapshot().node(r.id().node).op.name, "Identity");

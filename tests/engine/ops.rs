@@ -1,6 +1,7 @@
-//! Every op gives what TensorFlow's does, on every runtime.
+//! Every op compared with TensorFlow's, on every runtime.
 //!
-//! `GOLDEN=Conv2D cargo test -p thalweg-tests --test engine ops::` runs the cases of the ops whose names begin so.
+//! `GOLDEN=Conv2D cargo test -p thalweg-tests --test engine ops::` runs the cases of the ops whose names begin with
+//! `Conv2D`.
 
 use thalweg_tests::golden::cases;
 use thalweg_tests::runtime::{Direct, Runtime, report};

@@ -1,4 +1,4 @@
-//! Optimizers and averages of weights take the steps of TensorFlow, of Keras, or of a paper.
+//! Optimizers and averages of weights, compared step by step with TensorFlow, Keras or a paper's formulas.
 
 use serde_json::Value as Json;
 use thalweg::prelude::*;
@@ -9,10 +9,10 @@ use crate::training::each;
 /// The variables of a recorded run.
 const NAMES: [&str; 2] = ["w", "b"];
 
-/// What is compared: its name, what was found, and what was expected.
+/// A comparison: name, computed value, expected value.
 type Compared = (String, Tensor, Tensor);
 
-/// The optimizer that a line names; what it does not set has its default.
+/// The optimizer that a line names; settings that it does not give have their defaults.
 fn optimizer<'g>(settings: &Json) -> Box<dyn Optimizer<'g> + 'g> {
     let number = |key: &str| settings[key].as_f64().map(|n| n as f32);
     let rate = number("learning_rate").unwrap();

@@ -1,4 +1,4 @@
-//! Models that hold their graph, session and steps: they live in structs, move, and are returned.
+//! Structs that own a graph, its session and callables: they can be moved and returned.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! Device strings, scopes, colocation, device functions and placements, against TensorFlow's: the
-//! cases of `tests/golden/devices.py`. What differs on purpose is listed here and in
-//! `docs/book/placement.md`.
+//! Device strings, scopes, colocation, device functions and placements, compared with TensorFlow's: the cases of
+//! `tests/golden/devices.py`. Intended differences are listed here and in `docs/book/placement.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -34,7 +33,7 @@ fn texts(json: &Json) -> Vec<&str> {
     json.as_array().unwrap().iter().map(text).collect()
 }
 
-/// TensorFlow's string without what it prints for "any".
+/// TensorFlow's string without its parts for "any".
 fn canonical(device: &str) -> String {
     let parts = device
         .split('/')
@@ -43,9 +42,8 @@ fn canonical(device: &str) -> String {
     known.map(|p| format!("/{p}")).collect()
 }
 
-/// Strings that TensorFlow takes and we refuse: a second value for the same part (TensorFlow keeps
-/// the last), a part without its leading `/` or its value, names that no job can have, and numbers
-/// below zero or beyond an int.
+/// Strings that TensorFlow accepts and Thalweg rejects: a second value for the same part (TensorFlow keeps the last), a
+/// part without its leading `/` or its value, names that no job can have, and numbers below zero or beyond an int.
 fn is_refused_on_purpose(text: &str) -> bool {
     let part = |name: &str| text.matches(name).count();
     let devices = part("/device:") + part("/cpu") + part("/gpu") + part("/GPU");
@@ -298,8 +296,7 @@ fn the_setters_arguments_mean_what_they_mean_in_tensorflow() {
     }
 }
 
-/// A graph from its description: real ops, with no more of their attributes and facts than the
-/// placer looks at.
+/// A graph from its description: real ops, with only the attributes and facts that the placer uses.
 fn described(case: &Json) -> GraphData {
     let registry = Graph::new().registry().clone();
     let mut data = GraphData::indexed();
@@ -400,8 +397,7 @@ fn a_load_table_tells_what_each_server_has() {
     );
 }
 
-/// The nodes for which another task waits, each with that task's device, in a model whose variables are
-/// on so many servers.
+/// The nodes that another task waits for, each with that task's device, in a model with variables on `servers` servers.
 fn control_between_tasks(servers: usize) -> BTreeSet<(String, usize)> {
     let g = Graph::new();
     let train = g.device(ReplicaDeviceSetter::new(servers as u32), || {
@@ -438,7 +434,7 @@ fn control_between_tasks(servers: usize) -> BTreeSet<(String, usize)> {
 fn the_end_of_an_update_crosses_between_tasks_once_for_each_server() {
     // There is nothing to wait for elsewhere.
     assert_eq!(control_between_tasks(1), BTreeSet::new());
-    // Each server says once that it is done, and the one that counts steps is told.
+    // Each server signals its end once, to the server that counts steps.
     let crossing = control_between_tasks(3);
     assert_eq!(crossing.len(), 4, "{crossing:?}");
 }

@@ -1,4 +1,4 @@
-//! The placer against TensorFlow's: the same graphs and devices, the same device for every node.
+//! The placer compared with TensorFlow's: the same device for every node of the same graphs.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -74,7 +74,7 @@ fn cases() -> Vec<Json> {
     lines.lines().map(parse).collect()
 }
 
-/// What is different from TensorFlow, if anything is.
+/// The first difference from TensorFlow; `None` where there is none.
 fn difference(case: &Json) -> Option<String> {
     let devices: Vec<DeviceSpec> = texts(case, "devices").into_iter().map(spec).collect();
     let data = graph(case);
@@ -142,7 +142,7 @@ fn kept_nodes_stay_and_what_a_graph_grew_by_is_placed() {
         for (_, node) in data.nodes().take(data.len() / 2) {
             half.push(node.clone());
         }
-        // A name that only the second half has may resolve a conflict or make one.
+        // A name that only the second half has may resolve or cause a conflict.
         let Ok(first) = place(&half, &options) else {
             continue;
         };

@@ -1,5 +1,4 @@
-//! Random graphs, optimised and planned, on one thread and two, against the naive interpreter: bit
-//! for bit the same.
+//! Random graphs in sessions of all kinds, compared bit for bit with the naive interpreter.
 
 use proptest::prelude::*;
 use thalweg::graph::OutputId;
@@ -20,7 +19,7 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
         }
 }
 
-/// What a step is asked for: outputs, updates, and values for outputs in the middle.
+/// A step's request: fetched outputs, updates, and feeds of inner outputs.
 #[derive(Clone, Debug)]
 struct Request {
     fetches: Vec<u8>,

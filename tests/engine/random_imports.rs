@@ -1,8 +1,8 @@
-//! Random graphs that TensorFlow made and ran give the same here.
+//! Random graphs that TensorFlow made and ran, imported and compared.
 //!
 //! `tests/golden/differential/generate.py` makes batches; `BATCH=FILE cargo test --release -p thalweg-tests --test
-//! engine random_imports::` runs one, `SEED=N` one graph of it. Without `BATCH` it is the committed one: seeds
-//! that once found something. `REPORT=FILE` writes which ops were compared, in which dtypes.
+//! engine random_imports::` runs one, `SEED=N` one graph of it. Without `BATCH` it is the committed one: seeds that
+//! once found an error. `REPORT=FILE` writes the compared ops and their dtypes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -66,7 +66,7 @@ test -p thalweg-tests --test engine random_imports::`.
 
 ";
 
-/// What was compared, as a page.
+/// A Markdown page of the compared ops.
 fn report(count: usize, wrong: usize, coverage: &Coverage) -> String {
     let mut page = HEAD.to_owned();
     let registered: BTreeSet<&str> = thalweg_ops::ops().map(|op| op.def.name).collect();
@@ -89,7 +89,7 @@ fn report(count: usize, wrong: usize, coverage: &Coverage) -> String {
     )
 }
 
-/// What is wrong with a graph.
+/// Checks a graph; an error describes the difference.
 fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
     let def: thalweg_graphdef::GraphDef =
         prost::Message::decode(&decoded(&line["graph"])[..]).map_err(|e| e.to_string())?;

@@ -1,11 +1,11 @@
-//! What every registered op must have: a case in the table, and a word on its gradient.
+//! Completeness of the op registry: every op has a case in the table, and a gradient or a reason to have none.
 
 use std::collections::BTreeSet;
 
 use thalweg_graph::op::Gradient;
 use thalweg_tests::golden::cases;
 
-/// Why an op has no case that no kernel computes.
+/// Reasons for ops without a case.
 const FILES_OF_OWN: &str = "it works on files: tests/engine/checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
@@ -29,7 +29,7 @@ fn in_graphs() -> BTreeSet<String> {
     ops
 }
 
-/// Ops that stand in no case of the table, and why.
+/// Ops without a case in the table, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
     (
         "BatchMatMul",
@@ -111,7 +111,7 @@ const FILES: &str = "it comes from files, which bring their gradients along; wha
 const ARRAYS: &str = "not written yet: files bring their gradients along, and loops that are built \
                       here have lists";
 
-/// Ops whose gradient nobody has written, and why that is right.
+/// Ops without a gradient rule, with the reason.
 const WITHOUT_GRADIENT: &[(&str, &str)] = &[
     (
         "MaxPoolGrad",
@@ -175,7 +175,7 @@ fn every_op_has_a_case_in_the_table_or_a_reason() {
     let mut covered: BTreeSet<String> = cases("").into_iter().map(|c| c.op).collect();
     let excused = |name: &str| WITHOUT_CASE.iter().any(|(op, _)| *op == name);
     let graphs = in_graphs();
-    // An op on references is run as the op on handles that stands for it.
+    // An op on references is run as the corresponding op on handles.
     let stands_for = thalweg_ops::ops().filter(|op| graphs.contains(op.def.name));
     covered.extend(stands_for.filter_map(|op| op.def.on_handles.map(str::to_owned)));
     covered.extend(graphs.iter().cloned());

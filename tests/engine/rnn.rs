@@ -1,4 +1,4 @@
-//! Recurrent layers make what TensorFlow's do, in a loop and step by step.
+//! Recurrent layers compared with TensorFlow's, as a loop and unrolled.
 
 use serde_json::Value as Json;
 use thalweg::layers::{Cell, Rnn, Sequence, gru_cell, lstm_cell, rnn, rnn_cell};
@@ -8,7 +8,7 @@ use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 use thalweg_tests::gradient_cases::{Case, case, mixed};
 use thalweg_tests::gradient_check::check;
 
-/// What a case says about a layer.
+/// A case's description of a layer.
 struct Said<'g> {
     x: Output<'g>,
     initial: Vec<Output<'g>>,
@@ -55,7 +55,7 @@ fn tensors(list: &Json) -> Vec<Tensor> {
     list.as_array().unwrap().iter().map(tensor).collect()
 }
 
-/// What of a case is not as TensorFlow's; `vague` leaves dimensions open.
+/// The differences of a case from TensorFlow's; `vague` leaves dimensions open.
 fn differences(line: &Json, vague: bool) -> Vec<String> {
     let g = Graph::new();
     let placeholder = |value: &Tensor, known: &[usize]| {
@@ -161,7 +161,7 @@ fn cells_make_tensorflows_variables_outputs_states_and_gradients() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A layer over three sequences of so many steps, from a state that is given.
+/// A layer over three sequences of length `time`, from a given state.
 fn layer(gru: bool, time: usize, lengths: Option<[i32; 3]>, unrolled: bool) -> Case {
     let name = format!("gru {gru}, {time} steps, lengths {lengths:?}, unrolled {unrolled}");
     let inputs = vec![

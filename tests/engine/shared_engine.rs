@@ -1,9 +1,9 @@
-//! Sessions on one engine: what they share, and what each has for itself.
+//! Sessions on one engine: shared variables and devices, separate random numbers.
 
 use thalweg::prelude::*;
 use thalweg::session::Engine;
 
-/// A variable named `count`, and what adds one to it.
+/// A variable named `count`, and an op that adds one to it.
 fn counter(g: &Graph) -> (Variable<'_>, Operation<'_>) {
     let count = g.variable("count", 0.0f32);
     (count, count.assign_add(1.0f32))
@@ -22,7 +22,7 @@ fn sessions_of_one_engine_share_variables_by_name() {
     one.run(add, []).unwrap();
     two.run(add_too, []).unwrap();
     assert_eq!(two.run::<f32>(count, []).unwrap(), 2.0);
-    // What is isolated has none of it, and leaves what there is alone.
+    // An isolated session does not see or change the shared variables.
     let alone = Session::on(engine.isolated(), &second, options).unwrap();
     assert!(alone.step(count, []).is_err());
     alone.run(second.initializers(), []).unwrap();

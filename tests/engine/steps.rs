@@ -1,4 +1,4 @@
-//! What a session does: fetches, feeds, variables, order, errors.
+//! Steps of a session: fetches, feeds, variables, control dependencies.
 
 use thalweg::prelude::*;
 
@@ -79,7 +79,7 @@ fn a_constant_may_wait_for_an_update() {
     assert_eq!(session.run::<f32>(w, []).unwrap(), 2.0);
 }
 
-/// An update that was built first does not come before a read that waits for something else.
+/// An update that was built first does not run before a read that waits for another update.
 #[test]
 fn reads_that_wait_for_other_updates_still_come_before_theirs() {
     let g = Graph::new();
@@ -122,14 +122,14 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let w = g.variable("w", [1.0f32, 2.0]);
-    // As TensorFlow's gradients do it: each waits until all that is computed beside it is there.
+    // As in TensorFlow's gradients: each waits for the other gradients of its op.
     let wanted = x.square();
     let beside = g.op("Exp").input(x * 2.0).name("beside").output();
     let together = g.control_dependencies([wanted.operation(), beside.operation()], || {
         g.op("NoOp").build()
     });
     let update = g.control_dependencies([together], || w.assign_sub(wanted));
-    // What has an effect is waited for, though what depends on it is not wanted.
+    // A node with an effect is waited for, although its dependents are not needed.
     let late = g.control_dependencies([update], || g.constant(1.0f32).square());
     let done = g.control_dependencies([late.operation()], || g.op("NoOp").build());
     let session = Session::new(&g).unwrap();
@@ -140,7 +140,7 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
     session.run(done, &feed).unwrap();
     let now = session.step(w, []).unwrap();
     assert_eq!(now.slice::<f32>(0).unwrap(), [-8.0, -14.0]);
-    // Asked for, it runs.
+    // Fetched, it runs.
     let plan = session.explain((done, beside), &feed).unwrap();
     assert!(plan.contains("beside"), "{plan}");
 }

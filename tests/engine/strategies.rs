@@ -1,4 +1,4 @@
-//! How variables are spread over servers, and what a load or a device function may not be.
+//! Strategies that spread variables over servers; invalid loads and device functions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,7 +6,7 @@ use thalweg::graph::device::{Balanced, ChoiceError, LoadTable, PsStrategy, Withi
 use thalweg::graph::{Node, Reason};
 use thalweg::prelude::*;
 
-/// A variable of so many bytes.
+/// A variable of this size in bytes.
 fn variable(g: &Graph, bytes: i64) {
     let node = g.op("VarHandleOp").attr("dtype", DType::U8);
     node.attr("shape", Shape::from([bytes])).build();
@@ -64,7 +64,7 @@ fn within_memory_counts_variables_that_name_their_server() {
     ));
 }
 
-/// Updates cost as much as a function of the bytes says.
+/// A strategy with this cost of updates, by bytes.
 fn balanced(servers: u32, cost: fn(f64) -> f64) -> Balanced {
     Balanced::new(servers, move |node: &Node| {
         thalweg::graph::device::byte_size_load(node).map(cost)
@@ -157,7 +157,7 @@ fn a_device_function_that_builds_nodes_is_an_error() {
         assert_eq!(error.reason, Reason::InDeviceFunction);
         assert!(error.to_string().contains("tests/engine/strategies.rs:"));
     }
-    // What was being built is there all the same.
+    // The node that was being built exists all the same.
     assert_eq!(g.snapshot().len(), 2);
 }
 
@@ -176,7 +176,7 @@ fn a_setter_for_a_cluster_counts_the_tasks_of_its_job() {
     };
     let ps = |task: u32| format!("/job:ps/task:{task}");
     assert_eq!(device(&[("worker", 4), ("ps", 2)]), [ps(0), ps(1), ps(0)]);
-    // Without servers the scope says nothing, and keeps those around it from it.
+    // Without servers the scope requests nothing, and hides the scopes around it.
     assert_eq!(device(&[("worker", 4)]), ["", "", ""]);
     assert_eq!(device(&[("ps", 0)]), ["", "", ""]);
 }

@@ -1,6 +1,6 @@
-//! TensorFlow's programs, imported from their files, give what they give in TensorFlow.
+//! Golden graphs: TensorFlow's programs, imported from files and compared with TensorFlow's results.
 //!
-//! `GRAPH=cond cargo test -p thalweg-tests --test engine tensorflow_graphs::` runs those whose names begin so.
+//! `GRAPH=cond cargo test -p thalweg-tests --test engine tensorflow_graphs::` runs those whose names begin with `cond`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg_session::SessionOptions;
 use thalweg_tests::golden_graphs::{GoldenGraph, names};
 
-/// Runs every golden graph, and fails with what is wrong with them.
+/// Runs every golden graph; panics with the failures.
 fn check(options: impl Fn() -> SessionOptions + Sync) {
     let names = names(&std::env::var("GRAPH").unwrap_or_default());
     assert!(!names.is_empty());

@@ -1,5 +1,4 @@
-//! Steps from several threads at once, steps that run out of time, and results that do not depend
-//! on how many threads compute them.
+//! Concurrent steps, timeouts, and results that do not depend on the number of threads.
 
 use std::time::{Duration, Instant};
 
@@ -109,7 +108,7 @@ fn updates_from_several_threads_are_all_counted() {
     assert!(got.slice::<f32>(1).unwrap().iter().all(|&v| v == 200.0));
 }
 
-/// A result that was fetched is not changed by later steps, in whatever thread they run.
+/// Later steps do not change a fetched result, in whatever thread they run.
 #[test]
 fn a_fetched_variable_stays_as_it_was_fetched() {
     let g = Graph::new();
@@ -235,8 +234,8 @@ fn the_same_seed_gives_the_same_training_on_any_number_of_threads() {
     );
 }
 
-/// How many instructions the longest chain of waits has, how many there are in all, and the bytes of the arena: from the
-/// text of a plan.
+/// From the text of a plan: the length of the longest chain of waits, the number of instructions, and the bytes of the
+/// arena.
 fn waits(plan: &str) -> (usize, usize, usize) {
     let mut longest: Vec<usize> = Vec::new();
     let mut bytes = 0;

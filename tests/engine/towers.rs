@@ -1,5 +1,5 @@
-//! Data and model parallelism inside one process: towers that share their variables, and a model
-//! whose layers sit on different devices, train as one device does.
+//! Data and model parallelism in one process, compared with training on one device: towers that share variables, and a
+//! model with layers on different devices.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,7 +41,7 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
     apart.fold(0.0, |m, x| if x <= m { m } else { x }) / largest
 }
 
-/// What became of each number.
+/// Change of each number.
 fn update(before: &[f32], after: &[f32]) -> Vec<f32> {
     before.iter().zip(after).map(|(b, a)| a - b).collect()
 }
@@ -86,10 +86,10 @@ fn one_device(format: DataFormat) -> Vec<Vec<Vec<f32>>> {
     all
 }
 
-/// The parameters after each step. Each tower takes its half of the batch on its own device; gradients
-/// are averaged, and the variables live, on the first. A step begins with what `one` has after the step before: from what
-/// differs in the last bit another pixel may become the largest of a window, or another number be
-/// above zero, and the gradients are others.
+/// The parameters after each step. Each tower takes its half of the batch on its own device; gradients are averaged,
+/// and the variables live, on the first. Each step starts from the values of `one` after the step before: a difference
+/// in the last bit could make another pixel the largest of a window, or another number positive, and so change the
+/// gradients.
 fn two_towers(format: DataFormat, one: &[Vec<Vec<f32>>]) -> Vec<Vec<Vec<f32>>> {
     let g = Graph::new();
     g.set_seed(3);

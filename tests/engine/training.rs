@@ -1,10 +1,10 @@
-//! Optimizers, clipping and schedules give what TensorFlow's do, step for step.
+//! Optimizers, clipping and learning rate schedules, compared step by step with TensorFlow's.
 
 use serde_json::Value as Json;
 use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 
-/// Runs `check` on each recorded run of this kind, and says all that is wrong.
+/// Runs `check` on each recorded run of this kind; panics with all differences.
 pub(crate) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
     let lines = lines("training.jsonl.gz");
     let lines: Vec<&Json> = lines.iter().filter(|l| l["kind"] == kind).collect();
@@ -250,7 +250,7 @@ fn learning_rates_follow_the_global_step() {
 
 #[test]
 fn slots_that_decay_become_zero_and_not_subnormal() {
-    // Whole vectors, and what is left over.
+    // Whole vectors, and a remainder.
     const LENGTH: usize = 20;
     let g = Graph::new();
     let names = ["var", "accum"];
@@ -296,7 +296,7 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
         },
     ];
     for minimize in minimizers {
-        // With what is held in memory of the process's own, and in memory that others can map.
+        // With held values in private memory, and in memory that others can map.
         let trained = |shared: usize, hold: bool| {
             let g = Graph::new();
             let w = g.variable("w", start.clone());

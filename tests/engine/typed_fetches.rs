@@ -1,4 +1,4 @@
-//! What a step gives, as the types that a program asks for.
+//! Results of steps as the types that a program requests.
 
 use thalweg::prelude::*;
 use thalweg::session::Run;
@@ -18,7 +18,7 @@ fn values_come_as_numbers_elements_text_and_tensors_nested_as_the_fetches_are() 
     let (text, tensor, four): (String, Tensor, [f32; 4]) = session.run((word, x, x), []).unwrap();
     assert_eq!((&text[..], tensor.dims()), ("word", &[2, 2][..]));
     assert_eq!(four, [1.0, 2.0, 3.0, 4.0]);
-    // A slice whose length the program does not know, and nothing at all.
+    // A slice of fetches of a length known only at run time, and an empty one.
     let sums: Vec<f32> = session.run(&[x.sum(), x.mean()][..], []).unwrap();
     assert_eq!(sums, [10.0, 2.5]);
     session.run((), []).unwrap();
@@ -111,7 +111,7 @@ fn an_error_that_main_returns_prints_its_sentence() {
     let stranger = other.placeholder("stranger", DType::F32, []);
     let session = Session::new(&g).unwrap();
     let error = session.run::<f32>(stranger, []).unwrap_err();
-    // What `fn main() -> Result<(), SessionError>` prints, and `unwrap`.
+    // The text that `fn main() -> Result<(), SessionError>` and `unwrap` print.
     assert_eq!(
         format!("{error:?}"),
         "fetch 'stranger:0' belongs to another graph than the session's: build both in one"

@@ -1,5 +1,4 @@
-//! What a control dependency holds back, through nodes that only give their input on, and steps that
-//! end early beside steps that do not.
+//! Control dependencies through nodes that only pass on their input; steps that end early beside other steps.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use thalweg::prelude::*;
 use thalweg::session::Cancel;
 use thalweg_tests::cpus::cpus;
 
-/// So many devices that share so many threads.
+/// Options with `count` devices that share `threads` threads.
 fn sharing(count: usize, threads: usize) -> SessionOptions {
     let mut options = cpus(count);
     options.threads = threads;
@@ -18,13 +17,13 @@ fn sharing(count: usize, threads: usize) -> SessionOptions {
 
 const LONG: usize = 1 << 16;
 
-/// An update that fails, as its variable has no value, after a while.
+/// An update that fails late, because its variable has no value.
 fn failing<'g>(g: &'g Graph, x: Output<'g>) -> Operation<'g> {
     let unset = g.variable("unset", 0.0f32);
     unset.assign_add((0..4).fold(x, |y, _| y.tanh()).sum())
 }
 
-/// Runs an update that must wait for one that fails: it may never be seen.
+/// Runs an update that must wait for one that fails: its effect must never be visible.
 fn is_held_back(
     options: impl Fn() -> SessionOptions,
     build: for<'g> fn(&'g Graph, Output<'g>, Output<'g>, Variable<'g>) -> Operation<'g>,
@@ -91,7 +90,7 @@ fn another_device_waits_for_what_a_passed_on_value_waits_for() {
 
 #[test]
 fn nodes_that_run_nothing_hand_on_each_wait_once() {
-    // Handed on twice at each of these layers, it would be 2^48 numbers.
+    // Doubled at each of these layers, there would be 2^48 waits.
     const LAYERS: usize = 48;
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
@@ -169,7 +168,7 @@ fn a_graph_may_grow_while_steps_run() {
             let (session, g, zeros) = (&session, &g, &zeros);
             scope.spawn(move || {
                 for i in 0..60 {
-                    // Scopes belong to the graph, so that another thread's may stand around this.
+                    // Scopes belong to the graph: another thread's scope may surround this node.
                     let y = g.device(format!("/cpu:{}", (k + i) % 2), || {
                         base.square() + f64::from(i)
                     });
@@ -257,7 +256,7 @@ fn waits_on_two_devices(join: &Join) {
 fn devices_that_wait_for_other_ranks_go_on_whichever_thread_is_woken() {
     let (done, all) = std::sync::mpsc::channel();
     let mut coordinators = Vec::new();
-    // More threads than processors: some are late to see that nothing can go on.
+    // More threads than processors: some are late to see that no instruction is ready.
     for _ in 0..3 {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, 2, "of the tests").unwrap();
