@@ -1,8 +1,7 @@
-//! Which of cuDNN's engines would compute the convolutions of ResNet-50 and InceptionV3 on an H200,
-//! asked on a machine without one.
+//! cuDNN's engines for the convolutions of ResNet-50 and InceptionV3 on an H200, queried on a machine without one.
 //!
-//! It needs cuDNN 9.8 or later and NVRTC; where they are missing it is skipped, aloud, and
-//! `REQUIRE_CUDNN=1` fails instead. With `--nocapture` it prints the table of `docs/results/gpu.md`.
+//! Needs cuDNN 9.8 or later and NVRTC. Where they are missing it is skipped with a message; with `REQUIRE_CUDNN=1` it
+//! fails. With `--nocapture` it prints the table of `docs/results/gpu.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,7 +23,7 @@ const DIRECTIONS: [(Direction, &str); 3] = [
 
 fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool) -> Convolution {
     let out = c.out();
-    // As TensorFlow pads: what is odd comes after.
+    // As TensorFlow pads: an odd element goes after.
     let all: [usize; 2] = std::array::from_fn(|axis| {
         let reach = (out[axis] - 1) * c.stride + c.filter[axis];
         reach.saturating_sub(c.side)
@@ -44,7 +43,7 @@ fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool
     }
 }
 
-/// The gradient of images with lines and columns in place of the zeros that are behind them alone.
+/// The gradient of images with lines and columns in place of one-sided padding.
 fn evened(mut c: Convolution) -> Option<Convolution> {
     for axis in 0..2 {
         c.images[2 + axis] += c.after[axis] - c.before[axis];
@@ -80,7 +79,7 @@ fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h
                     let format = if channels_last { "NHWC" } else { "NCHW" };
                     let asked = format!("{dtype} {format} {name}");
                     let c = convolution(conv, direction, dtype, channels_last);
-                    // As the kernel does where no engine takes uneven zeros.
+                    // As the kernel does where no engine supports uneven padding.
                     let even = || evened(c).map_or(Err(String::new()), |c| card.engine(&c, false));
                     match card
                         .engine(&c, false)

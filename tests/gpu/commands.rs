@@ -1,5 +1,4 @@
-//! What a step on a GPU is made of, seen by an emulated one: what is captured, launched, allocated
-//! and waited for, and what happens when something fails.
+//! Driver calls of steps on the emulated GPU: captures, launches, allocations, waits, and errors.
 
 use std::sync::Arc;
 
@@ -115,7 +114,7 @@ fn a_command_that_fails_is_an_error_of_its_node_and_the_session_goes_on() {
         let session = Session::with_options(&g, options(&gpu)).unwrap();
         session.run(g.initializers(), []).unwrap();
         let run = || session.step(line.loss, feeds(&line));
-        // On its way through the first step, or the capture, or a replay.
+        // During the first step, the capture, or a replay.
         gpu.fail_after(after);
         let results: Vec<_> = (0..3).map(|_| run()).collect();
         for error in results.iter().filter_map(|r| r.as_ref().err()) {

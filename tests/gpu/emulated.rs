@@ -1,5 +1,5 @@
-//! The GPU's kernels, run on the CPU in three orders of threads, in place and not, give what
-//! TensorFlow's kernels give.
+//! The GPU's kernels, emulated on the CPU in three orders of threads, in place and not, compared with TensorFlow's
+//! results.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -12,7 +12,7 @@ use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
 use thalweg_tests::runtime::{Direct, Runtime, build, report};
 
-/// The cases of ops that have a kernel for a GPU, for the case's dtypes.
+/// The cases of ops that have a GPU kernel for the case's dtypes.
 fn on_a_gpu() -> Vec<Case> {
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let has_kernel = |case: &Case| {
@@ -43,21 +43,21 @@ fn kernels_give_what_tensorflow_gives() {
     }
 }
 
-/// Where AddressSanitizer's library is, by the compiler that links it.
+/// Path of AddressSanitizer's library, from the compiler that links it.
 fn sanitizer() -> Option<String> {
     let output = Command::new("g++")
         .arg("-print-file-name=libasan.so")
         .output()
         .ok()?;
     let path = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    // The name alone comes back where there is none.
+    // The compiler prints the bare name where there is none.
     path.contains('/').then_some(path)
 }
 
 #[test]
 #[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu emulated:: -- --ignored"]
 fn kernels_touch_no_memory_that_is_not_theirs() {
-    // The library has to be there before any memory is: the test runs itself once more with it.
+    // The library has to be loaded before any allocation: the test runs itself once more with it.
     const INSIDE: &str = "THALWEG_SANITIZED";
     if std::env::var(INSIDE).is_ok() {
         let emulated = Emulated::new(true);
@@ -79,7 +79,7 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
         .args(["--exact", name, "--nocapture", "--ignored"])
         .env(INSIDE, "1")
         .env("LD_PRELOAD", library)
-        // What the tests themselves leave behind when they end is not at stake.
+        // Leaks of the tests themselves do not matter.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         .output()
         .unwrap();
@@ -147,7 +147,7 @@ fn an_element_that_a_kernel_cannot_take_is_told_as_the_cpu_tells_it() {
         return;
     }
     let (cpu, emulated) = (Direct::new(1), Emulated::new(false));
-    // Input and element; the words behind them may say more on a CPU.
+    // Input and element; the rest of the message may have more detail on a CPU.
     let place = |runtime: &dyn Runtime, case: &Case| {
         let error = runtime.run(case).err().expect(&case.name);
         let (place, reason) = error.split_once(": ").expect(&error);

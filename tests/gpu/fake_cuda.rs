@@ -1,6 +1,5 @@
-//! The way to a card through CUDA's own libraries, where both are fakes that this test compiles: a
-//! driver whose card is the processor, and a compiler for it. What a session does with them, and
-//! what it says where they fail.
+//! The CUDA driver backend with fake libraries, which this test compiles: a driver whose card is the processor, a
+//! compiler for it, cuBLASLt, cuDNN and NCCL. Sessions on them, and the messages of their errors.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,16 +13,16 @@ use thalweg::session::GpuOptions;
 use thalweg_tests::emulated::is_there;
 use thalweg_tests::root;
 
-/// Tells the files of tests that compile at the same time apart.
+/// Makes file names of concurrent compilations unique.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Set in the process that has the fakes.
+/// Environment variable that is set in the process with the fakes.
 const INSIDE: &str = "THALWEG_FAKE_CUDA";
 
 /// A folder with the fakes of these libraries.
 pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
     let folder = common().join(test);
-    // What an earlier run has left there is of an earlier source, perhaps.
+    // An earlier run may have left files of an earlier source.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     for library in libraries {
@@ -37,12 +36,12 @@ pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
     folder
 }
 
-/// Where the tests have their folders.
+/// Parent of the tests' folders.
 fn common() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake_cuda")
 }
 
-/// A number of all sources of fakes.
+/// Hash of all sources of the fakes.
 fn sources() -> u64 {
     let mut hash = DefaultHasher::new();
     let folder = std::fs::read_dir(root().join("tests/fake_cuda")).unwrap();
@@ -94,7 +93,7 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
     command.output().unwrap()
 }
 
-/// The line that `inside` prints of what came of it.
+/// The result line that `inside` prints.
 fn said(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().find_map(|l| l.split_once("inside: "));
@@ -104,7 +103,7 @@ fn said(output: &process::Output) -> String {
     said.to_owned()
 }
 
-/// What is run with the fakes: a line is fitted on two parts of card 0.
+/// Runs with the fakes: fits a line on two logical devices of card 0.
 #[test]
 fn inside() {
     if std::env::var(INSIDE).is_err() {
@@ -158,7 +157,7 @@ fn a_session_trains_through_the_driver_and_the_compiler() {
     };
     let compiled = programs();
     assert!(compiled > 0);
-    // What was compiled is found again, by another process.
+    // Another process finds the compiled machine code again.
     assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
     assert_eq!(programs(), compiled);
 }
@@ -281,8 +280,7 @@ fn libraries_that_are_none_of_cudas_are_an_error() {
     }
 }
 
-/// What is run with fakes of the libraries that compute: products and convolutions with their
-/// gradients, on card 0 and on the CPU.
+/// Runs with fakes of cuBLASLt and cuDNN: products and convolutions with their gradients, on card 0 and on the CPU.
 #[test]
 fn inside_libraries() {
     if std::env::var(INSIDE).is_err() {
@@ -385,7 +383,7 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
     }
     let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
     let output = run_test("inside_libraries", &folder, &[]);
-    // The engine that may use tensor cores is taken for halves alone.
+    // The engine that may use tensor cores is used for half precision only.
     let expected = "124 values are alike; {\"bf16 by a library\": 7, \"bf16 by a library, engine 1\": 24, \
                     \"f16 by a library\": 7, \"f16 by a library, engine 1\": 24, \
                     \"f32 by a library\": 7, \"f32 by a library, engine 6 (Winograd)\": 24, \

@@ -1,5 +1,5 @@
-//! What must not happen on a GPU, where the CPU says what should: memory that is not theirs, values
-//! from failures, state that says what is not so.
+//! Faults on the emulated GPU, compared with the CPU: no access out of bounds, no values from failed steps, no stale
+//! state.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `docs/kernels.md` says which op has kernels where, as the registry has it.
+//! `docs/kernels.md`, the table of ops with their kernels by device, compared with the registry.
 //!
 //! `UPDATE_DOCS=1 cargo test -p thalweg-tests --test gpu kernel_table::` writes it.
 

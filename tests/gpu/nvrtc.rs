@@ -1,5 +1,5 @@
-//! Every kernel compiles to machine code for every architecture, on a machine without any GPU; what
-//! is compiled is kept, and what is missing is said.
+//! NVRTC: every kernel compiles for every architecture on a machine without a GPU; the cache of machine code; messages
+//! for missing libraries.
 
 use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
 use thalweg::device::gpu::{Function, GpuError, Source};
@@ -7,10 +7,10 @@ use thalweg::ops::gpu::HEADER;
 use thalweg_tensor::DType;
 use thalweg_tests::launched::functions;
 
-/// The architectures that there are kernels for.
+/// The supported architectures.
 const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];
 
-/// NVRTC, if it is there; fails where it is required.
+/// NVRTC, if it is installed; panics where it is required and missing.
 fn compiler() -> Option<Compiler> {
     let opened = Compiler::open(HEADER);
     let required = std::env::var("REQUIRE_NVRTC").is_ok_and(|v| v == "1");
@@ -24,7 +24,7 @@ fn compiler() -> Option<Compiler> {
     }
 }
 
-/// Whether machine code has a function of this name.
+/// `true` if the machine code has a function of this name.
 fn has(cubin: &[u8], name: &str) -> bool {
     let text = format!("\0.text.{name}\0");
     cubin.windows(text.len()).any(|w| w == text.as_bytes())
@@ -122,7 +122,7 @@ fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
         all.map(|f| f.unwrap().path()).collect()
     };
     let fresh = get(None);
-    // Several at once, as processes might.
+    // Several at once, as concurrent processes would.
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| assert_eq!(get(Some(&folder)), fresh));
@@ -132,12 +132,12 @@ fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
         panic!("{:?}", files())
     };
     let whole = std::fs::read(file).unwrap();
-    // Read, not compiled: a file that says something else is believed if it is whole.
+    // Read, not compiled: a file with other content is used if it is intact.
     assert_eq!(get(Some(&folder)), fresh);
     std::fs::write(file, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(get(Some(&folder)), fresh);
     assert_eq!(std::fs::read(file).unwrap(), whole);
-    // Where nothing can be kept, it is compiled all the same.
+    // Without a usable folder it is compiled all the same.
     assert_eq!(get(Some(std::path::Path::new("/dev/null/x"))), fresh);
 }
 
@@ -153,7 +153,7 @@ fn machine_code_that_was_made_ahead_needs_no_compiler() {
     let there = elsewhere().with_made(Some(folder.clone()));
     let fresh = here.get(&function, "sm_90").unwrap();
     assert_eq!(there.get(&function, "sm_90").unwrap(), fresh);
-    // For another card, and where nothing was made, the compiler is wanted.
+    // For another card, and in an empty folder, the compiler is needed.
     assert_eq!(there.get(&function, "sm_80"), Err(GpuError::NoCard));
     assert_eq!(elsewhere().get(&function, "sm_90"), Err(GpuError::NoCard));
 }
@@ -163,7 +163,7 @@ fn what_is_missing_is_said_with_where_it_was_looked_for_and_how_to_get_it() {
     for library in Library::ALL {
         let Err(e) = library.open() else { continue };
         let text = e.to_string();
-        // cuDNN is opened only beside cuBLASLt, so a missing cuBLASLt is what stops it.
+        // cuDNN is opened only together with cuBLASLt, so a missing cuBLASLt is reported first.
         let first = [library, Library::CublasLt].map(Library::name);
         assert!(first.iter().any(|name| text.starts_with(name)), "{text}");
         assert!(text.contains(".so") && text.contains("install"), "{text}");

@@ -1,5 +1,4 @@
-//! Random graphs over the CPU and logical GPUs, of a card or emulated, against the naive
-//! interpreter.
+//! Random graphs over CPUs and logical GPUs, compared with the naive interpreter.
 
 use thalweg_tests::card;
 use thalweg_tests::emulated_gpu::Call;

@@ -1,5 +1,4 @@
-//! The op table by sessions with a GPU, a card or the emulated one: the same graphs give the same
-//! results.
+//! The op table in sessions with a GPU, a card or the emulated one.
 
 use std::collections::BTreeMap;
 use thalweg_tests::card;
@@ -8,7 +7,7 @@ use thalweg_tests::golden::cases;
 use thalweg_tests::runtime::report;
 use thalweg_tests::session::{Entry, SessionRuntime};
 
-/// The op table by sessions with a GPU, where what it has no kernel for runs on the CPU.
+/// Runs the op table in sessions with a GPU; ops without a GPU kernel run on the CPU.
 fn check(entry: Entry, libraries: bool) {
     let Some(gpu) = card::gpu_with(libraries) else {
         return;

@@ -1,5 +1,4 @@
-//! What steps on a GPU give, on a card or the emulated one: replayed and not, in turn, ended early,
-//! without memory.
+//! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`.
 
 use thalweg_tests::card;
 use thalweg_tests::gpu_steps::{self, Check};

@@ -1,5 +1,4 @@
-//! The ten-minute run on the emulated card: every part answers, and a run that was killed goes on
-//! where it was.
+//! The program `gpu_run` on the emulated card: every part passes, and a killed run resumes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use thalweg_tests::root;
 
 use super::fake_cuda::fakes;
 
-/// The most that a run of the tests takes, and far more than it needs.
+/// Timeout of a run: far more than it needs.
 const PATIENCE: Duration = Duration::from_secs(500);
 
 struct Run {
@@ -38,7 +37,7 @@ impl Run {
         command
     }
 
-    /// The lines that are whole.
+    /// The complete lines.
     fn lines(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.out.join("results.jsonl")).unwrap_or_default();
         text.lines()
@@ -118,7 +117,7 @@ fn a_unit_that_hangs_or_dies_is_a_failure_and_the_run_goes_on() {
         return;
     }
     let run = Run::new("ten_minutes_dies");
-    // A driver that ends the process at the first launch.
+    // A driver that exits the process at the first launch.
     let mut command = run.command(&["--only", "smoke/", "--each", "3"]);
     let output = command.env("FAKE_CUDA_DIES", "1").output().unwrap();
     assert!(!output.status.success());

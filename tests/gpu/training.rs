@@ -1,4 +1,4 @@
-//! The first programs on a GPU, a card or the emulated one, train as they do on the CPU.
+//! Deep MNIST on a card or the emulated GPU, compared with the CPU.
 
 use thalweg::prelude::DataFormat;
 use thalweg_tests::card;

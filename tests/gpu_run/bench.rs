@@ -1,4 +1,4 @@
-//! A worker: the process that holds the card, and runs units one after the other.
+//! The worker: the process that holds the card, and runs units one after the other.
 
 use std::any::Any;
 use std::error::Error;
@@ -22,10 +22,10 @@ use thalweg_tests::root;
 
 use crate::units::{self, Found};
 
-/// Where the peer finds its libraries: what `LD_LIBRARY_PATH` was before the workers had theirs.
+/// The peer's library path: the value of `LD_LIBRARY_PATH` before it was changed for the workers.
 pub const PEER_LIBRARIES: &str = "THALWEG_PEER_LIBRARIES";
 
-/// How large the work is.
+/// Size of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// For a card.
@@ -34,7 +34,7 @@ pub enum Scale {
     Small,
 }
 
-/// What units share.
+/// Shared state of the units.
 pub struct Bench {
     pub scale: Scale,
     driver: Option<Arc<dyn Driver>>,
@@ -108,7 +108,7 @@ impl Bench {
         Ok(median(times).unwrap_or_default())
     }
 
-    /// Either number.
+    /// Selects by scale.
     pub fn sized<T>(&self, full: T, small: T) -> T {
         match self.scale {
             Scale::Full => full,
@@ -136,15 +136,15 @@ fn start_peer() -> Option<Peer> {
     Peer::run(python().arg(script)).ok()
 }
 
-/// The nodes that a plan computes by kernels of our own where a library might, as the plan says it.
+/// The nodes that a plan computes by Thalweg's own kernels where a library could, from the plan's text.
 pub fn fallbacks(plan: &str) -> Vec<&str> {
     let own = plan.lines();
     own.filter(|line| line.contains("is computed by a kernel of our own"))
         .collect()
 }
 
-/// That a library computes all that it can of a plan. Where the library is not there, kernels of our
-/// own are all that can be measured.
+/// Checks that a library computes all nodes of a plan that it can. Without the library, only Thalweg's own kernels can
+/// be measured.
 pub fn no_fallback(plan: &str, library: Library) -> Result<(), Box<dyn Error>> {
     let own = fallbacks(plan);
     match own.is_empty() || library.open().is_err() {
@@ -153,7 +153,7 @@ pub fn no_fallback(plan: &str, library: Library) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A unit's line, beside what the results file adds.
+/// A unit's line, without the members that the results file adds.
 fn line(bench: &mut Bench, unit: &str) -> Value {
     let began = Instant::now();
     let found = catch_unwind(AssertUnwindSafe(|| units::run(bench, unit)));
@@ -184,7 +184,7 @@ pub fn one(unit: &str, scale: Scale) -> Result<bool, Box<dyn Error>> {
     Ok(line["result"] != "failed")
 }
 
-/// Runs what is asked for by lines, until nobody asks.
+/// Runs the units that input lines name, until the input ends.
 pub fn serve(scale: Scale) -> Result<(), Box<dyn Error>> {
     let mut bench = Bench::new(scale);
     for unit in std::io::stdin().lock().lines() {
@@ -196,7 +196,7 @@ pub fn serve(scale: Scale) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// For [`Found`] of work that is not done here.
+/// A [`Found`] for work that is skipped here.
 pub fn skipped(why: &str) -> Found {
     Ok(json!({"skipped": why}))
 }

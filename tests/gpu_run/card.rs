@@ -1,4 +1,4 @@
-//! The card, its driver, and the libraries that are there.
+//! Part `card`: the card, its driver, and the installed libraries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,8 +41,7 @@ fn versions(bench: &mut Bench) -> Found {
     }))
 }
 
-/// The properties by which cuDNN knows the card, and where they differ from those of the absent card
-/// that the tests plan for.
+/// The card properties that cuDNN uses, and their differences from those of the absent card that the tests plan for.
 fn properties() -> Found {
     let card = cards()?.into_iter().next().ok_or("there is no card")?;
     if Library::Cudnn.open().is_err() {

@@ -1,5 +1,5 @@
-//! Each convolution of ResNet-50 and InceptionV3, in three directions and three dtypes, beside
-//! PyTorch.
+//! Part `convolutions`: each convolution of ResNet-50 and InceptionV3, in three directions and three dtypes, compared
+//! with PyTorch.
 
 use serde_json::{Map, Value, json};
 use thalweg::device::cuda::Library;
@@ -87,7 +87,7 @@ fn ours(
     });
     let nodes = nodes.ok_or("a convolution has gradients")?;
     let mut options = bench.options()?;
-    // Equal nodes would be computed once.
+    // An optimised plan would compute equal nodes once.
     options.optimise = false;
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;

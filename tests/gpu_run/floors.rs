@@ -1,4 +1,4 @@
-//! What no program can do faster on this card: copies, launches, GEMMs.
+//! Part `floors`: lower bounds of the card's times for copies, launches and GEMMs.
 
 use std::error::Error;
 use std::ptr::NonNull;
@@ -16,16 +16,16 @@ use crate::units::Found;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Copies or replays that are waited for at once: waiting counts for little then.
+/// Copies or replays per wait, so that the wait itself counts little.
 const TOGETHER: u32 = 20;
 /// Launches of the captured graph.
 const LAUNCHES: usize = 100;
-/// How often each figure is measured, after two that are not counted.
+/// Number of measurements of each figure, after two warm-up ones.
 const REPEATS: usize = 15;
 /// GEMMs of a step.
 const GEMMS: usize = 4;
 
-/// A launch that does next to nothing.
+/// A launch with almost no work.
 static TINY: Source = Source {
     name: "tiny",
     text: "#include \"thalweg.cuh\"\nKERNEL(Tiny, T* at) { if (first() == 0) at[0] += T(1); }\n",
@@ -168,7 +168,7 @@ impl Gpu {
         Ok(unsafe { self.driver.submit(self.queue, command) }?)
     }
 
-    /// A graph of so many launches.
+    /// A captured graph of `launches` launches.
     fn captured(&self, launches: usize) -> Result<Handle> {
         let function = self.driver.load(&tiny())?;
         let mut arguments = Arguments::default();
@@ -186,7 +186,7 @@ impl Gpu {
         Ok(graph)
     }
 
-    /// The seconds that a command takes, where so many are waited for at once.
+    /// The seconds of a command, with `together` commands per wait.
     fn seconds(&self, together: u32, command: &Command) -> Result<f64> {
         let mut times = Vec::new();
         for _ in 0..REPEATS + 2 {
@@ -203,13 +203,13 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // An error has come out where the commands were waited for.
+        // An error was returned by an earlier wait.
         let _ = self.driver.wait(self.queue);
         self.driver.drop_queue(self.queue);
         for block in self.blocks {
             self.driver.free(block);
         }
-        // SAFETY: taken in `open` with this length, and the queue has run all that used it.
+        // SAFETY: allocated in `open` with this length, and the queue has run all commands that used it.
         unsafe { self.driver.free_host(self.host, self.bytes) };
     }
 }

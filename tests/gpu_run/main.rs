@@ -1,7 +1,7 @@
-//! What a machine with a GPU can answer in ten minutes, the most valuable answers first.
+//! `gpu_run`: tests and measurements on a machine with a GPU in ten minutes, the most valuable first.
 //!
-//! `gpu_run` runs all units that the results file has no line for. `gpu_run --list` names them.
-//! `docs/book/gpu.md` says how to bring it to a machine.
+//! `gpu_run` runs all units that the results file has no line for. `gpu_run --list` names them. `docs/book/gpu.md`
+//! describes how to bring it to a machine.
 
 mod bench;
 mod card;
@@ -37,7 +37,7 @@ struct Flags {
     run: RunFlags,
 }
 
-/// What is run, and for how long.
+/// Units to run, and limits.
 #[derive(clap::Args)]
 pub struct RunFlags {
     /// The folder of the results: results.jsonl, results.md and the workers' output.
@@ -46,10 +46,10 @@ pub struct RunFlags {
     /// Seconds of the whole run.
     #[arg(long, default_value_t = 560, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Only units whose names begin so.
+    /// Only units whose names begin with this.
     #[arg(long, default_value = "", hide_default_value = true)]
     only: String,
-    /// At most so many units of each part, spread over it.
+    /// At most this many units of each part, spread over it.
     #[arg(long)]
     each: Option<usize>,
     /// Sizes that an emulated card can do.

@@ -1,4 +1,4 @@
-//! The op table through sessions with the card: what TensorFlow's kernels gave.
+//! Parts of the op table: sessions with the card compared with TensorFlow's results.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use thalweg_tests::session::{Entry, SessionRuntime};
 use crate::bench::Bench;
 use crate::units::Found;
 
-/// What convolutional networks and their training are made of: the beginnings of names.
+/// Prefixes of the names of ops in convolutional networks and their training.
 const NETWORKS: &[&str] = &[
     "Conv2D",
     "DepthwiseConv2d",
@@ -32,7 +32,7 @@ const NETWORKS: &[&str] = &[
     "Pad",
 ];
 
-/// How inputs come to an op, and whether libraries compute.
+/// Form of the inputs, and `true` for libraries.
 type Way = (Entry, bool);
 
 /// The ways of the brief table.
@@ -55,7 +55,7 @@ pub fn all() -> Vec<String> {
     ops.into_iter().map(str::to_owned).collect()
 }
 
-/// Those that convolutional networks have.
+/// The ops of convolutional networks.
 pub fn of_networks() -> Vec<String> {
     let is = |op: &String| NETWORKS.iter().any(|start| op.starts_with(start));
     all().into_iter().filter(is).collect()
@@ -82,7 +82,7 @@ pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
             gpu: Some(bench.gpu(libraries)?.driver),
         };
         for &case in &all {
-            // Whoever reads the log of a process that has died learns of the case.
+            // The log of a process that died then names the case.
             eprintln!("{}, {entry:?}, libraries: {libraries}", case.name);
             if let Some(wrong) = wrong(&runtime, case) {
                 failures.push(format!(

@@ -1,10 +1,10 @@
-//! ResNet-50 version 1 (He and others, "Deep Residual Learning", 2015, table 1), as it is trained.
+//! ResNet-50 version 1 (He and others, "Deep Residual Learning", 2015, table 1), in training mode.
 
 use thalweg::prelude::*;
 
 use crate::bench::Scale;
 
-/// The classes that it tells apart.
+/// Number of classes.
 pub const CLASSES: i32 = 1001;
 
 /// A network that is being built.

@@ -1,5 +1,4 @@
-//! What comes when all else is answered: the full op table, gradients, random graphs, training to an
-//! accuracy, and NVIDIA's tools.
+//! Part `rest`: the full op table, gradients, random graphs, training to an accuracy, and NVIDIA's tools.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::bench::{Bench, Scale, skipped};
 use crate::op_table;
 use crate::units::Found;
 
-/// Seconds that training may take.
+/// Time limit of the training.
 const TRAINING: Duration = Duration::from_secs(100);
 
 pub fn names() -> Vec<String> {
@@ -49,7 +48,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
     }
 }
 
-/// Trains deep MNIST, until it reads 99% of all images, or 97.5% of the bundled sixth.
+/// Trains deep MNIST to an accuracy of 99% on all images, or 97.5% on the bundled sixth.
 fn accuracy(bench: &mut Bench) -> Found {
     let full = root().join("data/full_mnist");
     let (folder, least) = match full.is_dir() {

@@ -13,12 +13,12 @@ pub struct Results {
     file: File,
     path: PathBuf,
     commit: String,
-    /// What it has of this commit.
+    /// The lines of this commit.
     pub lines: Vec<Value>,
 }
 
 impl Results {
-    /// Opens or makes the file. A line that a killed run has left unfinished is cut off.
+    /// Opens or creates the file. An unfinished last line of a killed run is cut off.
     pub fn open(path: &Path, commit: &str) -> Result<Results, Box<dyn Error>> {
         let failed = |e| format!("{}: {e}", path.display());
         let mut file = OpenOptions::new()

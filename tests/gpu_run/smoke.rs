@@ -1,4 +1,4 @@
-//! Every library call in every dtype at odd sizes, and what steps promise.
+//! Part `smoke`: every library call in every dtype at odd sizes, and the checks of steps.
 
 use serde_json::json;
 use thalweg::prelude::*;
@@ -9,7 +9,7 @@ use thalweg_tests::gpu_training::deep_mnist_trains_alike;
 use crate::bench::{Bench, fallbacks};
 use crate::units::Found;
 
-/// Dtypes, and how far from the CPU's a result may be, as a share of the largest number.
+/// Dtypes, and the tolerance to the CPU's results as a share of the largest number.
 const DTYPES: [(DType, f64); 4] = [
     (DType::F32, 2e-3),
     (DType::F64, 1e-9),
@@ -17,8 +17,8 @@ const DTYPES: [(DType, f64); 4] = [
     (DType::BF16, 1e-1),
 ];
 
-/// Images: lines, columns, channels; filter, channels of the result, stride. Nothing of them is a
-/// multiple of what a library likes.
+/// Images: lines, columns, channels; filter, channels of the result, stride. No size is a multiple of a library's
+/// preferred sizes.
 const SHAPES: [[i64; 6]; 4] = [
     [7, 9, 3, 3, 5, 1],
     [8, 8, 4, 3, 8, 2],
@@ -55,7 +55,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
     }
 }
 
-/// Numbers of this shape that mean nothing, in a dtype.
+/// Arbitrary numbers of this shape and dtype.
 fn some<'g>(g: &'g Graph, dims: &[i64], dtype: DType, seed: usize) -> Output<'g> {
     let count: i64 = dims.iter().product();
     let value = |i: i64| ((i as usize * 7919 + seed * 31) % 1013) as f32 / 1013.0 - 0.5;
@@ -92,14 +92,14 @@ fn calls(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
     all
 }
 
-/// Computes on the card and on the CPU, and compares; the card's step is looked at three times: one
-/// by one, captured, and replayed.
+/// Computes on the card and on the CPU, and compares. The card's step is checked three times: single commands,
+/// captured, and replayed.
 fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> Found {
     let run = |device: &str, options: SessionOptions| {
         let g = Graph::new();
         let all = g.device(device, || calls(&g, dtype));
         let mut options = options;
-        // Constants would be folded, and nothing be left to compute.
+        // Otherwise constants would be folded, and nothing would be left to compute.
         options.optimise = false;
         options.soft_placement = true;
         let session = Session::with_options(&g, options)?;

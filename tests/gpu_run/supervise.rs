@@ -1,4 +1,4 @@
-//! The run: which unit is next, how long it may take, and what becomes of workers that die or hang.
+//! The supervisor of a run: order and time limits of units, restarts of workers that die or hang.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -71,7 +71,7 @@ impl Worker {
         })
     }
 
-    /// The line of a unit; an error is why there is none.
+    /// Runs a unit and returns its line; an error is the reason why there is none.
     fn run(&mut self, unit: &str, limit: Duration) -> Result<Value, String> {
         if writeln!(self.input, "{unit}").is_err() {
             return Err(self.ended());
@@ -82,7 +82,7 @@ impl Worker {
                 .lines
                 .recv_timeout(deadline.saturating_duration_since(Instant::now()))
             {
-                // Whatever else is printed on the way is no line of this unit.
+                // Other output is no line of this unit.
                 Ok(line) => match serde_json::from_str::<Value>(&line) {
                     Ok(line) if line["unit"] == unit => return Ok(line),
                     _ => {}
@@ -95,7 +95,7 @@ impl Worker {
         }
     }
 
-    /// What is said of a worker that has ended.
+    /// Describes the end of a worker.
     fn ended(&mut self) -> String {
         match self.process.wait() {
             Ok(status) => format!("the process ended with {status}; see workers.log"),
@@ -106,7 +106,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that has ended is no error.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -128,7 +128,7 @@ for s in site.getsitepackages() + [site.getusersitepackages()]:
     all.iter().map(|folder| format!("{folder}:")).collect()
 }
 
-/// The commit that results are of: what `gpu_folder.sh` noted, or the checkout's.
+/// The commit of the results: the one that `gpu_folder.sh` wrote, or the checkout's.
 fn commit() -> Done<String> {
     let noted: PathBuf = root().join("commit");
     if let Ok(noted) = fs::read_to_string(noted) {
@@ -164,7 +164,7 @@ impl Run<'_> {
         Duration::from_secs(self.flags.seconds).saturating_sub(self.began.elapsed())
     }
 
-    /// Runs the units of a part that have no line, for so long or until the run ends.
+    /// Runs the units of a part that have no line, until its time is over or the run ends.
     fn part(
         &mut self,
         (part, units): &(Part, Vec<String>),
@@ -206,7 +206,7 @@ impl Run<'_> {
     }
 }
 
-/// Runs the units that have no line yet. Whether none has failed.
+/// Runs the units that have no line yet; returns `true` if none has failed.
 pub fn run(flags: &RunFlags) -> Done<bool> {
     let began = Instant::now();
     fs::create_dir_all(&flags.out)?;
@@ -229,7 +229,7 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
         let share = of_part.0.seconds() as f64 / WHOLE * flags.seconds as f64;
         run.part(of_part, Duration::from_secs_f64(share), &bar)?;
     }
-    // What is left of the parts whose time was up.
+    // The remaining units of the parts whose time was over.
     for of_part in &units {
         run.part(of_part, Duration::MAX, &bar)?;
     }
@@ -237,7 +237,7 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
     report(flags, &run.results, &commit, &units)
 }
 
-/// Writes what there is as Markdown and prints it. Whether nothing has failed.
+/// Writes the results as Markdown and prints them; returns `true` if nothing has failed.
 fn report(
     flags: &RunFlags,
     results: &Results,

@@ -1,4 +1,4 @@
-//! Whole training steps beside PyTorch, in turn.
+//! Part `training`: whole training steps in alternation with PyTorch.
 
 use std::error::Error;
 
@@ -12,13 +12,13 @@ use crate::bench::{Bench, Scale, no_fallback};
 use crate::resnet::{CLASSES, ResNet};
 use crate::units::Found;
 
-/// How often both sides are measured in turn.
+/// Number of measurements of both sides, in alternation.
 const ROUNDS: usize = 3;
 
-/// Seconds that a side is measured in a round.
+/// Seconds of a measurement of one side.
 const SECONDS: f64 = 1.0;
 
-/// Network, layout, batch, dtype of products, and how PyTorch runs it.
+/// Network, layout, batch, dtype of products, and PyTorch's way of running it.
 #[derive(Clone, Copy)]
 struct Case {
     model: &'static str,
@@ -29,7 +29,7 @@ struct Case {
     peer: &'static str,
 }
 
-/// What is trained, most valuable first; an emulated card does with batches of 2.
+/// The networks, most valuable first; batches of 2 on an emulated card.
 fn cases(scale: Scale) -> Vec<Case> {
     let case = |model, format, batch, tf32, peer| Case {
         model,
@@ -64,7 +64,7 @@ impl Case {
 pub fn names(scale: Scale) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for case in cases(scale) {
-        // Small ones differ in less.
+        // Small cases may have equal names.
         if !names.contains(&case.name()) {
             names.push(case.name());
         }
@@ -109,7 +109,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
     }))
 }
 
-/// A network with images and labels that lie on the card: what trains it, and its loss.
+/// A network with images and labels on the card: its training op and its loss.
 fn built<'g>(g: &'g Graph, case: &Case, scale: Scale) -> (Operation<'g>, Output<'g>) {
     let batch = case.batch as i32;
     let labels = |classes: i32| {

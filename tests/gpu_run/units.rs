@@ -1,4 +1,4 @@
-//! The units of a run: each is one answer.
+//! The units of a run, each one test or measurement, in parts.
 
 use std::error::Error;
 use std::io::Write;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use crate::bench::{Bench, Scale};
 use crate::{RunFlags, card, convolutions, floors, op_table, rest, smoke, training};
 
-/// What a unit found, as the members of its line.
+/// Result of a unit, as the members of its line.
 pub type Found = Result<Value, Box<dyn Error>>;
 
-/// Units that answer one question, in the order of their value.
+/// Parts of units, in the order of their value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The card and the libraries.
     Card,
-    /// What no program can do faster.
+    /// Lower bounds of times.
     Floors,
     /// Every library call and dtype, and steps.
     Smoke,
@@ -89,7 +89,7 @@ impl Part {
     }
 }
 
-/// The names of the units that a run is asked for, by part: `floors/copies`.
+/// The names of the requested units, by part: `floors/copies`.
 pub fn asked(flags: &RunFlags) -> Vec<(Part, Vec<String>)> {
     let of = |part: Part| {
         let all = part.units(flags.scale()).into_iter();

@@ -1,15 +1,15 @@
-//! A disk for checkpoints that is easily full.
+//! A small disk for checkpoints, to test full disks.
 
 use std::path::Path;
 use std::process::Command;
 
 use thalweg_tests::folders::Folder;
 
-/// A tmpfs of a few MiB, which is gone with this.
+/// A tmpfs of a few MiB, unmounted when this is dropped.
 pub struct SmallDisk(Folder);
 
 impl SmallDisk {
-    /// One of so many MiB; none, and a word about it, where nothing can be mounted.
+    /// Mounts a tmpfs of this size. Prints a message and returns `None` where nothing can be mounted.
     pub fn new(name: &str, mebibytes: usize) -> Option<SmallDisk> {
         let folder = Folder::new(name);
         let mounted = Command::new("mount")
@@ -30,22 +30,22 @@ impl SmallDisk {
         Some(SmallDisk(folder))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// Takes what is left of it.
+    /// Fills the free space.
     pub fn fill(&self) {
-        // Writing fails where no room is left, and what was written stays.
+        // Writing fails once the disk is full, and the written part stays.
         let most = vec![1u8; 64 << 20];
         let filled = std::fs::write(self.0.join("ballast"), most);
         assert!(filled.is_err(), "the disk is not full");
     }
 
-    /// Gives it back.
+    /// Frees the filled space.
     pub fn free(&self) {
-        // An error is one that was given back before.
+        // It may have been freed before.
         let _ = std::fs::remove_file(self.0.join("ballast"));
     }
 }

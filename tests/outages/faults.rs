@@ -1,8 +1,8 @@
-//! A cluster of processes whose tasks are killed, stopped and started again while a small model trains:
-//! nobody hangs, everybody is told, and the training goes on.
+//! Faults of a cluster's processes: tasks are killed, stopped and restarted while a small model trains. No task hangs,
+//! every task gets an error, and the training goes on.
 //!
-//! `FAULTS=300 SEED=1 cargo test -p thalweg-tests --test outages faults::hundreds -- --ignored --nocapture` is the long form; it prints what
-//! was done and how long the others took to notice.
+//! `FAULTS=300 SEED=1 cargo test -p thalweg-tests --test outages faults::hundreds -- --ignored --nocapture` is the long
+//! form; it prints the faults, and the time until the other tasks noticed.
 #![cfg(unix)]
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use thalweg_tests::processes::{self, Said};
 use thalweg_tests::servers::free_addresses;
 use thalweg_tests::trainer;
 
-/// How long a task may be silent before the others take it for lost.
+/// Heartbeat timeout, after which the others take a silent task for lost.
 const SILENCE: Duration = Duration::from_secs(1);
-/// Within which every task that lives must have said something, whatever happens to the others.
+/// Most time without a line of a living task, whatever happens to the others.
 const HANGS: Duration = Duration::from_secs(5);
-/// Within which the training must go on once all tasks are there.
+/// Most time until the training goes on once all tasks are up.
 const RESUMES: Duration = Duration::from_secs(20);
 
 #[test]
@@ -50,14 +50,14 @@ struct Cluster {
     hosts: [String; 2],
     lines: Receiver<Said>,
     sender: Sender<Said>,
-    /// How often each kind of error was told.
+    /// Numbers of errors by kind.
     errors: BTreeMap<String, usize>,
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
-            // One that has ended is no error.
+            // It may have ended already.
             let _ = task.child.kill();
             let _ = task.child.wait();
         }
@@ -115,7 +115,7 @@ impl Cluster {
         assert!(sent.unwrap().success(), "kill -s {name} {id}");
     }
 
-    /// Hears what the tasks say for a while; nobody who lives may be silent for long.
+    /// Reads the tasks' lines for a while; panics if a living task is silent for too long.
     fn listen(&mut self, time: Duration) {
         let end = Instant::now() + time;
         loop {
@@ -157,7 +157,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until every worker has done a step that began now or later; gives how long that took.
+    /// Waits until every worker has done a step that began now or later; returns the time of the wait.
     fn resume(&mut self) -> Duration {
         let began = Instant::now();
         loop {
@@ -192,7 +192,7 @@ impl Cluster {
     }
 }
 
-/// What a process holds: open files, and memory in KiB.
+/// Open files of a process, and its memory in KiB.
 fn held(child: &Child) -> Option<(usize, usize)> {
     let files = std::fs::read_dir(format!("/proc/{}/fd", child.id())).ok()?;
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
@@ -225,7 +225,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
                 "killed, and started again"
             }
             1 => {
-                // Two at once.
+                // Two faults at once.
                 let other = (task + 1) % cluster.tasks.len();
                 cluster.kill(task);
                 cluster.kill(other);

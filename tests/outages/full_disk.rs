@@ -35,7 +35,7 @@ fn a_training_that_begins_on_a_full_disk_says_so_and_saves_once_there_is_room() 
             assert!(ran.is_some());
         }
     };
-    // What became of a save is told at the next one.
+    // The result of a save is reported at the next one.
     steps(2);
     let told = said.lock().unwrap().join("\n");
     assert!(told.contains("no summaries are written: "), "{told}");

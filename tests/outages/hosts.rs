@@ -1,8 +1,8 @@
-//! A cluster on several hosts, whose cables are slow, bad or pulled: the training goes on, with the
-//! right values, or says what is wrong, and nobody hangs.
+//! A cluster on several emulated hosts, whose cables are slow, lossy or pulled: the training goes on with the right
+//! values, or reports an error; no task hangs.
 //!
-//! The hosts are network namespaces of this machine (`support/network.rs`); where there are none the
-//! tests are skipped, aloud. `REQUIRE_NETNS=1` fails instead.
+//! The hosts are network namespaces of this machine (`support/network.rs`); where there are none, the tests are skipped
+//! with a message. With `REQUIRE_NETNS=1` they fail.
 #![cfg(target_os = "linux")]
 
 use std::process::Child;
@@ -16,11 +16,11 @@ use thalweg_tests::network::Network;
 use thalweg_tests::processes::{self, Said, say, say_error};
 use thalweg_tests::trainer;
 
-/// How long a task may be silent before the others take it for lost.
+/// Heartbeat timeout, after which the others take a silent task for lost.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Within which whatever is awaited must have come.
+/// Timeout of every wait.
 const LATE: Duration = Duration::from_secs(20);
-/// What a task may need beyond [`SILENCE`] to be told of a loss.
+/// Most time beyond [`SILENCE`] until a task reports a loss.
 const TELLS: Duration = Duration::from_secs(5);
 /// The elements of a parameter of 4 MiB.
 const LARGE: usize = 1 << 20;
@@ -80,7 +80,7 @@ fn a_reader_of_a_large_parameter() {
     }
 }
 
-/// Reads a variable of 512 KiB, which a slow cable takes long for; a second worker runs small steps meanwhile.
+/// Reads a variable of 512 KiB over a slow cable; a second worker runs small steps meanwhile.
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_reader_and_who_shares_its_cable() {
@@ -114,13 +114,13 @@ struct Cluster {
     network: Network,
     tasks: Vec<Child>,
     lines: Receiver<Said>,
-    /// Who has said what so far.
+    /// Lines so far, with the hosts that printed them.
     said: Vec<(usize, String)>,
-    /// The tests would wait for each other's processors.
+    /// Serializes the tests, which would wait for each other's processors.
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Their task is the host's number; the parameter server's is 0.
+/// Host of the parameter server; the workers are on the next ones.
 const PS: usize = 0;
 
 impl Drop for Cluster {
@@ -134,7 +134,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// None where this machine has no namespaces.
+    /// `None` where this machine has no namespaces.
     fn new(workers: usize, body: &str, prepare: impl FnOnce(&Network)) -> Option<Cluster> {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until `host` says a line that begins so; gives it, and how long it took.
+    /// Waits until `host` prints a line that begins with `begins`; returns the line, and the time of the wait.
     fn wait(&mut self, host: usize, begins: &str, limit: Duration) -> (String, Duration) {
         let began = Instant::now();
         while let Some(rest) = limit.checked_sub(began.elapsed()) {
@@ -180,7 +180,7 @@ impl Cluster {
         panic!("'{begins}' is not heard from {host} within {limit:?}: {last:#?}");
     }
 
-    /// Hears what is said for a while.
+    /// Reads the tasks' lines for a while.
     fn listen(&mut self, time: Duration) {
         let end = Instant::now() + time;
         let rest = || end.saturating_duration_since(Instant::now());
@@ -189,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// The steps that a host has told of: updates before it, loss, time.
+    /// The steps that a host has printed: updates before each, loss, time.
     fn steps(&self, host: usize) -> Vec<(i64, f32, Duration)> {
         let of_host = self.said.iter().filter(|(from, _)| *from == host);
         let steps = of_host.filter_map(|(_, line)| line.strip_prefix("step "));
@@ -203,7 +203,7 @@ impl Cluster {
         steps.map(step).collect()
     }
 
-    /// What has failed so far, but for steps before the variables were there.
+    /// Errors so far, without those of steps before the initialization of the variables.
     fn errors(&self) -> Vec<&(usize, String)> {
         let failed = |said: &&(usize, String)| {
             said.1.starts_with("error") && !said.1.starts_with("error Uninitialized")
@@ -211,7 +211,7 @@ impl Cluster {
         self.said.iter().filter(failed).collect()
     }
 
-    /// Kills a task, and hears what it had said.
+    /// Kills a task, and reads its remaining lines.
     fn kill(&mut self, task: usize) {
         self.tasks[task].kill().unwrap();
         self.tasks[task].wait().unwrap();
@@ -219,7 +219,7 @@ impl Cluster {
     }
 }
 
-/// Looks that one worker's steps are those of a training that nothing disturbs.
+/// Asserts that a worker's steps are those of a training without faults.
 fn assert_undisturbed(steps: &[(i64, f32, Duration)]) {
     let g = Graph::new();
     let model = trainer::model(&g);
@@ -336,7 +336,7 @@ fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
     };
     assert_eq!(present(&cluster), "present {0, 1}");
 
-    // For a moment: nobody is told, and nothing is lost.
+    // For a moment: no task gets an error, and nothing is lost.
     cluster.network.change(1, |c| c.pulled = true);
     cluster.listen(Duration::from_millis(300));
     cluster.network.change(1, |c| c.pulled = false);
@@ -344,7 +344,7 @@ fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
     cluster.wait(1, "step", LATE);
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
 
-    // For longer than a task may be silent.
+    // For longer than the heartbeat timeout.
     cluster.network.change(1, |c| c.pulled = true);
     let (error, after) = cluster.wait(1, "error", SILENCE + TELLS);
     println!("after {after:?}: {error}");
@@ -356,7 +356,7 @@ fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
         let (_, after) = cluster.wait(PS, "present {1}", SILENCE + TELLS);
         println!("the parameter server forgets the worker {after:?} later");
     }
-    // The other one trains on, and whose cable is pulled says so again and again.
+    // The other worker trains on, and the one with the pulled cable reports errors repeatedly.
     let (error, _) = cluster.wait(1, "error", SILENCE + TELLS);
     assert!(lost.iter().any(|l| error.starts_with(l)), "{error}");
     cluster.wait(2, "step", LATE);
@@ -366,7 +366,7 @@ fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
     cluster.wait(1, "step", LATE);
     assert_eq!(present(&cluster), "present {0, 1}");
 
-    // What was said to be done was done, and nothing twice.
+    // Every update that was reported as done was done, and none twice.
     cluster.kill(2);
     let failed = cluster.errors().len() + 1;
     let others = cluster.steps(2).len();

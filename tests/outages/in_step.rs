@@ -1,4 +1,4 @@
-//! Synchronous training whose parameter servers are stopped, or get no threads: it goes on, or says what is wrong.
+//! Synchronous training whose parameter servers are stopped, or cannot start threads: it goes on, or reports the error.
 #![cfg(unix)]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use thalweg_tests::in_step;
 use thalweg_tests::processes::{self, Said};
 use thalweg_tests::servers::free_addresses;
 
-/// Within which whatever is awaited must have come.
+/// Timeout of every wait.
 const LATE: Duration = Duration::from_secs(20);
 
 fn patience() -> Patience {
@@ -46,7 +46,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Each command of a server is given to `limited`.
+    /// `limited` transforms the command of each server.
     fn new(servers: usize, workers: usize, limited: impl Fn(Command) -> Command) -> Cluster {
         let all = free_addresses(servers + workers);
         let hosts = [all[..servers].join(","), all[servers..].join(",")];
@@ -70,11 +70,11 @@ impl Cluster {
         }
     }
 
-    /// Waits until each worker has said a line of one of these kinds from now on, or fails with what was said.
+    /// Waits until each worker has printed a line of one of these kinds from now on; panics with the lines so far.
     #[track_caller]
     fn workers_say(&mut self, kinds: &[&str]) -> Vec<String> {
         let mut found = vec![None; self.tasks.len() - self.servers];
-        // What was said before.
+        // Drops earlier lines.
         while self.lines.try_recv().is_ok() {}
         let began = Instant::now();
         let mut others = Vec::new();
@@ -117,8 +117,8 @@ fn a_server_that_is_stopped_for_five_seconds_does_not_end_the_training() {
     assert!(ended.is_none(), "the coordinator has ended: {ended:?}");
 }
 
-/// A cgroup for a process with few threads; none where there may be no such group, which is said.
-/// `REQUIRE_CGROUPS=1` makes that a failure.
+/// A cgroup that limits the number of threads. Prints a message and is `None` where no such group can be made; with
+/// `REQUIRE_CGROUPS=1`, panics.
 struct Group(PathBuf);
 
 impl Group {
@@ -165,7 +165,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A process that was killed is in it for a moment more.
+        // A killed process stays in it for a moment.
         for _ in 0..100 {
             if std::fs::remove_dir(&self.0).is_ok() {
                 return;

@@ -1,5 +1,5 @@
-//! A training that saves, and is killed at any moment: the newest checkpoint is always whole, and the training goes on
-//! from it with the bits of one that was not disturbed.
+//! A training with checkpoints that is killed at random moments: the newest checkpoint is always complete, and the
+//! training continues from it bit for bit as without kills.
 //!
 //! `KILLS=1000 cargo test --release -p thalweg-tests --test outages kills:: -- --nocapture` is the long form. `SEED` is the
 //! seed of the moments.
@@ -21,7 +21,7 @@ use super::disk::SmallDisk;
 const FOLDER: &str = "THALWEG_TEST_FOLDER";
 /// Numbers of each weight: with Adam's slots a checkpoint has some 0.4 MB.
 const SIZE: usize = 32 << 10;
-/// How long a process runs at most before it is killed.
+/// Most milliseconds before a process is killed.
 const LONGEST: u64 = 350;
 
 struct Model<'g> {
@@ -47,7 +47,7 @@ fn input() -> Split {
     Split::new((0..200).collect(), (0..100).map(|i| i % 10).collect(), 1, 2).unwrap()
 }
 
-/// What each step is fed, from a position on.
+/// Feeds of the steps from a position on.
 struct Input<'s> {
     batches: thalweg::train::data::Batches<'s>,
     position: Kept,
@@ -97,7 +97,7 @@ fn start(folder: &Path) -> Child {
         .unwrap()
 }
 
-/// The training that is not disturbed, as far as it has come.
+/// The reference training without kills, as far as it has come.
 struct Undisturbed<'g> {
     session: Session<'g>,
     model: Model<'g>,
@@ -105,7 +105,7 @@ struct Undisturbed<'g> {
 }
 
 impl Undisturbed<'_> {
-    /// The weights after so many steps.
+    /// The weights after `step` steps.
     fn at(&mut self, step: i64) -> Vec<f32> {
         let now = || self.session.run::<i64>(self.model.step, []).unwrap();
         for _ in now()..step {
@@ -142,8 +142,7 @@ fn remove_events(folder: &Path) {
     }
 }
 
-/// Kills a training in this folder so many times. Where there is little room, a file fills what is left from time to
-/// time.
+/// Kills a training in this folder `kills` times. With `little_room`, a file fills the free space from time to time.
 fn kill(folder: &Path, kills: u64, little_room: bool) {
     let g = Graph::new();
     let (split, model) = (input(), model(&g));
@@ -165,7 +164,7 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
             // Each process begins an event file: a thousand of them leave no room at all.
             remove_events(folder);
             if moments.below(2) == 0 {
-                // It fails where there is no room left, which is what it is for.
+                // It fails once the disk is full, as intended.
                 let _ = std::fs::write(&ballast, vec![1u8; moments.below(3 << 20) as usize]);
                 full += 1;
             }
@@ -195,14 +194,14 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
         assert!(step >= last, "kill {kill}: from step {last} back to {step}");
         progress += u64::from(step > last);
         let weights = reader.tensor("w").unwrap().to_vec::<f32>().unwrap();
-        // As bits: two that are not numbers would be unequal.
+        // As bits, because NaNs would be unequal.
         let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(
             bits(&weights),
             bits(&undisturbed.at(step)),
             "kill {kill}, step {step}"
         );
-        // What others could take for a checkpoint is one.
+        // Every file that looks like a checkpoint is one.
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if let Some(prefix) = path.to_str().unwrap().strip_suffix(".index") {

@@ -1,4 +1,4 @@
-//! Servers that the system gives little: descriptors, and files of few bytes.
+//! Servers under system limits: number of descriptors, size of files.
 #![cfg(unix)]
 
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 use thalweg_tests::processes;
 use thalweg_tests::servers::free_addresses;
 
-/// Within which whatever is awaited must have come.
+/// Timeout of every wait.
 const LATE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -19,7 +19,7 @@ fn a_parameter_server() {
     processes::server(Patience::default()).join().unwrap();
 }
 
-/// A server on which a limit lies.
+/// A server under a `ulimit`.
 struct Limited {
     address: String,
     child: Child,
@@ -66,7 +66,7 @@ fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
     let began = Instant::now();
     let mut idle = Vec::new();
     while idle.len() < 300 {
-        // The server may close one at once: what counts is that it was there.
+        // The server may close one at once: it only has to have accepted it.
         match TcpStream::connect(&server.address) {
             Ok(stream) => idle.push(stream),
             Err(_) => std::thread::sleep(Duration::from_millis(10)),

@@ -1,4 +1,4 @@
-//! Ranks on hosts of their own, whose cables are slow or bad.
+//! All-reduce between ranks on emulated hosts with slow or lossy cables.
 //!
 //! The hosts are network namespaces of this machine, as in `hosts.rs`.
 #![cfg(target_os = "linux")]
@@ -15,11 +15,11 @@ use thalweg::tensor::DType;
 use thalweg_tests::network::{Cable, Network};
 use thalweg_tests::root;
 
-/// What a rank is to do: bytes of values, with commas.
+/// Environment variable with the sizes that a rank reduces, in bytes, separated by commas.
 const SIZES: &str = "THALWEG_TEST_SIZES";
 const SECRET: &str = "of the tests";
 const PORT: u16 = 2222;
-/// How many sums are timed in a row.
+/// Sums per measurement.
 const RUNS: usize = 8;
 
 #[test]
@@ -44,14 +44,14 @@ fn a_rank() {
         }
     }
     drop(ranks);
-    // The others may still wait for what the first one has sent.
+    // The others may still wait for data from the first one.
     while coordinator.as_ref().is_some_and(|c| c.ranks() > 0) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The seconds of a sum of so many numbers, which is right: of some in a row. A single one after a barrier would take the
-/// ranks that leave the barrier last no time.
+/// The seconds of a sum of `elements` numbers, checked, from several in a row. After a barrier, a single sum would cost
+/// no time on the ranks that leave the barrier last.
 fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
     let sum = Reduction::new(ReduceOp::Sum, DType::F32);
     let mut data = vec![0f32; elements];
@@ -65,7 +65,7 @@ fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
         }
         began.elapsed().as_secs_f64() / times as f64
     };
-    // The first ones connect, and open the windows of TCP.
+    // The first runs connect, and open TCP's windows.
     run(3);
     let seconds = run(RUNS);
     let n = ranks.size() as f32;
@@ -73,7 +73,7 @@ fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
     seconds
 }
 
-/// Processes on hosts; they end with this.
+/// Processes on hosts, killed when this is dropped.
 struct Job(Vec<Child>);
 
 impl Drop for Job {
@@ -86,7 +86,7 @@ impl Drop for Job {
 }
 
 impl Job {
-    /// Starts a process on each host, made for its number.
+    /// Starts a process on each host; `command` gets the host's number.
     fn start(network: &Network, hosts: usize, command: impl Fn(usize) -> Command) -> Job {
         let start = |host: usize| {
             let mut command = command(host);
@@ -95,7 +95,7 @@ impl Job {
         Job((0..hosts).map(start).collect())
     }
 
-    /// What the first rank has measured: bytes, and seconds.
+    /// The first rank's measurements: bytes and seconds.
     fn measured(mut self) -> Vec<(usize, f64)> {
         let output = BufReader::new(self.0[0].stdout.take().unwrap());
         let number = |line: String| {
@@ -159,7 +159,7 @@ fn gloo(network: &Network, hosts: usize, all: &[usize]) -> Vec<(usize, f64)> {
     job.measured()
 }
 
-/// Hosts whose cables are as told; none where this machine has no namespaces.
+/// Hosts with these cables; `None` where this machine has no namespaces.
 fn joined(hosts: usize, megabits: u64, delay: Duration, loss: f64) -> Option<Network> {
     let network = Network::new(hosts)?;
     network.change_all(|cable: &mut Cable| {

@@ -1,5 +1,5 @@
-//! Workers that go without having done their work, and a server that is away when one has: a server that waits for them
-//! ends, and says who is lost.
+//! Servers that wait for workers: lost workers, workers that come back, and a server that is stopped when a worker
+//! finishes.
 #![cfg(unix)]
 
 use std::process::{Child, Command};
@@ -12,9 +12,9 @@ use thalweg_tests::processes::{self, Said, say};
 use thalweg_tests::servers::free_addresses;
 use thalweg_tests::trainer;
 
-/// Within which whatever is awaited must have come.
+/// Timeout of every wait.
 const LATE: Duration = Duration::from_secs(20);
-/// How long a worker may be away.
+/// Time after which an absent worker counts as lost.
 const ABSENCE: Duration = Duration::from_secs(2);
 
 fn patience() -> Patience {
@@ -33,7 +33,7 @@ fn a_parameter_server() {
     }
 }
 
-/// The first one works until its input ends; the other one for ever.
+/// The first worker trains until its input ends; the other one without end.
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_worker() {
@@ -69,7 +69,7 @@ struct Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
-            // One that has ended is no error.
+            // It may have ended already.
             let _ = task.kill();
             let _ = task.wait();
         }
@@ -100,7 +100,7 @@ impl Cluster {
         drop(self.tasks[1].stdin.take());
     }
 
-    /// Waits until this task says a line that begins so.
+    /// Waits until this task prints a line that begins with `begins`.
     #[track_caller]
     fn wait(&self, task: usize, begins: &str) -> String {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Ranks that reduce between their GPUs, each a process with fakes of CUDA and of NCCL.
+//! Collectives between the GPUs of ranks; each rank is a process with fakes of CUDA and NCCL.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -19,11 +19,11 @@ mod on_gpu;
 mod table;
 use on_gpu::OnGpu;
 
-/// Set in the processes that are ranks: `RANK/SIZE ADDRESS`.
+/// Environment variable of the processes that are ranks: `RANK/SIZE ADDRESS`.
 const RANK: &str = "THALWEG_TEST_RANK";
 const SECRET: &str = "of the tests";
 
-/// A job of ranks that run a test of this program; gives what they print.
+/// Runs a job of ranks that execute a test of this program; returns their outputs.
 fn job(test: &str, size: usize) -> Vec<Ended> {
     let folder = fakes(&format!("{test}-{size}"), &["cuda", "nvrtc", "nccl"]);
     std::fs::rename(folder.join("libnccl.so"), folder.join("libnccl.so.2")).unwrap();
@@ -57,7 +57,7 @@ fn log(folder: &Path, rank: usize) -> std::path::PathBuf {
     folder.join(format!("nccl.{rank}"))
 }
 
-/// What a rank prints of what came of it.
+/// The result line of a rank.
 fn said(ended: &Ended) -> String {
     let text = String::from_utf8_lossy(&ended.stdout);
     let line = text.lines().find_map(|l| l.split_once("rank: "));
@@ -66,7 +66,7 @@ fn said(ended: &Ended) -> String {
     said.to_owned()
 }
 
-/// In a process that is a rank: how it meets the others.
+/// In a rank's process: the parameters for joining the others.
 fn join() -> Join {
     let place = std::env::var(RANK).unwrap();
     let (place, address) = place.split_once(' ').unwrap();
@@ -75,7 +75,7 @@ fn join() -> Join {
     Join::at(address.parse().unwrap(), number(rank), number(size), SECRET)
 }
 
-/// How often NCCL has run this on a rank of a job.
+/// Number of NCCL calls of this kind on a rank of a job.
 fn count(test: &str, size: usize, rank: usize, what: &str) -> usize {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fake_cuda/{test}-{size}"));
     let text = std::fs::read_to_string(log(&folder, rank)).unwrap_or_default();
@@ -106,7 +106,8 @@ fn the_table_of_collectives_passes_between_gpus() {
     }
 }
 
-/// Trains a small network for some steps on a device; gives its variables, and what was moved to the host.
+/// Trains a small network for some steps on a device; returns its variables, and the plan's nodes that were moved to
+/// the host.
 fn trained(hvd: &Hvd, device: &str) -> (Vec<f32>, String) {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [4, 3]);
@@ -136,7 +137,7 @@ fn trained(hvd: &Hvd, device: &str) -> (Vec<f32>, String) {
     let own: Vec<f32> = (0..12).map(|i| (i as f32 + 3.0 * rank).cos()).collect();
     let own = Tensor::new(&[4, 3], &own).unwrap();
     let plan = session.explain([loss], [x.feed(own.clone())]).unwrap();
-    // The first steps are handed over one by one, then captured, then launched as one.
+    // The first steps submit commands one by one, a later one captures them, and the rest replay the capture.
     for _ in 0..6 {
         session.run::<()>(train, [x.feed(own.clone())]).unwrap();
     }
@@ -186,7 +187,7 @@ fn beside() {
     let y = g.device("/gpu:0", || {
         let read = x.matmul(x);
         let sum = read.all_reduce(ReduceOp::Sum);
-        // It reads last what the sum reads, and what comes after it is as large.
+        // It is the last reader of the sum's input, and the next value has the same size.
         let twice = g.constant([[2.0f32, 0.0], [0.0, 2.0]]);
         let last = g.control_dependencies([sum], || read.matmul(twice));
         last.matmul(x) + sum
@@ -209,7 +210,7 @@ fn what_runs_beside_a_sum_does_not_write_over_what_it_reads() {
     }
 }
 
-/// A graph with a sum of ranks on the GPU, and what is fed to it.
+/// A graph with a sum over ranks on the GPU, and its feed.
 fn sums(hvd: &Hvd, steps: impl Fn(&dyn Fn(Option<u64>) -> Result<f32, String>)) {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [1]);
@@ -270,7 +271,7 @@ fn late() {
             println!("\nrank: {}", step(Some(300)).unwrap_err());
             return;
         }
-        // It does not come; what ended the job, it hears from the other.
+        // It does not join the step; it hears from the other rank what ended the job.
         while hvd.barrier().is_ok() {}
         println!("\nrank: {}", hvd.barrier().unwrap_err());
     });

@@ -1,4 +1,4 @@
-//! The engine of the table of collectives that runs each as a node of the GPU.
+//! Runs each collective of the table as a node on the GPU.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use thalweg::tensor::DType;
 
 use super::table::{self, Engine, Said};
 
-/// A rank whose collectives stand on its GPU: each is a graph of its own.
+/// A rank with its collectives on its GPU, each a graph of its own.
 pub(super) struct OnGpu {
     progress: Arc<Progress>,
     place: (usize, usize),
@@ -39,7 +39,7 @@ impl OnGpu {
         options.collectives(self.progress.session())
     }
 
-    /// What a node of the GPU makes of this value.
+    /// Runs a node on the GPU with this value.
     fn run(
         &self,
         (dtype, dims, bytes): (DType, &[usize], &[u8]),
@@ -102,7 +102,7 @@ impl Engine for OnGpu {
         lens: &[usize],
         how: Reduction,
     ) -> Said {
-        // The op shares rows evenly: what the table wants unevenly is a part of the whole.
+        // The op splits rows evenly: uneven results of the table are slices of the whole.
         let (own, _) = self.place;
         let begin: usize = lens[..own].iter().sum();
         self.all_reduce(ALL_RANKS, name, data, how)?;

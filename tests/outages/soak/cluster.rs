@@ -1,4 +1,4 @@
-//! The tasks of the soak as it sees them: processes on hosts of their own.
+//! The cluster of the soak: its tasks as processes on hosts of their own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,15 +27,15 @@ pub struct Task {
     child: Child,
     generation: usize,
     pub started: Instant,
-    /// Whether a fault holds it.
+    /// `true` while a fault affects it.
     pub disturbed: bool,
     stepped: Option<Instant>,
-    /// Whether it was ended by a fault, or told to end.
+    /// `true` if a fault ended it, or it was told to end.
     expected: bool,
 }
 
 impl Task {
-    /// The number of its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -46,7 +46,7 @@ impl Task {
     }
 }
 
-/// What was heard of the tasks.
+/// Statistics of the tasks' lines.
 #[derive(Default)]
 pub struct Seen {
     pub steps: u64,
@@ -55,7 +55,7 @@ pub struct Seen {
     pub panics: usize,
     /// Tasks that have ended without being told to.
     pub ended: usize,
-    /// The errors that tasks told of, and what those said that ended by themselves, shortened, and how often.
+    /// Counts of the errors that tasks reported, and of the last lines of those that ended by themselves, shortened.
     told: BTreeMap<String, usize>,
 }
 
@@ -79,9 +79,9 @@ pub struct Cluster {
     pub tasks: Vec<Task>,
     hosts: [String; 2],
     folder: PathBuf,
-    /// Whether the workers train in step.
+    /// Trains the workers synchronously.
     in_step: bool,
-    /// The folder with what protects the cluster.
+    /// Keys and certificates of the cluster.
     pub keys: Option<Keys>,
     lines: Receiver<Said>,
     sender: Sender<Said>,
@@ -91,7 +91,7 @@ pub struct Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
-            // One that has ended is no error.
+            // It may have ended already.
             let _ = task.child.kill();
             let _ = task.child.wait();
         }
@@ -99,7 +99,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts all tasks; none where there are no network namespaces.
+    /// Starts all tasks; `None` where there are no network namespaces.
     pub fn start(folder: &Path, protected: bool, in_step: bool) -> Option<Cluster> {
         let network = Network::new(SERVERS + WORKERS + 1)?;
         let address = |host| format!("{}:{PORT}", network.address(host));
@@ -154,7 +154,7 @@ impl Cluster {
         child
     }
 
-    /// Where clients reach a parameter server.
+    /// The target of clients of a parameter server.
     pub fn target(&self, server: usize) -> String {
         format!("{}:{PORT}", self.network.address(server))
     }
@@ -174,8 +174,8 @@ impl Cluster {
         self.network.start(OUTSIDE, &mut command).unwrap()
     }
 
-    /// Tells all tasks to end by SIGTERM, the workers first; gives how long that took. Workers in step end when their
-    /// coordinator does.
+    /// Sends SIGTERM to all tasks, the workers first; returns the time until all have ended. Synchronous workers end
+    /// when their coordinator does.
     pub fn drain(&mut self, limit: Duration) -> Duration {
         let began = Instant::now();
         self.tasks.iter_mut().for_each(|t| t.expected = true);
@@ -215,7 +215,7 @@ impl Cluster {
     /// Sends a signal to a task.
     pub fn signal(&self, task: usize, name: &str) {
         let id = self.tasks[task].id().to_string();
-        // An error is one that has ended by itself, which is told where it is seen.
+        // An error means that it has ended by itself, which is reported elsewhere.
         let _ = Command::new("kill").args(["-s", name, &id]).status();
     }
 
@@ -246,7 +246,7 @@ impl Cluster {
         task.stepped = None;
     }
 
-    /// Hears what the tasks say for a while, and starts again who has ended by itself.
+    /// Reads the tasks' lines for a while, and restarts tasks that have ended by themselves.
     pub fn listen(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while let Some(rest) = end.checked_duration_since(Instant::now()) {
@@ -293,7 +293,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until each worker has made a step from now on; gives how long that took.
+    /// Waits until each worker has made a step from now on; returns the time of the wait.
     pub fn until_all_step(&mut self, limit: Duration) -> Duration {
         let began = Instant::now();
         loop {
@@ -311,7 +311,7 @@ impl Cluster {
         }
     }
 
-    /// What was heard.
+    /// The statistics so far.
     pub fn seen(&mut self) -> Seen {
         self.listen(Duration::from_millis(100));
         std::mem::take(&mut self.seen)

@@ -1,4 +1,4 @@
-//! The faults of the soak: one at a time begins, and each is over after a while.
+//! The faults of the soak: they begin one at a time, and each ends after a while.
 
 use std::collections::BTreeMap;
 use std::process::Child;
@@ -10,7 +10,7 @@ use super::cluster::Cluster;
 use super::{ENDS, RESUMES, SERVERS, WORKERS};
 use crate::disk::SmallDisk;
 
-/// What is done to the training.
+/// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
     /// `kill -9` of a worker, which is started again.
@@ -27,7 +27,7 @@ enum Fault {
     SlowLink,
     /// No room for checkpoints.
     FullDisk,
-    /// Clients that send garbage, connect and say nothing, or send little that expands to much.
+    /// Clients that send garbage, hold idle connections, or send small messages that expand to large ones.
     HostileClient,
     /// A client that opens sessions and is killed.
     VanishedClient,
@@ -54,15 +54,15 @@ const ALL: [Fault; 12] = [
     Fault::RestartAll,
 ];
 
-/// Within which a client is answered, or told that its server is lost, whatever disturbs the server.
+/// Most time until a client gets an answer or an error, whatever affects the server.
 const ANSWERED: Duration = Duration::from_secs(90);
-/// How long certificates stay in each step of their replacement.
+/// Time between the steps of a replacement of certificates.
 const RENEWS: Duration = Duration::from_secs(4);
-/// Between two restarts of all tasks, at least: what they hold is of interest once they are older.
+/// Least time between two restarts of all tasks: samples of their memory need older processes.
 const RESTARTS: Duration = Duration::from_secs(60);
 
 impl Fault {
-    /// Whether it leaves the task and its cable as they are.
+    /// `true` for faults that affect neither a task nor its cable.
     fn is_from_outside(self) -> bool {
         matches!(
             self,
@@ -76,7 +76,7 @@ impl Fault {
     }
 }
 
-/// What was begun, and when it is over.
+/// A fault in progress, and its end.
 struct Begun {
     over: Instant,
     end: End,
@@ -89,20 +89,20 @@ enum End {
     Free,
     /// The steps of a replacement of certificates that are left.
     Renew(&'static [&'static str]),
-    /// A client; by when it must have ended well, if it must.
+    /// A client, and the deadline for its successful end, if it has to succeed.
     Client(Child, Option<Instant>),
 }
 
-/// What is done, and what was.
+/// The faults in progress, and counts of past ones.
 pub struct Faults {
     state: u64,
     begun: Vec<Begun>,
     counts: BTreeMap<Fault, usize>,
-    /// When all tasks were started last.
+    /// Time of the last start of all tasks.
     started: Instant,
-    /// From when on the last server and the last worker stay.
+    /// Time from which on the last server and the last worker are not restarted.
     settled: Instant,
-    /// Clients that were not answered as they should be.
+    /// Number of clients with a wrong answer.
     pub wrong: usize,
 }
 
@@ -126,7 +126,7 @@ impl Faults {
         ((z ^ (z >> 31)) % most as u64) as usize
     }
 
-    /// A fault, and the task that it is for, which nothing disturbs yet.
+    /// Draws a fault and an undisturbed task for it.
     fn draw(&mut self, cluster: &Cluster) -> (Fault, usize) {
         loop {
             let fault = ALL[self.below(ALL.len())];
@@ -153,7 +153,7 @@ impl Faults {
         }
     }
 
-    /// Begins a fault; says which.
+    /// Begins a fault; returns its description.
     pub fn begin(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
         let (fault, task) = self.draw(cluster);
         if fault == Fault::RestartAll {
@@ -218,7 +218,7 @@ impl Faults {
 
     fn restart_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
         self.end_all(cluster, disk);
-        // A process that has just been started does not know what SIGTERM asks for.
+        // A process that has just been started has no handler of SIGTERM yet.
         cluster.until_all_step(RESUMES);
         let took = cluster.drain(ENDS);
         for task in 0..cluster.tasks.len() {
@@ -242,7 +242,7 @@ impl Faults {
     pub fn end_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
         while let Some(begun) = self.begun.pop() {
             if matches!(begun.end, End::Renew(_)) {
-                // Between two steps there is time for the tasks to read what is new.
+                // Between two steps the tasks have time to read the new files.
                 std::thread::sleep(RENEWS.saturating_sub(begun.over.elapsed()));
             }
             self.end(begun, cluster, disk);
@@ -293,7 +293,7 @@ impl Faults {
         }
     }
 
-    /// How often each was done.
+    /// Counts of faults, as a table.
     pub fn table(&self) -> String {
         let row = |(fault, count): (&Fault, &usize)| [format!("{fault:?}"), count.to_string()];
         table(["fault", "times"], self.counts.iter().map(row))

@@ -1,4 +1,4 @@
-//! Clients of the soak that mean no good, each in a process of its own.
+//! Hostile clients of the soak, each in a process of its own.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,12 +9,12 @@ use flate2::write::GzEncoder;
 use thalweg::dist::{ClusterOptions, Session};
 use thalweg::prelude::*;
 
-/// Says what a client does, and where: `KIND HOST:PORT`.
+/// Environment variable of a client's kind and target: `KIND HOST:PORT`.
 pub const CLIENT: &str = "THALWEG_SOAK_CLIENT";
 
 /// Connections of one client.
 const CONNECTIONS: usize = 50;
-/// How long those are held that say nothing.
+/// Time that idle connections are held.
 const HELD: Duration = Duration::from_secs(10);
 /// Bytes of empty nodes that a small message expands to.
 const EXPANDED: usize = 160 << 20;
@@ -67,7 +67,7 @@ fn garbage(address: &str) {
                 .wrapping_add(1_442_695_040_888_963_407);
             *byte = (state >> 56) as u8;
         }
-        // One that hangs up has understood.
+        // A closed connection is a valid answer.
         let _ = match i % 3 {
             0 => stream.write_all(&noise),
             1 => {
@@ -101,7 +101,7 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     all
 }
 
-/// Makes a session of many empty nodes, which take little once they are packed.
+/// Creates a session with many empty nodes, which compress well.
 fn bomb(address: &str) {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     // The graph is field 1; its nodes are field 1, and empty.
@@ -125,7 +125,7 @@ fn bomb(address: &str) {
     let Ok(mut stream) = TcpStream::connect(address) else {
         return;
     };
-    // The server then says how much it takes at once.
+    // The server then sends its settings with the window size.
     if stream.write_all(&Frames::new().0).is_err() {
         return;
     }
@@ -146,7 +146,7 @@ fn bomb(address: &str) {
         let last = (i + 1) * (16 << 10) >= message.len();
         frames.push(0, u8::from(last), 1, part);
     }
-    // One that hangs up has counted.
+    // A closed connection means that the server applied its limit.
     let _ = stream.write_all(&frames.0);
     let _ = stream.set_read_timeout(Some(HELD));
     // The call ends with the connection.
@@ -173,7 +173,7 @@ fn vanish(address: &str) {
     std::process::abort();
 }
 
-/// Asks for four TiB, which must be refused.
+/// Requests four TiB, which the server must refuse.
 fn large(address: &str) {
     let g = Graph::new();
     let size = g.placeholder("size", DType::I32, [2]);

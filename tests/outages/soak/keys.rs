@@ -1,4 +1,4 @@
-//! What protects the cluster of the soak, as the program `thalweg` makes and replaces it.
+//! Keys and certificates of the soak's cluster, made and replaced by the program `thalweg`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// New ones for all hosts.
+    /// Makes keys for all hosts.
     pub fn new(network: &Network) -> Keys {
         let keys = Keys {
             folder: Folder::new("soak_keys"),
@@ -30,12 +30,12 @@ impl Keys {
         keys
     }
 
-    /// Where they are.
+    /// Their folder.
     pub fn folder(&self) -> PathBuf {
         self.folder.join("keys")
     }
 
-    /// Does one step of replacing all of them.
+    /// Runs one step of the replacement.
     pub fn renew(&self, step: &str) {
         let hosts: &[String] = if step == "add" { &self.hosts } else { &[] };
         let mut renew = thalweg();

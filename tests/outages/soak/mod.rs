@@ -1,13 +1,13 @@
-//! A training that is disturbed every two seconds for as long as it is told to: nobody hangs, the training goes on, and
-//! memory, descriptors and threads stay as they are.
+//! Soak test: a training with a fault every two seconds. No task hangs, the training goes on, and memory, descriptors
+//! and threads do not grow.
 //!
 //! ```text
 //! cargo build --release -p thalweg-cli
 //! SECONDS=3600 SEED=1 cargo test --release -p thalweg-tests --test outages soak::a_training -- --ignored --nocapture
 //! ```
 //!
-//! It takes root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot. With `PROTECTED=0` the tasks
-//! use no TLS, and clients send messages that expand to much, and no certificates are replaced. With
+//! Requires root, network namespaces and a tmpfs. `SOAK=FOLDER` keeps the table and the plot. With `PROTECTED=0` the
+//! tasks use no TLS, clients send messages that expand to large ones, and no certificates are replaced. With
 //! `IN_STEP=0` the workers train asynchronously, and the result is not compared.
 #![cfg(target_os = "linux")]
 
@@ -32,13 +32,13 @@ use samples::Samples;
 /// Parameter servers and workers.
 const SERVERS: usize = 2;
 const WORKERS: usize = 4;
-/// Between two faults.
+/// Time between two faults.
 const EVERY: Duration = Duration::from_secs(2);
-/// Between two samples.
+/// Time between two samples.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Within which each worker must make a step once nothing disturbs it any more.
+/// Most time until each worker makes a step after the end of a fault.
 const RESUMES: Duration = Duration::from_secs(60);
-/// Within which all tasks must end once they are told to.
+/// Most time until all tasks end after SIGTERM.
 const ENDS: Duration = Duration::from_secs(60);
 
 fn number(name: &str, otherwise: u64) -> u64 {
@@ -55,7 +55,7 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1, in_step)
         .expect("network namespaces, which take root");
     cluster.until_all_step(RESUMES);
-    // From then on one server and one worker are not started again: what they hold must stay as it is.
+    // From then on one server and one worker are not restarted: their memory must not grow.
     let settled = Instant::now() + Duration::from_secs(seconds / 3);
     let mut faults = Faults::new(seed, settled);
     let mut samples = Samples::new();
@@ -92,7 +92,7 @@ fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is
     samples.assert_flat();
 }
 
-/// What was trained in step is what it would be if nothing had happened.
+/// Asserts that the result of synchronous training is the one without faults.
 fn assert_undisturbed(cluster: &Cluster) {
     let reader = BundleReader::open(cluster.checkpoint()).unwrap();
     let step = reader

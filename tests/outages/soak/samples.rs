@@ -1,4 +1,4 @@
-//! What the tasks of the soak hold, and whether it grows.
+//! Samples of the tasks' memory, descriptors and threads, and a check that they do not grow.
 
 use std::error::Error;
 use std::path::Path;
@@ -9,21 +9,21 @@ use thalweg_examples::report::{median, table};
 
 use super::cluster::Cluster;
 
-/// A process is young for so long: what it holds still grows.
+/// Age up to which a process is not sampled, because its memory still grows.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// What a process holds.
+/// Resources of a process.
 #[derive(Clone, Copy)]
 struct Held {
-    /// Since the soak began, in seconds.
+    /// Seconds since the start of the soak.
     at: f64,
-    /// In MiB.
+    /// Memory in MiB.
     memory: f64,
     descriptors: f64,
     threads: f64,
 }
 
-/// By what a sample is called: the value, and by how much it may grow beyond a tenth.
+/// Name of a resource, its value, and the growth that is allowed beyond a tenth.
 type Kind = (&'static str, fn(&Held) -> f64, f64);
 
 const KINDS: [Kind; 3] = [
@@ -42,7 +42,7 @@ impl Samples {
         Samples { tasks: Vec::new() }
     }
 
-    /// Takes one of each task that is not young, and not held by a fault.
+    /// Samples each task that is old enough and not affected by a fault.
     pub fn take(&mut self, at: Duration, cluster: &Cluster) {
         for (number, task) in cluster.tasks.iter().enumerate() {
             if self.tasks.len() <= number {
@@ -69,7 +69,7 @@ impl Samples {
         Some([third(0)?, third(1)?, third(2)?])
     }
 
-    /// What each task held in each third.
+    /// The medians of each task in each third of the time.
     pub fn table(&self) -> String {
         let mut rows = Vec::new();
         for (name, samples) in &self.tasks {
@@ -85,7 +85,7 @@ impl Samples {
         table(["task", "what", "first", "middle", "last", "most"], rows)
     }
 
-    /// Fails where the last third holds more than the middle one.
+    /// Panics where the last third is above the middle one.
     pub fn assert_flat(&self) {
         let mut grown = Vec::new();
         for (name, samples) in &self.tasks {
@@ -102,7 +102,7 @@ impl Samples {
         assert!(grown.is_empty(), "what tasks hold grows: {grown:?}");
     }
 
-    /// Draws all of it into an SVG file.
+    /// Draws all samples into an SVG file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -124,7 +124,7 @@ impl Samples {
     }
 }
 
-/// What a process holds; none where it has ended.
+/// Reads the resources of a process; `None` where it has ended.
 fn held(process: u32, at: f64) -> Option<Held> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let number = |name: &str| -> Option<f64> {

@@ -1,4 +1,4 @@
-//! What the tasks of the soak do, each in a process of its own.
+//! Bodies of the soak's tasks, each in a process of its own.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,14 +14,14 @@ use thalweg_tests::in_step;
 use thalweg_tests::processes::{self, say};
 use thalweg_tests::trainer;
 
-/// The folder with what protects the cluster, if anything does.
+/// Environment variable of the folder with keys and certificates, if any.
 pub const KEYS: &str = "THALWEG_SOAK_KEYS";
-/// Set where the workers train in step.
+/// Environment variable that is set where the workers train synchronously.
 pub const IN_STEP: &str = "THALWEG_SOAK_IN_STEP";
-/// The folder for checkpoints.
+/// Environment variable of the folder for checkpoints.
 pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
 
-/// How long a server lets steps run once it is told to end.
+/// Time that a server lets steps run after SIGTERM.
 const DRAIN: Duration = Duration::from_secs(10);
 /// Two cores carry six tasks: a worker leaves some time to the others.
 const REST: Duration = Duration::from_millis(10);
@@ -73,12 +73,12 @@ fn folder() -> PathBuf {
     PathBuf::from(std::env::var_os(FOLDER).unwrap())
 }
 
-/// What protects the cluster.
+/// The cluster's protection.
 pub fn keys() -> Option<Protection> {
     std::env::var_os(KEYS).map(|folder| Protection::from_dir(folder).unwrap())
 }
 
-/// Whether this process is to end: its input has, or SIGTERM came.
+/// Set once this process is to end: its input has ended, or SIGTERM came.
 fn told() -> Arc<AtomicBool> {
     let told = Arc::<AtomicBool>::default();
     let noted = told.clone();
