@@ -36,7 +36,7 @@ fn a_file_has_the_bytes_that_the_formats_own_crate_writes() {
         let view = TensorView::new(dtype, tensor.dims().to_vec(), tensor.bytes()).unwrap();
         (name.as_str(), view)
     });
-    let expected = ::safetensors::serialize(views, None::<HashMap<String, String>>).unwrap();
+    let expected = ::safetensors::serialize(views, None).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), expected);
     let reader = SafetensorsReader::open(&path).unwrap();
     for (name, tensor) in &all {
