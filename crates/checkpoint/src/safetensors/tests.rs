@@ -1,6 +1,5 @@
 //! Files compared with those of the crate that defines the format.
 
-use std::collections::HashMap;
 
 use ::safetensors::tensor::TensorView;
 use thalweg_tensor::Tensor;
