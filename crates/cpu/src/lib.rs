@@ -27,10 +27,12 @@
 
 pub mod batch_norm;
 pub mod conv;
+mod cpu;
 pub mod depthwise;
 mod epilogue;
 pub mod gemm;
 pub mod isa;
+mod layout;
 pub mod lrn;
 mod micro_kernel;
 pub mod number;
@@ -44,25 +46,9 @@ pub mod thread_pool;
 pub mod transpose;
 mod vector;
 
+pub use cpu::Cpu;
 pub use epilogue::{Activation, Epilogue};
 pub use isa::{Isa, Vectorize};
+pub use layout::Layout;
 pub use scratch::Scratch;
 pub use thread_pool::ThreadPool;
-
-/// Where a kernel runs: the threads it may use and the instructions it may use on them.
-#[derive(Clone, Copy, Debug)]
-pub struct Cpu<'a> {
-    /// The threads that share the work.
-    pub pool: &'a ThreadPool,
-    /// The instructions that every one of them understands.
-    pub isa: Isa,
-}
-
-/// How the dimensions of a batch of images lie, from the slowest to the fastest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layout {
-    /// Image, line, column, channel.
-    Nhwc,
-    /// Image, channel, line, column.
-    Nchw,
-}

@@ -8,9 +8,9 @@
 //! ```
 //! use std::sync::Arc;
 //! use thalweg_device::collectives::{
-//!     Collective, CollectiveRequest, Collectives, PlannedCollective, RankOf, ReduceOp,
+//!     Collective, CollectiveRequest, Collectives, PlannedCollective, RankOf,
 //! };
-//! use thalweg_device::{KernelError, Ticket};
+//! use thalweg_device::{KernelError, ReduceOp, Ticket};
 //! use thalweg_tensor::{DType, Memory, Tensor};
 //!
 //! struct Alone;
@@ -77,68 +77,10 @@ use std::sync::Arc;
 
 use thalweg_tensor::{DType, Memory, Tensor};
 
-use crate::environment::Ticket;
 use crate::error::KernelError;
-use crate::gpu::GpuCollectives;
-
-/// How values of ranks become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReduceOp {
-    /// Their mean; of integers, rounded towards zero.
-    Average,
-    /// Their sum.
-    Sum,
-    /// The sum of what they have in different directions, the mean of what they have in common.
-    Adasum,
-    /// The least of them.
-    Min,
-    /// The greatest of them.
-    Max,
-    /// Their product.
-    Product,
-}
-
-impl ReduceOp {
-    /// Every one, by Horovod's numbers.
-    pub const ALL: [ReduceOp; 6] = [
-        ReduceOp::Average,
-        ReduceOp::Sum,
-        ReduceOp::Adasum,
-        ReduceOp::Min,
-        ReduceOp::Max,
-        ReduceOp::Product,
-    ];
-
-    /// The one that Horovod gives this number.
-    pub fn of_number(number: i64) -> Option<ReduceOp> {
-        let at = usize::try_from(number).ok()?;
-        ReduceOp::ALL.get(at).copied()
-    }
-
-    /// Horovod's number.
-    pub fn number(self) -> i64 {
-        let at = ReduceOp::ALL.iter().position(|&op| op == self);
-        at.unwrap_or(0) as i64
-    }
-
-    /// The name in texts: `sum`.
-    pub fn name(self) -> &'static str {
-        match self {
-            ReduceOp::Average => "average",
-            ReduceOp::Sum => "sum",
-            ReduceOp::Adasum => "adasum",
-            ReduceOp::Min => "min",
-            ReduceOp::Max => "max",
-            ReduceOp::Product => "product",
-        }
-    }
-}
-
-impl fmt::Display for ReduceOp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::gpu::{Communicator, Driver};
+use crate::reduce_op::ReduceOp;
+use crate::ticket::Ticket;
 
 /// What ranks do together.
 #[derive(Clone, Debug, PartialEq)]
@@ -289,4 +231,28 @@ pub trait Collectives: Send + Sync {
     fn for_gpus(&self) -> Option<&dyn GpuCollectives> {
         None
     }
+}
+
+/// What carries the values of GPUs between ranks, and says whether a wait for them makes sense.
+pub trait GpuCollectives: Send + Sync {
+    /// The communicator of the GPUs of a set, for the card of this driver. The first call meets the other ranks of the set,
+    /// and blocks until they come: all of them have agreed on a plan that needs it.
+    ///
+    /// # Errors
+    /// There is no such set, the driver has no communicators, or a rank was lost.
+    fn communicator(
+        &self,
+        set: i32,
+        driver: &Arc<dyn Driver>,
+    ) -> Result<Arc<Communicator>, KernelError>;
+
+    /// A step waits for the collectives of a set, of which this is the first: it is told when that begins, every few
+    /// milliseconds, and when it has ended (`None`).
+    ///
+    /// # Errors
+    /// A rank was lost, or does not come: the wait ends.
+    fn waits(&self, first: Option<(i32, &str)>) -> Result<(), KernelError>;
+
+    /// A step has ended between collectives of which the other ranks run the rest: it ends the job.
+    fn abandon(&self, why: &str);
 }

@@ -1,17 +1,7 @@
 //! What a kernel sees that takes tensors and makes tensors, and what the step around it offers.
 //!
-//! A kernel that cannot go on keeps a ticket. Whoever makes it possible wakes it:
-//!
 //! ```
-//! use std::sync::Arc;
-//! use std::sync::atomic::{AtomicBool, Ordering};
-//! use thalweg_device::{Environment, NoStep, Ticket};
-//!
-//! let woken = Arc::new(AtomicBool::new(false));
-//! let flag = woken.clone();
-//! let ticket = Ticket::new(7, move || flag.store(true, Ordering::Relaxed));
-//! ticket.wake();
-//! assert!(woken.load(Ordering::Relaxed));
+//! use thalweg_device::{Environment, NoStep};
 //!
 //! // Outside of a step there is nothing to call.
 //! let call = NoStep.call(&thalweg_graph::Func::named("f"), Vec::new());
@@ -19,7 +9,6 @@
 //! ```
 
 use std::any::Any;
-use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -31,6 +20,7 @@ use crate::collectives::Collectives;
 use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::files::Files;
+use crate::ticket::Ticket;
 use crate::variable::Variable;
 
 /// What stands at an input of a node.
@@ -81,39 +71,6 @@ pub trait Environment: Sync {
 
     /// What carries values between ranks; none where the session is no rank.
     fn collectives(&self) -> Option<&Arc<dyn Collectives>>;
-}
-
-/// A node that could not go on: told from all others, and woken when it may.
-#[derive(Clone)]
-pub struct Ticket {
-    number: u64,
-    wake: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl Ticket {
-    /// One with this number, which calls `wake`, from any thread, perhaps more than once.
-    pub fn new(number: u64, wake: impl Fn() + Send + Sync + 'static) -> Ticket {
-        Ticket {
-            number,
-            wake: Arc::new(wake),
-        }
-    }
-
-    /// What tells it from all others of the process.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Lets the node run again.
-    pub fn wake(&self) {
-        (self.wake)();
-    }
-}
-
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ticket({})", self.number)
-    }
 }
 
 /// No step: where constants are folded, and where a node is run by itself.

@@ -23,17 +23,19 @@ pub mod files;
 mod gate;
 pub mod gpu;
 pub mod kernel;
+mod reduce_op;
 pub mod rendezvous;
+mod ticket;
 pub mod variable;
 
 pub use collectives::{
-    Collective, CollectiveRequest, Collectives, PlannedCollective, RankOf, ReduceOp,
+    Collective, CollectiveRequest, Collectives, GpuCollectives, PlannedCollective, RankOf,
 };
 pub use context::{InOut, KernelCx, Renewal, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
 pub use device_type::DeviceType;
-pub use environment::{Argument, Environment, NoStep, TensorCx, Thing, Ticket};
+pub use environment::{Argument, Environment, NoStep, TensorCx, Thing};
 pub use error::KernelError;
 pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};
 pub use files::{Files, Saves};
@@ -41,5 +43,7 @@ pub use gate::{Gate, Holding};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };
+pub use reduce_op::ReduceOp;
 pub use rendezvous::Rendezvous;
+pub use ticket::Ticket;
 pub use variable::Variable;

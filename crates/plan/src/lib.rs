@@ -17,6 +17,7 @@ mod bindings;
 mod cache;
 mod collectives;
 mod compile;
+mod cutter;
 mod error;
 mod fusion;
 pub mod gpu_program;
@@ -32,7 +33,7 @@ mod program;
 pub mod region;
 mod request;
 mod store;
-mod task_parts;
+mod task_part;
 mod thread_schedule;
 mod wire_dtype;
 
@@ -40,6 +41,7 @@ pub use cache::PlanCache;
 pub use compile::{
     NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
 };
+pub use cutter::Cutter;
 pub use error::{SessionError, failed, memory, memory_of_step, panicked};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
@@ -49,5 +51,5 @@ pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 pub use request::{Fetch, PlanContext, Request, checked, piece_facts};
 pub use store::{Counters, Store};
-pub use task_parts::{Cutter, TaskChannel, TaskCut, TaskPart};
+pub use task_part::{TaskChannel, TaskCut, TaskPart};
 pub use wire_dtype::{Edge, Wire, WireType};

@@ -7,7 +7,7 @@ use thalweg_graph::OutputId;
 use thalweg_tensor::{Dims, Element, Tensor};
 
 use crate::exec::Watch;
-use crate::fetch::{scalar, tensor};
+use crate::fetch::{FetchList, Fetches, fed_outputs, scalar, tensor};
 use crate::ready::Ready;
 use crate::session::Session;
 use thalweg_plan::Fetch;
@@ -46,8 +46,27 @@ pub struct Callable<'g> {
     results: SmallVec<[Option<Tensor>; 4]>,
 }
 
+impl<'g> Session<'g> {
+    /// A step in the hand: its plan is looked up once, and its results are written into the same
+    /// tensors again as long as nobody else holds them. `feeds` says which outputs each call gives values
+    /// for, in order: `[x, y]`, or `()` for none. It belongs to this session, and outlives this handle of it.
+    ///
+    /// # Errors
+    /// A fetch or feed that does not exist or belongs to another graph.
+    pub fn callable(
+        &self,
+        fetches: impl Fetches,
+        feeds: impl Fetches,
+    ) -> Result<Callable<'g>, SessionError> {
+        self.graph_ref().checked()?;
+        let list = FetchList::of(&fetches, self.graph_ref())?;
+        let feeds = fed_outputs(&feeds, self.graph_ref())?;
+        Ok(Callable::new(self.clone(), list.items, feeds))
+    }
+}
+
 impl<'g> Callable<'g> {
-    pub(crate) fn new(
+    fn new(
         session: Session<'g>,
         fetches: SmallVec<[Fetch; 4]>,
         feeds: SmallVec<[OutputId; 4]>,

@@ -5,8 +5,9 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use thalweg_device::GpuCollectives;
 use thalweg_device::KernelError;
-use thalweg_device::gpu::{Communicator, Driver, GoesOn, GpuCollectives};
+use thalweg_device::gpu::{Communicator, Driver, GoesOn};
 
 use super::{OfSession, Shared, kernel};
 use crate::error::CollectiveError;

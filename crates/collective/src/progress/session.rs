@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_device::gpu::GpuCollectives;
+use thalweg_device::GpuCollectives;
 use thalweg_device::{
     CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, Ticket,
 };

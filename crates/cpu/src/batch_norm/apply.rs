@@ -4,7 +4,7 @@ use crate::Vectorize;
 
 use super::super::Cpu;
 use super::super::scratch::for_chunks;
-use super::{BLOCK, Channels, spread};
+use super::channels::{BLOCK, Channels, spread};
 use crate::number::Float;
 
 /// Copies what each channel has, the first items of each of these lists, to all of its columns.

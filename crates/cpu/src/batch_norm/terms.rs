@@ -1,6 +1,7 @@
 //! What is added up of each channel.
 
-use super::{Sums, spread};
+use super::channels::spread;
+use super::sums::Sums;
 use crate::number::Float;
 
 /// Sums of a line that are taken side by side.

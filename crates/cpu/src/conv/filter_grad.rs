@@ -6,19 +6,20 @@
 //! different taps and channels. A filter that does not fit the second-level cache has one part, and pixels are padded
 //! once for all tasks.
 
+use super::algorithm::Other;
 use super::band::{Bands, Images, Window};
 use super::cache_blocked::{PIXELS, Padded, is_cache_blocked};
-use super::{ConvGeometry, Other, Pass, Real};
+use super::geometry::Pass;
+use super::partial_sums::add_parts;
+use super::{ConvGeometry, Real};
 use crate::micro_kernel::{Ahead, Tile, Tiles};
-use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
+use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Tasks to aim for.
 const TASKS: usize = 16;
 /// What the gradients of the parts may take together, in bytes.
 const PARTS: usize = 4 << 20;
-/// Elements of the gradient that a task adds up.
-const CHUNK: usize = 4096;
 
 /// How the gradient to a filter is cut up.
 struct FilterGradPlan<T: 'static> {
@@ -243,25 +244,6 @@ impl<T: Real> FilterGradCall<'_, T> {
             add_parts(self.cpu, partials, filter_grad);
         }
     }
-}
-
-/// Adds up gradients that lie one after the other.
-pub(super) fn add_parts<T: Real>(cpu: Cpu<'_>, partials: &[T], filter_grad: &mut [T]) {
-    let all = filter_grad.len();
-    for_chunks(cpu.pool, filter_grad, CHUNK, &|chunk, to| {
-        let len = to.len();
-        let mut parts = partials
-            .chunks_exact(all)
-            .map(|p| &p[chunk * CHUNK..][..len]);
-        if let Some(first) = parts.next() {
-            to.copy_from_slice(first);
-        }
-        for part in parts {
-            for (sum, x) in to.iter_mut().zip(part) {
-                *sum += *x;
-            }
-        }
-    });
 }
 
 /// What the tasks of one call share.

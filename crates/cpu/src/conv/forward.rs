@@ -1,8 +1,10 @@
 //! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
+use super::algorithm::Other;
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::cache_blocked::{CacheBlocked, Lines, Padded, is_cache_blocked};
-use super::{ConvGeometry, Filter, Other, Packing, Pass, Real};
+use super::geometry::Pass;
+use super::{ConvGeometry, Filter, Packing, Real};
 use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_chunks, for_lanes, lanes_scratch, part};
 use crate::transpose::transpose_each;

@@ -4,9 +4,11 @@
 //! other taps. Such a set of pixels is a *phase*; within one, this is again a convolution of stride one, of the output's
 //! gradient with the taps of that phase in reverse.
 
+use super::algorithm::Other;
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::cache_blocked::{CacheBlocked, Lines, is_cache_blocked};
-use super::{ConvGeometry, Other, Pass, Real};
+use super::geometry::Pass;
+use super::{ConvGeometry, Real};
 use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::transpose::{Rows, transpose, transpose_each};

@@ -4,7 +4,8 @@
 //! of its own, with a channel a row; where its pixels would fill the vectors of a row badly, it is turned first. Where a
 //! stride leaves pixels out, those that are seen are gathered first.
 
-use super::{ConvGeometry, Pass, Real};
+use super::geometry::Pass;
+use super::{ConvGeometry, Real};
 use crate::gemm::{Gemm, Many, gemm_many, gemm_many_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;

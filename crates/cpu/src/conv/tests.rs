@@ -1,6 +1,9 @@
+use super::algorithm::Other;
+use super::geometry::Pass;
+use super::winograd::Winograd;
 use super::*;
-use crate::Activation;
 use crate::thread_pool::ThreadPool;
+use crate::{Activation, Cpu, Epilogue, Isa, Layout};
 
 /// Small whole numbers: products and sums of them are exact.
 fn numbers<T: Real + From<i8>>(len: usize, salt: usize) -> Vec<T> {

@@ -5,7 +5,7 @@ use crate::Vectorize;
 use super::super::conv::ConvGeometry;
 use super::super::scratch::{Scratch, for_chunks};
 use super::super::{Cpu, Layout};
-use super::{LANES, axes, lanes};
+use super::axis::{LANES, axes, lanes};
 use crate::number::{Float, Number};
 
 /// Elements of a task that has a filter's gradient of its own.

@@ -5,7 +5,7 @@ use crate::Vectorize;
 use super::super::conv::ConvGeometry;
 use super::super::scratch::for_chunks;
 use super::super::{Cpu, Layout};
-use super::{Axis, LANES, Taps, axes, lanes};
+use super::axis::{Axis, LANES, Taps, axes, lanes};
 use crate::number::{Float, Number};
 
 /// Elements of a task.

@@ -17,11 +17,8 @@
 //! assert_eq!(c, [4.0, 5.0, 10.0, 11.0]);
 //! ```
 
-use bytemuck::{Pod, Zeroable};
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use bytemuck::Zeroable;
 
-use super::micro_kernel::Tiled;
 use super::scratch::{Disjoint, for_chunks, for_lanes, lanes_scratch};
 use super::{Cpu, Epilogue};
 use crate::Isa;
@@ -30,116 +27,19 @@ use thalweg_tensor::Notes;
 
 mod block;
 mod copy;
+mod element;
 mod few_rows;
+mod fused;
 mod packed;
 mod run;
+mod shape;
 mod task;
 mod task_grid;
 #[cfg(test)]
 mod tests;
 
-/// The shape of a GEMM `C = A B`, with `C` of `m x n`; all matrices are dense and row-major.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gemm {
-    /// Rows of `C`.
-    pub m: usize,
-    /// Columns of `C`.
-    pub n: usize,
-    /// The inner dimension.
-    pub k: usize,
-    /// Whether `A` lies transposed, as `k x m` and not `m x k`.
-    pub transpose_a: bool,
-    /// Whether `B` lies transposed, as `n x k` and not `k x n`.
-    pub transpose_b: bool,
-}
-
-/// A floating-point type of matrices, with the type that its GEMMs are summed in.
-pub trait Element: Pod + Send + Sync {
-    /// The type of the sums.
-    type Sum: Tiled + few_rows::Fused;
-    #[doc(hidden)]
-    fn widen(from: &[Self], to: &mut [Self::Sum]);
-    #[doc(hidden)]
-    fn narrow(from: &[Self::Sum], to: &mut [Self]);
-    /// The slice itself, where sums have its own type.
-    #[doc(hidden)]
-    fn as_sums(slice: &[Self]) -> Option<&[Self::Sum]>;
-    /// As [`Element::as_sums`], to write.
-    #[doc(hidden)]
-    fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [Self::Sum]>;
-}
-
-macro_rules! element {
-    ($($own:ty),*; $($half:ty),*) => {
-        $(impl Element for $own {
-            type Sum = $own;
-            fn widen(from: &[Self], to: &mut [$own]) {
-                to.copy_from_slice(from);
-            }
-            fn narrow(from: &[$own], to: &mut [Self]) {
-                to.copy_from_slice(from);
-            }
-            fn as_sums(slice: &[Self]) -> Option<&[$own]> {
-                Some(slice)
-            }
-            fn as_sums_mut(slice: &mut [Self]) -> Option<&mut [$own]> {
-                Some(slice)
-            }
-        })*
-        $(impl Element for $half {
-            type Sum = f32;
-            fn widen(from: &[Self], to: &mut [f32]) {
-                from.convert_to_f32_slice(to);
-            }
-            fn narrow(from: &[f32], to: &mut [Self]) {
-                to.convert_from_f32_slice(from);
-            }
-            fn as_sums(_: &[Self]) -> Option<&[f32]> {
-                None
-            }
-            fn as_sums_mut(_: &mut [Self]) -> Option<&mut [f32]> {
-                None
-            }
-        })*
-    };
-}
-element!(f32, f64; f16, bf16);
-
-/// GEMMs of one shape, whose matrices lie the same steps apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Many {
-    /// How many; at least one.
-    pub gemms: usize,
-    /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
-    /// the sum of the GEMMs, in their order.
-    pub steps: [usize; 3],
-}
-
-impl Many {
-    /// A single GEMM.
-    pub const ONE: Many = Many {
-        gemms: 1,
-        steps: [0; 3],
-    };
-
-    /// How many matrices `C` there are, and how many GEMMs are summed in each.
-    fn results(self) -> (usize, usize) {
-        match self.steps[2] {
-            0 => (1, self.gemms),
-            _ => (self.gemms, 1),
-        }
-    }
-
-    /// Whether slices of these lengths hold the matrices, and no two results overlap.
-    fn fits(self, p: &Gemm, lens: [usize; 3]) -> bool {
-        let each = [p.m * p.k, p.k * p.n, p.m * p.n];
-        let Some(last) = self.gemms.checked_sub(1) else {
-            return false;
-        };
-        let apart = last == 0 || self.steps[2] == 0 || self.steps[2] >= each[2];
-        apart && (0..3).all(|i| lens[i] == last * self.steps[i] + each[i])
-    }
-}
+pub use element::Element;
+pub use shape::{Gemm, Many};
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, gemm: &Gemm) -> usize {

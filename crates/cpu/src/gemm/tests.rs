@@ -1,6 +1,7 @@
 use super::*;
 use crate::Activation;
 use crate::thread_pool::ThreadPool;
+use half::{bf16, f16};
 use thalweg_tensor::DType;
 
 /// Small whole numbers: GEMMs and sums of them are exact in every type here.

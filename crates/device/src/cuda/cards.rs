@@ -6,31 +6,12 @@ use std::sync::Arc;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute};
 
-use super::{Compiler, Cubins, Cuda, Library};
+use super::driver_error::driver_error;
+use super::{Card, Compiler, Cubins, Cuda, Library};
 use crate::gpu::{Driver, GpuError};
 
 /// The least major version of CUDA whose driver can load what is compiled here.
 const LEAST_CUDA: i32 = 12;
-
-/// A graphics card.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
-    /// Its number for the driver.
-    pub number: i32,
-    /// Its name: `NVIDIA H200`.
-    pub name: String,
-    /// Its compute capability: (9, 0).
-    pub capability: (i32, i32),
-    /// Bytes of its memory.
-    pub memory: usize,
-}
-
-impl Card {
-    /// What kernels are compiled for: `sm_90`.
-    pub fn architecture(&self) -> String {
-        format!("sm_{}{}", self.capability.0, self.capability.1)
-    }
-}
 
 /// Opens cards, each once: devices that are parts of one card share it.
 #[derive(Debug)]
@@ -114,11 +95,11 @@ pub fn cards() -> Result<Vec<Card>, GpuError> {
     }
     match result::init() {
         Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => return Err(GpuError::NoCard),
-        other => other.map_err(|e| error("start", e))?,
+        other => other.map_err(|e| driver_error("start", e))?,
     }
     let count = match result::device::get_count() {
         Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
-        other => other.map_err(|e| error("count the cards", e))?,
+        other => other.map_err(|e| driver_error("count the cards", e))?,
     };
     if count == 0 {
         return Err(GpuError::NoCard);
@@ -131,16 +112,16 @@ fn driver_version() -> Result<i32, GpuError> {
     let mut version = 0;
     // SAFETY: the driver is there, and `version` lives through the call.
     let told = unsafe { sys::cuDriverGetVersion(&mut version).result() };
-    told.map_err(|e| error("tell its version", e))?;
+    told.map_err(|e| driver_error("tell its version", e))?;
     Ok(version)
 }
 
 fn card(number: i32) -> Result<Card, GpuError> {
-    let device = result::device::get(number).map_err(|e| error("open a card", e))?;
+    let device = result::device::get(number).map_err(|e| driver_error("open a card", e))?;
     let attribute = |which: CUdevice_attribute| {
         // SAFETY: `device` was just given by the driver.
         let value = unsafe { result::device::get_attribute(device, which) };
-        value.map_err(|e| error("describe a card", e))
+        value.map_err(|e| driver_error("describe a card", e))
     };
     use CUdevice_attribute::{
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
@@ -150,16 +131,8 @@ fn card(number: i32) -> Result<Card, GpuError> {
     let memory = unsafe { result::device::total_mem(device) };
     Ok(Card {
         number,
-        name: result::device::get_name(device).map_err(|e| error("name a card", e))?,
+        name: result::device::get_name(device).map_err(|e| driver_error("name a card", e))?,
         capability: (attribute(MAJOR)?, attribute(MINOR)?),
-        memory: memory.map_err(|e| error("tell a card's memory", e))?,
+        memory: memory.map_err(|e| driver_error("tell a card's memory", e))?,
     })
-}
-
-pub(super) fn error(what: &'static str, e: DriverError) -> GpuError {
-    GpuError::Driver {
-        what,
-        // The name of the constant: asking the driver for more could fail as well.
-        reason: format!("{:?}", e.0),
-    }
 }

@@ -12,7 +12,7 @@ use cudarc::driver::sys::{
 };
 use smallvec::SmallVec;
 
-use super::cards::error;
+use super::driver_error::driver_error;
 use super::libraries::Libraries;
 use super::nccl::{Joined, Nccl};
 use super::{Card, Cubins};
@@ -53,11 +53,12 @@ impl Cuda {
     /// # Errors
     /// [`GpuError::Driver`].
     pub fn open(card: Card, cubins: Arc<Cubins>) -> Result<Cuda, GpuError> {
-        let device = result::device::get(card.number).map_err(|e| error("open a card", e))?;
+        let device =
+            result::device::get(card.number).map_err(|e| driver_error("open a card", e))?;
         // SAFETY: `device` was just given by the driver; the context is released when `self` is
         // dropped.
         let context = unsafe { result::primary_ctx::retain(device) };
-        let context = context.map_err(|e| error("make a context", e))?;
+        let context = context.map_err(|e| driver_error("make a context", e))?;
         Ok(Cuda {
             card,
             device,
@@ -92,7 +93,7 @@ impl Cuda {
             return Ok(());
         }
         // SAFETY: the context lives as long as `self`.
-        unsafe { result::ctx::set_current(own) }.map_err(|e| error("enter a context", e))
+        unsafe { result::ctx::set_current(own) }.map_err(|e| driver_error("enter a context", e))
     }
 
     /// Lets this card read and write another one's memory directly, where the machine can: a copy
@@ -140,7 +141,7 @@ impl Cuda {
         // SAFETY: the image is whole, as the compiler gave it or the cache's checksum says, and
         // the driver copies it.
         let module = unsafe { result::module::load_data(cubin.as_ptr().cast()) };
-        let module = module.map_err(|e| error("load kernels", e))?;
+        let module = module.map_err(|e| driver_error("load kernels", e))?;
         modules.insert(key, Pointer(module.cast()));
         Ok(module)
     }
@@ -209,7 +210,7 @@ unsafe impl Communicators for Cuda {
         match unsafe { sys::cuStreamQuery(stream(queue)) } {
             CUresult::CUDA_SUCCESS => Ok(true),
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
-            other => Err(error("run what it was handed", DriverError(other))),
+            other => Err(driver_error("run what it was handed", DriverError(other))),
         }
     }
 }
@@ -226,14 +227,15 @@ unsafe impl Driver for Cuda {
 
     fn memory(&self) -> Result<(usize, usize), GpuError> {
         self.enter()?;
-        let (free, total) = result::mem_get_info().map_err(|e| error("tell a card's memory", e))?;
+        let (free, total) =
+            result::mem_get_info().map_err(|e| driver_error("tell a card's memory", e))?;
         Ok((total, free))
     }
 
     fn queue(&self) -> Result<Handle, GpuError> {
         self.enter()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let stream = stream.map_err(|e| error("make a stream", e))?;
+        let stream = stream.map_err(|e| driver_error("make a stream", e))?;
         Ok(stream as usize as Handle)
     }
 
@@ -252,7 +254,7 @@ unsafe impl Driver for Cuda {
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
                 Err(GpuError::OutOfMemory { bytes })
             }
-            Err(e) => Err(error("take memory", e)),
+            Err(e) => Err(driver_error("take memory", e)),
         }
     }
 
@@ -268,7 +270,7 @@ unsafe impl Driver for Cuda {
         // Not write-combined: results are read from it.
         // SAFETY: it is zeroed below, before anybody has it.
         let memory = unsafe { result::malloc_host(bytes, 0) };
-        let memory = memory.map_err(|e| error("take memory of the host", e))?;
+        let memory = memory.map_err(|e| driver_error("take memory of the host", e))?;
         let pointer = NonNull::new(memory.cast::<u8>());
         let pointer = pointer.ok_or(GpuError::OutOfMemory { bytes })?;
         // SAFETY: the driver has just given so many bytes.
@@ -289,7 +291,7 @@ unsafe impl Driver for Cuda {
         let name = CString::new(function.name).unwrap_or_default();
         // SAFETY: the module is loaded for as long as `self` lives.
         let function = unsafe { result::module::get_function(module, name) };
-        let function = function.map_err(|e| error("find a kernel", e))?;
+        let function = function.map_err(|e| driver_error("find a kernel", e))?;
         Ok(function as usize as Handle)
     }
 
@@ -369,14 +371,14 @@ unsafe impl Driver for Cuda {
                 }
             }
         };
-        submitted.map_err(|e| error(command.what(), e))
+        submitted.map_err(|e| driver_error(command.what(), e))
     }
 
     fn wait(&self, queue: Handle) -> Result<(), GpuError> {
         self.enter()?;
         // SAFETY: the stream was made by `queue`.
         let waited = unsafe { result::stream::synchronize(stream(queue)) };
-        waited.map_err(|e| error("run what it was handed", e))
+        waited.map_err(|e| driver_error("run what it was handed", e))
     }
 
     fn begin(&self, queue: Handle) -> Result<(), GpuError> {
@@ -385,7 +387,7 @@ unsafe impl Driver for Cuda {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream was made by `queue`.
         let begun = unsafe { result::stream::begin_capture(stream(queue), mode) };
-        begun.map_err(|e| error("begin to capture", e))
+        begun.map_err(|e| driver_error("begin to capture", e))
     }
 
     fn end(&self, queue: Handle) -> Result<Handle, GpuError> {
@@ -398,7 +400,7 @@ unsafe impl Driver for Cuda {
                 result::graph::destroy(graph).and(executable)
             })
         };
-        let graph = instantiated.map_err(|e| error("capture", e))?;
+        let graph = instantiated.map_err(|e| driver_error("capture", e))?;
         Ok(graph as usize as Handle)
     }
 

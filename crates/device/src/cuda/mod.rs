@@ -16,18 +16,21 @@
 //! ```
 
 mod absent;
+mod card;
 mod cards;
 mod cubins;
 mod cublaslt;
 mod cudnn;
 mod driver;
+mod driver_error;
 mod libraries;
 mod library;
 mod nccl;
 mod nvrtc;
 
 pub use absent::{AbsentCard, EngineChoice};
-pub use cards::{Card, Cards, cards};
+pub use card::Card;
+pub use cards::{Cards, cards};
 pub use cubins::Cubins;
 pub use driver::Cuda;
 pub use library::Library;

@@ -14,9 +14,9 @@ use libloading::Library as Opened;
 use thalweg_tensor::DType;
 
 use super::Library;
-use super::cards::error;
-use crate::collectives::ReduceOp;
+use super::driver_error::driver_error;
 use crate::gpu::{Address, Exchange, GoesOn, GpuError};
+use crate::reduce_op::ReduceOp;
 
 /// What NCCL calls a communicator.
 type Comm = *mut c_void;
@@ -222,7 +222,7 @@ impl Nccl {
         // SAFETY: all that is pointed to lives through the call.
         let status = unsafe { (self.meet)(&mut comm, size, own, place, &mut config) };
         let met = self.settled(WHAT, comm, status, &*goes_on);
-        let joined = met.and_then(|()| streams().map_err(|e| error(WHAT, e)));
+        let joined = met.and_then(|()| streams().map_err(|e| driver_error(WHAT, e)));
         match joined {
             Ok((stream, before, after)) => Ok(Joined {
                 comm,
@@ -262,7 +262,7 @@ impl Nccl {
             let reason = "the job has ended".to_owned();
             return Err(GpuError::Driver { what: WHAT, reason });
         }
-        after(joined.before, main, joined.stream).map_err(|e| error(WHAT, e))?;
+        after(joined.before, main, joined.stream).map_err(|e| driver_error(WHAT, e))?;
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let (comm, stream) = (joined.comm, joined.stream);
         let goes_on = &*joined.goes_on.0;
@@ -325,7 +325,8 @@ impl Nccl {
 
     /// Lets a stream wait for all that was begun.
     pub(super) fn join(&self, joined: &Joined, main: CUstream) -> Result<(), GpuError> {
-        after(joined.after, joined.stream, main).map_err(|e| error("wait for collectives", e))
+        after(joined.after, joined.stream, main)
+            .map_err(|e| driver_error("wait for collectives", e))
     }
 
     /// Ends what runs. The communicator is gone, its stream is not.

@@ -7,13 +7,7 @@ use smallvec::SmallVec;
 
 use thalweg_tensor::DType;
 
-use super::{Call, Communicators, Exchange, Function, GpuError, ReadyCall};
-
-/// An address in a GPU's memory.
-pub type Address = u64;
-
-/// A function that is loaded, a graph that was captured, or an event: a driver's own number for it.
-pub type Handle = u64;
+use super::{Address, Call, Communicators, Exchange, Function, GpuError, Handle, ReadyCall};
 
 /// The arguments of a launch: one after the other, and where each of them begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -15,26 +15,28 @@
 //! assert_eq!(launch.function.macros(), ["T_TYPE=f32", "T_FLOAT=1"]);
 //! ```
 
+mod address;
 mod call;
+mod collective;
 mod communicator;
+mod communicators;
 mod device;
 mod driver;
 mod error;
 mod launch;
+mod launches;
 mod turns;
 
-/// What the addresses of a GPU's values are multiples of, in bytes: as [`Driver::allocate`] gives
-/// memory, and as cuBLASLt's algorithms for Hopper want it.
-pub const ALIGNMENT: usize = 256;
-
+pub use address::{ALIGNMENT, Address, Handle};
 pub use call::{
     Algorithm, Call, Convolution, Direction, Engine, Gemm, LibraryStep, ReadyCall, WithLibraries,
 };
-pub use communicator::{
-    Communicator, Communicators, Exchange, GoesOn, GpuCollective, GpuCollectives,
-};
+pub use collective::{Exchange, GpuCollective};
+pub use communicator::Communicator;
+pub use communicators::{Communicators, GoesOn};
 pub use device::{Block, Gpu, Graph, HostBlock};
-pub use driver::{Address, Arguments, Command, Driver, Handle};
+pub use driver::{Arguments, Command, Driver};
 pub use error::GpuError;
-pub use launch::{Arg, Fault, Function, Launch, Launches, Source, THREADS};
+pub use launch::{Arg, Function, Launch, Source, THREADS};
+pub use launches::{Fault, Launches};
 pub use turns::{Turn, Turns};

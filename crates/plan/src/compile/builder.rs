@@ -12,7 +12,7 @@ use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{ALIGNMENT, DType};
 
-use super::Uses;
+use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::error::{failed, memory};

@@ -5,6 +5,7 @@ mod emit;
 mod gpu;
 mod hosted;
 mod partial;
+mod uses;
 
 use std::sync::Arc;
 
@@ -24,10 +25,11 @@ use crate::order::{Accesses, sequence};
 use crate::plan::{Arrival, Channel, FetchPlan, Plan};
 use crate::program::{Action, Instruction, Program};
 use crate::request::{Fetch, PlanContext, Request};
-use crate::task_parts::TaskPart;
+use crate::task_part::TaskPart;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
 pub use partial::{client_channel, in_pieces};
+use uses::Uses;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -371,40 +373,6 @@ fn arrivals(programs: &[Program]) -> Vec<Arrival> {
         instructions.filter_map(arrival).collect()
     };
     programs.iter().enumerate().flat_map(of).collect()
-}
-
-/// How often each output of a graph is used.
-struct Uses {
-    starts: Vec<u32>,
-    counts: Vec<u32>,
-}
-
-impl Uses {
-    fn new(graph: &GraphData) -> Uses {
-        let mut starts = Vec::with_capacity(graph.len());
-        let mut outputs = 0;
-        for (_, node) in graph.nodes() {
-            starts.push(outputs);
-            outputs += node.outputs.len() as u32;
-        }
-        Uses {
-            starts,
-            counts: vec![0; outputs as usize],
-        }
-    }
-
-    fn at(&self, output: OutputId) -> usize {
-        (self.starts[output.node.index()] + output.index) as usize
-    }
-
-    fn add(&mut self, output: OutputId) {
-        let at = self.at(output);
-        self.counts[at] += 1;
-    }
-
-    fn of(&self, output: OutputId) -> u32 {
-        self.counts[self.at(output)]
-    }
 }
 
 /// The most bytes that the folded constants of one plan, and what folds them, may take.

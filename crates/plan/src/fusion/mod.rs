@@ -10,6 +10,7 @@
 //! A rule looks at the graph and returns a [`Replacement`]; the [`Rewriter`] checks it before the graph changes. Only values
 //! that nothing else uses are left out.
 
+mod apply;
 mod argmax_pooling;
 mod batch_norms;
 mod chains;

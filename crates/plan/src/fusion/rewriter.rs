@@ -7,7 +7,6 @@ use thalweg_device::{Cpu, Op};
 use thalweg_graph::simplify::{Simplified, known};
 use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
 
-use super::replacement::Replacement;
 use crate::kernels::Kernels;
 
 /// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. What
@@ -169,26 +168,8 @@ impl<'a> Rewriter<'a> {
         self.held[id.index()]
     }
 
-    /// Changes the graph as a rule says, if what stays means the same afterwards.
-    pub(super) fn apply(&mut self, replacement: Replacement) {
-        let checked = replacement.check(self);
-        debug_assert_eq!(checked, Ok(()), "{replacement:?}");
-        if checked.is_ok() {
-            for (id, node) in replacement.put {
-                self.replace(id, node);
-            }
-            if let Some((from, to)) = replacement.redirected {
-                self.redirect(from, to);
-            }
-            // Each is used by those behind it.
-            let mut left_out = replacement.left_out;
-            left_out.sort_unstable();
-            left_out.into_iter().rev().for_each(|id| self.remove(id));
-        }
-    }
-
     /// Puts another node in the place of one.
-    fn replace(&mut self, id: NodeId, node: Node) {
+    pub(super) fn replace(&mut self, id: NodeId, node: Node) {
         self.forget(id);
         for input in &node.inputs {
             if self.node(input.node).is_some_and(|n| !known(n)) {
@@ -199,7 +180,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Has all nodes that use a node use another one.
-    fn redirect(&mut self, from: NodeId, to: NodeId) {
+    pub(super) fn redirect(&mut self, from: NodeId, to: NodeId) {
         for user in std::mem::take(&mut self.users[from.index()]) {
             let Some(node) = self.nodes[user.index()].as_mut() else {
                 continue;
@@ -213,7 +194,7 @@ impl<'a> Rewriter<'a> {
     }
 
     /// Leaves a node out that nothing uses any more.
-    fn remove(&mut self, id: NodeId) {
+    pub(super) fn remove(&mut self, id: NodeId) {
         self.forget(id);
         self.nodes[id.index()] = None;
     }

@@ -5,46 +5,21 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use thalweg_device::{
-    Argument, Cpu, Device, Holding, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
+    Argument, Holding, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
 };
 use thalweg_graph::Node;
 use thalweg_tensor::Memory;
 use thalweg_tensor::{DType, Tensor, TensorError};
 
-use super::Step;
+use super::ProgramRun;
 use super::step_environment::StepEnvironment;
 use super::values::{bytes, copy_slot, first_not_finite};
-use super::waiting::{Waiter, Waiting};
-use crate::frame::ProgramFrame;
 use crate::run_options::Cancel;
 use thalweg_plan::SessionError;
-use thalweg_plan::{Action, Home, Instruction, NO_SLOT, Program, failed, memory};
+use thalweg_plan::{Action, Home, Instruction, NO_SLOT, failed, memory};
 
 /// The inputs of a kernel that take no memory beyond the stack: as many as an optimizer's update has.
 const INLINE: usize = 10;
-
-/// One program of a step.
-#[derive(Clone, Copy)]
-pub(crate) struct ProgramRun<'a> {
-    pub(crate) step: &'a Step<'a>,
-    pub(crate) program: &'a Program,
-    pub(crate) part: &'a ProgramFrame,
-    pub(crate) device: &'a Device,
-    /// The device's own threads, or those of its host.
-    pub(crate) cpu: &'a Cpu,
-    /// Where the node waits that this runs, if it may have to.
-    pub(super) waiting: Option<(&'a Waiting, Waiter)>,
-}
-
-impl<'a> ProgramRun<'a> {
-    /// The same, for a node that may have to wait.
-    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> ProgramRun<'a> {
-        ProgramRun {
-            waiting: Some((on, waiter)),
-            ..self
-        }
-    }
-}
 
 impl ProgramRun<'_> {
     /// Runs an instruction and looks after what the step was asked to watch.

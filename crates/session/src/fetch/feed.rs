@@ -69,7 +69,7 @@ impl Feed<'_> {
                 name: output.name(),
             }),
             Target::Number(output) => Ok(output),
-            Target::Name(name) => super::output_called(graph, "feed", name),
+            Target::Name(name) => super::list::output_called(graph, "feed", name),
         }
     }
 }

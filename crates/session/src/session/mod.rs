@@ -7,10 +7,9 @@ use thalweg_device::Device;
 use thalweg_graph::place::Report;
 use thalweg_graph::{Graph, OutputId};
 
-use crate::callable::Callable;
 use crate::engine::Engine;
 use crate::exec::Watch;
-use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values, fed_outputs};
+use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values};
 use crate::graph_ref::GraphRef;
 use crate::ready::Ready;
 use crate::run_options::RunOptions;
@@ -247,23 +246,6 @@ impl<'g> Session<'g> {
     /// Lets random ops go on from where [`Session::random_state`] found them. Names of other nodes do no harm.
     pub fn set_random_state(&self, state: &[(String, u64)]) {
         self.runner.counters().set(state);
-    }
-
-    /// A step in the hand: its plan is looked up once, and its results are written into the same
-    /// tensors again as long as nobody else holds them. `feeds` says which outputs each call gives values
-    /// for, in order: `[x, y]`, or `()` for none. It belongs to this session, and outlives this handle of it.
-    ///
-    /// # Errors
-    /// A fetch or feed that does not exist or belongs to another graph.
-    pub fn callable(
-        &self,
-        fetches: impl Fetches,
-        feeds: impl Fetches,
-    ) -> Result<Callable<'g>, SessionError> {
-        self.graph.checked()?;
-        let list = FetchList::of(&fetches, &self.graph)?;
-        let feeds = fed_outputs(&feeds, &self.graph)?;
-        Ok(Callable::new(self.clone(), list.items, feeds))
     }
 
     /// What a step of these fetches and feeds runs, as text: its simplified graph and its plan.

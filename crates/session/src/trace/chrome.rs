@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Value, json};
 use thalweg_graph::partition::{RECV, SEND};
 
-use super::{Channel, Event, GPU_LANES, is_gpu};
+use super::event::{Channel, Event, GPU_LANES, is_gpu};
 
 /// The numbers of a process and of a thread. No two are the same in a file: some viewers take threads of
 /// one number for one thread, whatever their processes. None is 0, which stands for the idle thread.

@@ -1,6 +1,7 @@
 //! A step's trace: what ran where and when, in the form that trace viewers open.
 
 mod chrome;
+mod event;
 
 use std::io::Write;
 use std::path::Path;
@@ -16,64 +17,8 @@ use thalweg_ops::fused::members;
 
 use thalweg_plan::{Action, Program};
 
-/// One kernel's run.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// The node.
-    pub node: String,
-    /// Its op, or what is copied for it.
-    pub op: String,
-    /// The device that ran it.
-    pub device: String,
-    /// The thread, counted from 0 in the order in which they appear; of a GPU, 0 for kernels, 1 for
-    /// copies to it, 2 for copies from it, 3 for copies to another GPU, and the host's threads from 4 on.
-    pub thread: usize,
-    /// Microseconds from the step's start.
-    pub start_us: f64,
-    /// Microseconds that it took.
-    pub duration_us: f64,
-    /// Bytes that it wrote.
-    pub bytes: usize,
-    /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself,
-    /// or in another task of a cluster.
-    pub members: Vec<String>,
-    /// Of a send and a receive: what joins the two.
-    pub channel: Option<Channel>,
-}
-
-/// The way of a value from a device to another one, in a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Channel {
-    /// Its number, among those of a task or, if it is remote, of the step.
-    pub number: i64,
-    /// Whether it leads out of the task.
-    pub remote: bool,
-}
-
-/// Bytes that a step moved to, from and between GPUs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// From the host to GPUs.
-    pub to_gpus: usize,
-    /// From GPUs to the host.
-    pub from_gpus: usize,
-    /// From one GPU to another.
-    pub between_gpus: usize,
-}
-
-/// What is copied, in an event's `op`.
-const TO_GPU: &str = "copy from the host";
-const FROM_GPU: &str = "copy to the host";
-const BETWEEN: &str = "copy to another GPU";
-
-/// The threads of a GPU that are no threads of the host.
-const GPU_LANES: [&str; 4] = ["kernels", TO_GPU, FROM_GPU, BETWEEN];
-
-/// Whether a device of this name is a GPU.
-fn is_gpu(device: &str) -> bool {
-    let spec = DeviceSpec::parse(device).ok();
-    spec.is_some_and(|s| s.device_type.as_deref() == Some("GPU"))
-}
+use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
+pub use event::{Channel, Event, Traffic};
 
 /// What ran in a step. While it is recorded, a GPU's commands run one by one, each waited for, so
 /// that each has its time.

@@ -2,9 +2,9 @@
 
 use super::super::ConvGeometry;
 use super::super::band::Images;
-use super::super::filter_grad::add_parts;
+use super::super::partial_sums::add_parts;
+use super::tiling::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
 use super::transform::{Job, Side};
-use super::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
 use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa};

@@ -13,13 +13,12 @@ mod part;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use bytemuck::Pod;
-
 use self::part::{Dots, FewRowsPart, add_up};
-use super::{Element, Gemm};
+use super::element::Element;
+use super::fused::Fused;
+use super::shape::Gemm;
 use crate::Cpu;
 use crate::isa::Isa;
-use crate::number::Number;
 use crate::scratch::{Disjoint, Scratch, for_chunks, part};
 use thalweg_tensor::Notes;
 
@@ -34,38 +33,6 @@ const GROUP: usize = 4;
 const PART: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
 const CHUNK: usize = 1 << 9;
-
-/// What thin GEMMs are summed in.
-pub trait Fused: Pod + Number + std::ops::AddAssign {
-    /// `self * x + sum`, rounded once where the machine does that.
-    fn fused(self, x: Self, sum: Self) -> Self;
-    /// Whether it is neither infinite nor NaN.
-    fn finite(self) -> bool;
-}
-
-impl Fused for f32 {
-    #[inline(always)]
-    fn fused(self, x: f32, sum: f32) -> f32 {
-        self.mul_add(x, sum)
-    }
-
-    #[inline(always)]
-    fn finite(self) -> bool {
-        self.is_finite()
-    }
-}
-
-impl Fused for f64 {
-    #[inline(always)]
-    fn fused(self, x: f64, sum: f64) -> f64 {
-        self.mul_add(x, sum)
-    }
-
-    #[inline(always)]
-    fn finite(self) -> bool {
-        self.is_finite()
-    }
-}
 
 /// How a thin GEMM is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
 /// where `B` lies transposed, along its rows.

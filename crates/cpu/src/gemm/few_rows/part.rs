@@ -1,7 +1,7 @@
 //! Parts of a thin GEMM: rows of `B` that are added up, or multiplied with rows of `A`.
 
-use super::Fused;
-use crate::gemm::Gemm;
+use super::super::fused::Fused;
+use super::super::shape::Gemm;
 use crate::isa::Vectorize;
 
 /// Rows of `B` that are read side by side.

@@ -17,6 +17,7 @@ use cudarc::driver::sys::CUstream;
 use thalweg_tensor::DType;
 
 use api::{Api, Context, Descriptor};
+use operation::Refusal;
 use status::Status;
 
 use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
@@ -44,9 +45,6 @@ pub(super) struct ConvolutionPlan {
     pub(super) workspace: usize,
     pub(super) engine: Engine,
 }
-
-/// Why the library does not compute a convolution.
-pub(super) type Refusal = String;
 
 fn error(status: Status, detail: &str) -> GpuError {
     GpuError::Driver {

@@ -9,10 +9,12 @@ use cudarc::cudnn::sys::{
 };
 use thalweg_tensor::DType;
 
-use super::Refusal;
 use super::api::{Api, Descriptor};
 use super::status::Status;
 use crate::gpu::{Convolution, Direction};
+
+/// Why the library does not compute a convolution.
+pub(super) type Refusal = String;
 
 /// The numbers of the two inputs and the output, by which a variant pack gives their addresses.
 pub(super) const NUMBERS: [i64; 3] = [1, 2, 3];

@@ -6,19 +6,9 @@ use thalweg_device::gpu::GpuCollective;
 use thalweg_device::{KernelError, Operand};
 use thalweg_graph::{Node, NodeId, OutputId};
 
-use super::GpuBuilder;
+use super::{GpuBuilder, Pending};
 use crate::error::{SessionError, failed};
 use crate::gpu_program::{GpuCommand, GpuPlace};
-
-/// A collective that was begun.
-pub(super) struct Pending {
-    output: OutputId,
-    set: usize,
-    /// The buffers that it reads and writes: nothing else gets their memory before it is waited for.
-    buffers: SmallVec<[usize; 2]>,
-    /// Whether it reads a variable.
-    variable: bool,
-}
 
 impl GpuBuilder<'_> {
     /// Begins a collective of input 0, whose result comes to lie at `to`.

@@ -16,8 +16,8 @@ use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::{FEED, known};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 
-use super::Uses;
 use super::builder::{Built, no_kernel};
+use super::uses::Uses;
 use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::gpu_program::{Commands, GpuPlace};
@@ -26,7 +26,6 @@ use crate::memory::{Arena, Block};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
-use collective::Pending;
 
 /// Nanoseconds of the host for a segment, and for each of its works: what is launched as one takes
 /// the host no longer for being long, so this is only an order of magnitude.
@@ -75,6 +74,16 @@ struct Buffer {
     block: Option<Block>,
     /// How many uses are still to come; a fetch is one that never comes.
     left: u32,
+}
+
+/// A collective that was begun.
+struct Pending {
+    output: OutputId,
+    set: usize,
+    /// The buffers that it reads and writes: nothing else gets their memory before it is waited for.
+    buffers: SmallVec<[usize; 2]>,
+    /// Whether it reads a variable.
+    variable: bool,
 }
 
 impl<'a> GpuBuilder<'a> {

@@ -3,8 +3,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::Value;
 use thalweg_plan::region::{Kind, RegionNode};
+use thalweg_tensor::Tensor;
+
+/// A value, or none where it is dead.
+pub(super) type Value = Option<Tensor>;
 
 /// A frame and an iteration of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

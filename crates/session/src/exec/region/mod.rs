@@ -18,13 +18,10 @@ use thalweg_tensor::{DType, Tensor};
 use super::ProgramRun;
 use super::step_environment::StepEnvironment;
 use super::waiting::{Waiter, Waiting};
-use frames::{Frames, LoopPlace};
+use frames::{Frames, LoopPlace, Value};
 use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::region::{Kind, Region, RegionNode};
-
-/// A value, or none where it is dead.
-type Value = Option<Tensor>;
 
 /// What is never dead, whatever it waits for.
 const CONTROL_TRIGGER: &str = "ControlTrigger";

@@ -2,15 +2,14 @@
 
 mod task;
 
-use self::task::SumsCall;
-use super::super::band::Images;
-use super::super::{ConvGeometry, Packing, Pass};
+use super::super::geometry::Pass;
+use super::super::{ConvGeometry, Packing};
+use super::tiling::{APART, Cut, FEWEST, TASKS, Tiling};
 use super::transform::{Job, Side};
-use super::{APART, Cut, FEWEST, TASKS, Tiling};
 use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::transpose::{Rows, transpose};
-use crate::{Cpu, Epilogue, Isa, Layout};
+use crate::{Cpu, Isa, Layout};
 
 /// What a task holds of transformed tiles, in numbers: a part of the second-level cache.
 const HELD: usize = 280 << 10;
@@ -202,61 +201,6 @@ impl<'a> SumsOf<'a> {
             // SAFETY: rows of a panel that are this task's.
             unsafe { self.pack(cpu.isa, filter, rows, turned, (panels.pointer(at), step)) };
         });
-    }
-
-    /// Operands are images and filter, or, to the input, filter and gradient; the filter may have been transformed before.
-    pub(super) fn run(
-        &self,
-        cpu: Cpu<'_>,
-        [a, b]: [&[f32]; 2],
-        packed: Option<&[f32]>,
-        epilogue: Epilogue<'_, f32>,
-        to: &mut [f32],
-        scratch: &mut [u8],
-    ) {
-        let g = self.g;
-        let mut scratch = Scratch::new(scratch);
-        let own = scratch.take::<f32>(self.packed_len());
-        let lanes = scratch.rest();
-        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
-        let packed = match packed {
-            Some(packed) => {
-                assert_eq!(packed.len(), self.filter_len(), "another filter's");
-                Some(packed)
-            }
-            None if self.packed => {
-                self.pack_all(cpu, filter, own, lanes);
-                Some(&*own)
-            }
-            None => None,
-        };
-        let (h, w) = if self.turned_over {
-            (g.out_h, g.out_w)
-        } else {
-            (g.in_h, g.in_w)
-        };
-        let run = SumsCall {
-            isa: cpu.isa,
-            sums: self,
-            images: Images {
-                data,
-                h,
-                w,
-                c: self.tiling.channels[0],
-                layout: g.layout,
-            },
-            filter,
-            packed,
-            epilogue,
-            to: Disjoint::new(to),
-        };
-        for_lanes(
-            cpu.pool,
-            self.tasks(),
-            lanes,
-            self.lane(),
-            &|task, scratch| run.run(task, scratch),
-        );
     }
 
     /// Transforms some rows of a panel of the filter: for each point, a row for each channel that is summed over.

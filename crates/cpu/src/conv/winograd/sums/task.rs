@@ -1,12 +1,12 @@
 //! A task of sums: some lines of tiles, times some panels of the filter.
 
+use super::super::tiling::{APART, Held, Piece};
 use super::super::transform::{Job, Side};
-use super::super::{APART, Held, Piece};
 use super::{PanelRows, SumsOf};
 use crate::conv::band::{Images, copy_to_planes};
 use crate::micro_kernel::{Ahead, Tile};
-use crate::scratch::{Disjoint, Scratch, part};
-use crate::{Epilogue, Isa, Layout};
+use crate::scratch::{Disjoint, Scratch, for_lanes, part};
+use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Numbers of a cache line.
 const LINE: usize = 16;
@@ -192,5 +192,62 @@ impl SumsCall<'_> {
             // SAFETY: the lines of this piece in each of this task's planes of its image, which no other writes.
             unsafe { copy_to_planes(self.isa, turned, lines * w, channels, to, h * w) };
         }
+    }
+}
+
+impl SumsOf<'_> {
+    /// Operands are images and filter, or, to the input, filter and gradient; the filter may have been transformed before.
+    pub(in super::super) fn run(
+        &self,
+        cpu: Cpu<'_>,
+        [a, b]: [&[f32]; 2],
+        packed: Option<&[f32]>,
+        epilogue: Epilogue<'_, f32>,
+        to: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let g = self.g;
+        let mut scratch = Scratch::new(scratch);
+        let own = scratch.take::<f32>(self.packed_len());
+        let lanes = scratch.rest();
+        let (data, filter) = if self.turned_over { (b, a) } else { (a, b) };
+        let packed = match packed {
+            Some(packed) => {
+                assert_eq!(packed.len(), self.filter_len(), "another filter's");
+                Some(packed)
+            }
+            None if self.packed => {
+                self.pack_all(cpu, filter, own, lanes);
+                Some(&*own)
+            }
+            None => None,
+        };
+        let (h, w) = if self.turned_over {
+            (g.out_h, g.out_w)
+        } else {
+            (g.in_h, g.in_w)
+        };
+        let run = SumsCall {
+            isa: cpu.isa,
+            sums: self,
+            images: Images {
+                data,
+                h,
+                w,
+                c: self.tiling.channels[0],
+                layout: g.layout,
+            },
+            filter,
+            packed,
+            epilogue,
+            to: Disjoint::new(to),
+        };
+        for_lanes(
+            cpu.pool,
+            self.tasks(),
+            lanes,
+            self.lane(),
+            &|task, scratch| run.run(task, scratch),
+        );
     }
 }

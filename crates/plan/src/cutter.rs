@@ -1,4 +1,4 @@
-//! A step that is cut into a part for each task.
+//! Cuts a step into a part for each task.
 
 use std::sync::Arc;
 
@@ -14,43 +14,8 @@ use crate::options::SessionOptions;
 use crate::placements::Placements;
 use crate::request::{Fetch, PlanContext, Request, checked, piece_facts};
 use crate::store::Counters;
+use crate::task_part::{TaskChannel, TaskCut, TaskPart};
 use crate::wire_dtype::Edge;
-
-/// What one task runs of a step.
-#[derive(Clone, Debug)]
-pub struct TaskPart {
-    /// The number of the task.
-    pub task: u32,
-    /// Its nodes, in the order of the step.
-    pub graph: GraphData,
-    /// By node: the number of its device among all of the cluster.
-    pub devices: Vec<u32>,
-    /// The feeds that it uses: their numbers in the step, and their nodes here.
-    pub feeds: Vec<(usize, NodeId)>,
-    /// What is fetched of it: the numbers in the step, and the outputs here.
-    pub fetches: Vec<(usize, OutputId)>,
-    /// Whether every value has memory of its own: the feeds come while the step runs, and what is waited
-    /// for must not wait for memory that only a later one frees.
-    pub apart: bool,
-}
-
-/// An edge between two tasks; its number is the `channel` of its ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskChannel {
-    /// The task that sends.
-    pub from: u32,
-    /// The task that receives.
-    pub to: u32,
-}
-
-/// A step in parts.
-#[derive(Clone, Debug)]
-pub struct TaskCut {
-    /// By task that takes part.
-    pub parts: Vec<TaskPart>,
-    /// By number.
-    pub channels: Vec<TaskChannel>,
-}
 
 /// Cuts steps of one graph, which only grows, over the devices of several tasks.
 pub struct Cutter {

@@ -1,0 +1,94 @@
+//! The shapes of a convolution, its passes, and the element types that it takes.
+
+use crate::Layout;
+use crate::gemm::Element;
+use crate::micro_kernel::Tiled;
+use crate::number::Number;
+
+/// The types of convolutions: `f32` and `f64`.
+pub trait Real: Tiled + Element<Sum = Self> + Number + Default + std::ops::AddAssign {}
+impl Real for f32 {}
+impl Real for f64 {}
+
+/// Which of the three products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    Forward,
+    ToInput,
+    ToFilter,
+}
+
+/// The shape of a convolution. Images lie as `layout` says; the filter is always `k_h x k_w x in_c x out_c`, dense.
+///
+/// Output pixel `(y, x)` sees input pixels `(y stride[0] - pad_top + i dilation[0], x stride[1] - pad_left + j dilation[1])`
+/// for `i < k_h`, `j < k_w`; those outside the image are zero. Padding below and to the right follows from `out_h` and
+/// `out_w`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConvGeometry {
+    /// Images.
+    pub batch: usize,
+    /// Lines of an input image.
+    pub in_h: usize,
+    /// Columns of an input image.
+    pub in_w: usize,
+    /// Channels of an input image.
+    pub in_c: usize,
+    /// Lines of an output image.
+    pub out_h: usize,
+    /// Columns of an output image.
+    pub out_w: usize,
+    /// Channels of an output image.
+    pub out_c: usize,
+    /// Lines of the filter.
+    pub k_h: usize,
+    /// Columns of the filter.
+    pub k_w: usize,
+    /// From an output line, and an output column, to the next, in input pixels; at least one.
+    pub stride: [usize; 2],
+    /// From a filter line, and a filter column, to the next, in input pixels; at least one.
+    pub dilation: [usize; 2],
+    /// Lines of zeros above the image.
+    pub pad_top: usize,
+    /// Columns of zeros left of the image.
+    pub pad_left: usize,
+    /// How both the input and the output lie.
+    pub layout: Layout,
+}
+
+impl ConvGeometry {
+    /// Elements of the input.
+    pub fn input_len(&self) -> usize {
+        self.batch * self.in_h * self.in_w * self.in_c
+    }
+
+    /// Elements of the output.
+    pub fn output_len(&self) -> usize {
+        self.batch * self.out_h * self.out_w * self.out_c
+    }
+
+    /// Elements of the filter.
+    pub fn filter_len(&self) -> usize {
+        self.k_h * self.k_w * self.in_c * self.out_c
+    }
+
+    /// Input lines that this many output lines see.
+    pub(super) fn lines_seen(&self, lines: usize) -> usize {
+        (lines - 1) * self.stride[0] + (self.k_h - 1) * self.dilation[0] + 1
+    }
+
+    /// Input columns that an output line sees.
+    pub(super) fn cols_seen(&self) -> usize {
+        (self.out_w - 1) * self.stride[1] + (self.k_w - 1) * self.dilation[1] + 1
+    }
+
+    /// Whether no tap of any output pixel lies outside the image.
+    pub(super) fn is_inside(&self) -> bool {
+        let inside = self.lines_seen(self.out_h) <= self.in_h && self.cols_seen() <= self.in_w;
+        inside && self.pad_top == 0 && self.pad_left == 0
+    }
+
+    /// Nothing to compute: the output or what it is made of is empty.
+    pub(super) fn is_empty(&self) -> bool {
+        [self.output_len(), self.filter_len(), self.input_len()].contains(&0)
+    }
+}

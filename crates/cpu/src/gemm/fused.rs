@@ -1,0 +1,37 @@
+//! Fused multiply-add of the dtypes that GEMMs sum in.
+
+use bytemuck::Pod;
+
+use crate::number::Number;
+
+/// What thin GEMMs are summed in.
+pub trait Fused: Pod + Number + std::ops::AddAssign {
+    /// `self * x + sum`, rounded once where the machine does that.
+    fn fused(self, x: Self, sum: Self) -> Self;
+    /// Whether it is neither infinite nor NaN.
+    fn finite(self) -> bool;
+}
+
+impl Fused for f32 {
+    #[inline(always)]
+    fn fused(self, x: f32, sum: f32) -> f32 {
+        self.mul_add(x, sum)
+    }
+
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+}
+
+impl Fused for f64 {
+    #[inline(always)]
+    fn fused(self, x: f64, sum: f64) -> f64 {
+        self.mul_add(x, sum)
+    }
+
+    #[inline(always)]
+    fn finite(self) -> bool {
+        self.is_finite()
+    }
+}

@@ -1,0 +1,117 @@
+//! The digamma, polygamma and zeta functions.
+
+use std::f64::consts::PI;
+
+use super::polynomial::polynomial;
+
+/// The derivative of the logarithm of the gamma function; NaN at 0, -1, -2 and so on.
+pub fn digamma(x: f64) -> f64 {
+    const TERMS: [f64; 7] = [
+        1.0 / 12.0,
+        -691.0 / 32760.0,
+        1.0 / 132.0,
+        -1.0 / 240.0,
+        1.0 / 252.0,
+        -1.0 / 120.0,
+        1.0 / 12.0,
+    ];
+    if x <= 0.0 {
+        // Reflected: digamma(x) = digamma(1 - x) - pi / tan(pi x).
+        let below = x - x.floor();
+        return match below {
+            0.0 => f64::NAN,
+            // The tangent has a pole there.
+            0.5 => digamma(1.0 - x),
+            // The nearer of both neighbours keeps the digits.
+            b if b > 0.5 => digamma(1.0 - x) - PI / (PI * (b - 1.0)).tan(),
+            b => digamma(1.0 - x) - PI / (PI * b).tan(),
+        };
+    }
+    let (mut s, mut recurrence) = (x, 0.0);
+    while s < 10.0 {
+        recurrence += 1.0 / s;
+        s += 1.0;
+    }
+    let z = 1.0 / (s * s);
+    s.ln() - 0.5 / s - z * polynomial(z, &TERMS) - recurrence
+}
+
+/// The zeta function of Hurwitz: the sum of `(q + n)^-x` over all whole n from 0.
+pub fn zeta(x: f64, q: f64) -> f64 {
+    // (2k)! / B2k, where B2k are Bernoulli's numbers.
+    const TERMS: [f64; 12] = [
+        12.0,
+        -720.0,
+        30240.0,
+        -1209600.0,
+        47900160.0,
+        -1.307_674_368e12 / 691.0,
+        7.47242496e10,
+        -1.067_062_284_288e16 / 3617.0,
+        5.109_094_217_170_944e18 / 43867.0,
+        -8.028_576_626_982_912e20 / 174_611.0,
+        1.551_121_004_333_098_6e23 / 854_513.0,
+        -1.693_824_136_731_743_7e27 / 236_364_091.0,
+    ];
+    if x == 1.0 {
+        return f64::INFINITY;
+    }
+    if x < 1.0 || x.is_nan() || q.is_nan() {
+        return f64::NAN;
+    }
+    if q <= 0.0 {
+        if q == q.floor() {
+            return if x % 2.0 == 0.0 {
+                f64::INFINITY
+            } else {
+                f64::NAN
+            };
+        }
+        if x != x.floor() {
+            return f64::NAN;
+        }
+    }
+    // The first terms one by one, the others by the formula of Euler and Maclaurin. Far below zero the terms fall
+    // so slowly that no more than a bounded number is added.
+    let (mut sum, mut a, mut b) = (q.powf(-x), q, 0.0);
+    let mut n = 0;
+    while n < 9 || a <= 9.0 {
+        n += 1;
+        a += 1.0;
+        b = a.powf(-x);
+        sum += b;
+        if (b / sum).abs() < f64::EPSILON / 2.0 || n > 1 << 20 {
+            return sum;
+        }
+    }
+    let w = a;
+    sum += b * w / (x - 1.0) - 0.5 * b;
+    let (mut factor, mut k) = (1.0, 0.0);
+    for term in TERMS {
+        factor *= x + k;
+        b /= w;
+        let t = factor * b / term;
+        sum += t;
+        if (t / sum).abs() < f64::EPSILON / 2.0 {
+            break;
+        }
+        k += 1.0;
+        factor *= x + k;
+        b /= w;
+        k += 1.0;
+    }
+    sum
+}
+
+/// The derivative of order `n`, a whole number, of [`digamma`].
+pub fn polygamma(n: f64, x: f64) -> f64 {
+    if n != n.floor() || n < 0.0 {
+        return f64::NAN;
+    }
+    if n == 0.0 {
+        return digamma(x);
+    }
+    let next = n + 1.0;
+    let sign = if next % 2.0 == 0.0 { 1.0 } else { -1.0 };
+    sign * libm::lgamma(next).exp() * zeta(next, x)
+}

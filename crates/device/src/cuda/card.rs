@@ -1,0 +1,21 @@
+//! The properties of a graphics card.
+
+/// A graphics card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its number for the driver.
+    pub number: i32,
+    /// Its name: `NVIDIA H200`.
+    pub name: String,
+    /// Its compute capability: (9, 0).
+    pub capability: (i32, i32),
+    /// Bytes of its memory.
+    pub memory: usize,
+}
+
+impl Card {
+    /// What kernels are compiled for: `sm_90`.
+    pub fn architecture(&self) -> String {
+        format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+}

@@ -1,0 +1,47 @@
+//! One program of a step.
+
+use thalweg_device::{Cpu, Device};
+use thalweg_plan::Program;
+
+use super::step::Step;
+use super::waiting::{Waiter, Waiting};
+use crate::frame::ProgramFrame;
+
+/// One program of a step.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgramRun<'a> {
+    pub(crate) step: &'a Step<'a>,
+    pub(crate) program: &'a Program,
+    pub(crate) part: &'a ProgramFrame,
+    pub(crate) device: &'a Device,
+    /// The device's own threads, or those of its host.
+    pub(crate) cpu: &'a Cpu,
+    /// Where the node waits that this runs, if it may have to.
+    pub(super) waiting: Option<(&'a Waiting, Waiter)>,
+}
+
+impl<'a> ProgramRun<'a> {
+    /// The same, for a node that may have to wait.
+    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> ProgramRun<'a> {
+        ProgramRun {
+            waiting: Some((on, waiter)),
+            ..self
+        }
+    }
+}
+
+impl Step<'_> {
+    /// One program of the step.
+    pub(crate) fn run_of(&self, number: usize) -> ProgramRun<'_> {
+        let program = &self.plan.programs[number];
+        let device = &self.devices[program.device];
+        ProgramRun {
+            step: self,
+            program,
+            part: &self.frame.parts[number],
+            device,
+            cpu: device.host(),
+            waiting: None,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A step in flight: its plan, frame and controls, and how its instructions are run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+use thalweg_cpu::ThreadPool;
+use thalweg_device::{Device, KernelError};
+
+use super::waiting::Tickets;
+use crate::exchange::{Exchange, Rest};
+use crate::frame::Frame;
+use crate::ready::{CallKey, Ready};
+use crate::run_options::Cancel;
+use crate::trace::Recorder;
+use thalweg_plan::PlanCache;
+use thalweg_plan::SessionError;
+use thalweg_plan::panicked;
+use thalweg_plan::{Plan, PlanContext};
+
+/// What a step is asked for beside its fetches.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Watch<'a> {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) cancel: Option<&'a Cancel>,
+    pub(crate) check_finite: bool,
+    pub(crate) recorder: Option<&'a Recorder>,
+    /// How values come from and go to other tasks.
+    pub(crate) exchange: Option<&'a dyn Exchange>,
+    /// Whether the step has entered the gates of all its variables.
+    pub(crate) inside: bool,
+}
+
+impl Watch<'_> {
+    pub(super) fn is_idle(&self) -> bool {
+        self.timeout.is_none()
+            && self.cancel.is_none()
+            && !self.check_finite
+            && self.recorder.is_none()
+    }
+}
+
+pub(crate) struct Step<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) frame: &'a Frame,
+    pub(crate) devices: &'a [Device],
+    pub(crate) context: PlanContext<'a>,
+    /// The plans of functions.
+    pub(crate) calls: &'a PlanCache<CallKey, Ready>,
+    pub(crate) tickets: &'a Tickets,
+    /// How many functions are around the one that this runs; none for a step itself.
+    pub(crate) depth: usize,
+    /// A thread to lead each device; the calling one is one of them.
+    pub(crate) leaders: &'a ThreadPool,
+    pub(crate) watch: Watch<'a>,
+    /// When the step has to be over.
+    pub(crate) deadline: Option<Instant>,
+    /// Whether GPUs' commands are captured and launched as one: all they need has been made ready
+    /// by a step before.
+    pub(crate) replay: bool,
+}
+
+impl Step<'_> {
+    /// Runs all instructions.
+    pub(crate) fn run(&self) -> Result<(), SessionError> {
+        // The first value that is not finite is the first of the sequence.
+        let shared = self.plan.parallel && !self.watch.check_finite;
+        let result = match shared || self.plan.waits {
+            true => self.as_ready(shared),
+            false => self.in_sequence(),
+        };
+        if let Err(error) = &result {
+            for number in 0..self.plan.programs.len() {
+                // What was handed over uses the frame, which is given back next. The first error
+                // is the one to tell.
+                self.run_of(number).drain(error);
+            }
+        }
+        result
+    }
+
+    /// How values come from and go to other tasks.
+    pub(crate) fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
+        let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
+        self.watch.exchange.ok_or_else(alone)
+    }
+
+    /// How the step waits where nothing of it can run; none where its thread sleeps.
+    pub(crate) fn rest(&self) -> Option<Arc<dyn Rest>> {
+        self.watch.exchange.and_then(|e| e.rest())
+    }
+
+    fn in_sequence(&self) -> Result<(), SessionError> {
+        self.frame.rendezvous.clear();
+        let watched = !self.watch.is_idle();
+        let (mut number, mut at) = (0, 0);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let mut starts: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.plan.programs.len());
+            for &(program, end) in &self.plan.segments {
+                number = program as usize;
+                let run = self.run_of(number);
+                at = std::mem::replace(&mut starts[number], end);
+                while at < end {
+                    if watched {
+                        run.watched(at)?;
+                    } else {
+                        run.instruction(at)?;
+                    }
+                    at += 1;
+                }
+            }
+            Ok(())
+        }));
+        result.unwrap_or_else(|panic| {
+            let node = self.plan.programs[number].node(at);
+            Err(panicked(node, &*panic))
+        })
+    }
+}
