@@ -1,4 +1,4 @@
-//! Which variable stands behind which handle, and which kernel computes which node.
+//! Bindings: the variable behind each handle of a graph.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::kernels::{Kernels, find};
 use crate::order::{Accesses, VariableId};
 use crate::request::PlanContext;
 
-/// Whether a node gives its input's buffer on.
+/// `true` if a node's output shares its input's buffer.
 fn shares(kernels: &Kernels, node: &Node) -> bool {
     find(kernels, DeviceType::Cpu, node).is_some_and(|(_, k)| matches!(k.body, Body::View))
 }
@@ -31,11 +31,11 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Finds the variable behind each handle, and sees to it that nothing waits for a feed. `device`
-    /// tells the device of a handle, and `fed` the variable behind one that is fed.
+    /// Finds the variable behind each handle, and checks that every placeholder is fed. `device` returns the device of
+    /// a handle, and `fed` the variable behind one that is fed.
     ///
     /// # Errors
-    /// A placeholder that is not fed, a variable that is not what its handle says.
+    /// A placeholder that is not fed, a variable of another dtype or shape than its handle's.
     pub(super) fn new(
         graph: &GraphData,
         device: &dyn Fn(NodeId) -> u32,
@@ -49,7 +49,7 @@ impl Bindings {
         Bindings::with(graph, device, fed, context.kernels, &stored)
     }
 
-    /// As [`Bindings::new`], with variables that `find` gives.
+    /// As [`Bindings::new`], with variables that `find` returns.
     pub(super) fn with(
         graph: &GraphData,
         device: &dyn Fn(NodeId) -> u32,
@@ -129,7 +129,7 @@ impl Bindings {
         })
     }
 
-    /// What the nodes of the graph do with the variables.
+    /// Returns the reads and updates of the variables, by node.
     pub(super) fn accesses(&self, graph: &GraphData, kernels: &Kernels) -> Accesses {
         let shares = |id: NodeId| shares(kernels, graph.node(id));
         Accesses::new(graph, &self.variable_of, &shares)

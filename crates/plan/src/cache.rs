@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// A bounded number of plans; the one that was not used for longest goes first.
+/// A bounded number of plans. The least recently used one is evicted first.
 pub struct PlanCache<K, P> {
     most: usize,
     kept: Mutex<Kept<K, P>>,
@@ -34,7 +34,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         }
     }
 
-    /// The plan that is kept for `key`.
+    /// Returns the cached plan of `key`.
     pub fn get(&self, key: &K) -> Option<Arc<P>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.clock += 1;
@@ -44,9 +44,9 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         Some(entry.plan.clone())
     }
 
-    /// Keeps a plan, and gives what is kept: of two that were made at once the first.
+    /// Stores a plan, and returns the stored one: of two that were made at once the first.
     pub fn keep(&self, key: K, plan: Arc<P>) -> Arc<P> {
-        // What is not kept is dropped without the lock.
+        // Evicted plans are dropped without the lock.
         let mut dropped = Vec::new();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let used = kept.clock;
@@ -63,7 +63,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         plan
     }
 
-    /// Forgets all plans.
+    /// Removes all plans.
     pub fn clear(&self) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let dropped = std::mem::take(&mut kept.entries);
@@ -71,7 +71,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         drop(dropped);
     }
 
-    /// Looks at every plan that is kept.
+    /// Calls `look` with every cached plan.
     pub fn for_each(&self, look: impl FnMut(&Arc<P>)) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.entries.values().map(|e| &e.plan).for_each(look);

@@ -13,10 +13,10 @@ use thalweg_ops::{gpu_collective, planned_collective};
 use crate::error::{SessionError, failed};
 use crate::request::PlanContext;
 
-/// Why a collective that stands on a GPU runs on its host, if it does; `None` of other nodes.
+/// Returns the reason that a collective on a GPU runs on its host, if it does; `None` for other nodes.
 pub(crate) fn on_host(node: &Node, device: &Device, context: PlanContext<'_>) -> Option<String> {
     let gpu = device.gpu()?;
-    // Without ranks a node says what is missing.
+    // Without ranks the collective's kernel returns the error.
     let ranks = context.collectives?;
     if node.op.effect != Effect::Collective {
         return None;
@@ -28,7 +28,8 @@ pub(crate) fn on_host(node: &Node, device: &Device, context: PlanContext<'_>) ->
     carried.and_then(|_| gpu_collective(node)).err()
 }
 
-/// Lets each collective of a graph wait for the one before it in `order`, unless ranks negotiate; gives what ranks compare.
+/// Lets each collective of a graph wait for the one before it in `order`, unless ranks negotiate; returns the list that
+/// ranks compare.
 ///
 /// # Errors
 /// A collective in a function: it runs when its call does, at no place of its own in the order.

@@ -45,7 +45,7 @@ impl Cutter {
         }
     }
 
-    /// The same with more devices, after those that there are; what was placed stays where it is.
+    /// The same with more devices, after those that there are; nodes that were placed stay where they are.
     pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> Cutter {
         let (names, tasks): (Vec<_>, Vec<_>) = more.into_iter().unzip();
         Cutter {
@@ -57,12 +57,12 @@ impl Cutter {
         }
     }
 
-    /// The names of the devices, by number.
+    /// Returns the names of the devices, by number.
     pub fn devices(&self) -> &[DeviceSpec] {
         self.places.names()
     }
 
-    /// Looks whether the nodes of the graph have places.
+    /// Checks that the nodes of the graph can be placed.
     ///
     /// # Errors
     /// [`SessionError::Place`], [`SessionError::Gpu`].
@@ -71,7 +71,7 @@ impl Cutter {
         self.places.of(data, kernels, &self.options).map(|_| ())
     }
 
-    /// The parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
+    /// Returns the parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
     ///
     /// # Errors
     /// As those of a session's first step.
@@ -88,9 +88,9 @@ impl Cutter {
         self.parts(data, fetches, &feeds, false)
     }
 
-    /// The parts of a step whose feeds come one after the other while it runs, and whose fetches go as
-    /// soon as they are there: through channels of the first task's part, numbered by
-    /// [`crate::client_channel`], first those of the feeds, then those of the fetched outputs.
+    /// Returns the parts of a step whose feeds come one after the other while it runs, and whose fetches go as soon as
+    /// they are there: through channels of the first task's part, numbered by [`crate::client_channel`], first those of
+    /// the feeds, then those of the fetched outputs.
     ///
     /// # Errors
     /// As [`Cutter::cut`].
@@ -105,13 +105,13 @@ impl Cutter {
         self.parts(data, fetches, &feeds, true)
     }
 
-    /// The number of a task's first device.
+    /// Returns the number of a task's first device.
     fn home(&self, task: u32) -> u32 {
         let first = self.tasks.iter().position(|&t| t == task);
         first.unwrap_or(0) as u32
     }
 
-    /// In which dtype an edge between tasks is to go.
+    /// Returns the wire dtype of an edge between tasks, where it is not the value's own.
     fn narrowed(
         &self,
         edge: Crossing<'_>,
@@ -151,7 +151,7 @@ impl Cutter {
             variables: &[],
         };
         let mut whole = simplified(data, &request, context)?;
-        // What a client gives or takes while the step runs goes as it is.
+        // Values that a client gives or takes while the step runs are sent as they are.
         let mut clients: Vec<(String, u32)> = Vec::new();
         if pieces {
             let named = |o: OutputId| (whole.graph.node(o.node).name.clone(), o.index);
@@ -160,7 +160,7 @@ impl Cutter {
             clients.extend(fed.chain(whole.fetches.iter().copied()).map(named));
             whole = in_pieces(whole, Some(self.home(0)));
         }
-        // The variables are elsewhere: here they have names alone.
+        // The variables are on other tasks: here they have names alone.
         let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
             Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
         };
@@ -180,7 +180,7 @@ impl Cutter {
             .into_iter()
             .map(|part| TaskPart {
                 task: part.device,
-                // What was added stands where the task's first device is.
+                // Added nodes are placed on the task's first device.
                 devices: vec![self.home(part.device); part.graph.len()],
                 graph: part.graph,
                 feeds: Vec::new(),

@@ -1,4 +1,4 @@
-//! What can go wrong between a fetch and its value.
+//! Errors of sessions.
 
 use std::any::Any;
 use std::fmt;
@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// An error of a session. The session is usable after any of them.
 ///
-/// The text of an error is for people and says what to do. Programs look at the variant.
+/// The text of an error is for users and says what to do. Programs match on the variant.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ pub enum SessionError {
     Graph {
         /// The first mistake.
         first: Box<GraphError>,
-        /// How many there are.
+        /// Number of mistakes.
         count: usize,
     },
     /// A feed or fetch of another graph.
@@ -65,7 +65,7 @@ pub enum SessionError {
         what: &'static str,
         /// The name.
         name: String,
-        /// What the graph has instead.
+        /// Names that the graph has instead.
         help: String,
     },
     /// A placeholder that is needed and not fed.
@@ -115,9 +115,9 @@ pub enum SessionError {
     /// A call of a callable with another number of feeds than it was made for.
     #[error("the callable takes {}, not {found}", counted(.expected, "feed"))]
     FeedCount {
-        /// What it was made for.
+        /// Number of feeds that it was made for.
         expected: usize,
-        /// What was given.
+        /// Number of feeds in the call.
         found: usize,
     },
     /// A graph that cannot be placed on the session's devices.
@@ -126,17 +126,17 @@ pub enum SessionError {
     /// A node that asks for a GPU, which a session does not have.
     #[error("{place}\n{found}")]
     Gpu {
-        /// What cannot be placed.
+        /// The node, and the reason.
         place: Box<PlaceError>,
-        /// What there is of GPUs on this machine, or what is missing and how to get it.
+        /// The GPUs of this machine, or the part that is missing and how to get it.
         found: String,
     },
-    /// What a device cannot do.
+    /// A device that cannot be opened or has failed.
     #[error("{device}: {source}")]
     Device {
-        /// Which device.
+        /// The device.
         device: DeviceSpec,
-        /// What is missing, or what went wrong.
+        /// The missing part, or the failure.
         source: GpuError,
     },
     /// A device whose threads the system does not give.
@@ -145,7 +145,7 @@ pub enum SessionError {
         counted(.asked, "thread")
     )]
     Threads {
-        /// Which device.
+        /// The device.
         device: DeviceSpec,
         /// The threads that it was to have, the calling one among them.
         asked: usize,
@@ -183,7 +183,7 @@ pub enum SessionError {
         op: String,
         /// The line that made it.
         origin: Origin,
-        /// What went wrong.
+        /// The error of the kernel.
         source: KernelError,
     },
     /// A kernel that panicked: a defect of the kernel. The step ended, the session did not.
@@ -197,18 +197,18 @@ pub enum SessionError {
         op: String,
         /// The line that made it.
         origin: Origin,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// Ranks that do not run the same together, or of which one was lost before they could say.
+    /// Ranks whose plans differ, or of which one was lost before they were compared.
     #[error("before its first collective, '{first}', this plan was not agreed on: {source}")]
     Collectives {
         /// The first collective of the plan.
         first: String,
-        /// What differs, or what went wrong.
+        /// The difference, or the failure.
         source: KernelError,
     },
-    /// A value that is not finite, found because the step was asked to look.
+    /// A value that is not finite, in a step with checks.
     #[error(
         "node '{node}' ({op}), made at {origin}: element {element} of output {index} is {value}, the first value of the step that is not finite"
     )]
@@ -219,17 +219,17 @@ pub enum SessionError {
         op: String,
         /// The line that made it.
         origin: Origin,
-        /// Which of its outputs.
+        /// Number of the output.
         index: usize,
-        /// Which element, in row-major order.
+        /// Number of the element, in row-major order.
         element: usize,
         /// The value: NaN or an infinity.
         value: f64,
     },
-    /// A step that took longer than it was given.
+    /// A step that took longer than its limit.
     #[error("the step did not end within its {limit:?}: it was stopped before node '{next}'")]
     Timeout {
-        /// What it was given.
+        /// The limit.
         limit: std::time::Duration,
         /// A node that was still to run.
         next: String,
@@ -268,18 +268,18 @@ pub enum SessionError {
         /// is this value that does not fit.
         whole: Option<usize>,
     },
-    /// A fetched value that was read as something else.
+    /// A fetched value that was read as another type.
     #[error("{what}: {reason}")]
     Result {
-        /// Which result.
+        /// The result.
         what: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
 
 impl SessionError {
-    /// Whether something has come to its end, such as a queue that is closed and empty.
+    /// `true` if an input has come to its end, such as a queue that is closed and empty.
     pub fn is_out_of_range(&self) -> bool {
         fn of(error: &KernelError) -> bool {
             match error {
@@ -292,7 +292,7 @@ impl SessionError {
     }
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
+/// The sentence of [`fmt::Display`]: a program that returns the error from `main` prints it, and so does `unwrap`.
 impl fmt::Debug for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -330,7 +330,7 @@ impl From<Vec<GraphError>> for SessionError {
     }
 }
 
-/// The error of a node whose kernel cannot be made or run.
+/// Returns the error of a node whose kernel cannot be prepared or run.
 pub fn failed(node: &Node, source: KernelError) -> SessionError {
     SessionError::Kernel {
         node: node.name.clone(),
@@ -340,7 +340,7 @@ pub fn failed(node: &Node, source: KernelError) -> SessionError {
     }
 }
 
-/// The error of a value for which a device has no memory.
+/// Returns the error of a value for which a device has no memory.
 pub fn memory(on: &Device, node: &Node, dtype: DType, shape: Shape) -> SessionError {
     SessionError::Memory {
         node: node.name.clone(),
@@ -355,7 +355,7 @@ pub fn memory(on: &Device, node: &Node, dtype: DType, shape: Shape) -> SessionEr
     }
 }
 
-/// The error of a step whose values do not fit on a device at once, with the largest of them.
+/// Returns the error of a step whose values do not fit on a device at once, with the largest of them.
 pub fn memory_of_step(on: &Device, node: &Node, fact: &Fact, bytes: usize) -> SessionError {
     let mut error = memory(on, node, fact.dtype, fact.shape.clone());
     if let SessionError::Memory { whole, .. } = &mut error {
@@ -371,7 +371,7 @@ fn of_step(bytes: &Option<usize>) -> String {
     }
 }
 
-/// The error of a panic in a node's kernel.
+/// Returns the error of a panic in a node's kernel.
 pub fn panicked(node: &Node, panic: &(dyn Any + Send)) -> SessionError {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     let message = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,5 +1,5 @@
-//! What a GPU runs in a step: commands in the order of its queue, with places for addresses, which
-//! a step in flight has of its own.
+//! Programs of GPUs: commands in the order of the queue. They name places in place of addresses, which each step in
+//! flight has of its own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,12 +12,12 @@ use thalweg_device::gpu::{Block, Engine, Exchange, Fault, Handle};
 use thalweg_graph::{NodeId, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
-/// Where something is in a GPU's memory.
+/// A place in a GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuPlace {
-    /// At this offset of the step's arena, which others may use before and after.
+    /// At this offset of the step's arena: other values may use it before and after.
     Arena(usize),
-    /// At this offset behind it, for the whole step.
+    /// At this offset behind the arena, for the whole step.
     Fixed(usize),
     /// In this variable.
     Variable(usize),
@@ -36,7 +36,7 @@ pub enum Argument {
     Value(SmallVec<[u8; 16]>),
 }
 
-/// What is handed to the queue.
+/// A command for the queue.
 #[derive(Clone, Debug)]
 pub enum GpuCommand {
     /// Launches a kernel.
@@ -47,7 +47,7 @@ pub enum GpuCommand {
         blocks: u32,
         /// Threads of a block.
         threads: u32,
-        /// What the kernel is given.
+        /// The arguments of the kernel.
         arguments: SmallVec<[Argument; 8]>,
     },
     /// Calls a library.
@@ -59,22 +59,22 @@ pub enum GpuCommand {
         /// Its workspace.
         workspace: GpuPlace,
     },
-    /// Begins what GPUs of ranks do together.
+    /// Begins a collective between the GPUs of ranks.
     Collective {
         /// The number of the set of ranks, among those of the program.
         set: usize,
-        /// What they do.
+        /// The collective.
         what: Exchange,
-        /// Of the elements.
+        /// Dtype of the elements.
         dtype: DType,
-        /// Where from.
+        /// Source.
         from: GpuPlace,
-        /// Where to.
+        /// Destination.
         to: GpuPlace,
-        /// How many elements.
+        /// Number of elements.
         elements: usize,
     },
-    /// Waits for all that was begun in a set of ranks.
+    /// Waits for all collectives that were begun in a set of ranks.
     Join {
         /// The number of the set, among those of the program.
         set: usize,
@@ -83,54 +83,53 @@ pub enum GpuCommand {
     CopyIn {
         /// The offset.
         from: usize,
-        /// Where to.
+        /// Destination.
         to: GpuPlace,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// To an offset of the host's staging memory.
     CopyOut {
-        /// Where from.
+        /// Source.
         from: GpuPlace,
         /// The offset.
         to: usize,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Copies within the GPU.
     Copy {
-        /// Where from.
+        /// Source.
         from: GpuPlace,
-        /// Where to.
+        /// Destination.
         to: GpuPlace,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Sets all bits.
     Ones {
-        /// Where.
+        /// Destination.
         to: GpuPlace,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
 }
 
-/// A task, and the node that it is part of.
+/// A command, and the node that it is part of.
 #[derive(Clone, Debug)]
 pub struct NodeCommand {
     /// The node.
     pub node: NodeId,
-    /// What is handed over for it.
+    /// The command.
     pub task: GpuCommand,
 }
 
-/// What is handed to the queue without the host having a part in it: captured once, and launched as
-/// one from then on.
+/// Commands between two actions of the host: captured once, and launched as one graph from then on.
 #[derive(Default)]
 pub struct Segment {
     /// The commands, in order.
     pub works: Vec<NodeCommand>,
-    /// What has to be true of variables, in order, beside the works.
+    /// The variables that must have a value, or get one, in order.
     pub variables: Vec<Access>,
     /// The outputs that it makes.
     pub made: Vec<Made>,
@@ -143,47 +142,47 @@ pub struct Access {
     pub node: NodeId,
     /// The number of the variable.
     pub variable: usize,
-    /// Whether the node initializes it.
+    /// `true` if the node initializes it.
     pub assigns: bool,
 }
 
-/// A node that may find an element which it cannot take.
+/// A node whose kernel may reject an element.
 pub struct Watched {
     /// The node.
     pub node: NodeId,
-    /// What its status stands for.
+    /// The error that its status stands for.
     pub fault: Fault,
 }
 
-/// An output, and when it is there.
+/// An output, and the time from which it is there.
 pub struct Made {
-    /// How many works of its segment come before it.
+    /// Number of commands of its segment that come before it.
     pub after: usize,
     /// The output.
     pub output: OutputId,
-    /// Where it is.
+    /// Its place.
     pub place: GpuPlace,
     /// Its dtype.
     pub dtype: DType,
-    /// How many elements it has.
+    /// Its number of elements.
     pub len: usize,
 }
 
-/// What a random op draws from, in the GPU's memory: it outlives steps.
+/// The counter of a random op, in the GPU's memory: it outlives steps.
 #[derive(Debug)]
 pub struct Counter {
     /// The memory of the counter.
     pub block: Block,
-    /// Whether it has been set to 0.
+    /// `true` once it has been set to 0.
     pub started: AtomicBool,
 }
 
-/// Who computes a GEMM or a convolution on a GPU.
+/// Implementation of a GEMM or a convolution on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComputedBy {
-    /// A library; its engine, where it tells.
+    /// A library, with its engine where known.
     Library(Option<Engine>),
-    /// A kernel of our own, as no library does: why.
+    /// A kernel of our own, with the reason that no library computes it.
     OwnKernel(String),
 }
 
@@ -197,37 +196,36 @@ impl fmt::Display for ComputedBy {
     }
 }
 
-/// What a GPU's program has beside its instructions.
+/// The GPU part of a program: segments, memory, constants, variables.
 #[derive(Default)]
 pub struct Commands {
-    /// What is captured and launched as one, in order.
+    /// The segments, each captured and launched as one, in order.
     pub segments: Vec<Segment>,
-    /// By GEMM and convolution: who computes it.
+    /// By GEMM and convolution: its implementation.
     pub computed_by: BTreeMap<NodeId, ComputedBy>,
-    /// The sets of ranks whose GPUs do something together.
+    /// The sets of ranks with collectives between GPUs.
     pub sets: Vec<i32>,
     /// The first collective between GPUs, with its set.
     pub first: Option<(i32, NodeId)>,
-    /// Bytes behind the arena.
+    /// Number of bytes behind the arena.
     pub fixed: usize,
-    /// What is put there before the first step.
+    /// Constants that are copied there before the first step, with their offsets.
     pub constants: Vec<(usize, Tensor)>,
     /// Bytes of the host's staging memory.
     pub staging: usize,
-    /// Feeds: the slot that holds each, and where it is staged.
+    /// Feeds: the slot that holds each, and its offset in the staging memory.
     pub feeds: Vec<(u32, usize)>,
     /// The variables, by number.
     pub variables: Vec<Arc<Variable>>,
     /// The counters of random ops, by number.
     pub counters: Vec<Arc<Counter>>,
-    /// By status: whose it is.
+    /// By status: its node.
     pub watched: Vec<Watched>,
-    /// The statuses that the host looks at.
+    /// The checks of statuses by the host.
     pub checks: Vec<Check>,
 }
 
-/// Statuses that the host looks at: from the first number to before the last, and where they are
-/// staged.
+/// A check of statuses by the host: from the first number to before the last, with the offset at which they are staged.
 pub struct Check {
     /// The first status.
     pub first: usize,
@@ -238,7 +236,7 @@ pub struct Check {
 }
 
 impl Commands {
-    /// Bytes of a step's memory on the GPU: the arena, what is behind it, and the statuses.
+    /// Returns the bytes of a step's memory on the GPU: the arena, the memory behind it, and the statuses.
     pub fn bytes(&self, arena: usize) -> usize {
         arena + self.fixed + self.watched.len() * STATUS_BYTES
     }

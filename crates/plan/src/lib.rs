@@ -1,7 +1,7 @@
-//! From a graph to a plan: what is fetched and fed is simplified, fused, ordered, cut over devices and tasks, and
-//! becomes a program for each device. This crate makes plans and runs none.
+//! Planning: from a graph, fetches and feeds to a plan. The graph is simplified, fused, ordered, cut over devices and
+//! tasks, and compiled to a program for each device. This crate makes plans and runs none.
 //!
-//! Sessions use it. A program that does not run steps itself can ask what they would be made with.
+//! Sessions use it. A program that does not run steps itself can inspect the context that they would be compiled in.
 //!
 //! ```
 //! use thalweg_plan::{Machine, SessionOptions};

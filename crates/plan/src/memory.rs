@@ -1,5 +1,4 @@
-//! One arena for all that a step computes: offsets from lifetimes, and who has to be waited for
-//! when memory is used again.
+//! Arena planning: offsets of values from their lifetimes, and the instructions to wait for when memory is reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -7,7 +6,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// How many pieces of free memory are looked at for some whose last use is done.
+/// Maximum number of free pieces that are examined for memory whose last use is done.
 const PIECES: usize = 64;
 
 /// A part of the arena.
@@ -17,27 +16,26 @@ pub(super) struct Block {
     pub(super) len: usize,
 }
 
-/// Who touched memory last.
+/// The last use of memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastUse {
-    /// The instructions that whoever takes the memory again waits for.
+    /// The instructions that the next user of the memory waits for.
     pub(super) instructions: SmallVec<[u32; 4]>,
-    /// When they are estimated to be done, in nanoseconds; see
+    /// Estimated time in nanoseconds at which they are done; see
     /// [`ThreadSchedule`](crate::thread_schedule::ThreadSchedule).
     pub(super) done: u64,
 }
 
 /// Lays blocks out while a sequence is walked.
 ///
-/// Memory that is given back remembers its last use: an instruction that takes it again waits for
-/// that, whatever order threads run them in. So that independent instructions do not wait for each
-/// other, memory whose last use is done in time comes first, and the arena grows by up to `spare`
-/// bytes before it gives out any other. Taking and giving take logarithmic time, and a look at up to
-/// [`PIECES`] pieces.
+/// Memory that is given back remembers its last use: an instruction that takes it again waits for that, whatever order
+/// threads run them in. So that independent instructions do not wait for each other, memory whose last use is done in
+/// time comes first, and the arena grows by up to `spare` bytes before it gives out any other. Taking and giving take
+/// logarithmic time, and up to [`PIECES`] pieces are examined.
 pub(super) struct Arena {
-    /// What offsets are multiples of.
+    /// Offsets are multiples of this.
     alignment: usize,
-    /// By how many bytes more the arena may grow only to keep instructions from waiting.
+    /// Number of bytes by which the arena may still grow only to keep instructions from waiting.
     spare: usize,
     /// Free memory that hangs together: offset to length.
     holes: BTreeMap<usize, usize>,
@@ -62,13 +60,13 @@ impl Arena {
         }
     }
 
-    /// The bytes that the arena needs.
+    /// Returns the bytes that the arena needs.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// A block of at least `bytes` for an instruction that begins at `start`; whoever has touched
-    /// its memory is added to `waits_for`.
+    /// Takes a block of at least `bytes` for an instruction that begins at `start`; the last users of its memory are
+    /// added to `waits_for`.
     pub(super) fn take(&mut self, bytes: usize, start: u64, waits_for: &mut Vec<u32>) -> Block {
         let len = bytes.max(1).next_multiple_of(self.alignment);
         // The smallest hole that is large enough; of equal ones the first.
@@ -89,8 +87,8 @@ impl Arena {
         Block { offset, len }
     }
 
-    /// Where a block goes that fits nowhere in time: behind all that is in use, as long as there are
-    /// bytes to spare, or into the hole that fits, whose last users are then waited for.
+    /// Returns the offset of a block that fits nowhere in time: behind all memory in use, as long as there are bytes to
+    /// spare, or in the hole that fits, whose last users are then waited for.
     fn grown_or_waited_for(&mut self, fits: Option<usize>, len: usize, start: u64) -> usize {
         let end = self.end();
         let waited_for = fits.unwrap_or(end);
@@ -119,7 +117,7 @@ impl Arena {
         }
     }
 
-    /// Where the arena can grow from: its last hole, if that reaches its end.
+    /// Returns the offset that the arena can grow from: its last hole, if that reaches its end.
     fn end(&self) -> usize {
         match self.holes.last_key_value() {
             Some((&o, &l)) if o + l == self.len => o,
@@ -127,7 +125,7 @@ impl Arena {
         }
     }
 
-    /// Where in these holes so many bytes hang together whose last use is done by `start`.
+    /// Returns the offset in these holes of so many contiguous bytes whose last use is done by `start`.
     fn in_time(
         &self,
         holes: impl Iterator<Item = Range<usize>>,

@@ -1,9 +1,9 @@
-//! The order of a step, and which node waits for which.
+//! The order of a step, and the dependencies that variables add to it.
 //!
-//! Beside values and control inputs, a step has an order from its variables: one is read before it
-//! is updated unless a control dependency says otherwise, and updates of one variable happen in the
-//! order in which they were built. The order found here is a sequence that keeps all of that; what
-//! waits for what then follows from the sequence, so that it cannot be cyclic.
+//! Beside values and control inputs, a step has an order from its variables: one is read before it is updated unless a
+//! control dependency says otherwise, and updates of one variable happen in the order in which they were built. The
+//! order found here is a sequence that keeps all of that; dependencies then follow from the sequence, so that they
+//! cannot be cyclic.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -17,7 +17,7 @@ use thalweg_graph::{GraphData, NodeId, OutputId};
 /// A variable of a step, by number.
 pub(super) type VariableId = usize;
 
-/// What the nodes of a graph do with variables.
+/// The reads and updates of variables, by node.
 pub(super) struct Accesses {
     /// By node: the variables that it reads, or whose value as read it uses.
     pub(super) uses: Vec<SmallVec<[VariableId; 2]>>,
@@ -27,8 +27,8 @@ pub(super) struct Accesses {
 }
 
 impl Accesses {
-    /// `variable_of` gives the variable behind a handle; `shares` tells whether a node gives its
-    /// input's buffer on.
+    /// `variable_of` has the variable behind a handle; `shares` returns `true` if a node's output shares its input's
+    /// buffer.
     pub(super) fn new(
         graph: &GraphData,
         variable_of: &FxHashMap<OutputId, VariableId>,
@@ -81,12 +81,12 @@ impl Accesses {
     }
 }
 
-/// The nodes of `graph` in the order in which one thread runs them. Nodes on a cycle are missing.
+/// Returns the nodes of `graph` in the order in which one thread runs them. Nodes on a cycle are missing.
 ///
-/// Among the nodes that may run next the one built first is taken, but an update waits until all
-/// uses of its variable's old value have run, and is then taken at once: its gradient is still in
-/// the cache, and its buffer can be given back. A collective waits for those built before it, and is then taken at once:
-/// what comes after it runs while ranks exchange values.
+/// Among the nodes that may run next the one built first is taken, but an update waits until all uses of its variable's
+/// old value have run, and is then taken at once: its gradient is still in the cache, and its buffer can be given back.
+/// A collective waits for those built before it, and is then taken at once: later nodes run while ranks exchange
+/// values.
 pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
     let mut waiting: Vec<u32> = graph
         .nodes()
@@ -111,7 +111,7 @@ pub(super) fn sequence(graph: &GraphData, accesses: &Accesses) -> Vec<NodeId> {
     sequence
 }
 
-/// What keeps an update from running although its inputs are there.
+/// Counts of the nodes that an update still waits for although its inputs are there.
 #[derive(Clone, Copy, Default)]
 struct Blockers {
     /// Reads of its variable and earlier updates of it; of a collective, the one before it.
@@ -202,7 +202,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Whether nothing that has not run comes before this update.
+    /// `true` if all nodes that come before this update have run.
     fn is_free(&self, id: NodeId) -> bool {
         let Blockers { hard, soft } = self.blockers[id.index()];
         hard == 0 && soft == 0
@@ -241,7 +241,7 @@ fn downstream(graph: &GraphData, from: NodeId) -> FxHashSet<NodeId> {
     all
 }
 
-/// By variable, while walking a sequence: who has to be waited for.
+/// By variable, while a sequence is walked: the instructions that later accesses wait for.
 pub(super) struct Hazards {
     last_update: Vec<Option<u32>>,
     uses: Vec<Vec<u32>>,
@@ -255,7 +255,8 @@ impl Hazards {
         }
     }
 
-    /// What step `at` of the sequence waits for because of the variables that it uses and updates.
+    /// Adds the instructions that step `at` of the sequence waits for because of the variables that it uses and
+    /// updates.
     pub(super) fn visit(
         &mut self,
         at: u32,

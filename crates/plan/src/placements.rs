@@ -1,4 +1,4 @@
-//! Where a session's nodes run.
+//! Placement of a session's nodes on devices.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,14 +14,14 @@ use crate::error::SessionError;
 use crate::kernels::{Kernels, find};
 use crate::options::SessionOptions;
 
-/// The placement of a session's graph. The graph only grows, and what was placed stays.
+/// The placement of a session's graph. The graph only grows, and nodes that were placed stay.
 pub struct Placements {
     devices: Vec<DeviceSpec>,
     kept: Mutex<Option<Arc<Placement>>>,
 }
 
 impl Placements {
-    /// Nothing is placed yet; the devices have these names.
+    /// An empty placement for devices of these names.
     pub fn new(devices: Vec<DeviceSpec>) -> Placements {
         Placements {
             devices,
@@ -29,7 +29,7 @@ impl Placements {
         }
     }
 
-    /// The same with more devices, after those that there are; what was placed stays where it is.
+    /// The same with more devices, after those that there are; nodes that were placed stay where they are.
     pub fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Placements {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         Placements {
@@ -38,12 +38,12 @@ impl Placements {
         }
     }
 
-    /// The devices, by number.
+    /// Returns the names of the devices, by number.
     pub fn names(&self) -> &[DeviceSpec] {
         &self.devices
     }
 
-    /// Where the nodes of `data` run.
+    /// Returns the placement of the nodes of `data`.
     ///
     /// # Errors
     /// [`SessionError::Place`], [`SessionError::Gpu`].
@@ -60,12 +60,13 @@ impl Placements {
             return Ok(placement.clone());
         }
         let types = |node: &Node| -> SmallVec<[&'static str; 2]> {
-            // What is fed or constant is wherever it is used.
+            // A feed or a constant is wherever it is used.
             let anywhere = node.op.effect == Effect::Feed || known(node);
-            // What has no kernel at all is there to be read and written; a step that needs it says so.
+            // A graph may have an op without any kernel, to be imported and exported; a step that needs it returns the
+            // error.
             let written = |op: &&'static Op| !op.kernels.is_empty() || node.op.on_handles.is_some();
             let anywhere = anywhere || !kernels.get(node.op.name).is_some_and(written);
-            // A GPU sets a variable's memory aside once.
+            // A GPU allocates a variable's memory once.
             let shapeless = |o: &Fact| o.variable.as_ref().is_some_and(|(_, s)| !s.is_known());
             if node.outputs.iter().any(shapeless) {
                 return SmallVec::from_elem(DeviceType::Cpu.name(), 1);
@@ -87,7 +88,7 @@ impl Placements {
     }
 }
 
-/// Where a GPU is asked for, with what there is of them.
+/// Adds the machine's GPUs to the error of a node that asks for one.
 fn error(place: PlaceError) -> SessionError {
     let gpu = DeviceType::Gpu.name();
     let asks_for_gpu = matches!(

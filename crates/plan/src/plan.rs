@@ -1,5 +1,4 @@
-//! Plans: what a step runs, compiled once. One program for each device that takes part, and how
-//! they meet.
+//! Plans: the compiled form of a step. One program for each device that takes part, and the channels between them.
 
 use smallvec::SmallVec;
 use thalweg_device::{Device, PlannedCollective};
@@ -9,30 +8,30 @@ use crate::program::{Action, Program, SlotPlan};
 
 /// A step, ready to run any number of times, by several threads at once.
 pub struct Plan {
-    /// What each device runs.
+    /// The program of each device.
     pub programs: SmallVec<[Program; 1]>,
-    /// By number in a send: who receives.
+    /// By number in a send: the receiver.
     pub channels: Vec<Channel>,
     /// The order in which one thread runs all programs: instructions of which one come next, and up
     /// to which number.
     pub segments: Vec<(u32, u32)>,
     /// By feed: the slots that it fills, with their programs; none where nothing needs it.
     pub feeds: Vec<SmallVec<[(u32, u32); 1]>>,
-    /// By fetch: where its value is; none for a node that is only run.
+    /// By fetch: the slot of its value; none for a node that is only run.
     pub fetches: Vec<Option<FetchPlan>>,
-    /// What stands on a GPU and runs on its host.
+    /// Nodes that were placed on a GPU and run on its host.
     pub moved: Vec<Moved>,
-    /// What it does together with other ranks, in order.
+    /// Its collectives with other ranks, in order.
     pub collectives: Vec<PlannedCollective>,
-    /// Whether instructions that do not wait for each other run at the same time.
+    /// `true` if independent instructions run at the same time.
     pub parallel: bool,
-    /// What comes from outside while the step runs.
+    /// Values that come from other tasks or clients while the step runs.
     pub arrivals: Vec<Arrival>,
-    /// Whether nodes may have to wait for other steps, or for what comes from outside.
+    /// `true` if nodes may have to wait for other steps, tasks or clients.
     pub waits: bool,
 }
 
-/// A node that stands on a GPU and runs on its host.
+/// A node that was placed on a GPU and runs on its host.
 #[derive(Clone, Debug)]
 pub struct Moved {
     /// The name of the node.
@@ -41,18 +40,18 @@ pub struct Moved {
     pub op: &'static str,
     /// The GPU that it was placed on.
     pub from: String,
-    /// Why that GPU does not run it.
+    /// The reason that the GPU does not run it.
     pub why: String,
 }
 
-/// Where what is sent goes.
+/// The receiving end of a channel between two programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
     /// The program.
     pub to: u32,
     /// The instruction there that waits for it.
     pub receive: u32,
-    /// The slot there that it fills; none where only that it was sent matters.
+    /// The slot there that it fills; none where the channel only orders the programs.
     pub slot: Option<u32>,
 }
 
@@ -67,7 +66,7 @@ pub struct Arrival {
     pub channel: i64,
 }
 
-/// Where a fetched value is, and its dimensions where they are not those of the held tensor.
+/// The slot of a fetched value, and its dimensions where they are not those of the held tensor.
 #[derive(Clone, Debug)]
 pub struct FetchPlan {
     /// The number of the program.
@@ -79,12 +78,12 @@ pub struct FetchPlan {
 }
 
 impl Plan {
-    /// The slot of a program.
+    /// Returns a slot of a program.
     pub fn slot(&self, program: u32, slot: u32) -> &SlotPlan {
         &self.programs[program as usize].slots[slot as usize]
     }
 
-    /// The place of an instruction in the order of the whole step.
+    /// Returns the place of an instruction in the order of the whole step.
     pub fn rank(&self, program: u32, instruction: u32) -> usize {
         let mut ends: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.programs.len());
         let mut rank = 0;
@@ -98,13 +97,13 @@ impl Plan {
         rank
     }
 
-    /// Bytes of all arenas that one step in flight needs.
+    /// Returns the bytes of all arenas that one step in flight needs.
     pub fn arena_bytes(&self) -> usize {
         self.programs.iter().map(Program::arena_bytes).sum()
     }
 
-    /// The programs in Graphviz's language: a coloured box for each device, with what crosses as
-    /// thick edges between them.
+    /// Returns the programs in Graphviz's language: a coloured box for each device, with the channels as thick edges
+    /// between them.
     pub fn to_dot(&self, devices: &[Device]) -> String {
         use std::fmt::Write;
         const COLOURS: [&str; 6] = [
@@ -143,7 +142,7 @@ impl Plan {
         dot
     }
 
-    /// The programs, each under the name of its device; without a name where there is one device.
+    /// Returns the programs as text, each under the name of its device; without a name where there is one device.
     pub fn to_text(&self, devices: &[Device]) -> String {
         let mut text = String::new();
         for program in &self.programs {

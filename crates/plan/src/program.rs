@@ -1,4 +1,4 @@
-//! What one device runs in a step.
+//! Programs: the compiled instructions of one device.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ use crate::region::Region;
 pub struct Program {
     /// The number of its device.
     pub device: usize,
-    /// What it runs: for names, dumps and errors.
+    /// Its nodes: for names, dumps and errors.
     pub graph: GraphData,
     /// The instructions, in the order of the step.
     pub instructions: Vec<Instruction>,
@@ -26,39 +26,39 @@ pub struct Program {
     pub slots: Vec<SlotPlan>,
     /// Bytes of the arena.
     pub arena: usize,
-    /// By instruction: about how many nanoseconds it takes on one thread.
+    /// By instruction: estimated nanoseconds on one thread.
     pub costs: Vec<u64>,
     /// By instruction: those of this program that wait for it.
     pub dependents: Dependents,
-    /// By instruction: how many it waits for.
+    /// By instruction: the number that it waits for.
     pub waits: Vec<u32>,
-    /// What it hands to its GPU, if its device is one.
+    /// Its GPU commands, if its device is a GPU.
     pub gpu: Option<Commands>,
 }
 
 impl Program {
-    /// The node of instruction `i`.
+    /// Returns the node of instruction `i`.
     pub fn node(&self, i: u32) -> &Arc<Node> {
         self.graph.node(self.instructions[i as usize].node)
     }
 
-    /// Bytes of the arena that one step in flight needs.
+    /// Returns the bytes of the arena that one step in flight needs.
     pub fn arena_bytes(&self) -> usize {
         let whole = self.gpu.as_ref().map(|c| c.bytes(self.arena));
         whole.unwrap_or(self.arena)
     }
 
-    /// The number of kernels that a step runs.
+    /// Returns the number of instructions.
     pub fn len(&self) -> usize {
         self.instructions.len()
     }
 
-    /// Whether a step runs nothing.
+    /// `true` if a step runs nothing.
     pub fn is_empty(&self) -> bool {
         self.instructions.is_empty()
     }
 
-    /// The node and fact of the largest value.
+    /// Returns the node and fact of the largest value.
     pub fn largest(&self) -> Option<(&Arc<Node>, &Fact)> {
         let bytes = |f: &Fact| f.shape.elements().map(|n| n.saturating_mul(f.dtype.size()));
         let values = self
@@ -69,8 +69,8 @@ impl Program {
         largest.map(|(_, node, fact)| (node, fact))
     }
 
-    /// One line an instruction: number, node, where its outputs lie, what it waits for. On a GPU, also
-    /// who computes each GEMM and convolution.
+    /// Returns the program as text, one line an instruction: number, node, places of its outputs, instructions that it
+    /// waits for. On a GPU, also the implementation of each GEMM and convolution.
     pub fn to_text(&self) -> String {
         use std::fmt::Write;
         let bytes = self.arena_bytes();
@@ -124,7 +124,7 @@ pub struct Dependents {
 }
 
 impl Dependents {
-    /// From the lists that say the opposite: by instruction, those that it waits for.
+    /// Inverts lists: by instruction, those that it waits for.
     pub fn reversed(waits_for: &[Vec<u32>]) -> Dependents {
         let mut starts = vec![0u32; waits_for.len() + 1];
         for &w in waits_for.iter().flatten() {
@@ -151,7 +151,7 @@ impl Dependents {
     }
 }
 
-/// Where the elements of a slot are.
+/// The place of a slot's elements.
 #[derive(Clone, Debug)]
 pub enum Home {
     /// At this offset of the step's arena.
@@ -169,19 +169,19 @@ pub enum Home {
     Held,
 }
 
-/// A slot: where an output's value is during a step. An output that is its node's input under
-/// other dimensions shares that one's slot.
+/// A slot: the place of an output's value during a step. An output that is its node's input under other dimensions
+/// shares that one's slot.
 #[derive(Clone, Debug)]
 pub struct SlotPlan {
     /// The dtype of the elements.
     pub dtype: DType,
     /// The number of elements; unknown where the slot is held.
     pub len: usize,
-    /// Where they are.
+    /// Their place.
     pub home: Home,
 }
 
-/// What one instruction does.
+/// The action of one instruction.
 pub enum Action {
     /// Runs a prepared kernel.
     Run {
@@ -189,7 +189,7 @@ pub enum Action {
         run: RunFn,
         /// Offset in the arena, and bytes.
         scratch: (usize, usize),
-        /// Whether an output lies in a tensor of its own.
+        /// `true` if an output lies in a tensor of its own.
         sent: bool,
     },
     /// Holds the value of a variable, which must have this shape.
@@ -204,7 +204,7 @@ pub enum Action {
     },
     /// Nothing: it waits until a value has landed in its slot.
     Receive,
-    /// Gives its input to another task, or to a client.
+    /// Sends its input to another task, or to a client.
     SendRemote {
         /// The number of the channel.
         channel: i64,
@@ -214,24 +214,24 @@ pub enum Action {
         /// The number of the channel.
         channel: i64,
     },
-    /// Brings what is fed to where a GPU copies from.
+    /// Copies feeds into the staging memory that a GPU copies from.
     Stage,
-    /// Hands this segment to a GPU.
+    /// Submits this segment to a GPU.
     Segment(usize),
-    /// Says whether a variable of a GPU has a value, at this offset of the staging memory.
+    /// Writes whether a variable of a GPU has a value, at this offset of the staging memory.
     IsInitialized {
         /// The number of the variable.
         variable: usize,
         /// The offset.
         staged: usize,
     },
-    /// Waits until a GPU has run all that it was handed, and looks at the statuses of this check.
+    /// Waits until a GPU has run all submitted commands, and reads the statuses of this check.
     Check(usize),
-    /// Waits until a GPU has run all that it was handed.
+    /// Waits until a GPU has run all submitted commands.
     Wait,
     /// Interprets a region.
     Region(Box<Region>),
-    /// Infers, prepares and runs, because shapes or values are known only now.
+    /// Infers, prepares and runs, because shapes or values are known only at run time.
     Late {
         /// Its op.
         op: &'static Op,
@@ -244,7 +244,7 @@ pub enum Action {
 pub struct Instruction {
     /// The node that it computes.
     pub node: NodeId,
-    /// What it does.
+    /// Its action.
     pub action: Action,
     /// By input: its slot.
     pub inputs: SmallVec<[u32; 4]>,
@@ -252,8 +252,8 @@ pub struct Instruction {
     pub outputs: SmallVec<[u32; 2]>,
     /// By input: the variable behind it.
     pub variables: SmallVec<[Option<Arc<Variable>>; 1]>,
-    /// What a random op draws from.
+    /// The counter of a random op.
     pub counter: Option<Arc<AtomicU64>>,
-    /// Held slots that nobody uses any more, given back before this runs.
+    /// Held slots that are not used any more, released before this runs.
     pub release: SmallVec<[u32; 1]>,
 }

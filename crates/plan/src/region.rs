@@ -1,4 +1,5 @@
-//! A region, made ready for its interpreter: what each node is, and who uses what it gives.
+//! Regions (control flow of TensorFlow 1), compiled for the interpreter: the kind of each node, and the users of its
+//! outputs.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -29,41 +30,41 @@ pub struct Region {
 pub struct RegionNode {
     /// The node.
     pub node: Arc<Node>,
-    /// What it is to the interpreter.
+    /// Its kind.
     pub kind: Kind,
-    /// How many nodes it waits for beside its inputs.
+    /// Number of control inputs.
     pub controls: u32,
-    /// Who uses an output: its number, the node, and which of its inputs.
+    /// The uses of outputs: number of the output, the node, and number of its input.
     pub users: Vec<(u32, u32, u32)>,
-    /// Who waits for it.
+    /// The nodes that have it as a control input.
     pub waiting: Vec<u32>,
-    /// What a random op draws from.
+    /// The counter of a random op.
     pub counter: Option<Arc<AtomicU64>>,
 }
 
-/// What a node is to the interpreter.
+/// The kind of a node, by which the interpreter runs it.
 pub enum Kind {
-    /// It has the value of this argument.
+    /// Its output is this argument.
     Argument(usize),
-    /// It gives its input to one of two outputs.
+    /// It passes its input to one of two outputs.
     Switch,
     /// It takes the first value that comes; one of a loop waits for one at a time.
     Merge {
-        /// Whether an input comes from the iteration before.
+        /// `true` if an input comes from the iteration before.
         looped: bool,
     },
     /// It takes a value into a loop.
     Enter {
         /// The name of the loop.
         frame: String,
-        /// Whether every iteration sees the value.
+        /// `true` if the value is the same in every iteration.
         constant: bool,
     },
     /// It takes a value out of a loop.
     Exit,
     /// It takes a value to the next iteration.
     Next,
-    /// It gives its input on.
+    /// It passes its input on.
     Pass,
     /// It only orders others.
     Nothing,

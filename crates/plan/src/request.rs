@@ -1,4 +1,4 @@
-//! What a plan is asked for, and what it is made with.
+//! Requests for plans: fetches, feeds and the context of compilation.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -13,17 +13,17 @@ use crate::kernels::Kernels;
 use crate::options::Parallel;
 use crate::store::{Counters, Store};
 
-/// One thing to fetch: an output's value, or that a node runs.
+/// A fetch: an output's value, or a node to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fetch {
     /// The output's value.
     Value(OutputId),
-    /// That the node runs.
+    /// Runs the node.
     Run(NodeId),
 }
 
 impl Fetch {
-    /// Its name in a graph: of an output (`loss:0`), or of a node (`train`).
+    /// Returns its name in a graph: of an output (`loss:0`), or of a node (`train`).
     pub fn name(self, data: &GraphData) -> String {
         match self {
             Fetch::Value(output) => data.output_name(output),
@@ -35,11 +35,11 @@ impl Fetch {
     }
 }
 
-/// What a plan is made for.
+/// The fetches, feeds and placement that a plan is made for.
 pub struct Request<'a> {
-    /// What is fed, with the dtype and shape of each.
+    /// The feeds, with the dtype and shape of each.
     pub feeds: &'a [(OutputId, Fact)],
-    /// What is fetched, in order.
+    /// The fetches, in order.
     pub fetches: &'a [Fetch],
     /// By node: the number of its device.
     pub devices: &'a [u32],
@@ -47,38 +47,38 @@ pub struct Request<'a> {
     pub variables: &'a [Option<Arc<Variable>>],
 }
 
-/// What plans are made with.
+/// The context of compilation: kernels, devices, state and options.
 #[derive(Clone, Copy)]
 pub struct PlanContext<'a> {
     /// The kernels, by op.
     pub kernels: &'a Kernels,
     /// The devices, by number.
     pub devices: &'a [Device],
-    /// What lives between steps.
+    /// Variables and other state that outlives steps.
     pub store: &'a Store,
-    /// Which files steps may use.
+    /// The files that steps may use.
     pub files: &'a Files,
-    /// What carries values between ranks, where there are several.
+    /// The collectives of ranks, where there are several.
     pub collectives: Option<&'a Arc<dyn Collectives>>,
-    /// How far random ops have come.
+    /// The counters of random ops.
     pub counters: &'a Counters,
-    /// When nodes run at the same time.
+    /// Parallelism of independent nodes.
     pub parallel: Parallel,
-    /// How many threads the machine runs at once.
+    /// Number of threads that the machine runs at once.
     pub cores: usize,
-    /// Whether constants are folded and equal nodes shared.
+    /// `true` if constants are folded and equal nodes shared.
     pub optimise: bool,
-    /// Whether nodes that stand together are computed together: not where each is looked at.
+    /// `true` if nodes are fused: not where each value is checked.
     pub fuse: bool,
-    /// Whether every value has memory of its own: a client that gives values one after the other, and
-    /// waits for results between them, must not wait for memory that a later one frees.
+    /// `true` if every value has memory of its own: a client that gives values one after the other, and waits for
+    /// results between them, must not wait for memory that a later one frees.
     pub apart: bool,
     /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
     pub path: &'a str,
 }
 
 impl PlanContext<'_> {
-    /// How many instructions of a device may run at the same time.
+    /// Returns the number of instructions of a device that may run at the same time.
     pub(crate) fn threads(&self, device: usize) -> usize {
         let threads = self.devices[device].host().pool().threads();
         match self.parallel {
@@ -88,7 +88,7 @@ impl PlanContext<'_> {
         }
     }
 
-    /// The counter of a random op's node.
+    /// Returns the counter of a random op's node.
     pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
         match self.path {
             "" => self.counters.of(node),
@@ -97,7 +97,7 @@ impl PlanContext<'_> {
     }
 }
 
-/// Looks whether what is asked of a graph is there; gives what is known of the feeds.
+/// Checks that fetches and feeds exist in the graph; returns the dtypes and shapes of the feeds.
 ///
 /// # Errors
 /// A fetch or feed that does not exist, is a variable's handle, is fed twice or does not fit.
@@ -160,7 +160,7 @@ pub fn checked<'t>(
     Ok(facts)
 }
 
-/// What is known of feeds that come while the step runs.
+/// Returns the dtypes and shapes of feeds that come while the step runs, as far as known.
 ///
 /// # Errors
 /// There is no such output.

@@ -1,4 +1,4 @@
-//! What outlives steps: variables, and the counters of random ops.
+//! State that outlives steps: variables, shared objects such as queues, and the counters of random ops.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::gpu_program::Counter;
 
-/// Variables by device, container and name, and things by container and name. As in TensorFlow, two
-/// handles of one name are one variable where they are on one device.
+/// Variables by device, container and name, and shared objects by container and name. As in TensorFlow, two handles of
+/// one name are one variable where they are on one device.
 #[derive(Default)]
 pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
@@ -20,8 +20,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The variable of this name, made where there is none yet. One that exists keeps its dtype
-    /// and shape.
+    /// Returns the variable of this name, made where there is none yet. One that exists keeps its dtype and shape.
     ///
     /// # Errors
     /// Of one on a GPU: its shape is not known, or there is no memory for it.
@@ -49,10 +48,10 @@ impl Store {
         Ok(variable)
     }
 
-    /// The thing of this name (a queue, a staging area), made where there is none yet.
+    /// Returns the shared object of this name (a queue, a staging area), made where there is none yet.
     ///
     /// # Errors
-    /// What `make` returns.
+    /// Those of `make`.
     pub fn thing(
         &self,
         container: &str,
@@ -69,9 +68,9 @@ impl Store {
         Ok(thing)
     }
 
-    /// The values of the variables on CPUs, in the order of their names. Those of a container that is not the default
-    /// have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs. Of several
-    /// of one name, that on the first device counts.
+    /// Returns the values of the variables on CPUs, in the order of their names. Those of a container that is not the
+    /// default have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs.
+    /// Of several of one name, that on the first device counts.
     pub fn values(&self) -> Vec<(String, Tensor)> {
         let variables = self.variables.lock();
         let variables = variables.unwrap_or_else(PoisonError::into_inner);
@@ -93,14 +92,14 @@ impl Store {
             .collect()
     }
 
-    /// Gives up the memory that variables keep for later updates.
+    /// Frees the memory that variables keep for later updates.
     pub fn release_spares(&self) {
         let variables = self.variables.lock();
         let variables = variables.unwrap_or_else(PoisonError::into_inner);
         variables.values().for_each(|v| v.release_spare());
     }
 
-    /// Forgets the variables and things of a container; who holds one keeps it.
+    /// Removes the variables and shared objects of a container; holders of one keep it.
     pub fn clear(&self, container: &str) {
         let mut variables = self
             .variables
@@ -113,7 +112,7 @@ impl Store {
     }
 }
 
-/// How far the random ops of a session have come, by node.
+/// Counters of the random ops of a session, by node: how many numbers each has drawn.
 #[derive(Default)]
 pub struct Counters {
     by_node: Mutex<HashMap<String, Arc<AtomicU64>>>,
@@ -121,7 +120,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The counter of a random op's node on a GPU.
+    /// Returns the counter of a random op's node on a GPU.
     ///
     /// # Errors
     /// There is no memory for it.
@@ -139,13 +138,13 @@ impl Counters {
         Ok(counter)
     }
 
-    /// The counter of a random op's node.
+    /// Returns the counter of a random op's node.
     pub fn of(&self, node: &str) -> Arc<AtomicU64> {
         let mut counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
         counters.entry(node.to_owned()).or_default().clone()
     }
 
-    /// How far each random op on a CPU has come, in the order of names.
+    /// Returns the counter of each random op on a CPU, in the order of names.
     pub fn state(&self) -> Vec<(String, u64)> {
         let counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
         let state = counters.iter();
@@ -156,7 +155,7 @@ impl Counters {
         state
     }
 
-    /// Lets random ops on a CPU go on from there.
+    /// Sets the counters of random ops on a CPU.
     pub fn set(&self, state: &[(String, u64)]) {
         for (node, count) in state {
             self.of(node).store(*count, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use thalweg_graph::{GraphData, NodeId, OutputId};
 
-/// What one task runs of a step.
+/// The part of a step that one task runs.
 #[derive(Clone, Debug)]
 pub struct TaskPart {
     /// The number of the task.
@@ -13,10 +13,10 @@ pub struct TaskPart {
     pub devices: Vec<u32>,
     /// The feeds that it uses: their numbers in the step, and their nodes here.
     pub feeds: Vec<(usize, NodeId)>,
-    /// What is fetched of it: the numbers in the step, and the outputs here.
+    /// Its fetches: their numbers in the step, and their outputs here.
     pub fetches: Vec<(usize, OutputId)>,
-    /// Whether every value has memory of its own: the feeds come while the step runs, and what is waited
-    /// for must not wait for memory that only a later one frees.
+    /// `true` if every value has memory of its own: the feeds come while the step runs, and a value that is waited for
+    /// must not wait for memory that only a later one frees.
     pub apart: bool,
 }
 

@@ -1,11 +1,11 @@
-//! In which dtype values go from one task to another.
+//! Wire dtypes: f32 values may be sent to other tasks as f16 or bf16.
 
 use std::sync::Arc;
 
 use thalweg_graph::DeviceSpec;
 use thalweg_tensor::DType;
 
-/// How elements of f32 go from one task to another.
+/// The dtype in which elements of f32 are sent to another task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WireType {
     /// As they are.
@@ -27,12 +27,12 @@ impl WireType {
     }
 }
 
-/// A value that goes from one task to another.
+/// An edge of the graph between two tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge<'a> {
     /// The node that makes it.
     pub node: &'a str,
-    /// Which of its outputs.
+    /// The number of the node's output.
     pub output: u32,
     /// The first device of the task that it comes from, whose name tells which task that is.
     pub from: &'a DeviceSpec,
@@ -40,8 +40,8 @@ pub struct Edge<'a> {
     pub to: &'a DeviceSpec,
 }
 
-/// In which dtype elements of f32 go from one task to another: it says so for each edge. What is fed or
-/// fetched by a client, and values of other dtypes, go as they are.
+/// A rule that chooses, for each edge between two tasks, the dtype in which elements of f32 are sent. Feeds and fetches
+/// of a client, and values of other dtypes, are sent as they are.
 #[derive(Clone)]
 pub struct Wire(Arc<dyn Fn(&Edge<'_>) -> WireType + Send + Sync>);
 
@@ -51,7 +51,7 @@ impl Wire {
         Wire::each(move |_| dtype)
     }
 
-    /// For each edge what `choose` says. It must say the same each time.
+    /// For each edge the result of `choose`, which must be the same each time.
     pub fn each(choose: impl Fn(&Edge<'_>) -> WireType + Send + Sync + 'static) -> Wire {
         Wire(Arc::new(choose))
     }

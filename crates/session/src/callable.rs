@@ -1,4 +1,4 @@
-//! Callables: a step in the hand, for the last microsecond.
+//! Callables: a step with its plan looked up once, for the last microsecond.
 
 use std::sync::Arc;
 
@@ -47,9 +47,9 @@ pub struct Callable<'g> {
 }
 
 impl<'g> Session<'g> {
-    /// A step in the hand: its plan is looked up once, and its results are written into the same
-    /// tensors again as long as nobody else holds them. `feeds` says which outputs each call gives values
-    /// for, in order: `[x, y]`, or `()` for none. It belongs to this session, and outlives this handle of it.
+    /// Makes a callable: its plan is looked up once, and its results are written into the same tensors again as long as
+    /// nothing else holds them. `feeds` lists the outputs that each call gives values for, in order: `[x, y]`, or `()`
+    /// for none. It belongs to this session, and outlives this handle of it.
     ///
     /// # Errors
     /// A fetch or feed that does not exist or belongs to another graph.
@@ -123,7 +123,7 @@ impl<'g> Callable<'g> {
     }
 }
 
-/// What a call gave; valid until the next one.
+/// The results of a call; valid until the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct Called<'c> {
     values: &'c [Option<Tensor>],

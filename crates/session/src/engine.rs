@@ -1,4 +1,4 @@
-//! What sessions of one process share.
+//! Engines: the devices, variables, queues and threads that the sessions of a process share.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,9 +10,8 @@ use crate::exec::Tickets;
 use crate::ready::{Key, Ready};
 use thalweg_plan::PlanCache;
 
-/// The devices of a process, and what lives on them between steps: variables, queues, staging areas.
-/// Sessions that are made with clones of one engine share all of it; each has a graph, plans and
-/// random numbers of its own.
+/// The devices of a process, with the state that outlives steps: variables, queues, staging areas. Sessions that are
+/// made with clones of one engine share all of it; each has a graph, plans and random numbers of its own.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -39,17 +38,17 @@ pub struct Engine {
     shared: Arc<Shared>,
 }
 
-/// What runs steps, beside the devices.
+/// Threads, ticket numbers and plan caches: everything that runs steps, beside the devices.
 struct Shared {
     /// A thread to lead each device.
     leaders: ThreadPool,
     tickets: Tickets,
-    /// The plans of those that run steps here.
+    /// The plan caches of the sessions on this engine.
     plans: Mutex<Vec<Weak<PlanCache<Key, Ready>>>>,
 }
 
 impl Engine {
-    /// With the devices that these options ask for.
+    /// Opens the devices that these options ask for.
     ///
     /// # Errors
     /// [`SessionError::Device`]: one that cannot be opened. [`SessionError::Threads`]: one without its threads.
@@ -78,12 +77,12 @@ impl Engine {
         &self.machine.devices
     }
 
-    /// What lives between steps.
+    /// Returns the state that outlives steps: variables, queues, staging areas.
     pub fn store(&self) -> &Store {
         &self.machine.store
     }
 
-    /// What plans are made with here.
+    /// Returns the devices, kernels and variables that plans are compiled for.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -97,14 +96,15 @@ impl Engine {
         &self.shared.tickets
     }
 
-    /// Lets the plans of one more session be asked for their memory.
+    /// Registers a session's plan cache, so that [`Engine::release`] frees its memory too.
     pub(crate) fn register(&self, plans: &Arc<PlanCache<Key, Ready>>) {
         let mut all = self.plans();
         all.retain(|p| p.strong_count() > 0);
         all.push(Arc::downgrade(plans));
     }
 
-    /// Gives up the memory of steps that do not run, those of all sessions, and what variables keep for later updates.
+    /// Frees the memory of idle frames, those of all sessions, and the spare buffers that variables keep for later
+    /// updates.
     pub(crate) fn release(&self) {
         self.store().release_spares();
         let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();

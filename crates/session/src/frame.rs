@@ -1,5 +1,5 @@
-//! What one step in flight has of its own: for each program an arena, slots and held tensors, and
-//! the rendezvous where programs meet.
+//! Frames: the memory of one step in flight. For each program an arena, slots and held tensors, and the rendezvous
+//! where programs meet.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::gpu_queue::Queued;
 use thalweg_plan::SessionError;
 use thalweg_plan::{Home, Plan, Program, SlotPlan, memory_of_step};
 
-/// The state of one step. It is made once, and used again by later steps of the same plan.
+/// The state of one step. It is made once, and reused by later steps of the same plan.
 pub(crate) struct Frame {
     pub(crate) parts: SmallVec<[ProgramFrame; 1]>,
     pub(crate) rendezvous: Rendezvous,
@@ -48,11 +48,11 @@ impl Frame {
     }
 }
 
-/// What one program has in a step.
+/// The memory of one program in a step.
 pub(crate) struct ProgramFrame {
     arena: Buffer,
     cells: Box<[UnsafeCell<Cell>]>,
-    /// What it has on its GPU, if its device is one.
+    /// Its memory and commands on its GPU, if its device is one.
     pub(crate) queued: Option<Queued>,
 }
 
@@ -61,9 +61,9 @@ struct Cell {
     held: Option<Tensor>,
 }
 
-// SAFETY: a cell is written by the one instruction that fills it, or that gives it back after all
-// who use it, and read by instructions that wait for that one; between steps by the thread that
-// owns the frame. The plan's `waits` order all of these; the executor keeps to them.
+// SAFETY: a cell is written by the one instruction that fills it, or that gives it back after all that use it, and read
+// by instructions that wait for that one; between steps by the thread that owns the frame. The plan's `waits` order all
+// of these; the executor keeps to them.
 unsafe impl Sync for ProgramFrame {}
 // SAFETY: the pointers in the slots are into the frame's own arena, its staging memory, its held
 // tensors, or the plan's constants, none of which belong to a thread.
@@ -114,13 +114,13 @@ impl ProgramFrame {
         })
     }
 
-    /// Where a slot is.
+    /// Returns the address and length of a slot.
     ///
     /// # Safety
     /// The caller runs an instruction that waits for the one that fills the slot, or owns the
     /// frame between steps.
     pub(crate) unsafe fn slot(&self, slot: u32) -> Slot {
-        // SAFETY: nobody writes the cell meanwhile, by the caller's promise.
+        // SAFETY: the cell is not written meanwhile, by the caller's promise.
         unsafe { (*self.cells[slot as usize].get()).slot }
     }
 
@@ -129,17 +129,17 @@ impl ProgramFrame {
     /// # Safety
     /// As [`ProgramFrame::slot`].
     pub(crate) unsafe fn held(&self, slot: u32) -> Option<&Tensor> {
-        // SAFETY: nobody writes the cell meanwhile, by the caller's promise.
+        // SAFETY: the cell is not written meanwhile, by the caller's promise.
         unsafe { (*self.cells[slot as usize].get()).held.as_ref() }
     }
 
     /// Makes a slot hold a tensor, or nothing.
     ///
     /// # Safety
-    /// The caller runs the instruction that fills the slot, or one that waits for all who use it,
-    /// or owns the frame between steps.
+    /// The caller runs the instruction that fills the slot, or one that waits for all that use it, or owns the
+    /// frame between steps.
     pub(crate) unsafe fn hold(&self, slot: u32, tensor: Option<Tensor>) {
-        // SAFETY: nobody else looks at the cell meanwhile, by the caller's promise.
+        // SAFETY: nothing else accesses the cell meanwhile, by the caller's promise.
         let cell = unsafe { &mut *self.cells[slot as usize].get() };
         if let Some(t) = &tensor {
             cell.slot = tensor_slot(t);
@@ -147,8 +147,8 @@ impl ProgramFrame {
         cell.held = tensor;
     }
 
-    /// Sets memory aside for a slot of this plan that lies in a tensor of its own: that of the step before,
-    /// where nobody else has it any more.
+    /// Allocates a tensor for a slot of this plan that lies in a tensor of its own: reuses that of the step before,
+    /// where nothing else holds it any more.
     ///
     /// # Errors
     /// There is no memory.
@@ -161,16 +161,16 @@ impl ProgramFrame {
         plan: &SlotPlan,
         memory: &Arc<Memory>,
     ) -> Result<(), TensorError> {
-        // SAFETY: nobody else looks at the cell meanwhile, by the caller's promise.
+        // SAFETY: nothing else accesses the cell meanwhile, by the caller's promise.
         let cell = unsafe { &mut *self.cells[slot as usize].get() };
-        // The reads of those who had it come before what is written now: `get_mut` sees to that.
+        // Reads by its earlier holders come before what is written now: `get_mut` sees to that.
         let mut before = cell.held.take().and_then(|t| t.buffer().cloned());
         let before = before.take_if(|b| Buffer::get_mut(b).is_some());
         let tensor = match before {
             Some(buffer) => Tensor::from_buffer(plan.dtype, &[plan.len], buffer)?,
             None => Tensor::any_in(plan.dtype, &[plan.len], memory)?,
         };
-        // Nobody reads it before the instruction has run.
+        // It is not read before the instruction has run.
         let ptr = (tensor.buffer()).map_or(std::ptr::null_mut(), |b| b.as_ptr());
         cell.slot = Slot {
             ptr,

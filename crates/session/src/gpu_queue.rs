@@ -1,4 +1,4 @@
-//! A program of a GPU: its commands, handed over one by one or captured and launched as one.
+//! The GPU part of a frame: memory, and commands that are submitted one by one or captured and launched as one graph.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -13,24 +13,24 @@ use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::gpu_program::{Argument, Commands, GpuCommand, GpuPlace, STATUS_BYTES};
 
-/// What a step in flight has on a GPU: memory, and commands that name their addresses.
+/// The memory of a step in flight on a GPU, and the commands that name its addresses.
 pub(crate) struct Queued {
     arena: Block,
     staging: HostBlock,
-    /// By segment: its commands, and what they are as one, once they were captured.
+    /// By segment: its commands, and the graph that was captured of them, once there is one.
     pub(crate) segments: Vec<(Vec<Command>, Mutex<Option<Graph>>)>,
-    /// Where what is behind the arena begins.
+    /// Offset of the memory behind the arena: counters, statuses and constants.
     fixed: usize,
     statuses: usize,
-    /// By set of ranks whose GPUs do something together.
+    /// By set of ranks that GPUs run collectives with.
     pub(crate) communicators: Vec<Arc<Communicator>>,
 }
 
 impl Queued {
-    /// Memory for a step of this program, with its constants in it. The step has the GPU's turn.
+    /// Allocates memory for a step of this program and copies its constants into it. The step has the GPU's turn.
     ///
     /// # Errors
-    /// What `too_large` says where there is no memory; what the driver says.
+    /// The error of `too_large` where there is no memory, or the driver's error.
     pub(crate) fn new(
         program: &Program,
         gpu: &Gpu,
@@ -67,7 +67,7 @@ impl Queued {
         Ok(Some(queued))
     }
 
-    /// Brings constants to the GPU, and sets counters that are new to 0.
+    /// Copies constants to the GPU, and sets counters that are new to 0.
     fn start(&self, commands: &Commands, gpu: &Gpu) -> Result<(), GpuError> {
         let total = commands
             .constants
@@ -116,7 +116,7 @@ impl Queued {
         Ok(())
     }
 
-    /// An address of the host's staging memory.
+    /// Returns an address of the host's staging memory.
     pub(crate) fn staged(&self, offset: usize) -> *mut u8 {
         // SAFETY: the plan keeps every offset within the staging memory.
         unsafe { self.staging.as_ptr().add(offset.min(self.staging.len())) }
@@ -213,10 +213,10 @@ impl Queued {
     }
 }
 
-/// The communicators of a program, which all ranks have agreed to run.
+/// Returns the communicators of a program. All ranks have agreed to run it.
 ///
 /// # Errors
-/// Ranks were lost, or what carries values between them has none.
+/// Ranks were lost, or the session's collectives have no communicators.
 fn communicators(
     program: &Program,
     commands: &Commands,
@@ -234,7 +234,7 @@ fn communicators(
     all.collect::<Result<_, _>>().map_err(|e| failed(node, e))
 }
 
-/// The same with the place of a rank in a communicator. One that is not in it is refused by whoever has it.
+/// The same with the place of a rank in a communicator. A rank that is not in it is refused by the driver.
 fn placed(what: Exchange, communicator: &Communicator) -> Exchange {
     match what {
         Exchange::Broadcast { root } => Exchange::Broadcast {
@@ -244,7 +244,7 @@ fn placed(what: Exchange, communicator: &Communicator) -> Exchange {
     }
 }
 
-/// Hands over a command of a frame.
+/// Submits a command of a frame.
 pub(crate) fn submit(gpu: &Gpu, command: &Command) -> Result<(), GpuError> {
     // SAFETY: commands name the frame's own memory, and variables and counters that the plan
     // holds; all of it lives until the step has waited for the queue, and the plan gives it to one

@@ -19,7 +19,7 @@ enum Held<'g> {
 }
 
 impl GraphRef<'_> {
-    /// The graph as it is now.
+    /// Returns a snapshot of the graph.
     ///
     /// # Errors
     /// Its first mistake.

@@ -1,4 +1,5 @@
-//! Sessions run plans: what is fetched and fed becomes a plan once ([`thalweg_plan`]), and the plan runs many times.
+//! Sessions: run steps of a graph. The fetches and feeds of a step become a plan once ([`thalweg_plan`]), and the plan
+//! runs many times.
 //!
 //! ```
 //! use thalweg_graph::Graph;

@@ -1,4 +1,4 @@
-//! Steps over several tasks: what each of them runs, and how values go from one to another.
+//! Parts of a step over several tasks: a task's share of the plan, run with channels to the other tasks.
 //!
 //! The whole step is simplified, placed and ordered in one place, the master's; every task then runs
 //! its part in that order. A task does not order anew: it knows only its own part, and an order that it
@@ -25,16 +25,16 @@ use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
 
-/// A part that is ready to run.
+/// The compiled part of a step that one task runs.
 pub struct PartPlan {
     ready: Arc<Ready>,
-    /// Those that its instructions use, each once.
+    /// The variables that its instructions use, each once.
     variables: Vec<Arc<Variable>>,
-    /// Whether variables come to it as values: which ones, only a step tells.
+    /// `true` if variables come to it as values: only a step tells which.
     finds_variables: bool,
 }
 
-/// A step that may run where nothing may wait: no update holds a variable that it uses, and none will before this is
+/// A step that never waits for a variable: no update holds a variable that it uses, and none will before this is
 /// dropped.
 pub struct Inside(Arc<PartPlan>);
 
@@ -71,8 +71,8 @@ impl PartPlan {
         }
     }
 
-    /// Lets a step begin that must not wait for a variable; none where an update holds one. No update begins until what
-    /// this gives is dropped: it is for a step that is short, which [`Runner::run_part_inside`] runs.
+    /// Begins a step that must not wait for a variable; `None` where an update holds one. No update begins until the
+    /// returned value is dropped: it is for a short step, which [`Runner::run_part_inside`] runs.
     pub fn try_enter(self: &Arc<Self>) -> Option<Inside> {
         for (i, variable) in self.variables.iter().enumerate() {
             if !variable.gate().try_enter() {
@@ -83,8 +83,8 @@ impl PartPlan {
         Some(Inside(self.clone()))
     }
 
-    /// Whether a step may take any time: where it waits for another task, a queue or a GPU's turn, does
-    /// something outside, calls functions or has loops.
+    /// `true` if a step may take any time: it waits for another task, a queue or a GPU's turn, has side effects outside
+    /// the session, calls functions or has loops.
     pub fn may_take_long(&self) -> bool {
         let plan = &self.ready.plan;
         let known = |p: &Program| p.graph.nodes().all(|(_, n)| takes_known_time(n));
@@ -94,13 +94,13 @@ impl PartPlan {
             || plan.programs.iter().any(|p| p.gpu.is_some() || !known(p))
     }
 
-    /// Whether a step may have to wait for what another step or task does.
+    /// `true` if a step may have to wait for another step or task.
     pub fn waits(&self) -> bool {
         self.ready.plan.waits
     }
 }
 
-/// Whether a node takes as long in one step as in another of the same shapes.
+/// `true` if a node takes as long in one step as in another of the same shapes.
 fn takes_known_time(node: &Node) -> bool {
     let outside = matches!(
         node.op.effect,
@@ -110,7 +110,7 @@ fn takes_known_time(node: &Node) -> bool {
 }
 
 impl Runner {
-    /// Makes a part ready. `devices` gives, by node, the numbers of this engine's devices.
+    /// Compiles a part. `devices` gives, by node, the numbers of this engine's devices.
     ///
     /// # Errors
     /// As those of a session's first step.
@@ -123,9 +123,9 @@ impl Runner {
         Ok(PartPlan::new(plan))
     }
 
-    /// Makes a step ready whose feeds come one after the other while it runs, and whose fetches go as
-    /// soon as they are there: through the channels of an [`Exchange`] that [`thalweg_plan::client_channel`] numbers,
-    /// first those of the feeds, then those of the fetched outputs.
+    /// Compiles a step whose feeds come one after the other while it runs, and whose fetches go as soon as they are
+    /// there: through the channels of an [`Exchange`] that [`thalweg_plan::client_channel`] numbers, first those of the
+    /// feeds, then those of the fetched outputs.
     ///
     /// # Errors
     /// As those of a session's first step.
@@ -153,7 +153,7 @@ impl Runner {
         Ok(PartPlan::new(plan))
     }
 
-    /// Runs a part, with the values of its feeds in its order; gives its fetches in its order.
+    /// Runs a part, with the values of its feeds in its order; returns its fetches in its order.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -175,7 +175,7 @@ impl Runner {
         Ok((Fetched { values: results }, trace))
     }
 
-    /// As [`Runner::run_part`], of a step that has entered, on a thread that must not wait.
+    /// As [`Runner::run_part`], of a step that has entered its gates, on a thread that must not wait.
     ///
     /// # Errors
     /// As [`Runner::run_part`].

@@ -1,4 +1,4 @@
-//! Plans that are ready to run, and the keys under which a session keeps them.
+//! Compiled steps, and the keys under which a session caches them.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,20 +13,20 @@ use thalweg_tensor::{DType, Dims};
 
 use crate::frame::Frame;
 
-/// How long a step waits until it looks again whether another one is done.
+/// Time between two checks whether another step of the plan has finished agreeing.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What a plan is for.
+/// Cache key of a plan: fetches, and the dtypes and dimensions of feeds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) fetches: SmallVec<[Fetch; 4]>,
     pub(crate) feeds: SmallVec<[(OutputId, DType, Dims); 4]>,
-    /// Whether nodes may be computed together.
+    /// `true` if nodes may be fused.
     pub(crate) fuse: bool,
 }
 
-/// What a function's plan is for. What is told by its address is held, so that no other thing can
-/// come to lie there.
+/// Cache key of a function's plan. Objects compared by address are kept alive here, so that no other object can come to
+/// lie there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
     pub(crate) function: Same<Function>,
@@ -38,14 +38,14 @@ pub(crate) struct CallKey {
     pub(crate) arguments: SmallVec<[ArgumentKey; 4]>,
 }
 
-/// What a function's plan depends on of an argument.
+/// The properties of an argument that a function's plan depends on.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ArgumentKey {
     Value(DType, Dims),
     Variable(Same<Variable>),
 }
 
-/// One thing, told from others by where it lies.
+/// A shared object, compared and hashed by its address.
 pub(crate) struct Same<T>(pub(crate) Arc<T>);
 
 impl<T> Clone for Same<T> {
@@ -68,14 +68,14 @@ impl<T> Hash for Same<T> {
     }
 }
 
-/// A plan, and the frames that its steps have left behind.
+/// A compiled plan, with a pool of frames that earlier steps have left behind.
 pub(crate) struct Ready {
     pub(crate) plan: Plan,
     #[allow(clippy::vec_box, reason = "frames are moved in and out by each step")]
     frames: Mutex<Vec<Box<Frame>>>,
-    /// Whether a step has ended before. A plan that runs once (initializers) leaves no frame behind.
+    /// `true` once a step has succeeded. A plan that runs once (initializers) keeps no frame.
     ran: AtomicBool,
-    /// Whether all ranks have said that they run the same together.
+    /// `true` once all ranks have agreed to run the same collectives.
     agreed: Mutex<bool>,
 }
 
@@ -89,7 +89,7 @@ impl Ready {
         }
     }
 
-    /// A frame for one step.
+    /// Takes a frame for one step from the pool, or makes one.
     ///
     /// # Errors
     /// [`SessionError::Memory`].
@@ -109,10 +109,10 @@ impl Ready {
         }
     }
 
-    /// Lets ranks agree on what they run together, once; one step at a time.
+    /// Runs `agree` once, one step at a time: the ranks compare the collectives that they will run.
     ///
     /// # Errors
-    /// What `agree` returns, and [`KernelError::Stopped`] where the step has ended meanwhile.
+    /// Those of `agree`, and [`KernelError::Stopped`] where the step has ended meanwhile.
     pub(crate) fn agree(
         &self,
         ended: &dyn Fn() -> bool,
@@ -140,12 +140,12 @@ impl Ready {
         frames.clear();
     }
 
-    /// Whether a step of this plan has ended well before.
+    /// `true` once a step of this plan has succeeded.
     pub(crate) fn has_run(&self) -> bool {
         self.ran.load(Ordering::Relaxed)
     }
 
-    /// Gives a frame back for later steps.
+    /// Returns a frame to the pool for later steps.
     pub(crate) fn give(&self, mut frame: Box<Frame>, succeeded: bool) {
         frame.clear(&self.plan);
         if !self.ran.load(Ordering::Relaxed) {

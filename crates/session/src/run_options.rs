@@ -1,10 +1,10 @@
-//! How one step is asked to work.
+//! Options of one step: timeout, cancellation, trace, checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A way to end steps from another thread. Clones cancel the same steps.
+/// Cancels steps from another thread. Clones cancel the same steps.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -33,24 +33,24 @@ use std::time::Duration;
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// One that has not been used.
+    /// A new flag, not cancelled.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Ends every step that was given this, now and later, before the next kernel that would start;
-    /// what a GPU was handed runs to its end.
+    /// Ends every step that has this in its options, now and later, before the next kernel that would start; commands
+    /// already submitted to a GPU run to their end.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether [`Cancel::cancel`] was called.
+    /// `true` once [`Cancel::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// What one step is asked for beside its fetches.
+/// Options of one step.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,17 +77,16 @@ impl Cancel {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start
-    /// later; what a GPU was handed runs to its end.
+    /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start later; commands
+    /// already submitted to a GPU run to their end.
     pub timeout: Option<Duration>,
     /// The step ends with [`crate::SessionError::Cancelled`] once this is cancelled.
     pub cancel: Option<Cancel>,
-    /// Whether to record what ran when.
+    /// `true` to record a trace.
     pub trace: bool,
-    /// Whether to look at every value: the first that is not finite ends the step with
-    /// [`crate::SessionError::NotFinite`].
+    /// `true` to check every value: the first that is not finite ends the step with [`crate::SessionError::NotFinite`].
     pub check_finite: bool,
-    /// Whether the step has entered the gates of its variables: see [`crate::PartPlan::try_enter`].
+    /// `true` if the step has entered the gates of its variables: see [`crate::PartPlan::try_enter`].
     pub(crate) inside: bool,
 }
 
@@ -105,7 +104,7 @@ impl RunOptions {
         }
     }
 
-    /// With a way to end the step from another thread.
+    /// With a flag that ends the step from another thread.
     pub fn cancelled_by(self, cancel: &Cancel) -> RunOptions {
         RunOptions {
             cancel: Some(cancel.clone()),
@@ -121,7 +120,7 @@ impl RunOptions {
         }
     }
 
-    /// With a look at every value.
+    /// With a check of every value.
     pub fn checked(self) -> RunOptions {
         RunOptions {
             check_finite: true,

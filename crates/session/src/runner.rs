@@ -1,4 +1,4 @@
-//! Steps of a graph that somebody else holds.
+//! Runners: plan and run steps of a graph that the caller holds.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,7 +36,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// One for a graph that runs on these devices.
+    /// A runner for a graph on these devices.
     pub fn new(engine: Engine, options: SessionOptions) -> Runner {
         let names = engine.devices().iter().map(|d| d.name().clone()).collect();
         let plans = Arc::new(PlanCache::new(options.plans));
@@ -52,7 +52,7 @@ impl Runner {
         }
     }
 
-    /// The devices, and what lives on them.
+    /// Returns the devices, with the state that lives on them.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -62,7 +62,7 @@ impl Runner {
         &mut self.engine
     }
 
-    /// Where the nodes of the graph run.
+    /// Returns the placement of the nodes of the graph.
     ///
     /// # Errors
     /// [`SessionError::Place`], [`SessionError::Gpu`].
@@ -71,8 +71,8 @@ impl Runner {
             .of(data, &self.engine.machine().kernels, &self.options)
     }
 
-    /// Runs a step: gives a value for each fetched output, in order, and nothing for a node that is
-    /// only run; and the step's trace, which is empty unless it was asked for.
+    /// Runs a step: returns a value for each fetched output, in order, and nothing for a node that is only run; and the
+    /// step's trace, which is empty unless it was asked for.
     ///
     /// # Errors
     /// See [`SessionError`].
@@ -86,7 +86,7 @@ impl Runner {
         self.run_of(&|| Ok(data.clone()), fetches, feeds, options)
     }
 
-    /// As [`Runner::run`], of a graph that is asked for only where there is no plan yet.
+    /// As [`Runner::run`], with a graph that is fetched only where there is no plan yet.
     pub(crate) fn run_of(
         &self,
         graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
@@ -103,7 +103,7 @@ impl Runner {
         Ok((Fetched { values: results }, trace))
     }
 
-    /// A step of a plan with options.
+    /// Runs a step of a plan with options.
     pub(crate) fn watched<'t>(
         &self,
         ready: &Ready,
@@ -125,11 +125,11 @@ impl Runner {
         Ok(recorder.map_or_else(Trace::default, Recorder::finish))
     }
 
-    /// The plan for these fetches and feeds, of nodes that may be computed together or not: a kept one, or a new one.
+    /// Returns the plan for these fetches and feeds, with fused nodes or without: a cached one, or a new one.
     ///
     /// # Errors
-    /// A fetch or feed that does not exist or does not fit, a node that cannot be placed or has no
-    /// kernel, and what `graph` returns.
+    /// A fetch or feed that does not exist or does not fit, a node that cannot be placed or has no kernel, and
+    /// the errors of `graph`.
     pub(crate) fn plan<'t>(
         &self,
         graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
@@ -154,7 +154,7 @@ impl Runner {
                 source: KernelError::Gpu(GpuError::OutOfMemory { .. }),
                 ..
             }) => {
-                // Idle steps of other plans may hold what a variable needs.
+                // Idle frames of other plans may hold the memory that a variable needs.
                 self.engine.release();
                 self.compile(&data, &key)?
             }
@@ -179,7 +179,7 @@ impl Runner {
         compile(data, &request, PlanContext { fuse, ..context })
     }
 
-    /// How far random ops have come.
+    /// Returns the counters of random ops.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -188,8 +188,7 @@ impl Runner {
         self.engine.context(&self.counters, &self.options)
     }
 
-    /// The turns of the GPUs that take part in a plan, in the order of their numbers, in which every
-    /// step takes them.
+    /// Takes the turns of the GPUs that take part in a plan, in the order of their numbers, as every step does.
     fn turns(
         &self,
         plan: &Plan,
@@ -221,7 +220,7 @@ impl Runner {
         Ok(turns)
     }
 
-    /// Before the first step of a plan: all ranks are to run the same together.
+    /// Before the first step of a plan: checks that all ranks run the same collectives.
     fn agreed(
         &self,
         ready: &Ready,
@@ -230,7 +229,7 @@ impl Runner {
     ) -> Result<(), SessionError> {
         let planned = &ready.plan.collectives;
         let collectives = self.engine.machine().collectives.as_ref();
-        // Without ranks a node says what is missing.
+        // Without ranks the collective's kernel returns the error.
         let (Some(first), Some(collectives)) = (planned.first(), collectives) else {
             return Ok(());
         };
@@ -250,8 +249,7 @@ impl Runner {
         })
     }
 
-    /// Runs a step of a plan; its results are written into those of an earlier one where nobody
-    /// else holds them.
+    /// Runs a step of a plan; its results are written into those of an earlier one where nothing else holds them.
     pub(crate) fn step<'t>(
         &self,
         ready: &Ready,
@@ -260,14 +258,14 @@ impl Runner {
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
         let plan = &ready.plan;
-        // A limit beyond what the clock can tell is none.
+        // A limit beyond the clock's range is none.
         let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
         self.agreed(ready, deadline, &watch)?;
         let _turns = self.turns(plan, deadline, &watch)?;
         let ranks = self.engine.machine().collectives.as_ref();
         let frame = match ready.take(self.engine.devices(), ranks) {
             Err(SessionError::Memory { .. }) => {
-                // Other plans may hold what this one needs.
+                // Frames of other plans may hold the memory that this one needs.
                 self.engine.release();
                 ready.take(self.engine.devices(), ranks)?
             }
@@ -285,7 +283,7 @@ impl Runner {
         }
         for (slots, value) in plan.feeds.iter().zip(feeds) {
             for &(program, slot) in slots {
-                // SAFETY: nobody else has the frame yet.
+                // SAFETY: nothing else has the frame yet.
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }
@@ -307,7 +305,7 @@ impl Runner {
         let result = step.run().and_then(|()| step.collect(results));
         ready.give(frame, result.is_ok());
         if matches!(result, Err(SessionError::Memory { .. })) {
-            // So that the next attempt has what there is.
+            // So that the next attempt finds all free memory.
             self.engine.release();
         }
         result

@@ -1,5 +1,5 @@
-//! What must not compile, and what the compiler says of it. The texts are those of one version of the
-//! compiler: with another one the test says that it is skipped.
+//! Misuse that must not compile, with the compiler's expected messages. The texts are those of one version of the
+//! compiler: with another one the test reports that it is skipped.
 
 /// The compiler that wrote the expected texts.
 const COMPILER: &str = "rustc 1.95";

@@ -1,5 +1,5 @@
-//! One device's program: one walk along its order prepares kernels, gives outputs slots and slots
-//! memory, and notes who waits for whom.
+//! One device's program: one walk along its order prepares kernels, gives outputs slots and slots memory, and records
+//! the dependencies between instructions.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
 use crate::thread_schedule::ThreadSchedule;
 
-/// By how many bytes an arena may grow for each further thread, so that independent instructions do
-/// not wait for each other's memory: about what the second-level cache of a core holds.
+/// Number of bytes by which an arena may grow for each further thread, so that independent instructions do not wait for
+/// each other's memory: about the second-level cache of a core.
 const SPARE: usize = 1 << 20;
 
-/// Why a variable's handle cannot be sent: it lies nowhere.
+/// The reason that a variable's handle cannot be sent: it has no slot.
 const HANDLE_SENT: &str = "it sends the handle of a variable, which does not leave its device: send \
                            the variable's value, or place what uses the handle with the variable";
 
@@ -60,7 +60,7 @@ pub(super) struct Builder<'a> {
     pub(super) costs: Vec<u64>,
 }
 
-/// What is known of a slot's life while the sequence is walked.
+/// The uses of a slot, while the sequence is walked.
 #[derive(Clone, Default)]
 pub(super) struct Life {
     pub(super) block: Option<Block>,
@@ -68,11 +68,11 @@ pub(super) struct Life {
     pub(super) writer: Option<u32>,
     /// The instructions so far that use it.
     pub(super) users: SmallVec<[u32; 4]>,
-    /// How many uses are still to come; a fetch is one that never comes.
+    /// Number of uses that are still to come; a fetch is one that never comes.
     pub(super) left: u32,
 }
 
-/// A program, and where its values are.
+/// A program, with the slots of its values.
 pub(super) struct Built {
     pub(super) program: Program,
     pub(super) slot_of: FxHashMap<OutputId, u32>,
@@ -95,8 +95,7 @@ impl Built {
         self.slot(OutputId { node, index: 0 })
     }
 
-    /// How many instructions are those of nodes below this number. Their order is that of the
-    /// nodes.
+    /// Returns the number of instructions of nodes below this number. Their order is that of the nodes.
     pub(super) fn instructions_before(&self, node: u32) -> u32 {
         let instructions = &self.program.instructions;
         instructions.partition_point(|i| i.node.index() < node as usize) as u32
@@ -134,7 +133,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The program that runs the nodes of `graph` in this order.
+    /// Builds the program that runs the nodes of `graph` in this order.
     pub(super) fn build(
         mut self,
         graph: GraphData,
@@ -171,8 +170,7 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Takes memory for all that is received before anything else does: a value may land at any
-    /// time.
+    /// Takes memory for all received values before anything else does: a value may arrive at any time.
     fn set_landings_aside(&mut self, graph: &GraphData) -> Result<(), SessionError> {
         let lands = |n: &Node| std::ptr::eq(n.op, &RECV) && !is_remote(n);
         for (id, node) in graph.nodes().filter(|(_, n)| lands(n)) {
@@ -222,7 +220,7 @@ impl<'a> Builder<'a> {
                 }
             }
             if !node.controls.is_empty() {
-                // Who uses it waits for what it waits for: an instruction that does nothing.
+                // Its users wait for the nodes that it waits for: an instruction that does nothing.
                 let action = Action::Run {
                     run: Box::new(|_| Ok(())),
                     scratch: (0, 0),
@@ -253,7 +251,7 @@ impl<'a> Builder<'a> {
         let (op, kernel) = find(self.context.kernels, DeviceType::Cpu, node)
             .ok_or_else(|| no_kernel(graph, node, DeviceType::Cpu))?;
         match kernel.body {
-            // Who waits for a node that does nothing waits for what that waits for.
+            // A node that waits for one that does nothing waits for the nodes that the latter waits for.
             Body::Handle | Body::Nothing => {
                 let after = self.after(node);
                 self.instruction_of.insert(id, after);
@@ -277,7 +275,7 @@ impl<'a> Builder<'a> {
                 self.read(id, node, outputs[0], left(&outputs[0]))
             }
             Body::Launch(_) | Body::Host => Err(no_kernel(graph, node, DeviceType::Cpu)),
-            // Of a handle that is known only in the step, as what a branch gave.
+            // With a handle that is known only in the step, such as the result of a branch.
             Body::Compute(_) | Body::Tensors(_) | Body::View | Body::Read => {
                 let lefts: SmallVec<[u32; 2]> = outputs.iter().map(left).collect();
                 self.compute(graph, id, op, kernel, &outputs, &lefts)
@@ -296,13 +294,13 @@ impl<'a> Builder<'a> {
             .is_some_and(|i| self.variable_of.contains_key(i))
     }
 
-    /// The instructions that a node's control inputs stand for.
+    /// Returns the instructions that a node's control inputs stand for.
     pub(super) fn after(&self, node: &Node) -> SmallVec<[u32; 2]> {
         let of = |c: &NodeId| self.instruction_of.get(c).into_iter().flatten().copied();
         distinct(node.controls.iter().flat_map(of).collect())
     }
 
-    /// Notes what a node that gives its input on stands for: it has no instruction.
+    /// Records the instructions that a node stands for which passes its input on: it has no instruction.
     fn pass_on(&mut self, id: NodeId, node: &Node, output: OutputId) {
         let inherited = self.passed_on.get(&node.inputs[0]);
         let mut passed = self.after(node);
@@ -317,7 +315,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The instructions that a node waits for: its control inputs', and those of its inputs.
+    /// Returns the instructions that a node waits for: its control inputs', and those of its inputs.
     pub(super) fn waits(&self, node: &Node) -> Vec<u32> {
         let mut waits = self.after(node).to_vec();
         for input in &node.inputs {
@@ -384,7 +382,7 @@ impl<'a> Builder<'a> {
         let output = OutputId { node: id, index: 0 };
         if is_remote(node) {
             let channel = node.attrs.int("channel");
-            // A shape that is known is held to when the value arrives.
+            // A known shape is checked when the value arrives.
             let len = landing_len(fact).unwrap_or(usize::MAX);
             let slot = self.slot(output, fact.dtype, len, Home::Held, left);
             let (action, outputs) = (
@@ -417,15 +415,15 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Each once: nodes that run nothing hand on what they wait for, and would otherwise hand on twice
-/// as much at every fork that closes again.
+/// Removes duplicates: nodes that run nothing pass on the instructions that they wait for, and would otherwise pass on
+/// twice as many at every fork that closes again.
 fn distinct(mut instructions: SmallVec<[u32; 2]>) -> SmallVec<[u32; 2]> {
     instructions.sort_unstable();
     instructions.dedup();
     instructions
 }
 
-/// The number of elements that are received, where they land in the arena.
+/// Returns the number of received elements, where they are stored in the arena.
 fn landing_len(fact: &Fact) -> Option<usize> {
     let in_arena = fact.shape.is_known() && fact.dtype.size() > 0;
     fact.shape.elements().filter(|_| in_arena)

@@ -1,4 +1,4 @@
-//! One instruction after the other: slots, memory, and who waits for whom.
+//! Emits instructions one after the other: slots, memory, dependencies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::parallel::SHARED;
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
-/// Values that go to another task or rank have tensors of their own from this size on, in bytes.
+/// Number of bytes from which on values that go to another task or rank have tensors of their own.
 const LEAST_SENT: usize = 64 << 10;
 
 impl Builder<'_> {
@@ -55,8 +55,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A node with a kernel: one that is prepared now, if all that this takes is known, and one that
-    /// is prepared in the step otherwise.
+    /// Emits a node with a kernel: prepared now, if all that it needs is known, or else in the step.
     pub(super) fn compute(
         &mut self,
         graph: &GraphData,
@@ -141,7 +140,7 @@ impl Builder<'_> {
         Ok(prepared)
     }
 
-    /// The slot of an input that ends here and whose memory output `i` of a kernel can take.
+    /// Returns the slot of an input that ends here and whose memory output `i` of a kernel can take.
     fn replaced(&self, kernel: &Kernel, i: usize, inputs: &[u32], output: &Operand) -> Option<u32> {
         let places = kernel.in_place.iter().filter(|(_, out)| *out == i);
         // One whose memory was taken has none any more.
@@ -197,14 +196,14 @@ impl Builder<'_> {
         self.arena.give(block, LastUse { instructions, done });
     }
 
-    /// Whether the arena stays within an address space when so many elements are added.
+    /// `true` if the arena stays within an address space when so many elements are added.
     pub(super) fn has_room(&self, elements: Option<usize>, size: usize) -> bool {
         let bytes = elements.and_then(|n| n.checked_mul(size));
         let total = bytes.and_then(|b| b.checked_add(self.arena.len()));
         total.is_some_and(|t| t < isize::MAX as usize / 2)
     }
 
-    /// Whether the only use that a slot of the arena still has is the one of these inputs.
+    /// `true` if the only use that a slot of the arena still has is the one of these inputs.
     fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
         slot != NO_SLOT
             && !self.context.apart
@@ -218,13 +217,13 @@ impl Builder<'_> {
         plan.dtype == output.dtype && plan.len == output.elements()
     }
 
-    /// The slots of a node's inputs. A handle lies nowhere; its input is told by the variables.
+    /// Returns the slots of a node's inputs. A handle has none; the instruction's `variables` have its variable.
     fn inputs(&self, node: &Node) -> SmallVec<[u32; 4]> {
         let slot = |o: &OutputId| self.slot_of.get(o).copied().unwrap_or(NO_SLOT);
         node.inputs.iter().map(slot).collect()
     }
 
-    /// The node that stands for a region.
+    /// Emits the node that stands for a region.
     pub(super) fn region(
         &mut self,
         graph: &GraphData,
@@ -240,7 +239,7 @@ impl Builder<'_> {
         self.held(graph, id, action, outputs, left)
     }
 
-    /// An instruction that makes the tensors that it gives itself.
+    /// Emits an instruction that allocates its output tensors itself.
     fn held(
         &mut self,
         graph: &GraphData,
@@ -256,7 +255,7 @@ impl Builder<'_> {
         }
         let mut output_slots = SmallVec::new();
         for (i, (o, fact)) in outputs.iter().zip(&node.outputs).enumerate() {
-            // A shape that is known all the same is held to when it runs.
+            // A shape that is known all the same is checked when it runs.
             let plain = fact.dtype.size() > 0;
             let len = fact.shape.elements().filter(|_| plain);
             let len = len.unwrap_or(usize::MAX);
@@ -300,7 +299,7 @@ impl Builder<'_> {
         );
         self.hazards.visit(at, uses, updates, waits);
         self.schedule.add(waits, cost.saturating_add(SHARED));
-        // What was read of a variable is given back before an update, so that it is in place.
+        // A value that was read of a variable is released before an update, so that the update is in place.
         let mut release = SmallVec::new();
         for &v in updates {
             release.extend(self.held[v].extract_if(.., |s| self.life[*s as usize].left == 0));
@@ -357,7 +356,7 @@ impl Builder<'_> {
     }
 }
 
-/// What a kernel is told of a value. In place of a handle stands the variable behind it.
+/// Returns a value's dtype, dimensions and known content for a kernel; for a handle, those of the variable behind it.
 fn operand(fact: &Fact) -> Operand {
     let (dtype, shape) = match &fact.variable {
         Some((dtype, shape)) => (*dtype, shape),

@@ -1,4 +1,4 @@
-//! What stands on a GPU and cannot run there runs on the host's CPU, before the graph is cut.
+//! Moves nodes that cannot run on their GPU to the host's CPU, before the graph is cut.
 
 use thalweg_device::{Body, Device, DeviceType};
 use thalweg_graph::op::Effect;
@@ -13,7 +13,7 @@ use crate::kernels::find;
 use crate::plan::Moved;
 use crate::request::PlanContext;
 
-/// Moves nodes from GPUs to the CPU that leads; says which, and why.
+/// Moves nodes from GPUs to the first CPU; returns them, with the reasons.
 ///
 /// # Errors
 /// A node that cannot run on its GPU, and cannot be moved because its variable is there.
@@ -58,8 +58,8 @@ pub(super) fn to_host(
     Ok(moved)
 }
 
-/// Every part that uses a feed or a constant has it: on its own device too only where it is used
-/// there, and where nothing uses it on the host.
+/// Places feeds and constants with their users: every part that uses one has it; on its own device only where it is
+/// used there, or where nothing uses it on the host.
 fn settle(simplified: &mut Simplified, host: u32) {
     let graph = &simplified.graph;
     for (id, node) in graph.nodes() {
@@ -81,7 +81,7 @@ fn is_handle(graph: &GraphData, output: OutputId) -> bool {
     fact.is_some_and(|f| f.dtype == DType::Resource)
 }
 
-/// Why a node does not run on its GPU.
+/// Returns the reason that a node does not run on its GPU.
 fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Option<String> {
     let of_ranks = || {
         let device = &context.devices[simplified.devices[id.index()] as usize];
@@ -92,7 +92,7 @@ fn reason(simplified: &Simplified, id: NodeId, context: PlanContext<'_>) -> Opti
         .or_else(of_ranks)
 }
 
-/// The same, as far as it follows from kernels and shapes.
+/// Returns the reason as far as it follows from kernels and shapes.
 fn shape_reason(
     simplified: &Simplified,
     id: NodeId,

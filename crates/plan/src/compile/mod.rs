@@ -1,4 +1,4 @@
-//! From a graph and a request to a plan.
+//! Compiles a graph and a request to a plan.
 
 mod builder;
 mod emit;
@@ -34,7 +34,7 @@ use uses::Uses;
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
 pub const NO_SLOT: u32 = u32::MAX;
 
-/// Makes the plan that answers `request`.
+/// Compiles the plan of `request`.
 ///
 /// # Errors
 /// A missing feed, shapes that do not fit, a node without a kernel.
@@ -47,7 +47,7 @@ pub fn compile(
     planned(simplified, false, request, context)
 }
 
-/// Makes the plan of a part, whose nodes are in order; `devices` is by node.
+/// Compiles the plan of a part, whose nodes are in order; `devices` is by node.
 ///
 /// # Errors
 /// As [`compile`].
@@ -74,7 +74,7 @@ pub fn compile_part(
     planned(simplified, true, &request, context)
 }
 
-/// Makes the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
+/// Compiles the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
 ///
 /// # Errors
 /// As [`compile`].
@@ -91,8 +91,7 @@ pub fn compile_partial(
     planned(in_pieces(simplified, None), false, &request, context)
 }
 
-/// The nodes of a simplified graph in the order of the step; `variable` gives what is behind a
-/// handle.
+/// Returns the nodes of a simplified graph in the order of the step; `variable` finds the variable behind a handle.
 ///
 /// # Errors
 /// A placeholder that is not fed, a cycle.
@@ -107,7 +106,7 @@ pub fn ordered(
     complete(graph, &bindings.accesses(graph, context.kernels))
 }
 
-/// The order of a step, which all nodes are in.
+/// Returns the order of a step, with all nodes.
 fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, SessionError> {
     let order = sequence(graph, accesses);
     if order.len() < graph.len() {
@@ -120,7 +119,7 @@ fn complete(graph: &GraphData, accesses: &Accesses) -> Result<Vec<NodeId>, Sessi
     Ok(order)
 }
 
-/// The plan of a simplified graph, whose nodes may be in order already.
+/// Compiles a simplified graph, whose nodes may be in order already.
 fn planned(
     mut simplified: Simplified,
     in_order: bool,
@@ -179,7 +178,7 @@ fn planned(
     })
 }
 
-/// The program of one device; `on` is its number among the programs, and its device's.
+/// Compiles the program of one device; `on` is its number among the programs, and its device's.
 fn program(
     context: PlanContext<'_>,
     on: (u32, usize),
@@ -205,7 +204,7 @@ fn program(
     }
 }
 
-/// A plan over several devices.
+/// Compiles a plan over several devices.
 fn several(
     simplified: Simplified,
     order: &[NodeId],
@@ -266,7 +265,7 @@ fn several(
     Ok(whole.plan(request, context, programs, channels, segments))
 }
 
-/// What is asked of the whole, by program.
+/// The feeds and fetches of the whole step, by program.
 struct Whole {
     feeds: Vec<SmallVec<[(u32, NodeId); 2]>>,
     fetches: Vec<(u32, OutputId)>,
@@ -277,7 +276,7 @@ fn one(feed: Option<(u32, NodeId)>) -> SmallVec<[(u32, NodeId); 2]> {
 }
 
 impl Whole {
-    /// By node and output: how often a program's outputs are used; a fetch is a use.
+    /// Counts, by node and output, the uses of a program's outputs; a fetch is a use.
     fn uses(&self, program: u32, graph: &GraphData) -> Uses {
         let mut uses = Uses::new(graph);
         for (_, node) in graph.nodes() {
@@ -288,7 +287,7 @@ impl Whole {
         uses
     }
 
-    /// What is fetched of a program, each once.
+    /// Returns the fetches of a program, each once.
     fn fetched(&self, program: u32) -> Vec<OutputId> {
         let own = self.fetches.iter().filter(|(p, _)| *p == program);
         let mut all: Vec<OutputId> = own.map(|(_, o)| *o).collect();
@@ -358,7 +357,7 @@ impl Whole {
     }
 }
 
-/// What comes from outside while these programs run.
+/// Returns the values that these programs receive from other tasks or clients.
 fn arrivals(programs: &[Program]) -> Vec<Arrival> {
     let of = |(program, p): (usize, &Program)| -> Vec<Arrival> {
         let instructions = p.instructions.iter().enumerate();
@@ -375,12 +374,12 @@ fn arrivals(programs: &[Program]) -> Vec<Arrival> {
     programs.iter().enumerate().flat_map(of).collect()
 }
 
-/// The most bytes that the folded constants of one plan, and what folds them, may take.
+/// Maximum bytes of the folded constants of one plan, and of the values that fold them.
 const MOST_FOLDED: usize = 64 << 20;
-/// The most nanoseconds that a node may take by its estimate to be folded.
+/// Maximum estimated nanoseconds of a node to be folded.
 const MOST_FOLD_COST: u64 = 50_000_000;
 
-/// The graph that computes what is asked for: pruned, cut at its feeds, with constants folded.
+/// Returns the graph that computes the request: pruned, cut at its feeds, with constants folded.
 ///
 /// # Errors
 /// A node whose inputs do not fit each other.

@@ -14,9 +14,9 @@ pub fn client_channel(number: usize) -> i64 {
     -1 - number as i64
 }
 
-/// The same step with receives in place of its feeds and sends behind its fetches, through channels with
-/// the numbers of [`client_channel`]: first the feeds, which are had of `simplified`, then the fetches.
-/// They stand on device `home`, if it is given, or else where what they belong to does.
+/// The same step with receives in place of its feeds and sends behind its fetches, through channels with the numbers of
+/// [`client_channel`]: first the feeds, which are those of `simplified`, then the fetches. They are placed on device
+/// `home`, if it is given, or else with the node that they belong to.
 pub fn in_pieces(simplified: Simplified, home: Option<u32>) -> Simplified {
     let mut graph = simplified.graph.empty();
     let mut devices = simplified.devices;

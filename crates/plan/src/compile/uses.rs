@@ -2,7 +2,7 @@
 
 use thalweg_graph::{GraphData, OutputId};
 
-/// How often each output of a graph is used.
+/// Number of uses of each output of a graph.
 pub(super) struct Uses {
     starts: Vec<u32>,
     counts: Vec<u32>,

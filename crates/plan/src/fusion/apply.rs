@@ -8,7 +8,7 @@ use super::replacement::{Refused, Replacement};
 use super::rewriter::Rewriter;
 
 impl Rewriter<'_> {
-    /// Changes the graph as a rule says, if what stays means the same afterwards.
+    /// Changes the graph as a rule proposes, if nodes that stay mean the same afterwards.
     pub(super) fn apply(&mut self, replacement: Replacement) {
         let checked = replacement.check(self);
         debug_assert_eq!(checked, Ok(()), "{replacement:?}");
@@ -28,10 +28,10 @@ impl Rewriter<'_> {
 }
 
 impl Replacement {
-    /// Looks whether the graph means the same afterwards to all nodes that stay: dtypes, shapes, effects and the order.
+    /// Checks that the graph means the same afterwards to all nodes that stay: dtypes, shapes, effects and the order.
     ///
     /// # Errors
-    /// What would be different.
+    /// The first difference.
     pub(super) fn check(&self, graph: &Rewriter<'_>) -> Result<(), Refused> {
         for (id, node) in &self.put {
             self.check_put(graph, *id, node)?;
@@ -54,7 +54,7 @@ impl Replacement {
         }
     }
 
-    /// Looks whether the users of a node that stay can use the outputs of another one.
+    /// Checks that the users of a node that stay can use the outputs of another one.
     fn check_redirected(
         &self,
         graph: &Rewriter<'_>,

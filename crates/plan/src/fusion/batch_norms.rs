@@ -1,4 +1,4 @@
-//! Batch normalizations that write what a Relu, or a sum and a Relu, make of them.
+//! Fusion of a Relu, or a sum and a Relu, into the batch normalization before it.
 
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
@@ -34,7 +34,7 @@ pub(super) fn with_relu(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement>
     };
     let node = graph.node(found.norm)?;
     let f32 = |i: &OutputId| graph.fact(*i).is_some_and(|f| f.dtype == DType::F32);
-    // What has its dimensions late stays as the graph says it.
+    // A node whose dimensions are known only at run time stays as it is.
     let fits = |i: &OutputId| f32(i) && graph.dims(*i).is_some();
     node.inputs.iter().all(fits).then_some(())?;
     placed(graph, &found)
@@ -63,10 +63,10 @@ fn summed(graph: &Rewriter<'_>, relu: NodeId) -> Option<Found> {
     })
 }
 
-/// The fused node takes the place of the normalization, so that what uses its moments stays behind it. Where the other
-/// value comes later, or the Relu has to stay where it is, it takes that of the Relu, if all uses of the moments come later.
-/// Either way no more memory is taken: what is kept for longer, or made earlier, is as large as what is not made at all. A
-/// variable's value is not kept for longer: an update between would have to copy it.
+/// The fused node takes the place of the normalization, so that users of its moments stay behind it. Where the other
+/// value comes later, or the Relu has to stay where it is, it takes that of the Relu, if all uses of the moments come
+/// later. Either way no more memory is taken: a value that is kept for longer, or made earlier, is as large as the one
+/// that is not made at all. A variable's value is not kept for longer: an update between would have to copy it.
 fn placed(graph: &Rewriter<'_>, found: &Found) -> Option<Replacement> {
     let &Found { norm, sum, relu } = found;
     let there =
@@ -89,7 +89,7 @@ fn placed(graph: &Rewriter<'_>, found: &Found) -> Option<Replacement> {
     behind.then_some(replacement)
 }
 
-/// The node that computes all of it, in the place of one of them.
+/// Returns the node that computes all of it, in the place of one of them.
 fn fused(graph: &Rewriter<'_>, found: &Found, place: NodeId) -> Option<Node> {
     let &Found { norm, sum, relu } = found;
     let node = graph.node(norm)?;

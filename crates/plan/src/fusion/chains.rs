@@ -1,4 +1,4 @@
-//! Elementwise ops that follow each other run in one pass.
+//! Fusion of consecutive elementwise ops into a chain, which runs in one pass.
 
 use smallvec::SmallVec;
 use thalweg_device::{Kernel, Operand, Prepare};
@@ -13,14 +13,14 @@ use thalweg_ops::fused::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_m
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
-/// Elements from which on a chain is worth it: what is smaller stays in a cache from one op to the next.
+/// Number of elements from which on a chain is worth it: smaller values stay in a cache from one op to the next.
 const LEAST: usize = 16 * 1024;
-/// The most ops of a chain.
+/// Maximum number of ops of a chain.
 const MOST: usize = 64;
-/// What elements may be: kernels of integers can fail, and would have to say which of a chain it was.
+/// Dtypes of elements: kernels of integers can fail, and an error would have to name the op of the chain.
 const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::Bool];
 
-/// A chain in the place of elementwise ops that nothing else uses the inner values of.
+/// Finds chains: elementwise ops whose inner values nothing else uses.
 pub(super) fn found(graph: &Rewriter<'_>) -> Vec<Replacement> {
     // By node: the number of its chain.
     let mut chain: Vec<Option<usize>> = vec![None; graph.len()];
@@ -59,7 +59,7 @@ fn first(node: NodeId) -> OutputId {
     OutputId { node, index: 0 }
 }
 
-/// The kernel of a node that may be in a chain.
+/// Returns the kernel of a node that may be in a chain.
 fn link(graph: &Rewriter<'_>, id: NodeId) -> Option<&'static Kernel> {
     let node = graph.node(id)?;
     let [output] = &node.outputs[..] else {
@@ -92,9 +92,9 @@ fn link(graph: &Rewriter<'_>, id: NodeId) -> Option<&'static Kernel> {
     Some(kernel)
 }
 
-/// Whether a node can run as late as the last of its chain without more values being kept: it uses one large value, of no
-/// more bytes, in place of the one that it would have made, or everything between is of the chain. A variable's value is
-/// not kept: an update between would have to copy it.
+/// `true` if a node can run as late as the last of its chain without more values being kept: it uses one large value,
+/// of no more bytes, in place of the one that it would have made, or everything between is of the chain. A variable's
+/// value is not kept: an update between would have to copy it.
 fn keeps_memory(
     graph: &Rewriter<'_>,
     id: NodeId,
@@ -123,7 +123,7 @@ fn keeps_memory(
         || between.len() <= MOST && between.into_iter().all(nothing)
 }
 
-/// A chain in the place of the last of these nodes, which are in order.
+/// Returns a chain in the place of the last of these nodes, which are in order.
 fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> {
     let last = *members.last()?;
     let end = graph.node(last)?.clone();
@@ -154,7 +154,7 @@ fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> 
             _ => false,
         }
     };
-    // A variable's value and a constant keep their memory: of what may be replaced, another one is better.
+    // A variable's value and a constant keep their memory: another input is better to be overwritten.
     let passes = |o: &OutputId| {
         let node = graph.node(o.node);
         node.is_some_and(|n| n.op.effect != Effect::Read && !n.inputs.is_empty())
@@ -199,7 +199,7 @@ fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> 
         attrs,
         ..(*end).clone()
     };
-    // What is elementwise as a whole need not be so in pieces.
+    // An op that is elementwise as a whole need not be so in pieces.
     prepare(&Prepare {
         cpu: graph.cpu(last)?,
         node: &chain,

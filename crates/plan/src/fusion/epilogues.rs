@@ -1,4 +1,4 @@
-//! Epilogues: what follows a GEMM or a convolution is done to its sums before they are stored.
+//! Fusion of epilogues: bias, batch normalization and activation behind a GEMM or a convolution.
 
 use smallvec::SmallVec;
 use thalweg_graph::{Node, NodeId, OutputId};
@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
-/// What can be followed, and what it is then.
+/// Ops that can have an epilogue.
 const PRODUCERS: &[&str] = &["MatMul", "Conv2D"];
 /// Adds a bias to its first input.
 const BIAS: &[&str] = &["BiasAdd", "BiasAddV1"];
@@ -55,8 +55,8 @@ pub(super) fn with_batch_norm(graph: &Rewriter<'_>, id: NodeId) -> Option<Replac
     replacement(graph, conv, &norm.inputs[1..], &[id], ops)
 }
 
-/// The convolution whose channels this batch normalization moves by a mean and a variance that are given, where it gives
-/// its images alone.
+/// Returns the convolution whose channels this batch normalization moves by a given mean and variance, where only its
+/// images are used.
 fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> {
     let node = graph.node(norm)?;
     let conv = graph.only_for(norm, 0, &["Conv2D"])?;
@@ -71,13 +71,13 @@ fn normalized(graph: &Rewriter<'_>, norm: NodeId) -> Option<(NodeId, FusedOps)> 
     let unused = !others
         .into_iter()
         .any(|index| graph.is_seen(OutputId { node: norm, index }));
-    // What has its dimensions late stays as the graph says it.
+    // A node whose dimensions are known only at run time stays as it is.
     let known = made.inputs.iter().all(|&i| graph.dims(i).is_some());
     let fused = !node.attrs.bool("is_training") && alike && fits && unused && known;
     fused.then(|| (conv, FusedOps::batch_norm(node.attrs.float("epsilon"))))
 }
 
-/// The GEMM or convolution that this node adds a bias to, and the bias.
+/// Returns the GEMM or convolution that this node adds a bias to, and the bias.
 fn biased(graph: &Rewriter<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
     let node = graph.node(sum)?;
     let sides: &[[usize; 2]] = match BIAS.contains(&node.op.name) {
@@ -100,14 +100,14 @@ fn biased(graph: &Rewriter<'_>, sum: NodeId) -> Option<(NodeId, OutputId)> {
             _ => dims.len() - 1,
         };
         let fits = along == channel && graph.dims(bias)?[..] == [dims[channel]];
-        // What has its dimensions late stays as the graph says it.
+        // A node whose dimensions are known only at run time stays as it is.
         let known = made.inputs.iter().all(|&i| graph.dims(i).is_some());
         (fits && known && DTYPES.contains(&fact.dtype)).then_some((producer, bias))
     })
 }
 
-/// A fused node in the place of the last of the nodes that follow `producer`, of which others give their output to the next
-/// one alone. `args` is what they take beside that.
+/// Returns a fused node in the place of the last of the nodes that follow `producer`, of which others give their output
+/// to the next one alone. `args` are their other inputs.
 fn replacement(
     graph: &Rewriter<'_>,
     producer: NodeId,

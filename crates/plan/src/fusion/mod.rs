@@ -29,11 +29,11 @@ use crate::request::PlanContext;
 use replacement::Replacement;
 use rewriter::Rewriter;
 
-/// How a rule finds what it replaces.
+/// A fusion rule, by the way in which it finds the nodes to replace.
 enum Rule {
-    /// Node by node, in order: what it returns is replaced before it is asked for the next node.
+    /// Node by node, in order: its replacement is applied before it is asked for the next node.
     Each(fn(&Rewriter<'_>, NodeId) -> Option<Replacement>),
-    /// All at once: what it returns must not overlap.
+    /// All at once: its replacements must not overlap.
     All(fn(&Rewriter<'_>) -> Vec<Replacement>),
 }
 
@@ -50,7 +50,7 @@ const RULES: &[Rule] = &[
     Rule::All(chains::found),
 ];
 
-/// The same graph, with its nodes fused where a rule applies.
+/// Returns the same graph, with its nodes fused where a rule applies.
 pub(crate) fn fused(simplified: Simplified, context: PlanContext<'_>) -> Simplified {
     let cpu = |device: &Device| matches!(device, Device::Cpu(_));
     let cpus = context.devices.iter().map(|d| cpu(d).then(|| d.host()));

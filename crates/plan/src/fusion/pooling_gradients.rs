@@ -1,4 +1,4 @@
-//! Gradients of max poolings: what can be computed on pooled images is.
+//! Gradients of max poolings: computations move to the pooled images where they can.
 
 use smallvec::smallvec;
 use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
@@ -6,8 +6,8 @@ use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
-/// `ReluGrad(MaxPoolGrad(x, y, dy), x)` is `MaxPoolGrad(x, y, ReluGrad(dy, y))`: what a window gives its gradient to is as
-/// large as what it was pooled to, so that the sign can be looked at there, where there is less of it.
+/// `ReluGrad(MaxPoolGrad(x, y, dy), x)` is `MaxPoolGrad(x, y, ReluGrad(dy, y))`: the pixel that gets a window's
+/// gradient is as large as the pooled one, so that the sign can be taken from the pooled images, which are smaller.
 pub(super) fn relu_before_pooling(graph: &Rewriter<'_>, last: NodeId) -> Option<Replacement> {
     let relu = graph.is(last, &["ReluGrad"])?;
     let first = graph.only_for(last, 0, &["MaxPoolGrad"])?;
@@ -38,8 +38,8 @@ pub(super) fn relu_before_pooling(graph: &Rewriter<'_>, last: NodeId) -> Option<
     })
 }
 
-/// The sum of each channel of the gradient of a pooling is that of what it was given: each number went to one pixel. It is
-/// the one rule that changes the order of a sum.
+/// The sum of each channel of a pooling's gradient is that of the gradient that it got: each number went to one pixel.
+/// It is the one rule that changes the order of a sum.
 pub(super) fn sum_before_pooling(graph: &Rewriter<'_>, id: NodeId) -> Option<Replacement> {
     let sum = graph.is(id, &["BiasAddGrad"])?;
     let before = sum.inputs[0].node;
@@ -66,7 +66,7 @@ pub(super) fn as_of(fact: &Fact, shape: Option<&Fact>) -> Fact {
     fact
 }
 
-/// What says how windows lie.
+/// The attributes that say how windows lie.
 const WINDOWS: [&str; 5] = [
     "ksize",
     "strides",
@@ -75,7 +75,7 @@ const WINDOWS: [&str; 5] = [
     "data_format",
 ];
 
-/// Whether a `MaxPoolGrad` is the gradient of the `MaxPool` of this number: of the same images and windows, and with
+/// `true` if a `MaxPoolGrad` is the gradient of the `MaxPool` of this number: of the same images and windows, and with
 /// dimensions that are known.
 pub(super) fn is_gradient_of(graph: &Rewriter<'_>, pool: NodeId, grad: &Node) -> bool {
     let own = OutputId {

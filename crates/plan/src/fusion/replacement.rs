@@ -6,7 +6,7 @@ use thalweg_graph::{Node, NodeId};
 /// Nodes that take the places of others, and nodes that are left out for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replacement {
-    /// The nodes that change: whose place each takes, and what stands there from now on.
+    /// The nodes that change: the node whose place each takes, and the new one.
     pub(super) put: SmallVec<[(NodeId, Node); 2]>,
     /// The nodes that nothing uses any more.
     pub(super) left_out: SmallVec<[NodeId; 4]>,

@@ -1,4 +1,4 @@
-//! A graph that is being changed.
+//! The graph that fusion rewrites.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use thalweg_graph::{Attr, Fact, Node, NodeId, OutputId};
 
 use crate::kernels::Kernels;
 
-/// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. What
-/// is new of a node (a second output) has its number at once.
+/// The nodes of a graph. A node may be replaced by one that has other inputs, which come before it, or be left out. A
+/// new output of a node has its number at once.
 pub(super) struct Rewriter<'a> {
     simplified: Simplified,
-    /// By number of a device: the CPU that it is. Where it is none, nodes stay as they are.
+    /// By number of a device: its CPU. Where it is no CPU, nodes stay as they are.
     cpus: &'a [Option<&'a Cpu>],
     kernels: &'a Kernels,
     /// By node, as it is now; none where it is left out.
@@ -21,7 +21,7 @@ pub(super) struct Rewriter<'a> {
     /// By node: the nodes that use its outputs, as often as they do; none of a node whose value is known, which may have
     /// any number of them, and stays.
     users: Vec<SmallVec<[NodeId; 4]>>,
-    /// By node: whether it is fetched, fed, waited for, or a target.
+    /// By node: `true` if it is fetched, fed, waited for, or a target.
     held: Vec<bool>,
 }
 
@@ -65,13 +65,13 @@ impl<'a> Rewriter<'a> {
         all.filter(there).collect()
     }
 
-    /// The names of nodes.
+    /// Returns the names of nodes.
     pub(super) fn names(&self, of: impl Iterator<Item = NodeId>) -> Attr {
         let name = |id| Some(self.node(id)?.name.as_bytes().to_vec());
         Attr::Strs(of.filter_map(name).collect())
     }
 
-    /// How many nodes there were.
+    /// Returns the number of nodes that there were.
     pub(super) fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -92,8 +92,8 @@ impl<'a> Rewriter<'a> {
         self.kernels.get(node.op.name).copied()
     }
 
-    /// Whether a node may be left out when nothing uses it any more, and moved: nothing else asks for it, and it waits
-    /// for nothing.
+    /// `true` if a node may be left out when nothing uses it any more, and moved: nothing else asks for it, and it
+    /// waits for nothing.
     pub(super) fn is_free(&self, id: NodeId) -> bool {
         let waits = self.node(id).is_none_or(|n| !n.controls.is_empty());
         !waits && !self.held[id.index()]
@@ -105,16 +105,16 @@ impl<'a> Rewriter<'a> {
         (ops.contains(&node.op.name) && !known(node)).then_some(node)
     }
 
-    /// The node behind input `i` of `node`, where it is of one of these ops, gives its only output to `node` alone, is on
-    /// the same device, and nothing waits for it: it can be left out.
+    /// Returns the node behind input `i` of `user`, where it is of one of these ops, its only output is for `user`
+    /// alone, it is on the same device, and nothing waits for it: it can be left out.
     pub(super) fn only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
         let node = self.first_only_for(user, i, ops)?;
         let only = self.users(node) == [user] && self.node(node)?.outputs.len() == 1;
         only.then_some(node)
     }
 
-    /// As [`Rewriter::only_for`], of a node that has other outputs too, which may be used: its first output is for `user`
-    /// alone.
+    /// As [`Rewriter::only_for`], for a node that has other outputs too, which may be used: its first output is for
+    /// `user` alone.
     pub(super) fn first_only_for(&self, user: NodeId, i: usize, ops: &[&str]) -> Option<NodeId> {
         let input = *self.node(user)?.inputs.get(i)?;
         self.is(input.node, ops)?;
@@ -130,7 +130,7 @@ impl<'a> Rewriter<'a> {
         (fits && self.together(user, input.node)).then_some(input.node)
     }
 
-    /// Whether an output is used or fetched, or may be fed.
+    /// `true` if an output is used or fetched, or may be fed.
     pub(super) fn is_seen(&self, output: OutputId) -> bool {
         let fetched = self.simplified.fetches.contains(&output);
         let fed = self.simplified.feeds.contains(&Some(output.node));
@@ -148,12 +148,12 @@ impl<'a> Rewriter<'a> {
         &self.users[id.index()]
     }
 
-    /// Whether two nodes are on one device.
+    /// `true` if two nodes are on one device.
     pub(super) fn together(&self, a: NodeId, b: NodeId) -> bool {
         self.simplified.devices[a.index()] == self.simplified.devices[b.index()]
     }
 
-    /// What is known of an output.
+    /// Returns the dtype, shape and value of an output, as far as known.
     pub(super) fn fact(&self, output: OutputId) -> Option<&Fact> {
         self.node(output.node)?.outputs.get(output.index as usize)
     }
@@ -163,7 +163,7 @@ impl<'a> Rewriter<'a> {
         self.fact(output)?.shape.to_dims()
     }
 
-    /// Whether a node is fetched, fed, waited for, or a target.
+    /// `true` if a node is fetched, fed, waited for, or a target.
     pub(super) fn is_held(&self, id: NodeId) -> bool {
         self.held[id.index()]
     }
@@ -179,7 +179,7 @@ impl<'a> Rewriter<'a> {
         self.nodes[id.index()] = Some(Arc::new(node));
     }
 
-    /// Has all nodes that use a node use another one.
+    /// Lets all users of a node use another one.
     pub(super) fn redirect(&mut self, from: NodeId, to: NodeId) {
         for user in std::mem::take(&mut self.users[from.index()]) {
             let Some(node) = self.nodes[user.index()].as_mut() else {
@@ -193,13 +193,13 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Leaves a node out that nothing uses any more.
+    /// Removes a node that nothing uses any more.
     pub(super) fn remove(&mut self, id: NodeId) {
         self.forget(id);
         self.nodes[id.index()] = None;
     }
 
-    /// A node uses nothing any more.
+    /// Removes a node from the users of its inputs.
     fn forget(&mut self, id: NodeId) {
         let Some(node) = self.nodes[id.index()].clone() else {
             return;

@@ -9,7 +9,7 @@ use super::replacement::{Refused, Replacement};
 use super::rewriter::Rewriter;
 use crate::kernels::Kernels;
 
-/// What the tests change: `tanh` and `square` of `square(x)`, which is fetched with `sin(tanh)`.
+/// The graph that tests change: `tanh` and `square` of `square(x)`, which is fetched with `sin(tanh)`.
 fn simplified(g: &Graph) -> Simplified {
     let x = g.placeholder("x", DType::F32, [2, 3]);
     let first = x.square();
@@ -39,7 +39,7 @@ fn of(rewriter: &Rewriter<'_>, op: &str) -> (NodeId, Node) {
     (id, (**rewriter.node(id).unwrap()).clone())
 }
 
-/// Checks what `change` makes of the node of an op.
+/// Checks the replacement that `change` makes for the node of an op.
 fn checked(op: &str, change: impl FnOnce(&Rewriter<'_>, NodeId, Node) -> Replacement) -> Outcome {
     let g = Graph::new();
     let cpu = Cpu::new(1);

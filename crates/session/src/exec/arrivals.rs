@@ -1,5 +1,5 @@
-//! What a step waits for that happens outside of it: values of other tasks and clients, and nodes that another step lets
-//! go on, such as those that take from a queue.
+//! Events from outside of a step: values of other tasks and clients, and nodes that another step unblocks, such as
+//! those that take from a queue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use thalweg_plan::{Action, Arrival, SessionError};
 use super::Step;
 use super::waiting::{Waiter, Waiting};
 
-/// The waits of one step.
+/// The outside events that one step waits for.
 pub(super) struct Outside {
     pub(super) waiting: Waiting,
     blocked: Mutex<Blocked>,
@@ -18,13 +18,13 @@ pub(super) struct Outside {
 
 #[derive(Default)]
 struct Blocked {
-    /// Nodes that could not go on.
+    /// Nodes that are blocked.
     nodes: FxHashSet<Waiter>,
     /// Nodes that were woken before they were known to be blocked: another thread still ran them.
     early: FxHashSet<Waiter>,
 }
 
-/// What tells an instruction of a step from all others.
+/// Identifies an instruction of a step.
 pub(super) fn waiter(program: usize, at: u32) -> Waiter {
     (program as u64) << 32 | u64::from(at)
 }
@@ -35,7 +35,7 @@ fn instruction(waiter: Waiter) -> (usize, u32) {
 }
 
 impl Outside {
-    /// Of a step that waits for nothing yet.
+    /// For a step that waits for nothing yet.
     pub(super) fn new(step: &Step<'_>) -> Outside {
         let mut devices: SmallVec<[usize; 8]> = SmallVec::new();
         for program in &step.plan.programs {
@@ -55,7 +55,7 @@ impl Outside {
         self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a node could not go on. True where it was woken meanwhile: it is to run again.
+    /// Marks a node as blocked. Returns `true` where it was woken meanwhile: it is to run again.
     pub(super) fn block(&self, waiter: Waiter) -> bool {
         let mut blocked = self.blocked();
         if blocked.early.remove(&waiter) {
@@ -65,7 +65,7 @@ impl Outside {
         false
     }
 
-    /// Notes that a node was woken. True where it is to run again.
+    /// Marks a node as woken. Returns `true` where it is to run again.
     fn unblock(&self, waiter: Waiter) -> bool {
         let mut blocked = self.blocked();
         let is_blocked = blocked.nodes.remove(&waiter);
@@ -75,14 +75,14 @@ impl Outside {
         is_blocked
     }
 
-    /// An instruction that waits: what a step that ends meanwhile is told to have come to.
+    /// Returns an instruction that waits: the one that the error of a step that ends meanwhile names.
     pub(super) fn first(&self) -> Option<(usize, u32)> {
         self.blocked().nodes.iter().min().map(|&w| instruction(w))
     }
 }
 
 impl Step<'_> {
-    /// Asks for all that comes from outside; what is there already lands at once.
+    /// Requests every value that comes from outside; those that are there already are stored at once.
     ///
     /// # Errors
     /// As [`Step::arrive`].
@@ -91,7 +91,7 @@ impl Step<'_> {
         arrivals.try_for_each(|arrival| self.arrive(outside, arrival))
     }
 
-    /// Lets go on what was woken.
+    /// Resumes the nodes that were woken.
     ///
     /// # Errors
     /// As [`Step::arrive`], with the program and the instruction.
@@ -119,10 +119,11 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Lets a value land if it is there; if not, it wakes the step when it is.
+    /// Stores a value if it is there; if not, it wakes the step when it is.
     ///
     /// # Errors
-    /// The step is over, the other task is not reached, or the value is not what was said of it.
+    /// The step is over, the other task is not reached, or the value does not match its declared dtype and
+    /// shape.
     fn arrive(&self, outside: &Outside, arrival: &Arrival) -> Result<(), SessionError> {
         let (program, at) = (arrival.program as usize, arrival.instruction);
         let own = waiter(program, at);

@@ -29,14 +29,14 @@ impl ProgramRun<'_> {
                 "the graph has no function '{name}': define it, or import the library that has it"
             )));
         };
-        // Each takes room of the thread's stack.
+        // Each call takes room on the thread's stack.
         if self.step.depth >= DEEPEST {
             return Err(KernelError::Invalid(format!(
                 "function '{name}' is called inside of {DEEPEST} others: use a While in place of \
                  a function that calls itself"
             )));
         }
-        // A loop whose functions have no instruction never looks otherwise.
+        // A loop whose functions have no instruction would never check otherwise.
         if self.look(node).is_err() {
             return Err(KernelError::Stopped);
         }
@@ -81,7 +81,7 @@ impl ProgramRun<'_> {
         results.ok_or(KernelError::Argument("the results of a function"))
     }
 
-    /// The plan of a function for arguments like these.
+    /// Compiles a function for arguments like these.
     fn plan(
         &self,
         function: &Function,
@@ -134,7 +134,7 @@ impl ProgramRun<'_> {
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }
-        // What the caller does not hold may be changed in place.
+        // A value that the caller does not hold may be changed in place.
         drop(arguments);
         let step = Step {
             plan,
@@ -176,7 +176,7 @@ fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// What went wrong in a function, for the node that calls it.
+/// Converts an error inside a function for the node that calls it.
 fn inside(function: &str, error: SessionError) -> KernelError {
     let at = |node: &str, op: &str, origin: String, source: KernelError| KernelError::Function {
         function: function.to_owned(),

@@ -1,4 +1,4 @@
-//! One instruction of one program.
+//! Runs one instruction of a program on the host.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,11 +18,11 @@ use crate::run_options::Cancel;
 use thalweg_plan::SessionError;
 use thalweg_plan::{Action, Home, Instruction, NO_SLOT, failed, memory};
 
-/// The inputs of a kernel that take no memory beyond the stack: as many as an optimizer's update has.
+/// Number of inputs of a kernel that need no heap memory: as many as an optimizer's update has.
 const INLINE: usize = 10;
 
 impl ProgramRun<'_> {
-    /// Runs an instruction and looks after what the step was asked to watch.
+    /// Runs an instruction, with the step's checks and trace.
     pub(super) fn watched(&self, at: u32) -> Result<(), SessionError> {
         self.look(self.program.node(at))?;
         let start = self.step.watch.recorder.map(|_| Instant::now());
@@ -63,7 +63,7 @@ impl ProgramRun<'_> {
     fn on_host(&self, at: u32) -> Result<(), KernelError> {
         let instruction = &self.program.instructions[at as usize];
         for &slot in &instruction.release {
-            // SAFETY: the plan lets this instruction wait for all who use the slot.
+            // SAFETY: the plan lets this instruction wait for all that use the slot.
             unsafe { self.part.hold(slot, None) };
         }
         let _updating = self.updating(instruction);
@@ -75,10 +75,9 @@ impl ProgramRun<'_> {
                 // Filled where they are: as results they would be moved.
                 let mut inputs: SmallVec<[Slot; INLINE]> = SmallVec::new();
                 let mut outputs: SmallVec<[Slot; 2]> = SmallVec::new();
-                // SAFETY: the plan gives each output memory that nobody else uses until its last
-                // use, but for an input that the kernel may share; this instruction waits for
-                // those that filled its inputs and for those that used the memory before. Slots
-                // with known lengths are filled before they are read.
+                // SAFETY: the plan gives each output memory that nothing else uses until its last use, but for an input
+                // that the kernel may share; this instruction waits for those that filled its inputs and for those that
+                // used the memory before. Slots with known lengths are filled before they are read.
                 unsafe {
                     self.slots(&instruction.inputs, &mut inputs);
                     self.slots(&instruction.outputs, &mut outputs);
@@ -125,13 +124,13 @@ impl ProgramRun<'_> {
                 let outputs = self.late(instruction, op, node)?;
                 self.fill(instruction, outputs)
             }
-            // It tells of its own nodes.
+            // Its errors name its own nodes.
             Action::Region(_) => Ok(()),
         }
     }
 
-    /// Keeps steps that must not wait from the variables of an instruction, which may hold them for long: in a step
-    /// that other tasks take part in, unless it is one that must not wait itself.
+    /// Holds the gates of an instruction's variables, so that steps that must not wait do not begin: in a step that
+    /// other tasks take part in, unless it is one that must not wait itself.
     fn updating<'i>(&self, instruction: &'i Instruction) -> SmallVec<[Holding<'i>; 4]> {
         let watch = &self.step.watch;
         let mut held = SmallVec::new();
@@ -147,7 +146,7 @@ impl ProgramRun<'_> {
         held
     }
 
-    /// Sets memory aside for the outputs that lie in tensors of their own.
+    /// Allocates memory for the outputs that lie in tensors of their own.
     #[cold]
     fn renew(&self, instruction: &Instruction) -> Result<(), KernelError> {
         for &slot in &instruction.outputs {
@@ -160,7 +159,7 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
-    /// Copies a value to where its receiver has set memory aside for it.
+    /// Copies a value into the slot that its receiver has allocated for it.
     fn send(&self, instruction: &Instruction, channel: usize) -> Result<(), KernelError> {
         let channel = self.step.plan.channels[channel];
         let (Some(&from), Some(to)) = (instruction.inputs.first(), channel.slot) else {
@@ -186,7 +185,7 @@ impl ProgramRun<'_> {
         unsafe { copy_slot(self.part.slot(from), there.part.slot(to)) }
     }
 
-    /// Gives a value, or only that what comes before has run, to another task or a client.
+    /// Sends a value to another task or a client; for a control dependency, an empty value.
     fn send_remote(&self, instruction: &Instruction, channel: i64) -> Result<(), KernelError> {
         let value = match self.arguments(instruction)?.into_iter().next() {
             Some(value) => value,
@@ -195,7 +194,7 @@ impl ProgramRun<'_> {
         self.step.exchange()?.send(channel, value)
     }
 
-    /// Holds a value that came from another task or a client in the slot of the instruction that waits for it.
+    /// Stores a value from another task or a client in the slot of the instruction that waits for it.
     pub(super) fn land(&self, at: u32, value: Tensor) -> Result<(), KernelError> {
         let instruction = &self.program.instructions[at as usize];
         let node = self.program.graph.node(instruction.node);
@@ -209,7 +208,7 @@ impl ProgramRun<'_> {
         self.fill(instruction, vec![value])
     }
 
-    /// Where some slots are.
+    /// Appends the addresses of some slots to `places`.
     ///
     /// # Safety
     /// As [`ProgramFrame::slot`], for each.
@@ -227,7 +226,7 @@ impl ProgramRun<'_> {
         }
     }
 
-    /// Runs a node whose shapes or host values are known only now, on tensors of its own.
+    /// Runs a node whose shapes or host values are known only at run time, on tensors of its own.
     fn late(
         &self,
         instruction: &Instruction,
@@ -256,11 +255,11 @@ impl ProgramRun<'_> {
         Ok(tensors)
     }
 
-    /// Holds what an instruction made in its slots.
+    /// Stores the outputs of an instruction in its slots.
     fn fill(&self, instruction: &Instruction, tensors: Vec<Tensor>) -> Result<(), KernelError> {
         let node = self.program.graph.node(instruction.node);
         for (i, (&slot, tensor)) in instruction.outputs.iter().zip(tensors).enumerate() {
-            // What comes after was planned for what was known of the output.
+            // Later instructions were planned for the output's known shape.
             let fact = &node.outputs[i];
             if !fact.shape.admits(tensor.dims()) {
                 return Err(KernelError::Invalid(format!(
@@ -274,7 +273,7 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
-    /// Whether the step is to go on; `next` is what comes next.
+    /// Checks that the step may go on; `next` is the node that would run next.
     ///
     /// # Errors
     /// Its time is up, or it was cancelled.
@@ -293,7 +292,7 @@ impl ProgramRun<'_> {
         Ok(())
     }
 
-    /// The error of a node whose kernel failed; what was stopped says why.
+    /// Returns the error of a node whose kernel failed; of one that was stopped, the reason.
     pub(super) fn error_of(&self, node: &Node, source: KernelError) -> SessionError {
         match source {
             KernelError::Stopped => self.look(node).err(),
@@ -302,8 +301,8 @@ impl ProgramRun<'_> {
         .unwrap_or_else(|| failed(node, source))
     }
 
-    /// The value of a slot as a tensor for the rest of the step: shared where it is held, copied from
-    /// the arena.
+    /// Returns the value of a slot as a tensor for the rest of the step: shared where it is held, copied from the
+    /// arena.
     fn value(
         &self,
         slot: u32,
@@ -313,8 +312,8 @@ impl ProgramRun<'_> {
         self.tensor_in(slot, dims.as_deref(), Some(self.cpu.memory()))
     }
 
-    /// The value of a slot with these dimensions, or with those of the tensor that it holds, for
-    /// the caller of the step.
+    /// Returns the value of a slot with these dimensions, or with those of the tensor that it holds, for the caller of
+    /// the step.
     pub(crate) fn tensor(&self, slot: u32, dims: Option<&[usize]>) -> Result<Tensor, KernelError> {
         self.tensor_in(slot, dims, None)
     }
@@ -348,7 +347,7 @@ impl ProgramRun<'_> {
         let node = self.program.node(at);
         match source {
             KernelError::Tensor(TensorError::TooLarge { dtype, dims }) => {
-                // What is sent needs memory where it is received.
+                // A value that is sent needs memory on the receiving device.
                 let device = match self.program.instructions[at as usize].action {
                     Action::Send { channel } => {
                         let to = self.step.plan.channels[channel].to;

@@ -1,4 +1,4 @@
-//! Instructions of a GPU's program, as the host has a part in them.
+//! Host side of a GPU program's instructions: staging, submitting, capturing, waiting, checking.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use thalweg_plan::{Home, failed};
 
 use crate::gpu_queue::{Queued, submit};
 
-/// How long a wait for other ranks asks again and again, and how long it naps from then on until it asks once more.
+/// A wait for other ranks spins for `BUSY`; from then on it sleeps `NAP` between two polls.
 const BUSY: Duration = Duration::from_micros(200);
 const NAP: Duration = Duration::from_micros(50);
 
 impl<'a> ProgramRun<'a> {
-    /// What this program has on its GPU.
+    /// Returns the GPU of this program with its memory and commands.
     fn queue(&self) -> Option<(&'a Gpu, &'a Queued, &'a Commands)> {
         let commands = self.program.gpu.as_ref()?;
         Some((self.device.gpu()?, self.part.queued.as_ref()?, commands))
@@ -33,7 +33,7 @@ impl<'a> ProgramRun<'a> {
         }
     }
 
-    /// Brings what is fed to where the GPU copies from.
+    /// Copies feeds into the staging memory that the GPU copies from.
     pub(super) fn stage(&self) {
         let Some((_, queued, commands)) = self.queue() else {
             return;
@@ -51,9 +51,8 @@ impl<'a> ProgramRun<'a> {
         }
     }
 
-    /// Copies a value from this program's GPU to another's, where the slots are both in GPUs'
-    /// memory; false where they are not. The queue has run it when this returns, and the value's
-    /// memory may be used again.
+    /// Copies a value from this program's GPU to another's, where the slots are both in GPUs' memory; returns `false`
+    /// where they are not. The queue has run it when this returns, and the value's memory may be used again.
     pub(super) fn copy_between(
         &self,
         node: NodeId,
@@ -91,7 +90,7 @@ impl<'a> ProgramRun<'a> {
         Ok(true)
     }
 
-    /// Says whether a variable has a value, as far as what was handed over gives it one.
+    /// Writes whether a variable has a value, counting the assignments that were submitted.
     pub(super) fn is_initialized(&self, variable: usize, staged: usize) {
         if let Some((_, queued, commands)) = self.queue() {
             let resident = commands.variables[variable].resident();
@@ -102,7 +101,7 @@ impl<'a> ProgramRun<'a> {
         }
     }
 
-    /// Waits until all that was handed over has run, so that the host may read what it wrote.
+    /// Waits until all submitted commands have run, so that the host may read what they wrote.
     pub(super) fn wait(&self) -> Result<(), SessionError> {
         let Some((gpu, _, commands)) = self.queue() else {
             return Ok(());
@@ -114,7 +113,7 @@ impl<'a> ProgramRun<'a> {
         })
     }
 
-    /// The same. A wait for the GPUs of other ranks ends where the step does, and where a rank was lost.
+    /// As [`ProgramRun::wait`]. A wait for the GPUs of other ranks ends where the step does, and where a rank was lost.
     pub(super) fn wait_for(&self, gpu: &Gpu) -> Result<(), KernelError> {
         let first = self.queue().and_then(|(_, _, commands)| commands.first);
         let ranks = self.step.context.collectives.and_then(|r| r.for_gpus());
@@ -144,8 +143,8 @@ impl<'a> ProgramRun<'a> {
         ranks.waits(None).and(waited)
     }
 
-    /// Waits until what was handed over has run, after an error of the step. Collectives that wait for other ranks end: so
-    /// does the job.
+    /// Waits until all submitted commands have run, after an error of the step. Collectives that wait for other ranks
+    /// end, and the job with them.
     pub(super) fn drain(&self, error: &SessionError) {
         let Some((gpu, queued, commands)) = self.queue() else {
             return;
@@ -159,7 +158,7 @@ impl<'a> ProgramRun<'a> {
         let _ = gpu.wait();
     }
 
-    /// Waits, and looks whether all elements could be taken so far.
+    /// Waits, and checks that kernels have accepted all elements so far.
     pub(super) fn check(&self, number: usize) -> Result<(), SessionError> {
         self.wait()?;
         let Some((_, queued, commands)) = self.queue() else {
@@ -184,7 +183,7 @@ impl<'a> ProgramRun<'a> {
         Ok(())
     }
 
-    /// Hands a segment to the GPU.
+    /// Submits a segment to the GPU.
     pub(super) fn segment(&self, number: usize) -> Result<(), SessionError> {
         let Some((gpu, queued, commands)) = self.queue() else {
             return Ok(());
@@ -218,7 +217,7 @@ impl<'a> ProgramRun<'a> {
         Ok(())
     }
 
-    /// The commands of a segment as one.
+    /// Captures the commands of a segment as one graph.
     fn captured(&self, gpu: &Gpu, number: usize) -> Result<Graph, SessionError> {
         let Some((_, queued, commands)) = self.queue() else {
             return Err(self.on_gpu(GpuError::NoCard));
@@ -242,7 +241,7 @@ impl<'a> ProgramRun<'a> {
         failed(self.program.graph.node(node), e.into())
     }
 
-    /// That every variable has a value where it is used.
+    /// Checks that every variable has a value where it is used.
     fn check_variables(&self, segment: &Segment, commands: &Commands) -> Result<(), SessionError> {
         for (at, access) in segment.variables.iter().enumerate() {
             let variable = &commands.variables[access.variable];
@@ -258,8 +257,7 @@ impl<'a> ProgramRun<'a> {
         Ok(())
     }
 
-    /// Hands works over one after the other, waits for each, and does what the step was asked to
-    /// watch.
+    /// Submits commands one after the other, waits for each, and records or checks it as the step's options ask.
     fn one_by_one(&self, gpu: &Gpu, number: usize) -> Result<(), SessionError> {
         let Some((_, queued, commands)) = self.queue() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A step whose instructions run as they become ready, on all threads of its devices or on the calling one alone.
+//! Runs instructions as they become ready, on all threads of the step's devices or on the calling one alone.
 //!
 //! Threads run what is ready until nothing is, and nothing runs that could make something ready: then all of them leave,
 //! and the calling thread alone waits for what comes from outside. So no thread of a pool is held by a wait.
@@ -14,21 +14,21 @@ use thalweg_plan::{Action, SessionError, panicked};
 use super::Step;
 use super::arrivals::{Outside, waiter};
 
-/// What the threads of a step share while they run it.
+/// State that the threads of a step share while they run it.
 struct Crew<'a> {
     /// The error that comes first in the order of the step, with its place there.
     first_error: Mutex<Option<(usize, SessionError)>>,
-    /// What comes from outside, if anything does.
+    /// Events from outside, if the step waits for any.
     outside: Option<&'a Outside>,
-    /// The threads that run an instruction or look for one; counted only if something comes from outside.
+    /// Number of threads that run an instruction or look for one; counted only if the step waits for outside events.
     busy: AtomicUsize,
-    /// Whether a thread has left because the step was stuck. The others then leave too, once they find nothing to run:
-    /// what is woken after that may belong to the program of the one that has left.
+    /// `true` once a thread has left because the step was stuck. The others then leave too, once they find nothing to
+    /// run: a node that is woken after that may belong to the program of the thread that has left.
     parting: AtomicBool,
 }
 
 impl Crew<'_> {
-    /// Whether only something from outside can make an instruction ready, or a thread has left for that.
+    /// `true` if only an outside event can make an instruction ready, or a thread has left for that.
     fn is_stuck(&self, step: &Step<'_>) -> bool {
         self.outside.is_some_and(|outside| {
             if self.parting.load(Ordering::Acquire) {
@@ -76,7 +76,7 @@ impl Step<'_> {
                 break;
             };
             rendezvous.part();
-            // The threads are asked for again when there is something to run, not each time that the clock is looked at.
+            // Threads are requested again when there is something to run, not at each check of the clock.
             while !rendezvous.has_any_ready() && !rendezvous.is_over() {
                 self.wait_outside(outside)?;
             }
@@ -86,7 +86,7 @@ impl Step<'_> {
         error.map_or(Ok(()), |(_, e)| Err(e))
     }
 
-    /// Waits until something can go on, or for a while; looks whether the step is to go on.
+    /// Waits until something can go on, or for a bounded time; checks timeout and cancellation.
     fn wait_outside(&self, outside: &Outside) -> Result<(), SessionError> {
         let woken = outside.waiting.wait(self.deadline);
         self.wake(outside, woken).map_err(|(.., error)| error)?;
@@ -104,8 +104,8 @@ impl Step<'_> {
         let rendezvous = &self.frame.rendezvous;
         let several = self.plan.programs.len() > 1;
         rendezvous.join(own);
-        // The leaders of other programs may all be busy with other steps: whoever waits here runs
-        // what is ready in a program that nobody has joined, so that the step ends.
+        // The leaders of other programs may all be busy with other steps: a thread that waits here runs the ready
+        // instructions of a program that no thread has joined, so that the step ends.
         let left_alone =
             |p: &usize| *p != own && rendezvous.has_ready(*p) && !rendezvous.is_joined(*p);
         let other = || {
@@ -113,7 +113,7 @@ impl Step<'_> {
             others.find(left_alone).filter(|_| several)
         };
         let over = || match several {
-            // Once its own program is done, a thread still looks after those left alone.
+            // Once its own program is done, a thread still runs those left alone.
             true => rendezvous.is_over() || (rendezvous.is_done(own) && self.all_joined()),
             false => rendezvous.is_done(own),
         };
@@ -179,7 +179,7 @@ impl Step<'_> {
         set_busy(false, &mut busy);
     }
 
-    /// Runs an instruction. False where it could not go on, and will run again.
+    /// Runs an instruction. Returns `false` where it is blocked, and will run again.
     fn run_one(&self, program: usize, at: u32, crew: &Crew<'_>) -> Result<bool, SessionError> {
         let own = waiter(program, at);
         let run = match crew.outside {
@@ -207,7 +207,7 @@ impl Step<'_> {
         }
     }
 
-    /// Lets go on what was woken from outside; false where that failed.
+    /// Resumes the nodes that were woken from outside; returns `false` where that failed.
     fn wake_all(&self, crew: &Crew<'_>) -> bool {
         let Some(outside) = crew.outside else {
             return true;
@@ -234,15 +234,15 @@ impl Step<'_> {
         self.notify_all();
     }
 
-    /// Whether every program has a thread, or needs none any more.
+    /// `true` if every program has a thread, or needs none any more.
     fn all_joined(&self) -> bool {
         let rendezvous = &self.frame.rendezvous;
         let mut programs = 0..self.plan.programs.len();
         programs.all(|p| rendezvous.is_joined(p) || rendezvous.is_done(p))
     }
 
-    /// Tells those that wait for an instruction that it has run; gives one of the same program that
-    /// is now ready, the others go to whoever is free.
+    /// Notifies the dependents of an instruction that has run; returns one of the same program that is now ready. The
+    /// others go to any free thread.
     fn finished(&self, number: usize, at: u32) -> Option<u32> {
         let rendezvous = &self.frame.rendezvous;
         let program = &self.plan.programs[number];
@@ -274,13 +274,13 @@ impl Step<'_> {
         own
     }
 
-    /// Gives an instruction that is ready to whoever is free.
+    /// Queues a ready instruction for any free thread.
     pub(super) fn give(&self, program: usize, at: u32) {
         self.frame.rendezvous.push(program, at);
         self.notify(program);
     }
 
-    /// Wakes the threads that may run what has become ready in a program.
+    /// Wakes the threads that may run the ready instructions of a program.
     fn notify(&self, number: usize) {
         if self.frame.rendezvous.is_joined(number) {
             self.run_of(number).cpu.pool().notify();

@@ -1,4 +1,4 @@
-//! One program of a step.
+//! One program of a step, while it runs.
 
 use thalweg_device::{Cpu, Device};
 use thalweg_plan::Program;
@@ -7,7 +7,7 @@ use super::step::Step;
 use super::waiting::{Waiter, Waiting};
 use crate::frame::ProgramFrame;
 
-/// One program of a step.
+/// One program of a step, while it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct ProgramRun<'a> {
     pub(crate) step: &'a Step<'a>,
@@ -16,7 +16,7 @@ pub(crate) struct ProgramRun<'a> {
     pub(crate) device: &'a Device,
     /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
-    /// Where the node waits that this runs, if it may have to.
+    /// Wait state of the node that this runs, if it may have to wait.
     pub(super) waiting: Option<(&'a Waiting, Waiter)>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> ProgramRun<'a> {
 }
 
 impl Step<'_> {
-    /// One program of the step.
+    /// Returns one program of the step.
     pub(crate) fn run_of(&self, number: usize) -> ProgramRun<'_> {
         let program = &self.plan.programs[number];
         let device = &self.devices[program.device];

@@ -1,4 +1,4 @@
-//! What a step gives back.
+//! Collects the results of a step.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl Step<'_> {
             };
             let dims = fetch.dims.as_deref();
             let run = self.run_of(fetch.program as usize);
-            // Into the tensor of the last step, if it is of this size and nobody else's.
+            // Into the tensor of the last step, if it has this size and nothing else holds it.
             if let (Some(old), Some(dims), Home::Arena(_) | Home::Staged(_)) = (
                 result.as_mut(),
                 dims,

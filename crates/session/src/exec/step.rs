@@ -19,16 +19,16 @@ use thalweg_plan::SessionError;
 use thalweg_plan::panicked;
 use thalweg_plan::{Plan, PlanContext};
 
-/// What a step is asked for beside its fetches.
+/// Options of a step in flight: timeout, cancellation, trace, checks, channels to other tasks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Watch<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<&'a Cancel>,
     pub(crate) check_finite: bool,
     pub(crate) recorder: Option<&'a Recorder>,
-    /// How values come from and go to other tasks.
+    /// Channels to the other tasks of the step.
     pub(crate) exchange: Option<&'a dyn Exchange>,
-    /// Whether the step has entered the gates of all its variables.
+    /// `true` if the step has entered the gates of all its variables.
     pub(crate) inside: bool,
 }
 
@@ -46,18 +46,17 @@ pub(crate) struct Step<'a> {
     pub(crate) frame: &'a Frame,
     pub(crate) devices: &'a [Device],
     pub(crate) context: PlanContext<'a>,
-    /// The plans of functions.
+    /// The compiled functions.
     pub(crate) calls: &'a PlanCache<CallKey, Ready>,
     pub(crate) tickets: &'a Tickets,
-    /// How many functions are around the one that this runs; none for a step itself.
+    /// Number of enclosing function calls; 0 for a step itself.
     pub(crate) depth: usize,
     /// A thread to lead each device; the calling one is one of them.
     pub(crate) leaders: &'a ThreadPool,
     pub(crate) watch: Watch<'a>,
-    /// When the step has to be over.
+    /// Time at which the step has to be over.
     pub(crate) deadline: Option<Instant>,
-    /// Whether GPUs' commands are captured and launched as one: all they need has been made ready
-    /// by a step before.
+    /// `true` if GPU commands are captured and launched as one graph: a step before has made all that they need.
     pub(crate) replay: bool,
 }
 
@@ -72,21 +71,20 @@ impl Step<'_> {
         };
         if let Err(error) = &result {
             for number in 0..self.plan.programs.len() {
-                // What was handed over uses the frame, which is given back next. The first error
-                // is the one to tell.
+                // Submitted commands use the frame, which is given back next. The first error is the one to return.
                 self.run_of(number).drain(error);
             }
         }
         result
     }
 
-    /// How values come from and go to other tasks.
+    /// Channels to the other tasks of the step.
     pub(crate) fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
         let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
         self.watch.exchange.ok_or_else(alone)
     }
 
-    /// How the step waits where nothing of it can run; none where its thread sleeps.
+    /// Parker of the step's thread while nothing can run; `None` where the thread sleeps.
     pub(crate) fn rest(&self) -> Option<Arc<dyn Rest>> {
         self.watch.exchange.and_then(|e| e.rest())
     }

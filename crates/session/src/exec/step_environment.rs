@@ -1,4 +1,4 @@
-//! What a step offers to its kernels beside their arguments.
+//! The environment of kernels in a step: function calls, shared objects, tickets, files, collectives.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use thalweg_tensor::Tensor;
 
 use super::ProgramRun;
 
-/// The step around an instruction.
+/// The environment of one node's kernel.
 pub(super) struct StepEnvironment<'a> {
     pub(super) run: &'a ProgramRun<'a>,
     pub(super) node: &'a Node,
@@ -39,13 +39,13 @@ impl Environment for StepEnvironment<'_> {
     fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>) {
         match self.run.waiting {
             Some((waiting, waiter)) => waiting.on_abandon(waiter, abandon),
-            // Nobody will run it again.
+            // It will not run again.
             None => abandon(),
         }
     }
 
     fn print(&self, line: &str) {
-        // `eprintln!` would panic where nobody can read it.
+        // `eprintln!` would panic where standard error is closed.
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     }
 

@@ -1,4 +1,4 @@
-//! Values in slots: copied, and looked at.
+//! Values in slots: copies, and checks for values that are not finite.
 
 use thalweg_device::{KernelError, Slot};
 use thalweg_tensor::{DType, Tensor, dispatch};
@@ -11,8 +11,8 @@ pub(crate) fn copy(slot: Slot, tensor: &mut Tensor) -> Result<(), KernelError> {
             return Err(KernelError::Argument("a value of this size"));
         }
         if slot.len > 0 {
-            // SAFETY: a slot that is filled is valid for its elements, which are of its dtype; who
-            // calls this waits for the one that fills it. The tensor is another allocation.
+            // SAFETY: a slot that is filled is valid for its elements, which are of its dtype; the caller waits for the
+            // instruction that fills it. The tensor is another allocation.
             out.copy_from_slice(unsafe { std::slice::from_raw_parts(slot.ptr.cast::<T>(), slot.len) });
         }
         Ok(())
@@ -22,7 +22,7 @@ pub(crate) fn copy(slot: Slot, tensor: &mut Tensor) -> Result<(), KernelError> {
 /// A slot's elements as bytes.
 ///
 /// # Safety
-/// The slot is filled and stays so for as long as they are looked at.
+/// The slot is filled and stays so while the bytes are read.
 pub(crate) unsafe fn bytes<'a>(slot: Slot) -> &'a [u8] {
     match slot.len {
         0 => &[],
@@ -54,7 +54,7 @@ pub(crate) fn first_not_finite(slot: Slot) -> Option<(usize, f64)> {
 /// Copies a slot's elements into another slot of the same dtype and length.
 ///
 /// # Safety
-/// Both are valid and apart, the first is filled, and nobody else uses the second.
+/// Both are valid and apart, the first is filled, and nothing else uses the second.
 pub(crate) unsafe fn copy_slot(from: Slot, to: Slot) -> Result<(), KernelError> {
     if from.dtype != to.dtype || from.len != to.len {
         return Err(KernelError::Argument("a value of this dtype and size"));

@@ -1,4 +1,4 @@
-//! Nodes that wait for what happens outside of their step, and the thread that waits for them.
+//! Blocked nodes of a step: their tickets, and the thread that waits for them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,13 +10,13 @@ use thalweg_device::Ticket;
 
 use crate::exchange::Rest;
 
-/// How long a wait goes on before it looks whether it was cancelled.
+/// Time between two checks whether a waiting step was cancelled.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What tells one waiting node of a step from another.
+/// Identifies a waiting node of a step.
 pub(crate) type Waiter = u64;
 
-/// The nodes of one step that wait.
+/// The blocked nodes of one step.
 pub(crate) struct Waiting {
     shared: Arc<Shared>,
     tickets: Mutex<HashMap<Waiter, Held>>,
@@ -30,7 +30,7 @@ struct Held {
 #[derive(Default)]
 struct Shared {
     woken: Mutex<Vec<Waiter>>,
-    /// Whether there are any: looked at without the lock.
+    /// `true` if `woken` is not empty: read without the lock.
     any: AtomicBool,
     changed: Condvar,
     /// The pools whose threads may wait for a node of the step.
@@ -55,19 +55,19 @@ impl Shared {
         }
     }
 
-    /// Takes those that were woken.
+    /// Takes the nodes that were woken.
     fn take(&self, mut woken: MutexGuard<'_, Vec<Waiter>>) -> Vec<Waiter> {
         self.any.store(false, Ordering::Release);
         std::mem::take(&mut *woken)
     }
 }
 
-/// The numbers of tickets: no two of a process are alike.
+/// Generator of ticket numbers, unique in a process.
 #[derive(Default)]
 pub(crate) struct Tickets(AtomicU64);
 
 impl Waiting {
-    /// None yet; `pools` are told when one may go on.
+    /// No blocked nodes yet; `pools` are notified when one may go on.
     pub(crate) fn new(rest: Option<Arc<dyn Rest>>, pools: Vec<PoolWaker>) -> Waiting {
         let shared = Shared {
             rest,
@@ -84,7 +84,7 @@ impl Waiting {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ticket of a node, the same each time.
+    /// Returns the ticket of a node, the same each time.
     pub(crate) fn ticket(&self, waiter: Waiter, numbers: &Tickets) -> Ticket {
         let mut tickets = self.tickets();
         let number = tickets.entry(waiter).or_insert_with(|| Held {
@@ -95,7 +95,7 @@ impl Waiting {
         Ticket::new(number.number, move || shared.wake(waiter))
     }
 
-    /// Whether a node was woken.
+    /// `true` if a node was woken.
     pub(crate) fn has_woken(&self) -> bool {
         self.shared.any.load(Ordering::Acquire)
     }
@@ -105,19 +105,19 @@ impl Waiting {
         self.shared.take(self.shared.woken())
     }
 
-    /// What is to be done should the step end while a node waits.
+    /// Registers a callback for the case that the step ends while a node waits.
     pub(crate) fn on_abandon(&self, waiter: Waiter, abandon: Box<dyn FnOnce() + Send>) {
         if let Some(held) = self.tickets().get_mut(&waiter) {
             held.abandon = Some(abandon);
         }
     }
 
-    /// Notes that a node waits no more.
+    /// Removes a node that waits no more.
     pub(crate) fn done(&self, waiter: Waiter) {
         self.tickets().remove(&waiter);
     }
 
-    /// Waits until a node may run again, for a while at most; gives those that may.
+    /// Waits until a node may run again, for a bounded time; returns those that may.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Vec<Waiter> {
         let mut woken = self.shared.woken();
         if woken.is_empty()

@@ -1,4 +1,4 @@
-//! Values that a step is given.
+//! Feeds: values that a step takes in place of outputs.
 
 use smallvec::SmallVec;
 use thalweg_graph::{Graph, Output, OutputId};

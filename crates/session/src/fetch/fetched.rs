@@ -1,10 +1,10 @@
-//! What a step gave.
+//! The results of a step.
 
 use smallvec::SmallVec;
 use thalweg_plan::SessionError;
 use thalweg_tensor::{Element, Tensor};
 
-/// What a step gave: a value for each fetched output, in order; nothing for an operation.
+/// The results of a step: a value for each fetched output, in order; nothing for an operation.
 ///
 /// Values have the numbers of the fetches, counted through nested ones.
 ///
@@ -39,7 +39,7 @@ impl Fetched {
         self.values.len()
     }
 
-    /// These values, in order; none for an operation.
+    /// From these values, in order; `None` for an operation.
     pub fn of(values: impl IntoIterator<Item = Option<Tensor>>) -> Fetched {
         Fetched {
             values: values.into_iter().collect(),
@@ -51,7 +51,7 @@ impl Fetched {
         self.values.into_iter()
     }
 
-    /// Whether nothing was fetched.
+    /// `true` if nothing was fetched.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

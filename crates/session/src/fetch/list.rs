@@ -1,4 +1,4 @@
-//! Fetch lists: the outputs and nodes that a step is asked for.
+//! Fetch lists: the outputs and nodes that a step computes.
 
 use smallvec::SmallVec;
 use thalweg_graph::graph::nearest;
@@ -6,9 +6,9 @@ use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
 use thalweg_ops::Variable;
 use thalweg_plan::{Fetch, SessionError};
 
-/// What a step fetches of a graph, in order.
+/// The outputs and nodes of a graph that a step fetches, in order.
 pub struct FetchList<'a> {
-    /// "fetch", or "feed" where the list says what will be fed.
+    /// "fetch", or "feed" where the list holds the outputs to feed.
     what: &'static str,
     graph: &'a Graph,
     pub(crate) items: SmallVec<[Fetch; 4]>,
@@ -17,7 +17,7 @@ pub struct FetchList<'a> {
 }
 
 impl<'a> FetchList<'a> {
-    /// What `fetches` asks for of `graph`.
+    /// Resolves `fetches` in `graph`.
     ///
     /// # Errors
     /// [`SessionError::OtherGraph`], [`SessionError::NoSuchName`].
@@ -43,12 +43,12 @@ impl<'a> FetchList<'a> {
         }
     }
 
-    /// The things, in order.
+    /// The fetches, in order.
     pub fn items(&self) -> &[Fetch] {
         &self.items
     }
 
-    /// The graph that they are of.
+    /// The graph of the fetches.
     pub(crate) fn graph(&self) -> &'a Graph {
         self.graph
     }
@@ -61,7 +61,7 @@ impl<'a> FetchList<'a> {
         self.wrong.get_or_insert_with(|| Box::new(wrong));
     }
 
-    /// Adds something of a graph, which must be this one.
+    /// Adds an output or node of a graph, which must be this one.
     fn add_of(&mut self, item: Fetch, graph: &Graph, name: impl FnOnce() -> String) {
         match std::ptr::eq(graph, self.graph) {
             true => self.add(item),
@@ -95,7 +95,7 @@ pub(crate) fn fed_outputs(
     list.items.iter().map(output).collect()
 }
 
-/// Things that can be fetched, nested as one likes. An operation is run and gives no value.
+/// Values and operations that can be fetched, nested as one likes. An operation is run and gives no value.
 ///
 /// | fetch | what it stands for |
 /// | --- | --- |

@@ -1,4 +1,4 @@
-//! What a step is asked for, what it is given, and what it gives.
+//! Fetches and feeds of steps, and their results.
 
 mod feed;
 mod fetched;

@@ -1,4 +1,4 @@
-//! Fetches as the values of a program.
+//! Fetches with typed results.
 
 use smallvec::SmallVec;
 use thalweg_graph::{NodeId, Operation, Output, OutputId};
@@ -48,7 +48,7 @@ pub trait FetchesAs<R>: Fetches {
     /// Takes its own values.
     ///
     /// # Errors
-    /// [`SessionError::Result`], where a value is something else than what it is read as.
+    /// [`SessionError::Result`], where a value has another type than the one that it is read as.
     fn take(&self, values: &mut Values<'_>) -> Result<R, SessionError>;
 }
 

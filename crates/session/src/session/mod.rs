@@ -1,4 +1,4 @@
-//! Sessions: run what is asked for, from plans that are made once.
+//! Sessions: run steps of a graph, from plans that are made once.
 
 use std::sync::Arc;
 
@@ -121,8 +121,8 @@ impl<'g> Session<'g> {
         Session::on(Engine::new(&options)?, graph, options)
     }
 
-    /// A session for a graph on devices that others may use too, whose variables and queues it shares
-    /// with them. What the options say of devices was said to the engine.
+    /// A session for a graph on devices that others may use too, whose variables and queues it shares with them. The
+    /// options' devices are ignored: the engine has its own.
     ///
     /// # Errors
     /// The graph's first mistake.
@@ -138,7 +138,7 @@ impl<'g> Session<'g> {
         Ok(Session { graph, runner })
     }
 
-    /// Its devices.
+    /// Returns its devices.
     pub fn devices(&self) -> &[Device] {
         self.runner.engine().devices()
     }
@@ -148,12 +148,12 @@ impl<'g> Session<'g> {
         &self.graph
     }
 
-    /// Runs a step: computes what is fetched, from what is fed, and gives the values as what they are
-    /// asked for; see [`FetchesAs`].
+    /// Runs a step: computes the fetches from the feeds, and returns their values as the types that the caller asks
+    /// for; see [`FetchesAs`].
     ///
     /// # Errors
-    /// See [`SessionError`]. The session is usable after any of them; an update that had run by
-    /// then stays, also where a value is then not what it is read as.
+    /// See [`SessionError`]. The session is usable after any of them; an update that had run by then stays,
+    /// also where a value then has another type than the one that it is read as.
     pub fn run<'f, R>(
         &self,
         fetches: impl FetchesAs<R>,
@@ -165,8 +165,7 @@ impl<'g> Session<'g> {
         fetches.take(&mut values)
     }
 
-    /// As [`Session::run`], for who does not know what is fetched before the program runs: gives the
-    /// values as tensors.
+    /// As [`Session::run`], for fetches that are known only at run time: returns the values as tensors.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -181,7 +180,7 @@ impl<'g> Session<'g> {
         Ok(Fetched { values })
     }
 
-    /// As [`Session::step`], with options; gives its trace too, which is empty unless it was asked for.
+    /// As [`Session::step`], with options; returns its trace too, which is empty unless it was asked for.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -201,8 +200,8 @@ impl<'g> Session<'g> {
         Ok((Fetched { values }, trace))
     }
 
-    /// As [`Session::step_with`], of fetches and feeds that are numbers of the graph: for who does not know them before
-    /// the program runs.
+    /// As [`Session::step_with`], with fetches and feeds that are numbers of the graph, for those that are known only
+    /// at run time.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -216,7 +215,7 @@ impl<'g> Session<'g> {
         self.runner.run_of(&graph, fetches, feeds, options)
     }
 
-    /// How far the random ops have come, by node: how many numbers each has drawn. Those of a GPU are not among them.
+    /// Returns the state of random ops, by node: how many numbers each has drawn. Those of a GPU are not among them.
     ///
     /// ```
     /// use thalweg_graph::Graph;
@@ -243,12 +242,12 @@ impl<'g> Session<'g> {
         self.runner.counters().state()
     }
 
-    /// Lets random ops go on from where [`Session::random_state`] found them. Names of other nodes do no harm.
+    /// Sets the state of random ops to one that [`Session::random_state`] returned. Names of other nodes do no harm.
     pub fn set_random_state(&self, state: &[(String, u64)]) {
         self.runner.counters().set(state);
     }
 
-    /// What a step of these fetches and feeds runs, as text: its simplified graph and its plan.
+    /// Returns the plan of these fetches and feeds as text: the simplified graph and the programs.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -262,7 +261,7 @@ impl<'g> Session<'g> {
         Ok(ready.plan.to_text(self.devices()))
     }
 
-    /// What a step of these fetches and feeds runs, in Graphviz's language: a box for each device.
+    /// Returns the plan of these fetches and feeds in Graphviz's language: a box for each device.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -276,7 +275,7 @@ impl<'g> Session<'g> {
         Ok(ready.plan.to_dot(self.devices()))
     }
 
-    /// Where every node runs, and why.
+    /// Returns the device of every node, with the reason.
     ///
     /// # Errors
     /// [`SessionError::Place`], where the graph has grown and cannot be placed.
@@ -285,7 +284,7 @@ impl<'g> Session<'g> {
         Ok(self.runner.placed(&data)?.report(&data))
     }
 
-    /// Runs a step, and adds a value, or none, for each item of the list.
+    /// Runs a step, and appends a value, or `None`, for each item of the list.
     fn fetch(
         &self,
         list: &FetchList<'_>,

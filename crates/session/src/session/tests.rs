@@ -1,4 +1,4 @@
-//! What cannot be seen from outside of the crate: an op of the test's own.
+//! Tests that need access to the crate's internals: a session with a kernel of the test's own.
 
 use thalweg_device::{Op, Prepared, cpu};
 use thalweg_graph::OpDef;

@@ -44,12 +44,12 @@ pub(super) fn json(events: &[Event]) -> String {
     json!({"traceEvents": written, "displayTimeUnit": "ms"}).to_string()
 }
 
-/// What gives a process or a thread its name.
+/// Metadata event that names a process or a thread.
 fn named(what: &str, (process, thread): Track, name: &str) -> Value {
     json!({"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}})
 }
 
-/// What a thread of a device is called.
+/// Display name of a device's thread.
 fn thread_name(device: &str, thread: usize) -> String {
     match (is_gpu(device), GPU_LANES.get(thread)) {
         (false, _) => format!("thread {thread}"),
@@ -58,7 +58,7 @@ fn thread_name(device: &str, thread: usize) -> String {
     }
 }
 
-/// Which end of an arrow from a send to its receive an event is, and the arrow's number.
+/// The end of an arrow that an event is, start or finish, and the arrow's number.
 type Flow = (&'static str, usize);
 
 /// The ends of arrows, by event: of channels with both.
@@ -186,7 +186,7 @@ mod tests {
             event("_Recv", 1, "CPU:1", 0, Some((3, false))),
             event("_Recv", 1, "CPU:1", 0, Some((3, true))),
             event("_Recv", 0, "CPU:1", 0, Some((3, false))),
-            // To a client, of a task that told nothing, and one that was told twice.
+            // To a client, of a task without a trace, and one that is recorded twice.
             event("_Send", 0, "CPU:0", 0, Some((-1, true))),
             event("_Recv", 0, "CPU:0", 0, Some((7, true))),
             event("_Send", 0, "CPU:0", 0, Some((3, false))),

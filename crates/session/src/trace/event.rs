@@ -7,7 +7,7 @@ use thalweg_graph::DeviceSpec;
 pub struct Event {
     /// The node.
     pub node: String,
-    /// Its op, or what is copied for it.
+    /// Its op, or the direction of a copy for it.
     pub op: String,
     /// The device that ran it.
     pub device: String,
@@ -23,16 +23,16 @@ pub struct Event {
     /// The nodes that were computed together, by name, of which `node` is the last; none where it was computed by itself,
     /// or in another task of a cluster.
     pub members: Vec<String>,
-    /// Of a send and a receive: what joins the two.
+    /// Of a send and a receive: the channel that connects the two.
     pub channel: Option<Channel>,
 }
 
-/// The way of a value from a device to another one, in a step.
+/// A channel from one device to another, in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Channel {
     /// Its number, among those of a task or, if it is remote, of the step.
     pub number: i64,
-    /// Whether it leads out of the task.
+    /// `true` if it leads out of the task.
     pub remote: bool,
 }
 
@@ -47,7 +47,7 @@ pub struct Traffic {
     pub between_gpus: usize,
 }
 
-/// What is copied, in an event's `op`.
+/// The direction of a copy, in an event's `op`.
 pub(super) const TO_GPU: &str = "copy from the host";
 pub(super) const FROM_GPU: &str = "copy to the host";
 pub(super) const BETWEEN: &str = "copy to another GPU";
@@ -55,7 +55,7 @@ pub(super) const BETWEEN: &str = "copy to another GPU";
 /// The threads of a GPU that are no threads of the host.
 pub(super) const GPU_LANES: [&str; 4] = ["kernels", TO_GPU, FROM_GPU, BETWEEN];
 
-/// Whether a device of this name is a GPU.
+/// `true` if a device of this name is a GPU.
 pub(super) fn is_gpu(device: &str) -> bool {
     let spec = DeviceSpec::parse(device).ok();
     spec.is_some_and(|s| s.device_type.as_deref() == Some("GPU"))

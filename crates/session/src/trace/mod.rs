@@ -1,4 +1,4 @@
-//! A step's trace: what ran where and when, in the form that trace viewers open.
+//! Traces: the time and place of each kernel's run in a step, in the form that trace viewers open.
 
 mod chrome;
 mod event;
@@ -20,8 +20,8 @@ use thalweg_plan::{Action, Program};
 use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
 pub use event::{Channel, Event, Traffic};
 
-/// What ran in a step. While it is recorded, a GPU's commands run one by one, each waited for, so
-/// that each has its time.
+/// The kernel runs of one step. While a trace is recorded, a GPU's commands run one by one, each waited for, so that
+/// each has its time.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -72,14 +72,14 @@ impl Trace {
     /// Writes [`Trace::to_chrome_json`] to a file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn save(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
         let mut file = std::fs::File::create(path)?;
         file.write_all(self.to_chrome_json().as_bytes())
     }
 }
 
-/// Where an event is shown, beside the others of its device.
+/// The lane of an event among those of its device.
 #[derive(Clone, Copy)]
 enum Lane {
     Thread(ThreadId),
@@ -109,7 +109,7 @@ impl Recorder {
         | Action::IsInitialized { .. }
         | Action::Wait = instruction.action
         {
-            // What it hands over is recorded by itself.
+            // The commands that it submits are recorded separately.
             return;
         }
         let outputs = &instruction.outputs;

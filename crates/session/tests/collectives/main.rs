@@ -6,7 +6,7 @@ mod world;
 
 use thalweg_session::{Parallel, SessionOptions};
 
-/// How steps run.
+/// The ways to run a step: in sequence, in parallel, over two devices.
 pub fn modes() -> [SessionOptions; 3] {
     let options = || SessionOptions::new().threads(2);
     [

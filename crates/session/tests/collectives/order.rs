@@ -1,4 +1,4 @@
-//! In which order, and what happens where something goes wrong.
+//! The order of collectives, and their errors.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ fn two_equal_nodes_are_two_collectives() {
         let (a, b) = (x.all_reduce(ReduceOp::Sum), x.all_reduce(ReduceOp::Sum));
         let session = Session::with_options(&g, options).unwrap();
         assert_eq!(session.run::<Vec<f32>>(a + b, []).unwrap(), [4.0]);
-        // One whose value nobody wants runs where it is waited for.
+        // One whose value is not used runs where it is waited for.
         let awaited = g.control_dependencies([a], || g.constant(1.0f32) * 2.0);
         let session_of_both = session.run::<f32>(awaited, []);
         assert_eq!(session_of_both.unwrap(), 2.0);

@@ -1,4 +1,4 @@
-//! What ranks get.
+//! The values of collectives, and their gradients.
 
 use std::collections::HashMap;
 
@@ -117,8 +117,8 @@ fn rows_are_gathered_scattered_and_exchanged_in_the_order_of_ranks() {
     }
 }
 
-/// Horovod's: a reduction goes back through the same reduction, rows go back to where they came from, and what a rank
-/// only got has the mean of all gradients, on the rank that gave it.
+/// As in Horovod: the gradient of a reduction is the same reduction, rows go back to where they came from, and a value
+/// that a rank only received has the mean of all gradients, on the rank that sent it.
 #[test]
 fn gradients_go_back_to_where_values_came_from() {
     for n in 1..=4 {

@@ -1,4 +1,4 @@
-//! Ranks that are threads of this process, and what they do together under one lock.
+//! Ranks that are threads of this process, with collectives under one lock.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use thalweg_device::{
 use thalweg_session::SessionOptions;
 use thalweg_tensor::{DType, Memory, Tensor};
 
-/// What all ranks share.
+/// State that all ranks share.
 pub struct World {
     size: usize,
     /// The ranks of each set beside that of all.
@@ -26,12 +26,12 @@ struct State {
     rounds: HashMap<(i32, usize), Round>,
     /// By set and rank: the number of its next round.
     next: HashMap<(i32, usize), usize>,
-    /// By rank and ticket: what it waits for.
+    /// By rank and ticket: the round that it waits for.
     waiting: HashMap<(usize, u64), (i32, usize)>,
-    /// What ranks have said, each time that they were to agree.
+    /// The plans of ranks, for each agreement.
     planned: Vec<HashMap<usize, Vec<String>>>,
     agreed: HashSet<Vec<String>>,
-    /// The names of what has begun, by rank.
+    /// The names of collectives that have begun, by rank.
     log: Vec<Vec<String>>,
     abandoned: usize,
     overlapping: usize,
@@ -66,7 +66,7 @@ impl World {
         })
     }
 
-    /// Runs this on every rank, with the options of its session, and gives what each returns.
+    /// Runs this on every rank, with the options of its session, and returns the results.
     pub fn run<R: Send>(
         self: &Arc<World>,
         options: &SessionOptions,
@@ -97,7 +97,7 @@ impl World {
         self.lock().abandoned
     }
 
-    /// How often a rank began a collective while another one of it was under way.
+    /// Number of times that a rank began a collective while another one of it was under way.
     pub fn overlapping(&self) -> usize {
         self.lock().overlapping
     }
@@ -215,7 +215,7 @@ impl Collectives for Rank {
     }
 }
 
-/// What each of the ranks gets.
+/// The results of each rank.
 fn together(all: &[&CollectiveRequest]) -> Vec<Vec<Tensor>> {
     let first = all[0];
     let tail = first.input.dims().get(1..).unwrap_or(&[]).to_vec();

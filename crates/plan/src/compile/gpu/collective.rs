@@ -1,5 +1,5 @@
-//! What GPUs of ranks do together: it is begun in the order of the queue, runs beside it, and is waited for where its result
-//! is used first.
+//! Collectives between GPUs of ranks: begun in the order of the queue, they run beside it, and are waited for where
+//! their results are used first.
 
 use smallvec::SmallVec;
 use thalweg_device::gpu::GpuCollective;
@@ -22,7 +22,7 @@ impl GpuBuilder<'_> {
     ) -> Result<(), SessionError> {
         let ranks = self.context.collectives;
         let ranks = ranks.ok_or_else(|| failed(node, KernelError::NoRanks))?;
-        // Who is in no such set is told, before others wait for it.
+        // A rank that is not in the set gets an error before others wait for it.
         ranks.ranks(collective.set).map_err(|e| failed(node, e))?;
         let missing = || failed(node, KernelError::Argument("a value"));
         let (Some(input), Some(&source)) = (inputs.first(), node.inputs.first()) else {
@@ -63,7 +63,7 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// The number of a set in the program.
+    /// Returns the number of a set in the program.
     fn set(&mut self, set: i32) -> usize {
         let known = &mut self.commands.sets;
         let number = known.iter().position(|&s| s == set);

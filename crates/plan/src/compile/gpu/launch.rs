@@ -1,4 +1,4 @@
-//! From a kernel's launches to tasks of the queue.
+//! Translates a kernel's launches to commands of the queue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -21,7 +21,7 @@ use crate::gpu_program::{
 use crate::memory::LastUse;
 use crate::program::Action;
 
-/// Where the arguments of a node's launches are.
+/// The places of the arguments of a node's launches.
 struct Placements<'n> {
     outputs: &'n [GpuPlace],
     variables: &'n [Option<GpuPlace>],
@@ -118,7 +118,7 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// The buffer of an input that is used here for the last time, and nowhere else in this node.
+    /// Returns the buffer of an input that is used here for the last time, and nowhere else in this node.
     fn ends_here(&self, node: &Node, input: usize) -> Option<(usize, GpuPlace)> {
         let value = self.values.get(&node.inputs[input])?;
         let buffer = value.buffer?;
@@ -207,8 +207,8 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// The first of a kernel's ways with libraries whose calls can all be made. Who computes, and why
-    /// not a library, is noted for those who ask what a plan runs.
+    /// Returns the first of a kernel's library alternatives whose calls can all be prepared. Records the
+    /// implementation, and the reason that it is not a library, for dumps of the plan.
     fn ready_calls<'l>(
         &mut self,
         id: NodeId,
@@ -240,7 +240,7 @@ impl GpuBuilder<'_> {
         None
     }
 
-    /// Where an argument is that is an address.
+    /// Returns the place of an argument that is an address.
     fn argument(&mut self, node: &Node, arg: &Arg, places: &Placements<'_>) -> Option<GpuPlace> {
         match arg {
             Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
@@ -285,7 +285,7 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// Lets the host look at the statuses that it has not looked at.
+    /// Lets the host check the statuses that it has not checked yet.
     pub(super) fn check(&mut self, node: NodeId) {
         let first = self.commands.checks.last().map_or(0, |c| c.last);
         let last = self.commands.watched.len();
@@ -305,7 +305,7 @@ impl GpuBuilder<'_> {
         self.instruction(node, Action::Check(number), &[], &[]);
     }
 
-    /// Sets the statuses at the start of a step.
+    /// Resets the statuses at the start of a step.
     pub(super) fn clear_statuses(&mut self, first: NodeId) {
         let bytes = self.commands.watched.len() * STATUS_BYTES;
         if bytes > 0 {

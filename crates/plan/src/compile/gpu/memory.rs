@@ -1,5 +1,4 @@
-//! Where values are, and what they are part of: buffers of the arena, what stays for the whole step,
-//! segments.
+//! Memory of a GPU program: places of values in buffers of the arena or behind it, and segments of commands.
 
 use smallvec::SmallVec;
 use thalweg_device::gpu::ALIGNMENT;
@@ -20,7 +19,7 @@ impl GpuBuilder<'_> {
         slot
     }
 
-    /// An instruction of the host.
+    /// Adds an instruction of the host.
     pub(super) fn instruction(
         &mut self,
         node: NodeId,
@@ -28,7 +27,7 @@ impl GpuBuilder<'_> {
         inputs: &[u32],
         outputs: &[u32],
     ) {
-        // What is captured as one is whole by itself, and the host reads what is there.
+        // A captured segment is complete by itself, and the host reads finished results.
         self.join(node);
         self.open = false;
         self.instructions.push(Instruction {
@@ -42,7 +41,7 @@ impl GpuBuilder<'_> {
         });
     }
 
-    /// The segment that is open, or a new one.
+    /// Returns the segment that is open, or a new one.
     pub(super) fn segment(&mut self, node: NodeId) -> &mut Segment {
         if !self.open {
             let number = self.commands.segments.len();
@@ -70,7 +69,7 @@ impl GpuBuilder<'_> {
         offset
     }
 
-    /// Where a constant is.
+    /// Returns the place of a constant.
     pub(super) fn constant(&mut self, output: OutputId, value: &Tensor) -> GpuPlace {
         if let Some(&place) = self.constants.get(&output) {
             return place;
@@ -98,7 +97,7 @@ impl GpuBuilder<'_> {
             })
     }
 
-    /// Where an output is; a constant is brought to the GPU for it.
+    /// Returns the place of an output; a constant is copied to the GPU for it.
     pub(super) fn place(&mut self, output: OutputId) -> Option<GpuPlace> {
         if let Some(value) = self.values.get(&output) {
             return Some(value.place);
@@ -108,7 +107,7 @@ impl GpuBuilder<'_> {
         Some(self.constant(output, value))
     }
 
-    /// Notes that an output is there, for who looks at every value.
+    /// Records that an output is there, for the check of every value.
     pub(super) fn made(&mut self, output: OutputId, place: GpuPlace, fact: &Fact) {
         let segment = self.segment(output.node);
         segment.made.push(Made {
@@ -120,7 +119,7 @@ impl GpuBuilder<'_> {
         });
     }
 
-    /// A buffer of the arena that is still used so often.
+    /// Takes a buffer of the arena that has so many uses.
     pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (GpuPlace, usize) {
         let block = (bytes > 0).then(|| self.arena.take(bytes, 0, &mut Vec::new()));
         let offset = block.map_or(0, |b| b.offset);
@@ -128,7 +127,7 @@ impl GpuBuilder<'_> {
         (GpuPlace::Arena(offset), self.buffers.len() - 1)
     }
 
-    /// Notes a use of a value, and gives its memory back after the last.
+    /// Counts a use of a value, and frees its memory after the last.
     pub(super) fn used(&mut self, output: OutputId) {
         let buffer = self.values.get(&output).and_then(|v| v.buffer);
         if let Some(buffer) = buffer {

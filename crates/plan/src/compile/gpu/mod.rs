@@ -1,5 +1,5 @@
-//! A GPU's program: one walk along its order asks kernels for their launches, gives values places,
-//! and gathers what the host has no part in into segments.
+//! A GPU's program: one walk along its order asks kernels for their launches, gives values places, and gathers commands
+//! between the host's actions into segments.
 
 mod collective;
 mod launch;
@@ -27,8 +27,8 @@ use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
 
-/// Nanoseconds of the host for a segment, and for each of its works: what is launched as one takes
-/// the host no longer for being long, so this is only an order of magnitude.
+/// Nanoseconds of the host for a segment, and for each of its works: a graph that is launched as one takes the host no
+/// longer for being long, so this is only an order of magnitude.
 const SEGMENT_COST: u64 = 10_000;
 
 pub(super) struct GpuBuilder<'a> {
@@ -41,17 +41,17 @@ pub(super) struct GpuBuilder<'a> {
     uses: Uses,
     arena: Arena,
     commands: Commands,
-    /// By output: where it is, and the buffer of the arena if it is in one.
+    /// By output: its place, and the buffer of the arena if it is in one.
     values: FxHashMap<OutputId, Value>,
     /// Buffers of the arena.
     buffers: Vec<Buffer>,
-    /// By constant: where it is, once something needs it there.
+    /// By constant: its place, once a node on the GPU needs it.
     constants: FxHashMap<OutputId, GpuPlace>,
     slots: Vec<SlotPlan>,
     slot_of: FxHashMap<OutputId, u32>,
     instructions: Vec<Instruction>,
     instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
-    /// The segment that works are added to.
+    /// `true` if the last segment takes more commands.
     open: bool,
     /// By output: the place in the order of its last use, those of its views included.
     last_use: FxHashMap<OutputId, usize>,
@@ -72,7 +72,7 @@ struct Value {
 
 struct Buffer {
     block: Option<Block>,
-    /// How many uses are still to come; a fetch is one that never comes.
+    /// Number of uses that are still to come; a fetch is one that never comes.
     left: u32,
 }
 
@@ -82,7 +82,7 @@ struct Pending {
     set: usize,
     /// The buffers that it reads and writes: nothing else gets their memory before it is waited for.
     buffers: SmallVec<[usize; 2]>,
-    /// Whether it reads a variable.
+    /// `true` if it reads a variable.
     variable: bool,
 }
 
@@ -150,7 +150,7 @@ impl<'a> GpuBuilder<'a> {
         self
     }
 
-    /// The program that runs the nodes of the graph in this order and brings `fetched` to the host.
+    /// Builds the program that runs the nodes of the graph in this order and brings `fetched` to the host.
     pub(super) fn build(
         mut self,
         order: &[NodeId],
@@ -161,7 +161,7 @@ impl<'a> GpuBuilder<'a> {
         };
         self.look_ahead(order, fetched);
         self.instruction(first, Action::Stage, &[], &[]);
-        // What comes first in a step is known when all has been walked.
+        // The first commands of a step are known only when all nodes have been walked.
         self.segment(first);
         for (at, &id) in order.iter().enumerate() {
             self.node(at, id)?;
@@ -267,7 +267,7 @@ impl<'a> GpuBuilder<'a> {
             return self.send(id, node);
         }
         if node.op.effect == Effect::Write {
-            // What an element has made impossible must not change a variable.
+            // A step with a rejected element must not change a variable.
             self.check(id);
         }
         if std::ptr::eq(node.op, &RECV) {

@@ -1,4 +1,4 @@
-//! What outlives steps: variables, and the counters of random ops.
+//! State of a GPU program that outlives steps: variables, and the counters of random ops.
 
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
@@ -49,7 +49,7 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// Lets the host say whether a variable has a value: it knows what was handed over.
+    /// Lets the host write whether a variable has a value: it knows the submitted assignments.
     pub(super) fn is_initialized(&mut self, id: NodeId, node: &Node, output: OutputId) {
         let own = self.bindings.variable_of[&node.inputs[0]];
         let variable = self.number(own);
@@ -65,7 +65,7 @@ impl GpuBuilder<'_> {
         self.values.insert(output, value);
     }
 
-    /// A variable's number in the program.
+    /// Returns a variable's number in the program.
     pub(super) fn number(&mut self, variable: usize) -> usize {
         let own = &self.bindings.variables[variable];
         let known = &mut self.commands.variables;
@@ -76,7 +76,7 @@ impl GpuBuilder<'_> {
         })
     }
 
-    /// A variable's place, and what the node does with it.
+    /// Returns a variable's place, and records the node's access.
     pub(super) fn variable(&mut self, node: NodeId, variable: usize, assigns: bool) -> GpuPlace {
         let number = self.number(variable);
         let access = Access {
@@ -88,8 +88,8 @@ impl GpuBuilder<'_> {
         GpuPlace::Variable(number)
     }
 
-    /// That the handles of a node say what is true of the variables behind them, so that what its
-    /// shape rule has seen is what a kernel finds, and that each input has a variable of its own.
+    /// Checks that the handles of a node have the dtypes and shapes of the variables behind them, so that its shape
+    /// rule and its kernel see the same, and that each input has a variable of its own.
     pub(super) fn check_handles(&self, node: &Node) -> Result<(), KernelError> {
         let mut seen: SmallVec<[usize; 4]> = SmallVec::new();
         for input in &node.inputs {

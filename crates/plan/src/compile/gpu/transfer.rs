@@ -1,4 +1,4 @@
-//! What comes to a GPU and leaves it: feeds, sends, receives, fetches.
+//! Transfers to and from a GPU: feeds, sends, receives, fetches.
 
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
@@ -35,7 +35,7 @@ impl GpuBuilder<'_> {
             to: place,
             bytes,
         };
-        // Among what comes first, and so apart from the outputs that works make.
+        // Among the first commands, and so apart from the outputs that commands make.
         if bytes > 0 {
             let first = &mut self.commands.segments[0];
             first.works.insert(0, NodeCommand { node: id, task });
@@ -58,7 +58,7 @@ impl GpuBuilder<'_> {
         Ok(())
     }
 
-    /// A slot of a value that is copied to another GPU from where it is.
+    /// Makes a slot of a value that is copied to another GPU from where it is.
     pub(super) fn sent(&mut self, output: OutputId) -> Result<u32, SessionError> {
         let graph = self.graph;
         let missing = || failed(graph.node(output.node), KernelError::Argument("a value"));
@@ -104,7 +104,7 @@ impl GpuBuilder<'_> {
     ) -> Result<(), SessionError> {
         let fact = &node.outputs[0];
         if fact.dtype == DType::Resource || !fact.shape.is_known() {
-            // Only that it was sent matters.
+            // It only orders the programs.
             let slot = self.slot(output, fact.dtype, usize::MAX, Home::Held);
             self.received(id, slot);
             return Ok(());
@@ -140,7 +140,7 @@ impl GpuBuilder<'_> {
     pub(super) fn fetch(&mut self, output: OutputId, last: NodeId) -> Result<(), SessionError> {
         self.join(last);
         if self.slot_of.contains_key(&output) && !self.is_received(output) {
-            // A constant or a feed, which the host has.
+            // A constant or a feed is on the host.
             return Ok(());
         }
         if let Some(fact) = self.graph.fact(output)

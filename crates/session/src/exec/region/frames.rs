@@ -17,7 +17,7 @@ pub(super) struct LoopPlace {
 }
 
 impl LoopPlace {
-    /// What is in no loop.
+    /// The place outside of all loops.
     pub(super) const ROOT: LoopPlace = LoopPlace {
         frame: 0,
         iteration: 0,
@@ -28,11 +28,11 @@ impl LoopPlace {
     }
 }
 
-/// What has come of what a node needs, in one iteration.
+/// The inputs of a node in one iteration, as they arrive.
 pub(super) struct NodeState {
-    /// How many values have not come.
+    /// Number of values that have not come.
     pub(super) values: u32,
-    /// How many of those that it waits for have not run.
+    /// Number of control inputs that have not run.
     pub(super) controls: u32,
     pub(super) dead: bool,
     pub(super) ran: bool,
@@ -44,16 +44,16 @@ pub(super) struct NodeState {
 #[derive(Default)]
 struct Iteration {
     states: FxHashMap<u32, NodeState>,
-    /// Nodes that are ready, frames that began in it, and the one who starts it.
+    /// Number of ready nodes and of frames that began in it, and one while it starts.
     holders: usize,
 }
 
 struct Frame {
     outside: LoopPlace,
     name: String,
-    /// How many values have not come in.
+    /// Number of values that have not come in.
     awaited: usize,
-    /// Whether what came in was dead.
+    /// `true` if a value that came in was dead.
     dead: bool,
     iterations: FxHashMap<u64, Iteration>,
     /// The first iteration that is not over, and the one after the last that has begun.
@@ -67,7 +67,7 @@ struct Frame {
 
 /// A frame that is over.
 pub(super) struct Over {
-    /// Where it began.
+    /// The place in which it began.
     pub(super) outside: LoopPlace,
     /// The exits through which no value left it.
     pub(super) dead: Vec<u32>,
@@ -81,7 +81,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// With the outermost.
+    /// With the outermost frame.
     pub(super) fn new() -> Frames {
         let root = Frame {
             outside: LoopPlace::ROOT,
@@ -107,7 +107,7 @@ impl Frames {
         frame.iterations.get_mut(&at.iteration)
     }
 
-    /// Keeps an iteration from being over.
+    /// Holds an iteration, so that it is not over.
     pub(super) fn hold(&mut self, at: LoopPlace) {
         if let Some(iteration) = self.iteration(at) {
             iteration.holders += 1;
@@ -121,7 +121,7 @@ impl Frames {
         }
     }
 
-    /// What has come for a node; none where the iteration is over.
+    /// Returns the state of a node; `None` where the iteration is over.
     pub(super) fn state(
         &mut self,
         at: LoopPlace,
@@ -146,7 +146,7 @@ impl Frames {
         }))
     }
 
-    /// The first iteration of the frame of this name that begins here.
+    /// Returns the first iteration of the frame of this name that begins here.
     pub(super) fn enter(
         &mut self,
         at: LoopPlace,
@@ -183,14 +183,14 @@ impl Frames {
         }
     }
 
-    /// Notes that one more value has come in.
+    /// Counts one more value that has come in.
     pub(super) fn entered(&mut self, at: LoopPlace) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.awaited = frame.awaited.saturating_sub(1);
         }
     }
 
-    /// Notes that what comes in is dead.
+    /// Marks the frame: a value that came in is dead.
     pub(super) fn die(&mut self, at: LoopPlace) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.dead = true;
@@ -204,7 +204,7 @@ impl Frames {
         }
     }
 
-    /// The iterations after the first that have begun and are not over.
+    /// Returns the iterations after the first that have begun and are not over.
     pub(super) fn later(&self, at: LoopPlace) -> Vec<LoopPlace> {
         let Some(frame) = self.frames.get(&at.frame) else {
             return Vec::new();
@@ -220,7 +220,7 @@ impl Frames {
         frame.map_or(Vec::new(), |f| f.constants.clone())
     }
 
-    /// The next iteration, and whether it begins now.
+    /// Returns the next iteration, and `true` if it begins now.
     pub(super) fn next(&mut self, at: LoopPlace) -> (LoopPlace, bool) {
         let iteration = at.iteration + 1;
         let mut begins = false;
@@ -234,8 +234,8 @@ impl Frames {
         (LoopPlace { iteration, ..at }, begins)
     }
 
-    /// Where what leaves through an exit goes; none for a dead value that a later iteration, or the
-    /// end of the frame, will tell of.
+    /// Returns the place to which an exit's value goes; `None` for a dead value: a later iteration, or the end of the
+    /// frame, decides.
     pub(super) fn exit(&mut self, at: LoopPlace, exit: u32, dead: bool) -> Option<LoopPlace> {
         let frame = self.frames.get_mut(&at.frame)?;
         match dead {
@@ -250,7 +250,7 @@ impl Frames {
         }
     }
 
-    /// Drops the iterations of a frame that are over; gives the frame where it is over too.
+    /// Drops the iterations of a frame that are over; returns the frame where it is over too.
     pub(super) fn finish(&mut self, at: LoopPlace) -> Option<Over> {
         let frame = self.frames.get_mut(&at.frame)?;
         while frame.first < frame.next && frame.awaited == 0 {

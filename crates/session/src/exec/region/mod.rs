@@ -1,9 +1,9 @@
 //! The interpreter of regions: TensorFlow 1's control flow, with its meaning.
 //!
-//! A value may be *dead*: what would have made it was on the side of a Switch that was not taken. A
-//! node with a dead input does not run and gives dead values on; a Merge takes the one that is not.
-//! A loop runs in a *frame* of its own, each turn of it an *iteration* with values of its own. The
-//! rules are those of TensorFlow's executor ("Implementation of Control Flow in TensorFlow", 2017).
+//! A value may be *dead*: the node that would have made it was on the side of a Switch that was not taken. A node with
+//! a dead input does not run and gives dead values on; a Merge takes the one that is not. A loop runs in a *frame* of
+//! its own, each turn of it an *iteration* with values of its own. The rules are those of TensorFlow's executor
+//! ("Implementation of Control Flow in TensorFlow", 2017).
 
 mod frames;
 
@@ -23,20 +23,20 @@ use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::region::{Kind, Region, RegionNode};
 
-/// What is never dead, whatever it waits for.
+/// The op that is never dead, whatever it waits for.
 const CONTROL_TRIGGER: &str = "ControlTrigger";
 
-/// How many nodes run between two looks at the clock.
+/// Number of nodes that run between two checks of timeout and cancellation.
 const NODES_A_LOOK: usize = 64;
 
 /// A node that can run.
 #[derive(Clone)]
 struct ReadyNode {
-    /// What tells it from others.
+    /// Identifies it among the tasks of the region.
     number: Waiter,
     node: u32,
     at: LoopPlace,
-    /// Whether it is dead.
+    /// `true` if it is dead.
     dead: bool,
     /// By input: its value. Of a Merge: the one that came, and which it is.
     inputs: SmallVec<[Value; 4]>,
@@ -46,7 +46,7 @@ struct ReadyNode {
 struct Interpreter<'a> {
     run: &'a ProgramRun<'a>,
     waiting: &'a Waiting,
-    /// How many tasks there were.
+    /// Number of tasks so far.
     tasks: Waiter,
     /// Tasks that wait for other steps.
     blocked: FxHashMap<Waiter, ReadyNode>,
@@ -113,10 +113,10 @@ impl ProgramRun<'_> {
 }
 
 impl Interpreter<'_> {
-    /// Hands out the arguments, and lets run what waits for nothing.
+    /// Delivers the arguments, and queues the nodes that wait for nothing.
     fn start(&mut self, arguments: &[Tensor]) {
         let root = LoopPlace::ROOT;
-        // Until all have been handed out nothing is over.
+        // Nothing is over until all have been delivered.
         self.frames.hold(root);
         for (at, node) in self.region.nodes.iter().enumerate() {
             match node.kind {
@@ -146,7 +146,7 @@ impl Interpreter<'_> {
         self.ready.push_back(ReadyNode { number, ..task });
     }
 
-    /// Runs a node and hands on what it gives.
+    /// Runs a node and delivers its outputs.
     fn task(&mut self, task: ReadyNode) -> Result<(), SessionError> {
         let node = &self.region.nodes[task.node as usize];
         let at = task.at;
@@ -208,8 +208,8 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Gives back what is over, from an iteration on: exits of a frame that is over and had no value
-    /// are dead outside of it.
+    /// Removes finished iterations and frames, from an iteration on: exits of a finished frame that had no value are
+    /// dead outside of it.
     fn settle(&mut self, at: LoopPlace) {
         let mut over = self.frames.finish(at);
         while let Some(frame) = over {
@@ -223,7 +223,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Hands the outputs of a node to those who use them and to those who wait for it.
+    /// Delivers the outputs of a node to their users and to the nodes that wait for it.
     fn give(&mut self, node: u32, at: LoopPlace, outputs: &[Value], dead: bool) {
         if at.is_root() {
             for (i, (of, index, _)) in self.region.results.iter().enumerate() {
@@ -243,8 +243,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Notes that an input, or what a node waits for, has come; lets the node run where it was the
-    /// last.
+    /// Records that an input, or a node that is waited for, has come; queues the node where it was the last.
     fn arrive(&mut self, node: u32, at: LoopPlace, input: Option<(u32, Value)>, dead: bool) {
         let to = &self.region.nodes[node as usize];
         let Some(state) = self.frames.state(at, node, to) else {
@@ -341,7 +340,7 @@ impl Interpreter<'_> {
                 };
                 let counter = node.counter.as_deref();
                 let cpu = self.run.cpu;
-                // What loops and branches update is held, too.
+                // Variables that loops and branches update are held, too.
                 let variables: SmallVec<[Arc<Variable>; 2]> = match self.run.step.watch.exchange {
                     Some(_) => {
                         let handles = task.inputs.iter().flatten();
