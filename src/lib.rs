@@ -32,7 +32,9 @@
 //! | [`session`] | running a graph: options, traces, errors |
 //! | [`graph`], [`ops`], [`tensor`] | building a graph |
 //! | [`layers`] | variable scopes, initialisers, layers, losses, metrics |
-//! | [`train`] | optimizers, schedules, data, monitored sessions |
+//! | [`train`] | training loops: saving, hooks, monitored sessions, exported models; all of `optim` and `data` |
+//! | [`optim`] | optimizers, schedules, gradient clipping, averages of weights |
+//! | [`data`] | readers of data sets, batches |
 //! | [`hvd`] | Horovod's API: ranks that average gradients by all-reduce |
 //! | [`collective`] | ranks, links between them, collectives |
 //! | [`parallel`] | one model on several devices or tasks |
@@ -48,6 +50,7 @@ mod book;
 pub use thalweg_checkpoint as checkpoint;
 pub use thalweg_collective as collective;
 pub use thalweg_cpu as cpu;
+pub use thalweg_data as data;
 pub use thalweg_device as device;
 #[cfg(feature = "cluster")]
 pub use thalweg_dist as dist;
@@ -57,10 +60,18 @@ pub use thalweg_hvd as hvd;
 pub use thalweg_layers as layers;
 pub use thalweg_models as models;
 pub use thalweg_ops as ops;
+pub use thalweg_optim as optim;
 pub use thalweg_parallel as parallel;
 pub use thalweg_summary as summary;
 pub use thalweg_tensor as tensor;
-pub use thalweg_train as train;
+
+/// Training loops: checkpoints, hooks, monitored sessions, exported models; and, for programs that train, all of
+/// [`optim`] and [`data`].
+pub mod train {
+    pub use thalweg_data as data;
+    pub use thalweg_optim::*;
+    pub use thalweg_train::*;
+}
 
 /// Sessions: each combination of fetches and feeds is compiled into a plan once, and the plan runs many times.
 ///
@@ -124,18 +135,18 @@ pub mod prelude {
         NnOps, Padding, RandomOps, RankOps, ReduceOps, SourceOps, StateOps, SumOps, SummaryOps,
         Variable,
     };
+    pub use thalweg_optim::schedules::{
+        cosine_decay, exponential_decay, inverse_time_decay, linear_warmup, natural_exp_decay,
+        piecewise_constant, polynomial_decay,
+    };
+    pub use thalweg_optim::{
+        Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
+        Momentum, MovingAverage, Nadam, Optimizer, RmsProp, clip_by_global_norm, clip_by_norm,
+        clip_by_value, create_global_step, global_norm,
+    };
     pub use thalweg_session::{
         Callable, Feeding, Fetched, RunOptions, Session, SessionError, SessionOptions,
     };
     pub use thalweg_tensor::{DType, Shape, Tensor, TensorError};
-    pub use thalweg_train::schedules::{
-        cosine_decay, exponential_decay, inverse_time_decay, linear_warmup, natural_exp_decay,
-        piecewise_constant, polynomial_decay,
-    };
-    pub use thalweg_train::{
-        Accumulate, Adadelta, Adagrad, Adam, AdamW, Adamax, Ftrl, GradientDescent, Lamb, Lars,
-        Momentum, MonitoredTrainingSession, MovingAverage, Nadam, Optimizer, RmsProp, Saver,
-        Scaffold, clip_by_global_norm, clip_by_norm, clip_by_value, create_global_step,
-        global_norm,
-    };
+    pub use thalweg_train::{MonitoredTrainingSession, Saver, Scaffold};
 }

@@ -4,8 +4,8 @@
 //! use thalweg_graph::Graph;
 //! use thalweg_hvd::Hvd;
 //! use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+//! use thalweg_optim::{GradientDescent, Optimizer};
 //! use thalweg_session::{Session, SessionOptions};
-//! use thalweg_train::{GradientDescent, Optimizer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Under `thalweg launch hvd -np 4` this is one rank of four; without it, the only one.
@@ -37,11 +37,12 @@ mod ranks;
 
 pub use error::HvdError;
 pub use hook::BroadcastGlobalVariablesHook;
-pub use optimizer::{Compression, DistributedOptimizer, THRESHOLD};
+pub use optimizer::DistributedOptimizer;
 pub use process_set::ProcessSet;
 pub use ranks::Hvd;
 pub use thalweg_collective::{CollectiveError, Join};
 pub use thalweg_device::ReduceOp;
+pub use thalweg_optim::{Compression, FUSION_THRESHOLD};
 
 /// Whether the program was built with MPI: `mpirun` can then start it.
 pub fn mpi_built() -> bool {

@@ -6,9 +6,9 @@ use support::{on_ranks, on_ranks_that};
 use thalweg_graph::Graph;
 use thalweg_hvd::{Hvd, Join, ReduceOp};
 use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
+use thalweg_optim::{GradientDescent, Optimizer};
 use thalweg_session::{Session, SessionOptions};
 use thalweg_tensor::Tensor;
-use thalweg_train::{GradientDescent, Optimizer};
 
 const STEPS: usize = 5;
 

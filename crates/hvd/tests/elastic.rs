@@ -10,11 +10,10 @@ use thalweg_collective::elastic::{Change, Driver, Limits, Worker};
 use thalweg_graph::Graph;
 use thalweg_hvd::elastic::{self, Elastic};
 use thalweg_ops::{MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
+use thalweg_optim::{Momentum, Optimizer, create_global_step};
 use thalweg_session::{Session, SessionOptions};
 use thalweg_train::hooks::StopAtStepHook;
-use thalweg_train::{
-    Momentum, MonitoredTrainingSession, Optimizer, StepFailure, TrainError, create_global_step,
-};
+use thalweg_train::{MonitoredTrainingSession, StepFailure, TrainError};
 
 const STEPS: i64 = 40;
 

@@ -6,9 +6,9 @@ use support::on_ranks_that;
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_hvd::{Hvd, Join, ReduceOp};
 use thalweg_ops::{CollectiveOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
+use thalweg_optim::{GradientDescent, Optimizer};
 use thalweg_session::{Feeding, Session, SessionOptions};
 use thalweg_tensor::{DType, Tensor};
-use thalweg_train::{GradientDescent, Optimizer};
 
 const RATE: f32 = 0.1;
 

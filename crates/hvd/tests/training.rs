@@ -11,12 +11,11 @@ use thalweg_hvd::{Compression, DistributedOptimizer, Hvd, Join, ReduceOp};
 use thalweg_ops::{
     ArrayOps, CollectiveOps, LinalgOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps,
 };
+use thalweg_optim::{Accumulate, GradientDescent, Momentum, Optimizer, create_global_step};
 use thalweg_session::{Feeding, RunOptions, Session, SessionOptions};
 use thalweg_tensor::{DType, Tensor};
+use thalweg_train::MonitoredTrainingSession;
 use thalweg_train::hooks::StopAtStepHook;
-use thalweg_train::{
-    Accumulate, GradientDescent, Momentum, MonitoredTrainingSession, Optimizer, create_global_step,
-};
 
 const ROWS: usize = 12;
 const STEPS: usize = 5;

@@ -2,7 +2,7 @@
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::Variable;
-use thalweg_train::{Optimizer, create_global_step};
+use thalweg_optim::{Optimizer, create_global_step};
 
 use crate::devices::Places;
 use crate::error::ParallelError;

@@ -19,7 +19,7 @@
 //! use thalweg_parallel::{DataParallel, VariableUpdate};
 //! use thalweg_session::{Feeding, Session, SessionOptions};
 //! use thalweg_tensor::DType;
-//! use thalweg_train::GradientDescent;
+//! use thalweg_optim::GradientDescent;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let g = Graph::new();

@@ -29,7 +29,7 @@ const KEPT: usize = 5;
 /// use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
 /// use thalweg_parallel::{DataParallel, Process, VariableUpdate};
 /// use thalweg_session::SessionOptions;
-/// use thalweg_train::GradientDescent;
+/// use thalweg_optim::GradientDescent;
 ///
 /// fn train(process: &Process, mode: VariableUpdate) -> Result<f32, Box<dyn std::error::Error>> {
 ///     let g = Graph::new();

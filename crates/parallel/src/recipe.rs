@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SumOps, Variable};
+use thalweg_optim::Optimizer;
+use thalweg_optim::optimizers::Updates;
 use thalweg_tensor::DType;
-use thalweg_train::Optimizer;
-use thalweg_train::optimizers::Updates;
 
 /// Weights decay: `rate / 2` times the sum of squares of each variable is part of the loss.
 #[derive(Clone)]

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
+use thalweg_optim::Synchronized;
 use thalweg_session::{Fetch, RunOptions};
-use thalweg_train::{Saver, Scaffold, Steps, Synchronized, TrainError};
+use thalweg_train::{Saver, Scaffold, Steps, TrainError};
 
 /// A model that trains on all devices of this process.
 #[derive(Clone, Debug)]

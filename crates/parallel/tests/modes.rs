@@ -3,13 +3,13 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_layers::{Initializer, VariableScopes};
 use thalweg_ops::{LinalgOps, MathOps, NewGraph, ReduceOps, SourceOps};
+use thalweg_optim::{GradientDescent, Momentum};
 use thalweg_parallel::{
     DataParallel, Decay, LossScale, ParameterDevice, Reduction, Topology, Tower, Training,
     VariableUpdate,
 };
 use thalweg_session::{Feeding, Session, SessionOptions};
 use thalweg_tensor::{DType, Tensor};
-use thalweg_train::{GradientDescent, Momentum};
 
 /// Images of a whole batch.
 const BATCH: usize = 24;

@@ -60,7 +60,7 @@ pub enum SummaryError {
         reason: ExportError,
     },
     /// A message that is longer than protobuf allows, 2 GiB.
-    #[error("{}: an event of {bytes} bytes is too large for a reader; an event may have {}", .path.display(), crate::record::MOST_BYTES)]
+    #[error("{}: an event of {bytes} bytes is too large for a reader; an event may have {}", .path.display(), thalweg_data::MAX_RECORD_BYTES)]
     TooLarge {
         /// The file.
         path: PathBuf,

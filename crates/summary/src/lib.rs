@@ -20,11 +20,10 @@
 mod error;
 pub mod messages;
 mod reader;
-mod record;
 mod writer;
 
 pub use error::SummaryError;
 pub use messages::Event;
 pub use reader::EventReader;
-pub use record::write_record;
+pub use thalweg_data::write_record;
 pub use writer::{HParam, RunStatus, SessionEvent, SummaryWriter, SummaryWriterOptions};

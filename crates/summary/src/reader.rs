@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 
-use thalweg_checkpoint::crc;
+use thalweg_data::{RecordError, RecordReader};
 
 use crate::error::SummaryError;
 use crate::messages::Event;
-use crate::record::{HEAD, MOST_BYTES, TAIL};
 
 /// Reads the events of a file, one at a time.
 ///
@@ -40,11 +39,8 @@ use crate::record::{HEAD, MOST_BYTES, TAIL};
 /// # }
 /// ```
 pub struct EventReader<R = BufReader<File>> {
-    from: R,
+    records: RecordReader<R>,
     path: PathBuf,
-    /// The offset of the next record.
-    offset: u64,
-    data: Vec<u8>,
     state: State,
 }
 
@@ -81,10 +77,8 @@ impl<R: Read> EventReader<R> {
     /// ```
     pub fn new(from: R, path: impl Into<PathBuf>) -> EventReader<R> {
         EventReader {
-            from,
+            records: RecordReader::new(from),
             path: path.into(),
-            offset: 0,
-            data: Vec::new(),
             state: State::Reading,
         }
     }
@@ -95,72 +89,36 @@ impl<R: Read> EventReader<R> {
         self.state == State::Ended
     }
 
-    /// The next event; `None` at the end of the file.
+    /// Reads the next event; `None` where the file ends.
     fn read(&mut self) -> Result<Option<Event>, SummaryError> {
-        let mut head = [0; HEAD];
-        match self.fill(&mut head)? {
-            HEAD => {}
-            0 => {
+        let offset = self.records.offset();
+        let reason = match self.records.read() {
+            Ok(None) => {
                 self.state = State::Ended;
                 return Ok(None);
             }
-            _ => return Ok(None),
-        }
-        let (length, sum) = head.split_at(8);
-        if crc::masked(length) != number(sum) as u32 {
-            return Err(self.corrupt("the length of a record does not match its checksum"));
-        }
-        let length = number(length);
-        if length > MOST_BYTES as u64 {
-            return Err(self.corrupt("a record is longer than an event may be, 2 GiB"));
-        }
-        let whole = length as usize + TAIL;
-        self.data.clear();
-        // The buffer grows with the bytes read, not with the claimed length.
-        let read = (&mut self.from)
-            .take(whole as u64)
-            .read_to_end(&mut self.data);
-        read.map_err(|e| self.unreadable(&e))?;
-        if self.data.len() < whole {
-            return Ok(None);
-        }
-        let (data, sum) = self.data.split_at(length as usize);
-        if crc::masked(data) != number(sum) as u32 {
-            return Err(self.corrupt("the data of a record do not match their checksum"));
-        }
-        let event = Event::decode(data);
-        let event = event.map_err(|_| self.corrupt("a record is no event"))?;
-        self.offset += (HEAD + whole) as u64;
-        Ok(Some(event))
-    }
-
-    /// Reads until `to` is full or the file ends.
-    fn fill(&mut self, to: &mut [u8]) -> Result<usize, SummaryError> {
-        let mut filled = 0;
-        while filled < to.len() {
-            match self.from.read(&mut to[filled..]) {
-                Ok(0) => break,
-                Ok(n) => filled += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.unreadable(&e)),
+            Ok(Some(data)) => match Event::decode(data) {
+                Ok(event) => return Ok(Some(event)),
+                Err(_) => "a record is no event",
+            },
+            Err(RecordError::Truncated) => return Ok(None),
+            Err(RecordError::LengthChecksum) => {
+                "the length of a record does not match its checksum"
             }
-        }
-        Ok(filled)
-    }
-
-    fn unreadable(&self, error: &std::io::Error) -> SummaryError {
-        SummaryError::Read {
+            Err(RecordError::TooLong) => "a record is longer than an event may be, 2 GiB",
+            Err(RecordError::DataChecksum) => "the data of a record do not match their checksum",
+            Err(error) => {
+                return Err(SummaryError::Read {
+                    path: self.path.clone(),
+                    reason: error.to_string(),
+                });
+            }
+        };
+        Err(SummaryError::Corrupt {
             path: self.path.clone(),
-            reason: error.to_string(),
-        }
-    }
-
-    fn corrupt(&self, reason: &'static str) -> SummaryError {
-        SummaryError::Corrupt {
-            path: self.path.clone(),
-            offset: self.offset,
+            offset,
             reason,
-        }
+        })
     }
 }
 
@@ -177,12 +135,4 @@ impl<R: Read> Iterator for EventReader<R> {
         }
         event
     }
-}
-
-/// A little-endian number.
-fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |n, &byte| n << 8 | u64::from(byte))
 }

@@ -11,12 +11,12 @@ use thalweg_graphdef::{
     File, ImportOptions, MetaOptions, export_meta_graph, file, import_meta_graph,
 };
 use thalweg_ops::{FlowOps, LinalgOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
+use thalweg_optim::{GradientDescent, Optimizer};
 use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Tensor};
 use thalweg_train::saved_model::{DEFAULT_SIGNATURE, LoadOptions, SavedModel, restore_meta_graph};
 use thalweg_train::{
-    GradientDescent, ModelOptions, Optimizer, SavedVariable, SaverNodes, SaverOptions, freeze,
-    save_model, values,
+    ModelOptions, SavedVariable, SaverNodes, SaverOptions, freeze, save_model, values,
 };
 
 /// A Python that has TensorFlow, where there is one.

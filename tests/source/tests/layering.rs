@@ -10,6 +10,7 @@ use serde_json::Value;
 const LAYERS: &[&str] = &[
     "thalweg-tensor",
     "thalweg-checkpoint",
+    "thalweg-data",
     "thalweg-graph",
     "thalweg-cpu",
     "thalweg-device",
@@ -18,6 +19,7 @@ const LAYERS: &[&str] = &[
     "thalweg-kernels",
     "thalweg-ops",
     "thalweg-layers",
+    "thalweg-optim",
     "thalweg-models",
     "thalweg-plan",
     "thalweg-session",

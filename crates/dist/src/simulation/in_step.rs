@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, Graph, Operation, Output};
 use thalweg_ops::{NewGraph, ReduceOps, SourceOps, StateOps, Variable};
+use thalweg_optim::{GradientDescent, SyncReplicas, Synchronized, create_global_step};
 use thalweg_session::{Feed, Feeding, RunOptions};
 use thalweg_tensor::DType;
-use thalweg_train::{GradientDescent, SyncReplicas, Synchronized, create_global_step};
 use tokio::time::sleep;
 
 use super::faults::{Faults, Numbers};

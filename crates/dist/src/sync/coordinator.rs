@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_graph::Operation;
+use thalweg_optim::Synchronized;
 use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
-use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
 use super::{AGAIN, patience_with};
@@ -56,7 +56,8 @@ pub fn coordinate<'g>(
 /// ```no_run
 /// use thalweg_dist::{ClusterError, ClusterOptions, Server, Session, sync::Coordinator};
 /// use thalweg_graph::Graph;
-/// use thalweg_train::{MonitoredTrainingSession, Synchronized, TrainError};
+/// use thalweg_optim::Synchronized;
+/// use thalweg_train::{MonitoredTrainingSession, TrainError};
 ///
 /// fn coordinate<'g>(
 ///     server: &Server,

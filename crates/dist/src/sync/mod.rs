@@ -1,4 +1,4 @@
-//! Synchronous training over a cluster: see [`thalweg_train::SyncReplicas`].
+//! Synchronous training over a cluster: see [`thalweg_optim::SyncReplicas`].
 //!
 //! Each worker gives gradients, and one task of the cluster applies their mean. Here one server is both:
 //!
@@ -6,7 +6,7 @@
 //! use thalweg_dist::{ClusterOptions, Server, ServerOptions, Session, sync};
 //! use thalweg_graph::Graph;
 //! use thalweg_ops::{MathOps, NewGraph, StateOps};
-//! use thalweg_train::{GradientDescent, SyncReplicas, create_global_step};
+//! use thalweg_optim::{GradientDescent, SyncReplicas, create_global_step};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = Server::start(ServerOptions::listening("127.0.0.1:0"))?;
@@ -38,10 +38,10 @@ mod coordinator;
 
 use std::time::Duration;
 
+use thalweg_optim::Synchronized;
 use thalweg_session::{
     Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Trace, Values,
 };
-use thalweg_train::Synchronized;
 use tokio::time::{Instant, sleep};
 
 use crate::error::{Cause, ClusterError};

@@ -11,9 +11,8 @@
 //! use thalweg_ops::{MathOps, NewGraph, ReduceOps, StateOps};
 //! use thalweg_session::{Session, SessionOptions};
 //! use thalweg_train::hooks::StopAtStepHook;
-//! use thalweg_train::{
-//!     GradientDescent, MonitoredTrainingSession, Optimizer, TrainError, create_global_step,
-//! };
+//! use thalweg_optim::{GradientDescent, Optimizer, create_global_step};
+//! use thalweg_train::{MonitoredTrainingSession, TrainError};
 //!
 //! // `thalweg launch hvd -np 4 --min-np 1` starts it on some ranks; without it, this is the only one.
 //! let steps = elastic::run(|job| {

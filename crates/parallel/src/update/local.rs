@@ -1,10 +1,10 @@
 //! Each tower has variables of its own.
 
 use thalweg_graph::Operation;
-use thalweg_hvd::{Compression, Hvd, ReduceOp};
-use thalweg_ops::Variable;
+use thalweg_hvd::Hvd;
+use thalweg_ops::{ReduceOp, Variable};
+use thalweg_optim::{Compression, GradientReducer, Optimizer};
 use thalweg_tensor::DType;
-use thalweg_train::Optimizer;
 
 use super::{Built, Pairs, Update};
 use crate::exchange::{Exchange, Gradients};
@@ -109,8 +109,10 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             Some(DType::BF16) => Compression::Bf16,
             _ => Compression::None,
         };
-        let optimizer = hvd.distributed(()).op(op).compression(compression);
-        let reduce = || optimizer.reduced(self.g, &own);
+        let reducer = GradientReducer::new(hvd.size())
+            .op(op)
+            .compression(compression);
+        let reduce = || reducer.reduce(self.g, &own);
         let reduced = self.places.on_tower(self.g, 0, reduce);
         for sums in sums {
             *sums = reduced.iter().map(|p| p.0).collect();

@@ -5,7 +5,7 @@ mod servers;
 
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{ArrayOps, StateOps, SumOps, Variable};
-use thalweg_train::{Optimizer, Synchronized};
+use thalweg_optim::{Optimizer, Synchronized};
 
 use crate::devices::Places;
 use crate::loss_scale::Scale;

@@ -2,7 +2,7 @@
 
 use thalweg_graph::Operation;
 use thalweg_ops::{StateOps, SumOps, Variable};
-use thalweg_train::{Optimizer, SyncReplicas, Synchronized};
+use thalweg_optim::{Optimizer, SyncReplicas, Synchronized};
 
 use super::{Built, Pairs, Update};
 use crate::exchange::Gradients;

@@ -18,10 +18,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 use thalweg_checkpoint::disk::Limited;
+use thalweg_data::{MAX_RECORD_BYTES, append_record};
 
 use crate::error::SummaryError;
 use crate::messages::Event;
-use crate::record::{self, MOST_BYTES};
 pub use hparams::{HParam, RunStatus};
 pub use options::SummaryWriterOptions;
 use queue::{Queue, Stopped};
@@ -228,11 +228,11 @@ impl SummaryWriter {
     }
 
     fn push(&self, bytes: usize, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), SummaryError> {
-        if bytes > MOST_BYTES {
+        if bytes > MAX_RECORD_BYTES {
             let path = self.path().to_owned();
             return Err(SummaryError::TooLarge { path, bytes });
         }
-        let pushed = self.inner.queue.push(|to| record::append(to, add));
+        let pushed = self.inner.queue.push(|to| append_record(to, add));
         pushed.map_err(|s| self.stopped(s))
     }
 }

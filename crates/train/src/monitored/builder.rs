@@ -40,7 +40,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// use thalweg_ops::{MathOps, NewGraph, StateOps};
 /// use thalweg_session::Session;
 /// use thalweg_train::hooks::{Every, StopAtStepHook};
-/// use thalweg_train::{GradientDescent, MonitoredTrainingSession, Optimizer, TrainError, create_global_step};
+/// use thalweg_optim::{GradientDescent, Optimizer, create_global_step};
+/// use thalweg_train::{MonitoredTrainingSession, TrainError};
 ///
 /// fn train(folder: &std::path::Path, until: i64) -> Result<f32, TrainError> {
 ///     let g = Graph::new();

@@ -9,7 +9,7 @@ use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::{DEFAULT_SIGNATURE, ModelOptions, SavedModel, SavedModelError, VARIABLES, save_model};
-use crate::{GradientDescent, Optimizer};
+use thalweg_optim::{GradientDescent, Optimizer};
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);

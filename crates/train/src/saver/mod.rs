@@ -134,7 +134,7 @@ impl Saver {
     }
 
     /// One for these variables, each under a name in the checkpoint: for some of the variables, for those of another
-    /// program, or for [averages](crate::MovingAverage::variables_to_restore).
+    /// program, or for averages of weights (`MovingAverage::variables_to_restore`).
     pub fn of<'g>(
         graph: &'g Graph,
         variables: impl IntoIterator<Item = (impl Into<String>, Variable<'g>)>,

@@ -1,0 +1,230 @@
+//! Errors of reading and serving data sets.
+
+use std::io;
+use std::path::PathBuf;
+use thalweg_tensor::text::counted;
+
+/// Why a data set could not be read or served.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The system could not open or read a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A folder holds none of the names that a file of the data set can have.
+    #[error(
+        "{}: holds no file named {}; give the folder that holds the four MNIST files",
+        dir.display(),
+        tried.join(" or ")
+    )]
+    NotFound {
+        /// The folder that was searched.
+        dir: PathBuf,
+        /// The names that were looked for, in this order.
+        tried: Vec<String>,
+    },
+
+    /// A gzip stream is cut off or corrupt.
+    #[error(
+        "{}: its gzip stream breaks after {offset} unpacked bytes ({source}); \
+         get the file again",
+        path.display()
+    )]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes were unpacked before the fault.
+        offset: u64,
+        /// What the decoder said.
+        source: io::Error,
+    },
+
+    /// The first bytes are neither those of gzip nor those of IDX.
+    #[error(
+        "{}: starts with {:02x} {:02x}, which is neither gzip (1f 8b) nor IDX (00 00)",
+        path.display(),
+        found[0],
+        found[1]
+    )]
+    Magic {
+        /// The file.
+        path: PathBuf,
+        /// The first two bytes, after unpacking if the file is gzipped.
+        found: [u8; 2],
+    },
+
+    /// The header names an element type that IDX has, but that is not read here.
+    #[error(
+        "{}: holds elements of type {name} (0x{found:02x} at byte 2), \
+         only u8 (0x08) is read",
+        path.display()
+    )]
+    UnsupportedElement {
+        /// The file.
+        path: PathBuf,
+        /// The type's code in the header.
+        found: u8,
+        /// The type's name in Rust.
+        name: &'static str,
+    },
+
+    /// The header names an element type that IDX does not have.
+    #[error(
+        "{}: names the element type 0x{found:02x} at byte 2, which IDX does not have",
+        path.display()
+    )]
+    UnknownElement {
+        /// The file.
+        path: PathBuf,
+        /// The code in the header.
+        found: u8,
+    },
+
+    /// The header has another number of dimensions than the caller needs.
+    #[error(
+        "{}: has {found} dimensions (byte 3), {expected} are needed; \
+         images have 3, labels 1",
+        path.display()
+    )]
+    Rank {
+        /// The file.
+        path: PathBuf,
+        /// How many dimensions the caller needs.
+        expected: usize,
+        /// How many the header has.
+        found: usize,
+    },
+
+    /// The header's dimensions multiply to more than [`MAX_BYTES`](crate::MAX_BYTES).
+    #[error(
+        "{}: its header claims {dims:?} elements, more than the {limit} that are read",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The dimensions in the header.
+        dims: Vec<u32>,
+        /// Largest number of elements that is read.
+        limit: u64,
+    },
+
+    /// The file ends before its header or its elements do.
+    #[error(
+        "{}: ends after {found} bytes (unpacked), its header needs {expected}; \
+         get the file again",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// How many bytes there must be, counted from the start of the header.
+        expected: u64,
+        /// How many there are.
+        found: u64,
+    },
+
+    /// There is something after the last element.
+    #[error(
+        "{}: goes on after byte {expected} (unpacked), where its header says it ends",
+        path.display()
+    )]
+    Trailing {
+        /// The file.
+        path: PathBuf,
+        /// Where the header says that the file ends.
+        expected: u64,
+    },
+
+    /// The number of labels is not the number of images.
+    #[error("{} with {}: each image needs one label", counted(.images, "image"), counted(.labels, "label"))]
+    CountMismatch {
+        /// How many images there are.
+        images: usize,
+        /// How many labels there are.
+        labels: usize,
+    },
+
+    /// The number of pixels is not a whole number of images.
+    #[error("{found} pixels cannot be divided into images of {rows} x {cols}")]
+    PixelCount {
+        /// The rows of an image.
+        rows: usize,
+        /// The columns of an image.
+        cols: usize,
+        /// How many pixels there are.
+        found: usize,
+    },
+
+    /// A label is not a class.
+    #[error("label {index} is {value}, the classes are 0 to {}", classes - 1)]
+    Label {
+        /// The position of the first such label.
+        index: usize,
+        /// Its value.
+        value: u8,
+        /// Number of classes.
+        classes: usize,
+    },
+
+    /// The images do not have MNIST's size.
+    #[error(
+        "{}: its images are {} x {}, MNIST's are {} x {}",
+        path.display(),
+        found[0],
+        found[1],
+        expected[0],
+        expected[1]
+    )]
+    ImageSize {
+        /// The file with the images.
+        path: PathBuf,
+        /// The rows and columns of MNIST's images.
+        expected: [usize; 2],
+        /// The rows and columns of the file's images.
+        found: [usize; 2],
+    },
+
+    /// A batch of no images was asked for.
+    #[error("a batch size of 0 makes no progress; use 1 or more")]
+    ZeroBatch,
+
+    /// There is nothing to draw batches from.
+    #[error("the data set is empty: no batch can be drawn from it")]
+    EmptySplit,
+
+    /// There are more images than a shuffled order can number.
+    #[error("{found} images are more than can be shuffled ({})", u32::MAX)]
+    TooManyImages {
+        /// How many images there are.
+        found: usize,
+    },
+
+    /// A buffer to fill has the wrong length.
+    #[error("the buffer for {what} holds {}, this batch fills {expected}", counted(.found, "element"))]
+    BufferLength {
+        /// What the buffer is for: `images`, `labels` or `one-hot labels`.
+        what: &'static str,
+        /// How many elements it must hold.
+        expected: usize,
+        /// How many it holds.
+        found: usize,
+    },
+
+    /// There is no memory for a batch.
+    #[error(transparent)]
+    Tensor(#[from] thalweg_tensor::TensorError),
+}
+
+/// The sentence: it is what a program prints that returns the error from `main`.
+impl std::fmt::Debug for DataError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}

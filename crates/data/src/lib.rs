@@ -1,0 +1,47 @@
+//! Readers of data sets, and the batches that a training loop feeds.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `idx` | IDX files, gzipped or not: arrays of bytes ([`Idx`]) |
+//! | `split` | images with a label each ([`Split`]) |
+//! | `mnist` | MNIST and data sets in its form: four IDX files ([`Mnist`]) |
+//! | `batches` | shuffled batches without end ([`Batches`]), and one ordered pass ([`Chunks`]) |
+//! | `shuffle` | permutations that a seed and an epoch determine |
+//! | `tfrecord` | the framing of TFRecord files: length and checksums ([`RecordReader`], [`write_record`]) |
+//! | `error` | [`DataError`] |
+//!
+//! Nothing here depends on graphs or sessions: readers return slices and tensors, and the caller feeds them.
+//!
+//! A new format gets a module of its own beside `idx` and `tfrecord`. Its reader takes any [`std::io::Read`] and a
+//! name for errors, never trusts a length that it reads (memory grows with the bytes that arrive), and reports
+//! mistakes as [`DataError`]. A data set that consists of such files, as `mnist` does, is a module on top of it.
+//!
+//! ```no_run
+//! use thalweg_data::{Batches, Mnist};
+//!
+//! # fn main() -> Result<(), thalweg_data::DataError> {
+//! let mnist = Mnist::load("data/mnist")?;
+//! let mut batches = Batches::new(&mnist.train, 50, 1)?;
+//! let mut images = vec![0.0; 50 * mnist.train.pixels()];
+//! let mut labels = vec![0; 50];
+//! for _step in 0..1000 {
+//!     batches.next_into(&mut images, &mut labels)?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod batches;
+mod error;
+mod idx;
+mod mnist;
+mod shuffle;
+mod split;
+mod tfrecord;
+
+pub use batches::{Batches, Chunk, Chunks};
+pub use error::DataError;
+pub use idx::{Idx, MAX_BYTES};
+pub use mnist::{Mnist, SIDE};
+pub use split::{CLASSES, Split};
+pub use tfrecord::{MAX_RECORD_BYTES, RecordError, RecordReader, append_record, write_record};

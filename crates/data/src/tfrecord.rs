@@ -1,0 +1,202 @@
+//! TFRecord framing: records of bytes with their length and masked CRC-32C checksums.
+//!
+//! A record is its length (`u64`, little-endian), the checksum of the length, the data, and the checksum of the data.
+//! Event files are files of such records too. Source: TensorFlow's `core/lib/io/record_writer.h`.
+//!
+//! ```
+//! use thalweg_data::{RecordReader, write_record};
+//!
+//! let mut file = Vec::new();
+//! write_record(&mut file, b"abc")?;
+//! // 8 bytes of length, 4 of its checksum, 3 of data, 4 of their checksum.
+//! assert_eq!(file.len(), 8 + 4 + 3 + 4);
+//!
+//! let mut records = RecordReader::new(&file[..]);
+//! assert_eq!(records.read()?, Some(&b"abc"[..]));
+//! assert_eq!(records.read()?, None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::io::{self, Read, Write};
+
+use thalweg_checkpoint::crc;
+
+/// Largest number of data bytes of a record: that of a protobuf message.
+pub const MAX_RECORD_BYTES: usize = i32::MAX as usize;
+
+/// Number of bytes of a record before its data: the length, and the checksum of the length.
+const HEADER_BYTES: usize = 12;
+/// Number of bytes of a record after its data: the checksum.
+const FOOTER_BYTES: usize = 4;
+
+/// Writes a record with these bytes as its data.
+///
+/// # Errors
+/// Those of writing.
+pub fn write_record(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(&header(bytes.len()))?;
+    to.write_all(bytes)?;
+    to.write_all(&crc::masked(bytes).to_le_bytes())
+}
+
+/// Appends a record to `to`; `append_data` appends the record's data.
+pub fn append_record(to: &mut Vec<u8>, append_data: impl FnOnce(&mut Vec<u8>)) {
+    let start = to.len();
+    to.extend_from_slice(&[0; HEADER_BYTES]);
+    append_data(to);
+    let data = start + HEADER_BYTES;
+    let header = header(to.len() - data);
+    let checksum = crc::masked(&to[data..]);
+    to[start..data].copy_from_slice(&header);
+    to.extend_from_slice(&checksum.to_le_bytes());
+}
+
+fn header(data_bytes: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let (length, checksum) = header.split_at_mut(8);
+    length.copy_from_slice(&(data_bytes as u64).to_le_bytes());
+    checksum.copy_from_slice(&crc::masked(length).to_le_bytes());
+    header
+}
+
+/// Error of a [`RecordReader`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The source cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The source ends inside a record.
+    #[error("the last record is cut off")]
+    Truncated,
+    /// The checksum of a length does not match.
+    #[error("the length of a record does not match its checksum")]
+    LengthChecksum,
+    /// A length is above [`MAX_RECORD_BYTES`].
+    #[error("a record is longer than 2 GiB")]
+    TooLong,
+    /// The checksum of the data does not match.
+    #[error("the data of a record do not match their checksum")]
+    DataChecksum,
+}
+
+/// Reads the records of a source one at a time.
+///
+/// A record never takes more memory than the source has bytes.
+#[derive(Debug)]
+pub struct RecordReader<R> {
+    from: R,
+    /// Position of the next record.
+    offset: u64,
+    data: Vec<u8>,
+}
+
+impl<R: Read> RecordReader<R> {
+    /// Reads from the first record on.
+    pub fn new(from: R) -> RecordReader<R> {
+        RecordReader {
+            from,
+            offset: 0,
+            data: Vec::new(),
+        }
+    }
+
+    /// Number of bytes of the records that were read: the position of the next one, or of the one that is damaged.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the data of the next record, and `None` where the source ends after a record.
+    ///
+    /// After an error the position inside the source is undefined: there is nothing more to read.
+    ///
+    /// # Errors
+    /// The source cannot be read, ends inside a record, or has something that is no record.
+    pub fn read(&mut self) -> Result<Option<&[u8]>, RecordError> {
+        let mut header = [0; HEADER_BYTES];
+        match self.fill(&mut header)? {
+            HEADER_BYTES => {}
+            0 => return Ok(None),
+            _ => return Err(RecordError::Truncated),
+        }
+        let (length, checksum) = header.split_at(8);
+        if crc::masked(length) != little_endian(checksum) as u32 {
+            return Err(RecordError::LengthChecksum);
+        }
+        let length = little_endian(length);
+        if length > MAX_RECORD_BYTES as u64 {
+            return Err(RecordError::TooLong);
+        }
+        let length = length as usize;
+        let rest = length + FOOTER_BYTES;
+        self.data.clear();
+        // The buffer grows with the bytes that arrive, not with the length that the header claims.
+        (&mut self.from)
+            .take(rest as u64)
+            .read_to_end(&mut self.data)?;
+        if self.data.len() < rest {
+            return Err(RecordError::Truncated);
+        }
+        let (data, checksum) = self.data.split_at(length);
+        if crc::masked(data) != little_endian(checksum) as u32 {
+            return Err(RecordError::DataChecksum);
+        }
+        self.offset += (HEADER_BYTES + rest) as u64;
+        Ok(Some(data))
+    }
+
+    /// Reads until `to` is full or the source ends, and returns the number of bytes.
+    fn fill(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < to.len() {
+            match self.from.read(&mut to[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |n, &byte| n << 8 | u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes that TensorFlow's TFRecordWriter writes for b"abc".
+    const RECORD: [u8; 19] = [
+        3, 0, 0, 0, 0, 0, 0, 0, 176, 153, 73, 14, 97, 98, 99, 110, 87, 241, 33,
+    ];
+
+    #[test]
+    fn written_records_are_those_of_tensorflow() {
+        let mut written = Vec::new();
+        write_record(&mut written, b"abc").unwrap();
+        assert_eq!(written, RECORD);
+        append_record(&mut written, |to| to.extend_from_slice(b"abc"));
+        assert_eq!(written[RECORD.len()..], RECORD);
+    }
+
+    #[test]
+    fn records_are_read_until_the_source_ends() {
+        let file = [RECORD, RECORD].concat();
+        let mut records = RecordReader::new(&file[..]);
+        for read in 1..=2 {
+            assert_eq!(records.read().unwrap(), Some(&b"abc"[..]));
+            assert_eq!(records.offset(), 19 * read);
+        }
+        assert!(records.read().unwrap().is_none());
+
+        let mut cut = RecordReader::new(&RECORD[..18]);
+        assert!(matches!(cut.read(), Err(RecordError::Truncated)));
+        assert_eq!(cut.offset(), 0);
+    }
+}
