@@ -78,9 +78,9 @@ pub struct Place<'a> {
     pub soft: bool,
     /// `true` if it is an error that a node gets
     /// - another device than it requested, be it by `soft` or because its variable is elsewhere;
-    /// - a type that is not its best one, though neither it nor its group requested that type.
-    ///   Types without devices count: a program for GPUs then does not run on a machine without. A
-    ///   node that follows its input or its consumers is where it should be.
+    /// - a type that is not its best one, though neither it nor its group requested that type. Types
+    ///   without devices count: a program for GPUs then does not run on a machine without. A node
+    ///   that follows its input or its consumers is where it should be.
     pub deny_fallback: bool,
     /// An earlier placement of the first nodes of this graph, which stays as it is: graphs only
     /// grow.
