@@ -1,11 +1,11 @@
 //! Files of weights: TensorFlow's checkpoints, safetensors, npz.
 //!
 //! - [`bundle`]: checkpoints of TensorFlow 1 and 2, written and read; [`object_graph`]: names in
-//! those of
-//!   TensorFlow 2's objects.
+//!   those of TensorFlow 2's objects.
 //! - [`state`]: the checkpoints of a folder, and their retention.
 //! - [`safetensors`], [`npz`]: other formats; [`Weights`] opens any of them.
 //! - [`disk`]: atomic writes of files.
+//!
 //! Files are untrusted: every value in a file is checked before use. A torn or crafted file is an
 //! error, and takes no more memory than a multiple of its length: a small one, except for a
 //! compressed `.npz`.

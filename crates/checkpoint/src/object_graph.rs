@@ -66,7 +66,6 @@ impl BundleReader {
     /// if the keys are the variables' names.
     ///
     /// # Errors
-    ///
     /// As [`BundleReader::tensor`], and [`CheckpointError::Corrupt`] if the object graph is
     /// malformed.
     pub fn by_variable_name(&self) -> Result<Option<VariableNames<'_>>, CheckpointError> {

@@ -96,7 +96,6 @@ impl Weights {
     /// `.npz`, or such an index.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Missing`] if the path is none of these, and the errors of the formats.
     pub fn open(path: impl AsRef<Path>) -> Result<Weights, CheckpointError> {
         let path = path.as_ref();

@@ -279,7 +279,6 @@ impl Graph {
     /// to the graph in the meantime, `build` runs again.
     ///
     /// # Errors
-    ///
     /// Those of `build`.
     pub fn atomically<T, E>(&self, build: impl Fn(&Graph) -> Result<T, E>) -> Result<T, E> {
         loop {

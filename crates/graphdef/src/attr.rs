@@ -38,7 +38,6 @@ pub struct Cx<'a> {
 /// from `kind`, if that is known.
 ///
 /// # Errors
-///
 /// The mistake; see [`ValueError`].
 pub fn from_proto(
     proto: &AttrValue,
@@ -143,7 +142,6 @@ fn list(list: &ListValue, kind: Option<AttrKind>, cx: &mut Cx<'_>) -> Result<Att
 /// Converts an attribute to a message.
 ///
 /// # Errors
-///
 /// [`ValueError::Handle`] for a tensor that holds a runtime object, and for kinds of attributes
 /// that files do not have.
 pub fn to_proto(attr: &Attr) -> Result<AttrValue, ValueError> {

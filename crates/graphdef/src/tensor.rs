@@ -92,7 +92,6 @@ impl Budget {
 /// Converts a message in any of its encodings to a tensor.
 ///
 /// # Errors
-///
 /// The mistake; see [`ValueError`].
 pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, ValueError> {
     let dtype = dtype::from_number(proto.dtype)?;

@@ -176,7 +176,6 @@ impl Buffer {
     }
 
     /// # Safety
-    ///
     /// The bytes that `allocate` returns are initialised, or the caller writes them all before they
     /// are read.
     unsafe fn made(len: usize, allocate: unsafe fn(Layout) -> *mut u8) -> Option<Buffer> {

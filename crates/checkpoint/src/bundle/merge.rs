@@ -40,7 +40,6 @@ impl Default for MergeOptions {
 /// or on a shared one.
 ///
 /// # Errors
-///
 /// [`CheckpointError::Missing`] for a part that does not exist, [`CheckpointError::Duplicate`] for
 /// a tensor of two parts, [`CheckpointError::Slice`] for slices of unequal wholes,
 /// [`CheckpointError::Corrupt`], and [`CheckpointError::Io`].

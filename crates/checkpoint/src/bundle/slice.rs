@@ -38,7 +38,6 @@ impl SliceSpec {
     /// `None` takes the whole dimension.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Slice`] if an extent is empty or exceeds its dimension, or the number of
     /// extents differs from the number of dimensions.
     pub fn new(

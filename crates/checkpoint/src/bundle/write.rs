@@ -235,7 +235,6 @@ impl BundleWriter {
     /// renamed.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`]; [`CheckpointError::Failed`] if an earlier write failed. There is no
     /// new checkpoint then.
     pub fn finish(self) -> Result<(), CheckpointError> {

@@ -49,7 +49,6 @@ pub trait Disk: Debug + Send + Sync {
     /// Creates a new file for writing.
     ///
     /// # Errors
-    ///
     /// The system's; also if the file exists already.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Creates a folder and its parents, if they do not exist.
@@ -181,7 +180,6 @@ impl Pending {
     /// Begins to write the file `to`.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`] if no file can be created there.
     pub fn create(disk: &Arc<dyn Disk>, to: &Path) -> Result<Pending, CheckpointError> {
         let refused = |e: io::Error| CheckpointError::io(to, "written", &e);
@@ -222,7 +220,6 @@ impl Pending {
     /// Renames the complete file to its target. The folder is not synced.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`]; an earlier file of this name is still there then.
     pub fn finish(mut self) -> Result<(), CheckpointError> {
         if let Some(mut writer) = self.file.take() {
@@ -277,7 +274,6 @@ impl Drop for Pending {
 /// Writes a whole file: it appears at once, and is on the disk when this returns.
 ///
 /// # Errors
-///
 /// [`CheckpointError::Io`]; an earlier file of this name is still there then.
 ///
 /// ```

@@ -46,7 +46,6 @@ impl NpzReader {
     /// Opens a file and reads the headers of its arrays.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`]; [`CheckpointError::Corrupt`] if it is not a zip file of arrays, or
     /// is truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<NpzReader, CheckpointError> {

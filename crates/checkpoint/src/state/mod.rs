@@ -90,7 +90,6 @@ impl CheckpointState {
     /// Parses the text. Unknown fields are skipped.
     ///
     /// # Errors
-    ///
     /// The mistake, as a predicate, with the line.
     pub fn parse(text: &[u8]) -> Result<CheckpointState, String> {
         let mut state = CheckpointState::default();
@@ -144,7 +143,6 @@ impl CheckpointState {
     /// Writes a folder's state file atomically.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`]; an earlier file is still there then.
     pub fn write(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<(), CheckpointError> {
         disk::write(disk, &Self::path(folder), self.to_text().as_bytes())

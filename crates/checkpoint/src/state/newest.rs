@@ -14,7 +14,6 @@ use crate::error::CheckpointError;
 /// older one if that one is torn or gone.
 ///
 /// # Errors
-///
 /// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] if the state file cannot be read, and
 /// the error of the newest checkpoint if all named checkpoints are torn.
 ///

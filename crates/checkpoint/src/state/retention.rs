@@ -86,7 +86,6 @@ impl Retention {
     /// Opens the retention of this folder, with the checkpoints of its state file.
     ///
     /// # Errors
-    ///
     /// [`CheckpointError::Io`] and [`CheckpointError::Corrupt`] if there is a state file that
     /// cannot be read.
     pub fn open(folder: &Path, options: RetentionOptions) -> Result<Retention, CheckpointError> {

@@ -78,7 +78,6 @@ const KEYS_PER_BYTE: usize = 64;
 /// Calls `each` with each key and value of a block, in order.
 ///
 /// # Errors
-///
 /// The defect of the block, as a predicate, or the error of `each`.
 pub(crate) fn for_each<'a>(
     block: &'a [u8],

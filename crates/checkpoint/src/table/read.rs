@@ -10,7 +10,6 @@ const UNPACKED_PER_BYTE: usize = 22;
 /// Calls `each` with each key and value of a table, in order.
 ///
 /// # Errors
-///
 /// The defect of the table, as a predicate, or the error of `each`.
 pub(crate) fn for_each(
     table: &[u8],

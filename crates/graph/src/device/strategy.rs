@@ -10,7 +10,6 @@ pub trait PsStrategy: Send {
     /// Returns the task for this node.
     ///
     /// # Errors
-    ///
     /// [`ChoiceError`], if the node's load is not known or no server takes it.
     fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError>;
 }

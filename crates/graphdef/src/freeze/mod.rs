@@ -163,7 +163,6 @@ pub fn variables_of(graph: &Graph, outputs: &[Output<'_>]) -> Result<Vec<Frozen>
 /// a `ResourceGather` a `GatherV2`.
 ///
 /// # Errors
-///
 /// See [`FreezeError`]: an output that needs an update of a variable is refused, and so is a graph
 /// of more than 2 GB (2,147,483,647 bytes).
 pub fn freeze(

@@ -170,7 +170,6 @@ pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
 /// function for each combination of attributes that it is used with.
 ///
 /// # Errors
-///
 /// See [`ImportError`]; nothing is added then. All ops, dtypes and attributes that Thalweg does not
 /// have are reported at once.
 ///
@@ -205,7 +204,6 @@ pub fn import<'g>(
 /// of bytes filled in for constants. It may be called again.
 ///
 /// # Errors
-///
 /// As [`import`], and the error of `and`; nothing is added then.
 /// As [`import`], and what `and` returns; nothing is added then.
 pub fn import_and<'g, E: From<ImportError>>(

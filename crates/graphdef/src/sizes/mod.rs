@@ -94,7 +94,6 @@ pub struct TooLarge {
 /// memory that the decoder takes until it fails.
 ///
 /// # Errors
-///
 /// [`TooLarge`] if it exceeds `limit`.
 pub fn decoded_bytes<M: Measured>(wire: &[u8], limit: u64) -> Result<u64, TooLarge> {
     let mut scan = Scan {

@@ -102,7 +102,6 @@ impl Segment {
     /// Maps the segment of this number, made by another process, for reading: at least `len` bytes.
     ///
     /// # Errors
-    ///
     /// The file is another one, could shrink, is too short, or can not be mapped.
     #[cfg(all(target_os = "linux", not(miri)))]
     pub(crate) fn open(file: &File, number: u64, len: usize) -> Result<Segment, SegmentError> {

@@ -145,7 +145,6 @@ impl Tensor {
     /// The elements for writing: copied first if they are shared.
     ///
     /// # Errors
-    ///
     /// [`TensorError::DType`] if they are not `T`, [`TensorError::TooLarge`] if there is no memory
     /// for the copy.
     pub fn as_mut_slice<T: Element>(&mut self) -> Result<&mut [T], TensorError> {
@@ -185,7 +184,6 @@ impl Tensor {
     /// written in place.
     ///
     /// # Errors
-    ///
     /// [`TensorError::TooLarge`] if there is no memory for it, [`TensorError::Bytes`] if elements
     /// are not plain bytes.
     pub fn successor(&mut self) -> Result<Option<Tensor>, TensorError> {
@@ -268,7 +266,6 @@ impl Tensor {
     /// The same value in another memory: copied, except strings, which no device holds.
     ///
     /// # Errors
-    ///
     /// [`TensorError::TooLarge`] if the memory's limit does not allow it.
     pub fn copied_to(&self, memory: &Arc<Memory>) -> Result<Tensor, TensorError> {
         let Data::Bytes(from) = &self.data else {

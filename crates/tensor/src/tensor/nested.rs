@@ -89,7 +89,6 @@ impl Tensor {
     /// Checks that another value, or a resource, may hold this one.
     ///
     /// # Errors
-    ///
     /// [`TensorError::Held`] for the handle of a resource, which could come to hold itself.
     pub fn check_holdable(&self) -> Result<(), TensorError> {
         match self.dtype {

@@ -70,7 +70,6 @@ impl StringTensor {
     /// Begins a tensor with these dimensions and no strings yet; they count against `memory`.
     ///
     /// # Errors
-    ///
     /// [`TensorError::TooLarge`] if there is no memory for so many strings.
     pub fn new(dims: &[usize], memory: Option<&Arc<Memory>>) -> Result<StringTensor, TensorError> {
         let mut tensor = StringTensor {
@@ -114,7 +113,6 @@ impl StringTensor {
     /// Reserves memory for `bytes` more of the unfinished string.
     ///
     /// # Errors
-    ///
     /// [`TensorError::TooLarge`] if there is none.
     pub fn reserve(&mut self, bytes: usize) -> Result<(), TensorError> {
         let had = self.open.capacity();
@@ -137,7 +135,6 @@ impl StringTensor {
     /// Adds bytes to the unfinished string.
     ///
     /// # Errors
-    ///
     /// [`TensorError::TooLarge`] if there is no memory for them.
     pub fn extend(&mut self, bytes: &[u8]) -> Result<(), TensorError> {
         if bytes.len() > self.open.capacity() - self.open.len() {
@@ -172,7 +169,6 @@ impl StringTensor {
     /// Returns the tensor.
     ///
     /// # Errors
-    ///
     /// [`TensorError::Length`] if there are fewer strings than its dimensions require, or more.
     pub fn finish(self) -> Result<Tensor, TensorError> {
         if self.all.len() != self.count {
