@@ -26,14 +26,10 @@ use thalweg_graph::{Graph, Registry};
 
 mod array;
 mod collective;
-mod constants;
-mod elementwise;
-mod epilogue;
 mod files;
 mod flow;
 pub mod fused;
 pub mod gpu;
-mod kernel;
 mod linalg;
 mod math;
 mod nn;
@@ -41,12 +37,10 @@ mod queue;
 mod random;
 mod reduce;
 mod reports;
-mod shapes;
 mod state;
 mod strings;
-mod tensors;
+mod support;
 mod training;
-mod widened;
 
 pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
 pub use collective::{

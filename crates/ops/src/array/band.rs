@@ -2,7 +2,7 @@
 
 use thalweg_graph::{Attrs, InferError};
 
-use super::rules::wrong;
+use crate::support::shape_inputs::wrong;
 
 /// The diagonals `low..=high` of a matrix: diagonal k has the elements whose column is k more than
 /// their row.

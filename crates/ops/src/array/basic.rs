@@ -7,16 +7,9 @@ use thalweg_graph::scalar_of;
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::shapes;
+use crate::support::shapes;
+use crate::support::view::VIEW;
 use thalweg_cpu::number::Number;
-
-/// A kernel that gives its input's buffer on.
-pub(crate) const VIEW: Kernel = Kernel {
-    device: None,
-    dtypes: &[],
-    in_place: &[],
-    body: Body::View,
-};
 
 /// A constant. Its value is known from the start, so it never runs.
 pub(crate) static CONST: Op = Op {

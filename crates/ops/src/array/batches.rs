@@ -9,8 +9,8 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::rules::{countable, invalid, length, wrong};
 use super::tables::{Tables, nothing, strides};
+use crate::support::shape_inputs::{countable, invalid, length, wrong};
 
 /// Blocks, and what is added before and after or cut off, along the dimensions behind the first.
 struct Blocks {

@@ -6,8 +6,8 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::rules::{countable, single, wrong};
-use crate::tensors::{Counted, integers};
+use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::tensors::{Counted, integers};
 use thalweg_cpu::number::Number;
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);

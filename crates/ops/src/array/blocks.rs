@@ -6,9 +6,9 @@ use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, attr, str_attr, type_at
 use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
-use super::rules::countable;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::countable;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::PLAIN),
@@ -74,7 +74,8 @@ fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
 
 /// The move from space to depth, or back: `space` has blocks of space, `depth` has them as depth.
 fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
-    let [height, width, channels] = places(&p.node.attrs).map_err(super::rules::invalid)?;
+    let [height, width, channels] =
+        places(&p.node.attrs).map_err(crate::support::shape_inputs::invalid)?;
     let side = side(&p.node.attrs);
     let (space, depth) = match to_depth {
         true => (p.dims(0), p.output_dims(0)),

@@ -4,8 +4,8 @@ use thalweg_graph::{Output, Value};
 use thalweg_tensor::DType;
 
 use super::index::{self, Index};
-use super::rules::int_scalar;
 use super::sources::SourceOps;
+use crate::support::gradient_nodes::int_scalar;
 
 /// Builder methods that rearrange a tensor, or say what it is like.
 pub trait ArrayOps<'g>: Sized {

@@ -9,9 +9,9 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::elementwise::{BLOCK, CHUNK, Compute, convert};
-use crate::shapes;
-use crate::widened::moved;
+use crate::support::elementwise::{BLOCK, CHUNK, Compute, convert};
+use crate::support::shapes;
+use crate::support::widened::moved;
 
 /// Another dtype.
 pub(crate) static CAST: Op = Op {

@@ -11,12 +11,11 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::moves::{Axis, Move};
 use super::parts::{MovedBox, Moves, Source};
-use super::rules::{
-    countable, int_vector, ints_or, invalid, known, per_dim, shape_of, single, wrong,
-};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::{int_vector, shape_of};
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move};
+use crate::support::shape_inputs::{countable, ints_or, invalid, known, per_dim, single, wrong};
 
 /// The number of tensors that are joined.
 const COUNT: AttrDef = AttrDef {

@@ -9,7 +9,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
 use super::index_map::{Pick, picked};
-use super::rules::{countable, int_scalar, invalid, single, wrong};
+use crate::support::gradient_nodes::int_scalar;
+use crate::support::shape_inputs::{countable, invalid, single, wrong};
 
 const ANY: AttrDef = type_attr("T", DType::PLAIN);
 const ALIGN: AttrDef = str_attr(

@@ -6,12 +6,12 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::rules::length;
-use super::strings::moved_strings;
-use crate::elementwise::copy_broadcast;
 use crate::flow::list_sum;
-use crate::shapes;
-use crate::widened::moved;
+use crate::support::elementwise::copy_broadcast;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::length;
+use crate::support::shapes;
+use crate::support::widened::moved;
 
 /// The shape that host input `i` asks for.
 pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {

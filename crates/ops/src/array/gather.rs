@@ -9,11 +9,11 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::gather_gradient::gradient;
-use super::parts::{input_as, output_as};
-use super::rules::{countable, one_element};
-use super::strings::moved_strings;
-use crate::elementwise::CHUNK;
-use crate::widened::indexed;
+use crate::support::elementwise::CHUNK;
+use crate::support::moved_strings::moved_strings;
+use crate::support::raw_elements::{input_as, output_as};
+use crate::support::shape_inputs::{countable, one_element};
+use crate::support::widened::indexed;
 
 /// The number of leading dimensions that parameters and indices share.
 pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {

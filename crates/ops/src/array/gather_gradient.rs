@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::gather::batch_dims;
 use super::reshape::reshape_like;
-use super::rules::{int_scalar, int_vector, shape_of};
+use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
 
 /// A number of elements: known now, or computed when the graph runs.
 #[derive(Clone, Copy)]

@@ -8,10 +8,10 @@ use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
 use super::index_nd::{INDICES, POLICY, Slices, slices};
-use super::parts::{by_size, input_as, output_as};
-use super::rules::shape_of;
-use super::strings::moved_strings;
-use crate::widened::indexed;
+use crate::support::gradient_nodes::shape_of;
+use crate::support::moved_strings::moved_strings;
+use crate::support::raw_elements::{by_size, input_as, output_as};
+use crate::support::widened::indexed;
 
 /// Slices looked up by vectors of indices.
 pub(crate) static GATHER_ND: Op = Op {

@@ -9,8 +9,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::basic::VIEW;
-use super::rules::{countable, ints_or, invalid, known, per_dim, wrong};
+use crate::support::shape_inputs::{countable, ints_or, invalid, known, per_dim, wrong};
+use crate::support::view::VIEW;
 
 const ANY: AttrDef = type_attr("T", &DType::ALL);
 

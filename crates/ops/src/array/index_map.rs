@@ -6,8 +6,8 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
-use super::parts::{by_size, input_as, output_as};
-use crate::elementwise::CHUNK;
+use crate::support::elementwise::CHUNK;
+use crate::support::raw_elements::{by_size, input_as, output_as};
 
 /// Where an element comes from.
 #[derive(Clone, Copy, Debug)]

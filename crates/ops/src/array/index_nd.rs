@@ -6,7 +6,7 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::rules::countable;
+use crate::support::shape_inputs::countable;
 
 /// The dtypes of an index.
 pub(super) const INDICES: &[DType] = &[DType::I16, DType::I32, DType::I64];

@@ -9,7 +9,7 @@ use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use crate::shapes;
+use crate::support::shapes;
 
 /// Where each element of a tensor of these dimensions comes from when axes are turned round.
 fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {

@@ -7,10 +7,10 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
-use super::rules::{countable, wrong};
-use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
-use crate::widened::widened_ints;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::widened::widened_ints;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::ELEMENTS),

@@ -19,7 +19,6 @@ mod index_map;
 mod index_nd;
 mod legacy;
 mod mirror;
-pub(crate) mod moves;
 mod nth_element;
 mod one_hot;
 mod pack;
@@ -28,7 +27,6 @@ mod parts;
 mod range;
 pub(crate) mod reshape;
 mod reverse;
-mod rules;
 mod scatter;
 mod search;
 mod segment;
@@ -43,7 +41,6 @@ mod stitch;
 mod stride;
 mod strided_slice;
 mod strided_slice_assign;
-mod strings;
 mod tables;
 mod tile;
 mod top_k;
@@ -51,13 +48,11 @@ mod transpose;
 mod triangle;
 mod unique;
 
-pub(crate) use basic::VIEW;
 pub use build::ArrayOps;
 pub(crate) use gather_gradient::of_slices;
 pub use index::{Index, NewAxis, Part, Rest};
 pub(crate) use segment::shape as unsorted_shape;
 pub use sources::SourceOps;
-pub(crate) use strings::moved_strings;
 use thalweg_device::Op;
 
 /// The ops of this family.

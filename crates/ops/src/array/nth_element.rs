@@ -6,9 +6,10 @@ use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::rules::{int_scalar, single, wrong};
 use super::tables::nothing;
-use crate::widened::widened;
+use crate::support::gradient_nodes::int_scalar;
+use crate::support::shape_inputs::{single, wrong};
+use crate::support::widened::widened;
 use thalweg_cpu::number::Number;
 
 fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -7,11 +7,11 @@ use thalweg_graph::op::{Gradient, arg, arg_of, int_attr, type_attr, type_attr_or
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::parts::{input_as, output_as};
-use super::rules::{countable, single, wrong};
-use crate::elementwise::CHUNK;
-use crate::shapes;
-use crate::widened::indexed;
+use crate::support::elementwise::CHUNK;
+use crate::support::raw_elements::{input_as, output_as};
+use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::shapes;
+use crate::support::widened::indexed;
 
 /// Where the new axis stands among those of the output.
 fn axis(axis: i64, rank: usize) -> Option<usize> {

@@ -10,9 +10,10 @@ use thalweg_tensor::{DType, Shape};
 
 use super::concat::join;
 use super::parts::Moves;
-use super::rules::{countable, or_zeros};
 use super::split::cut;
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::or_zeros;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::countable;
 
 /// The axis attribute, of a tensor with `rank` dimensions.
 fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {

@@ -7,11 +7,12 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move, steps};
 use super::parts::{MovedBox, Moves, Source};
-use super::rules::{countable, int_vector, reshape, shape_of, wrong};
-use super::strings::moved_strings;
-use crate::shapes;
+use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::shapes;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::ELEMENTS),

@@ -6,9 +6,9 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
-use super::rules::{countable, wrong};
-use crate::elementwise::CHUNK;
-use crate::shapes;
+use crate::support::elementwise::CHUNK;
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::shapes;
 use thalweg_cpu::number::{Float, Number};
 
 /// A number that can be counted up.
@@ -74,7 +74,8 @@ fn resolve<T: RangeNumber + Element>(
 
 /// As [`resolve`], of a node.
 fn of_node<T: RangeNumber>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
-    resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?).map_err(super::rules::invalid)
+    resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?)
+        .map_err(crate::support::shape_inputs::invalid)
 }
 
 fn prepare<T: RangeNumber>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

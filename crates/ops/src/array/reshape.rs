@@ -8,8 +8,9 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::text;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::basic::VIEW;
-use super::rules::{int_vector, length, shape_of};
+use crate::support::gradient_nodes::{int_vector, shape_of};
+use crate::support::shape_inputs::length;
+use crate::support::view::VIEW;
 
 /// The gradient has the input's shape again.
 pub(crate) fn reshape_back<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {

@@ -8,13 +8,13 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::DType;
 use thalweg_tensor::text::counted;
 
-use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
-use super::parts::{by_size, input_as, output_as};
-use super::rules::{per_dim, wrong};
-use super::strings::moved_strings;
 use super::tables::{Tables, nothing, strides};
-use crate::widened::indexed;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::raw_elements::{by_size, input_as, output_as};
+use crate::support::shape_inputs::{per_dim, wrong};
+use crate::support::widened::indexed;
 
 /// Elements from last to first along some axes.
 pub(crate) static REVERSE_V2: Op = Op {
@@ -222,7 +222,8 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
 
 fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (dims, dtype) = (p.dims(0), p.dtype(0));
-    let (batch, seq) = axes(&p.node.attrs, dims.len()).map_err(super::rules::invalid)?;
+    let (batch, seq) =
+        axes(&p.node.attrs, dims.len()).map_err(crate::support::shape_inputs::invalid)?;
     let (batches, len, strides) = (dims[batch], dims[seq], strides(dims));
     let n = p.outputs[0].elements();
     // What lies next to each other is moved together.

@@ -7,9 +7,10 @@ use thalweg_graph::{GradCx, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
-use super::rules::{countable, per_dim, shape_of, wrong};
-use super::strings::moved_strings;
-use crate::widened::{indexed, moved, widened_ints};
+use crate::support::gradient_nodes::shape_of;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::{countable, per_dim, wrong};
+use crate::support::widened::{indexed, moved, widened_ints};
 use thalweg_cpu::number::Number;
 
 /// `op(x, indices)`.

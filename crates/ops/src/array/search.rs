@@ -5,8 +5,8 @@ use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, type_att
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::rules::{countable, single, wrong};
-use crate::widened::widened;
+use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::widened::widened;
 use thalweg_cpu::number::Number;
 
 /// The first place for each value where `before` does not hold of what stands there.

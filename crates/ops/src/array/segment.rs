@@ -7,9 +7,10 @@ use thalweg_graph::op::{Gradient, InputGradients, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::rules::{countable, int_scalar, reshape, shape_of, single, wrong};
-use crate::elementwise::CHUNK;
-use crate::widened::{indexed, widened_ints};
+use crate::support::elementwise::CHUNK;
+use crate::support::gradient_nodes::{int_scalar, reshape, shape_of};
+use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::widened::{indexed, widened_ints};
 use thalweg_cpu::number::Number;
 
 /// The fewest elements of a row that a task adds up.

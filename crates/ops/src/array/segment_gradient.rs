@@ -5,8 +5,8 @@ use thalweg_graph::op::InputGradients;
 use thalweg_graph::{GradCx, Output};
 use thalweg_tensor::DType;
 
-use super::rules::int_scalar;
 use super::segment::of_segments;
+use crate::support::gradient_nodes::int_scalar;
 
 /// For each id, what `x` has for its segment.
 pub(super) fn gather<'g>(x: Output<'g>, ids: Output<'g>) -> Output<'g> {

@@ -8,11 +8,11 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::rules::{countable, wrong};
 use super::segment::{segments, shape as unsorted_shape};
 use super::segment_gradient::{Kin, extreme_gradient, gather, product_gradient};
-use crate::elementwise::rounding;
-use crate::widened::{indexed, widened_ints};
+use crate::support::elementwise::rounding;
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::widened::{indexed, widened_ints};
 use thalweg_cpu::number::{Float, Number};
 
 /// The number of segments of sorted ids, input `input`.

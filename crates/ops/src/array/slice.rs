@@ -7,10 +7,11 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
-use super::rules::{countable, int_vector, per_dim, reshape, shape_of, wrong};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{countable, per_dim, wrong};
 
 /// What a slice gives; of a dimension whose begin and size are known, its length.
 fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {

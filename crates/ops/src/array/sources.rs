@@ -3,7 +3,7 @@
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::rules::int_scalar;
+use crate::support::gradient_nodes::int_scalar;
 
 /// Builder methods that start from a graph.
 pub trait SourceOps {

@@ -8,9 +8,10 @@ use thalweg_graph::op::{
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::rules::{countable, invalid, shape_of, single, wrong};
 use super::segments::{Scale, count_sorted, runs};
-use crate::widened::{indexed, widened_ints};
+use crate::support::gradient_nodes::shape_of;
+use crate::support::shape_inputs::{countable, invalid, single, wrong};
+use crate::support::widened::{indexed, widened_ints};
 use thalweg_cpu::number::{Float, Number};
 
 const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
@@ -214,7 +215,7 @@ fn backward_by<T: Float>(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, Kern
 fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
     let graph = g.graph();
     let shape = shape_of(g.input(0), DType::I32);
-    let at = |i: i32| crate::constants::ints(graph, &[i]);
+    let at = |i: i32| crate::support::constants::ints(graph, &[i]);
     let rows = graph
         .op("StridedSlice")
         .input(shape)

@@ -8,10 +8,11 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move};
 use super::parts::{MovedBox, Moves, Source};
-use super::rules::{one_element, or_zeros, wrong};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::or_zeros;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move};
+use crate::support::shape_inputs::{one_element, wrong};
 
 /// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.
 pub(super) fn cut(

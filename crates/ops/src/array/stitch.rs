@@ -8,11 +8,12 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
-use super::parts::{by_size, input_as, output_as};
-use super::rules::{countable, int_scalar, or_zeros, shape_of, wrong};
-use super::strings::moved_strings;
 use super::unique::take;
-use crate::tensors::Counted;
+use crate::support::gradient_nodes::{int_scalar, or_zeros, shape_of};
+use crate::support::moved_strings::moved_strings;
+use crate::support::raw_elements::{by_size, input_as, output_as};
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::tensors::Counted;
 
 /// What follows the dimensions of `prefix` in `shape`, where both ranks are known.
 fn rest(shape: &Shape, prefix: &Shape, input: usize) -> Result<Option<Shape>, InferError> {

@@ -4,7 +4,7 @@
 use thalweg_graph::{Attrs, Infer, InferError};
 use thalweg_tensor::Shape;
 
-use super::rules::{per_dim, wrong};
+use crate::support::shape_inputs::{per_dim, wrong};
 
 /// The most entries of a specification: masks have a bit for each.
 const MOST: usize = 32;

@@ -7,12 +7,13 @@ use thalweg_graph::{Attrs, GradCx, NodeBuilder, OpDef};
 use thalweg_tensor::DType;
 
 use super::fill::asked_shape;
-use super::moves::{Axis, Move, steps};
 use super::pad::around;
 use super::parts::{MovedBox, Moves, Source};
-use super::rules::{invalid, shape_of};
 use super::stride::{Masks, Placements, Spec, resolve, spec};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::shape_of;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::invalid;
 
 pub(super) const MASKS: [&str; 5] = [
     "begin_mask",

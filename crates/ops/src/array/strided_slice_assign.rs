@@ -6,10 +6,10 @@ use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::DType;
 
-use super::moves::{Axis, Move};
-use super::parts::input_as;
 use super::stride::spec;
 use super::strided_slice::{ATTRS, spec_of, start, taken};
+use crate::support::moves::{Axis, Move};
+use crate::support::raw_elements::input_as;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some((dtype, variable)) = cx.variable(0) else {

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
 
-use super::parts::{by_size, input_as, output_as};
-use crate::elementwise::CHUNK;
+use crate::support::elementwise::CHUNK;
+use crate::support::raw_elements::{by_size, input_as, output_as};
 use thalweg_cpu::number::Number;
 
 /// For each place of a tensor the place of another one: the sum of the entries of each axis.
@@ -132,7 +132,7 @@ pub(super) fn nothing() -> Prepared {
 
 /// The number of elements that each step along each axis passes.
 pub(super) fn strides(dims: &[usize]) -> SmallVec<[usize; 6]> {
-    super::moves::steps(dims)
+    crate::support::moves::steps(dims)
         .iter()
         .map(|&s| s as usize)
         .collect()

@@ -7,10 +7,11 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
-use super::rules::{countable, int_scalar, int_vector, per_dim, shape_of, wrong};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{countable, per_dim, wrong};
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let multiples = per_dim(cx, 1)?;

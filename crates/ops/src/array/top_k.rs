@@ -12,9 +12,10 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::rules::{int_scalar, int_vector, shape_of, single, wrong};
-use crate::elementwise::CHUNK;
-use crate::widened::widened;
+use crate::support::elementwise::CHUNK;
+use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
+use crate::support::shape_inputs::{single, wrong};
+use crate::support::widened::widened;
 use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {

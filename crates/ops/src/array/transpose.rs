@@ -7,10 +7,11 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use super::moves::{Axis, Move, steps};
 use super::parts::Moves;
-use super::rules::{int_vector, ints_or, invalid, known, per_dim, wrong};
-use super::strings::moved_strings;
+use crate::support::gradient_nodes::int_vector;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{ints_or, invalid, known, per_dim, wrong};
 
 /// `perm` as indices, each of which stands in it once.
 fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {

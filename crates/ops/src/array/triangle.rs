@@ -7,7 +7,7 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::index_map::{Pick, picked};
-use super::rules::{countable, single};
+use crate::support::shape_inputs::{countable, single};
 
 /// What lies near the diagonal of a matrix.
 pub(crate) static MATRIX_BAND_PART: Op = Op {
@@ -40,7 +40,7 @@ pub(crate) static MATRIX_BAND_PART: Op = Op {
                 {
                     let reason =
                         format!("{n} diagonals of {size}: use at most as many, or -1 for all");
-                    return Err(super::rules::wrong(i, reason));
+                    return Err(crate::support::shape_inputs::wrong(i, reason));
                 }
             }
             cx.set(0, shape);

@@ -10,8 +10,8 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
-use super::rules::wrong;
-use crate::tensors::{Counted, integers};
+use crate::support::shape_inputs::wrong;
+use crate::support::tensors::{Counted, integers};
 
 /// An element that can be compared with others.
 trait Key: Element {

@@ -10,7 +10,7 @@ use super::run::{COLLECTIVE, SET, nothing, ranks, run, set};
 /// Base definition of an op whose value a rank knows without communication.
 const KNOWN: OpDef = OpDef {
     attrs: &[SET],
-    shape: crate::shapes::scalar,
+    shape: crate::support::shapes::scalar,
     gradient: Gradient::None,
     // It differs from rank to rank, so it is no constant of the graph.
     effect: Effect::Stateful,

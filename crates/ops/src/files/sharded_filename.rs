@@ -5,7 +5,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg_of};
 use thalweg_tensor::{DType, Tensor};
 
-use crate::shapes::{expect_scalar, scalar};
+use crate::support::shapes::{expect_scalar, scalar};
 
 fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>, KernelError> {
     let [base] = cx.strings(0)? else {

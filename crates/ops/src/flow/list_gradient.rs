@@ -6,7 +6,7 @@ use thalweg_graph::op::InputGradients;
 use thalweg_graph::{GradCx, Graph, Output, Value};
 use thalweg_tensor::{DType, Tensor};
 
-use crate::constants::{ints, shape_of};
+use crate::support::constants::{ints, shape_of};
 
 /// Scalar that stands for a shape of unknown rank.
 fn any_shape<'g>(graph: &'g Graph) -> Output<'g> {

@@ -298,7 +298,7 @@ mod tests {
                 items
             };
             let (a, b) = (filled(&one, 0), filled(&other, before));
-            let mut add = |a: &Tensor, b: &Tensor| crate::tensors::sum(a.clone(), b);
+            let mut add = |a: &Tensor, b: &Tensor| crate::support::tensors::sum(a.clone(), b);
             let expected: Vec<Option<i32>> = (0..len)
                 .map(|i| match one.contains(&i) as i32 + other.contains(&i) as i32 {
                     0 => None,

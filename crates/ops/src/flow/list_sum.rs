@@ -6,7 +6,7 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::list_items::Items;
 use super::tensor_list::List;
-use crate::tensors::sum;
+use crate::support::tensors::sum;
 
 /// Zeros in the shapes of a variant's elements: of a list, or of a list of lists.
 pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, KernelError> {

@@ -9,8 +9,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::VIEW;
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
+use crate::support::view::VIEW;
 
 /// Kernel of an op that a session's interpreter runs itself.
 const INTERPRETED: Kernel = Kernel {

@@ -12,7 +12,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::tensor_list::count;
-use crate::tensors::{Counted, sum};
+use crate::support::tensors::{Counted, sum};
 
 /// An array of tensors, each written once.
 pub(super) struct Array {
@@ -230,7 +230,7 @@ pub(super) const fn shape_attr(name: &'static str) -> AttrDef {
 
 /// Makes every output a scalar.
 pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    crate::shapes::scalar(cx)
+    crate::support::shapes::scalar(cx)
 }
 
 /// Array behind the handle at input 0.

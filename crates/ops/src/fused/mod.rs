@@ -23,13 +23,12 @@ mod links;
 
 use thalweg_device::Op;
 use thalweg_graph::{Attr, Node};
-use thalweg_tensor::DType;
 
-pub use crate::epilogue::{FUSED_OPS, FusedOps};
 pub use crate::linalg::FUSED_MAT_MUL;
 pub use crate::nn::{
     FUSED_BATCH_NORM_EX, FUSED_CONV_2D, MAX_POOL_GRAD_STORED_ARGMAX, MAX_POOL_STORE_ARGMAX,
 };
+pub use crate::support::epilogue::{DTYPES, FUSED_OPS, FusedOps};
 
 /// All fused ops.
 pub(crate) const OPS: &[&Op] = &[
@@ -40,9 +39,6 @@ pub(crate) const OPS: &[&Op] = &[
     &MAX_POOL_GRAD_STORED_ARGMAX,
     &chain::CHAIN,
 ];
-
-/// Dtypes of GEMMs and convolutions with an epilogue.
-pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
 /// Attribute of a fused node: names of the nodes that it stands for, in order.
 pub const MEMBERS: &str = "_nodes";

@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 
 use super::gemm::Tiles;
 use super::{CONVOLUTION, strided_copy};
-use crate::array::moves::{Axis, Move};
+use crate::support::moves::{Axis, Move};
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
 

@@ -4,7 +4,7 @@ use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
 use super::{BINARY, UNARY};
-use crate::elementwise::Walk;
+use crate::support::elementwise::Walk;
 
 /// Maximum number of dimensions of a walk in `kernels/thalweg.cuh`, after those with equal strides
 /// are merged.

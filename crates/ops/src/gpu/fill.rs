@@ -8,8 +8,8 @@ use thalweg_tensor::DType;
 use super::elementwise::lay_out;
 use super::strided_copy::{by_size, strided_copy};
 use super::{BINARY, CAST, FILL, UNARY};
-use crate::array::moves::{Axis, Move, steps};
-use crate::elementwise::Walk;
+use crate::support::elementwise::Walk;
+use crate::support::moves::{Axis, Move, steps};
 
 /// Fills the output with input 1.
 pub(crate) fn fill(p: &Prepare<'_>) -> Result<Launches, KernelError> {

@@ -7,7 +7,7 @@ use thalweg_tensor::shape::elements;
 
 use super::GEMM;
 use super::elementwise::lay_out;
-use crate::elementwise::Walk;
+use crate::support::elementwise::Walk;
 use thalweg_cpu::gemm::Gemm;
 
 /// Rows and columns of a tile, and elements of the inner dimension that are loaded at once, in

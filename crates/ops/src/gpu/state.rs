@@ -7,8 +7,8 @@ use thalweg_tensor::DType;
 use super::elementwise::lay_out;
 use super::strided_copy::strided_copy;
 use super::{BINARY, OPTIMIZER};
-use crate::array::moves::{Axis, Move};
-use crate::elementwise::Walk;
+use crate::support::elementwise::Walk;
+use crate::support::moves::{Axis, Move};
 
 /// Assigns input 1 to variable 0.
 pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {

@@ -6,7 +6,7 @@ use thalweg_device::gpu::{Arg, Launch};
 use thalweg_tensor::DType;
 
 use super::MOVE;
-use crate::array::moves::Move;
+use crate::support::moves::Move;
 
 /// Maximum number of axes of a box in `kernels/move.cu`, after those with equal strides are merged.
 const MOST_AXES: usize = 12;
@@ -51,7 +51,7 @@ pub(crate) fn strided_copy(
 }
 
 /// Adds `struct Box` of `kernels/move.cu` as the last argument.
-fn with_box(launch: Launch, axes: &[crate::array::moves::Axis]) -> Launch {
+fn with_box(launch: Launch, axes: &[crate::support::moves::Axis]) -> Launch {
     let mut lens = [0; 1 + MOST_AXES];
     let mut steps = [0i64; 2 * MOST_AXES];
     lens[0] = axes.len();

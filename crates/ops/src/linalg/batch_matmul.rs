@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Dims, Shape};
 
 use super::LinalgOps;
 use super::gemm::{self, Batches};
-use crate::constants::{ints, shape_of};
+use crate::support::constants::{ints, shape_of};
 use thalweg_cpu::gemm::Gemm;
 
 /// Dimensions before the last two, if the rank is known.

@@ -14,10 +14,10 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::equation::{self, Equation, Label, Sizes, Term};
 use super::gemm::int_gemm;
-use crate::array::moves::{Axis, Move, steps};
-use crate::constants::ints;
-use crate::kernel::on;
 use crate::math::broadcast::sum_to;
+use crate::support::constants::ints;
+use crate::support::cpu::on;
+use crate::support::moves::{Axis, Move, steps};
 use thalweg_cpu::Epilogue;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
@@ -373,7 +373,7 @@ fn ones<'g>(x: Output<'g>, term: &Term, letters: &[char]) -> Output<'g> {
             }
         }
     };
-    let shape = crate::constants::shape_of(x);
+    let shape = crate::support::constants::shape_of(x);
     let rank = graph.op("Size").input(shape).output();
     let places: Vec<i32> = letters.iter().map(place).collect();
     let places = graph.op("FloorMod").input(ints(graph, &places)).input(rank);

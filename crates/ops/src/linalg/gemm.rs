@@ -7,8 +7,8 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
 use thalweg_tensor::{DType, Shape};
 
-use crate::epilogue::FusedOps;
-use crate::kernel::on;
+use crate::support::cpu::on;
+use crate::support::epilogue::FusedOps;
 use thalweg_cpu::gemm;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;

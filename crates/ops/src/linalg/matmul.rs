@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
 use super::gemm::{self, Batches};
-use crate::epilogue::{ARGS, FUSED_OPS, FusedOps, NUM_ARGS};
-use crate::fused::DTYPES;
+use crate::support::epilogue::DTYPES;
+use crate::support::epilogue::{ARGS, FUSED_OPS, FusedOps, NUM_ARGS};
 use thalweg_cpu::gemm::Gemm;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Output};
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, one, two};
 use super::pow_exp_log::float_kernel;
-use crate::elementwise::{binary, computed, unary};
+use crate::support::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `|x|`.

@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
-use crate::elementwise::{CHUNK, binary, computed, rounding};
 use crate::flow::list_sum;
-use crate::shapes;
+use crate::support::elementwise::{CHUNK, binary, computed, rounding};
+use crate::support::shapes;
 use thalweg_cpu::number::Number;
 
 /// Dtypes that can be added, including lists of tensors.

@@ -9,9 +9,9 @@ use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, two};
-use crate::elementwise::{binary, computed, unary};
 use crate::gpu::binary_as;
-use crate::shapes;
+use crate::support::elementwise::{binary, computed, unary};
+use crate::support::shapes;
 use thalweg_cpu::number::Number;
 
 const ADD_DEF: OpDef = two(

@@ -6,8 +6,8 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::DType;
 
 use super::define::{one, two};
-use crate::elementwise::{binary, computed, convert, unary};
-use crate::shapes;
+use crate::support::elementwise::{binary, computed, convert, unary};
+use crate::support::shapes;
 
 const INTS: &[AttrDef] = &[type_attr("T", DType::INTS)];
 

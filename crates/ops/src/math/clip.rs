@@ -7,9 +7,9 @@ use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use crate::array::moved_strings;
-use crate::elementwise::CHUNK;
-use crate::widened::{moved, widened};
+use crate::support::elementwise::CHUNK;
+use crate::support::moved_strings::moved_strings;
+use crate::support::widened::{moved, widened};
 use thalweg_cpu::number::Number;
 
 fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

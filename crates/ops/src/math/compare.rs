@@ -6,9 +6,9 @@ use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_tensor::DType;
 
 use super::define::NUMBER;
-use crate::array::moved_strings;
-use crate::elementwise::{binary, binary_to, computed, unary};
-use crate::shapes;
+use crate::support::elementwise::{binary, binary_to, computed, unary};
+use crate::support::moved_strings::moved_strings;
+use crate::support::shapes;
 
 const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
     OpDef {

@@ -4,7 +4,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
-use crate::shapes;
+use crate::support::shapes;
 
 /// Attribute `T` of any number.
 pub(super) const NUMBER: &[AttrDef] = &[type_attr("T", DType::NUMBERS)];

@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, two};
 use super::pow_exp_log::float_kernel_2;
-use crate::elementwise::{Compute, binary, computed};
+use crate::support::elementwise::{Compute, binary, computed};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Gradients of `x / y`.

@@ -11,8 +11,8 @@ use thalweg_tensor::{DType, dispatch};
 use super::abs_sign_min_max::magnitude;
 use super::broadcast::sum_to;
 use super::define::{FLOAT, two};
-use crate::elementwise::{binary, binary_to, computed, convert, rounding};
-use crate::shapes;
+use crate::support::elementwise::{binary, binary_to, computed, convert, rounding};
+use crate::support::shapes;
 use thalweg_cpu::number::{Float, Number};
 
 const X: &[Arg] = &[arg("x", "T")];

@@ -9,7 +9,7 @@ use thalweg_graph::{GradCx, Output};
 use super::broadcast::sum_to;
 use super::define::{FLOAT, two};
 use super::scalar_functions::called_wide_2;
-use crate::elementwise::{binary, computed};
+use crate::support::elementwise::{binary, computed};
 use thalweg_cpu::number::{Float, Number};
 
 fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {

@@ -8,14 +8,14 @@ use thalweg_tensor::DType;
 use super::broadcast::sum_to;
 use super::define::{FLOAT, NUMBER, of_result, one, two};
 use super::division::Divide;
-use crate::elementwise::{Compute, binary, computed, unary};
+use crate::support::elementwise::{Compute, binary, computed, unary};
 use thalweg_cpu::number::Wide;
 
 /// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it.
 macro_rules! float_kernel {
     ($f:expr) => {
         &[cpu(|p| {
-            $crate::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::elementwise::unary::<T>(p, |x| $f(x))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary::<T>(p, |x| $f(x))),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
@@ -26,7 +26,7 @@ macro_rules! float_kernel {
 macro_rules! float_kernel_2 {
     ($f:expr) => {
         &[cpu(|p| {
-            $crate::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
                 else Err(thalweg_device::KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]

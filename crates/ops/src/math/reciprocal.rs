@@ -7,7 +7,7 @@ use thalweg_graph::{GradCx, OpDef};
 
 use super::define::{of_result, one};
 use super::rounding::SIGNED;
-use crate::elementwise::{binary, computed, unary};
+use crate::support::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number};
 
 const RECIPROCAL_DEF: OpDef = one(

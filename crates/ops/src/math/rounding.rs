@@ -6,7 +6,7 @@ use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
 use super::define::{FLOAT, one};
-use crate::elementwise::{computed, unary};
+use crate::support::elementwise::{computed, unary};
 use thalweg_cpu::number::{Float, Wide};
 
 /// Floats and signed integers.

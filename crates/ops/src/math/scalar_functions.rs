@@ -4,7 +4,7 @@
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
-use crate::elementwise::{binary, unary};
+use crate::support::elementwise::{binary, unary};
 
 /// Estimated nanoseconds of a call.
 const CALL: u64 = 10;

@@ -10,9 +10,9 @@ use thalweg_tensor::shape::{broadcast_dims, elements};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
-use crate::array::moved_strings;
-use crate::elementwise::{CHUNK, Walk};
-use crate::widened::moved;
+use crate::support::elementwise::{CHUNK, Walk};
+use crate::support::moved_strings::moved_strings;
+use crate::support::widened::moved;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let of = |a: &thalweg_tensor::Shape, b: &thalweg_tensor::Shape| {

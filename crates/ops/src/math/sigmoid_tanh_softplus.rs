@@ -7,7 +7,7 @@ use thalweg_graph::op::{Gradient, arg};
 
 use super::define::{FLOAT, of_result, one};
 use super::pow_exp_log::{float_kernel, float_kernel_2};
-use crate::shapes;
+use crate::support::shapes;
 use thalweg_cpu::number::Wide;
 
 /// Hyperbolic tangent.

@@ -11,8 +11,8 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::FORMAT;
 use super::format::DataFormat;
-use crate::elementwise::{CHUNK, binary, computed};
-use crate::widened::widened;
+use crate::support::elementwise::{CHUNK, binary, computed};
+use crate::support::widened::widened;
 use thalweg_cpu::number::Number;
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::NUMBERS), FORMAT];

@@ -11,9 +11,9 @@ use thalweg_tensor::{DType, Shape};
 use super::conv_kernels::{Direction, convolution, followed};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
-use crate::constants::shape_of;
-use crate::epilogue::{ARGS, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
-use crate::fused::DTYPES;
+use crate::support::constants::shape_of;
+use crate::support::epilogue::DTYPES;
+use crate::support::epilogue::{ARGS, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
 
 pub(super) const ATTRS: &[AttrDef] = &[
     type_attr(

@@ -5,8 +5,8 @@ use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
-use crate::epilogue::FusedOps;
-use crate::kernel::on;
+use crate::support::cpu::on;
+use crate::support::epilogue::FusedOps;
 use thalweg_cpu as cpu;
 use thalweg_cpu::conv::{
     ConvGeometry, Filter, Packing, Real, conv2d, conv2d_filter_grad, conv2d_filter_grad_scratch,

@@ -11,9 +11,9 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
 use super::sum_of_classes;
-use crate::constants::ints;
 use crate::math::broadcast::sum_to;
-use crate::widened::{indexed, widened};
+use crate::support::constants::ints;
+use crate::support::widened::{indexed, widened};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Sets the shape of the loss to one number for each row of `backprop`.

@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, Shape, dispatch};
 use super::conv2d::ATTRS as CONV_ATTRS;
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
-use crate::constants::shape_of;
-use crate::kernel::on;
-use crate::widened::widened;
+use crate::support::constants::shape_of;
+use crate::support::cpu::on;
+use crate::support::widened::widened;
 use thalweg_cpu::conv::ConvGeometry;
 use thalweg_cpu::depthwise::{
     depthwise, depthwise_filter_grad, depthwise_filter_grad_scratch, depthwise_input_grad,

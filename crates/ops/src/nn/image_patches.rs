@@ -8,7 +8,7 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::format::{DataFormat, Padding, Sliding};
-use crate::widened::moved;
+use crate::support::widened::moved;
 
 const ATTRS: &[AttrDef] = &[
     attr("ksizes", AttrKind::Ints),

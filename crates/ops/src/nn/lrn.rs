@@ -7,7 +7,7 @@ use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::kernel::on;
+use crate::support::cpu::on;
 use thalweg_cpu::lrn::{Response, lrn, lrn_grad};
 use thalweg_cpu::number::Float;
 

@@ -10,8 +10,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
-use crate::kernel::on;
-use crate::widened::{widened, widened_ints};
+use crate::support::cpu::on;
+use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 
 pub(super) const ATTRS: &[AttrDef] = &[

@@ -8,8 +8,8 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
-use crate::kernel::on;
-use crate::widened::{widened, widened_ints};
+use crate::support::cpu::on;
+use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::number::Number;
 use thalweg_cpu::pooling::{PoolGeometry, max_pool_argmax};
 

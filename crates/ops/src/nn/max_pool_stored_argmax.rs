@@ -9,8 +9,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::max_pool::ATTRS;
 use super::pool::{geometry, prepared};
-use crate::kernel::on;
-use crate::widened::widened;
+use crate::support::cpu::on;
+use crate::support::widened::widened;
 use thalweg_cpu::pooling::{max_pool_grad_stored_argmax, max_pool_store_argmax};
 
 const FLOAT_ATTRS: &[AttrDef] = &[

@@ -24,7 +24,7 @@ use thalweg_device::Op;
 use thalweg_graph::{NodeBuilder, Output, Value};
 use thalweg_tensor::{DType, Tensor};
 
-use crate::constants::ints;
+use crate::support::constants::ints;
 
 pub use batch_norm::FUSED_BATCH_NORM_EX;
 pub use conv2d::FUSED_CONV_2D;

@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, Shape, dispatch};
 use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, parts};
 use super::geometry::sizes;
-use crate::constants::shape_of;
-use crate::kernel::on;
-use crate::widened::widened;
+use crate::support::constants::shape_of;
+use crate::support::cpu::on;
+use crate::support::widened::widened;
 use thalweg_cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 
 /// Attribute `padding` of ops without explicit padding.

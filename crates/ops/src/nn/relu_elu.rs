@@ -6,8 +6,8 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, float_attr, type_attr, type_attr
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
 
-use crate::elementwise::{binary, computed, rounding, unary};
-use crate::shapes;
+use crate::support::elementwise::{binary, computed, rounding, unary};
+use crate::support::shapes;
 use thalweg_cpu::number::{Number, Wide};
 
 /// Node `op(gradients, values)` with the attributes of the differentiated node.

@@ -6,8 +6,8 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
-use crate::elementwise::{binary, computed, unary};
-use crate::shapes;
+use crate::support::elementwise::{binary, computed, unary};
+use crate::support::shapes;
 use thalweg_cpu::number::{Float, Wide};
 
 const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];

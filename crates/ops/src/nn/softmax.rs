@@ -9,8 +9,8 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use super::sum_of_classes;
-use crate::elementwise::CHUNK;
-use crate::widened::widened;
+use crate::support::elementwise::CHUNK;
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];

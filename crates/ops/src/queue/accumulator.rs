@@ -7,7 +7,7 @@ use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::stage::Waiting;
-use crate::tensors::sum;
+use crate::support::tensors::sum;
 use thalweg_cpu::number::Number;
 
 pub(super) struct Accumulator {

@@ -37,7 +37,7 @@ pub(crate) static ACCUMULATOR: Op = Op {
             str_attr("shared_name", "", &[]),
             str_attr("reduction_type", "MEAN", &["MEAN", "SUM"]),
         ],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..STATE
     },
     kernels: &[cpu_tensors(|cx| {
@@ -94,7 +94,7 @@ pub(crate) static NUM_ACCUMULATED: Op = Op {
         summary: "How many gradients have come since the last were taken.",
         inputs: &[HANDLE],
         outputs: &[arg_of("num_accumulated", DType::I32)],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..STATE
     },
     kernels: &[cpu_tensors(|cx| {

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
 use super::state::{Element, Settings};
 use crate::flow::rows::{rows, stacked};
-use crate::tensors::Counted;
+use crate::support::tensors::Counted;
 
 /// Fails if an element does not fit the queue's dtypes and shapes.
 pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {

@@ -36,7 +36,7 @@ pub(crate) static FROM_VALUE: Op = Op {
         inputs: &[args_of("components", "Toutput_types")],
         outputs: &[arg_of("optional", DType::Variant)],
         attrs: &[types_attr("Toutput_types")],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..OP
     },
     kernels: &[cpu_tensors(|cx| {
@@ -51,7 +51,7 @@ pub(crate) static NONE: Op = Op {
         name: "OptionalNone",
         summary: "An optional that has no values.",
         outputs: &[arg_of("optional", DType::Variant)],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..OP
     },
     kernels: &[cpu_tensors(|_| give(Optional(None)))],
@@ -64,7 +64,7 @@ pub(crate) static HAS_VALUE: Op = Op {
         summary: "Whether an optional has values.",
         inputs: &[arg_of("optional", DType::Variant)],
         outputs: &[arg_of("has_value", DType::Bool)],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..OP
     },
     kernels: &[cpu_tensors(|cx| {

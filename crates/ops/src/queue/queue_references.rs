@@ -16,7 +16,7 @@ use super::{accumulator_ops, queue_ops, queues};
 const HANDLE: Arg = arg_of("handle", DType::String).reference();
 
 fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    crate::shapes::scalar(cx)
+    crate::support::shapes::scalar(cx)
 }
 
 /// Base definition of an op that runs as its counterpart on handles.

@@ -96,7 +96,7 @@ pub(crate) static SIZE: Op = Op {
         summary: "How much lies in a staging area.",
         outputs: &[arg_of("size", DType::I32)],
         attrs: LOOSE,
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         effect: Effect::Stateful,
         ..WAITS
     },

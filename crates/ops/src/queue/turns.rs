@@ -13,7 +13,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::queues::{handle, shared_name};
-use crate::tensors::sum;
+use crate::support::tensors::sum;
 
 /// Sum of the gradients of a turn, one for each ticket.
 struct TurnSum {
@@ -157,7 +157,7 @@ pub(super) static SUM: Op = Op {
         summary: "Adds up the gradients of a turn of synchronous training, one for each ticket.",
         outputs: &[arg_of("handle", DType::Resource)],
         attrs: &[type_attr("dtype", DType::NUMBERS), SHAPE, SHARED_NAME],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         ..TURN
     },
     kernels: &[cpu_tensors(|cx| {

@@ -11,9 +11,9 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::elementwise::CHUNK;
 use crate::random::origin::Origin;
 use crate::random::philox::Philox;
+use crate::support::elementwise::CHUNK;
 
 /// Number of blocks reserved for each element, used or not: the next run starts after them,
 /// as in TensorFlow.

@@ -11,7 +11,7 @@ use super::fill::{SEED, SEED2, take_blocks};
 use super::origin::Origin;
 use super::philox::Philox;
 use super::stateless::generator;
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
 use thalweg_cpu::number::Number;
 
 /// Number of blocks reserved for each draw, which takes two words; TensorFlow's.

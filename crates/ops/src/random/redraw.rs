@@ -12,9 +12,9 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, Prepare, Prepared};
 use thalweg_tensor::Element;
 
-use crate::elementwise::CHUNK;
 use crate::random::origin::Origin;
 use crate::random::philox::Philox;
+use crate::support::elementwise::CHUNK;
 use thalweg_cpu::number::Wide;
 
 /// Numbers at least this far from 0 are drawn again.

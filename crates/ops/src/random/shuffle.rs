@@ -9,9 +9,9 @@ use super::fill::{SEED, SEED2, take_blocks};
 use super::origin::Origin;
 use super::philox::Philox;
 use super::stateless::generator;
-use crate::array::moved_strings;
-use crate::shapes;
-use crate::widened::moved;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shapes;
+use crate::support::widened::moved;
 
 /// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
 fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {

@@ -12,7 +12,7 @@ use super::fill::listed_shape;
 use super::normal::{normal, truncated_normal};
 use super::origin::{Origin, PHILOX};
 use super::uniform::{full_int, uniform, uniform_int};
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
 
 /// Checks a list of dimensions; two seeds, or a key, a counter and an algorithm; and scalar bounds.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -267,7 +267,7 @@ pub(crate) static GET_ALG: Op = Op {
         name: "StatelessRandomGetAlg",
         summary: "The algorithm that random numbers are made by: Philox.",
         outputs: &[arg_of("alg", DType::I32)],
-        shape: crate::shapes::scalar,
+        shape: crate::support::shapes::scalar,
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },

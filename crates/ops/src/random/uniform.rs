@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Element};
 use crate::random::box_muller::{uniform_f32, uniform_f64};
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, listed_shape};
 use crate::random::origin::Origin;
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
 
 /// Kernel of numbers in `[0, 1)`.
 pub(super) fn uniform(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

@@ -13,9 +13,9 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::layout::TILE;
 use super::max_min::Bounded;
-use crate::elementwise::{CHUNK, Compute, Conversion};
-use crate::shapes::expect_scalar;
-use crate::widened::widened;
+use crate::support::elementwise::{CHUNK, Compute, Conversion};
+use crate::support::shapes::expect_scalar;
+use crate::support::widened::widened;
 
 const INPUTS: &[Arg] = &[arg("input", "T"), arg("dimension", "Tidx").host()];
 const OUTPUTS: &[Arg] = &[arg("output", "output_type")];

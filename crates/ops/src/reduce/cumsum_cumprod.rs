@@ -10,8 +10,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, dispatch};
 
-use crate::elementwise::CHUNK;
-use crate::widened::widened_ints;
+use crate::support::elementwise::CHUNK;
+use crate::support::widened::widened_ints;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 const INPUTS: &[Arg] = &[arg("x", "T"), arg("axis", "Tidx").host()];

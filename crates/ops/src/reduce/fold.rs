@@ -10,7 +10,7 @@ use thalweg_tensor::shape::elements;
 
 use super::axes::reduced;
 use super::layout::{Layout, TILE};
-use crate::elementwise::CHUNK;
+use crate::support::elementwise::CHUNK;
 
 /// Elements of a row that are joined side by side.
 const LANES: usize = 32;

@@ -10,8 +10,8 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::axes::Reduced;
 use super::fold::{Fold, over};
-use crate::shapes;
-use crate::widened::widened;
+use crate::support::shapes;
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// Half the sum of the squares of all elements.

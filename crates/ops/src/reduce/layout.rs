@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 use thalweg_tensor::shape::elements;
 
-use crate::elementwise::CHUNK;
+use crate::support::elementwise::CHUNK;
 
 /// Columns that a task accumulates side by side; their accumulators stay in the nearest cache.
 pub(super) const TILE: usize = 1024;

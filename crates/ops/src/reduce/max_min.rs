@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
-use crate::widened::widened;
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The largest element over axes; the lowest value (-infinity) of no element.

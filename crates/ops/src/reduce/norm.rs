@@ -11,8 +11,8 @@ use thalweg_tensor::dispatch;
 use super::axes::NUMBERS;
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, spread};
-use crate::elementwise::{Compute, Conversion};
-use crate::widened::widened;
+use crate::support::elementwise::{Compute, Conversion};
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// The root of the sum of squares over axes.

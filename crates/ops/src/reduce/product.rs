@@ -11,7 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, over_same};
-use crate::widened::widened;
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The product over axes; 1 of no element.

@@ -11,7 +11,7 @@ use thalweg_tensor::dispatch;
 use super::axes::{NUMBERS, on_gpu, reduced_count};
 use super::fold::{Fold, over_axes};
 use super::gradient::{kept, per_output, spread};
-use crate::widened::widened;
+use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
 /// The sum over axes; 0 of no element.

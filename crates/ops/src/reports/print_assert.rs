@@ -11,8 +11,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
-use crate::shapes::expect_scalar;
 use crate::strings::summary;
+use crate::support::shapes::expect_scalar;
 
 /// Fails the step unless a condition is true.
 pub(crate) static ASSERT: Op = Op {
@@ -91,7 +91,7 @@ pub(crate) static PRINT: Op = Op {
             int_attr("first_n", -1),
             int_attr("summarize", 3),
         ],
-        shape: crate::shapes::unchanged,
+        shape: crate::support::shapes::unchanged,
         gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
         effect: Effect::Stateful,
         ..OpDef::EMPTY

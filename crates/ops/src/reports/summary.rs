@@ -13,7 +13,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::encode::{TAG, VALUE, histogram, image, numbers, with_scalar};
 use super::wire::{Message, fields};
-use crate::shapes::{expect_scalar, scalar};
+use crate::support::shapes::{expect_scalar, scalar};
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
 // Field numbers of a `Value`.

@@ -9,7 +9,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::var_handle::expect_dtype;
-use crate::tensors::bytes_mut;
+use crate::support::tensors::bytes_mut;
 use thalweg_cpu::number::Number;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

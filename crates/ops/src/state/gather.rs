@@ -14,8 +14,8 @@ use super::rows::Indices;
 use super::scatter_nd::left_by;
 use super::var_handle::expect_dtype;
 use crate::array::of_slices;
-use crate::constants::ints;
-use crate::widened::moved;
+use crate::support::constants::ints;
+use crate::support::widened::moved;
 
 /// Number of dimensions that the variable and indices of `rank` share.
 fn batch_dims(asked: i64, rank: usize) -> Option<usize> {

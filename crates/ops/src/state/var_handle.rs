@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::VIEW;
+use crate::support::view::VIEW;
 
 /// Creates the handle of a variable.
 pub(crate) static VAR_HANDLE: Op = Op {

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 use super::each::{numbers, shown};
 use super::length_case_substr::stripped;
 use super::printf::{Field, Style, float};
-use crate::shapes::unchanged;
+use crate::support::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
 /// Maximum width and number of digits, since a file may contain any. `format!` panics above 65,535, and the shortest style

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr};
 use thalweg_tensor::DType;
 
 use super::each::{strings, try_strings};
-use crate::shapes::unchanged;
+use crate::support::shapes::unchanged;
 
 const INPUT: &[Arg] = &[arg_of("input", DType::String)];
 const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];

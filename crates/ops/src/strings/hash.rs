@@ -13,7 +13,7 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
 use super::each::numbers;
-use crate::shapes::unchanged;
+use crate::support::shapes::unchanged;
 
 const OUTPUT: &[Arg] = &[arg_of("output", DType::I64)];
 const BUCKETS: AttrDef = AttrDef {

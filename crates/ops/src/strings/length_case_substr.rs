@@ -6,7 +6,7 @@ use thalweg_graph::op::{Arg, Gradient, arg, arg_of, str_attr, type_attr};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::each::{shown, strings};
-use crate::shapes::unchanged;
+use crate::support::shapes::unchanged;
 
 const INPUT: &[Arg] = &[arg_of("input", DType::String)];
 const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];
@@ -213,7 +213,7 @@ pub(crate) static SUBSTR: Op = Op {
         ],
         shape: |cx| {
             cx.same(1, 2)?;
-            crate::shapes::broadcast(cx)
+            crate::support::shapes::broadcast(cx)
         },
         gradient: Gradient::None,
         ..OpDef::EMPTY

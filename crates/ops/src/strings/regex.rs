@@ -8,7 +8,7 @@ use thalweg_graph::op::{Gradient, arg_of, attr, bool_attr};
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, StringTensor, Tensor};
 
-use crate::shapes::unchanged;
+use crate::support::shapes::unchanged;
 
 fn compiled(pattern: &str) -> Result<Regex, KernelError> {
     Regex::new(pattern)

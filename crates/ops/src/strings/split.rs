@@ -6,7 +6,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::length_case_substr::is_space;
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
 
 const OUTPUTS: &[Arg] = &[
     arg_of("indices", DType::I64),

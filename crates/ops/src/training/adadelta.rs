@@ -5,7 +5,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `accum = accum rho + grad^2 (1 - rho)`, `u = sqrt(accum_update + epsilon) / sqrt(accum + epsilon) grad`,

@@ -10,7 +10,7 @@ use thalweg_tensor::DType;
 use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, shrunk, sign, square};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `accum += grad^2` (if `update_slots`), and `var -= lr grad / sqrt(accum)`.

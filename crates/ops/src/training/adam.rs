@@ -7,7 +7,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, larger, square};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `m += (grad - m) (1 - beta1)`, `v += (grad^2 - v) (1 - beta2)`, and

@@ -5,7 +5,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use super::define::{FLOATS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `m = m beta + grad (1 - beta)`, and

@@ -7,7 +7,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, sign, square};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::Wide;
 
 /// With `new = accum + grad^2` and `r(x) = x^-lr_power / lr`:

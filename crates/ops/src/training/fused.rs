@@ -8,8 +8,8 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
-use crate::elementwise::{BLOCK, CHUNK, Compute, Conversion};
-use crate::tensors::bytes_mut;
+use crate::support::elementwise::{BLOCK, CHUNK, Compute, Conversion};
+use crate::support::tensors::bytes_mut;
 use thalweg_cpu::number::Wide;
 
 /// Kernel of an optimizer op whose first `N` inputs are variables. `rule` maps the rates (the inputs of

@@ -9,7 +9,7 @@ use super::define::{
 };
 use super::fused::step;
 use super::rules::{dtype, shrunk};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 
 /// `var -= alpha * delta`.
 pub(crate) static GRADIENT_DESCENT: Op = Op {

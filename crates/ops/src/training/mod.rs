@@ -17,7 +17,7 @@ use thalweg_graph::op::{Arg, ArgType};
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::{DType, Shape};
 
-use crate::shapes::expect_scalar;
+use crate::support::shapes::expect_scalar;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[

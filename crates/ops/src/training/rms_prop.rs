@@ -6,7 +6,7 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
 use super::fused::step;
 use super::rules::{dtype, square};
-use crate::elementwise::computed;
+use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
 /// `ms += (grad^2 - ms) (1 - rho)`, `mom = mom momentum + lr grad / sqrt(ms + epsilon)`, and

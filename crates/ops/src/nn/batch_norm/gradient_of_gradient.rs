@@ -7,7 +7,7 @@ use thalweg_graph::{GradCx, Output, gradients_with};
 use thalweg_tensor::DType;
 
 use super::axis_of;
-use crate::constants::ints;
+use crate::support::constants::ints;
 
 /// Gradients with respect to `y_backprop`, `x` and `scale`; the reserved values depend on `x`, or are constant.
 pub(super) fn second<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {

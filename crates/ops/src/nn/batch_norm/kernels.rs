@@ -6,8 +6,8 @@ use thalweg_tensor::shape::elements;
 
 use super::side_and_activation::Then;
 use super::{FACTOR, axis_of};
-use crate::kernel::on;
-use crate::widened::widened;
+use crate::support::cpu::on;
+use crate::support::widened::widened;
 use thalweg_cpu::Scratch;
 use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
 

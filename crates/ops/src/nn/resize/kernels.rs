@@ -8,7 +8,7 @@ use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 
 use super::{ALIGN, CENTERS};
-use crate::elementwise::CHUNK;
+use crate::support::elementwise::CHUNK;
 use thalweg_cpu::number::{Float, Number};
 
 /// Mapping of positions in the resized images to positions in the original ones.

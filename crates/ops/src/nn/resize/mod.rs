@@ -10,8 +10,8 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
-use crate::constants::ints;
-use crate::widened::{moved, widened, widened_ints};
+use crate::support::constants::ints;
+use crate::support::widened::{moved, widened, widened_ints};
 
 const SMALL: &[DType] = &[
     DType::I8,

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError};
 
-use crate::elementwise::CHUNK;
+use super::elementwise::CHUNK;
 use thalweg_cpu::transpose::{Rows, transpose_to};
 
 /// The shortest side of a block that is transposed, in elements: a few cache lines.

@@ -6,7 +6,7 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, KernelError, Operand, Prepare, Prepared, RunFn, Slot};
 use thalweg_tensor::{ALIGNMENT, DType};
 
-use crate::elementwise::{CHUNK, Compute, Conversion};
+use super::elementwise::{CHUNK, Compute, Conversion};
 
 /// The kernel that `prepare` gives for `f32`, `f64`, `i64` or `u64`. Of narrower dtypes, the inputs and outputs of these
 /// numbers are widened as a whole, into scratch memory, and narrowed again.

@@ -6,7 +6,10 @@ use thalweg_cpu::{Activation, Epilogue};
 use thalweg_device::{KernelCx, KernelError};
 use thalweg_graph::op::{Arg, AttrDef, arg, count_attr, float_attr, list_attr};
 use thalweg_graph::{Attr, AttrKind, Attrs};
-use thalweg_tensor::Element;
+use thalweg_tensor::{DType, Element};
+
+/// The dtypes that GEMMs and convolutions with an epilogue compute in.
+pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
 /// The ops that follow, in their order: as TensorFlow's nodes of this name say it.
 pub const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);

@@ -1,7 +1,7 @@
-//! What the shape rules, kernels and gradients of this family share.
+//! Inputs of shape rules: lengths of vectors, integers that are known, and the errors about them.
 
 use thalweg_device::{KernelError, Prepared};
-use thalweg_graph::{Graph, Infer, InferError, Output};
+use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 const MOST_DIMS: usize = 254;
 
 /// The error for a value of input `input` that the op cannot use.
-pub(super) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
+pub(crate) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
     InferError::Value {
         input,
         reason: reason.into(),
@@ -17,12 +17,12 @@ pub(super) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
 }
 
 /// What a shape rule found wrong, as a kernel says it.
-pub(super) fn invalid(error: InferError) -> KernelError {
+pub(crate) fn invalid(error: InferError) -> KernelError {
     KernelError::Invalid(error.to_string())
 }
 
 /// A shape whose number of elements can be counted, where it is known; `input` is to blame.
-pub(super) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError> {
+pub(crate) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError> {
     match shape.to_dims() {
         Some(dims) if checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize) => Err(
             wrong(input, format!("a tensor of shape {shape} is too large")),
@@ -32,7 +32,7 @@ pub(super) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError>
 }
 
 /// The length of input `i`, a vector; `None` where it is not known.
-pub(super) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
+pub(crate) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
     let length = cx.ranked(i, 1)?.dim(0);
     match length {
         Some(n) if n > MOST_DIMS => Err(wrong(
@@ -44,19 +44,19 @@ pub(super) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferErr
 }
 
 /// The integers of input `i`, a vector with one entry for each dimension, where they are known.
-pub(super) fn per_dim(cx: &Infer<'_>, i: usize) -> Result<Option<Vec<i64>>, InferError> {
+pub(crate) fn per_dim(cx: &Infer<'_>, i: usize) -> Result<Option<Vec<i64>>, InferError> {
     length(cx, i)?;
     Ok(cx.ints(i))
 }
 
 /// The integer of input `i`, a scalar, where it is known.
-pub(super) fn single(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
+pub(crate) fn single(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     cx.ranked(i, 0)?;
     Ok(cx.ints(i).and_then(|v| v.first().copied()))
 }
 
 /// The integer of input `i`, a scalar or a tensor of one element, where it is known.
-pub(super) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
+pub(crate) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     if cx.shape(i).elements().is_some_and(|n| n != 1) {
         return Err(InferError::Rank {
             input: i,
@@ -68,7 +68,7 @@ pub(super) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, Infer
 }
 
 /// Integers as a tensor of `i32` or `i64`; `None` where one does not fit.
-pub(super) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tensor> {
+pub(crate) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tensor> {
     match dtype {
         DType::I32 => {
             let narrow: Option<Vec<i32>> = values.iter().map(|&v| i32::try_from(v).ok()).collect();
@@ -79,7 +79,7 @@ pub(super) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tenso
 }
 
 /// Integers as the value of an output whose dtype attribute `attr` is `dtype`.
-pub(super) fn ints_or(
+pub(crate) fn ints_or(
     attr: &'static str,
     dtype: DType,
     dims: &[usize],
@@ -92,7 +92,7 @@ pub(super) fn ints_or(
 }
 
 /// A kernel whose outputs were known when it was prepared.
-pub(super) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, KernelError> {
+pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, KernelError> {
     let elements = outputs.iter().map(Tensor::len).sum();
     dispatch!(dtype, [I32 I64], T => Ok(Prepared::new(elements, move |cx| {
         for (i, value) in outputs.iter().enumerate() {
@@ -100,55 +100,4 @@ pub(super) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, Kern
         }
         Ok(())
     })), else Err(KernelError::DType(dtype)))
-}
-
-/// A vector of integers as a constant.
-#[track_caller]
-pub(super) fn int_vector<'g>(graph: &'g Graph, dtype: DType, values: &[i64]) -> Output<'g> {
-    let value = ints(dtype, &[values.len()], values);
-    constant(graph, value.unwrap_or_else(|| Tensor::vector(values)))
-}
-
-/// An integer as a constant.
-#[track_caller]
-pub(super) fn int_scalar(graph: &Graph, dtype: DType, value: i64) -> Output<'_> {
-    let tensor = ints(dtype, &[], &[value]);
-    constant(graph, tensor.unwrap_or_else(|| Tensor::scalar(value)))
-}
-
-#[track_caller]
-fn constant(graph: &Graph, value: Tensor) -> Output<'_> {
-    let dtype = value.dtype();
-    graph
-        .op("Const")
-        .attr("dtype", dtype)
-        .attr("value", value)
-        .output()
-}
-
-/// The shape of `x` as a vector: a constant where it is known.
-#[track_caller]
-pub(super) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
-    let graph = x.graph();
-    let known = x.shape().to_dims().and_then(|dims| {
-        let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
-        ints(dtype, &[dims.len()], &dims)
-    });
-    match known {
-        Some(dims) => constant(graph, dims),
-        None => graph.op("Shape").input(x).attr("out_type", dtype).output(),
-    }
-}
-
-/// `x` in these dimensions.
-#[track_caller]
-pub(super) fn reshape<'g>(x: Output<'g>, dims: &[i64]) -> Output<'g> {
-    let to = int_vector(x.graph(), DType::I64, dims);
-    x.graph().op("Reshape").input(x).input(to).output()
-}
-
-/// `dy`, or zeros like `y` where there is none.
-#[track_caller]
-pub(super) fn or_zeros<'g>(dy: Option<Output<'g>>, y: Output<'g>) -> Output<'g> {
-    dy.unwrap_or_else(|| y.graph().op("ZerosLike").input(y).output())
 }

@@ -1,0 +1,57 @@
+//! Nodes that gradient rules add: constants, shapes, reshapes, zeros.
+
+use thalweg_graph::{Graph, Output};
+use thalweg_tensor::{DType, Tensor};
+
+use super::shape_inputs::ints;
+
+/// A vector of integers as a constant.
+#[track_caller]
+pub(crate) fn int_vector<'g>(graph: &'g Graph, dtype: DType, values: &[i64]) -> Output<'g> {
+    let value = ints(dtype, &[values.len()], values);
+    constant(graph, value.unwrap_or_else(|| Tensor::vector(values)))
+}
+
+/// An integer as a constant.
+#[track_caller]
+pub(crate) fn int_scalar(graph: &Graph, dtype: DType, value: i64) -> Output<'_> {
+    let tensor = ints(dtype, &[], &[value]);
+    constant(graph, tensor.unwrap_or_else(|| Tensor::scalar(value)))
+}
+
+#[track_caller]
+fn constant(graph: &Graph, value: Tensor) -> Output<'_> {
+    let dtype = value.dtype();
+    graph
+        .op("Const")
+        .attr("dtype", dtype)
+        .attr("value", value)
+        .output()
+}
+
+/// The shape of `x` as a vector: a constant where it is known.
+#[track_caller]
+pub(crate) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
+    let graph = x.graph();
+    let known = x.shape().to_dims().and_then(|dims| {
+        let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
+        ints(dtype, &[dims.len()], &dims)
+    });
+    match known {
+        Some(dims) => constant(graph, dims),
+        None => graph.op("Shape").input(x).attr("out_type", dtype).output(),
+    }
+}
+
+/// `x` in these dimensions.
+#[track_caller]
+pub(crate) fn reshape<'g>(x: Output<'g>, dims: &[i64]) -> Output<'g> {
+    let to = int_vector(x.graph(), DType::I64, dims);
+    x.graph().op("Reshape").input(x).input(to).output()
+}
+
+/// `dy`, or zeros like `y` where there is none.
+#[track_caller]
+pub(crate) fn or_zeros<'g>(dy: Option<Output<'g>>, y: Output<'g>) -> Output<'g> {
+    dy.unwrap_or_else(|| y.graph().op("ZerosLike").input(y).output())
+}

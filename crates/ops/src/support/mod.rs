@@ -1,0 +1,15 @@
+//! Helpers that several families of ops use: loops over elements, copies, shape rules, nodes of gradients.
+
+pub(crate) mod constants;
+pub(crate) mod cpu;
+pub(crate) mod elementwise;
+pub(crate) mod epilogue;
+pub(crate) mod gradient_nodes;
+pub(crate) mod moved_strings;
+pub(crate) mod moves;
+pub(crate) mod raw_elements;
+pub(crate) mod shape_inputs;
+pub(crate) mod shapes;
+pub(crate) mod tensors;
+pub(crate) mod view;
+pub(crate) mod widened;
