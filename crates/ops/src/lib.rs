@@ -26,6 +26,7 @@ use thalweg_graph::{Graph, Registry};
 
 mod array;
 mod collective;
+mod families;
 mod files;
 mod flow;
 pub mod fused;
@@ -46,6 +47,7 @@ pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
 pub use collective::{
     ALL_RANKS, CollectiveOps, RankOps, Reduction, gpu_collective, planned_collective,
 };
+pub use families::ops;
 pub use flow::FlowOps;
 pub use linalg::LinalgOps;
 pub use math::{MathOps, SumOps};
@@ -55,29 +57,6 @@ pub use reduce::ReduceOps;
 pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
 pub use thalweg_device::ReduceOp;
-
-/// The families of ops. An op is registered by standing in its family's list.
-static FAMILIES: &[&[&Op]] = &[
-    array::OPS,
-    flow::OPS,
-    linalg::OPS,
-    math::OPS,
-    nn::OPS,
-    queue::OPS,
-    reduce::OPS,
-    random::OPS,
-    state::OPS,
-    training::OPS,
-    strings::OPS,
-    files::OPS,
-    reports::OPS,
-    collective::OPS,
-];
-
-/// Every op.
-pub fn ops() -> impl Iterator<Item = &'static Op> {
-    FAMILIES.iter().flat_map(|family| family.iter().copied())
-}
 
 /// The kernels of every op, by its name, and of those that fusion makes.
 ///

@@ -186,7 +186,7 @@ pub(crate) static CONCAT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(CONCAT, &[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, false)?.on_cpu()),
         gpu(|p| concat_moves(p, false)?.on_gpu()),
     ],
@@ -208,7 +208,7 @@ pub(crate) static CONCAT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(CONCAT_V1, &[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, true)?.on_cpu()),
         gpu(|p| concat_moves(p, true)?.on_gpu()),
     ],

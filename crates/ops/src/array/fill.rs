@@ -70,7 +70,7 @@ pub(crate) static FILL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(FILL, &[("T", &[DType::String])]),
         cpu(|p| {
             moved(p, &[1], &[0], &|p| {
                 dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
@@ -165,7 +165,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(BROADCAST_TO, &[("T", &[DType::String])]),
         cpu(|p| {
             moved(
                 p,

@@ -187,7 +187,7 @@ pub(crate) static GATHER_V1: Op = Op {
 };
 
 const KERNELS: &[Kernel] = &[
-    moved_strings(&[("Tparams", &[DType::String])]),
+    moved_strings!(GATHER, &[("Tparams", &[DType::String])]),
     cpu(|p| match p.dtype(0).size() {
         1 => by_index::<u8>(p),
         2 => by_index::<u16>(p),

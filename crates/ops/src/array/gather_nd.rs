@@ -40,7 +40,7 @@ pub(crate) static GATHER_ND: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("Tparams", &[DType::String])]),
+        moved_strings!(GATHER_ND, &[("Tparams", &[DType::String])]),
         cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
     ],
 };

@@ -126,7 +126,7 @@ pub(crate) static MIRROR_PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(MIRROR_PAD, &[("T", &[DType::String])]),
         cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
             Some(tables) => tables.gather(p),
             None => Ok(nothing()),

@@ -68,7 +68,7 @@ pub(crate) static PACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(PACK, &[("T", &[DType::String])]),
         cpu(|p| pack_moves(p)?.on_cpu()),
         gpu(|p| pack_moves(p)?.on_gpu()),
     ],
@@ -132,7 +132,7 @@ pub(crate) static UNPACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(UNPACK, &[("T", &[DType::String])]),
         cpu(|p| unpack_moves(p)?.on_cpu()),
         gpu(|p| unpack_moves(p)?.on_gpu()),
     ],

@@ -193,7 +193,7 @@ pub(crate) static PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(PAD, &[("T", &[DType::String])]),
         cpu(|p| padded(p, Source::Zero)?.on_cpu()),
         gpu(|p| padded(p, Source::Zero)?.on_gpu()),
     ],
@@ -217,7 +217,7 @@ pub(crate) static PAD_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(PAD_V2, &[("T", &[DType::String])]),
         cpu(|p| padded(p, Source::Input(2))?.on_cpu()),
         gpu(|p| padded(p, Source::Input(2))?.on_gpu()),
     ],

@@ -49,7 +49,7 @@ pub(crate) static REVERSE_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(REVERSE_V2, &[("T", &[DType::String])]),
         cpu(|p| reversed(p)?.on_cpu()),
         gpu(|p| reversed(p)?.on_gpu()),
     ],
@@ -130,7 +130,10 @@ pub(crate) static ROLL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[moved_strings(&[("T", &[DType::String])]), cpu(rolled)],
+    kernels: &[
+        moved_strings!(ROLL, &[("T", &[DType::String])]),
+        cpu(rolled),
+    ],
 };
 
 fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -215,7 +218,7 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(REVERSE_SEQUENCE, &[("T", &[DType::String])]),
         cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
     ],
 };

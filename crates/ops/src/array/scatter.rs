@@ -198,7 +198,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
         }),
     ),
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(TENSOR_SCATTER_UPDATE, &[("T", &[DType::String])]),
         cpu(|p| {
             indexed(p, &[1], &|p| moved(p, &[0, 2], &[0], &|p| {
             dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else

@@ -120,7 +120,7 @@ pub(crate) static SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(SLICE, &[("T", &[DType::String])]),
         cpu(|p| slice_moves(p)?.on_cpu()),
         gpu(|p| slice_moves(p)?.on_gpu()),
     ],

@@ -102,7 +102,7 @@ pub(crate) static SPLIT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(SPLIT, &[("T", &[DType::String])]),
         cpu(|p| split_moves(p)?.on_cpu()),
         gpu(|p| split_moves(p)?.on_gpu()),
     ],
@@ -195,7 +195,7 @@ pub(crate) static SPLIT_V: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(SPLIT_V, &[("T", &[DType::String])]),
         cpu(|p| split_v_moves(p)?.on_cpu()),
         gpu(|p| split_v_moves(p)?.on_gpu()),
     ],

@@ -129,7 +129,10 @@ const STITCH: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-const STITCH_KERNELS: &[Kernel] = &[moved_strings(&[("T", &[DType::String])]), cpu(stitch)];
+const STITCH_KERNELS: &[Kernel] = &[
+    moved_strings!(DYNAMIC_STITCH, &[("T", &[DType::String])]),
+    cpu(stitch),
+];
 
 /// Slices put together by index.
 pub(crate) static DYNAMIC_STITCH: Op = Op {

@@ -116,7 +116,7 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(STRIDED_SLICE, &[("T", &[DType::String])]),
         cpu(|p| strided_slice_moves(p)?.on_cpu()),
         gpu(|p| strided_slice_moves(p)?.on_gpu()),
     ],

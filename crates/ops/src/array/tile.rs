@@ -102,7 +102,7 @@ pub(crate) static TILE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(TILE, &[("T", &[DType::String])]),
         cpu(|p| tile_moves(p)?.on_cpu()),
         gpu(|p| tile_moves(p)?.on_gpu()),
     ],

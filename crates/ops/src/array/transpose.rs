@@ -103,7 +103,7 @@ pub(crate) static TRANSPOSE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(TRANSPOSE, &[("T", &[DType::String])]),
         cpu(|p| transpose_moves(p)?.on_cpu()),
         gpu(|p| transpose_moves(p)?.on_gpu()),
     ],

@@ -122,7 +122,7 @@ pub fn elementwise(
 
 /// Op `number` of a chain, of this name, with its attributes.
 fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attrs)> {
-    let op = crate::ops().find(|op| op.def.name.as_bytes() == name)?;
+    let op = crate::families::ops().find(|op| op.def.name.as_bytes() == name)?;
     let (mut attrs, own) = (Attrs::default(), of_member(number, ""));
     for (name, value) in chain.attrs.iter() {
         if let Some(name) = name.strip_prefix(&own) {

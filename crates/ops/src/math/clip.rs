@@ -67,7 +67,7 @@ pub(crate) static SELECT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(SELECT_V1, &[("T", &[DType::String])]),
         cpu(|p| {
             moved(
                 p,

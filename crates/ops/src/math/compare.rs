@@ -1,6 +1,6 @@
 //! Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, LogicalAnd, LogicalOr, LogicalNot.
 
-use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
+use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, bool_attr, type_attr};
 use thalweg_tensor::DType;
@@ -43,7 +43,6 @@ const EQUATED: &[DType] = &{
     }
     all
 };
-const STRINGS: Kernel = moved_strings(&[("T", &[DType::String])]);
 
 /// `x == y`.
 pub(crate) static EQUAL: Op = Op {
@@ -57,7 +56,7 @@ pub(crate) static EQUAL: Op = Op {
             "Whether two elements are equal, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, ==, STRINGS),
+    kernels: comparison_kernel!(PLAIN, ==, moved_strings!(EQUAL, &[("T", &[DType::String])])),
 };
 
 /// `x != y`.
@@ -72,7 +71,7 @@ pub(crate) static NOT_EQUAL: Op = Op {
             "Whether two elements differ, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, !=, STRINGS),
+    kernels: comparison_kernel!(PLAIN, !=, moved_strings!(NOT_EQUAL, &[("T", &[DType::String])])),
 };
 
 /// `x < y`.

@@ -58,7 +58,7 @@ pub(crate) static SELECT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings(&[("T", &[DType::String])]),
+        moved_strings!(SELECT, &[("T", &[DType::String])]),
         cpu(|p| {
             moved(
                 p,

@@ -66,7 +66,7 @@ const KERNELS: &[Kernel] = &[
         moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[("T", DType::PLAIN)]),
-    moved_strings(&[("T", &[DType::String])]),
+    moved_strings!(RANDOM_SHUFFLE, &[("T", &[DType::String])]),
 ];
 
 /// Shuffles the rows of a tensor.

@@ -1,20 +1,24 @@
-//! Strings in ops that only move or compare elements: a number stands for each string, 0 for the empty
-//! one.
+//! Kernels on strings of ops that only copy or compare elements: a number stands for each string, 0 for the empty one.
 
 use std::collections::HashMap;
 
-use thalweg_device::{Argument, Kernel, KernelError, TensorCx, cpu_tensors, evaluate_for};
+use thalweg_device::{Argument, KernelError, Op, TensorCx, evaluate_for};
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
-/// A kernel of an op that only moves elements, or looks whether they are equal, for these dtype
-/// attributes, which are strings: the op's own kernel of integers gets a number for each string, and
-/// equal ones for equal strings. Where that leaves zeros, strings are empty.
-pub(crate) const fn moved_strings(attrs: &'static [(&'static str, &'static [DType])]) -> Kernel {
-    cpu_tensors(run).only(attrs)
+/// The kernel of op `$op` for dtype attributes `$attrs` of strings. The op must only copy elements or compare them for
+/// equality: its kernel of integers runs on numbers that are equal for equal strings. Where that leaves zeros, strings
+/// are empty.
+macro_rules! moved_strings {
+    ($op:ident, $attrs:expr) => {
+        thalweg_device::cpu_tensors(|cx| $crate::support::moved_strings::run(cx, &$op)).only($attrs)
+    };
 }
 
-fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+pub(crate) use moved_strings;
+
+/// Runs `op`'s kernel of integers on numbers in place of strings.
+pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError> {
     let mut strings: Vec<&[u8]> = vec![b""];
     let mut known: HashMap<&[u8], i64> = HashMap::from([(strings[0], 0)]);
     let mut inputs = Vec::with_capacity(cx.inputs());
@@ -42,8 +46,6 @@ fn run(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             node.attrs.set(attr.name, Attr::Type(DType::I64));
         }
     }
-    let op = crate::ops().find(|op| op.def.name == node.op.name);
-    let op = op.ok_or(KernelError::Argument("its op"))?;
     let arguments: Vec<Argument<'_>> = inputs.iter().map(Argument::Value).collect();
     let moved = evaluate_for(cx, op, &node, &arguments)?;
     let back = |(i, tensor): (usize, Tensor)| {

@@ -1,0 +1,31 @@
+//! The list of every op, by family.
+
+use thalweg_device::Op;
+
+use crate::{
+    array, collective, files, flow, linalg, math, nn, queue, random, reduce, reports, state,
+    strings, training,
+};
+
+/// The lists of ops, by family. An op is registered by its place in the list of its family.
+static FAMILIES: &[&[&Op]] = &[
+    array::OPS,
+    flow::OPS,
+    linalg::OPS,
+    math::OPS,
+    nn::OPS,
+    queue::OPS,
+    reduce::OPS,
+    random::OPS,
+    state::OPS,
+    training::OPS,
+    strings::OPS,
+    files::OPS,
+    reports::OPS,
+    collective::OPS,
+];
+
+/// Every op.
+pub fn ops() -> impl Iterator<Item = &'static Op> {
+    FAMILIES.iter().flat_map(|family| family.iter().copied())
+}
