@@ -8,7 +8,7 @@ use thalweg_graph::op::{Arg, AttrDef, arg, count_attr, float_attr, list_attr};
 use thalweg_graph::{Attr, AttrKind, Attrs};
 use thalweg_tensor::{DType, Element};
 
-/// The dtypes that GEMMs and convolutions with an epilogue compute in.
+/// Dtypes of GEMMs and convolutions with an epilogue.
 pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
 /// The ops that follow, in their order: as TensorFlow's nodes of this name say it.
