@@ -7,8 +7,8 @@ use thalweg_device::KernelError;
 use thalweg_graph::Origin;
 use thalweg_session::SessionError;
 
-use crate::cluster::{TaskName, shown};
-use crate::limits::names::MEMORY;
+use crate::cluster::spec::{TaskName, shown};
+use crate::limit_names::MEMORY;
 
 /// An error of a session over a cluster, or of one of its tasks. It crosses the network field by field:
 /// what is known of it at the task where it happened is known to whoever asked for the step.

@@ -20,73 +20,38 @@
 //! # }
 //! ```
 
-mod account;
-mod allowed;
 pub mod cluster;
-mod connection;
-mod contact;
-mod deadline;
 mod error;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
+#[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
+mod limit_names;
 pub mod limits;
-mod locked;
-pub mod master;
-/// The messages of `proto/master.proto`, and the service that they make.
-///
-/// Each message has the names and numbers of TensorFlow's.
-///
-/// ```
-/// use prost::Message;
-/// use thalweg_dist::messages::{ConfigProto, CreateSessionRequest};
-///
-/// # fn main() -> Result<(), prost::DecodeError> {
-/// let request = CreateSessionRequest {
-///     config: Some(ConfigProto {
-///         allow_soft_placement: true,
-///         ..ConfigProto::default()
-///     }),
-///     ..CreateSessionRequest::default()
-/// };
-/// let bytes = request.encode_to_vec();
-/// assert_eq!(CreateSessionRequest::decode(&bytes[..])?, request);
-/// # Ok(())
-/// # }
-/// ```
-#[allow(missing_docs, clippy::all, reason = "made by prost and tonic from a commented file")]
-#[rustfmt::skip]
-pub mod messages;
+mod master;
 mod metrics;
-mod net;
-mod patience;
-mod peers;
-mod platform;
-mod processes;
-pub mod protection;
+mod runtime;
 pub mod server;
-mod server_options;
 mod session;
-#[rustfmt::skip]
-mod sizes;
 #[cfg(test)]
+#[path = "../tests/simulation/mod.rs"]
 mod simulation;
-mod status;
 pub mod sync;
-mod threads;
+pub mod tf_client;
 mod train_steps;
-mod turns;
+mod transport;
 mod worker;
 
-pub use allowed::AllowedOps;
 pub use cluster::{ClusterSpec, SpecError};
 pub use error::{Cause, ClusterError};
-pub use limits::Limits;
-pub use master::Master;
-pub use patience::Patience;
-pub use protection::Protection;
+pub use limits::allowed_ops::AllowedOps;
+pub use limits::server_limits::Limits;
+pub use runtime::timeouts::Patience;
 pub use server::Server;
-pub use server_options::{ServerError, ServerOptions};
+pub use server::options::{ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};
-pub use status::Status;
+pub use tf_client::messages;
+pub use tf_client::{Master, Status};
 pub use tonic::Code;
+pub use transport::protection;
+pub use transport::protection::Protection;

@@ -10,19 +10,20 @@ use thalweg_session::{
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
-use crate::cluster::TaskName;
+use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
-use crate::limits::Limits;
+use crate::limits::server_limits::Limits;
 use crate::master::link::{Way, others};
 use crate::master::steps::Steps;
-use crate::master::wait;
-use crate::net::messages as wire;
-use crate::patience::Patience;
-use crate::peers::{Peers, Reach};
-use crate::platform::system;
-use crate::protection::Protection;
+use crate::runtime::blocking;
+use crate::runtime::platform::system;
+use crate::runtime::threads::available;
+use crate::runtime::timeouts::Patience;
 use crate::server::Server;
-use crate::threads::available;
+use crate::transport::messages as wire;
+use crate::transport::network::Tcp;
+use crate::transport::peers::{Peers, Reach};
+use crate::transport::protection::Protection;
 
 /// How a session over a cluster works.
 ///
@@ -243,6 +244,7 @@ impl<'g> Session<'g> {
         })?;
         let reach = Reach {
             own: None,
+            network: Arc::new(Tcp),
             patience: options.patience,
             shared_memory: options.shared_memory,
             protection: options.protection,
@@ -251,7 +253,7 @@ impl<'g> Session<'g> {
         };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
-        let found = wait::waited(&*platform, async {
+        let found = blocking::waited(&*platform, async {
             let peers = Peers::new(platform.clone(), reach.clone(), Arc::default());
             crate::master::link::cluster(&peers.get(&unknown, address)?).await
         });

@@ -6,7 +6,7 @@ use thalweg_tensor::Tensor;
 use thalweg_train::{StepFailure, Steps, TrainError};
 
 use crate::error::{Cause, ClusterError};
-use crate::server_options::ServerError;
+use crate::server::options::ServerError;
 use crate::session::Session;
 
 impl Steps for Session<'_> {

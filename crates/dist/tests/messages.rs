@@ -1,5 +1,5 @@
-//! `src/messages.rs` and `src/net/messages.rs` are what prost and tonic make of `proto/*.proto`; `src/sizes.rs` and
-//! `src/net/sizes.rs` are what each message takes.
+//! `messages.rs` in `src/tf_client` and in `src/transport` are what prost and tonic make of `proto/*.proto`; `sizes.rs`
+//! beside each is what each message takes.
 
 #[path = "../../../tests/support/size_tables.rs"]
 mod size_tables;
@@ -26,10 +26,13 @@ fn messages_are_what_the_proto_files_say() {
         size_tables::written(&descriptors, &paths)
     };
     let tables = [
-        (tables("tensorflow", "crate::messages"), "src/sizes.rs"),
         (
-            tables("thalweg", "crate::net::messages"),
-            "src/net/sizes.rs",
+            tables("tensorflow", "super::messages"),
+            "src/tf_client/sizes.rs",
+        ),
+        (
+            tables("thalweg", "super::messages"),
+            "src/transport/sizes.rs",
         ),
     ];
     let builder = tonic_prost_build::configure().build_server(false);
@@ -56,9 +59,9 @@ fn messages_are_what_the_proto_files_say() {
     builder.compile_fds(descriptors).unwrap();
     let read = |package: &str| std::fs::read(out.join(package)).unwrap();
     let messages = [
-        (read("tensorflow.rs"), "src/messages.rs"),
-        (read("thalweg.rs"), "src/net/messages.rs"),
-        (read("described"), "src/descriptors.bin"),
+        (read("tensorflow.rs"), "src/tf_client/messages.rs"),
+        (read("thalweg.rs"), "src/transport/messages.rs"),
+        (read("described"), "src/tf_client/descriptors.bin"),
     ];
     let tables = tables.map(|(made, file)| (made.into_bytes(), file));
     std::fs::remove_dir_all(&out).unwrap();

@@ -1,6 +1,5 @@
 //! Files compared with those of the crate that defines the format.
 
-
 use ::safetensors::tensor::TensorView;
 use thalweg_tensor::Tensor;
 

@@ -1,6 +1,6 @@
 //! The cluster of a Slurm allocation.
 
-use super::{ClusterSpec, SpecError, TaskName};
+use super::spec::{ClusterSpec, SpecError, TaskName};
 
 /// The most hosts that a list may name: a bracket can ask for any number.
 const MOST_HOSTS: usize = 1 << 16;

@@ -11,19 +11,17 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::{ClusterSpec, TaskName, shown};
-use crate::contact::Since;
+use crate::cluster::spec::{ClusterSpec, TaskName, shown};
 use crate::error::{Cause, ClusterError};
-use crate::locked::locked;
-use crate::metrics::Waits;
-use crate::net::frames::Frames;
-use crate::net::messages as wire;
-use crate::net::messages::header::Kind;
-use crate::net::version;
-use crate::peers::Peers;
-use crate::peers::{Answer, Peer};
-use crate::processes::{self, Process};
-use crate::worker::{Worker, WorkerSession};
+use crate::metrics::counters::Waits;
+use crate::runtime::lock::locked;
+use crate::transport::contacts::Since;
+use crate::transport::frames::Frames;
+use crate::transport::messages::header::Kind;
+use crate::transport::peers::{Answer, Peer, Peers};
+use crate::transport::processes::{self, Process};
+use crate::transport::{messages as wire, version};
+use crate::worker::state::{Worker, WorkerSession};
 
 /// How long to wait before a task that does not answer yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::limits::names::ALL;
-use crate::locked::locked;
+use crate::limit_names::ALL;
+use crate::runtime::lock::locked;
 
 /// How often the log tells of the same thing, at most.
 const EVERY: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Tally {
         Some(std::mem::take(&mut count.untold))
     }
 
-    pub(super) fn all(&self) -> Vec<(String, u64)> {
+    pub(crate) fn all(&self) -> Vec<(String, u64)> {
         let all = locked(&self.0);
         all.iter().map(|(n, c)| ((*n).to_owned(), c.all)).collect()
     }
@@ -62,8 +62,8 @@ impl Tally {
 
 /// What a server has refused: limits that were met, and callers that were not let in. Both are told of in the log.
 pub(crate) struct Refusals {
-    pub(super) limits: Tally,
-    pub(super) callers: Tally,
+    pub(crate) limits: Tally,
+    pub(crate) callers: Tally,
 }
 
 impl Default for Refusals {

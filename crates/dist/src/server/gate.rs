@@ -11,10 +11,11 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::{Code, Status};
 
-use crate::connection::{Answer, Call, Seat};
-use crate::metrics::Refusals;
-use crate::peers::PATH;
-use crate::protection::Protection;
+use crate::metrics::tally::Refusals;
+use crate::transport::connections::responses::Answer;
+use crate::transport::connections::table::{Call, Seat};
+use crate::transport::peers::PATH;
+use crate::transport::protection::Protection;
 
 /// Calls of this service need no token: what checks the health of a server has a certificate at most.
 const OPEN: &str = "/grpc.health.v1.Health/";

@@ -12,10 +12,10 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_server};
 
-use crate::cluster::TaskName;
+use crate::cluster::spec::TaskName;
 use crate::error::Cause;
 use crate::master::link;
-use crate::worker::Worker;
+use crate::worker::state::Worker;
 
 /// The services that are ready or not. The empty name is that of the server, which lives.
 const READY: [&str; 2] = ["tensorflow.MasterService", "thalweg.Worker"];

@@ -14,15 +14,20 @@
 //! # }
 //! ```
 
-pub(crate) mod calls;
+pub(crate) mod deadline;
 pub(crate) mod gate;
 mod health;
-mod scrape;
+mod join_workers;
+mod metrics_http;
+mod metrics_text;
+mod openmetrics;
+pub(crate) mod options;
+pub(crate) mod router;
 pub(crate) mod serving;
-mod workers;
+mod settings;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -32,17 +37,20 @@ use thalweg_session::Engine;
 use thalweg_tensor::Tensor;
 use tokio::sync::watch;
 
-use crate::cluster::{ClusterSpec, TaskName};
-use crate::connection::{Bounds, Seats};
-use crate::limits::{Machine, Setting};
-use crate::master::Master;
-use crate::metrics::{Counts, Numbers};
-use crate::peers::{Peers, Reach};
-use crate::platform::system;
-use crate::server_options::{ServerError, ServerOptions, address_of, bind};
-use crate::threads::available;
-use crate::worker::Worker;
-use serving::Serving;
+use crate::cluster::spec::{ClusterSpec, TaskName};
+use crate::limits::machine::Machine;
+use crate::limits::settings::Setting;
+use crate::metrics::counters::Counts;
+use crate::runtime::platform::system;
+use crate::runtime::threads::available;
+use crate::tf_client::master::Master;
+use crate::transport::connections::table::{Bounds, Seats};
+use crate::transport::network::Tcp;
+use crate::transport::peers::{Peers, Reach};
+use crate::worker::state::Worker;
+use metrics_text::Numbers;
+use options::{ServerError, ServerOptions, address_of, bind};
+use serving::{Ended, Serving};
 
 /// The most threads of the network: half of the processor's, and no more than these.
 const MOST_NET: usize = 4;
@@ -84,12 +92,6 @@ pub struct Server {
     stop: watch::Sender<bool>,
     ended: Arc<Ended>,
     thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Default)]
-struct Ended {
-    why: Mutex<Option<Result<(), String>>>,
-    changed: Condvar,
 }
 
 impl Server {
@@ -196,6 +198,7 @@ impl Server {
         }
         let reach = Reach {
             own: Some(task.clone()),
+            network: Arc::new(Tcp),
             patience: options.patience,
             shared_memory: options.shared_memory,
             protection: options.protection.clone(),
@@ -320,7 +323,7 @@ impl Server {
     pub fn serve_metrics(&self, address: &str) -> Result<SocketAddr, ServerError> {
         let numbers = self.numbers();
         let text = move || numbers.text();
-        scrape::serve(address, &self.runtime, self.stop.subscribe(), text)
+        metrics_http::serve(address, &self.runtime, self.stop.subscribe(), text)
     }
 
     fn numbers(&self) -> Arc<Numbers> {

@@ -1,6 +1,6 @@
 //! The thread of a server: its services, and what bounds them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -10,18 +10,21 @@ use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error};
 
-use super::Ended;
-use super::calls::Calls;
+use super::deadline::Deadline;
 use super::gate::Gate;
 use super::health::Health;
-use crate::connection::{Incoming, PING_ANSWER, Seats, ping_interval};
-use crate::deadline::Deadline;
-use crate::limits::Limits;
-use crate::locked::locked;
-use crate::master::{Door, Master};
-use crate::peers::{FRAME, WINDOW};
-use crate::protection::Protection;
-use crate::worker::{Worker, WorkerService};
+use super::router::Calls;
+use crate::limits::server_limits::Limits;
+use crate::runtime::lock::locked;
+use crate::tf_client::grpc_service::Door;
+use crate::tf_client::master::Master;
+use crate::transport::connections::listener::Incoming;
+use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
+use crate::transport::connections::table::Seats;
+use crate::transport::peers::{FRAME, WINDOW};
+use crate::transport::protection::Protection;
+use crate::worker::service::WorkerService;
+use crate::worker::state::Worker;
 
 /// How often sessions are looked for whose clients are gone.
 const LEAST_SWEEP: Duration = Duration::from_millis(50);
@@ -30,9 +33,16 @@ const MOST_SWEEP: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What `proto/master.proto` says, made by `tests/messages.rs`.
-const DESCRIPTORS: &[u8] = include_bytes!("../descriptors.bin");
+const DESCRIPTORS: &[u8] = include_bytes!("../tf_client/descriptors.bin");
 /// The most bytes of a call's HTTP headers.
 const MOST_HEADERS: u32 = 16 << 10;
+
+/// How a server has ended, once it has.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) why: Mutex<Option<Result<(), String>>>,
+    pub(super) changed: Condvar,
+}
 
 /// What the thread of a server needs.
 pub(super) struct Serving {

@@ -9,14 +9,14 @@ use thalweg_optim::Synchronized;
 use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
 use tokio::time::{Instant, sleep};
 
-use super::{AGAIN, patience_with};
-use crate::cluster::shown;
+use super::replica::{AGAIN, patience_with};
+use crate::cluster::spec::shown;
 use crate::error::{Cause, ClusterError};
-use crate::net::messages::Once;
 use crate::server::Server;
 use crate::session::Session;
-use crate::turns::{Turns, Wanted};
-use crate::worker::Worker;
+use crate::transport::messages::Once;
+use crate::worker::state::Worker;
+use crate::worker::turns::{Turns, Wanted};
 
 /// How often it is looked who is there.
 const LOOK: Duration = Duration::from_millis(100);

@@ -7,11 +7,11 @@ use tokio::task::JoinSet;
 
 use super::step::{Routes, WorkerStep};
 use crate::error::{Cause, ClusterError};
-use crate::net::colocated::Lending;
-use crate::net::frames::Frames;
-use crate::net::messages as wire;
-use crate::net::messages::header::Kind;
-use crate::peers::Peer;
+use crate::transport::frames::Frames;
+use crate::transport::messages as wire;
+use crate::transport::messages::header::Kind;
+use crate::transport::peers::Peer;
+use crate::transport::responses::Lending;
 
 /// How many values of one task are copied from its segments at a time.
 const COPIES: usize = 2;

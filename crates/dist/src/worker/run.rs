@@ -9,15 +9,15 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use tokio::task::JoinSet;
 
-use super::parts::RegisteredPart;
 use super::receive::receive;
+use super::registered_part::RegisteredPart;
+use super::state::{Worker, WorkerSession};
 use super::step::{Channels, WorkerStep};
-use super::{Worker, WorkerSession};
-use crate::cluster::shown;
+use crate::cluster::spec::shown;
 use crate::error::{Cause, ClusterError};
-use crate::limits::names::STEPS;
-use crate::metrics;
-use crate::net::messages as wire;
+use crate::limit_names::STEPS;
+use crate::metrics::counters;
+use crate::transport::messages as wire;
 
 /// What a part is run for.
 pub(crate) struct Asked {
@@ -60,7 +60,7 @@ impl Worker {
             Err(e) => self.counts.part_failed(e.cause),
         }
         if took >= self.limits.slow_step {
-            metrics::add(&self.counts.slow_parts);
+            counters::add(&self.counts.slow_parts);
             let (seconds, failed) = (took.as_secs_f64(), done.is_err());
             let of = session.master.as_ref().map(|(job, i)| shown(job, *i));
             tracing::warn!(session = handle, of, step, seconds, failed, "slow part");

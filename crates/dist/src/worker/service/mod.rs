@@ -14,18 +14,17 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
+use super::run::Asked;
+use super::state::{Worker, WorkerSession};
 use super::step::{Outgoing, WorkerStep};
-use super::{Asked, Worker, WorkerSession};
-use crate::cluster::TaskName;
-use crate::connection::Seat;
+use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
-use crate::net::WireError;
-use crate::net::frames::{Frames, Reader, Source, Stream};
-use crate::net::messages as wire;
-use crate::net::messages::header::Kind;
-use crate::net::{trace, version};
-use crate::peers::PATH;
-use crate::processes;
+use crate::transport::connections::table::Seat;
+use crate::transport::frames::{Frames, Reader, Source, Stream};
+use crate::transport::messages::header::Kind;
+use crate::transport::peers::PATH;
+use crate::transport::wire_error::WireError;
+use crate::transport::{messages as wire, processes, trace, version};
 
 /// Answers the calls of other tasks and of masters.
 #[derive(Clone)]

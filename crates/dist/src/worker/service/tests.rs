@@ -8,13 +8,13 @@ use thalweg_session::Fetch;
 use thalweg_tensor::DType;
 
 use super::*;
-use crate::allowed::AllowedOps;
 use crate::fuzzing::tasks::{
     CALLS, FuzzedTask, bytes_of, cut, little, message, part, register, registration, run,
 };
-use crate::limits::Limits;
-use crate::locked::locked;
-use crate::net::error as wire_error;
+use crate::limits::allowed_ops::AllowedOps;
+use crate::limits::server_limits::Limits;
+use crate::runtime::lock::locked;
+use crate::transport::error_codec as wire_error;
 
 /// The error that an answer ends with, if it does.
 fn end(answer: &[u8]) -> Option<ClusterError> {

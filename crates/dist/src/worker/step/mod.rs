@@ -11,8 +11,8 @@ use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 
 use crate::error::{Cause, ClusterError};
-use crate::locked::locked;
-use crate::net::frames::{Frames, Source};
+use crate::runtime::lock::locked;
+use crate::transport::frames::{Frames, Source};
 
 /// Which channels a part has.
 #[derive(Debug, Default)]

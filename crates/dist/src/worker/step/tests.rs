@@ -4,9 +4,9 @@ use prost::Message;
 
 use super::*;
 use crate::fuzzing::tasks::bytes_of;
-use crate::net::error::decoded;
-use crate::net::messages::Header;
-use crate::net::messages::header::Kind;
+use crate::transport::error_codec::decoded;
+use crate::transport::messages::Header;
+use crate::transport::messages::header::Kind;
 
 /// What a task is told that asks for values of this step.
 fn told(step: &Arc<WorkerStep>, to: u32) -> Option<ClusterError> {

@@ -1,0 +1,302 @@
+//! The description of a cluster: its jobs, tasks and addresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use thiserror::Error;
+
+/// The tasks of a cluster: jobs, each with numbered tasks, each of those with an address
+/// (`host:port`). Numbers may have gaps, where only some tasks are known.
+///
+/// ```
+/// use thalweg_dist::ClusterSpec;
+///
+/// # fn main() -> Result<(), thalweg_dist::SpecError> {
+/// let cluster = ClusterSpec::new([
+///     ("ps", vec!["10.0.0.1:2222"]),
+///     ("worker", vec!["10.0.0.2:2222", "10.0.0.3:2222"]),
+/// ])?;
+/// assert_eq!(cluster.len("worker"), 2);
+/// assert_eq!(cluster.address("ps", 0)?, "10.0.0.1:2222");
+///
+/// // The same, as a program gets it by flags.
+/// let flags = [("ps", "10.0.0.1:2222"), ("worker", "10.0.0.2:2222,10.0.0.3:2222")];
+/// assert_eq!(ClusterSpec::from_flags(&flags)?, cluster);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterSpec {
+    jobs: BTreeMap<String, BTreeMap<u32, String>>,
+}
+
+/// What is wrong with the description of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A name that no device string can have.
+    #[error("'{0}' is no name of a job: begin with a letter, go on with letters, digits and _")]
+    JobName(String),
+    /// A job that is described twice, or one of its tasks.
+    #[error("job '{0}' or a task of it is given twice")]
+    Twice(String),
+    /// A job without tasks.
+    #[error("job '{0}' has no tasks: give it an address, or leave it out")]
+    EmptyJob(String),
+    /// What is not of the form `host:port`.
+    #[error("'{address}', of {}, is no address: {reason}", shown(job, *task))]
+    Address {
+        /// The job.
+        job: String,
+        /// The number of the task.
+        task: u32,
+        /// What was given.
+        address: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// One address for two tasks.
+    #[error("'{address}' is the address of {first} and of {second}: each needs one of its own")]
+    Duplicate {
+        /// The address.
+        address: String,
+        /// One of the two.
+        first: String,
+        /// The other one.
+        second: String,
+    },
+    /// A task that the cluster does not have.
+    #[error("the cluster has no {}: {has}", shown(job, *task))]
+    NoTask {
+        /// The job.
+        job: String,
+        /// The number of the task.
+        task: u32,
+        /// What it has.
+        has: String,
+    },
+    /// `TF_CONFIG` that cannot be read.
+    #[error("TF_CONFIG: {0}")]
+    TfConfig(String),
+    /// What Slurm says of an allocation, and cannot be read.
+    #[error("{variable}: {reason}")]
+    Slurm {
+        /// The variable of the environment.
+        variable: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// A task: its job and its number there.
+pub type TaskName = (String, u32);
+
+/// `/job:ps/task:0`.
+pub(crate) fn shown(job: &str, task: u32) -> String {
+    format!("/job:{job}/task:{task}")
+}
+
+/// `/job:ps/task:0 at 10.0.0.1:2222`.
+pub(crate) fn shown_at((job, task): &TaskName, address: &str) -> String {
+    format!("{} at {address}", shown(job, *task))
+}
+
+impl ClusterSpec {
+    /// A cluster of these jobs: for each its name and the addresses of its tasks, in order.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn new<J, A>(jobs: impl IntoIterator<Item = (J, A)>) -> Result<ClusterSpec, SpecError>
+    where
+        J: Into<String>,
+        A: IntoIterator<Item: Into<String>>,
+    {
+        let numbered = |all: A| all.into_iter().map(Into::into).enumerate();
+        let numbered = |all: A| numbered(all).map(|(i, a)| (i as u32, a)).collect();
+        ClusterSpec::sparse(
+            jobs.into_iter()
+                .map(|(job, all)| (job.into(), numbered(all))),
+        )
+    }
+
+    /// A cluster of which only these tasks are known, by number.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn sparse(
+        jobs: impl IntoIterator<Item = (String, BTreeMap<u32, String>)>,
+    ) -> Result<ClusterSpec, SpecError> {
+        let mut cluster = ClusterSpec::default();
+        let mut seen: BTreeMap<String, String> = BTreeMap::new();
+        for (job, tasks) in jobs {
+            let mut letters = job.chars();
+            let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic());
+            if !first || !letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                return Err(SpecError::JobName(job));
+            }
+            if tasks.is_empty() {
+                return Err(SpecError::EmptyJob(job));
+            }
+            for (&task, address) in &tasks {
+                check_address(address).map_err(|reason| SpecError::Address {
+                    job: job.clone(),
+                    task,
+                    address: address.clone(),
+                    reason,
+                })?;
+                let name = shown(&job, task);
+                if let Some(first) = seen.insert(address.clone(), name.clone()) {
+                    return Err(SpecError::Duplicate {
+                        address: address.clone(),
+                        first,
+                        second: name,
+                    });
+                }
+            }
+            if cluster.jobs.insert(job.clone(), tasks).is_some() {
+                return Err(SpecError::Twice(job));
+            }
+        }
+        Ok(cluster)
+    }
+
+    /// A cluster as flags have it: for each job its name and its addresses with commas between them,
+    /// such as `ps` and `10.0.0.1:2222,10.0.0.2:2222`. A job without addresses is left out.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn from_flags(jobs: &[(&str, &str)]) -> Result<ClusterSpec, SpecError> {
+        let split = |list: &str| -> Vec<String> {
+            let parts = list.split(',').map(str::trim).filter(|a| !a.is_empty());
+            parts.map(str::to_owned).collect()
+        };
+        let jobs = jobs.iter().map(|(job, list)| (*job, split(list)));
+        ClusterSpec::new(jobs.filter(|(_, all)| !all.is_empty()))
+    }
+
+    /// The cluster that the variable `TF_CONFIG` describes, and the task that this process is, where
+    /// it says so: `{"cluster": {"ps": ["host:port"], ...}, "task": {"type": "ps", "index": 0}}`.
+    ///
+    /// # Errors
+    /// See [`SpecError`].
+    pub fn from_tf_config(text: &str) -> Result<(ClusterSpec, Option<TaskName>), SpecError> {
+        let wrong = |reason: &str| SpecError::TfConfig(reason.to_owned());
+        let config: Value =
+            serde_json::from_str(text).map_err(|e| SpecError::TfConfig(e.to_string()))?;
+        let jobs = config["cluster"].as_object();
+        let jobs = jobs.ok_or_else(|| wrong("it has no \"cluster\" with jobs"))?;
+        let mut all = Vec::new();
+        for (job, tasks) in jobs {
+            let address = |v: &Value| v.as_str().map(str::to_owned);
+            let tasks: Option<BTreeMap<u32, String>> = match tasks {
+                Value::Array(list) => list
+                    .iter()
+                    .enumerate()
+                    .map(|(i, v)| Some((i as u32, address(v)?)))
+                    .collect(),
+                Value::Object(map) => map
+                    .iter()
+                    .map(|(i, v)| Some((i.parse().ok()?, address(v)?)))
+                    .collect(),
+                _ => None,
+            };
+            let given = config["cluster"][job]
+                .as_object()
+                .map_or(0, |all| all.len());
+            if tasks.as_ref().is_some_and(|t| given > t.len()) {
+                return Err(SpecError::Twice(job.clone()));
+            }
+            let tasks = tasks.ok_or_else(|| {
+                SpecError::TfConfig(format!("the tasks of job '{job}' are no addresses"))
+            })?;
+            all.push((job.clone(), tasks));
+        }
+        let cluster = ClusterSpec::sparse(all)?;
+        let task = match &config["task"] {
+            Value::Null => None,
+            task => {
+                // Some write the number as a string.
+                let index = &task["index"];
+                let index = index.as_u64().or_else(|| index.as_str()?.parse().ok());
+                let index = index.and_then(|i| u32::try_from(i).ok());
+                let named = task["type"].as_str().zip(index);
+                let (job, index) =
+                    named.ok_or_else(|| wrong("its \"task\" needs a \"type\" and an \"index\""))?;
+                cluster.address(job, index)?;
+                Some((job.to_owned(), index))
+            }
+        };
+        Ok((cluster, task))
+    }
+
+    /// The names of the jobs, in their order.
+    pub fn jobs(&self) -> impl Iterator<Item = &str> {
+        self.jobs.keys().map(|j| &**j)
+    }
+
+    /// The tasks of a job, by number; none where there is no such job.
+    pub fn tasks(&self, job: &str) -> impl Iterator<Item = (u32, &str)> {
+        let tasks = self.jobs.get(job).into_iter().flatten();
+        tasks.map(|(&i, address)| (i, &**address))
+    }
+
+    /// How many tasks a job has.
+    pub fn len(&self, job: &str) -> usize {
+        self.jobs.get(job).map_or(0, BTreeMap::len)
+    }
+
+    /// Whether there is no job.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// The address of a task.
+    ///
+    /// # Errors
+    /// [`SpecError::NoTask`].
+    pub fn address(&self, job: &str, task: u32) -> Result<&str, SpecError> {
+        let found = self.jobs.get(job).and_then(|tasks| tasks.get(&task));
+        found.map(|a| &**a).ok_or_else(|| SpecError::NoTask {
+            job: job.to_owned(),
+            task,
+            has: self.described(),
+        })
+    }
+
+    /// The same task elsewhere.
+    pub(crate) fn set_address(&mut self, (job, task): &TaskName, address: &str) {
+        let tasks = self.jobs.entry(job.clone()).or_default();
+        tasks.insert(*task, address.to_owned());
+    }
+
+    fn described(&self) -> String {
+        let job = |(job, tasks): (&String, &BTreeMap<u32, String>)| {
+            let numbers: BTreeSet<&u32> = tasks.keys().collect();
+            match (numbers.first(), numbers.last()) {
+                (Some(first), Some(last)) if first != last => {
+                    format!("/job:{job} has tasks {first} to {last}")
+                }
+                (Some(only), _) => format!("/job:{job} has task {only}"),
+                _ => format!("/job:{job} has none"),
+            }
+        };
+        match self.jobs.is_empty() {
+            true => "it has no jobs".to_owned(),
+            false => self.jobs.iter().map(job).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+fn check_address(address: &str) -> Result<(), &'static str> {
+    let (host, port) = address.rsplit_once(':').ok_or("write it as host:port")?;
+    if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
+        return Err("it needs a host before the colon, without a scheme");
+    }
+    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
+        return Err("put an IPv6 address into brackets: [::1]:2222");
+    }
+    match port.parse::<u16>() {
+        Ok(0) | Err(_) => Err("its port must be a number from 1 to 65535"),
+        Ok(_) => Ok(()),
+    }
+}

@@ -1,0 +1,72 @@
+//! The plan of a step over a cluster: a part for each task.
+
+use std::sync::Arc;
+
+use thalweg_graph::{DeviceSpec, OutputId};
+use thalweg_plan::{TaskChannel, TaskPart};
+use thalweg_session::Fetch;
+use thalweg_tensor::{DType, Dims};
+
+use super::link::{Opened, Way};
+use crate::runtime::platform::Platform;
+use crate::transport::frames::Frames;
+use crate::transport::messages as wire;
+use crate::transport::messages::header::Kind;
+use crate::worker::registered_part::RegisteredPart;
+
+/// What a plan is for.
+pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
+
+/// A step in parts. Tasks forget the parts when it goes.
+pub(super) struct ClusterPlan {
+    pub(super) session: String,
+    pub(super) ways: Vec<Way>,
+    pub(super) platform: Arc<dyn Platform>,
+    pub(super) parts: Vec<Placed>,
+    pub(super) channels: Vec<TaskChannel>,
+    /// The names of all devices, by number.
+    pub(super) devices: Vec<DeviceSpec>,
+    pub(super) fetches: usize,
+}
+
+impl Drop for ClusterPlan {
+    fn drop(&mut self) {
+        for placed in &mut self.parts {
+            let Some(registered) = placed.registered.get_mut().take() else {
+                continue;
+            };
+            let way = &self.ways[placed.part.task as usize];
+            match (&registered.open.here, way) {
+                (Some((_, session)), _) => session.drop_part(registered.number),
+                (None, Way::There(peer)) => {
+                    let (peer, session) = (peer.clone(), self.session.clone());
+                    self.platform.runtime().spawn(async move {
+                        let forget = Kind::Forget(wire::Forget {
+                            session,
+                            part: registered.number,
+                            opening: registered.open.opening,
+                        });
+                        // A task that is gone has forgotten it.
+                        let _ = peer.ask("Forget", Frames::of(forget)).await;
+                    });
+                }
+                (None, Way::Here(_)) => {}
+            }
+        }
+    }
+}
+
+/// What one task runs of a step.
+pub(super) struct Placed {
+    pub(super) part: TaskPart,
+    pub(super) registered: tokio::sync::Mutex<Option<Registered>>,
+}
+
+/// A part that its task has.
+#[derive(Clone)]
+pub(super) struct Registered {
+    pub(super) open: Arc<Opened>,
+    pub(super) number: u64,
+    /// The part itself, where its task is of this process.
+    pub(super) here: Option<Arc<RegisteredPart>>,
+}

@@ -1,0 +1,156 @@
+//! Plans of steps, made once for each combination of fetches and feeds, and handed to the tasks.
+
+use std::sync::Arc;
+
+use thalweg_graph::{GraphData, OutputId};
+use thalweg_plan::{Cutter, TaskCut};
+use thalweg_session::{Fetch, SessionError};
+use thalweg_tensor::{Dims, Tensor};
+
+use super::link::Way;
+use super::plan::{ClusterPlan, Key, Placed, Registered};
+use super::runner::Inner;
+use crate::cluster::spec::TaskName;
+use crate::error::{Cause, ClusterError};
+use crate::transport::frames::Frames;
+use crate::transport::messages as wire;
+use crate::transport::messages::header::Kind;
+use crate::transport::parts::codec;
+
+impl Inner {
+    pub(super) async fn plan(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[(OutputId, Tensor)],
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
+        let given = feeds
+            .iter()
+            .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
+        let key: Key = (fetches.to_vec(), given.collect());
+        if let Some(plan) = self.plans.get(&key) {
+            return Ok(plan);
+        }
+        let (wanted, given) = (key.0.clone(), key.1.clone());
+        let cut = move |cutter: &Cutter, data: &GraphData| cutter.cut(data, &wanted, &given);
+        let plan = self.planned(data, fetches.len(), cut).await?;
+        Ok(self.plans.keep(key, plan))
+    }
+
+    /// The plan of a step whose feeds come while it runs.
+    pub(super) async fn plan_in_pieces(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: &[Fetch],
+        feeds: &[OutputId],
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
+        let (wanted, fed) = (fetches.to_vec(), feeds.to_vec());
+        let cut =
+            move |cutter: &Cutter, data: &GraphData| cutter.cut_in_pieces(data, &wanted, &fed);
+        self.planned(data, 0, cut).await
+    }
+
+    /// The plan of a step with so many fetches, which `cut` cuts.
+    async fn planned(
+        &self,
+        data: &Arc<GraphData>,
+        fetches: usize,
+        cut: impl FnOnce(&Cutter, &GraphData) -> Result<TaskCut, SessionError> + Send + 'static,
+    ) -> Result<Arc<ClusterPlan>, ClusterError> {
+        let cutter = self.cutter(data).await?;
+        let data = data.clone();
+        // It takes as long as the graph is large.
+        let cut = move || cut(&cutter, &data).map(|cut| (cut, cutter));
+        let cut = self.platform.given(cut).await?;
+        let (cut, cutter) = cut.map_err(ClusterError::from)?;
+        let parts = cut.parts.into_iter().map(|part| Placed {
+            part,
+            registered: tokio::sync::Mutex::default(),
+        });
+        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
+        Ok(Arc::new(ClusterPlan {
+            session: self.asked.session.clone(),
+            ways,
+            platform: self.platform.clone(),
+            parts: parts.collect(),
+            channels: cut.channels,
+            devices: cutter.devices().to_vec(),
+            fetches,
+        }))
+    }
+
+    /// A part that its task has: handed over where it has not been yet, to its end even where the step
+    /// that asks for it ends before.
+    pub(super) async fn registered(
+        self: &Arc<Self>,
+        plan: &Arc<ClusterPlan>,
+        index: usize,
+    ) -> Result<Registered, ClusterError> {
+        if let Ok(registered) = plan.parts[index].registered.try_lock()
+            && let Some(known) = &*registered
+            && known.open.is_open()
+        {
+            return Ok(known.clone());
+        }
+        let (this, plan) = (self.clone(), plan.clone());
+        let register = async move { this.register(&plan, index).await };
+        let registered = self.platform.runtime().spawn(register).await;
+        registered.map_err(|e| ClusterError::defect(&e))?
+    }
+
+    async fn register(
+        &self,
+        plan: &Arc<ClusterPlan>,
+        index: usize,
+    ) -> Result<Registered, ClusterError> {
+        let placed = &plan.parts[index];
+        let link = &self.links[placed.part.task as usize];
+        let open = self.open(link).await?;
+        let mut registered = placed.registered.lock().await;
+        if let Some(known) = &*registered
+            && known.open.generation == open.generation
+        {
+            return Ok(known.clone());
+        }
+        let tasks: Vec<TaskName> = self.links.iter().map(|l| l.way.task().clone()).collect();
+        let plan = plan.clone();
+        let made = match (&link.way, open.here.clone()) {
+            (_, Some((worker, session))) => {
+                let keep = move || {
+                    let part = plan.parts[index].part.clone();
+                    let number =
+                        worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
+                    Ok((number, Some(session.part(number)?)))
+                };
+                self.platform.given(keep).await?
+            }
+            (Way::There(peer), None) => {
+                let encode = move || {
+                    let part = &plan.parts[index].part;
+                    codec::encoded(part, &plan.channels, &plan.devices, &tasks)
+                };
+                let encoded = self.platform.given(encode).await?;
+                let (part, values) = encoded?;
+                let mut frames = Frames::of(Kind::Register(wire::Register {
+                    session: self.asked.session.clone(),
+                    part: Some(part),
+                    opening: open.opening,
+                }));
+                for value in &values {
+                    frames.push_value(0, value)?;
+                }
+                match peer.ask("Register", frames).await? {
+                    Kind::Registered(r) => Ok((r.part, None)),
+                    _ => Err(peer.lost("it has sent what is no answer")),
+                }
+            }
+            (Way::Here(_), None) => {
+                Err(ClusterError::new(Cause::Internal, "a task has no session"))
+            }
+        };
+        let (number, here) = made?;
+        let made = Registered { open, number, here };
+        *registered = Some(made.clone());
+        Ok(made)
+    }
+}

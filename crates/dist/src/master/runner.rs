@@ -1,0 +1,124 @@
+//! The tasks of a session, and what runs its steps on them.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thalweg_graph::{DeviceSpec, GraphData};
+use thalweg_plan::{Cutter, PlanCache};
+use thalweg_session::{Cancel, Engine, RunOptions, SessionOptions};
+
+use super::link::{Link, Opened};
+use super::plan::{ClusterPlan, Key};
+use crate::error::{Cause, ClusterError};
+use crate::runtime::lock::locked;
+use crate::runtime::platform::Platform;
+use crate::transport::messages as wire;
+
+/// How often a step that waits looks whether it was cancelled.
+const LOOK: Duration = Duration::from_millis(10);
+
+pub(super) struct Inner {
+    /// What is asked of each task. Nobody can guess the session's handle.
+    pub(super) asked: wire::Open,
+    pub(super) platform: Arc<dyn Platform>,
+    pub(super) engine: Engine,
+    pub(super) options: SessionOptions,
+    /// By number of the task.
+    pub(super) links: Vec<Link>,
+    /// Made anew when more is known of the devices.
+    pub(super) cutter: Mutex<Option<Arc<Cutter>>>,
+    pub(super) plans: PlanCache<Key, ClusterPlan>,
+    pub(super) next: AtomicU64,
+}
+
+impl Inner {
+    pub(super) async fn open(&self, link: &Link) -> Result<Arc<Opened>, ClusterError> {
+        link.open(&self.asked, self.platform.runtime()).await
+    }
+
+    /// What cuts steps over the devices as they are known now.
+    pub(super) async fn cutter(&self, data: &GraphData) -> Result<Arc<Cutter>, ClusterError> {
+        // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
+        for link in self.links.iter().filter(|l| !l.is_known()) {
+            let (job, index) = link.way.task();
+            let here = |d: &DeviceSpec| {
+                let known = self.links.iter().filter(|l| l.is_known());
+                let mut known = known.flat_map(|l| l.devices());
+                known.any(|k| d.device_type.is_none() || k.device_type == d.device_type)
+            };
+            let more = |d: &DeviceSpec| {
+                let job_fits = match d.job.as_deref() {
+                    Some(named) => named == job,
+                    None => !here(d),
+                };
+                job_fits
+                    && d.task.is_none_or(|t| t == *index)
+                    && (d.device_type.as_deref().is_some_and(|t| t != "CPU")
+                        || d.index.is_some_and(|i| i > 0))
+            };
+            if data.nodes().any(|(_, n)| more(&n.device)) {
+                self.open(link).await?;
+            }
+        }
+        let mut kept = locked(&self.cutter);
+        // Numbers of devices stay, whatever is learnt: plans have them, and variables lie on them.
+        let known = kept.as_ref().map_or(&[][..], |c| c.devices());
+        let mut more = Vec::new();
+        for (number, link) in self.links.iter().enumerate() {
+            let own = link.devices().into_iter();
+            let new = own.filter(|d| !known.contains(d));
+            more.extend(new.map(|d| (d, number as u32)));
+        }
+        let made = match &*kept {
+            Some(cutter) if more.is_empty() => return Ok(cutter.clone()),
+            Some(cutter) => cutter.with(more),
+            None => Cutter::new(self.engine.machine().clone(), self.options.clone(), more),
+        };
+        let made = Arc::new(made);
+        *kept = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Does `run`, until it is done, cancelled or out of time. Dropping this ends it too.
+    pub(super) async fn limited<T>(
+        &self,
+        options: &RunOptions,
+        run: impl Future<Output = Result<T, ClusterError>>,
+    ) -> Result<T, ClusterError> {
+        let cancelled = || ClusterError::new(Cause::Cancelled, "the step was cancelled");
+        let late = |limit: Duration| {
+            let text = format!("the step did not end within its {limit:?}");
+            ClusterError::new(Cause::Deadline, text)
+        };
+        let stopped = async {
+            let end = options.timeout.map(|t| tokio::time::Instant::now() + t);
+            loop {
+                let look = tokio::time::Instant::now() + LOOK;
+                let next = match (&options.cancel, end) {
+                    (None, None) => std::future::pending().await,
+                    (None, Some(end)) => end,
+                    (Some(_), None) => look,
+                    (Some(_), Some(end)) => look.min(end),
+                };
+                tokio::time::sleep_until(next).await;
+                if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                    return cancelled();
+                }
+                if let (Some(limit), Some(end)) = (options.timeout, end)
+                    && tokio::time::Instant::now() >= end
+                {
+                    return late(limit);
+                }
+            }
+        };
+        if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+            return Err(cancelled());
+        }
+        tokio::select! {
+            biased;
+            done = run => done,
+            why = stopped => Err(why),
+        }
+    }
+}

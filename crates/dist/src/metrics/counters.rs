@@ -1,0 +1,150 @@
+//! What a server counts, as Prometheus reads it.
+//!
+//! Counting is an addition to an atomic number. What is a state (sessions, memory) is asked for when it is read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thalweg_device::Saves;
+use tonic::Code;
+
+use super::tally::{Refusals, Tally};
+use crate::error::{Cause, ClusterError};
+
+/// The upper bounds of the buckets of times, in microseconds; the last one has none.
+pub(crate) const BOUNDS: [u64; 16] = [
+    20,
+    50,
+    100,
+    200,
+    500,
+    1000,
+    2000,
+    5000,
+    10_000,
+    50_000,
+    100_000,
+    500_000,
+    1_000_000,
+    10_000_000,
+    60_000_000,
+    600_000_000,
+];
+
+/// How many there are of each time.
+#[derive(Default)]
+pub(crate) struct Times {
+    pub(crate) buckets: [AtomicU64; BOUNDS.len() + 1],
+    pub(crate) micros: AtomicU64,
+}
+
+impl Times {
+    pub(crate) fn add(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS.partition_point(|bound| *bound < micros);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
+
+/// What a server has done.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// Steps of clients that went well, and how long they took.
+    pub(crate) steps: Times,
+    /// Parts of other tasks' steps that went well, and how long they took.
+    pub(crate) parts: Times,
+    pub(crate) sessions_made: AtomicU64,
+    pub(crate) sessions_closed: AtomicU64,
+    pub(crate) sessions_collected: AtomicU64,
+    pub(crate) slow_steps: AtomicU64,
+    pub(crate) slow_parts: AtomicU64,
+    /// Checkpoints that were written, and how long that took.
+    pub(crate) checkpoints: Times,
+    pub(crate) failed_checkpoints: AtomicU64,
+    /// Calls whose message is still to come.
+    pub(crate) messages: AtomicU64,
+    /// Limits that were met, and callers that were not let in.
+    pub(crate) refusals: Arc<Refusals>,
+    /// Steps that failed, by code.
+    pub(crate) failed_steps: Tally,
+    /// Parts that failed, by cause.
+    pub(crate) failed_parts: Tally,
+    /// Calls of clients that failed, by code.
+    pub(crate) failed_calls: Tally,
+}
+
+pub(crate) fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Something that waits, counted until this is dropped.
+pub(crate) struct Waits<'a>(&'a AtomicU64);
+
+impl Waits<'_> {
+    pub(crate) fn begin(count: &AtomicU64) -> Waits<'_> {
+        add(count);
+        Waits(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    pub(crate) fn step_failed(&self, code: Code) {
+        self.failed_steps.add(name(code));
+    }
+
+    pub(crate) fn part_failed(&self, cause: Cause) {
+        self.failed_parts.add(cause.name());
+    }
+
+    pub(crate) fn call_failed(&self, code: Code) {
+        self.failed_calls.add(name(code));
+    }
+
+    /// Counts the limit that an error is of: once, whoever comes by it later.
+    pub(crate) fn counted(&self, mut error: ClusterError) -> ClusterError {
+        if let Some(limit) = error.limit.take() {
+            self.refusals.limit(limit, &error.message);
+        }
+        error
+    }
+}
+
+impl Saves for Counts {
+    fn saved(&self, took: Duration, well: bool) {
+        match well {
+            true => self.checkpoints.add(took),
+            false => add(&self.failed_checkpoints),
+        }
+    }
+}
+
+/// A code as gRPC writes it.
+fn name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "ok",
+        Code::Cancelled => "cancelled",
+        Code::Unknown => "unknown",
+        Code::InvalidArgument => "invalid_argument",
+        Code::DeadlineExceeded => "deadline_exceeded",
+        Code::NotFound => "not_found",
+        Code::AlreadyExists => "already_exists",
+        Code::PermissionDenied => "permission_denied",
+        Code::ResourceExhausted => "resource_exhausted",
+        Code::FailedPrecondition => "failed_precondition",
+        Code::Aborted => "aborted",
+        Code::OutOfRange => "out_of_range",
+        Code::Unimplemented => "unimplemented",
+        Code::Internal => "internal",
+        Code::Unavailable => "unavailable",
+        Code::DataLoss => "data_loss",
+        Code::Unauthenticated => "unauthenticated",
+    }
+}

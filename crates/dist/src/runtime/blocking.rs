@@ -1,0 +1,105 @@
+//! Waiting for an answer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use thalweg_session::Rest;
+use tokio::runtime::Handle;
+
+use super::platform::Platform;
+use super::threads::{may_sleep, no_thread};
+use crate::error::{Cause, ClusterError};
+
+/// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
+/// microseconds, as long as the way of a small step to another task and back.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// Notes that there is something to do.
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Runs `work`, which is of this platform's runtime, to its end, whatever thread this is.
+pub(crate) fn waited<T: Send>(
+    platform: &dyn Platform,
+    work: impl Future<Output = Result<T, ClusterError>> + Send,
+) -> Result<T, ClusterError> {
+    let runtime = platform.runtime();
+    let rest = platform.rest();
+    let may_sleep = rest.is_some() || may_sleep() || Handle::try_current().is_err();
+    let run = || {
+        // A runtime that is being shut down panics where something waits for time.
+        let done = catch_unwind(AssertUnwindSafe(|| match rest {
+            Some(rest) => in_turns(runtime, rest, work),
+            None => block_on(runtime, work),
+        }));
+        let text = "a defect: a step panicked. Please report it";
+        done.unwrap_or_else(|_| Err(ClusterError::new(Cause::Internal, text)))
+    };
+    match may_sleep {
+        true => run(),
+        // A thread that runs such work may not wait for it.
+        false => std::thread::scope(|scope| {
+            let text = "a defect: a thread panicked. Please report it";
+            let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
+            match std::thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(thread) => thread.join().unwrap_or_else(panicked),
+                Err(e) => Err(no_thread(&e)),
+            }
+        }),
+    }
+}
+
+/// What a thread that waits in its own way is woken by.
+struct Wakes(Arc<dyn Rest>);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// Runs `work` to its end on this thread, which waits as `rest` says.
+fn in_turns<T>(runtime: &Handle, rest: Arc<dyn Rest>, work: impl Future<Output = T>) -> T {
+    let _context = runtime.enter();
+    let waker = Waker::from(Arc::new(Wakes(rest.clone())));
+    let mut work = pin!(work);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return done;
+        }
+        rest.rest();
+    }
+}
+
+/// Runs `work` to its end on this thread, which must not be one that runs such work.
+fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    {
+        let _context = runtime.enter();
+        let flag = Arc::new(Flag(AtomicBool::new(true)));
+        let waker = Waker::from(flag.clone());
+        let began = Instant::now();
+        loop {
+            if flag.0.swap(false, Ordering::AcqRel)
+                && let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker))
+            {
+                return done;
+            }
+            if began.elapsed() > LOOK {
+                break;
+            }
+            // Others may need the processor for what is waited for.
+            std::thread::yield_now();
+        }
+    }
+    runtime.block_on(work)
+}

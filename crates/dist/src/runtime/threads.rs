@@ -1,0 +1,333 @@
+//! The threads that parts of steps run on, beside the network's.
+//!
+//! Work begins at once or is refused: it never lies behind work that may wait for it. A thread that has nothing to do
+//! waits a while for more, and ends.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use super::lock::locked;
+use crate::error::{Cause, ClusterError};
+
+/// How long a thread waits for more work.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// The most threads, whatever the system gives.
+const MOST: usize = 1 << 13;
+
+thread_local! {
+    static MAY_SLEEP: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs no work of the network, and may wait for it.
+pub(crate) fn may_sleep() -> bool {
+    MAY_SLEEP.get()
+}
+
+/// Work that runs to its end once it has begun.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread that does this.
+type Start = Box<dyn Fn(Work) -> io::Result<()> + Send + Sync>;
+
+/// Threads that are made when they are needed.
+pub(crate) struct Threads(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+    start: Start,
+    most: usize,
+    idle: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each has a thread that will take it.
+    work: VecDeque<Work>,
+    /// Threads that wait, and that none of `work` is for.
+    idle: usize,
+    count: usize,
+    ended: bool,
+}
+
+impl Threads {
+    /// None yet.
+    pub(crate) fn new() -> Threads {
+        let start = |work: Work| {
+            let thread = std::thread::Builder::new().name("thalweg-part".to_owned());
+            thread.spawn(work).map(drop)
+        };
+        Threads::with(Box::new(start), MOST, IDLE)
+    }
+
+    fn with(start: Start, most: usize, idle: Duration) -> Threads {
+        Threads(Arc::new(Shared {
+            state: Mutex::default(),
+            more: Condvar::new(),
+            start,
+            most,
+            idle,
+        }))
+    }
+
+    /// How many there are, and how many of them wait for work.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let state = self.0.state();
+        (state.count, state.idle)
+    }
+
+    /// Does this on a thread that is idle, or on a new one.
+    ///
+    /// # Errors
+    /// [`Cause::Exhausted`]: there can be no more threads. The work is dropped.
+    pub(crate) fn run(&self, work: Work) -> Result<(), ClusterError> {
+        let mut state = self.0.state();
+        if state.idle > 0 {
+            state.idle -= 1;
+            state.work.push_back(work);
+            drop(state);
+            self.0.more.notify_one();
+            return Ok(());
+        }
+        if state.count >= self.0.most {
+            let text = format!(
+                "this task has {} threads for steps, as many as it may: run fewer steps at a time",
+                self.0.most
+            );
+            return Err(ClusterError::new(Cause::Exhausted, text));
+        }
+        state.count += 1;
+        drop(state);
+        let shared = self.0.clone();
+        let started = (self.0.start)(Box::new(move || shared.work(work)));
+        started.map_err(|e| {
+            self.0.state().count -= 1;
+            no_thread(&e)
+        })
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.0.state().ended = true;
+        self.0.more.notify_all();
+    }
+}
+
+impl Shared {
+    /// No work is done under this lock.
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// What a thread does from its beginning to its end.
+    fn work(&self, first: Work) {
+        MAY_SLEEP.set(true);
+        let mut next = Some(first);
+        while let Some(work) = next {
+            // Who waits for it is told by what the work drops.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            next = self.next();
+        }
+    }
+
+    /// More work; none where the thread is to end.
+    fn next(&self) -> Option<Work> {
+        let mut state = self.state();
+        if state.ended {
+            state.count -= 1;
+            return None;
+        }
+        state.idle += 1;
+        loop {
+            let waited = self.more.wait_timeout(state, self.idle);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if let Some(work) = state.work.pop_front() {
+                return Some(work);
+            }
+            // Another one has taken what this was woken for, and counts as idle no more; this one still does.
+            if state.ended || (timeout.timed_out() && state.idle > 0) {
+                state.idle = state.idle.saturating_sub(1);
+                state.count -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+/// The error where the system gives no thread.
+pub(crate) fn no_thread(error: &io::Error) -> ClusterError {
+    let text = format!(
+        "the system gives this process no more threads (ulimit -u, pids.max): {error}. Allow it more, or run fewer steps at a time"
+    );
+    ClusterError::new(Cause::Exhausted, text)
+}
+
+/// Whether the process may start so many threads now: who makes them all at once would be ended by a panic.
+///
+/// # Errors
+/// [`Cause::Exhausted`].
+pub(crate) fn available(count: usize) -> Result<(), ClusterError> {
+    let mut started = Vec::with_capacity(count);
+    let mut failed = None;
+    for _ in 0..count {
+        // It ends when its sender is dropped.
+        let (end, ended) = mpsc::channel::<()>();
+        match std::thread::Builder::new().spawn(move || ended.recv().is_ok()) {
+            Ok(thread) => started.push((end, thread)),
+            Err(e) => {
+                failed = Some(no_thread(&e));
+                break;
+            }
+        }
+    }
+    for (end, thread) in started {
+        drop(end);
+        let _ = thread.join();
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Threads of which the system gives so many.
+    fn given(most: usize) -> (Threads, Arc<AtomicUsize>) {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = made.clone();
+        let start = move |work: Work| {
+            if count.fetch_add(1, Ordering::SeqCst) >= most {
+                return Err(io::Error::other("no more"));
+            }
+            std::thread::Builder::new().spawn(work).map(drop)
+        };
+        (Threads::with(Box::new(start), MOST, IDLE), made)
+    }
+
+    /// Work that says that it has begun, and ends when it is told to.
+    fn waits() -> (Work, mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
+        let work = Box::new(move || {
+            let _ = begin.send(());
+            let _ = ended.recv();
+        });
+        (work, begun, end)
+    }
+
+    #[test]
+    fn work_that_no_thread_can_be_had_for_is_refused_and_not_queued() {
+        let (threads, _) = given(2);
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let (work, begun, end) = waits();
+            threads.run(work).unwrap();
+            begun.recv().unwrap();
+            ends.push(end);
+        }
+        let (work, begun, _end) = waits();
+        let refused = threads.run(work).unwrap_err();
+        assert_eq!(refused.cause, Cause::Exhausted);
+        assert!(refused.message.contains("ulimit -u, pids.max"), "{refused}");
+        // It was dropped with the refusal.
+        assert!(begun.recv().is_err());
+        // A thread that is free takes more.
+        ends.pop();
+        let begun = loop {
+            let (work, begun, _) = waits();
+            match threads.run(work) {
+                Ok(()) => break begun,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        begun.recv().unwrap();
+    }
+
+    #[test]
+    fn threads_are_used_again_and_end_when_they_are_idle() {
+        let made = Arc::new(AtomicUsize::new(0));
+        let count = made.clone();
+        let start = move |work: Work| {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::thread::Builder::new().spawn(work).map(drop)
+        };
+        let threads = Threads::with(Box::new(start), MOST, Duration::from_millis(100));
+        for _ in 0..100 {
+            let (done, is_done) = mpsc::channel::<()>();
+            threads.run(Box::new(move || drop(done))).unwrap();
+            assert!(is_done.recv().is_err());
+        }
+        // One more may begin before the one before is idle again.
+        assert!(made.load(Ordering::SeqCst) < 50, "{made:?}");
+        while threads.0.state().count > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(threads.0.state().idle, 0);
+    }
+
+    #[test]
+    fn work_that_panics_leaves_its_thread() {
+        let (threads, _) = given(1);
+        threads.run(Box::new(|| panic!("a test"))).unwrap();
+        let done = loop {
+            let (done, is_done) = mpsc::channel::<()>();
+            match threads.run(Box::new(move || drop(done))) {
+                Ok(()) => break is_done,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        assert!(done.recv().is_err());
+    }
+
+    #[test]
+    fn all_work_runs_that_is_not_refused() {
+        let (threads, _) = given(3);
+        let (ran, mut accepted) = (Arc::new(AtomicUsize::new(0)), 0);
+        for _ in 0..10_000 {
+            let ran = ran.clone();
+            let work = move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            };
+            accepted += usize::from(threads.run(Box::new(work)).is_ok());
+        }
+        while ran.load(Ordering::SeqCst) < accepted {
+            std::thread::yield_now();
+        }
+        assert!(accepted >= 3);
+    }
+
+    /// How long it takes until handed over work is done and known to be: here, and by tokio's pool.
+    #[test]
+    #[ignore = "it measures"]
+    fn handing_over() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let threads = Threads::new();
+        let median = |hand_over: &dyn Fn(Work)| {
+            let mut times: Vec<Duration> = (0..20_000)
+                .map(|_| {
+                    let begun = Instant::now();
+                    let (done, is_done) = tokio::sync::oneshot::channel();
+                    hand_over(Box::new(move || done.send(()).unwrap()));
+                    runtime.block_on(is_done).unwrap();
+                    begun.elapsed()
+                })
+                .collect();
+            times.sort_unstable();
+            times[times.len() / 2]
+        };
+        for _ in 0..3 {
+            let own = median(&|work| threads.run(work).unwrap());
+            let tokios = median(&|work| drop(runtime.spawn_blocking(work)));
+            println!("own {own:?}, tokio's {tokios:?}");
+        }
+    }
+}

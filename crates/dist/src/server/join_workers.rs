@@ -1,0 +1,132 @@
+//! What a server knows of the tasks that work with it: who is there, and who has done its work.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::Server;
+use super::options::ServerError;
+use crate::cluster::spec::TaskName;
+use crate::runtime::blocking;
+use crate::transport::frames::Frames;
+use crate::transport::messages::Finish;
+use crate::transport::messages::header::Kind;
+use crate::transport::peers::Peer;
+use crate::worker::completion::Awaited;
+
+impl Server {
+    /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not
+    /// reached, is not among them.
+    pub fn present(&self, job: &str) -> BTreeSet<u32> {
+        self.worker.present(job)
+    }
+
+    /// The numbers of the tasks of `job` that have said that they have done their work.
+    pub fn finished(&self, job: &str) -> BTreeSet<u32> {
+        self.worker.finished(job)
+    }
+
+    /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
+    /// [`Server::join_workers`]. One that is gone already is passed over; one that does not answer is told again,
+    /// until [`Patience::absence`](crate::Patience::absence) is over.
+    pub fn finish(&self, job: &str) {
+        let worker = &self.worker;
+        let absence = worker.peers.reach.patience.absence;
+        let peers: Vec<Arc<Peer>> = (worker.cluster.tasks(job))
+            .filter_map(|(index, address)| {
+                let peer = worker.peers.get(&(job.to_owned(), index), address);
+                peer.ok()
+            })
+            .collect();
+        let task = worker.task.clone();
+        let told = async {
+            let mut telling = JoinSet::new();
+            for peer in peers {
+                telling.spawn(tell(peer, task.clone(), absence));
+            }
+            while telling.join_next().await.is_some() {}
+            Ok(())
+        };
+        // One that is gone need not be told.
+        let _ = blocking::waited(&*self.worker.platform, told);
+    }
+
+    /// Waits until all tasks of `job` have said that they have done their work, or until this server
+    /// ends.
+    ///
+    /// A task that has had a session here, and has none for [`Patience::absence`](crate::Patience::absence), is given
+    /// up; if it comes back before, it is waited for again. For a task that has never come, this time begins when the
+    /// last of the others has finished or gone. Where none has come yet, all are waited for.
+    ///
+    /// # Errors
+    /// As [`Server::join`], and [`ServerError::Workers`] once each task has finished or is given up.
+    ///
+    /// ```
+    /// use thalweg_dist::{Server, ServerOptions};
+    ///
+    /// # fn main() -> Result<(), thalweg_dist::ServerError> {
+    /// let tasks = Server::local_cluster(&[("ps", 1), ("worker", 1)], ServerOptions::listening(""))?;
+    /// let [ps, worker] = &tasks[..] else { return Ok(()) };
+    /// worker.finish("ps");
+    /// ps.join_workers("worker")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn join_workers(&self, job: &str) -> Result<(), ServerError> {
+        let expected: Vec<TaskName> = (self.cluster().tasks(job))
+            .map(|(index, _)| (job.to_owned(), index))
+            .collect();
+        let absence = self.worker.peers.reach.patience.absence;
+        let mut presence = self.worker.presence.subscribe();
+        let mut stopped = self.stop.subscribe();
+        let over = async {
+            loop {
+                let now = Instant::now();
+                let awaited = (presence.borrow_and_update()).awaited(&expected, absence, now);
+                let until = match awaited {
+                    Awaited::Over(lost) => return Ok(Some(lost)),
+                    Awaited::Until(until) => until,
+                };
+                tokio::select! {
+                    _ = presence.changed() => {}
+                    () = sleep_until(until.unwrap_or(now)), if until.is_some() => {}
+                    _ = stopped.wait_for(|s| *s) => return Ok(None),
+                }
+            }
+        };
+        match blocking::waited(&*self.worker.platform, over) {
+            Ok(Some(lost)) if lost.is_empty() => Ok(()),
+            Ok(Some(lost)) => Err(ServerError::Workers { lost, absence }),
+            _ => self.join(),
+        }
+    }
+}
+
+/// How long a task that refuses a connection is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Tells a task that another one has done its work.
+async fn tell(peer: Arc<Peer>, (job, index): TaskName, absence: Duration) {
+    let silence = peer.patience().silence;
+    let (began, mut refused) = (Instant::now(), 0);
+    // The first connection may be one to a process that was there before.
+    while began.elapsed() < absence && refused < 2 {
+        let finish = Frames::of(Kind::Finish(Finish {
+            job: job.clone(),
+            index,
+        }));
+        let asked = Instant::now();
+        if let Ok(Ok(_)) = timeout(silence, peer.ask("Finish", finish)).await {
+            return;
+        }
+        // An error that takes long is of a process that is stopped, and may go on.
+        match asked.elapsed() < silence / 4 {
+            true => refused += 1,
+            false => refused = 0,
+        }
+        sleep(PAUSE).await;
+    }
+}

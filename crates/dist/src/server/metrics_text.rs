@@ -1,0 +1,294 @@
+//! The numbers of a server as a text.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use super::openmetrics::{Done, Out};
+use crate::tf_client::master::Master;
+use crate::transport::connections::table::Seats;
+use crate::transport::contacts::Contact;
+use crate::worker::state::Worker;
+
+/// Where the numbers of a server are.
+pub(crate) struct Numbers {
+    pub(crate) master: Arc<Master>,
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) seats: Arc<Seats>,
+}
+
+impl Numbers {
+    /// All of them, in the text format of OpenMetrics.
+    pub(crate) fn text(self: &Arc<Self>) -> String {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self.clone()));
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut out, &registry);
+        out
+    }
+}
+
+impl fmt::Debug for Numbers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Numbers")
+    }
+}
+
+impl Collector for Numbers {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Done {
+        let mut out = Out(encoder);
+        self.times(&mut out)?;
+        self.tallies(&mut out)?;
+        self.counters(&mut out)?;
+        self.states(&mut out)?;
+        self.waits(&mut out)?;
+        self.peers(&mut out)?;
+        self.memory(&mut out)
+    }
+}
+
+impl Numbers {
+    fn times(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
+        for (name, help, times) in [
+            (
+                "thalweg_step",
+                "Steps of clients that went well",
+                &counts.steps,
+            ),
+            (
+                "thalweg_part",
+                "Parts of other tasks' steps that went well",
+                &counts.parts,
+            ),
+            (
+                "thalweg_checkpoint",
+                "Checkpoints that were written",
+                &counts.checkpoints,
+            ),
+        ] {
+            out.times(name, help, times)?;
+        }
+        Ok(())
+    }
+
+    fn tallies(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
+        for (name, help, label, tally) in [
+            (
+                "thalweg_steps_failed",
+                "Steps of clients that failed",
+                "code",
+                &counts.failed_steps,
+            ),
+            (
+                "thalweg_parts_failed",
+                "Parts of steps that failed",
+                "cause",
+                &counts.failed_parts,
+            ),
+            (
+                "thalweg_calls_failed",
+                "Calls of clients that failed",
+                "code",
+                &counts.failed_calls,
+            ),
+            (
+                "thalweg_limits_met",
+                "Limits that were met",
+                "limit",
+                &counts.refusals.limits,
+            ),
+            (
+                "thalweg_callers_refused",
+                "Callers that were not let in",
+                "cause",
+                &counts.refusals.callers,
+            ),
+        ] {
+            out.by((name, help), MetricType::Counter, label, &tally.all())?;
+        }
+        Ok(())
+    }
+
+    fn counters(&self, out: &mut Out<'_>) -> Done {
+        let counts = &self.worker.counts;
+        for (name, help, count) in [
+            (
+                "thalweg_sessions_made",
+                "Sessions that clients have made",
+                &counts.sessions_made,
+            ),
+            (
+                "thalweg_sessions_closed",
+                "Sessions that clients have closed",
+                &counts.sessions_closed,
+            ),
+            (
+                "thalweg_sessions_collected",
+                "Sessions that were closed because their clients were gone",
+                &counts.sessions_collected,
+            ),
+            (
+                "thalweg_slow_steps",
+                "Steps that took longer than slow_step",
+                &counts.slow_steps,
+            ),
+            (
+                "thalweg_slow_parts",
+                "Parts of steps that took longer than slow_step",
+                &counts.slow_parts,
+            ),
+            (
+                "thalweg_checkpoints_failed",
+                "Checkpoints that could not be written",
+                &counts.failed_checkpoints,
+            ),
+        ] {
+            out.counter(name, help, count)?;
+        }
+        Ok(())
+    }
+
+    fn states(&self, out: &mut Out<'_>) -> Done {
+        let (state, worker) = (self.master.state(), &self.worker);
+        let (busy, idle) = worker.platform.threads();
+        for (name, help, value) in [
+            (
+                "thalweg_sessions",
+                "Sessions of clients that are open",
+                state.sessions,
+            ),
+            (
+                "thalweg_steps_running",
+                "Steps of clients that run",
+                state.steps,
+            ),
+            (
+                "thalweg_parts_running",
+                "Parts of steps that run",
+                worker.running() as u64,
+            ),
+            (
+                "thalweg_part_threads_busy",
+                "Threads that run parts of steps, or wait in one",
+                busy as u64,
+            ),
+            (
+                "thalweg_part_threads_idle",
+                "Threads that wait for a part of a step",
+                idle as u64,
+            ),
+            (
+                "thalweg_call_bytes",
+                "Bytes that calls under way hold",
+                state.call_bytes,
+            ),
+            (
+                "thalweg_graph_bytes",
+                "Bytes that the graphs of sessions take",
+                state.graph_bytes,
+            ),
+            (
+                "thalweg_connections",
+                "Connections that are open",
+                self.seats.taken() as u64,
+            ),
+            (
+                "thalweg_draining",
+                "1 while the server drains",
+                u64::from(worker.drains()),
+            ),
+        ] {
+            out.gauge(name, help, value)?;
+        }
+        Ok(())
+    }
+
+    /// What waits, and for what.
+    fn waits(&self, out: &mut Out<'_>) -> Done {
+        let worker = &self.worker;
+        let contacts = worker.peers.contacts.all();
+        let peers = contacts.iter().map(|c| c.waiting.load(Ordering::Relaxed));
+        let all = [
+            ("connection", self.seats.waiting()),
+            ("message", worker.counts.messages.load(Ordering::Relaxed)),
+            ("peer", peers.sum()),
+            ("receiver", self.seats.answers()),
+            ("turn", worker.turns.waiting.load(Ordering::Relaxed)),
+        ];
+        let all: Vec<_> = all.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
+        let named = ("thalweg_calls_waiting", "Calls that wait, by what for");
+        out.by(named, MetricType::Gauge, "for", &all)
+    }
+
+    /// The other tasks of the cluster that there was contact with.
+    fn peers(&self, out: &mut Out<'_>) -> Done {
+        let contacts = self.worker.peers.contacts.all();
+        for (name, help, count) in COUNTS_OF_PEERS {
+            let of = |c: &Arc<Contact>| (c.peer.clone(), count(c).load(Ordering::Relaxed));
+            let all: Vec<_> = contacts.iter().map(of).collect();
+            out.by((name, help), MetricType::Counter, "peer", &all)?;
+        }
+        let lost = contacts.iter().filter(|c| c.is_lost()).count();
+        out.gauge("thalweg_peers_lost", "Tasks that are lost now", lost as u64)?;
+        let kind = MetricType::Gauge;
+        let (name, help) = (
+            "thalweg_peer_silent_seconds",
+            "How long ago something last came from a task",
+        );
+        let mut metric = (out.0).encode_descriptor(name, help, None, kind)?;
+        for contact in &contacts {
+            if let Some(silent) = contact.silent() {
+                let labels = [("peer", contact.peer.as_str())];
+                let mut one = metric.encode_family(&labels)?;
+                one.encode_gauge(&silent.as_secs_f64())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self, out: &mut Out<'_>) -> Done {
+        let devices = self.worker.engine.devices();
+        let memory = |of: &dyn Fn(&thalweg_device::Device) -> Option<usize>| -> Vec<(String, u64)> {
+            let one = |d| Some((thalweg_device::Device::name(d).to_string(), of(d)? as u64));
+            devices.iter().filter_map(one).collect()
+        };
+        let used = memory(&|d| Some(d.memory().used()));
+        let named = ("thalweg_memory_bytes", "Bytes in use on a device");
+        out.by(named, MetricType::Gauge, "device", &used)?;
+        let limit = memory(&|d| d.memory().limit());
+        let named = ("thalweg_memory_limit_bytes", "Bytes that a device may use");
+        out.by(named, MetricType::Gauge, "device", &limit)
+    }
+}
+
+/// One of the numbers that there are of each task.
+type OfPeer = (&'static str, &'static str, fn(&Contact) -> &AtomicU64);
+
+const COUNTS_OF_PEERS: [OfPeer; 4] = [
+    (
+        "thalweg_link_sent_bytes",
+        "Bytes that were written to connections with a task",
+        |c| &c.sent,
+    ),
+    (
+        "thalweg_link_received_bytes",
+        "Bytes that were read from connections with a task",
+        |c| &c.received,
+    ),
+    (
+        "thalweg_link_shared_bytes",
+        "Bytes that a task has lent through shared memory",
+        |c| &c.shared,
+    ),
+    ("thalweg_peer_losses", "How often a task was lost", |c| {
+        &c.losses
+    }),
+];

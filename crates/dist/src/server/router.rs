@@ -1,0 +1,35 @@
+//! Where a call goes.
+
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::service::Routes;
+
+use crate::transport::peers::PATH;
+use crate::worker::service::WorkerService;
+
+/// All services of a server. Calls of tasks, which a step waits for, take no way through the router.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub(crate) worker: WorkerService,
+    pub(crate) others: Routes,
+}
+
+impl Service<http::Request<Body>> for Calls {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Self::Response, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<http::Request<Body>>::poll_ready(&mut self.others, cx)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        match request.uri().path().starts_with(PATH) {
+            true => self.worker.call(request),
+            false => Box::pin(self.others.call(request)),
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A worker's side of synchronous training: it waits for its turn and gives gradients.
+
+use std::time::Duration;
+
+use thalweg_optim::Synchronized;
+use thalweg_session::{
+    Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, RunOptions, Trace, Values,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::error::{Cause, ClusterError};
+use crate::session::Session;
+use crate::transport::messages::{Turn, TurnGiven};
+
+/// How long to wait before a task that was lost is asked again.
+pub(super) const AGAIN: Duration = Duration::from_millis(100);
+/// How long a server may have too little of something, such as threads.
+const SCARCE: Duration = Duration::from_secs(10);
+
+/// How long what has failed like this is tried again; not at all where it does not pass.
+pub(super) fn patience_with(cause: Cause, outage: Duration) -> Duration {
+    match cause {
+        Cause::Exhausted => SCARCE.min(outage),
+        cause if cause.is_loss() => outage,
+        _ => Duration::ZERO,
+    }
+}
+
+/// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
+/// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
+/// None where the training is over.
+///
+/// A server that is lost is waited for, for as long as [`crate::Patience::outage`]: the gradients are then computed
+/// again. An update has them once, however often they were given.
+///
+/// # Errors
+/// As [`Session::run`]; [`Cause::Deadline`], where there is no turn for as long as the outage.
+pub fn give<'f, R>(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
+    worker: u32,
+    fetches: impl FetchesAs<R> + Sync,
+    feeds: impl AsRef<[Feed<'f>]>,
+) -> Result<Option<(R, i64)>, ClusterError> {
+    let options = RunOptions::default();
+    let given = give_with(session, sync, worker, fetches, feeds, &options)?;
+    Ok(given.map(|(values, step, _)| (values, step)))
+}
+
+/// As [`give`], with options for the step that computes the gradients; what ran when in it, where that was asked for.
+///
+/// # Errors
+/// As [`give`].
+pub fn give_with<'f, R>(
+    session: &Session<'_>,
+    sync: &Synchronized<'_>,
+    worker: u32,
+    fetches: impl FetchesAs<R> + Sync,
+    feeds: impl AsRef<[Feed<'f>]>,
+    options: &RunOptions,
+) -> Result<Option<(R, i64, Trace)>, ClusterError> {
+    let feeds = feeds.as_ref().to_vec();
+    let given = give_async(session, sync, worker, &fetches, feeds, options);
+    let Some((fetched, step, trace)) = session.waited(given)? else {
+        return Ok(None);
+    };
+    let list = FetchList::of(&fetches, session.graph())?;
+    let mut values = Values::new(&list, fetched.into_values().collect());
+    Ok(Some((fetches.take(&mut values)?, step, trace)))
+}
+
+/// As [`give_with`], for who runs on the threads of the network.
+pub(crate) async fn give_async<'f>(
+    session: &Session<'_>,
+    sync: &Synchronized<'f>,
+    worker: u32,
+    fetches: &(impl Fetches + Sync),
+    mut feeds: Vec<Feed<'f>>,
+    options: &RunOptions,
+) -> Result<Option<(Fetched, i64, Trace)>, ClusterError> {
+    if worker >= sync.workers {
+        return Err(ClusterError::invalid(format!(
+            "there is no worker {worker}: the training was built for {}",
+            sync.workers
+        )));
+    }
+    let own = feeds.len();
+    let mut outage = Outage::new(session);
+    let asks = Asks {
+        session,
+        sync,
+        worker,
+    };
+    loop {
+        let given = async {
+            let turn = asks.turn().await?;
+            feeds.truncate(own);
+            feeds.push(sync.token.feed(turn.token));
+            feeds.push(sync.ticket.feed(turn.ticket));
+            if let Some(refresh) = sync.refresh {
+                let plain = RunOptions::default();
+                session.step_async(&refresh, &[], &plain).await?;
+            }
+            // What is only run has no value.
+            let all = (fetches, sync.give);
+            let (fetched, trace) = session.step_async(&all, &feeds, options).await?;
+            Ok::<_, ClusterError>((fetched, trace, turn))
+        };
+        let (fetched, trace, turn) = match given.await {
+            Ok(given) => given,
+            Err(e) if e.cause == Cause::OutOfRange && e.node.is_none() => return Ok(None),
+            Err(e) => {
+                outage.passes(e).await?;
+                continue;
+            }
+        };
+        // The gradients are there: only the note is told again.
+        while let Err(e) = asks.note(&turn).await {
+            outage.passes(e).await?;
+        }
+        return Ok(Some((fetched, turn.step, trace)));
+    }
+}
+
+/// A worker as it asks the coordinator.
+struct Asks<'s, 'g> {
+    session: &'s Session<'g>,
+    sync: &'s Synchronized<'g>,
+    worker: u32,
+}
+
+impl Asks<'_, '_> {
+    async fn ask(&self, turn: Turn) -> Result<TurnGiven, ClusterError> {
+        let steps = self.session.steps();
+        let turn = Turn {
+            name: self.sync.name.clone(),
+            worker: self.worker,
+            ..turn
+        };
+        steps.turn(&self.sync.coordinator, turn).await
+    }
+
+    /// The next turn.
+    async fn turn(&self) -> Result<TurnGiven, ClusterError> {
+        let (began, most) = (Instant::now(), self.session.patience().outage);
+        loop {
+            let given = self.ask(Turn::default()).await?;
+            if given.token != 0 {
+                return Ok(given);
+            }
+            if began.elapsed() >= most {
+                let text = format!(
+                    "worker {} has had no turn for {:.1} s: {}",
+                    self.worker,
+                    most.as_secs_f64(),
+                    given.waits
+                );
+                return Err(ClusterError::new(Cause::Deadline, text));
+            }
+        }
+    }
+
+    /// Tells that the gradients of a turn are given.
+    async fn note(&self, turn: &TurnGiven) -> Result<(), ClusterError> {
+        let note = Turn {
+            token: turn.token,
+            ticket: turn.ticket,
+            only: true,
+            ..Turn::default()
+        };
+        self.ask(note).await.map(|_| ())
+    }
+}
+
+/// How long lost tasks are waited for.
+struct Outage<'s, 'g> {
+    session: &'s Session<'g>,
+    since: Option<Instant>,
+}
+
+impl<'s, 'g> Outage<'s, 'g> {
+    fn new(session: &'s Session<'g>) -> Outage<'s, 'g> {
+        Outage {
+            session,
+            since: None,
+        }
+    }
+
+    /// Waits a moment, where what went wrong may pass.
+    ///
+    /// # Errors
+    /// It does not pass, or has lasted too long.
+    async fn passes(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let outage = self.session.patience().outage;
+        let most = match error.cause {
+            // A server that was started anew has no values until the coordinator has restored them.
+            Cause::Uninitialized => outage,
+            cause => patience_with(cause, outage),
+        };
+        if self.session.steps().ended() || since.elapsed() >= most {
+            return Err(error);
+        }
+        sleep(AGAIN).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,368 @@
+//! What a client's calls do, as messages.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_graphdef::messages::TensorProto;
+use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
+use thalweg_session::Cancel;
+use thalweg_tensor::Tensor;
+
+use super::call::{Kept, Undo, apart, full};
+use super::master::Master;
+use super::messages::*;
+use super::request::{Request, Response};
+use super::session::MasterSession;
+use super::status::Status;
+use crate::limit_names::EXPANDED_BYTES;
+use crate::metrics::counters;
+
+fn value(index: usize, proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Status> {
+    from_proto(proto, budget).map_err(|e| {
+        let text = format!("Invalid TensorProto for feed value {index}: {e}");
+        Status {
+            limit: budget.has_refused().then_some(EXPANDED_BYTES),
+            ..Status::invalid(text)
+        }
+    })
+}
+
+fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
+    to_proto(tensor).map_err(|e| Status::invalid(format!("a fetched value cannot be sent: {e}")))
+}
+
+/// The answer to a call, and what belongs to the call until it has gone.
+type Answered<T> = Result<(T, Kept), Status>;
+
+impl Master {
+    /// Runs a step on a thread of its own; it ends when the call does.
+    async fn step_of(
+        self: &Arc<Self>,
+        handle: &str,
+        mut kept: Kept,
+        make: impl FnOnce(&MasterSession, usize) -> Result<Request, Status> + Send + 'static,
+    ) -> Answered<(Vec<NamedTensorProto>, RunMetadata)> {
+        let room = self.step()?;
+        let session = self.session(handle, &kept.caller)?;
+        let cancel = Cancel::new();
+        let _gone = Undo::new({
+            let cancel = cancel.clone();
+            move || cancel.cancel()
+        });
+        let limit = self.limits().expanded_bytes;
+        let (master, handle) = (self.clone(), handle.to_owned());
+        apart(&self.platform, move || {
+            let request = make(&session, limit)?;
+            let began = Instant::now();
+            let response = session.run(&request, &cancel);
+            drop(room);
+            if master.stepped(&handle, began.elapsed(), &response) {
+                session.was_slow(&request);
+            }
+            let response = response?;
+            let named = named(request.fetches, &response.values, &mut kept)?;
+            Ok(((named, response.metadata), kept))
+        })
+        .await
+    }
+
+    /// Counts a step, and tells of one that was slow; whether it was.
+    fn stepped(&self, session: &str, took: Duration, done: &Result<Response, Status>) -> bool {
+        let counts = &self.worker.counts;
+        match done {
+            Ok(_) => counts.steps.add(took),
+            Err(status) => counts.step_failed(status.code),
+        }
+        let slow = took >= self.limits().slow_step;
+        if slow {
+            counters::add(&counts.slow_steps);
+            let longest = done.as_ref().ok().and_then(|d| d.longest.as_ref());
+            tracing::warn!(
+                session,
+                seconds = took.as_secs_f64(),
+                failed = done.is_err(),
+                longest_node = longest.map(|l| &*l.node),
+                longest_device = longest.map(|l| &*l.device),
+                longest_seconds = longest.map(|l| l.seconds),
+                "slow step"
+            );
+        }
+        slow
+    }
+
+    /// Counts a call that failed, and tells of it.
+    pub(super) fn failed(&self, status: &Status) {
+        let counts = &self.worker.counts;
+        counts.call_failed(status.code);
+        match status.limit {
+            Some(limit) => counts.refusals.limit(limit, &status.message),
+            None => tracing::debug!(code = ?status.code, why = status.message, "call failed"),
+        }
+    }
+
+    pub(super) async fn run_step(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        kept: Kept,
+    ) -> Answered<RunStepResponse> {
+        let in_body = call.store_errors_in_response_body;
+        let (calls, caller) = (self.calls.open(), kept.caller.clone());
+        match self.step_or_piece(call, kept).await {
+            Err(status) if in_body => {
+                self.failed(&status);
+                let response = RunStepResponse {
+                    metadata: Some(RunMetadata::default()),
+                    status_code: status.code as i32,
+                    status_error_message: status.message,
+                    ..RunStepResponse::default()
+                };
+                let kept = Kept {
+                    caller,
+                    held: calls,
+                    undo: None,
+                };
+                Ok((response, kept))
+            }
+            done => done,
+        }
+    }
+
+    async fn step_or_piece(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        kept: Kept,
+    ) -> Answered<RunStepResponse> {
+        self.first(call.request_id, "RunStep (Master)")?;
+        if !call.partial_run_handle.is_empty() {
+            return self.go_on(call, kept).await;
+        }
+        let handle = call.session_handle.clone();
+        let make = move |_: &MasterSession, limit| {
+            Ok(Request {
+                targets: call.target,
+                options: call.options,
+                ..request_of(call.feed, call.fetch, limit)?
+            })
+        };
+        let ((tensor, metadata), kept) = self.step_of(&handle, kept, make).await?;
+        let response = RunStepResponse {
+            tensor,
+            metadata: Some(metadata),
+            ..RunStepResponse::default()
+        };
+        Ok((response, kept))
+    }
+
+    /// A piece of a step that was set up before. The step ends where its client goes in the middle of a call.
+    async fn go_on(
+        self: &Arc<Self>,
+        call: RunStepRequest,
+        mut kept: Kept,
+    ) -> Answered<RunStepResponse> {
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        let limit = self.limits().expanded_bytes;
+        let room = self.room()?;
+        let abandon = abandoned(session.clone(), call.partial_run_handle.clone());
+        let done = apart(&self.platform, move || {
+            let _room = room;
+            let request = request_of(call.feed, call.fetch.clone(), limit)?;
+            let values = session.go_on(&call.partial_run_handle, request)?;
+            let named = named(call.fetch, &values, &mut kept)?;
+            Ok((named, kept))
+        })
+        .await;
+        // It has been answered.
+        abandon.keep();
+        let (tensor, kept) = done?;
+        let response = RunStepResponse {
+            tensor,
+            metadata: Some(RunMetadata::default()),
+            ..RunStepResponse::default()
+        };
+        Ok((response, kept))
+    }
+}
+
+/// Ends a step in pieces when it is dropped.
+fn abandoned(session: Arc<MasterSession>, handle: String) -> Undo {
+    Undo::new(move || session.abandon(&handle))
+}
+
+fn request_of(
+    feed: Vec<NamedTensorProto>,
+    fetches: Vec<String>,
+    limit: usize,
+) -> Result<Request, Status> {
+    // One for all: a client may send any number.
+    let mut budget = Budget::new(limit);
+    let mut feeds = Vec::with_capacity(feed.len());
+    for (i, feed) in feed.into_iter().enumerate() {
+        let proto = feed.tensor.unwrap_or_default();
+        feeds.push((feed.name, value(i, &proto, &mut budget)?));
+    }
+    Ok(Request {
+        feeds,
+        fetches,
+        ..Request::default()
+    })
+}
+
+/// Values as messages, which are copies.
+fn named(
+    names: Vec<String>,
+    values: &[Tensor],
+    kept: &mut Kept,
+) -> Result<Vec<NamedTensorProto>, Status> {
+    let named = names.into_iter().zip(values).map(|(name, value)| {
+        kept.held.more(value.byte_size() as u64).map_err(full)?;
+        Ok(NamedTensorProto {
+            name,
+            tensor: Some(message(value)?),
+        })
+    });
+    named.collect()
+}
+
+impl Master {
+    pub(super) async fn create_session(
+        self: &Arc<Self>,
+        call: CreateSessionRequest,
+        mut kept: Kept,
+    ) -> Answered<CreateSessionResponse> {
+        let master = self.clone();
+        apart(&self.platform, move || {
+            let (handle, session) =
+                master.create(&call.config.unwrap_or_default(), &kept.caller)?;
+            let closes = (master.clone(), handle.clone());
+            // Until it has been answered, nobody else knows of it.
+            kept.undo = Some(Undo::new(move || closes.0.forget(&closes.1)));
+            let bytes = kept.held.bytes();
+            session.extend(&call.graph_def.unwrap_or_default(), None, bytes)?;
+            let response = CreateSessionResponse {
+                session_handle: handle,
+                graph_version: 0,
+            };
+            Ok((response, kept))
+        })
+        .await
+    }
+
+    pub(super) async fn extend_session(
+        self: &Arc<Self>,
+        call: ExtendSessionRequest,
+        kept: Kept,
+    ) -> Answered<ExtendSessionResponse> {
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        apart(&self.platform, move || {
+            let def = call.graph_def.unwrap_or_default();
+            let expected = Some(call.current_graph_version);
+            let new_graph_version = session.extend(&def, expected, kept.held.bytes())?;
+            Ok((ExtendSessionResponse { new_graph_version }, kept))
+        })
+        .await
+    }
+
+    pub(super) async fn partial_run_setup(
+        self: &Arc<Self>,
+        call: PartialRunSetupRequest,
+        mut kept: Kept,
+    ) -> Answered<PartialRunSetupResponse> {
+        self.first(call.request_id, "PartialRunSetup (Master)")?;
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        let room = self.step()?;
+        apart(&self.platform, move || {
+            let handle = session.begin_partial(&call.feed, &call.fetch, &call.target, room)?;
+            kept.undo = Some(abandoned(session, handle.clone()));
+            let response = PartialRunSetupResponse {
+                partial_run_handle: handle,
+            };
+            Ok((response, kept))
+        })
+        .await
+    }
+
+    pub(super) async fn close_session(
+        self: &Arc<Self>,
+        call: CloseSessionRequest,
+        kept: Kept,
+    ) -> Answered<CloseSessionResponse> {
+        let master = self.clone();
+        apart(&self.platform, move || master.close(&call.session_handle)).await?;
+        Ok((CloseSessionResponse {}, kept))
+    }
+
+    pub(super) async fn list_devices(
+        self: &Arc<Self>,
+        call: ListDevicesRequest,
+        kept: Kept,
+    ) -> Answered<ListDevicesResponse> {
+        let handle = call.session_handle;
+        if !handle.is_empty() && self.session(&handle, &kept.caller).is_err() {
+            let text =
+                format!("Session {handle} is not found. Possibly, this master has restarted.");
+            return Err(Status::invalid(text));
+        }
+        let master = self.clone();
+        let (local_device, remote_device) =
+            apart(&self.platform, move || Ok(master.devices())).await?;
+        let response = ListDevicesResponse {
+            local_device,
+            remote_device,
+        };
+        Ok((response, kept))
+    }
+
+    pub(super) async fn reset_all(
+        self: &Arc<Self>,
+        call: ResetRequest,
+        kept: Kept,
+    ) -> Answered<ResetResponse> {
+        let master = self.clone();
+        apart(&self.platform, move || master.reset(&call.container)).await?;
+        Ok((ResetResponse {}, kept))
+    }
+
+    pub(super) async fn make_callable(
+        self: &Arc<Self>,
+        call: MakeCallableRequest,
+        kept: Kept,
+    ) -> Answered<MakeCallableResponse> {
+        self.first(call.request_id, "MakeCallable (Master)")?;
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        let bytes = kept.held.bytes();
+        let handle = session.make_callable(call.options.unwrap_or_default(), bytes)?;
+        Ok((MakeCallableResponse { handle }, kept))
+    }
+
+    pub(super) async fn run_callable(
+        self: &Arc<Self>,
+        call: RunCallableRequest,
+        kept: Kept,
+    ) -> Answered<RunCallableResponse> {
+        self.first(call.request_id, "RunCallable (Master)")?;
+        let make = move |session: &MasterSession, limit| {
+            let mut budget = Budget::new(limit);
+            let values = call.feed.iter().enumerate();
+            let values = values.map(|(i, proto)| value(i, proto, &mut budget));
+            session.callable(call.handle, values.collect::<Result<_, _>>()?)
+        };
+        let session = call.session_handle;
+        let ((values, metadata), kept) = self.step_of(&session, kept, make).await?;
+        let fetch = values.into_iter().map(|v| v.tensor.unwrap_or_default());
+        let response = RunCallableResponse {
+            fetch: fetch.collect(),
+            metadata: Some(metadata),
+        };
+        Ok((response, kept))
+    }
+
+    pub(super) async fn release_callable(
+        self: &Arc<Self>,
+        call: ReleaseCallableRequest,
+        kept: Kept,
+    ) -> Answered<ReleaseCallableResponse> {
+        let session = self.session(&call.session_handle, &kept.caller)?;
+        session.release_callable(call.handle);
+        Ok((ReleaseCallableResponse {}, kept))
+    }
+}

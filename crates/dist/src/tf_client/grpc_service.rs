@@ -1,0 +1,390 @@
+//! The way in: calls over HTTP/2, each a message that becomes a request of the master.
+//!
+//! A caller's bytes are counted before there is memory for them: those that have come, those that
+//! decompression gives, and those that the decoded message takes. What is too much is refused, and the
+//! refusal says which limit was met.
+
+use std::convert::Infallible;
+use std::io::Read;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes};
+use http_body::{Body as _, Frame};
+use prost::Message;
+use thalweg_graphdef::sizes::{Measured, decoded_bytes};
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::{BoxFuture, Service, http};
+use tonic::server::NamedService;
+
+use super::call::{Kept, apart, full};
+use super::leases::{Alive, Caller};
+use super::master::Master;
+use super::status::{Status, met};
+use crate::limit_names::{DECODED_BYTES, MESSAGE_BYTES};
+use crate::limits::server_limits::Limits;
+use crate::metrics::counters::Waits;
+use crate::runtime::budget::Held;
+use crate::transport::connections::table::Seat;
+
+/// What stands before a message: whether it is compressed, and its length.
+const HEAD: usize = 5;
+/// How long a caller may send nothing in the middle of a message.
+const SILENT: Duration = Duration::from_secs(60);
+/// Messages from this size on are decoded on a thread that may take its time.
+const LARGE: usize = 1 << 20;
+/// How much is decompressed at a time.
+const PIECE: usize = 64 << 10;
+const ENCODINGS: &str = "identity,gzip,deflate";
+
+/// The service that TensorFlow's clients call.
+#[derive(Clone)]
+pub(crate) struct Door(pub(crate) Arc<Master>);
+
+impl NamedService for Door {
+    const NAME: &'static str = "tensorflow.MasterService";
+}
+
+impl Service<http::Request<Body>> for Door {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<http::Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let master = self.0.clone();
+        Box::pin(async move {
+            let answer = answered(&master, request).await;
+            Ok(answer.unwrap_or_else(|status| {
+                master.failed(&status);
+                tonic::Status::from(status).into_http()
+            }))
+        })
+    }
+}
+
+type Answered = Result<http::Response<Body>, Status>;
+
+async fn answered(master: &Arc<Master>, request: http::Request<Body>) -> Answered {
+    let path = request.uri().path().to_owned();
+    let caller = caller(request.extensions());
+    let call = Incoming {
+        master,
+        caller,
+        request,
+        held: master.calls.open(),
+    };
+    match path.strip_prefix("/tensorflow.MasterService/") {
+        Some("CreateSession") => unary(call, |q, kept| master.create_session(q, kept)).await,
+        Some("ExtendSession") => unary(call, |q, kept| master.extend_session(q, kept)).await,
+        Some("PartialRunSetup") => unary(call, |q, kept| master.partial_run_setup(q, kept)).await,
+        Some("RunStep") => unary(call, |q, kept| master.run_step(q, kept)).await,
+        Some("CloseSession") => unary(call, |q, kept| master.close_session(q, kept)).await,
+        Some("ListDevices") => unary(call, |q, kept| master.list_devices(q, kept)).await,
+        Some("Reset") => unary(call, |q, kept| master.reset_all(q, kept)).await,
+        Some("MakeCallable") => unary(call, |q, kept| master.make_callable(q, kept)).await,
+        Some("RunCallable") => unary(call, |q, kept| master.run_callable(q, kept)).await,
+        Some("ReleaseCallable") => unary(call, |q, kept| master.release_callable(q, kept)).await,
+        _ => {
+            let text = format!("there is no call {path}");
+            Err(Status::new(Code::Unimplemented, text))
+        }
+    }
+}
+
+/// What is known of who calls.
+fn caller(extensions: &http::Extensions) -> Caller {
+    let seat = extensions.get::<Option<Arc<Seat>>>();
+    let Some(seat) = seat.and_then(Option::as_ref) else {
+        return Caller::default();
+    };
+    let connection: Weak<Alive> = Arc::downgrade(seat) as Weak<Alive>;
+    Caller {
+        address: Some(seat.address.ip()),
+        connection: Some(connection),
+    }
+}
+
+/// Takes one message, and answers with one.
+async fn unary<Q, A, F>(call: Incoming<'_>, method: impl FnOnce(Q, Kept) -> F) -> Answered
+where
+    Q: Message + Default + Measured + Send + 'static,
+    A: Message + 'static,
+    F: Future<Output = Result<(A, Kept), Status>>,
+{
+    let encoding = match call.encoding() {
+        Ok(encoding) => encoding,
+        Err(status) => {
+            let mut answer = tonic::Status::from(status).into_http();
+            let known = http::HeaderValue::from_static(ENCODINGS);
+            answer.headers_mut().insert("grpc-accept-encoding", known);
+            return Ok(answer);
+        }
+    };
+    let (caller, platform) = (call.caller.clone(), call.master.platform.clone());
+    let (request, held) = call.message(encoding).await?;
+    let kept = Kept {
+        caller,
+        held,
+        undo: None,
+    };
+    let (answer, kept) = method(request, kept).await?;
+    match answer.encoded_len() >= LARGE {
+        true => apart(&platform, move || sent(&answer, kept)).await,
+        false => sent(&answer, kept),
+    }
+}
+
+/// How a message may be compressed.
+#[derive(Clone, Copy)]
+enum Encoding {
+    Gzip,
+    Deflate,
+}
+
+/// A call whose message comes in.
+struct Incoming<'a> {
+    master: &'a Arc<Master>,
+    caller: Caller,
+    request: http::Request<Body>,
+    held: Held,
+}
+
+impl Incoming<'_> {
+    fn encoding(&self) -> Result<Option<Encoding>, Status> {
+        let named = self.request.headers().get("grpc-encoding");
+        match named.map(|v| v.to_str()) {
+            None | Some(Ok("identity")) => Ok(None),
+            Some(Ok("gzip")) => Ok(Some(Encoding::Gzip)),
+            Some(Ok("deflate")) => Ok(Some(Encoding::Deflate)),
+            Some(_) => {
+                let text = "messages may be compressed with gzip or deflate, or not at all";
+                Err(Status::new(Code::Unimplemented, text))
+            }
+        }
+    }
+
+    /// The message, and what it holds of the server's memory.
+    async fn message<Q: Message + Default + Measured + Send + 'static>(
+        mut self,
+        encoding: Option<Encoding>,
+    ) -> Result<(Q, Held), Status> {
+        let (compressed, bytes) = self.collected().await?;
+        let (master, mut held) = (self.master.clone(), self.held);
+        let encoding = match (compressed, encoding) {
+            (false, _) => None,
+            (true, Some(encoding)) => Some(encoding),
+            (true, None) => {
+                let text = "a message is compressed, and no header says how";
+                return Err(Status::new(Code::Internal, text));
+            }
+        };
+        let large = encoding.is_some() || bytes.len() >= LARGE;
+        let decode = move || {
+            let limits = master.limits();
+            let bytes = match encoding {
+                Some(encoding) => expanded(bytes, encoding, limits, &mut held)?,
+                None => bytes,
+            };
+            let decoded = decoded_bytes::<Q>(&bytes, limits.decoded_bytes);
+            let decoded = decoded.map_err(|e| met(DECODED_BYTES, &e))?;
+            held.more(decoded).map_err(full)?;
+            let came = bytes.len() as u64;
+            let message = Q::decode(bytes).map_err(|e| {
+                let text = format!("the message cannot be decoded: {e}");
+                Status::new(Code::Internal, text)
+            })?;
+            // The bytes that came are given back: the message has its own.
+            held.less(came);
+            Ok((message, held))
+        };
+        match large {
+            true => apart(&self.master.platform, decode).await,
+            false => decode(),
+        }
+    }
+
+    /// The bytes of the only message, and whether they are compressed. They are counted as they come: what a
+    /// caller only announces takes no memory.
+    async fn collected(&mut self) -> Result<(bool, Bytes), Status> {
+        let master = self.master;
+        let _waits = Waits::begin(&master.worker.counts.messages);
+        let most = master.limits().message_bytes;
+        let mut bytes = Vec::new();
+        let mut known = None;
+        while let Some(data) = self.data().await? {
+            self.held.more(data.len() as u64).map_err(full)?;
+            room(&mut bytes, data.len(), known)?;
+            bytes.extend_from_slice(&data);
+            if known.is_none() && bytes.len() >= HEAD {
+                let length = (&bytes[1..]).get_u32() as usize;
+                known = Some(HEAD + length);
+                if length > most {
+                    let text = format!("a message of {length} bytes, where {most} are taken");
+                    return Err(met(MESSAGE_BYTES, &text));
+                }
+            }
+            if known.is_some_and(|k| bytes.len() > k) {
+                let text = "a call has one message, and another one came";
+                return Err(Status::new(Code::Internal, text));
+            }
+        }
+        if known != Some(bytes.len()) {
+            let text = "the call has ended before its message";
+            return Err(Status::new(Code::Internal, text));
+        }
+        let compressed = match bytes[0] {
+            0 => false,
+            1 => true,
+            _ => return Err(Status::new(Code::Internal, "bytes that are no message")),
+        };
+        Ok((compressed, Bytes::from(bytes).split_off(HEAD)))
+    }
+
+    /// What comes next of the body.
+    async fn data(&mut self) -> Result<Option<Bytes>, Status> {
+        let body = self.request.body_mut();
+        loop {
+            let next = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
+            let next = tokio::time::timeout(SILENT, next).await.map_err(|_| {
+                let text = format!("no byte of the message came in {SILENT:?}");
+                Status::new(Code::DeadlineExceeded, text)
+            })?;
+            match next {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(Status::new(error.code(), error.message())),
+                // Trailers of a request say nothing.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Makes room for more bytes: twice what there is, and no more than the message needs, once that is known.
+fn room(bytes: &mut Vec<u8>, more: usize, known: Option<usize>) -> Result<(), Status> {
+    let wanted = bytes.len() + more;
+    let grown = (2 * bytes.len()).min(known.unwrap_or(usize::MAX));
+    let room = grown.max(wanted) - bytes.len();
+    let reserved = match wanted > bytes.capacity() {
+        true => bytes.try_reserve_exact(room),
+        false => Ok(()),
+    };
+    reserved.map_err(|_| no_memory(wanted))
+}
+
+fn no_memory(bytes: usize) -> Status {
+    let text = format!("the system has no memory for a message of {bytes} bytes");
+    Status::new(Code::ResourceExhausted, text)
+}
+
+/// What compressed bytes stand for.
+fn expanded(
+    bytes: Bytes,
+    encoding: Encoding,
+    limits: &Limits,
+    held: &mut Held,
+) -> Result<Bytes, Status> {
+    let mut reader: Box<dyn Read + '_> = match encoding {
+        Encoding::Gzip => Box::new(flate2::read::GzDecoder::new(&bytes[..])),
+        Encoding::Deflate => Box::new(flate2::read::ZlibDecoder::new(&bytes[..])),
+    };
+    let mut piece = vec![0; PIECE];
+    let mut out: Vec<u8> = Vec::new();
+    loop {
+        let read = reader.read(&mut piece).map_err(|e| {
+            let text = format!("the message cannot be decompressed: {e}");
+            Status::new(Code::Internal, text)
+        })?;
+        if read == 0 {
+            break;
+        }
+        if out.len() + read > limits.message_bytes {
+            let most = limits.message_bytes;
+            let text =
+                format!("a message of more than {most} bytes, once decompressed, is not taken");
+            return Err(met(MESSAGE_BYTES, &text));
+        }
+        held.more(read as u64).map_err(full)?;
+        let reserved = out.try_reserve(read);
+        reserved.map_err(|_| no_memory(out.len() + read))?;
+        out.extend_from_slice(&piece[..read]);
+    }
+    drop(reader);
+    held.less(bytes.len() as u64);
+    Ok(Bytes::from(out))
+}
+
+/// A message as the body of an answer. It is counted until it has gone.
+fn sent(answer: &impl Message, mut kept: Kept) -> Answered {
+    let length = answer.encoded_len();
+    let Ok(announced) = u32::try_from(length) else {
+        let text =
+            format!("an answer of {length} bytes is more than a message may have: fetch less");
+        return Err(Status::new(Code::ResourceExhausted, text));
+    };
+    kept.held.more(length as u64).map_err(full)?;
+    let mut bytes = Vec::new();
+    let reserved = bytes.try_reserve_exact(HEAD + length);
+    reserved.map_err(|_| no_memory(length))?;
+    bytes.put_u8(0);
+    bytes.put_u32(announced);
+    let encoded = answer.encode(&mut bytes);
+    encoded.map_err(|e| Status::defect(&e))?;
+    let outgoing = Outgoing {
+        data: Bytes::from(bytes),
+        ended: false,
+        kept,
+    };
+    let content = http::HeaderValue::from_static("application/grpc");
+    let mut answer = http::Response::new(Body::new(outgoing));
+    (answer.headers_mut()).insert(http::header::CONTENT_TYPE, content);
+    Ok(answer)
+}
+
+/// An answer that goes out: its message, and that the call went well.
+struct Outgoing {
+    data: Bytes,
+    ended: bool,
+    kept: Kept,
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if !self.data.is_empty() {
+            // The transport takes what it is given at once, and asks for more when that has gone: so what waits is counted.
+            let piece = self.data.len().min(PIECE);
+            return Poll::Ready(Some(Ok(Frame::data(self.data.split_to(piece)))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        self.ended = true;
+        if let Some(undo) = self.kept.undo.take() {
+            undo.keep();
+        }
+        let mut trailers = http::HeaderMap::new();
+        let ok = http::HeaderValue::from_static("0");
+        trailers.insert(tonic::Status::GRPC_STATUS, ok);
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+}

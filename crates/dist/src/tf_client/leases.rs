@@ -1,0 +1,323 @@
+//! The sessions of a master, and for how long each is kept.
+//!
+//! A session lives while a connection that has used it is open, and for the time of a lease after that. One whose
+//! client cannot be told, as in a program of the server's own, lives until it is closed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::session::MasterSession;
+use super::status::{Status, met};
+use crate::limit_names::{CLIENT_SESSIONS, SESSIONS};
+use crate::limits::server_limits::Limits;
+use crate::runtime::lock::locked;
+
+/// How many sessions that were collected are remembered, to say why.
+const REMEMBERED: usize = 1024;
+
+/// What stays while a connection is open.
+pub(crate) type Alive = dyn Send + Sync;
+
+/// Who calls: what is known of a connection.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) connection: Option<Weak<Alive>>,
+}
+
+impl Caller {
+    /// For the log.
+    pub(super) fn shown(&self) -> String {
+        self.address.map_or("unknown".to_owned(), |a| a.to_string())
+    }
+}
+
+/// The sessions of a master.
+#[derive(Default)]
+pub(super) struct Leases {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By handle, in an order that is the same each time.
+    sessions: BTreeMap<String, Lease>,
+    /// Handles of sessions that were collected, and why.
+    collected: VecDeque<(String, String)>,
+}
+
+struct Lease {
+    session: Arc<MasterSession>,
+    address: Option<IpAddr>,
+    /// The connections that have used it. None where one is not known: it then never ends by itself.
+    connections: Option<Vec<Weak<Alive>>>,
+    /// Since when none of them is open.
+    gone: Option<Instant>,
+}
+
+impl Lease {
+    fn is_used_by(&mut self, caller: &Caller) {
+        let (Some(known), Some(connection)) = (&mut self.connections, &caller.connection) else {
+            self.connections = None;
+            return;
+        };
+        self.gone = None;
+        if !known.iter().any(|k| Weak::ptr_eq(k, connection)) {
+            known.retain(|k| k.strong_count() > 0);
+            known.push(connection.clone());
+        }
+    }
+
+    /// Since when its client is gone.
+    fn gone(&mut self, now: Instant) -> Option<Instant> {
+        let open = |all: &Vec<Weak<Alive>>| all.iter().any(|c| c.strong_count() > 0);
+        match self.connections.as_ref().is_none_or(open) {
+            true => self.gone = None,
+            false => {
+                self.gone.get_or_insert(now);
+            }
+        }
+        self.gone
+    }
+}
+
+impl Leases {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        locked(&self.inner)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.inner().sessions.len()
+    }
+
+    /// Keeps a session; `check` may still refuse it. Where there are as many as may be, the one whose client is
+    /// gone for longest makes room, and is given back to be closed.
+    ///
+    /// # Errors
+    /// There are as many as may be.
+    pub(super) fn insert(
+        &self,
+        handle: &str,
+        session: &Arc<MasterSession>,
+        caller: &Caller,
+        limits: &Limits,
+        check: impl FnOnce() -> Result<(), Status>,
+    ) -> Result<Option<(String, Arc<MasterSession>)>, Status> {
+        let mut inner = self.inner();
+        check()?;
+        let own = |lease: &&Lease| caller.address.is_some() && lease.address == caller.address;
+        let own = inner.sessions.values().filter(own).count();
+        let mut freed = None;
+        if own >= limits.client_sessions {
+            freed = inner.longest_gone(|lease| lease.address == caller.address);
+            if freed.is_none() {
+                let text = format!("this client has {own} sessions, as many as it may: close one");
+                return Err(met(CLIENT_SESSIONS, &text));
+            }
+        } else if inner.sessions.len() >= limits.sessions {
+            freed = inner.longest_gone(|_| true);
+            if freed.is_none() {
+                let text = format!(
+                    "this server has {} sessions, as many as it may: close one",
+                    inner.sessions.len()
+                );
+                return Err(met(SESSIONS, &text));
+            }
+        }
+        let why = "it was closed to make room for another one: its client had no connection open";
+        let freed = freed.and_then(|handle| {
+            let session = inner.collect(&handle, why)?;
+            Some((handle, session))
+        });
+        let lease = Lease {
+            session: session.clone(),
+            address: caller.address,
+            connections: caller.connection.clone().map(|c| vec![c]),
+            gone: None,
+        };
+        inner.sessions.insert(handle.to_owned(), lease);
+        Ok(freed)
+    }
+
+    /// The session of this handle, which a caller uses.
+    ///
+    /// # Errors
+    /// There is none: TensorFlow's client makes a new one where it is told `Aborted`.
+    pub(super) fn used(&self, handle: &str, caller: &Caller) -> Result<Arc<MasterSession>, Status> {
+        let mut inner = self.inner();
+        if let Some(lease) = inner.sessions.get_mut(handle) {
+            lease.is_used_by(caller);
+            return Ok(lease.session.clone());
+        }
+        let mut collected = inner.collected.iter();
+        let why = collected.find(|(h, _)| h == handle);
+        let why = why.map_or(String::new(), |(_, why)| format!(" ({why})"));
+        let text = format!("Session {handle} is not found.{why}");
+        Err(Status::new(Code::Aborted, text))
+    }
+
+    /// Takes a session out.
+    pub(super) fn remove(&self, handle: &str) -> Option<Arc<MasterSession>> {
+        let removed = self.inner().sessions.remove(handle);
+        removed.map(|lease| lease.session)
+    }
+
+    /// Takes all out.
+    pub(super) fn drain(&self) -> Vec<Arc<MasterSession>> {
+        let all = std::mem::take(&mut self.inner().sessions);
+        all.into_values().map(|lease| lease.session).collect()
+    }
+
+    /// Does something with each, while none comes or goes.
+    pub(super) fn each(&self, work: impl Fn(&MasterSession)) {
+        let inner = self.inner();
+        inner.sessions.values().for_each(|l| work(&l.session));
+    }
+
+    /// Takes those out whose clients are gone for as long as a lease.
+    pub(super) fn expired(&self, lease: Duration) -> Vec<(String, Arc<MasterSession>)> {
+        let now = Instant::now();
+        let mut inner = self.inner();
+        let over = inner.sessions.iter_mut().filter_map(|(handle, l)| {
+            let gone = l.gone(now)?;
+            (now.duration_since(gone) >= lease).then(|| handle.clone())
+        });
+        let over: Vec<String> = over.collect();
+        let why = format!(
+            "it was closed: its client had no connection open for {lease:?}, the server's --lease"
+        );
+        let collect = |handle: String| {
+            let session = inner.collect(&handle, &why)?;
+            Some((handle, session))
+        };
+        over.into_iter().filter_map(collect).collect()
+    }
+}
+
+impl Inner {
+    /// The session of those that fit whose client is gone for longest.
+    fn longest_gone(&mut self, fits: impl Fn(&Lease) -> bool) -> Option<String> {
+        let now = Instant::now();
+        let gone = self.sessions.iter_mut().filter(|(_, l)| fits(l));
+        let gone = gone.filter_map(|(handle, l)| Some((l.gone(now)?, handle)));
+        gone.min().map(|(_, handle)| handle.clone())
+    }
+
+    fn collect(&mut self, handle: &str, why: &str) -> Option<Arc<MasterSession>> {
+        let lease = self.sessions.remove(handle)?;
+        if self.collected.len() >= REMEMBERED {
+            self.collected.pop_front();
+        }
+        self.collected
+            .push_back((handle.to_owned(), why.to_owned()));
+        Some(lease.session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::budget::Account;
+    use crate::runtime::platform::system;
+    use crate::tf_client::runner::Runs;
+    use std::sync::LazyLock;
+    use thalweg_session::{Engine, SessionOptions};
+    use tokio::runtime::Runtime;
+
+    fn session() -> Arc<MasterSession> {
+        static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
+        let options = SessionOptions::new().threads(1);
+        let runs = Runs::here(Engine::new(&options).unwrap(), options);
+        let held = Account::new(1000).open();
+        let platform = system(RUNTIME.handle().clone());
+        Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
+    }
+
+    /// A connection, and who calls on it.
+    fn client(last: u8) -> (Arc<()>, Caller) {
+        let connection = Arc::new(());
+        let alive: Arc<Alive> = connection.clone();
+        let caller = Caller {
+            address: Some(IpAddr::from([10, 0, 0, last])),
+            connection: Some(Arc::downgrade(&alive)),
+        };
+        (connection, caller)
+    }
+
+    fn kept(leases: &Leases, handle: &str, caller: &Caller, limits: &Limits) -> Result<(), Status> {
+        let inserted = leases.insert(handle, &session(), caller, limits, || Ok(()));
+        inserted.map(|_| ())
+    }
+
+    const NONE: Duration = Duration::ZERO;
+
+    #[test]
+    fn a_session_lives_while_a_connection_that_has_used_it_is_open_and_a_lease_after_that() {
+        let (leases, limits) = (Leases::default(), Limits::new());
+        let ((first, caller), (second, other)) = (client(1), client(1));
+        kept(&leases, "a", &caller, &limits).unwrap();
+        assert!(leases.expired(NONE).is_empty());
+        leases.used("a", &other).unwrap();
+        drop(first);
+        assert!(leases.expired(NONE).is_empty());
+        drop(second);
+        assert!(leases.expired(Duration::from_secs(3600)).is_empty());
+        // A client that comes back in time goes on.
+        let (third, again) = client(1);
+        leases.used("a", &again).unwrap();
+        assert!(leases.expired(NONE).is_empty());
+        drop(third);
+        assert_eq!(leases.expired(NONE).len(), 1);
+        let gone = leases.used("a", &again).map(|_| ()).unwrap_err();
+        assert_eq!(gone.code, Code::Aborted);
+        assert!(gone.message.contains("--lease"), "{gone}");
+        let never = leases.used("b", &again).map(|_| ()).unwrap_err();
+        assert_eq!(never.message, "Session b is not found.");
+    }
+
+    #[test]
+    fn a_session_of_who_is_not_known_stays() {
+        let (leases, limits) = (Leases::default(), Limits::new());
+        kept(&leases, "a", &Caller::default(), &limits).unwrap();
+        assert!(leases.expired(NONE).is_empty());
+        leases.used("a", &Caller::default()).unwrap();
+    }
+
+    #[test]
+    fn the_session_whose_client_is_gone_for_longest_makes_room() {
+        let (leases, mut limits) = (Leases::default(), Limits::new());
+        limits.sessions = 2;
+        let ((first, a), (second, b), (_third, c)) = (client(1), client(2), client(3));
+        kept(&leases, "a", &a, &limits).unwrap();
+        kept(&leases, "b", &b, &limits).unwrap();
+        let full = kept(&leases, "c", &c, &limits).unwrap_err();
+        assert_eq!(full.limit, Some(SESSIONS));
+        drop(second);
+        leases.expired(Duration::from_secs(3600));
+        drop(first);
+        kept(&leases, "c", &c, &limits).unwrap();
+        let why = leases.used("b", &c).map(|_| ()).unwrap_err();
+        assert!(why.message.contains("make room"), "{why}");
+        leases.used("a", &c).unwrap();
+    }
+
+    #[test]
+    fn one_client_has_so_many_sessions_at_most() {
+        let (leases, mut limits) = (Leases::default(), Limits::new());
+        limits.client_sessions = 1;
+        let ((first, a), (_second, b), (_third, again)) = (client(1), client(2), client(1));
+        kept(&leases, "a", &a, &limits).unwrap();
+        kept(&leases, "b", &b, &limits).unwrap();
+        let full = kept(&leases, "c", &again, &limits).unwrap_err();
+        assert_eq!(full.limit, Some(CLIENT_SESSIONS));
+        drop(first);
+        kept(&leases, "c", &again, &limits).unwrap();
+        assert!(leases.used("a", &a).is_err() && leases.used("b", &b).is_ok());
+    }
+}

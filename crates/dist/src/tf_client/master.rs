@@ -1,0 +1,372 @@
+//! The sessions of a server.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_graph::DeviceSpec;
+use thalweg_session::{Wire, WireType};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::leases::{Caller, Leases};
+use super::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
+use super::runner::Runs;
+use super::session::{self, MasterSession};
+use super::status::{Status, met};
+use super::step_slot::Room;
+use crate::error::ClusterError;
+use crate::limit_names::STEPS;
+use crate::limits::server_limits::Limits;
+use crate::master::link::{self, Way};
+use crate::master::steps::Steps;
+use crate::metrics::counters;
+use crate::runtime::blocking;
+use crate::runtime::budget::Account;
+use crate::runtime::lock::locked;
+use crate::runtime::platform::Platform;
+use crate::transport::frames::Frames;
+use crate::transport::messages::Clear;
+use crate::transport::messages::header::Kind;
+use crate::worker::state::{DRAINS, Worker};
+
+/// The sessions of a server. They share its devices, and the variables and queues on those.
+pub struct Master {
+    pub(super) worker: Arc<Worker>,
+    pub(crate) platform: Arc<dyn Platform>,
+    sessions: Leases,
+    steps: Arc<AtomicUsize>,
+    /// Whether the server ends, and takes nothing new.
+    ends: AtomicBool,
+    requests: Mutex<Requests>,
+    /// What the calls that go on hold.
+    pub(super) calls: Arc<Account>,
+    /// What the graphs of all sessions take.
+    graphs: Arc<Account>,
+}
+
+impl Master {
+    /// A master in the process of this task, whose sessions run on the tasks of its cluster.
+    pub(crate) fn new(worker: Arc<Worker>) -> Master {
+        Master {
+            platform: worker.platform.clone(),
+            calls: Account::new(worker.limits.call_bytes),
+            graphs: Account::new(worker.limits.graph_bytes),
+            worker,
+            sessions: Leases::default(),
+            steps: Arc::default(),
+            ends: AtomicBool::new(false),
+            requests: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.worker.limits
+    }
+
+    /// Makes a session without nodes; gives its handle and it.
+    ///
+    /// # Errors
+    /// There are as many as may be, or the client asks for what a server does not do.
+    pub(crate) fn create(
+        &self,
+        config: &ConfigProto,
+        caller: &Caller,
+    ) -> Result<(String, Arc<MasterSession>), Status> {
+        if !config.session_inter_op_thread_pool.is_empty() {
+            return Err(Status::invalid(
+                "Distributed session does not support session thread pool options.",
+            ));
+        }
+        let worker = &self.worker;
+        let mut options = worker.options.clone();
+        options.soft_placement |= config.allow_soft_placement;
+        if config
+            .graph_options
+            .is_some_and(|g| g.enable_bfloat16_sendrecv)
+        {
+            options.wire = Some(Wire::all(WireType::BF16));
+        }
+        let isolated = config.isolate_session_state;
+        let others = self.others(&config.device_filters)?;
+        let runs = match others.is_empty() {
+            true => {
+                let engine = match isolated {
+                    true => worker.engine.isolated(),
+                    false => worker.engine.clone(),
+                };
+                Runs::here(engine, options)
+            }
+            false => {
+                let mut ways = vec![Way::Here(worker.clone())];
+                ways.extend(others);
+                let engine = worker.engine.clone();
+                let platform = self.platform.clone();
+                Runs::Cluster(Steps::new(ways, engine, options, isolated, platform))
+            }
+        };
+        let (held, platform) = (self.graphs.open(), self.platform.clone());
+        let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
+        // No handle comes again, and none can be guessed.
+        let half = || self.platform.number();
+        let handle = format!("{:016x}{:016x}", half(), half());
+        let check = || {
+            if worker.drains() {
+                return Err(Status::new(Code::Unavailable, DRAINS));
+            }
+            if self.ends.load(Ordering::Acquire) {
+                let text = "the server is shutting down";
+                return Err(Status::new(Code::Unavailable, text));
+            }
+            Ok(())
+        };
+        let inserted = (self.sessions).insert(&handle, &session, caller, &worker.limits, check);
+        if let Some((freed, collected)) = inserted? {
+            collected.end();
+            counters::add(&worker.counts.sessions_collected);
+            tracing::warn!(
+                session = freed,
+                "session closed to make room: its client is gone"
+            );
+        }
+        counters::add(&worker.counts.sessions_made);
+        tracing::info!(session = handle, client = caller.shown(), "session made");
+        Ok((handle, session))
+    }
+
+    /// The session of this handle, which a caller uses.
+    ///
+    /// # Errors
+    /// There is none: TensorFlow's client makes a new one where it is told `Aborted`.
+    pub(crate) fn session(
+        &self,
+        handle: &str,
+        caller: &Caller,
+    ) -> Result<Arc<MasterSession>, Status> {
+        self.sessions.used(handle, caller)
+    }
+
+    /// Closes the sessions whose clients are gone for as long as a lease.
+    pub(crate) fn collect(&self) {
+        for (handle, session) in self.sessions.expired(self.worker.limits.lease) {
+            session.end();
+            counters::add(&self.worker.counts.sessions_collected);
+            let lease = self.worker.limits.lease;
+            tracing::info!(
+                session = handle,
+                ?lease,
+                "session closed: its client is gone"
+            );
+        }
+    }
+
+    /// Closes a session: its steps are cancelled and waited for.
+    ///
+    /// # Errors
+    /// There is none of this handle.
+    pub fn close(&self, handle: &str) -> Result<(), Status> {
+        let session = self.sessions.remove(handle);
+        let gone = || {
+            let text =
+                format!("Session {handle} is not found. Possibly, this master has restarted.");
+            Status::new(Code::Aborted, text)
+        };
+        let ended = session.ok_or_else(gone)?.close();
+        counters::add(&self.worker.counts.sessions_closed);
+        match ended {
+            true => tracing::info!(session = handle, "session closed"),
+            false => tracing::warn!(
+                session = handle,
+                "session closed, and steps of it still run"
+            ),
+        }
+        Ok(())
+    }
+
+    /// Closes a session that its client does not know of, without waiting for anything.
+    pub(super) fn forget(&self, handle: &str) {
+        if let Some(session) = self.sessions.remove(handle) {
+            session.end();
+            counters::add(&self.worker.counts.sessions_closed);
+            tracing::info!(
+                session = handle,
+                "session closed: its client went before the answer"
+            );
+        }
+    }
+
+    /// Closes all sessions, and clears these containers on all tasks; the default one where none is
+    /// named.
+    ///
+    /// # Errors
+    /// A task is not reached.
+    pub fn reset(&self, containers: &[String]) -> Result<(), Status> {
+        let all = self.sessions.drain();
+        tracing::info!(sessions = all.len(), "reset: all sessions are closed");
+        all.iter().for_each(|session| session.cancel());
+        // One bound for all: what is still left goes on to its end by itself.
+        let end = Instant::now() + session::CLOSE;
+        for session in &all {
+            session.close_until(end);
+            counters::add(&self.worker.counts.sessions_closed);
+        }
+        self.worker.clear(containers);
+        let others = self.others(&[])?;
+        for way in &others {
+            let Way::There(peer) = way else { continue };
+            let clear = Kind::Clear(Clear {
+                containers: containers.to_vec(),
+            });
+            blocking::waited(&*self.platform, async {
+                let limit = peer.patience().silence;
+                let asked = peer.ask("Clear", Frames::of(clear));
+                let done = tokio::time::timeout(limit, asked).await;
+                done.unwrap_or_else(|_| Err(peer.lost("no answer")))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The other tasks of the cluster, those that the filters leave.
+    fn others(&self, filters: &[String]) -> Result<Vec<Way>, ClusterError> {
+        let worker = &self.worker;
+        link::others(&worker.cluster, &worker.task, &worker.peers, filters)
+    }
+
+    /// Takes nothing new, and cancels what runs.
+    pub(crate) fn end(&self) {
+        self.ends.store(true, Ordering::Release);
+        // Whoever has looked before it was set has put in the session by then.
+        self.sessions.each(MasterSession::cancel);
+    }
+
+    /// Notes a request's number.
+    ///
+    /// # Errors
+    /// It came before: a client sends it again where it does not know whether it arrived.
+    pub(crate) fn first(&self, request: i64, what: &str) -> Result<(), Status> {
+        let mut seen = locked(&self.requests);
+        if request == 0 || seen.all.insert(request) {
+            seen.order.extend((request != 0).then_some(request));
+            if seen.order.len() > MOST_REQUESTS
+                && let Some(oldest) = seen.order.pop_front()
+            {
+                seen.all.remove(&oldest);
+            }
+            return Ok(());
+        }
+        let text = format!("The same {what} request was received twice.");
+        Err(Status::new(Code::Aborted, text))
+    }
+
+    /// The devices of this task, and those of the others that answer, as a client lists them.
+    pub fn devices(&self) -> (Vec<DeviceAttributes>, Vec<DeviceAttributes>) {
+        let own = self.worker.engine.devices().iter().enumerate();
+        let own = own.map(|(index, device)| {
+            let limit = device.memory().limit();
+            attributes(device.name(), limit, self.worker.incarnation, index)
+        });
+        // All at once: each that does not answer takes its time.
+        let mut looks = JoinSet::new();
+        for (number, way) in self.others(&[]).unwrap_or_default().into_iter().enumerate() {
+            if let Way::There(peer) = way {
+                let look = async move { (number, link::look(&peer, false).await) };
+                looks.spawn_on(look, self.platform.runtime());
+            }
+        }
+        let looked = async {
+            let mut all = Vec::new();
+            // One that has no result ends with the server.
+            while let Some(look) = looks.join_next().await {
+                all.extend(look);
+            }
+            Ok(all)
+        };
+        let mut looked = blocking::waited(&*self.platform, looked).unwrap_or_default();
+        looked.sort_by_key(|(number, _)| *number);
+        let mut others = Vec::new();
+        for opened in looked.into_iter().filter_map(|(_, opened)| opened.ok()) {
+            for (index, name) in opened.devices.iter().enumerate() {
+                if let Ok(name) = DeviceSpec::parse(name) {
+                    others.push(attributes(&name, None, opened.incarnation, index));
+                }
+            }
+        }
+        (own.collect(), others)
+    }
+
+    /// What there is now.
+    pub(crate) fn state(&self) -> State {
+        State {
+            sessions: self.sessions.len() as u64,
+            steps: self.running() as u64,
+            call_bytes: self.calls.bytes(),
+            graph_bytes: self.graphs.bytes(),
+        }
+    }
+
+    /// How many steps run.
+    pub(crate) fn running(&self) -> usize {
+        self.steps.load(Ordering::Acquire)
+    }
+
+    /// Room for one more step, given back when it is dropped.
+    pub(crate) fn step(self: &Arc<Self>) -> Result<Room, Status> {
+        // It is counted before it is looked whether the server drains: a drain waits for it, or it is refused.
+        let room = self.room()?;
+        match self.worker.drains() {
+            true => Err(Status::new(Code::Unavailable, DRAINS)),
+            false => Ok(room),
+        }
+    }
+
+    /// Room for one more step, or for a piece of one that has begun.
+    pub(super) fn room(self: &Arc<Self>) -> Result<Room, Status> {
+        let running = self.steps.fetch_add(1, Ordering::SeqCst);
+        let room = Room(self.steps.clone());
+        match running < self.worker.limits.steps {
+            true => Ok(room),
+            false => {
+                let text =
+                    format!("this server runs {running} steps, as many as it may: wait for one");
+                Err(met(STEPS, &text))
+            }
+        }
+    }
+}
+
+/// What a master has.
+pub(crate) struct State {
+    pub(crate) sessions: u64,
+    pub(crate) steps: u64,
+    pub(crate) call_bytes: u64,
+    pub(crate) graph_bytes: u64,
+}
+
+fn attributes(
+    name: &DeviceSpec,
+    limit: Option<usize>,
+    incarnation: u64,
+    index: usize,
+) -> DeviceAttributes {
+    DeviceAttributes {
+        name: name.to_string(),
+        device_type: name.device_type.as_deref().unwrap_or("CPU").to_owned(),
+        memory_limit: limit.map_or(256 << 20, |l| l as i64),
+        locality: Some(DeviceLocality::default()),
+        incarnation: incarnation.wrapping_add(index as u64),
+        physical_device_desc: String::new(),
+        xla_global_id: -1,
+    }
+}
+
+/// The numbers of the requests that came last.
+#[derive(Default)]
+struct Requests {
+    all: HashSet<i64>,
+    order: VecDeque<i64>,
+}
+
+/// How many of them are kept.
+const MOST_REQUESTS: usize = 10_000;

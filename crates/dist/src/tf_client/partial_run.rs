@@ -1,0 +1,315 @@
+//! Steps in pieces: a client gives some feeds and takes some fetches, again and again, while one step
+//! runs.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thalweg_device::{KernelError, Ticket};
+use thalweg_graph::{Fact, GraphData, OutputId};
+use thalweg_plan::client_channel;
+use thalweg_session::{Cancel, Exchange};
+use thalweg_tensor::Tensor;
+use tokio::sync::Notify;
+use tonic::Code;
+
+use super::node_names;
+use super::status::Status;
+use super::step_slot::Room;
+use crate::runtime::blocking;
+use crate::runtime::lock::locked;
+use crate::runtime::platform::Platform;
+
+/// How often a client that waits looks whether the step was cancelled.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A feed or a fetch of a step in pieces.
+#[derive(Clone, Copy)]
+struct Piece {
+    channel: i64,
+    output: OutputId,
+    /// Whether it was given or taken.
+    done: bool,
+}
+
+/// A step that runs while its client gives and takes.
+pub(super) struct PartialRun {
+    pieces: Mutex<Pieces>,
+    client: Arc<Client>,
+    cancel: Cancel,
+    platform: Arc<dyn Platform>,
+    /// Its place among the steps of the server.
+    _room: Room,
+}
+
+struct Pieces {
+    feeds: BTreeMap<String, Piece>,
+    fetches: BTreeMap<String, Piece>,
+}
+
+/// The client's end of the channels.
+#[derive(Default)]
+pub(super) struct Client {
+    state: Mutex<PartialRunState>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct PartialRunState {
+    given: HashMap<i64, Tensor>,
+    waiting: HashMap<i64, Ticket>,
+    results: HashMap<i64, Tensor>,
+    ended: Option<Result<(), Status>>,
+}
+
+impl Exchange for Client {
+    fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
+        locked(&self.state).results.insert(channel, value);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        let mut state = locked(&self.state);
+        let value = state.given.remove(&channel);
+        if value.is_none() {
+            state.waiting.insert(channel, ticket.clone());
+        }
+        Ok(value)
+    }
+}
+
+impl Client {
+    fn give(&self, channel: i64, value: Tensor) {
+        let mut state = locked(&self.state);
+        state.given.insert(channel, value);
+        if let Some(ticket) = state.waiting.remove(&channel) {
+            ticket.wake();
+        }
+    }
+
+    /// The value of a fetch, once it is there, or until the step is cancelled: a kernel that runs for long may be
+    /// slow to end.
+    async fn take(&self, channel: i64, cancel: &Cancel) -> Result<Tensor, Status> {
+        self.once(cancel, |state| {
+            if let Some(value) = state.results.remove(&channel) {
+                return Some(Ok(value));
+            }
+            state.ended.as_ref().map(|ended| match ended {
+                Err(status) => Err(status.clone()),
+                Ok(()) => Err(Status::invalid("the step has ended without it")),
+            })
+        })
+        .await
+    }
+
+    /// Waits until `look` finds something.
+    async fn once<T>(
+        &self,
+        cancel: &Cancel,
+        mut look: impl FnMut(&mut PartialRunState) -> Option<Result<T, Status>>,
+    ) -> Result<T, Status> {
+        loop {
+            let cancelled = cancel.is_cancelled();
+            let changed = self.changed.notified();
+            if let Some(found) = look(&mut locked(&self.state)) {
+                return found;
+            }
+            let late = tokio::time::timeout(LOOK, changed).await.is_err();
+            // A step that was cancelled says how it has ended, if it ends soon.
+            if cancelled && late {
+                return Err(Status::new(Code::Cancelled, "the step was cancelled"));
+            }
+        }
+    }
+
+    /// Tells how the step has ended.
+    pub(super) fn end(&self, result: Result<(), Status>) {
+        locked(&self.state).ended = Some(result);
+        self.changed.notify_waiters();
+    }
+
+    /// How the step has ended, once it has.
+    async fn ended(&self, cancel: &Cancel) -> Result<(), Status> {
+        self.once(cancel, |state| state.ended.clone()).await
+    }
+}
+
+/// Ends a step for its client where what runs it has panicked.
+pub(super) struct Ends(pub(super) Arc<Client>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if locked(&self.0.state).ended.is_none() {
+            self.0.end(Err(Status::defect(&"a step has panicked")));
+        }
+    }
+}
+
+impl PartialRun {
+    /// One with these feeds and fetches, whose channels are numbered in this order.
+    pub(super) fn new(
+        feeds: Vec<(String, OutputId)>,
+        fetches: Vec<(String, OutputId)>,
+        (cancel, platform): (Cancel, Arc<dyn Platform>),
+        room: Room,
+    ) -> PartialRun {
+        let first = feeds.len();
+        let pieces = |all: Vec<(String, OutputId)>, first: usize| {
+            let piece = |(i, (name, output))| {
+                let channel = client_channel(first + i);
+                let piece = Piece {
+                    channel,
+                    output,
+                    done: false,
+                };
+                (name, piece)
+            };
+            all.into_iter().enumerate().map(piece).collect()
+        };
+        PartialRun {
+            pieces: Mutex::new(Pieces {
+                feeds: pieces(feeds, 0),
+                fetches: pieces(fetches, first),
+            }),
+            client: Arc::default(),
+            cancel,
+            platform,
+            _room: room,
+        }
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Whether the step has ended with an error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(locked(&self.client.state).ended, Some(Err(_)))
+    }
+
+    pub(super) fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    /// Gives some feeds and takes some fetches; tells whether all have been by now, and the step is
+    /// over.
+    ///
+    /// # Errors
+    /// One that was not said when the step was set up, or that was done before; a fetch that needs
+    /// other feeds: nothing has happened then. What went wrong in the step.
+    pub(super) fn go_on(
+        &self,
+        data: &GraphData,
+        feeds: Vec<(String, Tensor)>,
+        fetches: &[String],
+    ) -> Result<(Vec<Tensor>, bool), Status> {
+        let mut taken = Vec::with_capacity(fetches.len());
+        let done = {
+            let mut pieces = locked(&self.pieces);
+            node_names::apart(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
+            for (name, value) in &feeds {
+                check(&pieces.feeds, name, "feed", "fed")?;
+                let fact = data.fact(pieces.feeds[name].output);
+                let fits = |f: &Fact| f.dtype == value.dtype() && f.shape.admits(value.dims());
+                if let Some(fact) = fact.filter(|f| !fits(f)) {
+                    return Err(Status::invalid(format!(
+                        "The feed {name} is {}{}, but {fact} is expected.",
+                        value.dtype(),
+                        value.shape()
+                    )));
+                }
+            }
+            for name in fetches {
+                check(&pieces.fetches, name, "fetch", "fetched")?;
+            }
+            let now: HashSet<&str> = feeds.iter().map(|(n, _)| &**n).collect();
+            let missing = pieces.feeds.iter();
+            let missing = missing.filter(|(n, p)| !p.done && !now.contains(&***n));
+            let missing: HashMap<OutputId, &String> = missing.map(|(n, p)| (p.output, n)).collect();
+            let wanted = fetches.iter().map(|n| pieces.fetches[n].output);
+            let known = pieces.feeds.values().map(|p| p.output).collect();
+            if let Some(feed) = needs(data, wanted, &known, &missing) {
+                return Err(Status::invalid(format!(
+                    "Fetch {feed} can't be computed from the feeds that have been fed so far."
+                )));
+            }
+            for (name, value) in feeds {
+                if let Some(piece) = pieces.feeds.get_mut(&name) {
+                    piece.done = true;
+                    self.client.give(piece.channel, value);
+                }
+            }
+            for name in fetches {
+                if let Some(piece) = pieces.fetches.get_mut(name) {
+                    piece.done = true;
+                    taken.push(piece.channel);
+                }
+            }
+            let mut all = pieces.feeds.values().chain(pieces.fetches.values());
+            all.all(|p| p.done)
+        };
+        let all = async { Ok(self.all(&taken, done).await) };
+        let values = blocking::waited(&*self.platform, all)??;
+        Ok((values, done))
+    }
+
+    /// These values; where the step is `done`, once it has ended.
+    async fn all(&self, channels: &[i64], done: bool) -> Result<Vec<Tensor>, Status> {
+        let mut values = Vec::with_capacity(channels.len());
+        for &channel in channels {
+            values.push(self.client.take(channel, &self.cancel).await?);
+        }
+        if done {
+            self.client.ended(&self.cancel).await?;
+        }
+        Ok(values)
+    }
+}
+
+fn check(
+    pieces: &BTreeMap<String, Piece>,
+    name: &str,
+    what: &str,
+    past: &str,
+) -> Result<(), Status> {
+    match pieces.get(name) {
+        None => Err(Status::invalid(format!(
+            "The {what} {name} was not specified in partial_run_setup."
+        ))),
+        Some(piece) if piece.done => Err(Status::invalid(format!(
+            "The {what} {name} has already been {past}."
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
+/// A feed that is missing and that one of these outputs needs.
+fn needs<'n>(
+    data: &GraphData,
+    wanted: impl Iterator<Item = OutputId>,
+    feeds: &HashSet<OutputId>,
+    missing: &HashMap<OutputId, &'n String>,
+) -> Option<&'n String> {
+    let mut seen = HashSet::new();
+    let mut stack: Vec<OutputId> = wanted.collect();
+    let mut nodes = Vec::new();
+    loop {
+        while let Some(output) = stack.pop() {
+            if let Some(name) = missing.get(&output) {
+                return Some(name);
+            }
+            if !feeds.contains(&output) {
+                nodes.push(output.node);
+            }
+        }
+        let id = nodes.pop()?;
+        if !seen.insert(id) {
+            continue;
+        }
+        if let Some(node) = data.get(id) {
+            stack.extend(node.inputs.iter().copied());
+            nodes.extend(node.controls.iter().copied());
+        }
+    }
+}

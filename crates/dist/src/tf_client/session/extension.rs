@@ -1,0 +1,170 @@
+//! What a client adds to its session's graph, and what that takes.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
+
+use prost::Message;
+use thalweg_graph::{Graph, Output};
+use thalweg_graphdef::messages::FunctionDef;
+use thalweg_graphdef::{GraphDef, ImportOptions, names};
+use tonic::Code;
+
+use super::MasterSession;
+use crate::limit_names::{GRAPH_BYTES, GRAPH_NODES, SESSION_BYTES};
+use crate::limits::server_limits::BYTES_PER_NODE;
+use crate::runtime::lock::locked;
+use crate::tf_client::status::{Status, met};
+
+/// Bytes that a session takes, given back unless what they are for is kept.
+pub(super) struct Growth<'a>(&'a MasterSession, u64);
+
+impl Growth<'_> {
+    pub(super) fn keep(mut self) {
+        self.1 = 0;
+    }
+}
+
+impl Drop for Growth<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.held).less(self.1);
+    }
+}
+
+impl MasterSession {
+    /// Adds nodes and functions; `expected` is the version that the client has seen. The message takes so many
+    /// `bytes`. Gives the new version.
+    ///
+    /// # Errors
+    /// What is wrong with the nodes, or they are too many; nothing is added then.
+    pub(crate) fn extend(
+        &self,
+        def: &GraphDef,
+        expected: Option<i64>,
+        bytes: u64,
+    ) -> Result<i64, Status> {
+        let mut version = locked(&self.version);
+        if let Some(expected) = expected
+            && expected != version.number
+        {
+            let text = format!(
+                "Current version is {} but caller expected {expected}.",
+                version.number
+            );
+            return Err(Status::new(Code::Aborted, text));
+        }
+        let functions = def.library.iter().flat_map(|l| &l.function);
+        // Functions come again with each extension.
+        let new = |f: &&FunctionDef| {
+            let name = f.signature.as_ref().map_or("", |s| &*s.name);
+            self.graph.function(name).is_none()
+        };
+        let (new, known): (Vec<_>, Vec<_>) = functions.partition(new);
+        let inside: usize = new.iter().map(|f| f.node_def.len()).sum();
+        let added = def.node.len().saturating_add(inside);
+        let nodes = version.nodes.saturating_add(added);
+        if nodes > self.limits.graph_nodes {
+            let most = self.limits.graph_nodes;
+            let text = format!("a graph of more than {most} nodes is not taken by this server");
+            return Err(met(GRAPH_NODES, &text));
+        }
+        let known: usize = known.iter().map(|f| f.encoded_len()).sum();
+        let share = 1.0 - known as f64 / def.encoded_len().max(1) as f64;
+        // The graph has the nodes of the message, and a plan has them once more.
+        let bytes = (2.0 * bytes as f64 * share) as u64 + added as u64 * BYTES_PER_NODE;
+        let growth = self.hold(bytes)?;
+        for node in &def.node {
+            if self.graph.find(&node.name).is_some() {
+                return Err(Status::invalid(format!(
+                    "GraphDef argument to Extend includes node '{}', which was created by a \
+                     previous call to Create or Extend in this session.",
+                    node.name
+                )));
+            }
+        }
+        let options = ImportOptions {
+            input_map: self.used(def)?,
+            origin: "the client's graph".to_owned(),
+            max_expanded_bytes: self.limits.expanded_bytes.min(self.room()),
+            max_nodes: self.limits.graph_nodes,
+            ..ImportOptions::default()
+        };
+        // What cannot be placed is not taken: the client sends it again with what it adds next.
+        let filled = Cell::new(None);
+        let placed = |graph: &Graph, expanded: usize| {
+            let data = graph.snapshot();
+            self.limits.ops.check(&data)?;
+            filled.set(None);
+            filled.set(Some(self.hold(expanded as u64)?));
+            self.runs.placed(&data)
+        };
+        thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
+        growth.keep();
+        if let Some(filled) = filled.take() {
+            filled.keep();
+        }
+        version.nodes = nodes;
+        version.number += i64::from(expected.is_some());
+        Ok(version.number)
+    }
+
+    /// Counts bytes that the session takes, until they are given back.
+    pub(super) fn hold(&self, bytes: u64) -> Result<Growth<'_>, Status> {
+        let mut held = locked(&self.held);
+        let most = self.limits.session_bytes;
+        if held.bytes().saturating_add(bytes) > most {
+            let text = format!("a session whose graph takes more than {most} bytes is not taken");
+            return Err(met(SESSION_BYTES, &text));
+        }
+        held.more(bytes).map_err(|full| {
+            let text = format!(
+                "the graphs of all sessions take {} bytes, as many as they may: close one",
+                full.most
+            );
+            met(GRAPH_BYTES, &text)
+        })?;
+        Ok(Growth(self, bytes))
+    }
+
+    /// How many bytes more the session may take.
+    fn room(&self) -> usize {
+        let left = self.limits.session_bytes - locked(&self.held).bytes();
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
+    /// The outputs and nodes of the graph that nodes of `def` use, by the names that they use.
+    fn used(&self, def: &GraphDef) -> Result<BTreeMap<String, Output<'_>>, Status> {
+        let own: HashSet<&str> = def.node.iter().map(|n| &*n.name).collect();
+        let mut used = BTreeMap::new();
+        for node in &def.node {
+            for input in &node.input {
+                let (name, index, key) = match input.strip_prefix('^') {
+                    Some(name) => (name, None, input.clone()),
+                    None => match names::output(input) {
+                        Some((name, index)) => (name, Some(index), format!("{name}:{index}")),
+                        // The import says what is wrong with it.
+                        None => continue,
+                    },
+                };
+                if own.contains(name) || used.contains_key(&key) {
+                    continue;
+                }
+                let found = self.graph.find(name);
+                let found = found.ok_or_else(|| {
+                    let text = format!("Node '{}': Unknown input node '{input}'", node.name);
+                    Status::invalid(text)
+                })?;
+                let output = match index {
+                    Some(_) => names::find_output(&self.graph, &key),
+                    // Whoever waits for a node needs none of its outputs.
+                    None => Some(found.output(0)),
+                };
+                let output = output.ok_or_else(|| {
+                    let text = format!("Node '{}': '{input}' has no such output", node.name);
+                    Status::invalid(text)
+                })?;
+                used.insert(key, output);
+            }
+        }
+        Ok(used)
+    }
+}

@@ -1,0 +1,270 @@
+//! A session: a graph that its client sends, piece by piece, and steps of it.
+
+mod callables;
+mod extension;
+mod partial_runs;
+mod slow_steps;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use thalweg_graph::Graph;
+use thalweg_ops::NewGraph;
+use thalweg_session::{Cancel, Fetch, RunOptions};
+use thalweg_tensor::Tensor;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::messages::{CallableOptions, RunMetadata};
+use super::partial_run::PartialRun;
+use super::request::{Longest, Request, Response};
+use super::runner::Runs;
+use super::status::Status;
+use super::{node_names, step_stats};
+use crate::limits::server_limits::Limits;
+use crate::runtime::blocking;
+use crate::runtime::budget::Held;
+use crate::runtime::lock::locked;
+use crate::runtime::platform::Platform;
+use slow_steps::Slow;
+
+/// How long the end of a session waits for steps that were cancelled.
+pub(super) const CLOSE: Duration = Duration::from_secs(5);
+/// What says FULL_TRACE.
+const FULL_TRACE: i32 = 3;
+
+/// A client's session.
+pub struct MasterSession {
+    graph: Graph,
+    runs: Runs,
+    limits: Limits,
+    platform: Arc<dyn Platform>,
+    /// How often the graph was extended, and how many nodes came, those of functions counted. Held
+    /// while it is.
+    version: Mutex<Version>,
+    /// What the graph and the callables take.
+    held: Mutex<Held>,
+    callables: Mutex<Callables>,
+    partial: Mutex<Partial>,
+    steps: Mutex<Steps>,
+    /// A step has ended.
+    over: Notify,
+    slow: Slow,
+}
+
+/// Steps that a client keeps, by number.
+#[derive(Default)]
+struct Callables {
+    next: i64,
+    /// Each with the bytes that it takes.
+    kept: HashMap<i64, (CallableOptions, u64)>,
+}
+
+#[derive(Default)]
+struct Version {
+    number: i64,
+    nodes: usize,
+}
+
+#[derive(Default)]
+struct Partial {
+    next: u64,
+    running: HashMap<String, Arc<PartialRun>>,
+}
+
+#[derive(Default)]
+struct Steps {
+    closed: bool,
+    next: u64,
+    running: BTreeMap<u64, Cancel>,
+}
+
+/// A step that runs, told of when the session is closed.
+struct Running<'a> {
+    session: &'a MasterSession,
+    number: u64,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.session.steps().running.remove(&self.number);
+        self.session.over.notify_waiters();
+    }
+}
+
+impl MasterSession {
+    pub(super) fn new(
+        runs: Runs,
+        limits: &Limits,
+        held: Held,
+        platform: Arc<dyn Platform>,
+    ) -> MasterSession {
+        MasterSession {
+            graph: Graph::new(),
+            runs,
+            limits: limits.clone(),
+            platform,
+            version: Mutex::default(),
+            held: Mutex::new(held),
+            callables: Mutex::default(),
+            partial: Mutex::default(),
+            steps: Mutex::default(),
+            over: Notify::new(),
+            slow: Slow::default(),
+        }
+    }
+
+    /// Notes that a step was slow: the next one that fetches the same is watched.
+    pub(super) fn was_slow(&self, request: &Request) {
+        self.slow.note(request);
+    }
+
+    fn steps(&self) -> MutexGuard<'_, Steps> {
+        locked(&self.steps)
+    }
+
+    /// Runs a step; `cancel` ends it.
+    ///
+    /// # Errors
+    /// What is wrong with what is asked, and what went wrong in the step.
+    pub fn run(&self, request: &Request, cancel: &Cancel) -> Result<Response, Status> {
+        if request.fetches.is_empty() && request.targets.is_empty() && request.feeds.is_empty() {
+            return Err(Status::invalid(
+                "Must specify at least one target to fetch or execute.",
+            ));
+        }
+        let fed = request.feeds.iter().map(|(name, _)| &**name);
+        node_names::apart(fed, request.fetches.iter().map(|f| &**f))?;
+        let mut fetches = Vec::with_capacity(request.fetches.len() + request.targets.len());
+        for name in &request.fetches {
+            fetches.push(Fetch::Value(node_names::fetch(&self.graph, name)?));
+        }
+        let targets = node_names::targets(&self.graph, &request.targets)?;
+        fetches.extend(targets.into_iter().map(Fetch::Run));
+        let mut feeds = Vec::with_capacity(request.feeds.len());
+        for (name, value) in &request.feeds {
+            feeds.push((node_names::feed(&self.graph, name)?, value.clone()));
+        }
+        let asked = request.options.unwrap_or_default();
+        let mut options = RunOptions::new().cancelled_by(cancel);
+        let (traced, watched) = (asked.trace_level == FULL_TRACE, self.slow.watches(request));
+        options.trace = traced || watched;
+        let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
+        options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
+        let running = self.enter(cancel)?;
+        let began = SystemTime::now();
+        let data = self.graph.snapshot();
+        let result = self.runs.run(&data, &fetches, &feeds, &options);
+        drop(running);
+        let (values, trace) = result.map_err(|e| self.failed(e, cancel))?;
+        let mut metadata = RunMetadata::default();
+        if traced {
+            metadata.step_stats = Some(step_stats::step_stats(&self.graph, began, &trace));
+        }
+        let values = values.into_iter().take(request.fetches.len());
+        let values: Option<Vec<Tensor>> = values.collect();
+        Ok(Response {
+            values: values.unwrap_or_default(),
+            metadata,
+            longest: watched.then(|| Longest::of(&trace)).flatten(),
+        })
+    }
+
+    fn enter(&self, cancel: &Cancel) -> Result<Running<'_>, Status> {
+        let mut steps = self.steps();
+        if steps.closed {
+            return Err(Status::new(Code::FailedPrecondition, "Session is closed."));
+        }
+        let number = steps.next;
+        steps.next += 1;
+        steps.running.insert(number, cancel.clone());
+        Ok(Running {
+            session: self,
+            number,
+        })
+    }
+
+    /// Cancels all steps; none begins any more.
+    pub(super) fn cancel(&self) {
+        let mut steps = self.steps();
+        steps.closed = true;
+        steps.running.values().for_each(Cancel::cancel);
+    }
+
+    /// Cancels all steps and waits for their ends; none begins any more. A step that does not end within a few
+    /// seconds goes on to its end by itself. Whether all have ended.
+    pub(super) fn close(&self) -> bool {
+        self.close_until(Instant::now() + CLOSE)
+    }
+
+    /// As [`MasterSession::close`], with another end of the time.
+    pub(super) fn close_until(&self, end: Instant) -> bool {
+        self.cancel();
+        let over = async {
+            loop {
+                let changed = self.over.notified();
+                if self.is_idle() {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if !self.is_idle() {
+            let limited = async { Ok(tokio::time::timeout_at(end, over).await) };
+            // What is late, or a platform that ends, is seen below.
+            let _ = blocking::waited(&*self.platform, limited);
+        }
+        let ended = self.is_idle();
+        self.end();
+        ended
+    }
+
+    /// Whether no step runs.
+    fn is_idle(&self) -> bool {
+        self.steps().running.is_empty()
+    }
+
+    /// Cancels all steps, and gives up what other tasks hold for the session; waits for nothing.
+    pub(super) fn end(&self) {
+        self.cancel();
+        self.runs.close();
+    }
+
+    /// What a client is told of a step that failed.
+    fn failed(&self, status: Status, cancel: &Cancel) -> Status {
+        match cancel.is_cancelled() && self.steps().closed {
+            true => Status::new(
+                Code::Cancelled,
+                "Step was cancelled by an explicit call to `Session::Close()`.",
+            ),
+            false => status,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::budget::Account;
+    use crate::runtime::platform::system;
+    use thalweg_session::{Engine, SessionOptions};
+
+    #[test]
+    fn the_end_of_a_session_does_not_wait_for_a_step_that_does_not_end() {
+        let options = SessionOptions::new().threads(1);
+        let runs = Runs::here(Engine::new(&options).unwrap(), options);
+        let held = Account::new(1000).open();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let platform = system(runtime.handle().clone());
+        let session = MasterSession::new(runs, &Limits::new(), held, platform);
+        let cancel = Cancel::new();
+        let running = session.enter(&cancel).unwrap();
+        let end = Instant::now() + Duration::from_millis(20);
+        assert!(!session.close_until(end));
+        assert!(cancel.is_cancelled() && session.enter(&cancel).is_err());
+        drop(running);
+        assert!(session.close());
+    }
+}

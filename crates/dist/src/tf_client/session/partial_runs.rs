@@ -1,0 +1,102 @@
+//! Steps whose feeds and fetches come in pieces.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use thalweg_graph::{Graph, OutputId};
+use thalweg_session::{Cancel, Fetch, RunOptions};
+use thalweg_tensor::Tensor;
+
+use super::MasterSession;
+use crate::runtime::lock::locked;
+use crate::tf_client::node_names;
+use crate::tf_client::partial_run::{Ends, PartialRun};
+use crate::tf_client::request::Request;
+use crate::tf_client::status::Status;
+use crate::tf_client::step_slot::Room;
+
+impl MasterSession {
+    /// Begins a step whose feeds and fetches come in pieces; gives its handle.
+    ///
+    /// # Errors
+    /// It names what is not there.
+    pub(crate) fn begin_partial(
+        self: &Arc<Self>,
+        feeds: &[String],
+        fetches: &[String],
+        targets: &[String],
+        room: Room,
+    ) -> Result<String, Status> {
+        let handle = {
+            let mut partial = locked(&self.partial);
+            partial.next += 1;
+            (partial.next - 1).to_string()
+        };
+        node_names::apart(feeds.iter().map(|f| &**f), fetches.iter().map(|f| &**f))?;
+        let find = |all: &[String], find: fn(&Graph, &str) -> Result<OutputId, Status>| {
+            let found = all.iter().map(|n| Ok((n.clone(), find(&self.graph, n)?)));
+            found.collect::<Result<Vec<_>, Status>>()
+        };
+        let (fed, fetched) = (
+            find(feeds, node_names::feed)?,
+            find(fetches, node_names::fetch)?,
+        );
+        let mut wanted: Vec<Fetch> = fetched.iter().map(|(_, o)| Fetch::Value(*o)).collect();
+        let targets = node_names::targets(&self.graph, targets)?;
+        wanted.extend(targets.into_iter().map(Fetch::Run));
+        let outputs: Vec<OutputId> = fed.iter().map(|(_, o)| *o).collect();
+        let data = self.graph.snapshot();
+        let pieces = self.runs.prepare_pieces(&data, &wanted, &outputs)?;
+        let cancel = Cancel::new();
+        let platform = self.platform.clone();
+        let run = PartialRun::new(fed, fetched, (cancel.clone(), platform), room);
+        let run = Arc::new(run);
+        let (session, client) = (self.clone(), run.client().clone());
+        let work = move || {
+            let _ends = Ends(client.clone());
+            let options = RunOptions::new().cancelled_by(&cancel);
+            let result = session.enter(&cancel).and_then(|running| {
+                let done = session.runs.run_pieces(&pieces, client.clone(), &options);
+                drop(running);
+                done.map_err(|e| session.failed(e, &cancel))
+            });
+            client.end(result);
+        };
+        // Dropped, it goes on; where it has no thread that is known at once.
+        let mut under = self.platform.apart(Box::new(work));
+        if let Poll::Ready(ended) = under.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            ended?;
+        }
+        locked(&self.partial).running.insert(handle.clone(), run);
+        Ok(handle)
+    }
+
+    /// Gives some feeds of a step in pieces, and takes some fetches.
+    ///
+    /// # Errors
+    /// See [`PartialRun::go_on`]; there is no such step.
+    pub(crate) fn go_on(&self, handle: &str, request: Request) -> Result<Vec<Tensor>, Status> {
+        let run = locked(&self.partial).running.get(handle).cloned();
+        let run = run.ok_or_else(|| {
+            Status::invalid("Must run PartialRunSetup before performing partial runs")
+        })?;
+        let data = self.graph.snapshot();
+        let result = run.go_on(&data, request.feeds, &request.fetches);
+        let over = match &result {
+            Ok((_, over)) => *over,
+            // A mistake of the client leaves the step as it was.
+            Err(_) => run.has_failed(),
+        };
+        if over {
+            locked(&self.partial).running.remove(handle);
+        }
+        result.map(|(values, _)| values)
+    }
+
+    /// Ends a step in pieces whose client has gone.
+    pub(crate) fn abandon(&self, handle: &str) {
+        if let Some(run) = locked(&self.partial).running.remove(handle) {
+            run.cancel().cancel();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Which node makes a step slow.
+//!
+//! Nobody measures nodes while steps are fast. After a slow step, the next one that fetches the same is traced.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::tf_client::request::Request;
+
+/// The last slow step of a session, as a number of what it fetched and ran; 0 where none was, or it is watched already.
+#[derive(Default)]
+pub(super) struct Slow(AtomicU64);
+
+impl Slow {
+    pub(super) fn note(&self, request: &Request) {
+        self.0.store(number(request), Relaxed);
+    }
+
+    /// Whether a step is to be watched: once after each that was slow.
+    pub(super) fn watches(&self, request: &Request) -> bool {
+        let slow = self.0.load(Relaxed);
+        let watches = slow != 0 && slow == number(request);
+        if watches {
+            self.0.store(0, Relaxed);
+        }
+        watches
+    }
+}
+
+fn number(request: &Request) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&request.fetches, &request.targets).hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_step_is_watched_after_a_slow_one_that_fetched_the_same() {
+        let request = |fetch: &str| Request {
+            fetches: vec![fetch.to_owned()],
+            ..Request::default()
+        };
+        let slow = Slow::default();
+        assert!(!slow.watches(&request("loss")));
+        slow.note(&request("loss"));
+        assert!(!slow.watches(&request("accuracy")));
+        assert!(slow.watches(&request("loss")));
+        assert!(!slow.watches(&request("loss")));
+    }
+}

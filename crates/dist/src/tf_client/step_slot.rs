@@ -1,0 +1,13 @@
+//! A place among the steps that a server runs at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A step's place among those that run.
+pub(crate) struct Room(pub(super) Arc<AtomicUsize>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

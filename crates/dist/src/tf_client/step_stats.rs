@@ -1,0 +1,66 @@
+//! What ran when, as TensorFlow's tools read it.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use thalweg_graph::Graph;
+use thalweg_graphdef::{dtype, shape};
+use thalweg_session::{Event, Trace};
+
+use super::messages::{
+    AllocationDescription, DeviceStepStats, NodeExecStats, NodeOutput, StepStats, TensorDescription,
+};
+
+/// The trace of a step that began then.
+pub(super) fn step_stats(graph: &Graph, began: SystemTime, trace: &Trace) -> StepStats {
+    let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut devices: BTreeMap<&str, Vec<NodeExecStats>> = BTreeMap::new();
+    for event in &trace.events {
+        let own = devices.entry(&event.device).or_default();
+        own.push(stats(graph, began.as_micros() as i64, event));
+    }
+    let device = |(device, node_stats): (&str, Vec<NodeExecStats>)| DeviceStepStats {
+        device: device.to_owned(),
+        node_stats,
+    };
+    StepStats {
+        dev_stats: devices.into_iter().map(device).collect(),
+    }
+}
+
+fn stats(graph: &Graph, began: i64, event: &Event) -> NodeExecStats {
+    let start = began.saturating_add(event.start_us as i64);
+    let took = event.duration_us.ceil() as i64;
+    let data = graph.snapshot();
+    let node = graph
+        .find(&event.node)
+        .and_then(|n| data.get(n.id()).cloned());
+    let inputs: Vec<String> = node
+        .iter()
+        .flat_map(|n| n.inputs.iter().map(|i| data.output_name(*i)))
+        .collect();
+    let outputs = node.iter().flat_map(|n| n.outputs.iter().enumerate());
+    let output = outputs.map(|(slot, fact)| NodeOutput {
+        slot: slot as i32,
+        tensor_description: Some(TensorDescription {
+            dtype: dtype::to_number(fact.dtype),
+            shape: Some(shape::to_proto(&fact.shape)),
+            allocation_description: Some(AllocationDescription {
+                requested_bytes: if slot == 0 { event.bytes as i64 } else { 0 },
+                allocated_bytes: 0,
+                allocator_name: "cpu".to_owned(),
+            }),
+        }),
+    });
+    NodeExecStats {
+        node_name: event.node.clone(),
+        all_start_micros: start,
+        op_start_rel_micros: 0,
+        op_end_rel_micros: took,
+        all_end_rel_micros: took,
+        output: output.collect(),
+        timeline_label: format!("{} = {}({})", event.node, event.op, inputs.join(", ")),
+        scheduled_micros: start,
+        thread_id: event.thread as u32,
+    }
+}

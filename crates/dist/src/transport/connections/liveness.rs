@@ -1,0 +1,290 @@
+//! Whether the other side of a connection lives: it does while bytes move.
+//!
+//! A ping waits behind all that was sent before it, and a slow line holds seconds of that. So the time that
+//! an answer takes says little of whoever has to answer. These signs of life count instead:
+//!
+//! * bytes that were read;
+//! * bytes that the other side's system has acknowledged, while more than a ping is on its way. The system
+//!   acknowledges for a process that is stopped too, but only until that process' buffer is full. Of a ping
+//!   alone it does so always: its acknowledgement is no sign.
+//!
+//! Where no sign has come for the time of [`Watched::new`], and for the round trips that the line has been seen to
+//! take, the connection fails. Nothing is expected before something was sent, nor on a server while the other side
+//! has no call open: a client of gRPC that is idle answers pings late, or never. What was read since the last ping is
+//! no reason to expect nothing: the transport sends no ping while it waits for the answer to one.
+//!
+//! Time is counted in ticks of this connection's own task. One that comes late counts once: a process that did
+//! not run for a while does not blame the others.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::table::Seat;
+use super::tcp_info::Evidence;
+use crate::transport::contacts::Contact;
+
+/// Ticks in the time that a connection may be silent.
+const TICKS: u32 = 8;
+/// Bytes on their way that are no more than a few pings and requests.
+const FEW: u64 = 16 << 10;
+/// The round trips that silence is prolonged by take at most so many times as long.
+const SLOWEST: u32 = 10;
+
+/// A connection that fails where its other side is gone.
+pub(crate) struct Watched<S> {
+    pub(super) inner: S,
+    watch: Watch,
+}
+
+struct Watch {
+    silence: Duration,
+    /// The place at the server that accepted it.
+    seat: Option<Arc<Seat>>,
+    /// The task that it was made to.
+    contact: Option<Arc<Contact>>,
+    tick: Pin<Box<Sleep>>,
+    /// Whether a tick is to come.
+    ticks: bool,
+    /// Who is woken by the next tick.
+    waker: Option<Waker>,
+    /// Whether bytes came since the last tick.
+    read: bool,
+    /// Whether the system takes no more bytes.
+    full: bool,
+    written: u64,
+    acknowledged: u64,
+    /// Ticks without a sign of life.
+    silent: u32,
+}
+
+impl<S: Evidence> Watched<S> {
+    /// A connection that may be silent for so long; `seat` is its place at a server.
+    pub(crate) fn new(inner: S, silence: Duration, seat: Option<Arc<Seat>>) -> Watched<S> {
+        Watched {
+            inner,
+            watch: Watch {
+                silence,
+                seat,
+                contact: None,
+                tick: Box::pin(sleep(silence / TICKS)),
+                ticks: false,
+                waker: None,
+                read: false,
+                full: false,
+                written: 0,
+                acknowledged: 0,
+                silent: 0,
+            },
+        }
+    }
+
+    /// One that was made to this task.
+    pub(crate) fn to(mut self, contact: Arc<Contact>) -> Watched<S> {
+        self.watch.contact = Some(contact);
+        self
+    }
+}
+
+impl Watch {
+    /// The task at the other end, where it is known.
+    fn contact(&self) -> Option<&Contact> {
+        let own = self.contact.as_deref();
+        own.or_else(|| self.seat.as_ref()?.contact())
+    }
+
+    /// Notes that the other side has gone.
+    fn leaves(&self, why: &str) {
+        if let Some(seat) = &self.seat {
+            seat.left(why);
+        }
+    }
+
+    /// Whether the server ends the connection.
+    fn ends(&self) -> io::Result<()> {
+        self.seat.as_ref().map_or(Ok(()), |s| s.ends())
+    }
+
+    /// Notes what was read: it may be a call.
+    fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
+        if bytes > 0 {
+            self.read = true;
+            if let Some(contact) = self.contact() {
+                contact.received.fetch_add(bytes as u64, Relaxed);
+            }
+            self.begin(cx);
+        }
+    }
+
+    /// Notes what was written.
+    fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
+        self.written += bytes as u64;
+        if let Some(contact) = self.contact() {
+            contact.sent.fetch_add(bytes as u64, Relaxed);
+        }
+        self.full = false;
+        self.begin(cx);
+    }
+
+    /// Lets ticks come.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        if !self.ticks {
+            (self.ticks, self.silent) = (true, 0);
+            self.next_tick(cx);
+        }
+    }
+
+    fn next_tick(&mut self, cx: &mut Context<'_>) {
+        let at = Instant::now() + self.silence / TICKS;
+        self.tick.as_mut().reset(at);
+        self.wakes(cx);
+    }
+
+    /// Wakes this task with the next tick, or when the server ends the connection.
+    fn wakes(&mut self, cx: &mut Context<'_>) {
+        if let Some(seat) = &self.seat {
+            seat.wakes(cx.waker());
+        }
+        self.waker = Some(cx.waker().clone());
+        // It is looked at below: here it is only told whom to wake.
+        let _ = self.tick.as_mut().poll(cx);
+    }
+
+    /// Nothing moves now: looks whether that is so for too long.
+    fn rests(&mut self, of: &impl Evidence, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.ticks && self.tick.is_elapsed() {
+            self.ticked(of)?;
+            match self.expects() {
+                true => self.next_tick(cx),
+                false => self.ticks = false,
+            }
+        }
+        let known = self.waker.as_ref();
+        if !known.is_some_and(|w| w.will_wake(cx.waker())) {
+            self.wakes(cx);
+        }
+        self.ends()
+    }
+
+    /// Whether the other side has to say something.
+    fn expects(&self) -> bool {
+        self.full || self.seat.as_ref().is_none_or(|s| s.has_calls())
+    }
+
+    /// Counts a tick.
+    fn ticked(&mut self, of: &impl Evidence) -> io::Result<()> {
+        let read = std::mem::take(&mut self.read);
+        if read && let Some(contact) = self.contact() {
+            contact.hear();
+        }
+        let acknowledged = of.acknowledged();
+        let moved = acknowledged.is_some_and(|a| {
+            let moved = a.bytes > self.acknowledged;
+            self.acknowledged = a.bytes;
+            moved && self.written.saturating_sub(a.bytes) > FEW
+        });
+        if read || moved || !self.expects() {
+            self.silent = 0;
+            return Ok(());
+        }
+        self.silent += 1;
+        let round_trip = acknowledged.map_or(Duration::ZERO, |a| a.round_trip);
+        let patience = self.silence + (2 * round_trip).min(SLOWEST * self.silence);
+        let tick = self.silence / TICKS;
+        if tick * self.silent + tick / 2 < patience {
+            return Ok(());
+        }
+        let text = format!("no bytes for {:.1} s", patience.as_secs_f64());
+        self.leaves(&text);
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    }
+}
+
+impl<S: AsyncRead + Evidence + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Watched { inner, watch } = self.get_mut();
+        let (before, room) = (buf.filled().len(), buf.remaining());
+        // What has come is read before anybody is called silent.
+        match Pin::new(&mut *inner).poll_read(cx, buf) {
+            Poll::Ready(done) => {
+                let bytes = buf.filled().len() - before;
+                watch.reads(bytes, cx);
+                match &done {
+                    Err(e) => watch.leaves(&e.to_string()),
+                    Ok(()) if bytes == 0 && room > 0 => watch.leaves("the connection has ended"),
+                    Ok(()) => {}
+                }
+                watch.ends()?;
+                Poll::Ready(done)
+            }
+            Poll::Pending => {
+                watch.rests(inner, cx)?;
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Evidence + Unpin> Watched<S> {
+    fn written(
+        &mut self,
+        cx: &mut Context<'_>,
+        done: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let Watched { inner, watch } = self;
+        let Poll::Ready(done) = done else {
+            watch.full = true;
+            watch.begin(cx);
+            watch.rests(inner, cx)?;
+            return Poll::Pending;
+        };
+        match &done {
+            Ok(bytes) => watch.writes(*bytes, cx),
+            Err(e) => watch.leaves(&e.to_string()),
+        }
+        Poll::Ready(done)
+    }
+}
+
+impl<S: AsyncWrite + Evidence + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.written(cx, done)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.written(cx, done)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

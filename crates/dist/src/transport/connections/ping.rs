@@ -1,0 +1,12 @@
+//! Times of HTTP/2 pings.
+
+use std::time::Duration;
+
+/// How often a connection that says nothing is asked for a sign of life, where it may be silent for so long.
+pub(crate) fn ping_interval(silence: Duration) -> Duration {
+    silence / 4
+}
+
+/// How long the transport waits for the answer to a ping. It is not the judge of a connection:
+/// [`Watched`](super::liveness::Watched) is.
+pub(crate) const PING_ANSWER: Duration = Duration::from_secs(365 * 24 * 3600);

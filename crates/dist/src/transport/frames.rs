@@ -1,0 +1,328 @@
+//! Frames: four bytes of length, a header, and the bytes of a value behind the header of one.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http_body::{Body, Frame};
+use prost::Message;
+use thalweg_graphdef::sizes::decoded_bytes;
+use thalweg_tensor::Tensor;
+
+use super::buffer_pool::{Flight, Spare};
+use super::messages::header::Kind;
+use super::messages::{End, Header, Value};
+use super::wire_error::WireError;
+use super::{error_codec, values};
+use crate::error::ClusterError;
+use crate::transport::shared_memory::lender::Loans;
+use crate::transport::shared_memory::loan_table::LEAST;
+
+/// Bytes of a value that are copied behind their header: one small write is cheaper than two.
+const SMALL: usize = 16 << 10;
+/// The longest header, in bytes: a part of a very large graph, of some million nodes.
+const MOST_HEADER: u64 = 256 << 20;
+/// Headers from this size on count among the bytes that have come in: as they come, and then as they are decoded.
+const COUNTED: usize = 4 << 10;
+
+/// Frames that are on their way out.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    ready: VecDeque<Bytes>,
+    open: BytesMut,
+    /// What is lent, where large values are: the stream then stays until the receiver drops it.
+    loans: Option<Loans>,
+}
+
+impl Frames {
+    /// One frame.
+    pub(crate) fn of(kind: Kind) -> Frames {
+        let mut frames = Frames::default();
+        frames.push(kind);
+        frames
+    }
+
+    /// None yet; large values that lie in shared memory are lent, if any may be.
+    pub(crate) fn lending(loans: Option<Loans>) -> Frames {
+        Frames {
+            loans,
+            ..Frames::default()
+        }
+    }
+
+    pub(crate) fn push(&mut self, kind: Kind) {
+        let header = Header { kind: Some(kind) };
+        let length = header.encoded_len();
+        // Parts are bounded where they are made: no header comes near 4 GB.
+        self.open
+            .put_u32_le(u32::try_from(length).unwrap_or(u32::MAX));
+        self.open.reserve(length);
+        // A BytesMut grows: nothing can go wrong.
+        let _ = header.encode(&mut self.open);
+    }
+
+    /// A value, whose bytes stay where they are.
+    ///
+    /// # Errors
+    /// [`WireError::Handle`].
+    pub(crate) fn push_value(&mut self, number: i64, tensor: &Tensor) -> Result<(), WireError> {
+        let (mut header, bytes) = values::encoded(number, tensor)?;
+        if let Some(loans) = &mut self.loans
+            && bytes.len() >= LEAST
+            && let Some(loan) = loans.lend(tensor)
+        {
+            header.loan = Some(loan);
+            self.push(Kind::Value(header));
+            return Ok(());
+        }
+        self.push(Kind::Value(header));
+        if bytes.len() <= SMALL {
+            self.open.put_slice(&bytes);
+        } else {
+            self.ready.push_back(self.open.split().freeze());
+            self.ready.push_back(bytes);
+        }
+        Ok(())
+    }
+
+    /// The end of an answer.
+    pub(crate) fn push_end(&mut self, failure: Option<ClusterError>) {
+        self.push(Kind::End(End {
+            error: failure.map(error_codec::encoded),
+        }));
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let next = self.ready.pop_front();
+        next.or_else(|| (!self.open.is_empty()).then(|| self.open.split().freeze()))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.open.is_empty()
+    }
+
+    /// Whether something was lent: who has received it drops the stream.
+    fn stays(&self) -> bool {
+        self.loans.as_ref().is_some_and(|l| !l.is_empty())
+    }
+
+    /// The end of the stream, which does not come where something was lent.
+    fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.stays() {
+            true => Poll::Pending,
+            false => Poll::Ready(None),
+        }
+    }
+}
+
+impl Body for Frames {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.pop() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None => self.end(),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_empty() && !self.stays()
+    }
+}
+
+/// Frames that are made while they are sent.
+pub(crate) trait Source: Send + Unpin {
+    /// Adds frames to what goes out; ready with `false` where no more come.
+    fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool>;
+}
+
+/// The body of what a source makes.
+pub(crate) struct Stream<S> {
+    source: Option<S>,
+    frames: Frames,
+}
+
+impl<S: Source> Stream<S> {
+    /// Its large values that lie in shared memory are lent, if any may be.
+    pub(crate) fn new(source: S, loans: Option<Loans>) -> Stream<S> {
+        Stream {
+            source: Some(source),
+            frames: Frames::lending(loans),
+        }
+    }
+}
+
+impl<S: Source> Body for Stream<S> {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(bytes) = this.frames.pop() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let Some(source) = &mut this.source else {
+                return this.frames.end();
+            };
+            match source.poll(&mut this.frames, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => this.source = None,
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.source.is_none() && self.frames.is_end_stream()
+    }
+}
+
+/// Frames that come in.
+pub(crate) struct Reader<B> {
+    body: B,
+    chunk: Bytes,
+    /// The most bytes of one value.
+    limit: u64,
+    spare: Arc<Spare>,
+    /// What has come in on this call.
+    flight: Flight,
+}
+
+impl<B> Reader<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: std::fmt::Display,
+{
+    /// Reads from `body`; no value may have more bytes than `limit`. Large ones take memory that is
+    /// spare.
+    pub(crate) fn new(body: B, limit: u64, spare: Arc<Spare>) -> Reader<B> {
+        Reader {
+            body,
+            chunk: Bytes::new(),
+            limit,
+            flight: Flight::new(spare.clone()),
+            spare,
+        }
+    }
+
+    /// Waits for bytes; false at the end.
+    async fn more(&mut self) -> Result<bool, WireError> {
+        while self.chunk.is_empty() {
+            let next = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
+            match next {
+                None => return Ok(false),
+                Some(Err(e)) => return Err(WireError::Broken(e.to_string())),
+                Some(Ok(frame)) => {
+                    // Trailers say nothing here.
+                    if let Ok(data) = frame.into_data() {
+                        self.chunk = data;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn fill(&mut self, mut into: &mut [u8]) -> Result<(), WireError> {
+        while !into.is_empty() {
+            if !self.more().await? {
+                return Err(WireError::Short);
+            }
+            let n = self.chunk.len().min(into.len());
+            let (now, rest) = into.split_at_mut(n);
+            self.chunk.copy_to_slice(now);
+            into = rest;
+        }
+        Ok(())
+    }
+
+    /// The next header; none where the stream has ended.
+    ///
+    /// # Errors
+    /// It ended in the middle of one, or what came is none.
+    pub(crate) async fn next(&mut self) -> Result<Option<Kind>, WireError> {
+        if !self.more().await? {
+            return Ok(None);
+        }
+        let mut length = [0; 4];
+        self.fill(&mut length).await?;
+        let length = u32::from_le_bytes(length);
+        if u64::from(length) > MOST_HEADER {
+            return Err(WireError::TooLong {
+                found: length.into(),
+                limit: MOST_HEADER,
+            });
+        }
+        let length = length as usize;
+        let counted = length >= COUNTED;
+        let header = match self.chunk.len() >= length && !counted {
+            true => Header::decode(self.chunk.split_to(length))?,
+            false => {
+                // It grows with what has come: a length alone takes no memory.
+                let mut bytes = BytesMut::new();
+                let mut coming = Flight::new(self.spare.clone());
+                while bytes.len() < length {
+                    if !self.more().await? {
+                        return Err(WireError::Short);
+                    }
+                    let n = self.chunk.len().min(length - bytes.len());
+                    if counted {
+                        coming.more(n)?;
+                    }
+                    bytes.put(self.chunk.split_to(n));
+                }
+                if counted {
+                    // An empty node takes two bytes here, and hundreds once it is decoded.
+                    let decoded = decoded_bytes::<Header>(&bytes, self.spare.most());
+                    let decoded = decoded.map_err(|e| WireError::Flight { limit: e.limit })?;
+                    self.flight.more(decoded as usize)?;
+                }
+                Header::decode(bytes.freeze())?
+            }
+        };
+        Ok(Some(header.kind.ok_or(WireError::Expected("a message"))?))
+    }
+
+    /// The tensor behind the header of a value.
+    ///
+    /// # Errors
+    /// Its bytes are not what the header says, or do not come.
+    pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
+        if header.loan.is_some() {
+            return Err(WireError::Expected("a value's bytes"));
+        }
+        let mut room = values::Room::new(header, self.limit, &self.spare)?;
+        loop {
+            match room.next() {
+                [] => return room.finish(&self.spare),
+                part => {
+                    self.flight.more(part.len())?;
+                    self.fill(part).await?;
+                }
+            }
+        }
+    }
+
+    /// The next value, with its number.
+    ///
+    /// # Errors
+    /// Something else comes.
+    pub(crate) async fn value(&mut self) -> Result<(i64, Tensor), WireError> {
+        match self.next().await? {
+            Some(Kind::Value(header)) => Ok((header.number, self.tensor(&header).await?)),
+            _ => Err(WireError::Expected("a value")),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Parts of steps as messages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_graph::flow::REGION;
+use thalweg_graph::function::calls;
+use thalweg_graph::op::Effect;
+use thalweg_graph::partition::is_remote;
+use thalweg_graph::simplify::FEED;
+use thalweg_graph::{DeviceSpec, Function, Graph, GraphData, Node, OutputId};
+use thalweg_graphdef::messages::{FunctionDefLibrary, GraphDef};
+use thalweg_graphdef::tensor::Budget;
+use thalweg_graphdef::{ImportOptions, export::function_to_proto, import};
+use thalweg_ops::NewGraph;
+use thalweg_plan::{TaskChannel, TaskPart};
+use thalweg_tensor::Tensor;
+
+use super::decode::Making;
+use super::encode::{Encoding, number, output, region_of};
+use super::ops::Ops;
+use crate::cluster::spec::TaskName;
+use crate::limits::allowed_ops::AllowedOps;
+use crate::transport::messages as wire;
+use crate::transport::wire_error::WireError;
+
+/// A part, and the values of its known nodes, one after the other; `devices` and `tasks` name all of
+/// the cluster, by number.
+///
+/// # Errors
+/// It has what cannot be sent.
+pub(crate) fn encoded(
+    part: &TaskPart,
+    channels: &[TaskChannel],
+    devices: &[DeviceSpec],
+    tasks: &[TaskName],
+) -> Result<(wire::Part, Vec<Tensor>), WireError> {
+    let mut values = Vec::new();
+    let encoding = Encoding {
+        graph: &part.graph,
+        devices: &part.devices,
+    };
+    let node = encoding.nodes(0, &mut values)?;
+    let peer = |(number, (job, index)): (usize, &TaskName)| wire::Task {
+        job: job.clone(),
+        index: *index,
+        number: number as u32,
+        ..wire::Task::default()
+    };
+    let message = wire::Part {
+        task: part.task,
+        peers: tasks.iter().enumerate().map(peer).collect(),
+        devices: devices.iter().map(ToString::to_string).collect(),
+        node,
+        library: library(&part.graph)?,
+        feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
+        fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
+        channels: self::channels(part.task, channels),
+        apart: part.apart,
+    };
+    Ok((message, values))
+}
+
+/// The channels of a step that end at this task.
+pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
+    let own = |(number, c): (usize, &TaskChannel)| {
+        let sends = c.from == task;
+        (sends || c.to == task).then_some(wire::Channel {
+            number: number as i64,
+            peer: if sends { c.to } else { c.from },
+            sends,
+        })
+    };
+    all.iter().enumerate().filter_map(own).collect()
+}
+
+/// The functions that the nodes of a graph call, and those that those call. A region goes with the node
+/// that stands for it.
+fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
+    let mut found: BTreeMap<&str, &Arc<Function>> = BTreeMap::new();
+    let mut bodies = vec![graph];
+    while let Some(body) = bodies.pop() {
+        for (_, node) in body.nodes() {
+            if std::ptr::eq(node.op, &REGION) {
+                bodies.extend(region_of(graph, node).map(|f| &f.body));
+                continue;
+            }
+            for name in calls(node.attrs.iter().map(|(_, a)| a)) {
+                if let Some(function) = graph.function(name)
+                    && found.insert(name, function).is_none()
+                {
+                    bodies.push(&function.body);
+                }
+            }
+        }
+    }
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let functions = found.values().map(|f| function_to_proto(f));
+    let function = functions.collect::<Result<_, _>>();
+    Ok(Some(FunctionDefLibrary {
+        function: function.map_err(|e| WireError::Part(e.to_string()))?,
+        ..FunctionDefLibrary::default()
+    }))
+}
+
+/// What one part may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartLimits<'a> {
+    pub(crate) nodes: usize,
+    pub(crate) expanded_bytes: usize,
+    pub(crate) ops: &'a AllowedOps,
+}
+
+/// The part that a message holds. Its devices are numbers in the message's list; its feeds and
+/// fetches are numbered in their order. `values` gives one after the other what its known nodes are.
+///
+/// # Errors
+/// What is wrong with it: it is checked as a file is.
+pub(crate) fn decoded(
+    message: &wire::Part,
+    mut values: impl Iterator<Item = Tensor>,
+    ops: &Ops,
+    limits: PartLimits<'_>,
+) -> Result<TaskPart, WireError> {
+    let library = received_library(message, limits)?;
+    let mut budget = Budget::new(limits.expanded_bytes);
+    let making = Making {
+        graph: GraphData::new().with_library_of(&library),
+        count: message.node.len(),
+        ops,
+        allowed: limits.ops,
+        budget: &mut budget,
+        is_region: false,
+        open: Vec::new(),
+    };
+    let graph = making.of(&message.node, &mut values);
+    let graph = graph.map_err(|e| match budget.has_refused() {
+        true => WireError::Expanded(Box::new(e)),
+        false => e,
+    })?;
+    // What is sent between devices of a task is that task's own affair.
+    let local = |n: &Node| matches!(n.op.effect, Effect::Send | Effect::Recv) && !is_remote(n);
+    if let Some((_, node)) = graph.nodes().find(|(_, n)| local(n)) {
+        let name = &node.name;
+        return Err(WireError::Part(format!(
+            "node '{name}' ends in no other task"
+        )));
+    }
+    let part_node = |number: u32| {
+        let id = graph.id(number as usize);
+        let missing = || WireError::Part(format!("it has no node {number}"));
+        graph.get(id).map(|node| (id, node)).ok_or_else(missing)
+    };
+    let mut feeds = Vec::with_capacity(message.feeds.len());
+    for (index, &number) in message.feeds.iter().enumerate() {
+        let (id, node) = part_node(number)?;
+        if !std::ptr::eq(node.op, &FEED) {
+            return Err(WireError::Part(format!("node '{}' is no feed", node.name)));
+        }
+        feeds.push((index, id));
+    }
+    let mut fetches = Vec::with_capacity(message.fetches.len());
+    for (index, o) in message.fetches.iter().enumerate() {
+        let (node, _) = part_node(o.node)?;
+        let output = OutputId {
+            node,
+            index: o.index,
+        };
+        if graph.fact(output).is_none() {
+            let name = graph.output_name(output);
+            return Err(WireError::Part(format!("it has no output {name}")));
+        }
+        fetches.push((index, output));
+    }
+    Ok(TaskPart {
+        task: message.task,
+        devices: message.node.iter().map(|n| n.device).collect(),
+        graph,
+        feeds,
+        fetches,
+        apart: message.apart,
+    })
+}
+
+fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<GraphData, WireError> {
+    let graph = Graph::new();
+    if let Some(library) = &message.library {
+        let def = GraphDef {
+            library: Some(library.clone()),
+            ..GraphDef::default()
+        };
+        let options = ImportOptions {
+            origin: "a part of a step".to_owned(),
+            max_expanded_bytes: limits.expanded_bytes,
+            max_nodes: limits.nodes,
+            ..ImportOptions::default()
+        };
+        import(&graph, &def, &options).map_err(|e| {
+            let wrong = WireError::Part(e.to_string());
+            match e.is_of_expanded_bytes() {
+                true => WireError::Expanded(Box::new(wrong)),
+                false => wrong,
+            }
+        })?;
+    }
+    let library = GraphData::clone(&graph.snapshot());
+    limits.ops.check(&library).map_err(WireError::Forbidden)?;
+    Ok(library)
+}

@@ -1,0 +1,79 @@
+//! The region that a node of a part stands for, made of its message.
+
+use thalweg_graph::flow::RegionBody;
+use thalweg_graph::function::Port;
+use thalweg_graph::{Fact, Node, OutputId};
+use thalweg_tensor::Tensor;
+
+use super::decode::{Making, wrong};
+use crate::transport::messages as wire;
+use crate::transport::wire_error::WireError;
+
+impl Making<'_> {
+    /// Adds the region that a node stands for, as the function that the node names: made as the graph
+    /// around it is. What is known of what it gives follows from its nodes.
+    pub(super) fn region(
+        &mut self,
+        message: &wire::Region,
+        node: &mut Node,
+        values: &mut dyn Iterator<Item = Tensor>,
+    ) -> Result<(), WireError> {
+        let refused = |reason: &str| wrong(&node.name, node.op.name, reason.to_owned());
+        if self.is_region {
+            return Err(refused("a region has no regions of its own"));
+        }
+        let name = node.attrs.func("f").map(|f| f.name.clone());
+        let name = name.ok_or_else(|| refused("its region has no name"))?;
+        if self.graph.function(&name).is_some() {
+            return Err(refused("its region has the name of something else"));
+        }
+        let mut body = RegionBody::default();
+        for &input in &node.inputs {
+            let fact = self.graph.fact(input);
+            let fact = fact.ok_or_else(|| refused("an input does not exist"))?;
+            // What is known of a value need not come about in a branch.
+            let fact = Fact {
+                value: None,
+                ..fact.clone()
+            };
+            body.push_argument(self.graph.node(input.node), &fact);
+        }
+        let inside = Making {
+            count: body.graph.len() + message.node.len(),
+            graph: std::mem::take(&mut body.graph),
+            ops: self.ops,
+            allowed: self.allowed,
+            budget: &mut *self.budget,
+            is_region: true,
+            open: Vec::new(),
+        };
+        body.graph = inside.of(&message.node, values)?;
+        if message.results.len() != node.outputs.len() {
+            return Err(refused("its region gives another number of values"));
+        }
+        let mut results = Vec::with_capacity(message.results.len());
+        for (result, fact) in message.results.iter().zip(&mut node.outputs) {
+            let output = OutputId {
+                node: body.graph.id(result.node as usize),
+                index: result.index,
+            };
+            let found = body.graph.fact(output).filter(|f| f.dtype == fact.dtype);
+            let found = found.ok_or_else(|| {
+                let reason = "its region does not give what it says";
+                wrong(&node.name, node.op.name, reason.to_owned())
+            })?;
+            *fact = Fact {
+                value: None,
+                ..found.clone()
+            };
+            let port = Port {
+                name: body.graph.output_name(output),
+                dtype: fact.dtype,
+            };
+            results.push((port, output));
+        }
+        self.graph
+            .define(body.function(&name, results, node.origin.clone()));
+        Ok(())
+    }
+}

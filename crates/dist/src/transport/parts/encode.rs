@@ -1,0 +1,117 @@
+//! The nodes of a part as messages, and the values of those that are known.
+
+use std::collections::BTreeMap;
+
+use thalweg_graph::flow::REGION;
+use thalweg_graph::simplify::known;
+use thalweg_graph::{Attr, Fact, Function, GraphData, Node, NodeId, OutputId};
+use thalweg_graphdef::{attr, dtype, shape};
+use thalweg_tensor::Tensor;
+
+use super::ops::is_end;
+use crate::transport::messages as wire;
+use crate::transport::wire_error::WireError;
+
+/// A graph that becomes messages.
+pub(super) struct Encoding<'a> {
+    pub graph: &'a GraphData,
+    /// By node: its device. The nodes of a region stand where the region does.
+    pub devices: &'a [u32],
+}
+
+impl Encoding<'_> {
+    /// The nodes from number `first` on; the values of the known ones go to `values`, in order.
+    ///
+    /// # Errors
+    /// They have what cannot be sent.
+    pub(super) fn nodes(
+        &self,
+        first: usize,
+        values: &mut Vec<Tensor>,
+    ) -> Result<Vec<wire::Node>, WireError> {
+        let nodes = self.graph.nodes().skip(first);
+        nodes.map(|(id, n)| self.node(id, n, values)).collect()
+    }
+
+    fn node(
+        &self,
+        id: NodeId,
+        node: &Node,
+        values: &mut Vec<Tensor>,
+    ) -> Result<wire::Node, WireError> {
+        let known = known(node);
+        let mut attrs = BTreeMap::new();
+        for (name, value) in node.attrs.own().iter() {
+            // The value of a constant goes by itself.
+            if known && matches!(value, Attr::Tensor(_)) {
+                continue;
+            }
+            attrs.insert(name.to_owned(), attr::to_proto(value)?);
+        }
+        if known {
+            values.extend(node.outputs.iter().filter_map(|f| f.value.clone()));
+        }
+        let facts = match is_end(node.op) {
+            true => node.outputs.iter().map(fact).collect(),
+            false => Vec::new(),
+        };
+        Ok(wire::Node {
+            name: node.name.clone(),
+            op: node.op.name.to_owned(),
+            inputs: match known {
+                true => Vec::new(),
+                false => node.inputs.iter().copied().map(output).collect(),
+            },
+            controls: node.controls.iter().map(|c| number(*c)).collect(),
+            attrs: attrs.into_iter().collect(),
+            device: self.devices.get(id.index()).copied().unwrap_or(0),
+            facts,
+            known: if known { node.outputs.len() as u32 } else { 0 },
+            origin: node.origin.to_string(),
+            region: match std::ptr::eq(node.op, &REGION) {
+                true => Some(self.region(node, values)?),
+                false => None,
+            },
+        })
+    }
+
+    /// What a node runs that stands for a region.
+    fn region(&self, node: &Node, values: &mut Vec<Tensor>) -> Result<wire::Region, WireError> {
+        let function = region_of(self.graph, node);
+        let missing = || WireError::Part(format!("node '{}' has no region", node.name));
+        let function = function.ok_or_else(missing)?;
+        let body = Encoding {
+            graph: &function.body,
+            devices: &[],
+        };
+        Ok(wire::Region {
+            // A region has its arguments first.
+            node: body.nodes(function.inputs.len(), values)?,
+            results: function.outputs.iter().copied().map(output).collect(),
+        })
+    }
+}
+
+/// The region that a node stands for.
+pub(super) fn region_of<'g>(graph: &'g GraphData, node: &Node) -> Option<&'g Function> {
+    let named = node.attrs.func("f")?;
+    graph.function(&named.name).map(|f| &**f)
+}
+
+pub(super) fn number(node: NodeId) -> u32 {
+    u32::try_from(node.index()).unwrap_or(u32::MAX)
+}
+
+pub(super) fn output(output: OutputId) -> wire::Output {
+    wire::Output {
+        node: number(output.node),
+        index: output.index,
+    }
+}
+
+fn fact(fact: &Fact) -> wire::Fact {
+    wire::Fact {
+        dtype: dtype::to_number(fact.dtype),
+        shape: Some(shape::to_proto(&fact.shape)),
+    }
+}

@@ -1,0 +1,501 @@
+//! The other tasks, as one task or client reaches them.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_tensor::{Buffer, Tensor};
+use tokio::time::Instant;
+use tonic::Code;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::transport::{Channel, Endpoint};
+
+use super::buffer_pool::Spare;
+use super::contacts::{Contact, Contacts};
+use super::error_codec;
+use super::frames::{Frames, Reader};
+use super::messages::header::Kind;
+use super::messages::{Colocate, End, Value};
+use super::network::Network;
+use super::processes::Processes;
+use super::wire_error::WireError;
+use crate::cluster::spec::{TaskName, shown, shown_at};
+use crate::error::{Cause, ClusterError};
+use crate::metrics::counters::Counts;
+use crate::runtime::lock::locked;
+use crate::runtime::platform::Platform;
+use crate::runtime::timeouts::Patience;
+use crate::transport::connections::dialer::Dial;
+use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
+use crate::transport::protection::Protection;
+use crate::transport::shared_memory::segments::{Colocated, Lent};
+
+/// How many bytes may be on their way on one connection before the other side has read them.
+pub(crate) const WINDOW: u32 = 64 << 20;
+/// The largest frame of HTTP/2. A ping waits for the frame before it, and a frame counts as heard of only
+/// once it is whole: on a slow line a large one is silence.
+pub(crate) const FRAME: u32 = 256 << 10;
+
+/// How much memory of values that have come, or have gone, is kept for those to come, in bytes.
+pub(crate) const SPARE: usize = 1 << 30;
+
+/// A task that is reached over the network.
+pub(crate) struct Peer {
+    pub(crate) task: TaskName,
+    pub(crate) address: String,
+    pub(crate) platform: Arc<dyn Platform>,
+    network: Arc<dyn Network>,
+    endpoint: Endpoint,
+    dial: Dial,
+    pub(crate) processes: Arc<Processes>,
+    /// Made by the first call: it lives on the threads of the network.
+    channel: OnceLock<Channel>,
+    limit: u64,
+    spare: Arc<Spare>,
+    patience: Patience,
+    heard: Mutex<Option<Instant>>,
+    pub(crate) contact: Arc<Contact>,
+    /// Whether its values may come through shared memory.
+    shares: bool,
+    /// How its segments are reached, if it is on this machine, once that is known.
+    colocated: Mutex<Option<Option<Arc<Colocated>>>>,
+    #[cfg(test)]
+    pub(crate) counts: Shared,
+}
+
+/// How many values of a co-located task were copied from its segments, how many were read there, and how many
+/// of the buffers of these somebody kept.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub(crate) copies: std::sync::atomic::AtomicU64,
+    pub(crate) in_place: std::sync::atomic::AtomicU64,
+    pub(crate) kept: std::sync::atomic::AtomicU64,
+}
+
+#[cfg(test)]
+impl Shared {
+    fn add(count: &std::sync::atomic::AtomicU64, more: u64) {
+        count.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// An answer as it comes in.
+pub(crate) type Answer = Reader<Body>;
+
+impl Peer {
+    /// The task at this address. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The address is none.
+    pub(crate) fn new(task: TaskName, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
+        let patience = peers.reach.patience;
+        let none = |e| {
+            let text = format!("'{address}' is no address of a task: {e}");
+            ClusterError::invalid(text).at(&task)
+        };
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(none)?;
+        let endpoint = endpoint
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_frame_size(FRAME)
+            .http2_keep_alive_interval(ping_interval(patience.silence))
+            .keep_alive_while_idle(true)
+            .keep_alive_timeout(PING_ANSWER);
+        // Whoever is called knows by it whose connection it is.
+        let endpoint = match &peers.reach.own {
+            Some((job, index)) => endpoint.user_agent(shown(job, *index)).map_err(none)?,
+            None => endpoint,
+        };
+        let contact = peers.contacts.with(&task);
+        Ok(Peer {
+            task,
+            address: address.to_owned(),
+            platform: peers.platform.clone(),
+            network: peers.reach.network.clone(),
+            endpoint,
+            processes: peers.processes.clone(),
+            dial: Dial {
+                silence: patience.silence,
+                protection: peers.reach.protection.clone(),
+                contact: contact.clone(),
+            },
+            contact,
+            channel: OnceLock::new(),
+            limit: peers.reach.limit,
+            spare: peers.spare.clone(),
+            patience,
+            heard: Mutex::default(),
+            shares: peers.reach.shared_memory,
+            colocated: Mutex::default(),
+            #[cfg(test)]
+            counts: Shared::default(),
+        })
+    }
+
+    /// `/job:ps/task:0 at 10.0.0.1:2222`.
+    pub(crate) fn described(&self) -> String {
+        shown_at(&self.task, &self.address)
+    }
+
+    fn hear(&self) {
+        *locked(&self.heard) = Some(Instant::now());
+    }
+
+    /// Whether it was heard of in this time.
+    pub(crate) fn heard_within(&self, time: Duration) -> bool {
+        let heard = locked(&self.heard);
+        heard.is_some_and(|at| at.elapsed() < time)
+    }
+
+    /// Whoever answers next may be another process.
+    fn doubt(&self) {
+        *self.known() = None;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Option<Arc<Colocated>>>> {
+        locked(&self.colocated)
+    }
+
+    /// That it is not reached.
+    pub(crate) fn lost(&self, why: &str) -> ClusterError {
+        self.gone(Cause::Unreachable, why)
+    }
+
+    /// That it is not heard of, and so what has become of it.
+    pub(crate) fn gone(&self, cause: Cause, why: &str) -> ClusterError {
+        let heard = *locked(&self.heard);
+        let last = match heard {
+            None => "it was never reached".to_owned(),
+            Some(at) => format!("last heard of {:.1} s ago", at.elapsed().as_secs_f64()),
+        };
+        let text = format!("{} is not reached ({last}): {why}", self.described());
+        ClusterError::new(cause, text).at(&self.task)
+    }
+
+    /// What to do about a call that has failed, if whoever is there may speak in another way.
+    fn advice(&self, error: &tonic::transport::Error) -> &'static str {
+        use std::io::ErrorKind;
+        // What is wrong with TLS is invalid data; who does not understand a caller hangs up.
+        let answers = |kind| {
+            matches!(
+                kind,
+                ErrorKind::InvalidData
+                    | ErrorKind::BrokenPipe
+                    | ErrorKind::ConnectionReset
+                    | ErrorKind::ConnectionAborted
+                    | ErrorKind::UnexpectedEof
+            )
+        };
+        let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
+        let nobody = all.any(|e| !answers(e.kind()));
+        let heard = locked(&self.heard);
+        match (&self.dial.protection, nobody || heard.is_some()) {
+            (_, true) => "",
+            (None, false) => {
+                "; if it is protected, its callers need its folder of `thalweg protect` too"
+            }
+            (Some(_), false) => {
+                "; all tasks and clients need one folder of `thalweg protect`, made for their hosts"
+            }
+        }
+    }
+
+    /// An error that it has told of, or that is of what it has sent.
+    fn tells(&self, mut error: ClusterError) -> ClusterError {
+        // What went wrong in a node names the node.
+        if error.failed_node().is_none() && !error.derived {
+            error.message = format!("{}: {}", self.described(), error.message);
+        }
+        error.at(&self.task)
+    }
+
+    /// What an error in a message from it means.
+    pub(crate) fn wrong(&self, error: WireError) -> ClusterError {
+        if matches!(error, WireError::Descriptor(_) | WireError::Segment(_)) {
+            // It is not tried again: values come over the connection from now on.
+            *self.known() = Some(None);
+        }
+        if matches!(error, WireError::Flight { .. }) {
+            // The bound is this task's own.
+            return error.into();
+        }
+        match error.is_broken() {
+            true => self.lost(&error.to_string()),
+            false => self.tells(error.into()),
+        }
+    }
+
+    /// Calls `name` with this request; gives its answer once that begins. A call that is dropped ends
+    /// at its other end.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        request: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+    ) -> Result<Answer, ClusterError> {
+        let head = http::Request::builder()
+            .method(http::Method::POST)
+            .uri(format!("{PATH}{name}"))
+            .header(http::header::CONTENT_TYPE, "application/grpc+thalweg");
+        let head = match &self.dial.protection {
+            Some(known) => {
+                let known = known.fresh().await;
+                head.header(http::header::AUTHORIZATION, known.credentials())
+            }
+            None => head,
+        };
+        let request = head.body(Body::new(request));
+        let request = request.map_err(|e| self.lost(&e.to_string()))?;
+        // Each call has a channel of its own to wait on: they share the connection.
+        let made = || self.network.connect(&self.endpoint, &self.dial);
+        let mut channel = self.channel.get_or_init(made).clone();
+        let lost = |e: tonic::transport::Error| {
+            self.doubt();
+            self.lost(&format!("{}{}", causes(&e), self.advice(&e)))
+        };
+        std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
+            .await
+            .map_err(lost)?;
+        let response = channel.call(request).await.map_err(lost)?;
+        if response.status() != http::StatusCode::OK {
+            let text = format!("it answers with HTTP {}", response.status());
+            return Err(self.lost(&text));
+        }
+        if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+            if status.code() == Code::Unauthenticated {
+                let refused = ClusterError::new(Cause::Unauthenticated, status.message());
+                return Err(self.tells(refused));
+            }
+            let text = format!("it is no task of Thalweg: {}", status.message());
+            return Err(self.lost(&text));
+        }
+        self.hear();
+        let spare = self.spare.clone();
+        Ok(Reader::new(response.into_body(), self.limit, spare))
+    }
+
+    /// The next header of an answer.
+    ///
+    /// # Errors
+    /// It ends too early, or what it tells is an error.
+    pub(crate) async fn next(&self, answer: &mut Answer) -> Result<Kind, ClusterError> {
+        match answer.next().await {
+            Ok(Some(Kind::End(End { error: Some(error) }))) => {
+                self.hear();
+                Err(self.tells(error_codec::decoded(error)))
+            }
+            Ok(Some(kind)) => {
+                self.hear();
+                Ok(kind)
+            }
+            Ok(None) => Err(self.lost("its answer has no end")),
+            Err(e) => Err(self.wrong(e)),
+        }
+    }
+
+    /// The tensor behind the header of a value.
+    ///
+    /// # Errors
+    /// It does not come as the header says.
+    pub(crate) async fn tensor(
+        &self,
+        answer: &mut Answer,
+        v: &Value,
+    ) -> Result<Tensor, ClusterError> {
+        answer.tensor(v).await.map_err(|e| self.wrong(e))
+    }
+
+    /// A value that it lends.
+    ///
+    /// # Errors
+    /// It can not be mapped, or nobody asked for that.
+    pub(crate) async fn lent(
+        &self,
+        from: Option<&Colocated>,
+        header: &Value,
+    ) -> Result<Lent, ClusterError> {
+        let (Some(from), Some(loan)) = (from, header.loan) else {
+            return Err(self.wrong(WireError::Expected("a value's bytes")));
+        };
+        let lent = Lent::new(from, loan, header, self.limit, &self.spare).await;
+        let lent = lent.map_err(|e| self.wrong(e))?;
+        self.contact.shared.fetch_add(header.bytes, Relaxed);
+        Ok(lent)
+    }
+
+    /// The tensor of what it lends, read in place; none where it has to be copied.
+    ///
+    /// # Errors
+    /// Its bytes are not what its header says.
+    pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, ClusterError> {
+        let tensor = lent.in_place().map_err(|e| self.wrong(e))?;
+        #[cfg(test)]
+        Shared::add(&self.counts.in_place, u64::from(tensor.is_some()));
+        Ok(tensor)
+    }
+
+    /// Ends the use of a buffer of its segments; true where nobody reads it any more.
+    pub(crate) fn gives(&self, from: &Colocated, buffer: Arc<Buffer>) -> bool {
+        let free = from.give(buffer);
+        #[cfg(test)]
+        Shared::add(&self.counts.kept, u64::from(!free));
+        free
+    }
+
+    /// A copy of what it lends.
+    ///
+    /// # Errors
+    /// Its bytes are not what its header says.
+    pub(crate) async fn copied(&self, lent: Lent) -> Result<Tensor, ClusterError> {
+        let copied = self.platform.given(move || lent.copied()).await?;
+        let tensor = copied.map_err(|e| self.wrong(e))?;
+        #[cfg(test)]
+        Shared::add(&self.counts.copies, 1);
+        Ok(tensor)
+    }
+
+    /// How its segments are reached, if it is on this machine and lets them be; looked for by the first
+    /// call, and again when another process may have taken its place.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub(crate) async fn colocated(&self) -> Result<Option<Arc<Colocated>>, ClusterError> {
+        if !self.shares {
+            return Ok(None);
+        }
+        let known = self.known().clone();
+        match known {
+            Some(Some(known)) if known.is_gone() => self.doubt(),
+            Some(known) => return Ok(known),
+            None => {}
+        }
+        let request = Frames::of(Kind::Colocate(Colocate {}));
+        let mut answer = self.call("Colocate", request).await?;
+        let found = match answer.next().await {
+            Ok(Some(Kind::Colocation(said))) => {
+                let runtime = self.platform.runtime();
+                Colocated::find(said, runtime, self.patience.silence).await
+            }
+            // It does not want to.
+            Ok(_) => None,
+            Err(e) => return Err(self.wrong(e)),
+        };
+        // Somebody else may have found it meanwhile.
+        Ok(self.known().get_or_insert(found).clone())
+    }
+
+    /// Calls `name`, whose answer is one message or an end.
+    ///
+    /// # Errors
+    /// It is not reached, or fails.
+    pub(crate) async fn ask(&self, name: &str, request: Frames) -> Result<Kind, ClusterError> {
+        let asked = async {
+            let mut answer = self.call(name, request).await?;
+            self.next(&mut answer).await
+        };
+        asked.await
+    }
+
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
+    }
+}
+
+/// What stands before the names of calls.
+pub(crate) const PATH: &str = "/thalweg.Worker/";
+
+/// An error and what led to it, one after the other.
+fn chain<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |e| e.source())
+}
+
+/// An error with all that led to it.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    chain(error).fold(String::new(), |text, cause| match cause.to_string() {
+        more if text.is_empty() => more,
+        more if text.contains(&more) => text,
+        more => format!("{text}: {more}"),
+    })
+}
+
+/// How other tasks are reached.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    /// Who reaches them, where that is a task too.
+    pub(crate) own: Option<TaskName>,
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) patience: Patience,
+    /// Whether values may come through shared memory, and be lent there.
+    pub(crate) shared_memory: bool,
+    pub(crate) protection: Option<Protection>,
+    /// The largest value that is taken, in bytes.
+    pub(crate) limit: u64,
+    /// The most bytes of values that are on their way in.
+    pub(crate) flight: u64,
+}
+
+/// The tasks that were asked for so far, each with its connection.
+pub(crate) struct Peers {
+    platform: Arc<dyn Platform>,
+    pub(crate) reach: Reach,
+    pub(crate) spare: Arc<Spare>,
+    /// The newest processes of all tasks.
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) contacts: Arc<Contacts>,
+    /// What this process has done.
+    pub(crate) counts: Arc<Counts>,
+    known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
+}
+
+impl Peers {
+    pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach, counts: Arc<Counts>) -> Peers {
+        let refusals = counts.refusals.clone();
+        Peers {
+            platform,
+            spare: Arc::new(Spare::new(SPARE, reach.flight, refusals)),
+            reach,
+            processes: Arc::default(),
+            contacts: Arc::default(),
+            counts,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The same tasks, reached in another way: what comes in is counted together.
+    pub(crate) fn reached(&self, reach: Reach) -> Peers {
+        Peers {
+            platform: self.platform.clone(),
+            reach,
+            spare: self.spare.clone(),
+            processes: self.processes.clone(),
+            contacts: self.contacts.clone(),
+            counts: self.counts.clone(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// The task at this address.
+    ///
+    /// # Errors
+    /// As [`Peer::new`].
+    pub(crate) fn get(&self, task: &TaskName, address: &str) -> Result<Arc<Peer>, ClusterError> {
+        let mut known = locked(&self.known);
+        let key = (task.clone(), address.to_owned());
+        if let Some(peer) = known.get(&key) {
+            return Ok(peer.clone());
+        }
+        let peer = Peer::new(task.clone(), address, self)?;
+        let peer = Arc::new(peer);
+        known.insert(key, peer.clone());
+        Ok(peer)
+    }
+}

@@ -1,0 +1,173 @@
+//! Which process is a task's: the newest that anybody has heard of.
+//!
+//! A process that was replaced may still run, behind a cable that was pulled, say, and come back. Who has met the newer
+//! one does not go back to it, and tells it. It then takes nothing any more: what it holds is old.
+//!
+//! Processes of one task are ordered by the time at which they started, by the clock of their machine; one whose
+//! clock was ahead counts from when it was met, so that it does not stand in the way of those that come after it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use super::messages as wire;
+use crate::cluster::spec::TaskName;
+use crate::error::{Cause, ClusterError};
+use crate::runtime::lock::locked;
+
+/// A process that is, or was, a task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    /// No other process has it.
+    pub(crate) incarnation: u64,
+    /// When it started, in microseconds since 1970.
+    pub(crate) started: u64,
+}
+
+/// The newest process of each task that was met or heard of.
+#[derive(Default)]
+pub(crate) struct Processes(Mutex<BTreeMap<TaskName, Known>>);
+
+struct Known {
+    newest: Process,
+    /// The incarnations of those whose place it has taken; the last of them.
+    replaced: Vec<u64>,
+}
+
+/// How many processes that were replaced are remembered of a task.
+const REMEMBERED: usize = 16;
+
+impl Processes {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, Known>> {
+        locked(&self.0)
+    }
+
+    /// Notes a process of a task; gives true where it takes the place of another one. `now` is this machine's time,
+    /// in microseconds since 1970.
+    ///
+    /// # Errors
+    /// A newer one is known: `described` says which task it is.
+    pub(crate) fn meet(
+        &self,
+        task: &TaskName,
+        process: Process,
+        now: u64,
+        described: &str,
+    ) -> Result<bool, ClusterError> {
+        let process = Process {
+            started: process.started.min(now),
+            ..process
+        };
+        let mut all = self.known();
+        let Some(known) = all.get_mut(task) else {
+            let newest = process;
+            let replaced = Vec::new();
+            all.insert(task.clone(), Known { newest, replaced });
+            return Ok(false);
+        };
+        if known.newest.incarnation == process.incarnation {
+            return Ok(false);
+        }
+        let was_replaced = known.replaced.contains(&process.incarnation);
+        if was_replaced || process.started < known.newest.started {
+            let seconds = known.newest.started.saturating_sub(process.started) as f64 / 1e6;
+            let text = format!(
+                "{described} is an old process: one that started {seconds:.1} s later has taken its place. End the \
+                 old one; if it is the new one, set its machine's clock"
+            );
+            return Err(ClusterError::new(Cause::Replaced, text).at(task));
+        }
+        if known.replaced.len() == REMEMBERED {
+            known.replaced.remove(0);
+        }
+        known.replaced.push(known.newest.incarnation);
+        known.newest = process;
+        Ok(true)
+    }
+
+    /// What `to` has to know: its own newest process, and those that have taken the place of others.
+    pub(crate) fn told(&self, to: &TaskName) -> Vec<wire::Process> {
+        let all = self.known();
+        let told = all
+            .iter()
+            .filter(|(t, k)| *t == to || !k.replaced.is_empty());
+        told.map(|(task, k)| message(task, k.newest)).collect()
+    }
+}
+
+/// A task's process, as a message.
+pub(crate) fn message((job, index): &TaskName, process: Process) -> wire::Process {
+    wire::Process {
+        job: job.clone(),
+        index: *index,
+        incarnation: process.incarnation,
+        started: process.started,
+    }
+}
+
+/// The task of a message, and its process.
+pub(crate) fn of_message(message: wire::Process) -> (TaskName, Process) {
+    let process = Process {
+        incarnation: message.incarnation,
+        started: message.started,
+    };
+    ((message.job, message.index), process)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 10_000_000;
+
+    fn process(incarnation: u64, started: u64) -> Process {
+        Process {
+            incarnation,
+            started,
+        }
+    }
+
+    #[test]
+    fn nobody_goes_back_from_a_newer_process_to_an_older_one() {
+        let known = Processes::default();
+        let task = ("ps".to_owned(), 0);
+        let meet = |p| known.meet(&task, p, NOW, "/job:ps/task:0 at 10.0.0.1:2222");
+        let (old, new) = (process(1, 1_000_000), process(2, 3_000_000));
+        assert!(!meet(old).unwrap());
+        assert!(!meet(old).unwrap());
+        assert!(meet(new).unwrap());
+        let error = meet(old).unwrap_err();
+        assert_eq!(
+            (error.cause, &error.task),
+            (Cause::Replaced, &Some(task.clone()))
+        );
+        assert!(error.message.contains("2.0 s later"), "{error}");
+        assert!(!meet(new).unwrap());
+    }
+
+    #[test]
+    fn one_whose_clock_was_ahead_is_replaced_all_the_same_and_stays_so() {
+        let known = Processes::default();
+        let task = ("ps".to_owned(), 0);
+        let (ahead, right) = (process(1, 1000 * NOW), process(2, NOW + 5));
+        assert!(!known.meet(&task, ahead, NOW, "").unwrap());
+        assert!(known.meet(&task, right, NOW + 10, "").unwrap());
+        let error = known.meet(&task, ahead, NOW + 20, "").unwrap_err();
+        assert_eq!(error.cause, Cause::Replaced);
+    }
+
+    #[test]
+    fn who_is_called_is_told_of_itself_and_of_those_that_were_replaced() {
+        let known = Processes::default();
+        let names: Vec<TaskName> = (0..3).map(|i| ("ps".to_owned(), i)).collect();
+        for name in &names {
+            known.meet(name, process(1, 1), NOW, "").unwrap();
+        }
+        known.meet(&names[1], process(2, 2), NOW, "").unwrap();
+        let told = |to: &TaskName| -> Vec<(u32, u64)> {
+            let told = known.told(to).into_iter().map(of_message);
+            told.map(|(t, p)| (t.1, p.incarnation)).collect()
+        };
+        assert_eq!(told(&names[0]), [(0, 1), (1, 2)]);
+        assert_eq!(told(&names[1]), [(1, 2)]);
+    }
+}

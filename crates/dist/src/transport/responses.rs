@@ -1,0 +1,117 @@
+//! Answers whose values may be lent.
+
+use std::sync::Arc;
+
+use thalweg_tensor::{Buffer, Tensor};
+
+use super::frames::Frames;
+use super::messages::Value;
+use super::messages::header::Kind;
+use super::peers::{Answer, Peer};
+use crate::error::ClusterError;
+use crate::transport::shared_memory::segments::{Colocated, Lent};
+
+/// An answer, and what of it is read in the segments of the task that has sent it, for as long as this is
+/// there.
+pub(crate) struct Lending {
+    pub(crate) peer: Arc<Peer>,
+    from: Option<Arc<Colocated>>,
+    answer: Option<Answer>,
+    /// By token: where values lie that were lent.
+    lent: Vec<(u64, Arc<Buffer>)>,
+}
+
+impl Lending {
+    /// Calls a task, which may lend values where `from` says how they are reached.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub(crate) async fn call(
+        peer: &Arc<Peer>,
+        name: &str,
+        request: Frames,
+        from: Option<Arc<Colocated>>,
+    ) -> Result<Lending, ClusterError> {
+        let answer = peer.call(name, request).await?;
+        Ok(Lending::of(peer, answer, from))
+    }
+
+    /// An answer of this task.
+    pub(crate) fn of(peer: &Arc<Peer>, answer: Answer, from: Option<Arc<Colocated>>) -> Lending {
+        Lending {
+            peer: peer.clone(),
+            from,
+            answer: Some(answer),
+            lent: Vec::new(),
+        }
+    }
+
+    fn answer(&mut self) -> Result<&mut Answer, ClusterError> {
+        let over = || ClusterError::invalid("the answer is over");
+        self.answer.as_mut().ok_or_else(over)
+    }
+
+    /// The next header.
+    ///
+    /// # Errors
+    /// As [`Peer::next`].
+    pub(crate) async fn next(&mut self) -> Result<Kind, ClusterError> {
+        let peer = self.peer.clone();
+        let answer = self.answer()?;
+        peer.next(answer).await
+    }
+
+    /// The tensor of this header, to be kept: its bytes come over the connection, or are copied from
+    /// where they are lent.
+    ///
+    /// # Errors
+    /// It does not come as the header says.
+    pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, ClusterError> {
+        if header.loan.is_some() {
+            let lent = self.lent(header).await?;
+            return self.peer.copied(lent).await;
+        }
+        let peer = self.peer.clone();
+        peer.tensor(self.answer()?, header).await
+    }
+
+    /// How many values were lent.
+    pub(crate) fn count(&self) -> usize {
+        self.lent.len()
+    }
+
+    /// The value of this header, which is lent.
+    ///
+    /// # Errors
+    /// It can not be mapped, or nobody asked for that.
+    pub(crate) async fn lent(&mut self, header: &Value) -> Result<Lent, ClusterError> {
+        let lent = self.peer.lent(self.from.as_deref(), header).await?;
+        if let Some(loan) = header.loan {
+            self.lent.push((loan.token, lent.buffer.clone()));
+        }
+        Ok(lent)
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        let Some(from) = &self.from else {
+            return;
+        };
+        // Several may lie in one buffer: it is given up once.
+        let mut buffers: Vec<(Arc<Buffer>, Vec<u64>)> = Vec::new();
+        for (token, buffer) in self.lent.drain(..) {
+            match buffers.iter_mut().find(|(b, _)| Arc::ptr_eq(b, &buffer)) {
+                Some((_, tokens)) => tokens.push(token),
+                None => buffers.push((buffer, vec![token])),
+            }
+        }
+        // Of what somebody still has nothing is said: its bytes then stay as they are.
+        let free = |(buffer, tokens)| self.peer.gives(from, buffer).then_some(tokens);
+        let tokens: Vec<u64> = buffers.into_iter().filter_map(free).flatten().collect();
+        if let (false, Some(answer)) = (tokens.is_empty(), self.answer.take()) {
+            // Dropped before it is given back, the stream would say that nothing is.
+            from.back(tokens, Box::new(answer));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The end that lends.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use subtle::ConstantTimeEq;
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::protocol::{
+    BACK, DESCRIPTOR, NO, RANDOM, REQUEST, YES, address, answer, is_own, random, within,
+};
+use crate::transport::messages as wire;
+use crate::transport::shared_memory::loan_table::LoanTable;
+
+/// How long no connection is taken when one could not be: the process may have no more files open.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Where a lender listens, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    name: [u8; RANDOM],
+    secret: [u8; RANDOM],
+    accepts: AbortHandle,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.accepts.abort();
+    }
+}
+
+impl Socket {
+    /// # Errors
+    /// The system has no such sockets, or no more files.
+    pub(crate) fn listen(
+        lender: &Arc<LoanTable>,
+        runtime: &Handle,
+        most: usize,
+        patience: Duration,
+    ) -> io::Result<Socket> {
+        let (name, secret) = (random()?, random()?);
+        let _context = runtime.enter();
+        let listener = UnixListener::bind(address(&name))?;
+        let served = Served {
+            lender: Arc::downgrade(lender),
+            secret,
+            patience,
+        };
+        let accepts = runtime.spawn(accept(listener, served, most));
+        Ok(Socket {
+            name,
+            secret,
+            accepts: accepts.abort_handle(),
+        })
+    }
+
+    /// Where it is; whose it is the caller fills in.
+    pub(crate) fn message(&self) -> wire::Colocation {
+        wire::Colocation {
+            incarnation: 0,
+            name: self.name.to_vec(),
+            secret: self.secret.to_vec(),
+        }
+    }
+}
+
+/// What a receiver is answered from.
+#[derive(Clone)]
+struct Served {
+    lender: Weak<LoanTable>,
+    secret: [u8; RANDOM],
+    patience: Duration,
+}
+
+async fn accept(listener: UnixListener, served: Served, most: usize) {
+    let mut links = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(RETRY).await;
+            continue;
+        };
+        while links.try_join_next().is_some() {}
+        if links.len() < most {
+            // An error is a receiver that has gone, or was none.
+            links.spawn(serve(stream, served.clone()));
+        }
+    }
+}
+
+/// Answers one receiver until it goes.
+async fn serve(mut stream: UnixStream, served: Served) -> io::Result<()> {
+    let patience = served.patience;
+    if !is_own(&stream)? {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut said = [0; RANDOM];
+    within(patience, stream.read_exact(&mut said)).await?;
+    if !bool::from(said.ct_eq(&served.secret)) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    within(patience, answer(&stream, YES, None)).await?;
+    loop {
+        let mut asked = [0; REQUEST];
+        stream.read_exact(&mut asked).await?;
+        let [kind, token @ ..] = asked;
+        let token = u64::from_le_bytes(token);
+        let lender = served.lender.upgrade().ok_or(io::ErrorKind::NotFound)?;
+        match kind {
+            DESCRIPTOR => {
+                #[cfg(test)]
+                if lender.is_mute() {
+                    std::future::pending::<()>().await;
+                }
+                let buffer = lender.buffer(token);
+                let file = buffer.as_ref().and_then(|b| b.segment_file());
+                let status = if file.is_some() { YES } else { NO };
+                let file = file.map(AsFd::as_fd);
+                within(patience, answer(&stream, status, file)).await?;
+            }
+            BACK => {
+                let status = if lender.back(token).is_some() {
+                    YES
+                } else {
+                    NO
+                };
+                within(patience, answer(&stream, status, None)).await?;
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+}

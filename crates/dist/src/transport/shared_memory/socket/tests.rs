@@ -1,0 +1,307 @@
+//! Who gets a descriptor, and what is taken for one.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::net::{SocketAddr, UnixStream as Blocking};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::geteuid;
+use thalweg_tensor::{Buffer, DType, LEAST_SHARED, Memory, SegmentError, Tensor};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use super::client::*;
+use super::protocol::*;
+use crate::transport::messages as wire;
+use crate::transport::shared_memory::lender::{Lender, Loans};
+use crate::transport::shared_memory::segments::Colocated;
+use crate::transport::wire_error::WireError;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long one is waited for that never answers.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// A lender and what it says of its socket, which takes so many receivers.
+fn lender(most: usize) -> (Arc<Lender>, wire::Colocation) {
+    let lender = Arc::<Lender>::default();
+    let said = lender.socket(&Handle::current(), most, PATIENCE).unwrap();
+    (lender, said)
+}
+
+async fn found(said: &wire::Colocation) -> Option<Arc<Colocated>> {
+    Colocated::find(said.clone(), &Handle::current(), PATIENCE).await
+}
+
+/// A tensor in shared memory.
+fn shared(elements: usize) -> Tensor {
+    let memory = Arc::new(Memory::new(None).sharing(0));
+    let buffer = Buffer::try_copied(&vec![7; elements * 4], Some(&memory)).unwrap();
+    Tensor::from_buffer(DType::I32, &[elements], Arc::new(buffer)).unwrap()
+}
+
+#[tokio::test]
+async fn a_lender_is_found_by_its_name_and_secret_alone() {
+    let (lender, said) = lender(2);
+    assert_eq!(
+        lender.socket(&Handle::current(), 2, PATIENCE),
+        Some(said.clone())
+    );
+    let first = found(&said).await.unwrap();
+    for wrong in [
+        wire::Colocation {
+            secret: vec![0; RANDOM],
+            ..said.clone()
+        },
+        wire::Colocation {
+            name: vec![0; RANDOM],
+            ..said.clone()
+        },
+        wire::Colocation {
+            name: said.name[1..].to_vec(),
+            ..said.clone()
+        },
+    ] {
+        assert!(found(&wrong).await.is_none(), "{wrong:?}");
+    }
+    let second = found(&said).await.unwrap();
+    // No more than it takes.
+    assert!(found(&said).await.is_none());
+    assert!(!first.is_gone() && !second.is_gone());
+    drop(lender);
+    while !first.is_gone() || !second.is_gone() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_lent_is_given() {
+    let (lender, said) = lender(1);
+    let link = Link::connect(said, &Handle::current(), PATIENCE)
+        .await
+        .unwrap();
+    let tensor = shared(LEAST_SHARED);
+    let mut loans = Loans::new(lender.clone());
+    let loan = loans.lend(&tensor).unwrap();
+    let file = link.descriptor(loan.token).await.unwrap();
+    let mapped = Buffer::mapped(&file, loan.segment, tensor.bytes().len()).unwrap();
+    assert_eq!(mapped.bytes(), tensor.bytes());
+    for other in [0, loan.token.wrapping_add(1)] {
+        let none = link.descriptor(other).await;
+        assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
+    }
+    // It answers on.
+    assert!(link.descriptor(loan.token).await.is_ok());
+    drop(loans);
+    let none = link.descriptor(loan.token).await;
+    assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
+    drop(lender);
+    // It is closed, sooner or later.
+    while !matches!(link.descriptor(1).await, Err(WireError::Broken(_))) {}
+}
+
+#[tokio::test]
+async fn more_is_given_back_at_once_than_the_socket_holds() {
+    let (lender, said) = lender(1);
+    let link = Link::connect(said, &Handle::current(), PATIENCE)
+        .await
+        .unwrap();
+    let tensor = shared(LEAST_SHARED);
+    let mut loans = Loans::new(lender.clone());
+    let tokens: Vec<u64> = (0..30_000)
+        .map(|_| loans.lend(&tensor).unwrap().token)
+        .collect();
+    let (done, is_done) = oneshot::channel::<()>();
+    link.back(tokens.clone(), Box::new(done));
+    // Dropped when all are back.
+    assert!(is_done.await.is_err());
+    assert!(tokens.iter().all(|&t| lender.loans.buffer(t).is_none()));
+}
+
+/// Connects to a lender as somebody else, and says the secret; gives what comes back.
+fn as_user(user: u32, said: &wire::Colocation) -> io::Result<Vec<u8>> {
+    let name = address(said.name[..].try_into().unwrap());
+    let name = name.into_vec();
+    let at = SocketAddr::from_abstract_name(&name[1..])?;
+    let secret = said.secret.clone();
+    let connect = move || {
+        // Of this thread alone, which ends here.
+        let user = rustix::process::Uid::from_raw(user);
+        let become_it = rustix::thread::set_thread_uid(user);
+        become_it.map_err(|_| io::ErrorKind::Unsupported)?;
+        let mut stream = Blocking::connect_addr(&at)?;
+        stream.write_all(&secret)?;
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    std::thread::spawn(connect).join().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_is_refused() {
+    const NOBODY: u32 = 65_534;
+    let (_lender, said) = lender(4);
+    let own = geteuid();
+    let answers = |user| {
+        let said = said.clone();
+        tokio::task::spawn_blocking(move || as_user(user, &said))
+    };
+    assert_eq!(answers(own.as_raw()).await.unwrap().unwrap(), [YES]);
+    // It is hung up on, before or after it has read that.
+    match answers(NOBODY).await.unwrap() {
+        Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+            eprintln!("NOT TESTED: only root can become another user");
+        }
+        Ok(answer) => assert!(answer.is_empty(), "{answer:?}"),
+        Err(e) => assert!(
+            matches!(
+                e.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            ),
+            "{e:?}"
+        ),
+    }
+    assert!(found(&said).await.is_some());
+}
+
+/// A task that answers the request for a descriptor in its own way.
+async fn odd<F: Future<Output = ()> + Send + 'static>(
+    patience: Duration,
+    answers: impl FnOnce(UnixStream) -> F + Send + 'static,
+) -> Link {
+    let (name, secret) = (random().unwrap(), random().unwrap());
+    let listener = UnixListener::bind(address(&name)).unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_exact(&mut [0; RANDOM]).await.unwrap();
+        answer(&stream, YES, None).await.unwrap();
+        stream.read_exact(&mut [0; REQUEST]).await.unwrap();
+        answers(stream).await;
+    });
+    let said = wire::Colocation {
+        incarnation: 7,
+        name: name.to_vec(),
+        secret: secret.to_vec(),
+    };
+    Link::connect(said, &Handle::current(), patience)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_task_that_sends_no_descriptor_is_not_waited_for() {
+    let mute = odd(SHORT, |stream| async move {
+        std::future::pending::<()>().await;
+        drop(stream);
+    });
+    let link = mute.await;
+    let none = link.descriptor(1).await;
+    assert!(
+        matches!(&none, Err(WireError::Descriptor(e)) if e.kind() == io::ErrorKind::TimedOut),
+        "{none:?}"
+    );
+    // Whatever it says later is not taken for an answer to something else.
+    assert!(link.descriptor(2).await.is_err());
+    let done = async {
+        while !link.is_closed() {
+            tokio::task::yield_now().await
+        }
+    };
+    done.await;
+
+    for status in [YES, NO, 7] {
+        let link = odd(PATIENCE, move |stream| async move {
+            answer(&stream, status, None).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let none = link.await.descriptor(1).await;
+        assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
+    }
+    let link = odd(PATIENCE, |stream| async move { drop(stream) });
+    let none = link.await.descriptor(1).await;
+    assert!(matches!(none, Err(WireError::Broken(_))), "{none:?}");
+}
+
+/// What comes of a descriptor that is sent for a segment of this number and so many bytes.
+async fn mapped(file: OwnedFd, number: u64, len: usize) -> Result<Buffer, SegmentError> {
+    let link = odd(PATIENCE, move |stream| async move {
+        answer(&stream, YES, Some(file.as_fd())).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let file = link.await.descriptor(1).await.unwrap();
+    Buffer::mapped(&file, number, len)
+}
+
+#[tokio::test]
+async fn a_descriptor_that_is_none_of_the_segment_is_refused() {
+    let file = |seals, len: usize| {
+        let file = memfd_create("odd", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, len as u64).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        let number = rustix::fs::fstat(&file).unwrap().st_ino;
+        (file, number)
+    };
+    let (good, number) = file(SealFlags::SHRINK, LEAST_SHARED);
+    assert!(mapped(good, number, LEAST_SHARED).await.is_ok());
+    let (good, number) = file(SealFlags::SHRINK, LEAST_SHARED);
+    let other = mapped(good, number + 1, LEAST_SHARED).await;
+    assert!(
+        matches!(other, Err(SegmentError::Other { .. })),
+        "{other:?}"
+    );
+    let (short, number) = file(SealFlags::SHRINK, LEAST_SHARED - 1);
+    let short = mapped(short, number, LEAST_SHARED).await;
+    assert!(
+        matches!(short, Err(SegmentError::Short { .. })),
+        "{short:?}"
+    );
+    let (unsealed, number) = file(SealFlags::GROW, LEAST_SHARED);
+    let unsealed = mapped(unsealed, number, LEAST_SHARED).await;
+    assert!(
+        matches!(unsealed, Err(SegmentError::Unsealed)),
+        "{unsealed:?}"
+    );
+    let (_reader, pipe) = io::pipe().unwrap();
+    let pipe = mapped(pipe.into(), 1, LEAST_SHARED).await;
+    assert!(matches!(pipe, Err(SegmentError::Unsealed)), "{pipe:?}");
+}
+
+#[tokio::test]
+async fn descriptors_that_nobody_has_asked_for_are_closed() {
+    // More than there is room for, beside the answer; and some behind it.
+    for count in [1, 2, 5, 50] {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let link = odd(PATIENCE, move |stream| async move {
+            let writer = OwnedFd::from(writer);
+            let all = vec![writer.as_fd(); count];
+            let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(50))];
+            for _ in 0..2 {
+                let mut beside = SendAncillaryBuffer::new(&mut space);
+                assert!(beside.push(SendAncillaryMessage::ScmRights(&all)));
+                let bytes = [IoSlice::new(b"\x01")];
+                sendmsg(&stream, &bytes, &mut beside, SendFlags::NOSIGNAL).unwrap();
+            }
+            drop(writer);
+            std::future::pending::<()>().await;
+        });
+        let link = link.await;
+        let file = link.descriptor(1).await.unwrap();
+        // What it has said unasked ends the link.
+        while !link.is_closed() {
+            tokio::task::yield_now().await;
+        }
+        drop(file);
+        // Nobody has the other end any more.
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+    }
+}

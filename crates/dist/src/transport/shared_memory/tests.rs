@@ -1,0 +1,301 @@
+//! What is read in the shared memory of another task, and what is not.
+
+#[path = "../../../../../tests/support/addresses.rs"]
+mod addresses;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use thalweg_graph::{DeviceSpec, Graph, Operation};
+use thalweg_ops::{ArrayOps, NewGraph, ReduceOps, StateOps, Variable};
+use thalweg_tensor::{Buffer, DType, Memory, Tensor};
+use tokio::runtime::Handle;
+
+use super::lender::{Lender, Loans};
+use super::loan_table::LEAST;
+use super::segments::{Colocated, Maps};
+use crate::cluster::spec::ClusterSpec;
+use crate::server::Server;
+use crate::server::options::ServerOptions;
+use crate::session::{ClusterOptions, Session};
+use crate::transport::peers::Peer;
+
+/// Two tasks of a cluster on this machine.
+struct Two {
+    cluster: ClusterSpec,
+    ps: Server,
+    worker: Server,
+}
+
+impl Two {
+    fn new(shared_memory: bool) -> Two {
+        let addresses = addresses::free_addresses(2);
+        let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
+        let cluster = ClusterSpec::new(tasks).unwrap();
+        let [ps, worker] = ["ps", "worker"].map(|job| {
+            let mut options = ServerOptions::listening("");
+            options.shared_memory = shared_memory;
+            options.session.threads = 1;
+            Server::new(cluster.clone(), job, 0, options).unwrap()
+        });
+        Two {
+            cluster,
+            ps,
+            worker,
+        }
+    }
+
+    /// The worker's connection to the server, or the server's to the worker.
+    fn peer(&self, of_worker: bool) -> Arc<Peer> {
+        let (from, of) = match of_worker {
+            true => (&self.worker, &self.ps),
+            false => (&self.ps, &self.worker),
+        };
+        let task = of.task();
+        let address = self.cluster.address(&task.0, task.1).unwrap();
+        from.worker().peers.get(task, address).unwrap()
+    }
+
+    /// How many values were copied from the other's segments and how many read there: by the worker, and by
+    /// the server.
+    fn counts(&self) -> [(u64, u64); 2] {
+        [true, false].map(|of_worker| {
+            let peer = self.peer(of_worker);
+            let [copies, in_place] =
+                [&peer.counts.copies, &peer.counts.in_place].map(|n| n.load(SeqCst));
+            (copies, in_place)
+        })
+    }
+
+    /// Waits until the server has the bytes of so many elements and no more, and the worker none: the
+    /// streams of the last step end a moment after it.
+    fn settle(&self, elements: usize) {
+        let held = || (self.ps.worker().held(), self.worker.worker().held());
+        let expected = ((0, 0, elements * 4), (0, 0, 0));
+        let until = Instant::now() + Duration::from_secs(20);
+        while held() != expected && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert_eq!(held(), expected);
+    }
+}
+
+const LENGTH: usize = 1 << 18;
+
+/// A variable on the server, and its value on the worker added to it, times two.
+fn tripled(g: &Graph) -> (Variable<'_>, Operation<'_>) {
+    let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
+    let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; LENGTH]));
+    let read = w.read();
+    let next = g.device(on("worker"), || read + read);
+    (w, g.device(on("ps"), || w.assign_add(next)))
+}
+
+/// As [`Two::counts`], after three steps and a fetch.
+fn lent(shared_memory: bool) -> [(u64, u64); 2] {
+    let two = Two::new(shared_memory);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..3 {
+        session.run(add, []).unwrap();
+    }
+    let found = session.step(w.read(), []).unwrap();
+    assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 27.0));
+    drop(session);
+    two.settle(LENGTH);
+    two.counts()
+}
+
+#[test]
+fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
+    // What three steps send is read in place, what is fetched is copied.
+    assert_eq!(lent(true), [(1, 3), (0, 3)]);
+    assert_eq!(lent(false), [(0, 0), (0, 0)]);
+}
+
+#[test]
+fn a_segment_that_was_given_up_does_not_stay_mapped() {
+    let memory = Arc::new(Memory::new(None).sharing(1 << 30));
+    let maps = Maps::default();
+    let make = || Buffer::try_any_in(LEAST, &memory).unwrap();
+    let map = |buffer: &Buffer| {
+        let (number, file) = (buffer.segment().unwrap(), buffer.segment_file().unwrap());
+        let known = maps.get(number, LEAST);
+        known.unwrap_or_else(|| maps.put(number, Buffer::mapped(file, number, LEAST).unwrap()))
+    };
+    let (old, used) = (make(), make());
+    let old = Arc::downgrade(&map(&old));
+    for _ in 0..100 {
+        assert!(maps.give(map(&used)));
+    }
+    assert!(old.upgrade().is_some());
+    map(&make());
+    assert!(old.upgrade().is_none());
+    let used = Arc::downgrade(&map(&used));
+    drop(maps);
+    assert!(used.upgrade().is_none());
+}
+
+#[test]
+fn what_is_read_twice_in_a_step_is_given_back_once() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));
+    let w = g.device(&*ps, || g.variable("w", vec![1.0f32; LENGTH]));
+    let both = [w.read(), w.read()];
+    let next = g.device(&*worker, || both[0] + both[1]);
+    let add = g.device(&*ps, || w.assign_add(next));
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..20 {
+        session.run(add, []).unwrap();
+    }
+    drop(session);
+    two.settle(LENGTH);
+    assert_eq!(two.counts(), [(0, 40), (0, 20)]);
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 0);
+}
+
+#[test]
+fn a_value_that_is_kept_stays_as_it_was_read() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let worker: DeviceSpec = "/job:worker/task:0".parse().unwrap();
+    let read = g.device(worker, || w.read().reshape(vec![2i32, LENGTH as i32 / 2]));
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        kept.push(session.step(read, []).unwrap());
+        session.run(add, []).unwrap();
+    }
+    for (found, expected) in kept.iter().zip([1.0, 3.0, 9.0, 27.0]) {
+        assert!(
+            found
+                .slice::<f32>(0)
+                .unwrap()
+                .iter()
+                .all(|&v| v == expected)
+        );
+    }
+    assert_eq!(two.counts(), [(0, 8), (0, 4)]);
+    // They are mapped, and not copied.
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 4);
+    drop((session, kept));
+    two.settle(LENGTH);
+}
+
+/// A tensor in this buffer.
+fn tensor(buffer: &Arc<Buffer>) -> Tensor {
+    Tensor::from_buffer(DType::F32, &[LEAST / 4], buffer.clone()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_mapped_and_not_given_back_is_never_written_again() {
+    let memory = Arc::new(Memory::new(None).sharing(1 << 30));
+    let lender = Arc::<Lender>::default();
+    let (runtime, patience) = (Handle::current(), Duration::from_secs(20));
+    let said = lender.socket(&runtime, 1, patience).unwrap();
+    let receiver = Colocated::find(said, &runtime, patience).await.unwrap();
+    let mut loans = Loans::new(lender.clone());
+    let mut buffer = Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
+    let loan = loans.lend(&tensor(&buffer)).unwrap();
+    let mapped = receiver.map(loan, LEAST).await.unwrap();
+    assert!(receiver.give(mapped));
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+    let (stream, dropped) = tokio::sync::oneshot::channel::<()>();
+    receiver.back(vec![loan.token], Box::new(stream));
+    // The stream is there until the lender knows.
+    assert!(dropped.await.is_err());
+    assert!(Buffer::get_mut(&mut buffer).is_some());
+
+    // It is still mapped; who has it keeps it from being given back.
+    let loan = loans.lend(&tensor(&buffer)).unwrap();
+    let mapped = receiver.map(loan, LEAST).await.unwrap();
+    let kept = mapped.clone();
+    assert!(!receiver.give(mapped));
+    drop(loans);
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+    drop(kept);
+    assert!(Buffer::get_mut(&mut buffer).is_none());
+
+    // What is not in a segment is not lent.
+    let mut heap = Arc::new(Buffer::zeroed(LEAST));
+    let mut loans = Loans::new(lender);
+    assert_eq!(loans.lend(&tensor(&heap)), None);
+    assert!(loans.is_empty());
+    drop(loans);
+    assert!(Buffer::get_mut(&mut heap).is_some());
+}
+
+#[test]
+fn integers_are_copied_before_they_are_looked_at() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));
+    let w = g.device(&*ps, || g.variable("w", vec![1i32; LENGTH]));
+    let read = [w.read(), w.read()];
+    let sum = g.device(&*worker, || (read[0] + read[1]).sum());
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    for _ in 0..3 {
+        let found = session.step(sum, []).unwrap();
+        assert_eq!(found.scalar::<i32>(0).unwrap(), 2 * LENGTH as i32);
+    }
+    drop(session);
+    two.settle(LENGTH);
+    assert_eq!(two.counts(), [(6, 0), (0, 0)]);
+    assert_eq!(two.peer(true).counts.kept.load(SeqCst), 0);
+}
+
+#[test]
+fn a_task_that_sends_no_descriptor_fails_one_step_and_its_values_then_come_over_the_connection() {
+    let two = Two::new(true);
+    let g = Graph::new();
+    let (w, add) = tripled(&g);
+    let session = Session::on(&two.worker, &g, ClusterOptions::default()).unwrap();
+    session.run(g.initializers(), []).unwrap();
+    let lender = two.ps.worker().lender.clone().unwrap();
+    lender.loans.mute.store(true, SeqCst);
+    let error = session.step(add, []).unwrap_err();
+    assert_eq!(error.cause, crate::error::Cause::Unreachable, "{error}");
+    assert!(error.message.contains("shared memory"), "{error}");
+    for _ in 0..2 {
+        session.run(add, []).unwrap();
+    }
+    let found = session.step(w.read(), []).unwrap();
+    assert!(found.slice::<f32>(0).unwrap().iter().all(|&v| v == 9.0));
+    assert_eq!(two.counts()[0], (0, 0));
+    drop(session);
+    two.settle(LENGTH);
+}
+
+#[test]
+fn a_task_that_has_restarted_is_found_again() {
+    let two = Two::new(true);
+    let peer = two.peer(true);
+    let find = || {
+        let runtime = two.worker.worker().platform.runtime();
+        runtime.block_on(peer.colocated())
+    };
+    let before = find().unwrap().unwrap();
+    assert!(Arc::ptr_eq(&find().unwrap().unwrap(), &before));
+    drop(two.ps);
+    let mut options = ServerOptions::listening("");
+    options.session.threads = 1;
+    let ps = Server::new(two.cluster.clone(), "ps", 0, options).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = find();
+        if let Ok(Some(after)) = &found
+            && after.incarnation == ps.worker().incarnation
+        {
+            break;
+        }
+        assert!(Instant::now() < until, "{found:?}");
+    }
+}

@@ -1,0 +1,307 @@
+//! Tensors as bytes.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use thalweg_graphdef::dtype;
+use thalweg_tensor::Buffer;
+use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::{DType, Dims, Tensor, TensorError};
+
+use super::buffer_pool::Spare;
+use super::messages::Value;
+use super::wire_error::WireError;
+
+/// How many bytes are taken at a time: what counts is what has come, and not what is announced. The memory
+/// of strings grows with it, that of others is the system's until it is written to.
+const STEP: usize = 256 << 10;
+
+/// A tensor that lends its bytes.
+struct Lent(Tensor);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// A tensor's header and its bytes, which are not copied but for strings.
+///
+/// # Errors
+/// [`WireError::Handle`].
+pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), WireError> {
+    let bytes = match tensor.dtype() {
+        DType::Resource | DType::Variant => return Err(WireError::Handle(tensor.dtype())),
+        DType::String => {
+            let all = tensor.as_strings()?;
+            let mut bytes = BytesMut::new();
+            all.iter().for_each(|s| bytes.put_u64_le(s.len() as u64));
+            all.iter().for_each(|s| bytes.put_slice(s));
+            bytes.freeze()
+        }
+        _ => Bytes::from_owner(Lent(tensor.clone())),
+    };
+    let header = Value {
+        number,
+        dtype: dtype::to_number(tensor.dtype()),
+        dims: tensor.dims().iter().map(|&d| d as u64).collect(),
+        bytes: bytes.len() as u64,
+        loan: None,
+    };
+    Ok((header, bytes))
+}
+
+/// What a header says of a tensor.
+pub(crate) struct Described {
+    pub(crate) dtype: DType,
+    pub(crate) dims: Dims,
+    elements: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Described {
+    /// # Errors
+    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    pub(crate) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
+        let dtype = dtype::from_number(header.dtype)?;
+        if header.bytes > limit {
+            return Err(WireError::Large {
+                found: header.bytes,
+                limit,
+            });
+        }
+        let dims: Option<Dims> = header
+            .dims
+            .iter()
+            .map(|&d| usize::try_from(d).ok())
+            .collect();
+        let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
+        let dims = dims.ok_or_else(|| too_large(Dims::new()))?;
+        let elements = checked_elements(&dims).ok_or_else(|| too_large(dims.clone()))?;
+        let bytes = usize::try_from(header.bytes).map_err(|_| too_large(dims.clone()))?;
+        Ok(Described {
+            dtype,
+            dims,
+            elements,
+            bytes,
+        })
+    }
+}
+
+/// Room for a tensor whose bytes come piece by piece.
+pub(crate) struct Room {
+    dtype: DType,
+    dims: Dims,
+    bytes: Filling,
+}
+
+enum Filling {
+    /// In place.
+    Plain {
+        buffer: Buffer,
+        filled: usize,
+    },
+    Strings {
+        bytes: Vec<u8>,
+        total: usize,
+    },
+}
+
+impl Room {
+    /// For what a header says.
+    ///
+    /// # Errors
+    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    pub(crate) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
+        let Described {
+            dtype,
+            dims,
+            elements,
+            bytes: total,
+        } = Described::new(header, limit).map_err(|e| spare.refused(e))?;
+        let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
+        let length = |expected: usize| WireError::Length {
+            expected: expected as u64,
+            found: header.bytes,
+        };
+        let bytes = match dtype {
+            DType::Resource | DType::Variant => return Err(WireError::Handle(dtype)),
+            DType::String => {
+                let least = elements.saturating_mul(8);
+                if total < least || (elements == 0 && total > 0) {
+                    return Err(length(least));
+                }
+                let bytes = Vec::new();
+                Filling::Strings { bytes, total }
+            }
+            _ => {
+                let expected = elements.saturating_mul(dtype.size());
+                if total != expected {
+                    return Err(length(expected));
+                }
+                // Memory of the system's that is not written to takes none.
+                let buffer = spare.take(total).ok_or_else(|| too_large(dims.clone()))?;
+                Filling::Plain { buffer, filled: 0 }
+            }
+        };
+        Ok(Room { dtype, dims, bytes })
+    }
+
+    /// What is to be filled next; nothing where all is there.
+    pub(crate) fn next(&mut self) -> &mut [u8] {
+        match &mut self.bytes {
+            Filling::Plain { buffer, filled } => {
+                let from = *filled;
+                *filled = (from + STEP).min(buffer.len());
+                &mut buffer.bytes_mut()[from..*filled]
+            }
+            Filling::Strings { bytes, total } => {
+                let from = bytes.len();
+                bytes.resize((from + STEP).min(*total), 0);
+                &mut bytes[from..]
+            }
+        }
+    }
+
+    /// The tensor, now that all has been filled.
+    ///
+    /// # Errors
+    /// The bytes are no elements of its dtype.
+    pub(crate) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
+        let (bytes, total) = match self.bytes {
+            Filling::Plain { buffer, .. } => {
+                let buffer = Arc::new(buffer);
+                spare.keep(&buffer);
+                return Ok(Tensor::from_buffer(self.dtype, &self.dims, buffer)?);
+            }
+            Filling::Strings { bytes, total } => (bytes, total),
+        };
+        let elements = checked_elements(&self.dims).unwrap_or(0);
+        let (lengths, mut rest) = bytes.split_at((elements * 8).min(bytes.len()));
+        let mut all = Vec::with_capacity(lengths.len() / 8);
+        for length in lengths.chunks_exact(8) {
+            let length = length.try_into().map_or(u64::MAX, u64::from_le_bytes);
+            let (now, after) = usize::try_from(length)
+                .ok()
+                .and_then(|n| rest.split_at_checked(n))
+                .ok_or(WireError::Length {
+                    expected: length,
+                    found: total as u64,
+                })?;
+            all.push(now);
+            rest = after;
+        }
+        match rest {
+            [] => Ok(Tensor::strings(&self.dims, &all)?),
+            rest => Err(WireError::Length {
+                expected: (total - rest.len()) as u64,
+                found: total as u64,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use proptest::prelude::*;
+
+    use super::super::frames::{Frames, Reader};
+    use super::super::messages::header::Kind;
+    use super::*;
+
+    /// What a reader makes of these frames; nothing of it waits.
+    fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
+        let mut reader = Reader::new(
+            frames,
+            limit,
+            Arc::new(Spare::new(1 << 20, u64::MAX, Arc::default())),
+        );
+        let mut cx = Context::from_waker(Waker::noop());
+        match pin!(reader.value()).poll(&mut cx) {
+            Poll::Ready(result) => result,
+            Poll::Pending => panic!("the whole message is there"),
+        }
+    }
+
+    fn back(tensor: &Tensor) -> Tensor {
+        let mut frames = Frames::default();
+        frames.push_value(7, tensor).unwrap();
+        let (number, found) = read(frames, u64::MAX).unwrap();
+        assert_eq!(number, 7);
+        assert_eq!(found.dtype(), tensor.dtype());
+        assert_eq!(found.dims(), tensor.dims());
+        found
+    }
+
+    #[test]
+    fn a_value_comes_back_as_it_was() {
+        for dims in [&[][..], &[0], &[3, 0, 2], &[7], &[100, 1000]] {
+            for &dtype in DType::PLAIN {
+                let tensor = Tensor::zeros(dtype, dims).unwrap();
+                assert_eq!(back(&tensor).bytes(), tensor.bytes());
+            }
+        }
+        let values: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
+        let tensor = Tensor::vector(&values);
+        assert_eq!(back(&tensor).bytes(), tensor.bytes());
+    }
+
+    #[test]
+    fn a_handle_is_not_sent() {
+        let tensor = Tensor::handle(DType::Resource, std::sync::Arc::new(1)).unwrap();
+        let error = Frames::default().push_value(0, &tensor).unwrap_err();
+        assert!(error.to_string().contains("lives in one task"), "{error}");
+    }
+
+    #[test]
+    fn a_header_that_lies_is_an_error_and_takes_no_memory() {
+        let header = |dtype: i32, dims: &[u64], bytes: u64| Value {
+            number: 0,
+            dtype,
+            dims: dims.into(),
+            bytes,
+            loan: None,
+        };
+        let (float, string) = (1, 7);
+        for header in [
+            header(float, &[1 << 40], 1 << 42),
+            header(float, &[3], 8),
+            header(float, &[u64::MAX, u64::MAX], 4),
+            header(string, &[1 << 60], 8),
+            header(string, &[2], 15),
+            header(20, &[], 8),
+            header(999, &[], 8),
+            header(-1, &[], 8),
+        ] {
+            assert!(
+                Room::new(
+                    &header,
+                    1 << 30,
+                    &Arc::new(Spare::new(0, u64::MAX, Arc::default()))
+                )
+                .is_err(),
+                "{header:?}"
+            );
+        }
+        // More is promised than comes.
+        let mut frames = Frames::default();
+        let promised = header(float, &[1 << 26], 1 << 28);
+        frames.push(Kind::Value(promised));
+        assert!(matches!(read(frames, u64::MAX), Err(WireError::Short)));
+    }
+
+    proptest! {
+        #[test]
+        fn strings_come_back_as_they_were(
+            all in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20),
+        ) {
+            let tensor = Tensor::strings(&[all.len()], &all).unwrap();
+            let found = back(&tensor);
+            let found: Vec<&[u8]> = found.as_strings().unwrap().iter().map(|s| &**s).collect();
+            prop_assert_eq!(found, all);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether this process is still the task's.
+
+use std::collections::BTreeMap;
+
+use super::state::{Worker, WorkerSession};
+use crate::cluster::spec::{TaskName, shown, shown_at};
+use crate::error::ClusterError;
+use crate::runtime::lock::locked;
+use crate::transport::messages as wire;
+use crate::transport::processes::{self, Process};
+
+impl Worker {
+    /// This process.
+    pub(crate) fn process(&self) -> Process {
+        Process {
+            incarnation: self.incarnation,
+            started: self.started,
+        }
+    }
+
+    /// `/job:ps/task:0 at 10.0.0.1:2222`.
+    pub(crate) fn described(&self, task: &TaskName) -> String {
+        let (job, index) = task;
+        match self.cluster.address(job, *index) {
+            Ok(address) => shown_at(task, address),
+            Err(_) => shown(job, *index),
+        }
+    }
+
+    /// Looks whether this process is still the task's.
+    ///
+    /// # Errors
+    /// A newer one has taken its place.
+    pub(crate) fn is_current(&self) -> Result<(), ClusterError> {
+        self.replaced.get().map_or(Ok(()), |e| Err(e.clone()))
+    }
+
+    /// Notes what a caller knows of the newest processes of this cluster's tasks.
+    pub(crate) fn hear(&self, known: Vec<wire::Process>) {
+        for (task, process) in known.into_iter().map(processes::of_message) {
+            if self.cluster.address(&task.0, task.1).is_ok() {
+                // An old one is not noted.
+                let _ = self.meet(&task, process);
+            }
+        }
+    }
+
+    /// Notes a process of another task, whose sessions of an older process end.
+    ///
+    /// # Errors
+    /// A newer one is known.
+    pub(crate) fn meet(&self, task: &TaskName, process: Process) -> Result<(), ClusterError> {
+        let known = &self.peers.processes;
+        if known.meet(task, process, self.platform.clock(), &self.described(task))? {
+            let of_older = |session: &WorkerSession| {
+                session.master.as_ref() == Some(task) && session.of != process.incarnation
+            };
+            let mut sessions = locked(&self.sessions);
+            let all = std::mem::take(&mut *sessions);
+            let (ended, kept): (BTreeMap<_, _>, _) =
+                all.into_iter().partition(|(_, s)| of_older(s));
+            *sessions = kept;
+            for session in ended.into_values() {
+                self.note(&sessions, &session);
+                session.end("a newer process has taken the place of its master");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a newer process of this task is known, takes nothing any more and ends all sessions.
+    ///
+    /// # Errors
+    /// One is known.
+    pub(crate) fn look(&self) -> Result<(), ClusterError> {
+        self.is_current()?;
+        let known = &self.peers.processes;
+        let (now, described) = (self.platform.clock(), self.described(&self.task));
+        let own = known.meet(&self.task, self.process(), now, &described);
+        let Err(replaced) = own else { return Ok(()) };
+        tracing::warn!("{replaced}");
+        let mut sessions = locked(&self.sessions);
+        // Nobody but this sets it.
+        let _ = self.replaced.set(replaced.clone());
+        for session in std::mem::take(&mut *sessions).into_values() {
+            self.note(&sessions, &session);
+            session.fail(replaced.clone());
+        }
+        Err(replaced)
+    }
+}

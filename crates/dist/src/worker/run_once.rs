@@ -1,0 +1,170 @@
+//! Parts that run once and to their end, whatever becomes of who asked for them.
+//!
+//! A caller that lost the answer asks again with the same stamp: the part does not run again. A task runs no part of a
+//! stamp that is smaller than one that it has run.
+
+use std::sync::Arc;
+
+use thalweg_device::{KernelError, Ticket};
+use thalweg_session::{Cancel, Exchange, RunOptions};
+use thalweg_tensor::Tensor;
+use tokio::sync::watch;
+
+use super::registered_part::RegisteredPart;
+use super::stamps::Ended;
+use super::state::{Worker, WorkerSession};
+use crate::error::{Cause, ClusterError};
+use crate::transport::messages as wire;
+
+/// The most names of stamps that a task knows.
+const MOST_NAMES: usize = 1024;
+
+/// What a part has no channel to.
+struct Nobody;
+
+impl Exchange for Nobody {
+    fn send(&self, _: i64, _: Tensor) -> Result<(), KernelError> {
+        Err(KernelError::Argument("a channel"))
+    }
+
+    fn receive(&self, _: i64, _: &Ticket) -> Result<Option<Tensor>, KernelError> {
+        Err(KernelError::Argument("a channel"))
+    }
+}
+
+/// What a part begins with: its feeds, and its place among the steps of the task.
+type Begins = (Vec<Tensor>, Arc<()>);
+
+/// What runs next, or what is waited for.
+enum Next {
+    Over,
+    Waits(u64, watch::Receiver<Option<Ended>>),
+}
+
+impl Worker {
+    /// Runs a part that has not run for this stamp. A drop of this does not end it.
+    ///
+    /// # Errors
+    /// It has failed; a part of a greater stamp has run; the part waits for something, or gives something.
+    pub(super) async fn run_once(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        part: &Arc<RegisteredPart>,
+        begins: Begins,
+        of: &wire::Once,
+    ) -> Result<(), ClusterError> {
+        if !part.is_alone() {
+            let text = "what is to happen on all servers or on none needs a value of another server, or waits: \
+                        place variables that are updated together on one server";
+            return Err(ClusterError::invalid(text));
+        }
+        let mut begins = Some(begins);
+        loop {
+            let (stamp, mut ended) = match self.next(session, part, &mut begins, of)? {
+                Next::Over => return Ok(()),
+                Next::Waits(stamp, ended) => (stamp, ended),
+            };
+            let ended = match ended.wait_for(Option::is_some).await {
+                Ok(ended) => ended.clone(),
+                Err(_) => {
+                    return Err(ClusterError::new(
+                        Cause::ShutDown,
+                        "the task is shutting down",
+                    ));
+                }
+            };
+            if stamp == of.stamp {
+                return ended.unwrap_or(Ok(()));
+            }
+        }
+    }
+
+    /// Begins the part, unless it has run, or another one runs.
+    fn next(
+        self: &Arc<Self>,
+        session: &Arc<WorkerSession>,
+        part: &Arc<RegisteredPart>,
+        begins: &mut Option<Begins>,
+        of: &wire::Once,
+    ) -> Result<Next, ClusterError> {
+        let mut all = self.once.stamps();
+        if all.len() >= MOST_NAMES && !all.contains_key(&of.name) {
+            let text = format!("a task takes part in {MOST_NAMES} synchronous trainings at most");
+            return Err(ClusterError::new(Cause::Exhausted, text));
+        }
+        let stamps = all.entry(of.name.clone()).or_default();
+        if of.stamp < stamps.last {
+            let text = "a later update has run already: another process coordinates this training";
+            return Err(ClusterError::new(Cause::Refused, text));
+        }
+        if of.stamp == stamps.last {
+            return Ok(Next::Over);
+        }
+        if let Some((stamp, ended)) = &stamps.running {
+            return Ok(Next::Waits(*stamp, ended.clone()));
+        }
+        let (tell, told) = watch::channel(None);
+        stamps.running = Some((of.stamp, told.clone()));
+        drop(all);
+        let (worker, of) = (self.clone(), of.clone());
+        let (feeds, room) = begins.take().unwrap_or_default();
+        let (runner, part) = (session.runner.clone(), part.clone());
+        let stamp = of.stamp;
+        self.platform.runtime().spawn(async move {
+            let run = move |_| runner.run_part(&part.plan, &feeds, &Nobody, &RunOptions::default());
+            let never = Cancel::new();
+            let ran = worker.platform.given_by_part(false, &never, run).await;
+            let ended = ran.and_then(|done| done.map(|_| ()).map_err(ClusterError::from));
+            drop(room);
+            worker.once.ended(&of, &ended);
+            tell.send_replace(Some(ended));
+        });
+        Ok(Next::Waits(stamp, told))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_graph::{DeviceSpec, Graph, Operation};
+    use thalweg_ops::{NewGraph, StateOps};
+
+    use super::*;
+    use crate::server::Server;
+    use crate::server::options::ServerOptions;
+    use crate::session::{ClusterOptions, Session};
+
+    #[test]
+    fn what_runs_once_for_a_stamp_runs_on_every_server_and_not_again() {
+        let jobs = [("ps", 2), ("worker", 1)];
+        let tasks = Server::local_cluster(&jobs, ServerOptions::listening("")).unwrap();
+        let g = Graph::new();
+        let counts = [0, 1].map(|task| {
+            let on: DeviceSpec = format!("/job:ps/task:{task}").parse().unwrap();
+            g.device(on, || g.variable(&format!("count{task}"), 0i64))
+        });
+        let adds = counts.map(|c| g.colocate_with(c.handle().operation(), || c.assign_add(1i64)));
+        let session = || Session::on(&tasks[2], &g, ClusterOptions::default()).unwrap();
+        let first = session();
+        for count in counts {
+            first.run(count.initializer(), []).unwrap();
+        }
+        let run = |session: &Session<'_>, operations: &[Operation<'_>], stamp| {
+            let once = wire::Once {
+                name: "training".to_owned(),
+                stamp,
+            };
+            let options = RunOptions::default();
+            session.waited(session.once_async(operations, &[], &options, once))
+        };
+        let found = || counts.map(|c| first.run::<i64>(c.read(), []).unwrap());
+        // The answer of the second server is lost, so to say, and the caller asks again; so does another session.
+        run(&first, &adds[..1], 5).unwrap();
+        run(&first, &adds, 5).unwrap();
+        run(&session(), &adds, 5).unwrap();
+        assert_eq!(found(), [1, 1]);
+        let refused = run(&first, &adds, 4).unwrap_err();
+        assert_eq!(refused.cause, Cause::Refused);
+        run(&first, &adds, 6).unwrap();
+        assert_eq!(found(), [2, 2]);
+    }
+}

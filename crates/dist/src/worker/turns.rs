@@ -1,0 +1,365 @@
+//! The turns of synchronous training, as the task that coordinates it hands them out.
+//!
+//! A round is one turn of all workers: it has a token and a number of tickets, one for each gradient that is wanted. A
+//! ticket belongs to the worker of its number. Another worker gets it when that one has been away for long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::error::{Cause, ClusterError};
+use crate::metrics::counters::Waits;
+use crate::runtime::lock::locked;
+use crate::transport::messages::{Turn, TurnGiven};
+
+/// The most trainings that a task coordinates.
+const MOST: usize = 1024;
+
+/// The most workers of a training.
+const MOST_WORKERS: u32 = 1 << 16;
+
+/// The turns of all trainings of a task, by name.
+#[derive(Default)]
+pub(crate) struct AllTurns {
+    all: Mutex<BTreeMap<String, Arc<Turns>>>,
+    /// Workers that wait for one.
+    pub(crate) waiting: AtomicU64,
+}
+
+impl AllTurns {
+    /// The turns of a training: whoever asks first makes them.
+    ///
+    /// # Errors
+    /// There are as many trainings as may be.
+    pub(crate) fn of(&self, name: &str) -> Result<Arc<Turns>, ClusterError> {
+        let mut all = locked(&self.all);
+        if let Some(turns) = all.get(name) {
+            return Ok(turns.clone());
+        }
+        if all.len() >= MOST {
+            let text = format!("a task coordinates {MOST} synchronous trainings at most");
+            return Err(ClusterError::new(Cause::Exhausted, text));
+        }
+        let turns: Arc<Turns> = Arc::default();
+        all.insert(name.to_owned(), turns.clone());
+        Ok(turns)
+    }
+
+    /// Notes what a worker has given, and gives it its next turn. No token is in the answer where there is no turn within
+    /// `patience`.
+    ///
+    /// # Errors
+    /// [`Cause::OutOfRange`], where the training is over.
+    pub(crate) async fn ask(
+        &self,
+        asked: &Turn,
+        patience: Duration,
+    ) -> Result<TurnGiven, ClusterError> {
+        let turns = self.of(&asked.name)?;
+        turns.note(asked);
+        if asked.only {
+            return Ok(TurnGiven::default());
+        }
+        let _waits = Waits::begin(&self.waiting);
+        let given = tokio::time::timeout(patience, turns.given(asked.worker)).await;
+        given.unwrap_or_else(|_| Ok(turns.no_turn()))
+    }
+}
+
+/// The turns of one training.
+#[derive(Default)]
+pub(crate) struct Turns {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    round: Option<Round>,
+    over: bool,
+    /// What is waited for where there is no round.
+    waits: String,
+    /// When workers have last asked.
+    asked: BTreeMap<u32, Instant>,
+    /// Workers whose tickets others may have.
+    away: BTreeSet<u32>,
+}
+
+struct Round {
+    token: i64,
+    step: i64,
+    wanted: Wanted,
+    tickets: Vec<Ticket>,
+}
+
+#[derive(Default)]
+struct Ticket {
+    holder: Option<u32>,
+    given: bool,
+}
+
+/// What a round is made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) workers: u32,
+    /// How many gradients suffice.
+    pub(crate) aggregate: u32,
+}
+
+impl Turns {
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
+    }
+
+    /// Begins a round.
+    pub(crate) fn begin(&self, token: i64, step: i64, wanted: Wanted) {
+        let tickets = wanted.aggregate.max(wanted.workers);
+        let mut state = self.state();
+        state.over = false;
+        state.round = Some(Round {
+            token,
+            step,
+            wanted,
+            tickets: (0..tickets).map(|_| Ticket::default()).collect(),
+        });
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Ends the round: nobody gets a turn until the next one.
+    pub(crate) fn end(&self, waits: impl Into<String>) {
+        let mut state = self.state();
+        state.round = None;
+        state.waits = waits.into();
+    }
+
+    /// Ends the training.
+    pub(crate) fn close(&self) {
+        let mut state = self.state();
+        state.round = None;
+        state.over = true;
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Lets others have the tickets of these workers.
+    pub(crate) fn away(&self, away: BTreeSet<u32>) {
+        let mut state = self.state();
+        if state.away != away {
+            state.away = away;
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// When each worker has last asked for a turn.
+    pub(crate) fn asked(&self) -> BTreeMap<u32, Instant> {
+        self.state().asked.clone()
+    }
+
+    /// Waits until the round has the gradients that it wants.
+    pub(crate) async fn full(&self) {
+        self.until(|state| {
+            let round = state.round.as_ref();
+            round.is_none_or(Round::is_full).then_some(())
+        })
+        .await;
+    }
+
+    async fn until<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(found) = look(&mut self.state()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Notes what a worker has given.
+    fn note(&self, asked: &Turn) {
+        let mut state = self.state();
+        if asked.worker < MOST_WORKERS {
+            state.asked.insert(asked.worker, Instant::now());
+        }
+        let Some(round) = state.round.as_mut().filter(|r| r.token == asked.token) else {
+            return;
+        };
+        let ticket = usize::try_from(asked.ticket).ok();
+        if let Some(ticket) = ticket.and_then(|t| round.tickets.get_mut(t)) {
+            ticket.given = true;
+            drop(state);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// A turn of this worker, once there is one.
+    async fn given(&self, worker: u32) -> Result<TurnGiven, ClusterError> {
+        self.until(|state| {
+            if state.over {
+                let text = "the training is over";
+                return Some(Err(ClusterError::new(Cause::OutOfRange, text)));
+            }
+            state.turn(worker).map(Ok)
+        })
+        .await
+    }
+
+    /// That there is no turn, and why.
+    fn no_turn(&self) -> TurnGiven {
+        let state = self.state();
+        let waits = match &state.round {
+            None if state.waits.is_empty() => "nobody coordinates the training yet".to_owned(),
+            None => state.waits.clone(),
+            Some(round) => round.waits(),
+        };
+        TurnGiven {
+            waits,
+            ..TurnGiven::default()
+        }
+    }
+}
+
+impl State {
+    /// A ticket of this worker.
+    fn turn(&mut self, worker: u32) -> Option<TurnGiven> {
+        let away = &self.away;
+        let round = self.round.as_mut()?;
+        let left = || round.tickets.iter().enumerate().filter(|(_, t)| !t.given);
+        let held = left().find(|(_, t)| t.holder == Some(worker));
+        let fresh = || left().find(|&(i, t)| t.holder.is_none() && round.owner(i) == worker);
+        let lost = || left().find(|&(i, t)| away.contains(&t.holder.unwrap_or(round.owner(i))));
+        let (ticket, _) = held.or_else(fresh).or_else(lost)?;
+        round.tickets[ticket].holder = Some(worker);
+        Some(TurnGiven {
+            token: round.token,
+            ticket: ticket as i64,
+            step: round.step,
+            waits: String::new(),
+        })
+    }
+}
+
+impl Round {
+    /// The worker that a ticket is meant for.
+    fn owner(&self, ticket: usize) -> u32 {
+        ticket as u32 % self.wanted.workers.max(1)
+    }
+
+    /// How many gradients have come.
+    fn given(&self) -> usize {
+        self.tickets.iter().filter(|t| t.given).count()
+    }
+
+    fn is_full(&self) -> bool {
+        self.given() >= self.wanted.aggregate as usize
+    }
+
+    /// What the round waits for.
+    fn waits(&self) -> String {
+        let missing = self.tickets.iter().enumerate().filter(|(_, t)| !t.given);
+        let of = missing.map(|(i, t)| format!("worker {}", t.holder.unwrap_or(self.owner(i))));
+        let of: Vec<String> = of.take(8).collect();
+        format!(
+            "step {} has {} of {} gradients, and waits for {}",
+            self.step,
+            self.given(),
+            self.wanted.aggregate,
+            of.join(", ")
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Wanted = Wanted {
+        workers: 2,
+        aggregate: 2,
+    };
+
+    fn asks(worker: u32, given: Option<&TurnGiven>) -> Turn {
+        Turn {
+            name: "t".to_owned(),
+            worker,
+            token: given.map_or(0, |g| g.token),
+            ticket: given.map_or(0, |g| g.ticket),
+            only: false,
+        }
+    }
+
+    async fn turn(all: &AllTurns, worker: u32, given: Option<&TurnGiven>) -> TurnGiven {
+        let patience = Duration::from_secs(1);
+        all.ask(&asks(worker, given), patience).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_is_given_again_until_its_gradient_has_come() {
+        let all = AllTurns::default();
+        let turns = all.of("t").unwrap();
+        assert_eq!(
+            turn(&all, 0, None).await.waits,
+            "nobody coordinates the training yet"
+        );
+        turns.begin(7, 3, WANTED);
+        let first = turn(&all, 0, None).await;
+        assert_eq!((first.token, first.ticket, first.step), (7, 0, 3));
+        // It failed, and asks again.
+        assert_eq!(turn(&all, 0, None).await, first);
+        let waits = turn(&all, 0, Some(&first)).await;
+        assert_eq!(waits.token, 0);
+        assert!(waits.waits.contains("1 of 2 gradients"), "{}", waits.waits);
+        let second = turn(&all, 1, None).await;
+        assert_eq!(second.ticket, 1);
+        let full = async {
+            turns.full().await;
+            turns.begin(8, 4, WANTED);
+        };
+        let (next, ()) = tokio::join!(turn(&all, 1, Some(&second)), full);
+        assert_eq!((next.token, next.step), (8, 4));
+        // What comes late says nothing of the new round.
+        assert_eq!(turn(&all, 0, Some(&first)).await.token, 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_ticket_of_who_is_away_is_anothers() {
+        let all = AllTurns::default();
+        let turns = all.of("t").unwrap();
+        turns.begin(7, 0, WANTED);
+        let lost = turn(&all, 1, None).await;
+        let own = turn(&all, 0, None).await;
+        assert_eq!(turn(&all, 0, Some(&own)).await.token, 0);
+        turns.away([1].into());
+        assert_eq!(turn(&all, 0, Some(&own)).await.ticket, lost.ticket);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn with_more_gradients_than_workers_each_gives_several() {
+        let all = AllTurns::default();
+        let wanted = Wanted {
+            workers: 2,
+            aggregate: 4,
+        };
+        all.of("t").unwrap().begin(1, 0, wanted);
+        let first = turn(&all, 1, None).await;
+        let second = turn(&all, 1, Some(&first)).await;
+        assert_eq!((first.ticket, second.ticket), (1, 3));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_after_the_end_hears_of_it() {
+        let all = AllTurns::default();
+        let turns = all.of("t").unwrap();
+        let asked = asks(0, None);
+        let waits = all.ask(&asked, Duration::from_secs(9));
+        let (told, ()) = tokio::join!(waits, async { turns.close() });
+        assert_eq!(told.unwrap_err().cause, Cause::OutOfRange);
+    }
+}

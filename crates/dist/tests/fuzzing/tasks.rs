@@ -1,0 +1,351 @@
+//! A task, as other tasks and masters reach it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_graph::{Graph, OutputId};
+use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
+use thalweg_plan::Cutter;
+use thalweg_session::{CpuOptions, Engine, Fetch, SessionOptions};
+use thalweg_tensor::{DType, Dims, Tensor};
+use tokio::runtime::Runtime;
+use tonic::body::Body;
+use tonic::codegen::{Body as _, Service, http};
+
+use crate::cluster::spec::ClusterSpec;
+use crate::limits::server_limits::Limits;
+use crate::runtime::platform::system;
+use crate::runtime::timeouts::Patience;
+use crate::transport::frames::Frames;
+use crate::transport::messages::header::Kind;
+use crate::transport::network::Tcp;
+use crate::transport::parts::codec;
+use crate::transport::peers::{PATH, Peers, Reach};
+use crate::transport::{messages as wire, version};
+use crate::worker::service::WorkerService;
+use crate::worker::state::{Worker, WorkerSession};
+
+/// The calls that a task answers.
+pub const CALLS: [&str; 8] = [
+    "Register", "Run", "Receive", "Colocate", "Clear", "Finish", "Forget", "Open",
+];
+/// How long an answer is waited for: one that waits for what does not come is dropped, as by a client
+/// that goes.
+const BEGINS: Duration = Duration::from_millis(300);
+/// How long more of an answer is waited for.
+const GOES_ON: Duration = Duration::from_millis(5);
+/// The session that every message names.
+const SESSION: &str = "s";
+
+/// A task with a session, and little room.
+pub struct FuzzedTask {
+    pub(crate) worker: Arc<Worker>,
+    session: Arc<WorkerSession>,
+    runtime: Runtime,
+}
+
+impl Default for FuzzedTask {
+    fn default() -> FuzzedTask {
+        FuzzedTask::new(little())
+    }
+}
+
+impl FuzzedTask {
+    /// A task that takes so much.
+    pub(crate) fn new(limits: Limits) -> FuzzedTask {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime without threads is made");
+        let worker = worker(runtime.handle().clone(), limits);
+        let session = worker.open(SESSION, 0, false, None);
+        FuzzedTask {
+            session: session.expect("the first session is taken"),
+            worker,
+            runtime,
+        }
+    }
+}
+
+impl Drop for FuzzedTask {
+    fn drop(&mut self) {
+        self.worker.close(SESSION, &self.session);
+    }
+}
+
+impl FuzzedTask {
+    /// Ends the session with all that it made, and opens it anew.
+    pub fn anew(&mut self) {
+        let session = self.worker.open(SESSION, 0, false, None);
+        self.session = session.expect("it takes the place of the one before");
+        self.worker.clear(&[]);
+    }
+
+    /// Its session.
+    #[cfg(test)]
+    pub(crate) fn session(&self) -> &Arc<WorkerSession> {
+        &self.session
+    }
+
+    /// Calls `name` with a body that begins so and does not end, and goes on meanwhile.
+    #[cfg(test)]
+    pub(crate) fn begin(&self, name: &str, body: Vec<u8>) -> tokio::task::JoinHandle<()> {
+        let body = Body::new(Pieces {
+            rest: body.into(),
+            ends: false,
+        });
+        let request = http::Request::builder().uri(format!("{PATH}{name}"));
+        let request = request.body(body).expect("names of calls are of paths");
+        let call = WorkerService(self.worker.clone()).call(request);
+        let begun = self.runtime.spawn(async {
+            // An answer that comes is kept, until this is ended.
+            let _answer = call.await;
+            std::future::pending::<()>().await;
+        });
+        // It comes as far as it can.
+        self.runtime.block_on(tokio::task::yield_now());
+        begun
+    }
+
+    /// Ends a call that goes on.
+    #[cfg(test)]
+    pub(crate) fn end(&self, call: tokio::task::JoinHandle<()>) {
+        call.abort();
+        // It says that it was ended.
+        let _ = self.runtime.block_on(call);
+    }
+
+    /// Calls `name` with these bytes as the body; gives the bytes of the answer that come at once.
+    pub fn call(&self, name: &str, body: Vec<u8>) -> Vec<u8> {
+        self.runtime.block_on(call(&self.worker, name, body))
+    }
+}
+
+/// What a task takes that does little for anybody.
+pub(crate) fn little() -> Limits {
+    Limits {
+        value_bytes: 1 << 20,
+        flight_bytes: 4 << 20,
+        expanded_bytes: 1 << 20,
+        graph_nodes: 1 << 12,
+        sessions: 4,
+        callables: 4,
+        ..Limits::default()
+    }
+}
+
+/// A task of a cluster by itself.
+fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
+    let mut options = SessionOptions::new().threads(1);
+    options.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
+    options.shared = 1 << 20;
+    let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
+    let patience = Patience {
+        silence: Duration::from_millis(200),
+        ..Patience::default()
+    };
+    let reach = Reach {
+        own: None,
+        network: Arc::new(Tcp),
+        patience,
+        shared_memory: true,
+        protection: None,
+        limit: limits.value_bytes,
+        flight: limits.flight_bytes,
+    };
+    let platform = system(handle);
+    Arc::new(Worker::new(
+        Engine::new(&options).expect("a CPU is there"),
+        options,
+        limits,
+        (
+            cluster.expect("the cluster is one"),
+            ("localhost".to_owned(), 0),
+        ),
+        Arc::new(Peers::new(platform.clone(), reach, Arc::default())),
+        platform,
+    ))
+}
+
+async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
+    let request = http::Request::builder()
+        .uri(format!("{PATH}{name}"))
+        .body(Body::new(Pieces::of(body)))
+        .expect("names of calls are of paths");
+    let answer = WorkerService(worker.clone()).call(request);
+    let Ok(Ok(answer)) = tokio::time::timeout(BEGINS, answer).await else {
+        return Vec::new();
+    };
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    loop {
+        let next = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+        match tokio::time::timeout(GOES_ON, next).await {
+            Ok(Some(Ok(frame))) => bytes.extend(frame.into_data().unwrap_or_default()),
+            _ => return bytes,
+        }
+    }
+}
+
+/// A body in pieces of odd sizes, which ends behind them or not.
+pub(super) struct Pieces {
+    rest: Bytes,
+    ends: bool,
+}
+
+impl Pieces {
+    /// Of all of these bytes.
+    pub(super) fn of(bytes: Vec<u8>) -> Pieces {
+        Pieces {
+            rest: bytes.into(),
+            ends: true,
+        }
+    }
+}
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        let n = self.rest.len().min(1021);
+        let piece = self.rest.split_to(n);
+        match n {
+            0 if !self.ends => Poll::Pending,
+            0 => Poll::Ready(None),
+            _ => Poll::Ready(Some(Ok(http_body::Frame::data(piece)))),
+        }
+    }
+}
+
+/// The bytes of frames, in one.
+pub(crate) fn bytes_of(frames: &mut Frames) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut *frames).poll_frame(&mut cx) {
+        bytes.extend(frame.into_data().unwrap_or_default());
+    }
+    bytes
+}
+
+/// A call's body as it should be. A part that is registered first has the number 1, which the others
+/// mean.
+pub fn message(name: &str) -> Vec<u8> {
+    let session = SESSION.to_owned();
+    bytes_of(&mut Frames::of(match name {
+        "Register" => return register().0,
+        "Run" => return run(1, 7),
+        "Receive" => Kind::Receive(wire::Receive {
+            session,
+            step: 7,
+            ..wire::Receive::default()
+        }),
+        "Colocate" => Kind::Colocate(wire::Colocate {}),
+        "Clear" => Kind::Clear(wire::Clear {
+            containers: vec!["c".to_owned()],
+        }),
+        "Finish" => Kind::Finish(wire::Finish {
+            job: "localhost".to_owned(),
+            index: 0,
+        }),
+        "Forget" => Kind::Forget(wire::Forget {
+            session,
+            part: 1,
+            opening: 0,
+        }),
+        _ => Kind::Open(wire::Open {
+            session: "another".to_owned(),
+            version: Some(version::own()),
+            ..wire::Open::default()
+        }),
+    }))
+}
+
+/// A part with a loop, a variable, a function, a region and constants, as it goes over the wire; and how
+/// many values follow it.
+pub(crate) fn register() -> (Vec<u8>, usize) {
+    let (message, values) = part();
+    (registration(message, &values), values.len())
+}
+
+/// A part's message, and the values that follow it, as a call's body.
+pub(crate) fn registration(message: wire::Part, values: &[Tensor]) -> Vec<u8> {
+    let mut frames = Frames::of(Kind::Register(wire::Register {
+        session: SESSION.to_owned(),
+        part: Some(message),
+        opening: 0,
+    }));
+    for value in values {
+        frames.push_value(0, value).expect("constants can be sent");
+    }
+    bytes_of(&mut frames)
+}
+
+/// The part of [`register`], and the values of its known nodes.
+pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
+    let g = Graph::new();
+    let square = |values: [f32; 4]| Tensor::new(&[2, 2], &values).expect("four elements");
+    let x = g.placeholder("x", thalweg_tensor::DType::F32, [2, 2]);
+    let w = g.variable("w", square([1.0, 2.0, 3.0, 4.0]));
+    let product = x.matmul(g.constant(square([0.5; 4])));
+    let counted = g.while_loop(
+        &[g.constant(0i32)],
+        |b, v| v[0].less(b.constant(3i32)),
+        |b, v| vec![v[0] + b.constant(1i32)],
+    );
+    let sum = product + counted[0].cast(thalweg_tensor::DType::F32);
+    let branch = g
+        .op("Switch")
+        .input(sum)
+        .input(g.constant(true))
+        .name("branch")
+        .build();
+    let sides = [branch.output(0) * 2.0, branch.output(1) + 1.0];
+    let sum = g.op("Merge").inputs(sides).output();
+    assert!(g.errors().is_empty(), "{:?}", g.errors());
+    let feeds = [(x.id(), x.dtype(), smallvec::smallvec![2, 2])];
+    let fetches = [Fetch::Value(sum.id()), Fetch::Run(w.initializer().id())];
+    cut(&g, &fetches, &feeds)
+}
+
+/// The part of a graph that gives these fetches, and the values of its known nodes.
+pub(crate) fn cut(
+    g: &Graph,
+    fetches: &[Fetch],
+    feeds: &[(OutputId, DType, Dims)],
+) -> (wire::Part, Vec<Tensor>) {
+    let options = SessionOptions::new().threads(1);
+    let engine = Engine::new(&options).expect("a CPU is there");
+    let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
+    let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();
+    let cutter = Cutter::new(engine.machine().clone(), options, numbered);
+    let cut = cutter.cut(&g.snapshot(), fetches, feeds);
+    let cut = cut.expect("the graph can be cut");
+    let tasks = [("localhost".to_owned(), 0)];
+    codec::encoded(&cut.parts[0], &cut.channels, &devices, &tasks)
+        .expect("what was cut can be sent")
+}
+
+/// A run of this part in this step, with its feed.
+pub(crate) fn run(part: u64, step: u64) -> Vec<u8> {
+    let mut frames = Frames::of(Kind::Run(wire::Run {
+        once: None,
+        session: SESSION.to_owned(),
+        part,
+        step,
+        limit: 1_000_000,
+        colocated: 0,
+        trace: true,
+        opening: 0,
+    }));
+    let feed = Tensor::new(&[2, 2], &[1.0f32; 4]).expect("four elements");
+    frames.push_value(0, &feed).expect("numbers can be sent");
+    bytes_of(&mut frames)
+}

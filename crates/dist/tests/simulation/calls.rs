@@ -1,0 +1,145 @@
+//! Calls of a client of TensorFlow: each ends in time, with an answer or an error that a fault explains.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response, Status};
+
+use super::network::{Connections, Connector, PORT};
+use super::world::{PATIENCE, World};
+use crate::tf_client::messages::master_service_client::MasterServiceClient;
+use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
+
+pub(super) type Client = MasterServiceClient<Channel>;
+
+/// The time that a call with a limit is given.
+const LIMIT: Duration = Duration::from_secs(2);
+/// The longest time that a call without a limit may take. A task that is not there is waited for (5 s), one that is
+/// silent taken for lost after 1 s, for each task in turn; the end of a session waits for its steps (5 s).
+const NEVER: Duration = Duration::from_secs(20);
+
+/// Why a call gave no answer.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// A fault explains it.
+    Fault(Code, String),
+    /// Nothing does.
+    Wrong(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Trouble {
+        Trouble::Wrong(why)
+    }
+}
+
+pub(super) type Answer<T> = Result<T, Trouble>;
+
+/// A client's connection to a master.
+#[derive(Clone)]
+pub(super) struct Calls {
+    client: Client,
+    connections: Arc<Connections>,
+    world: Arc<World>,
+    /// Who calls.
+    name: String,
+}
+
+impl Calls {
+    /// From the host of this name, which calls this, to another one.
+    pub(super) fn connect(
+        world: &Arc<World>,
+        connections: &Arc<Connections>,
+        name: &str,
+        to: &str,
+    ) -> Result<Calls, String> {
+        let endpoint = Endpoint::from_shared(format!("http://{to}:{PORT}"));
+        let endpoint = endpoint.map_err(|e| e.to_string())?;
+        let endpoint = endpoint
+            .http2_keep_alive_interval(ping_interval(PATIENCE.silence))
+            .keep_alive_while_idle(true)
+            .keep_alive_timeout(PING_ANSWER);
+        let connector = Connector {
+            connections: connections.clone(),
+            silence: PATIENCE.silence,
+        };
+        Ok(Calls {
+            client: Client::new(endpoint.connect_with_connector_lazy(connector)),
+            connections: connections.clone(),
+            world: world.clone(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Leaves the connection, and makes one to this host.
+    pub(super) fn go(&mut self, to: &str) -> Result<(), String> {
+        *self = Calls::connect(&self.world, &self.connections, &self.name, to)?;
+        Ok(())
+    }
+
+    /// Makes a call, with a limit where it is to have one.
+    pub(super) async fn call<Q, A>(
+        &self,
+        what: &str,
+        limited: bool,
+        request: Q,
+        make: impl AsyncFnOnce(&mut Client, Request<Q>) -> Result<Response<A>, Status>,
+    ) -> Answer<A> {
+        let mut request = Request::new(request);
+        let most = match limited {
+            true => {
+                request.set_timeout(LIMIT);
+                // The limit begins when there is a connection: one attempt may be on its way, and fails, and then another.
+                LIMIT + LIMIT / 10 + 2 * PATIENCE.silence
+            }
+            false => NEVER,
+        };
+        let mut client = self.client.clone();
+        let began = Instant::now();
+        let done = tokio::time::timeout(most, make(&mut client, request)).await;
+        let (name, took) = (&self.name, began.elapsed());
+        let Ok(done) = done else {
+            return Err(format!("{name}: {what} took {took:?}").into());
+        };
+        match done {
+            Ok(answer) => {
+                self.world.note(format!("{name}: {what}"));
+                Ok(answer.into_inner())
+            }
+            Err(status) => {
+                let (code, text) = (status.code(), status.message());
+                let why = format!("{name}: {what} failed: {code:?} {text}");
+                match is_explained(&status) {
+                    true => {
+                        self.world.note(&why);
+                        Err(Trouble::Fault(code, text.to_owned()))
+                    }
+                    false => Err(Trouble::Wrong(format!("no fault explains that {why}"))),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a fault explains an error: of the connection, of a task that is not reached, of a session or of variables
+/// that are lost, of what there is too little of.
+fn is_explained(status: &Status) -> bool {
+    match status.code() {
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Aborted
+        | Code::Cancelled
+        | Code::FailedPrecondition
+        | Code::ResourceExhausted => true,
+        Code::Unknown | Code::Internal => status.source().is_some(),
+        _ => false,
+    }
+}
+
+/// Whether a call may be under way still, though it has failed here.
+pub(super) fn is_lost(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Unknown | Code::Internal)
+}

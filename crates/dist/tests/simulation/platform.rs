@@ -1,0 +1,265 @@
+//! Threads and random numbers that a seed decides.
+//!
+//! Simulated time stands still while anything computes. Work has a thread each, and the simulation waits for
+//! it until it waits itself: never do two of them run at a time.
+
+use std::cell::RefCell;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use thalweg_session::{Cancel, Rest};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::{Cause, ClusterError};
+use crate::runtime::platform::{Platform, Under, Waits};
+use crate::runtime::threads::Work;
+
+/// A host of the simulation, from its start to its end.
+pub(super) struct Simulated {
+    runtime: Handle,
+    random: AtomicU64,
+    /// Threads for parts that are left.
+    threads: Arc<AtomicUsize>,
+    /// Threads for other work that are left.
+    others: Arc<AtomicUsize>,
+    busy: Busy,
+}
+
+/// Counts the work that goes on on a host.
+pub(super) type Busy = Arc<()>;
+
+thread_local! {
+    /// How the work that runs apart on this thread waits.
+    static REST: RefCell<Option<Arc<dyn Rest>>> = const { RefCell::new(None) };
+}
+
+impl Simulated {
+    /// The host whose work calls this, with so many threads for parts and for other work.
+    pub(super) fn here(
+        seed: u64,
+        (threads, others): (usize, usize),
+        busy: Busy,
+    ) -> Arc<dyn Platform> {
+        Arc::new(Simulated {
+            runtime: Handle::current(),
+            random: AtomicU64::new(seed),
+            threads: Arc::new(AtomicUsize::new(threads)),
+            others: Arc::new(AtomicUsize::new(others)),
+            busy,
+        })
+    }
+}
+
+/// A thread of a host, given back when it is dropped.
+struct Thread(
+    Arc<AtomicUsize>,
+    #[expect(dead_code, reason = "it is counted")] Busy,
+);
+
+impl Thread {
+    fn take(of: &Arc<AtomicUsize>, busy: &Busy) -> Result<Thread, Under> {
+        let one_less = |n: usize| n.checked_sub(1);
+        let taken = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        let none = |_| -> Under {
+            let none = ClusterError::new(Cause::Exhausted, "the host has no more threads");
+            Box::pin(std::future::ready(Err(none)))
+        };
+        taken
+            .map(|_| Thread(of.clone(), busy.clone()))
+            .map_err(none)
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The next of a seed's numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+pub(super) fn next(state: u64) -> u64 {
+    let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How far the state goes each time.
+pub(super) const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Platform for Simulated {
+    fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    fn apart(&self, work: Work) -> Under {
+        let thread = match Thread::take(&self.others, &self.busy) {
+            Ok(thread) => thread,
+            Err(none) => return none,
+        };
+        let runtime = self.runtime.clone();
+        let work = Box::new(move |rest| {
+            let _context = runtime.enter();
+            REST.set(rest);
+            work();
+        });
+        // Nobody can end it but the end of the host.
+        let mut turns = Turns::start(Cancel::new(), work);
+        if !turns.waits() {
+            return Box::pin(std::future::ready(Ok(())));
+        }
+        let (give, given) = oneshot::channel();
+        self.runtime.spawn(async move {
+            turns.go_on().await;
+            drop(thread);
+            let _ = give.send(());
+        });
+        Box::pin(async { given.await.map_err(|e| ClusterError::defect(&e)) })
+    }
+
+    fn rest(&self) -> Option<Arc<dyn Rest>> {
+        REST.with_borrow(Clone::clone)
+    }
+
+    fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
+        let thread = match Thread::take(&self.threads, &self.busy) {
+            Ok(thread) => thread,
+            Err(none) => return none,
+        };
+        let cancel = cancel.clone();
+        Box::pin(async move {
+            let _thread = thread;
+            let mut turns = Turns::start(cancel, work);
+            if turns.waits() {
+                turns.go_on().await;
+            }
+            Ok(())
+        })
+    }
+
+    fn number(&self) -> u64 {
+        next(self.random.fetch_add(STRIDE, Ordering::Relaxed))
+    }
+
+    fn clock(&self) -> u64 {
+        let since = turmoil::sim_elapsed().unwrap_or_default();
+        since.as_micros() as u64
+    }
+}
+
+/// What a thread says.
+enum Said {
+    Waits,
+    Done,
+}
+
+/// Says so when it is dropped.
+struct Done(mpsc::Sender<Said>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        let _ = self.0.send(Said::Done);
+    }
+}
+
+/// A thread's side of its turns.
+struct Baton {
+    /// Whether what waits apart is to end at once: its host is dead.
+    dead: AtomicBool,
+    woken: AtomicBool,
+    notify: Notify,
+    said: mpsc::Sender<Said>,
+    go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Rest for Baton {
+    fn rest(&self) {
+        let may_end = REST.with_borrow(Option::is_some);
+        if may_end && self.dead.load(Ordering::SeqCst) {
+            // As a panic that nobody is told of.
+            resume_unwind(Box::new("the host is dead"));
+        }
+        if !self.woken.swap(false, Ordering::SeqCst) {
+            // Where nobody listens any more the part is to end, which it sees next.
+            let _ = self.said.send(Said::Waits);
+            let _ = self.go.lock().unwrap().recv();
+            self.woken.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn wake(&self) {
+        self.woken.store(true, Ordering::SeqCst);
+        self.notify.notify_one();
+    }
+}
+
+/// The simulation's side.
+struct Turns {
+    baton: Arc<Baton>,
+    said: mpsc::Receiver<Said>,
+    go: mpsc::Sender<()>,
+    cancel: Cancel,
+    over: bool,
+}
+
+impl Turns {
+    fn start(cancel: Cancel, work: Waits) -> Turns {
+        let (says, said) = mpsc::channel();
+        let (go, goes) = mpsc::channel();
+        let baton = Arc::new(Baton {
+            dead: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            notify: Notify::new(),
+            said: says.clone(),
+            go: Mutex::new(goes),
+        });
+        let rest = baton.clone();
+        std::thread::spawn(move || {
+            super::clock::stop();
+            // Also where it panics.
+            let _done = Done(says);
+            work(Some(rest));
+        });
+        Turns {
+            baton,
+            said,
+            go,
+            cancel,
+            over: false,
+        }
+    }
+
+    /// Whether it waits; it has ended otherwise.
+    fn waits(&mut self) -> bool {
+        self.over = !matches!(self.said.recv(), Ok(Said::Waits));
+        !self.over
+    }
+
+    /// From where it waits to its end.
+    async fn go_on(&mut self) {
+        loop {
+            self.baton.notify.notified().await;
+            let _ = self.go.send(());
+            if !self.waits() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        self.cancel.cancel();
+        self.baton.dead.store(true, Ordering::SeqCst);
+        loop {
+            let _ = self.go.send(());
+            if !self.waits() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The tasks of a simulated cluster, and what is looked at from outside.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use thalweg_graph::Graph;
+use thalweg_session::{Engine, SessionOptions};
+use tonic::service::Routes;
+use turmoil::{Builder, Sim};
+
+use super::faults::Numbers;
+use super::line::SlowLine;
+use super::network::{Connections, PORT, SimulatedNetwork, incoming};
+use super::platform::{Busy, STRIDE, Simulated, next};
+use crate::cluster::spec::{ClusterSpec, TaskName};
+use crate::error::ClusterError;
+use crate::limits::server_limits::Limits;
+use crate::master::link::{Way, others};
+use crate::master::steps::Steps;
+use crate::runtime::timeouts::Patience;
+use crate::server::deadline::Deadline;
+use crate::server::gate::Gate;
+use crate::server::router::Calls;
+use crate::server::serving::{sweeps, transport};
+use crate::session::Session;
+use crate::tf_client::grpc_service::Door;
+use crate::tf_client::master::Master;
+use crate::transport::connections::table::{Bounds, Seats};
+use crate::transport::peers::{Peers, Reach};
+use crate::worker::service::WorkerService;
+use crate::worker::state::Worker;
+
+pub(super) const PATIENCE: Patience = Patience {
+    start: Duration::from_secs(5),
+    silence: Duration::from_secs(1),
+    absence: Duration::from_secs(3),
+    outage: Duration::from_secs(60),
+};
+
+/// A simulation whose messages take up to 30 ms.
+pub(super) fn simulation<'a>(seed: u64, numbers: &mut Numbers) -> Sim<'a> {
+    Builder::new()
+        .rng_seed(seed)
+        .tick_duration(Duration::from_millis(5))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(1 + numbers.below(30)))
+        .tcp_capacity(1 << 16)
+        .simulation_duration(Duration::from_secs(180))
+        .build()
+}
+
+/// What hosts have little of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hardship {
+    pub(super) line: Option<SlowLine>,
+    /// Threads for parts of steps.
+    pub(super) threads: usize,
+    /// Threads for other work.
+    pub(super) others: usize,
+}
+
+impl Default for Hardship {
+    fn default() -> Hardship {
+        Hardship {
+            line: None,
+            threads: usize::MAX,
+            others: usize::MAX,
+        }
+    }
+}
+
+/// A cluster of parameter servers and workers. Hosts have the names of their tasks: `ps0`, `worker1`.
+pub(super) struct World {
+    pub(super) cluster: ClusterSpec,
+    numbers: AtomicU64,
+    hardship: Hardship,
+    limits: Limits,
+    alive: Mutex<BTreeMap<TaskName, Task>>,
+    /// By host.
+    connections: Mutex<BTreeMap<String, Arc<Connections>>>,
+    log: Mutex<Vec<String>>,
+}
+
+/// What is looked at of a task that was started last.
+struct Task {
+    worker: Weak<Worker>,
+    master: Weak<Master>,
+    seats: Arc<Seats>,
+    busy: Busy,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, servers: u32, workers: u32) -> Arc<World> {
+        World::with(seed, servers, workers, Hardship::default())
+    }
+
+    /// One whose hosts have little of something.
+    pub(super) fn with(seed: u64, servers: u32, workers: u32, hardship: Hardship) -> Arc<World> {
+        World::limited(seed, servers, workers, hardship, Limits::default())
+    }
+
+    /// One whose hosts do so much for others.
+    pub(super) fn limited(
+        seed: u64,
+        servers: u32,
+        workers: u32,
+        hardship: Hardship,
+        limits: Limits,
+    ) -> Arc<World> {
+        let hosts = |job: &str, n: u32| -> Vec<String> {
+            (0..n).map(|i| format!("{job}{i}:{PORT}")).collect()
+        };
+        let jobs = [
+            ("ps", hosts("ps", servers)),
+            ("worker", hosts("worker", workers)),
+        ];
+        let jobs = jobs.into_iter().filter(|(_, hosts)| !hosts.is_empty());
+        Arc::new(World {
+            cluster: ClusterSpec::new(jobs).unwrap(),
+            numbers: AtomicU64::new(next(seed)),
+            hardship,
+            limits,
+            alive: Mutex::default(),
+            connections: Mutex::default(),
+            log: Mutex::default(),
+        })
+    }
+
+    /// Notes what has happened, and when.
+    pub(super) fn note(&self, what: impl std::fmt::Display) {
+        let at = turmoil::sim_elapsed().unwrap_or_default().as_millis();
+        self.log.lock().unwrap().push(format!("{at:6} {what}"));
+    }
+
+    /// The same from outside of all hosts.
+    pub(super) fn note_at(&self, at: Duration, what: impl std::fmt::Display) {
+        let at = at.as_millis();
+        self.log.lock().unwrap().push(format!("{at:6} {what}"));
+    }
+
+    /// All that was noted.
+    pub(super) fn noted(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+
+    /// The connections of a host that starts.
+    pub(super) fn connections(&self, host: &str) -> Arc<Connections> {
+        let connections = Arc::new(Connections::over(self.hardship.line));
+        let mut all = self.connections.lock().unwrap();
+        all.insert(host.to_owned(), connections.clone());
+        connections
+    }
+
+    /// A number that no other caller gets.
+    pub(super) fn number(&self) -> u64 {
+        next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed))
+    }
+
+    /// The task of the host that calls this, which begins to listen.
+    pub(super) async fn start(&self, job: &str, index: u32) -> turmoil::Result<Arc<Worker>> {
+        let seed = self.number();
+        let connections = self.connections(&format!("{job}{index}"));
+        let threads = (self.hardship.threads, self.hardship.others);
+        let busy = Busy::default();
+        let platform = Simulated::here(seed, threads, busy.clone());
+        let mut options = SessionOptions::new().threads(1);
+        (options.job, options.task) = (job.to_owned(), index);
+        let limits = self.limits.clone();
+        let reach = Reach {
+            // There are no numbers to read here, and so no need for names.
+            own: None,
+            network: Arc::new(SimulatedNetwork(connections.clone())),
+            patience: PATIENCE,
+            shared_memory: false,
+            protection: None,
+            limit: limits.value_bytes,
+            flight: limits.flight_bytes,
+        };
+        let bounds = Bounds {
+            most: limits.connections,
+            arrival: limits.arrival,
+            idle: limits.idle,
+            silence: PATIENCE.silence,
+        };
+        let peers = Peers::new(platform.clone(), reach, Arc::default());
+        let task = (job.to_owned(), index);
+        let worker = Arc::new(Worker::new(
+            Engine::new(&options)?,
+            options,
+            limits,
+            (self.cluster.clone(), task.clone()),
+            Arc::new(peers),
+            platform,
+        ));
+        let master = Arc::new(Master::new(worker.clone()));
+        let refusals = worker.counts.refusals.clone();
+        let seats = Seats::new(bounds, refusals.clone());
+        let started = Task {
+            worker: Arc::downgrade(&worker),
+            master: Arc::downgrade(&master),
+            seats: seats.clone(),
+            busy,
+        };
+        self.alive.lock().unwrap().insert(task, started);
+        tokio::spawn(sweeps(master.clone()));
+        let incoming = incoming(connections, seats, PATIENCE.silence).await?;
+        let services = Calls {
+            worker: WorkerService(worker.clone()),
+            others: Routes::new(Deadline(Door(master))).prepare(),
+        };
+        let serving = transport(PATIENCE.silence);
+        tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
+        Ok(worker)
+    }
+
+    /// A host is about to die.
+    pub(super) fn dies(&self, host: &str) {
+        if let Some(connections) = self.connections.lock().unwrap().get(host) {
+            connections.die();
+        }
+    }
+
+    /// A session of a task of this host; it uses the parameter servers.
+    pub(super) fn session<'g>(
+        &self,
+        task: &Arc<Worker>,
+        graph: &'g Graph,
+    ) -> Result<Session<'g>, ClusterError> {
+        let mut ways = vec![Way::Here(task.clone())];
+        let filters = ["/job:ps".to_owned()];
+        ways.extend(others(&self.cluster, &task.task, &task.peers, &filters)?);
+        let (engine, options) = (task.engine.clone(), task.options.clone());
+        let steps = Steps::new(ways, engine, options, false, task.platform.clone());
+        Ok(Session::over(graph, steps, PATIENCE))
+    }
+
+    /// What is wrong with the tasks of `job` once nobody uses them: sessions or steps are left.
+    pub(super) fn idle(&self, job: &str) -> Result<(), String> {
+        self.each(job, |_, worker, _| match worker.held() {
+            (0, 0, _) => Ok(()),
+            held => Err(format!("holds (sessions, steps, bytes) {held:?}")),
+        })
+    }
+
+    /// What is wrong with the tasks of `job` once nobody uses them: they hold something still.
+    pub(super) fn held(&self, job: &str, variables: impl Fn(u32) -> usize) -> Result<(), String> {
+        self.each(job, |index, worker, _| {
+            let (held, expected) = (worker.held(), (0, 0, variables(index)));
+            match held == expected {
+                true => Ok(()),
+                false => Err(format!(
+                    "holds (sessions, steps, bytes) {held:?}, not {expected:?}"
+                )),
+            }
+        })
+    }
+
+    /// What is wrong with the masters of `job` once their clients are gone: they hold something still, and be it a
+    /// connection or a thread.
+    pub(super) fn left(&self, job: &str) -> Result<(), String> {
+        self.each(job, |_, _, task| {
+            let Some(master) = task.master.upgrade() else {
+                return Ok(());
+            };
+            let state = master.state();
+            let held = (state.sessions, state.steps);
+            let bytes = (state.call_bytes, state.graph_bytes);
+            let (seats, busy) = (task.seats.taken(), Arc::strong_count(&task.busy) - 2);
+            match (held, bytes, seats, busy) {
+                ((0, 0), (0, 0), 0, 0) => Ok(()),
+                _ => Err(format!(
+                    "holds (sessions, steps) {held:?}, bytes of (calls, graphs) {bytes:?}, \
+                     {seats} connections and {busy} threads for clients that are gone"
+                )),
+            }
+        })
+    }
+
+    /// What is wrong with the first of the tasks of `job` that live with which something is.
+    fn each(
+        &self,
+        job: &str,
+        look: impl Fn(u32, &Worker, &Task) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for ((of, index), task) in &*self.alive.lock().unwrap() {
+            if let Some(worker) = task.worker.upgrade().filter(|_| of == job) {
+                look(*index, &worker, task).map_err(|e| format!("{job}{index} {e}"))?;
+            }
+        }
+        Ok(())
+    }
+}
