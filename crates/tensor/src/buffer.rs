@@ -171,7 +171,7 @@ impl Buffer {
 
     /// `len` zeroed bytes, or `None` if the system does not have them.
     pub fn try_zeroed(len: usize) -> Option<Buffer> {
-        // The function returns zeroed memory.
+        // SAFETY: `alloc_zeroed` returns zeroed memory.
         unsafe { Self::made(len, alloc_zeroed) }
     }
 
