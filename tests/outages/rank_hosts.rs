@@ -53,7 +53,7 @@ fn a_rank() {
 /// The seconds of a sum of `elements` numbers, checked, from several in a row. After a barrier, a single sum would cost
 /// no time on the ranks that leave the barrier last.
 fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
-    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let sum = Reduction::of(ReduceOp::Sum);
     let mut data = vec![0f32; elements];
     let own = ranks.rank() as f32 + 1.0;
     let mut run = |times: usize| {
@@ -61,7 +61,9 @@ fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
         for _ in 0..times {
             data.fill(own);
             let bytes = bytemuck::cast_slice_mut(&mut data);
-            ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+            ranks
+                .all_reduce(ALL_RANKS, "sum", bytes, DType::F32, sum)
+                .unwrap();
         }
         began.elapsed().as_secs_f64() / times as f64
     };

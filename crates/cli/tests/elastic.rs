@@ -50,7 +50,7 @@ fn round(
     done: &mut u32,
     steps: u32,
 ) -> Result<(), CollectiveError> {
-    let most = Reduction::new(ReduceOp::Max, DType::F32);
+    let most = Reduction::of(ReduceOp::Max);
     // All go on where the furthest is: its rank is 0.
     let mut at = [*done as f32];
     ranks.broadcast(ALL_RANKS, "at", 0, bytemuck::cast_slice_mut(&mut at))?;
@@ -58,7 +58,13 @@ fn round(
     while *done < steps {
         std::thread::sleep(Duration::from_millis(20));
         let mut told = [f32::from(u8::from(worker.others_wait()))];
-        ranks.all_reduce(ALL_RANKS, "told", bytemuck::cast_slice_mut(&mut told), most)?;
+        ranks.all_reduce(
+            ALL_RANKS,
+            "told",
+            bytemuck::cast_slice_mut(&mut told),
+            DType::F32,
+            most,
+        )?;
         *done += 1;
         if ranks.rank() == 0 {
             println!("step {done} of {} ranks", ranks.size());

@@ -12,8 +12,8 @@
 //! let rank = move |rank: usize| -> Result<[f32; 2], thalweg_collective::CollectiveError> {
 //!     let mut ranks = Ranks::join(&Join::at(address, rank, 2, "secret"))?;
 //!     let mut data = [rank as f32, 10.0];
-//!     let mean = Reduction::new(ReduceOp::Average, DType::F32);
-//!     ranks.all_reduce(ALL_RANKS, "mean", bytemuck::cast_slice_mut(&mut data), mean)?;
+//!     let mean = Reduction::of(ReduceOp::Average);
+//!     ranks.all_reduce(ALL_RANKS, "mean", bytemuck::cast_slice_mut(&mut data), DType::F32, mean)?;
 //!     Ok(data)
 //! };
 //! let other = std::thread::spawn(move || rank(1));
@@ -50,8 +50,8 @@ pub use cost::Cost;
 pub use error::{CollectiveError, Result};
 pub use join::{Join, variables};
 pub use progress::Progress;
-pub use ranks::{ALL_RANKS, Ranks, Reduction};
+pub use ranks::{ALL_RANKS, Ranks};
 pub use reduce::{First, Reducer};
 pub use secret::Secret;
-pub use thalweg_device::ReduceOp;
+pub use thalweg_device::{ReduceOp, Reduction};
 pub use timeline::Timeline;

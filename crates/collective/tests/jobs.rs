@@ -36,13 +36,15 @@ fn long_values_over_several_connections_are_whole() {
     for connections in [1, 2, 5] {
         let job = Job::on(&["a", "b", "c"]).connections(connections);
         let found = job.run(|ranks| {
-            let sum = Reduction::new(ReduceOp::Sum, DType::I64);
+            let sum = Reduction::of(ReduceOp::Sum);
             let mut right = true;
             for elements in [300_000, 1, 8_192, 0, 8_193, 100_000] {
                 let own = |i: usize| (i * 3 + ranks.rank()) as i64;
                 let mut data: Vec<i64> = (0..elements).map(own).collect();
                 let bytes = bytemuck::cast_slice_mut(&mut data);
-                ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+                ranks
+                    .all_reduce(ALL_RANKS, "sum", bytes, DType::I64, sum)
+                    .unwrap();
                 let expected = |i: usize| (9 * i + 3) as i64;
                 right &= data.iter().enumerate().all(|(i, &x)| x == expected(i));
                 let bytes = bytemuck::cast_slice_mut(&mut data);
@@ -66,13 +68,11 @@ fn the_table_of_collectives_passes_on_every_job() {
 fn factors_are_applied_before_and_after() {
     let found = Job::on_one_host(2).run(|ranks| {
         let mut data = [3.0f32];
-        let reduction = Reduction {
-            prescale: 0.5,
-            postscale: 10.0,
-            ..Reduction::new(ReduceOp::Product, DType::F32)
-        };
+        let reduction = Reduction::of(ReduceOp::Product).scaled(0.5, 10.0);
         let bytes = bytemuck::cast_slice_mut(&mut data);
-        ranks.all_reduce(ALL_RANKS, "x", bytes, reduction).unwrap();
+        ranks
+            .all_reduce(ALL_RANKS, "x", bytes, DType::F32, reduction)
+            .unwrap();
         data[0]
     });
     assert_eq!(found, [22.5, 22.5]);
@@ -133,9 +133,15 @@ fn ranks_that_run_something_else_are_told_and_all_others_too() {
         let found = job.run(|ranks| {
             let name = if ranks.rank() == 1 { "b" } else { "a" };
             let mut data = vec![1.0f32; 10];
-            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let sum = Reduction::of(ReduceOp::Sum);
             ranks
-                .all_reduce(ALL_RANKS, name, bytemuck::cast_slice_mut(&mut data), sum)
+                .all_reduce(
+                    ALL_RANKS,
+                    name,
+                    bytemuck::cast_slice_mut(&mut data),
+                    DType::F32,
+                    sum,
+                )
                 .unwrap_err()
         });
         let texts: Vec<String> = found.iter().map(|e| e.to_string()).collect();
@@ -155,7 +161,7 @@ fn a_rank_that_is_lost_in_the_middle_is_named_by_all_others_within_seconds() {
     ] {
         let began = Instant::now();
         let found = job.run(|ranks| {
-            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let sum = Reduction::of(ReduceOp::Sum);
             for step in 0.. {
                 if ranks.rank() == 2 && step == 3 {
                     // What the coordinator sees of a process that is killed is tested with processes.
@@ -163,9 +169,13 @@ fn a_rank_that_is_lost_in_the_middle_is_named_by_all_others_within_seconds() {
                     return String::new();
                 }
                 let mut data = vec![1.0f32; 5_000];
-                if let Err(e) =
-                    ranks.all_reduce(ALL_RANKS, "x", bytemuck::cast_slice_mut(&mut data), sum)
-                {
+                if let Err(e) = ranks.all_reduce(
+                    ALL_RANKS,
+                    "x",
+                    bytemuck::cast_slice_mut(&mut data),
+                    DType::F32,
+                    sum,
+                ) {
                     return e.to_string();
                 }
             }
@@ -187,9 +197,9 @@ fn a_rank_that_has_shut_down_is_named_by_who_needs_it() {
             if ranks.rank() == 1 {
                 return String::new();
             }
-            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let sum = Reduction::of(ReduceOp::Sum);
             ranks
-                .all_reduce(ALL_RANKS, "x", &mut [0; 4], sum)
+                .all_reduce(ALL_RANKS, "x", &mut [0; 4], DType::F32, sum)
                 .unwrap_err()
                 .to_string()
         });
@@ -206,9 +216,9 @@ fn a_rank_that_does_not_come_is_named_when_patience_ends() {
                 std::thread::sleep(Duration::from_secs(2));
                 return String::new();
             }
-            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let sum = Reduction::of(ReduceOp::Sum);
             ranks
-                .all_reduce(ALL_RANKS, "late", &mut [0; 4], sum)
+                .all_reduce(ALL_RANKS, "late", &mut [0; 4], DType::F32, sum)
                 .unwrap_err()
                 .to_string()
         });

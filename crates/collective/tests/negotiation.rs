@@ -38,11 +38,7 @@ fn request(name: &str, kind: Collective, input: Tensor) -> CollectiveRequest {
 }
 
 fn reduce(op: ReduceOp) -> Collective {
-    Collective::Reduce {
-        op,
-        prescale: 1.0,
-        postscale: 1.0,
-    }
+    Collective::Reduce(op.into())
 }
 
 fn sum(progress: &Progress, name: &str, input: Tensor) -> Result<Tensor> {
@@ -162,11 +158,7 @@ fn what_needs_a_value_of_a_rank_that_has_joined_ends_the_job_with_its_name() {
     beside_a_rank_that_has_joined(&Collective::Broadcast { root: 1 }, "broadcast from 1");
     let splits = vec![1, 1];
     beside_a_rank_that_has_joined(&Collective::Exchange { splits }, "exchange");
-    let scatter = Collective::Scatter {
-        op: ReduceOp::Sum,
-        prescale: 1.0,
-        postscale: 1.0,
-    };
+    let scatter = Collective::Scatter(ReduceOp::Sum.into());
     beside_a_rank_that_has_joined(&scatter, "scatter sum");
 }
 

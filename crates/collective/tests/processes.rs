@@ -21,12 +21,12 @@ fn rank_of_a_job() {
     let join = Join::from_env().unwrap();
     let mut ranks = Ranks::join(&join.memory(std::env::var(MEMORY).unwrap() == "true")).unwrap();
     println!("joined");
-    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let sum = Reduction::of(ReduceOp::Sum);
     let mut data = vec![0f32; 10_000];
     for step in 0u64.. {
         data.fill(1.0);
         let bytes = bytemuck::cast_slice_mut(&mut data);
-        if let Err(error) = ranks.all_reduce(ALL_RANKS, "x", bytes, sum) {
+        if let Err(error) = ranks.all_reduce(ALL_RANKS, "x", bytes, DType::F32, sum) {
             println!("after {step} steps: {error}");
             return;
         }

@@ -76,9 +76,11 @@ fn long_values_pass_over_tls_in_both_directions_at_once() {
         let job = Job::on(&["a", "b"]).connections(connections);
         let found = job.secret(secret(&keys.0)).run(|ranks| {
             let mut data = vec![ranks.rank() as f32 + 1.0; 3_000_000];
-            let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+            let sum = Reduction::of(ReduceOp::Sum);
             let bytes = bytemuck::cast_slice_mut(&mut data);
-            ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+            ranks
+                .all_reduce(ALL_RANKS, "sum", bytes, DType::F32, sum)
+                .unwrap();
             data.iter().all(|&x| x == 3.0)
         });
         assert_eq!(found, [true, true]);

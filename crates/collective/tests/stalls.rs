@@ -38,8 +38,14 @@ fn job(
                     instead(&mut ranks, &|line| told.lock().unwrap().iter().any(line));
                 }
                 let mut data = [1.0f32];
-                let sum = Reduction::new(ReduceOp::Sum, DType::F32);
-                ranks.all_reduce(ALL_RANKS, "sum", bytemuck::cast_slice_mut(&mut data), sum)?;
+                let sum = Reduction::of(ReduceOp::Sum);
+                ranks.all_reduce(
+                    ALL_RANKS,
+                    "sum",
+                    bytemuck::cast_slice_mut(&mut data),
+                    DType::F32,
+                    sum,
+                )?;
                 Ok(data[0])
             })
         };

@@ -191,9 +191,11 @@ fn a_thousand_ranks_meet_and_reduce_over_tcp() {
                     let join = Join::at(address, rank, size, "secret").memory(false);
                     let mut ranks = Ranks::join(&join.patience(Duration::from_secs(300))).unwrap();
                     let mut data = [1f32];
-                    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+                    let sum = Reduction::of(ReduceOp::Sum);
                     let bytes = bytemuck::cast_slice_mut(&mut data);
-                    ranks.all_reduce(ALL_RANKS, "sum", bytes, sum).unwrap();
+                    ranks
+                        .all_reduce(ALL_RANKS, "sum", bytes, DType::F32, sum)
+                        .unwrap();
                     assert_eq!(data[0], size as f32);
                 };
                 thread.spawn_scoped(scope, rank).unwrap();

@@ -53,7 +53,7 @@
 //!     Ok(CollectiveRequest {
 //!         name: "loss".to_owned(),
 //!         set: 0,
-//!         kind: Collective::Reduce { op: ReduceOp::Sum, prescale: 1.0, postscale: 1.0 },
+//!         kind: Collective::Reduce(ReduceOp::Sum.into()),
 //!         input: Tensor::vector(&[1.0f32, 2.0]),
 //!     })
 //! };
@@ -79,21 +79,14 @@ use thalweg_tensor::{DType, Memory, Tensor};
 
 use crate::error::KernelError;
 use crate::gpu::{Communicator, Driver};
-use crate::reduce_op::ReduceOp;
+use crate::reduction::Reduction;
 use crate::ticket::Ticket;
 
 /// What ranks do together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collective {
     /// Gives every rank the reduced value. Inputs have one dtype and shape. One result, of that shape.
-    Reduce {
-        /// How.
-        op: ReduceOp,
-        /// What each input is multiplied with before.
-        prescale: f64,
-        /// What the result is multiplied with.
-        postscale: f64,
-    },
+    Reduce(Reduction),
     /// Gives every rank the rows of all, in the order of ranks. Only the first dimension of inputs may differ. One
     /// result.
     Gather,
@@ -104,14 +97,7 @@ pub enum Collective {
     },
     /// Gives every rank a part of the rows of the reduced value. Earlier ranks get one row more where the rows are no
     /// multiple of the ranks. Inputs have one dtype and shape. One result.
-    Scatter {
-        /// How.
-        op: ReduceOp,
-        /// What each input is multiplied with before.
-        prescale: f64,
-        /// What the result is multiplied with.
-        postscale: f64,
-    },
+    Scatter(Reduction),
     /// Gives every rank some rows of each. Two results: the rows that came, in the order of ranks, and how many came
     /// from each, i32.
     Exchange {

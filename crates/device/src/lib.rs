@@ -23,7 +23,7 @@ pub mod files;
 mod gate;
 pub mod gpu;
 pub mod kernel;
-mod reduce_op;
+mod reduction;
 pub mod rendezvous;
 mod ticket;
 pub mod variable;
@@ -43,7 +43,7 @@ pub use gate::{Gate, Holding};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };
-pub use reduce_op::ReduceOp;
+pub use reduction::{ReduceOp, Reduction};
 pub use rendezvous::Rendezvous;
 pub use ticket::Ticket;
 pub use variable::Variable;

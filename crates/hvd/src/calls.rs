@@ -94,11 +94,7 @@ impl Hvd {
     /// # Ok::<(), thalweg_hvd::HvdError>(())
     /// ```
     pub fn allreduce(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
-        let kind = Collective::Reduce {
-            op,
-            prescale: 1.0,
-            postscale: 1.0,
-        };
+        let kind = Collective::Reduce(op.into());
         self.one("allreduce", kind, tensor)
     }
 
@@ -161,11 +157,7 @@ impl Hvd {
     /// # Errors
     /// As [`Hvd::allreduce`].
     pub fn reducescatter(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
-        let kind = Collective::Scatter {
-            op,
-            prescale: 1.0,
-            postscale: 1.0,
-        };
+        let kind = Collective::Scatter(op.into());
         self.one("reducescatter", kind, tensor)
     }
 

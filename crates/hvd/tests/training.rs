@@ -411,7 +411,7 @@ fn a_plan_of_a_set_without_this_rank_is_an_error_at_once() {
         let set = hvd.add_process_set(&[0]).unwrap();
         let g = Graph::new();
         let x = g.constant(vec![1.0f32; 3]);
-        let sum = x.all_reduce(thalweg_ops::Reduction::of(ReduceOp::Sum).within(set.id()));
+        let sum = x.all_reduce_in(ReduceOp::Sum, set.id());
         let session = Session::with_options(&g, hvd.session(SessionOptions::new())).unwrap();
         let done = session.run::<Tensor>(sum, []);
         match hvd.rank() {
@@ -436,7 +436,7 @@ fn two_sessions_of_a_rank_do_not_take_each_others_results() {
                 scope.spawn(move || {
                     let g = Graph::new();
                     let x = g.placeholder("x", DType::F32, [3]);
-                    let sum = x.all_reduce(thalweg_ops::Reduction::of(ReduceOp::Sum).within(set));
+                    let sum = x.all_reduce_in(ReduceOp::Sum, set);
                     let options = hvd.session(SessionOptions::new());
                     let session = Session::with_options(&g, options).unwrap();
                     for step in 0..50 {

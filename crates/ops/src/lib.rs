@@ -44,9 +44,7 @@ mod support;
 mod training;
 
 pub use array::{ArrayOps, Index, NewAxis, Part, Rest, SourceOps};
-pub use collective::{
-    ALL_RANKS, CollectiveOps, RankOps, Reduction, gpu_collective, planned_collective,
-};
+pub use collective::{ALL_RANKS, CollectiveOps, RankOps, gpu_collective, planned_collective};
 pub use families::ops;
 pub use flow::FlowOps;
 pub use linalg::LinalgOps;
@@ -56,7 +54,7 @@ pub use random::{DropoutOps, RandomOps};
 pub use reduce::ReduceOps;
 pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
-pub use thalweg_device::ReduceOp;
+pub use thalweg_device::{ReduceOp, Reduction};
 
 /// The kernels of every op, by its name, and of those that fusion makes.
 ///

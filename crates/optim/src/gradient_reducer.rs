@@ -158,12 +158,13 @@ impl GradientReducer {
     }
 
     fn reduction(&self) -> Reduction {
-        let how = match self.op {
-            ReduceOp::Average if self.predivide != 1.0 => Reduction::of(ReduceOp::Sum)
-                .scaled(1.0 / self.predivide, self.predivide / self.ranks as f32),
+        match self.op {
+            ReduceOp::Average if self.predivide != 1.0 => {
+                let (before, after) = (1.0 / self.predivide, self.predivide / self.ranks as f32);
+                Reduction::of(ReduceOp::Sum).scaled(before.into(), after.into())
+            }
             op => Reduction::of(op),
-        };
-        how.within(self.set)
+        }
     }
 
     /// Groups gradients that are reduced together: those of one dtype, in the order in which they were built, while they
@@ -227,10 +228,15 @@ impl GradientReducer {
             false => x.cast(like.dtype()),
         };
         if let [only] = all {
-            return vec![wide(narrow(*only).all_reduce(self.reduction()), *only)];
+            return vec![wide(
+                narrow(*only).all_reduce_in(self.reduction(), self.set),
+                *only,
+            )];
         }
         let flat: Vec<Output<'g>> = all.iter().map(|&x| narrow(x).reshape([-1])).collect();
-        let whole = graph.concat(&flat, 0).all_reduce(self.reduction());
+        let whole = graph
+            .concat(&flat, 0)
+            .all_reduce_in(self.reduction(), self.set);
         let mut begin = 0;
         let part = |&like: &Output<'g>| {
             let dims = like.shape().to_dims().unwrap_or_default();

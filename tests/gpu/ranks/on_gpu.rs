@@ -7,7 +7,6 @@ use thalweg::device::cuda::Cards;
 use thalweg::device::gpu::Driver;
 use thalweg::device::{Collective, CollectiveRequest};
 use thalweg::hvd::ReduceOp;
-use thalweg::ops::Reduction as How;
 use thalweg::ops::gpu::HEADER;
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
@@ -73,10 +72,18 @@ impl Engine for OnGpu {
         false
     }
 
-    fn all_reduce(&mut self, set: i32, name: &str, data: &mut [u8], how: Reduction) -> Said {
-        let of = How::of(how.op).scaled(how.prescale as f32, how.postscale as f32);
-        let (of, len) = (of.within(set), data.len() / how.dtype.size());
-        let found = self.run((how.dtype, &[len], data), |x| x.all_reduce(of).named(name))?;
+    fn all_reduce(
+        &mut self,
+        set: i32,
+        name: &str,
+        data: &mut [u8],
+        dtype: DType,
+        reduction: Reduction,
+    ) -> Said {
+        let len = data.len() / dtype.size();
+        let found = self.run((dtype, &[len], data), |x| {
+            x.all_reduce_in(reduction, set).named(name)
+        })?;
         data.copy_from_slice(found.bytes());
         Ok(())
     }
@@ -100,16 +107,16 @@ impl Engine for OnGpu {
         name: &str,
         data: &mut [u8],
         lens: &[usize],
-        how: Reduction,
+        dtype: DType,
+        reduction: Reduction,
     ) -> Said {
         // The op splits rows evenly: uneven results of the table are slices of the whole.
         let (own, _) = self.place;
         let begin: usize = lens[..own].iter().sum();
-        self.all_reduce(ALL_RANKS, name, data, how)?;
-        let rows = self.run(
-            (how.dtype, &[self.place.1], &vec![0; 4 * self.place.1]),
-            |x| x.reduce_scatter(ReduceOp::Sum).named("even"),
-        )?;
+        self.all_reduce(ALL_RANKS, name, data, dtype, reduction)?;
+        let rows = self.run((dtype, &[self.place.1], &vec![0; 4 * self.place.1]), |x| {
+            x.reduce_scatter(ReduceOp::Sum).named("even")
+        })?;
         assert_eq!(rows.dims(), [1]);
         data[..begin].fill(255);
         Ok(())

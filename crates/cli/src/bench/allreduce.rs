@@ -268,7 +268,7 @@ fn head(way: Way, ranks: &Ranks) -> Result<(), Failure> {
 
 /// The median seconds of an all-reduce of so many elements, and how many elements were wrong.
 fn timed(ranks: &mut Ranks, elements: usize) -> Result<(f64, usize), Failure> {
-    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let sum = Reduction::of(ReduceOp::Sum);
     let mut data = vec![0f32; elements];
     let runs = match elements {
         0..=262_143 => 200,
@@ -281,7 +281,13 @@ fn timed(ranks: &mut Ranks, elements: usize) -> Result<(f64, usize), Failure> {
         data.fill(ranks.rank() as f32 + 1.0);
         ranks.barrier(ALL_RANKS, "ready")?;
         let began = Instant::now();
-        ranks.all_reduce(ALL_RANKS, "bench", bytemuck::cast_slice_mut(&mut data), sum)?;
+        ranks.all_reduce(
+            ALL_RANKS,
+            "bench",
+            bytemuck::cast_slice_mut(&mut data),
+            DType::F32,
+            sum,
+        )?;
         if run >= 3 {
             times.push(began.elapsed());
         }

@@ -32,7 +32,7 @@ use work::Runner;
 /// ```
 /// use std::sync::Arc;
 /// use thalweg_collective::{Join, Progress, Ranks};
-/// use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+/// use thalweg_device::{Collective, CollectiveRequest, ReduceOp, Reduction};
 /// use thalweg_tensor::Tensor;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ use work::Runner;
 /// let sum = progress.call(CollectiveRequest {
 ///     name: "sum".to_owned(),
 ///     set: 0,
-///     kind: Collective::Reduce { op: ReduceOp::Sum, prescale: 1.0, postscale: 2.0 },
+///     kind: Collective::Reduce(Reduction::of(ReduceOp::Sum).scaled(1.0, 2.0)),
 ///     input: Tensor::vector(&[1.0f32]),
 /// })?;
 /// assert_eq!(sum, [Tensor::vector(&[2.0f32])]);

@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use serde_json::{Value, json};
-use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+use thalweg_device::{Collective, CollectiveRequest, ReduceOp, Reduction};
 use thalweg_tensor::{DType, Tensor};
 
 use super::Asked;
@@ -123,23 +123,20 @@ impl Negotiation {
 
 /// What a collective does, and a number that tells it from others of its kind: of the reduction, or of the root.
 fn kind(kind: &Collective) -> (&'static str, i64, [f64; 2]) {
-    let (does, op, scales) = match *kind {
-        Collective::Reduce {
-            op,
-            prescale,
-            postscale,
-        } => ("reduce", op, [prescale, postscale]),
-        Collective::Scatter {
-            op,
-            prescale,
-            postscale,
-        } => ("scatter", op, [prescale, postscale]),
+    let (does, reduction) = match *kind {
+        Collective::Reduce(reduction) => ("reduce", reduction),
+        Collective::Scatter(reduction) => ("scatter", reduction),
         Collective::Broadcast { root } => return ("broadcast", root as i64, [1.0; 2]),
         Collective::Gather => return ("gather", 0, [1.0; 2]),
         Collective::Exchange { .. } => return ("exchange", 0, [1.0; 2]),
         Collective::Barrier => return ("barrier", 0, [1.0; 2]),
     };
-    (does, op.number(), scales)
+    let Reduction {
+        op,
+        prescale,
+        postscale,
+    } = reduction;
+    (does, op.number(), [prescale, postscale])
 }
 
 /// What all ranks must have alike of a collective. Numbers of rows that may differ are 0.
@@ -234,11 +231,9 @@ pub(super) fn zeros(of: &Value) -> Result<CollectiveRequest> {
         let number = of["number"].as_i64()?;
         let scale = |at: usize| Some(f64::from_bits(of["scales"][at].as_u64()?));
         let kind = match of["does"].as_str()? {
-            "reduce" => Collective::Reduce {
-                op: ReduceOp::of_number(number)?,
-                prescale: scale(0)?,
-                postscale: scale(1)?,
-            },
+            "reduce" => Collective::Reduce(
+                Reduction::of(ReduceOp::of_number(number)?).scaled(scale(0)?, scale(1)?),
+            ),
             "broadcast" => Collective::Broadcast {
                 root: usize::try_from(number).ok()?,
             },

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{Collective, CollectiveRequest, ReduceOp};
+use thalweg_device::{Collective, CollectiveRequest, Reduction};
 use thalweg_tensor::{DType, Memory, Tensor, dispatch};
 
 use crate::aligned::Aligned;
 use crate::error::{CollectiveError, Result};
-use crate::ranks::{Ranks, Reduction};
+use crate::ranks::Ranks;
 
 /// Runs a request; its results lie in this memory.
 pub(super) fn run(
@@ -50,18 +50,10 @@ fn run_numbers(
         memory,
     };
     match kind {
-        Collective::Reduce {
-            op,
-            prescale,
-            postscale,
-        } => at.reduce(input, (op, prescale, postscale)),
+        Collective::Reduce(reduction) => at.reduce(input, reduction),
         Collective::Gather => at.gather(&input),
         Collective::Broadcast { root } => at.broadcast(input, root),
-        Collective::Scatter {
-            op,
-            prescale,
-            postscale,
-        } => at.scatter(input, (op, prescale, postscale)),
+        Collective::Scatter(reduction) => at.scatter(input, reduction),
         Collective::Exchange { splits } => at.exchange(&input, &splits),
         Collective::Barrier => {
             at.ranks.barrier(set, &name)?;
@@ -113,22 +105,13 @@ impl At<'_> {
         }
     }
 
-    fn reduce(
-        self,
-        input: Tensor,
-        (op, prescale, postscale): (ReduceOp, f64, f64),
-    ) -> Result<Vec<Tensor>> {
+    fn reduce(self, input: Tensor, reduction: Reduction) -> Result<Vec<Tensor>> {
         let dtype = input.dtype();
-        let name = self.described(op.name(), dtype, input.dims());
+        let name = self.described(reduction.op.name(), dtype, input.dims());
         let mut value = self.own(input)?;
-        let reduction = Reduction {
-            op,
-            dtype,
-            prescale,
-            postscale,
-        };
         let bytes = bytes_mut(&mut value)?;
-        self.ranks.all_reduce(self.set, &name, bytes, reduction)?;
+        self.ranks
+            .all_reduce(self.set, &name, bytes, dtype, reduction)?;
         Ok(vec![value])
     }
 
@@ -172,28 +155,18 @@ impl At<'_> {
         Ok(vec![output])
     }
 
-    fn scatter(
-        self,
-        input: Tensor,
-        (op, prescale, postscale): (ReduceOp, f64, f64),
-    ) -> Result<Vec<Tensor>> {
+    fn scatter(self, input: Tensor, reduction: Reduction) -> Result<Vec<Tensor>> {
         let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
         let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
-        let name = self.described(&format!("scatter {}", op.name()), dtype, &dims);
+        let name = self.described(&format!("scatter {}", reduction.op.name()), dtype, &dims);
         let (place, size) = self.ranks.place(self.set)?;
         let own = |p: usize| rows / size + usize::from(p < rows % size);
         let row = rest.iter().product::<usize>() * dtype.size();
         let lens: Vec<usize> = (0..size).map(|p| own(p) * row).collect();
         let mut value = self.own(input)?;
-        let reduction = Reduction {
-            op,
-            dtype,
-            prescale,
-            postscale,
-        };
         let bytes = bytes_mut(&mut value)?;
         self.ranks
-            .reduce_scatter(self.set, &name, bytes, &lens, reduction)?;
+            .reduce_scatter(self.set, &name, bytes, &lens, dtype, reduction)?;
         dims[0] = own(place);
         let begin: usize = lens[..place].iter().sum();
         let mut output = self.zeros(dtype, &dims)?;

@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use thalweg_device::ReduceOp;
+use thalweg_device::{ReduceOp, Reduction};
+use thalweg_tensor::DType;
 
-use super::{Ranks, Reduction, sets, tag};
+use super::{Ranks, sets, tag};
 use crate::algorithm;
 use crate::collective::Collective;
 use crate::error::{CollectiveError, Result};
@@ -56,18 +57,19 @@ impl Ranks {
         set: i32,
         name: &str,
         data: &mut [u8],
+        dtype: DType,
         reduction: Reduction,
     ) -> Result<()> {
         let (_, size) = self.place(set)?;
         let factor = reduction.postscale;
         let adasum = reduction.op == ReduceOp::Adasum;
         let op = if adasum { ReduceOp::Sum } else { reduction.op };
-        let reducer = Reducer::new(op, reduction.dtype, size, factor)?;
-        let pre = Reducer::new(ReduceOp::Sum, reduction.dtype, 1, reduction.prescale)?;
+        let reducer = Reducer::new(op, dtype, size, factor)?;
+        let pre = Reducer::new(ReduceOp::Sum, dtype, 1, reduction.prescale)?;
         self.run(set, name, |collective| {
             pre.finish(data);
             if adasum {
-                algorithm::adasum(&mut collective.channel()?, data, reduction.dtype)?;
+                algorithm::adasum(&mut collective.channel()?, data, dtype)?;
                 reducer.finish(data);
                 return Ok(());
             }
@@ -122,11 +124,12 @@ impl Ranks {
         name: &str,
         data: &mut [u8],
         lens: &[usize],
+        dtype: DType,
         reduction: Reduction,
     ) -> Result<()> {
         let (_, size) = self.place(set)?;
-        let reducer = Reducer::new(reduction.op, reduction.dtype, size, reduction.postscale)?;
-        let pre = Reducer::new(ReduceOp::Sum, reduction.dtype, 1, reduction.prescale)?;
+        let reducer = Reducer::new(reduction.op, dtype, size, reduction.postscale)?;
+        let pre = Reducer::new(ReduceOp::Sum, dtype, 1, reduction.prescale)?;
         self.run(set, name, |c| {
             pre.finish(data);
             algorithm::reduce_scatter(&mut c.channel()?, data, &ranges(lens), reducer)

@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_tensor::DType;
-
 use crate::algorithm::Algorithm;
 use crate::collective::Set;
 use crate::control::{Control, Coordinator};
@@ -19,7 +17,6 @@ use crate::error::CollectiveError;
 use crate::join::Patience;
 use crate::links::Links;
 use crate::watch::Watch;
-use thalweg_device::ReduceOp;
 
 /// The set of all ranks.
 pub const ALL_RANKS: i32 = 0;
@@ -58,31 +55,6 @@ impl Drop for Ranks {
             && began.elapsed() < self.patience.meet
         {
             std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-/// What is reduced, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct Reduction {
-    /// The reduction.
-    pub op: ReduceOp,
-    /// The dtype of the elements.
-    pub dtype: DType,
-    /// What each value is multiplied by first.
-    pub prescale: f64,
-    /// What the result is multiplied by.
-    pub postscale: f64,
-}
-
-impl Reduction {
-    /// One without factors.
-    pub fn new(op: ReduceOp, dtype: DType) -> Reduction {
-        Reduction {
-            op,
-            dtype,
-            prescale: 1.0,
-            postscale: 1.0,
         }
     }
 }

@@ -14,7 +14,14 @@ pub trait Engine {
     fn divides_last(&self) -> bool {
         true
     }
-    fn all_reduce(&mut self, set: i32, name: &str, data: &mut [u8], how: Reduction) -> Said;
+    fn all_reduce(
+        &mut self,
+        set: i32,
+        name: &str,
+        data: &mut [u8],
+        dtype: DType,
+        reduction: Reduction,
+    ) -> Said;
     fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said;
     fn all_gather(&mut self, name: &str, own: &[u8], lens: &[usize], output: &mut [u8]) -> Said;
     fn reduce_scatter(
@@ -22,7 +29,8 @@ pub trait Engine {
         name: &str,
         data: &mut [u8],
         lens: &[usize],
-        how: Reduction,
+        dtype: DType,
+        reduction: Reduction,
     ) -> Said;
     fn all_to_all(
         &mut self,
@@ -48,8 +56,15 @@ impl Engine for Ranks {
         (self.rank(), self.size())
     }
 
-    fn all_reduce(&mut self, set: i32, name: &str, data: &mut [u8], how: Reduction) -> Said {
-        said(Ranks::all_reduce(self, set, name, data, how))
+    fn all_reduce(
+        &mut self,
+        set: i32,
+        name: &str,
+        data: &mut [u8],
+        dtype: DType,
+        reduction: Reduction,
+    ) -> Said {
+        said(Ranks::all_reduce(self, set, name, data, dtype, reduction))
     }
 
     fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said {
@@ -65,10 +80,11 @@ impl Engine for Ranks {
         name: &str,
         data: &mut [u8],
         lens: &[usize],
-        how: Reduction,
+        dtype: DType,
+        reduction: Reduction,
     ) -> Said {
         said(Ranks::reduce_scatter(
-            self, ALL_RANKS, name, data, lens, how,
+            self, ALL_RANKS, name, data, lens, dtype, reduction,
         ))
     }
 
@@ -110,9 +126,11 @@ pub fn everything(ranks: &mut impl Engine) {
 }
 
 fn reduce(ranks: &mut impl Engine, set: i32, data: &mut [f32], op: ReduceOp) {
-    let reduction = Reduction::new(op, DType::F32);
+    let reduction = Reduction::of(op);
     let bytes = bytemuck::cast_slice_mut(data);
-    ranks.all_reduce(set, "x", bytes, reduction).unwrap();
+    ranks
+        .all_reduce(set, "x", bytes, DType::F32, reduction)
+        .unwrap();
 }
 
 /// Reductions of every length are exact.
@@ -173,11 +191,8 @@ pub fn dtypes(ranks: &mut impl Engine) {
         let ones = ones(dtype, 100);
         let mut words = aligned(&ones);
         let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..ones.len()];
-        let sum = Reduction {
-            postscale: 2.0,
-            ..Reduction::new(ReduceOp::Sum, dtype)
-        };
-        ranks.all_reduce(ALL_RANKS, "x", bytes, sum).unwrap();
+        let sum = Reduction::of(ReduceOp::Sum).scaled(1.0, 2.0);
+        ranks.all_reduce(ALL_RANKS, "x", bytes, dtype, sum).unwrap();
         let found = first(dtype, bytes);
         assert_eq!(found, 2.0 * ranks.place().1 as f64, "{dtype}");
     }
@@ -210,9 +225,11 @@ pub fn parts(ranks: &mut impl Engine) {
     let lens: Vec<usize> = (0..size).map(|r| 4 * ((r * 3) % 5)).collect();
     let total: usize = lens.iter().sum();
     let mut data = vec![own as f32; total / 4];
-    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let sum = Reduction::of(ReduceOp::Sum);
     let bytes = bytemuck::cast_slice_mut(&mut data);
-    ranks.reduce_scatter("s", bytes, &lens, sum).unwrap();
+    ranks
+        .reduce_scatter("s", bytes, &lens, DType::F32, sum)
+        .unwrap();
     let begin: usize = lens[..own].iter().sum::<usize>() / 4;
     let part = &data[begin..begin + lens[own] / 4];
     let whole = (0..size).sum::<usize>() as f32;
@@ -246,9 +263,11 @@ pub fn sets(ranks: &mut impl Engine) {
     let mut whole = [own as f32];
     reduce(ranks, ALL_RANKS, &mut whole, ReduceOp::Sum);
     assert_eq!(whole[0], (0..size).sum::<usize>() as f32);
-    let sum = Reduction::new(ReduceOp::Sum, DType::F32);
+    let sum = Reduction::of(ReduceOp::Sum);
     let other = numbers[1 - own % 2];
-    let error = ranks.all_reduce(other, "z", &mut [], sum).unwrap_err();
+    let error = ranks
+        .all_reduce(other, "z", &mut [], DType::F32, sum)
+        .unwrap_err();
     assert!(error.contains("not in set"), "{error}");
 }
 

@@ -16,7 +16,7 @@ use thalweg_tensor::DType;
 use super::Library;
 use super::driver_error::driver_error;
 use crate::gpu::{Address, Exchange, GoesOn, GpuError};
-use crate::reduce_op::ReduceOp;
+use crate::reduction::ReduceOp;
 
 /// What NCCL calls a communicator.
 type Comm = *mut c_void;

@@ -1,6 +1,6 @@
 //! Collectives between the GPUs of several ranks.
 
-use crate::reduce_op::ReduceOp;
+use crate::reduction::ReduceOp;
 
 /// What a node of a GPU does together with those of other ranks: input 0 becomes output 0, of the same dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
 
-use super::build::{Reduction, all_gather_in, all_reduce_of, rank_in};
+use super::build::{all_gather_in, all_reduce_of, rank_in};
 use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, other_rows, run, set};
 use crate::array::{ArrayOps, SourceOps};
 use crate::reduce::ReduceOps;
@@ -37,7 +37,7 @@ pub(super) static ALL_GATHER: Op = Op {
 fn own_rows<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
     let set = g.attrs().int("process_set_id");
-    let mean = all_reduce_of(g.grad(), Reduction::of(ReduceOp::Average).within(set));
+    let mean = all_reduce_of(g.grad(), ReduceOp::Average.into(), set);
     let shape = x.shape_tensor();
     let own = shape.slice([0], [1]);
     let rows = all_gather_in(own, set);

@@ -56,12 +56,7 @@ pub(super) static ALL_REDUCE: Op = Op {
     kernels: &[
         cpu_tensors(|cx| {
             run(cx, set(cx.attrs())?, || {
-                let (op, prescale, postscale) = reduction(cx.attrs())?;
-                let kind = Collective::Reduce {
-                    op,
-                    prescale,
-                    postscale,
-                };
+                let kind = Collective::Reduce(reduction(cx.attrs())?);
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),
@@ -97,12 +92,7 @@ pub(super) static REDUCE_SCATTER: Op = Op {
     kernels: &[
         cpu_tensors(|cx| {
             run(cx, set(cx.attrs())?, || {
-                let (op, prescale, postscale) = reduction(cx.attrs())?;
-                let kind = Collective::Scatter {
-                    op,
-                    prescale,
-                    postscale,
-                };
+                let kind = Collective::Scatter(reduction(cx.attrs())?);
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, arg, attr, type_attr};
 use thalweg_graph::{AttrKind, GradCx, InferError, OpDef, Output};
 use thalweg_tensor::DType;
 
-use super::build::{Reduction, all_reduce_of, rank_in};
+use super::build::{all_reduce_of, rank_in};
 use super::on_gpus::KERNEL;
 use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, collectives, run, set};
 use crate::array::{ArrayOps, SourceOps};
@@ -65,7 +65,7 @@ fn root(cx: &TensorCx<'_>) -> Result<usize, KernelError> {
 fn of_root<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let graph = g.graph();
     let set = g.attrs().int("process_set_id");
-    let mean = all_reduce_of(g.grad(), Reduction::of(ReduceOp::Average).within(set));
+    let mean = all_reduce_of(g.grad(), ReduceOp::Average.into(), set);
     let root = graph.constant(g.attrs().int("root_rank") as i32);
     let is_root = rank_in(graph, 0).equal(root);
     // Not a product with zero, which would keep infinities and NaNs.

@@ -1,66 +1,10 @@
 //! Builder methods of collectives.
 
-use thalweg_device::ReduceOp;
+use thalweg_device::Reduction;
 use thalweg_graph::{Graph, Operation, Output, Value};
 
 /// Process set of all ranks.
 pub const ALL_RANKS: i32 = 0;
-
-/// Reduction of the values of ranks: inputs are multiplied by a factor, reduced, and multiplied by another factor.
-///
-/// ```
-/// use thalweg_ops::{ReduceOp, Reduction};
-///
-/// let mean = Reduction::of(ReduceOp::Sum).scaled(1.0, 0.25).within(2);
-/// assert_eq!((mean.postscale, mean.set), (0.25, 2));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Reduction {
-    /// Op that combines the values.
-    pub op: ReduceOp,
-    /// Factor of the inputs.
-    pub prescale: f32,
-    /// Factor of the result.
-    pub postscale: f32,
-    /// Process set of the ranks that take part.
-    pub set: i32,
-}
-
-impl Reduction {
-    /// Reduction over all ranks by this op, without factors.
-    pub fn of(op: ReduceOp) -> Reduction {
-        Reduction {
-            op,
-            prescale: 1.0,
-            postscale: 1.0,
-            set: ALL_RANKS,
-        }
-    }
-
-    /// Sets the factors of the inputs and of the result.
-    pub fn scaled(self, prescale: f32, postscale: f32) -> Reduction {
-        Reduction {
-            prescale,
-            postscale,
-            ..self
-        }
-    }
-
-    /// Restricts the reduction to the ranks of a process set.
-    pub fn within(self, set: impl Into<i64>) -> Reduction {
-        Reduction {
-            set: i32::try_from(set.into()).unwrap_or(i32::MIN),
-            ..self
-        }
-    }
-}
-
-impl From<ReduceOp> for Reduction {
-    fn from(op: ReduceOp) -> Reduction {
-        Reduction::of(op)
-    }
-}
 
 /// Builder methods of collectives: sessions run the same graph, each on data of its own, and exchange values.
 ///
@@ -97,14 +41,18 @@ impl From<ReduceOp> for Reduction {
 /// ```
 pub trait CollectiveOps<'g>: Sized {
     /// Reduces the values of all ranks; every rank gets the result: Horovod's `allreduce`. All values have one shape.
-    fn all_reduce(self, how: impl Into<Reduction>) -> Output<'g>;
+    fn all_reduce(self, reduction: impl Into<Reduction>) -> Output<'g>;
+    /// Like [`CollectiveOps::all_reduce`], over the ranks of a set.
+    fn all_reduce_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g>;
     /// Concatenates the rows of all ranks of a set, in rank order, on each of them. Only the first dimension may differ.
     fn all_gather(self, set: i32) -> Output<'g>;
     /// Value of rank `root`, numbered among all ranks, on every rank of a set. All values have one shape.
     fn broadcast_from(self, root: usize, set: i32) -> Output<'g>;
     /// This rank's rows of the result of [`CollectiveOps::all_reduce`]. If the rows cannot be divided evenly, the first
     /// ranks have one more.
-    fn reduce_scatter(self, how: impl Into<Reduction>) -> Output<'g>;
+    fn reduce_scatter(self, reduction: impl Into<Reduction>) -> Output<'g>;
+    /// Like [`CollectiveOps::reduce_scatter`], over the ranks of a set.
+    fn reduce_scatter_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g>;
     /// Sends rows to each rank of a set. Returns the rows received, and the number of rows from each rank. `splits` gives
     /// the number of rows for each rank; if it is empty, all get the same number.
     fn all_to_all(self, splits: impl Into<Value<'g>>, set: i32) -> (Output<'g>, Output<'g>);
@@ -122,8 +70,13 @@ pub trait RankOps {
 
 impl<'g> CollectiveOps<'g> for Output<'g> {
     #[track_caller]
-    fn all_reduce(self, how: impl Into<Reduction>) -> Output<'g> {
-        all_reduce_of(self, how.into())
+    fn all_reduce(self, reduction: impl Into<Reduction>) -> Output<'g> {
+        self.all_reduce_in(reduction, ALL_RANKS)
+    }
+
+    #[track_caller]
+    fn all_reduce_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g> {
+        all_reduce_of(self, reduction.into(), i64::from(set))
     }
 
     #[track_caller]
@@ -140,8 +93,18 @@ impl<'g> CollectiveOps<'g> for Output<'g> {
     }
 
     #[track_caller]
-    fn reduce_scatter(self, how: impl Into<Reduction>) -> Output<'g> {
-        reduced("HorovodReducescatter", self, how.into())
+    fn reduce_scatter(self, reduction: impl Into<Reduction>) -> Output<'g> {
+        self.reduce_scatter_in(reduction, ALL_RANKS)
+    }
+
+    #[track_caller]
+    fn reduce_scatter_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g> {
+        reduced(
+            "HorovodReducescatter",
+            self,
+            reduction.into(),
+            i64::from(set),
+        )
     }
 
     #[track_caller]
@@ -170,18 +133,18 @@ impl RankOps for Graph {
 }
 
 #[track_caller]
-fn reduced<'g>(op: &str, x: Output<'g>, how: Reduction) -> Output<'g> {
+fn reduced<'g>(op: &str, x: Output<'g>, reduction: Reduction, set: i64) -> Output<'g> {
     let node = x.graph().op(op).input(x);
-    node.attr("reduce_op", how.op.number())
-        .attr("prescale_factor", how.prescale)
-        .attr("postscale_factor", how.postscale)
-        .attr("process_set_id", i64::from(how.set))
+    node.attr("reduce_op", reduction.op.number())
+        .attr("prescale_factor", reduction.prescale as f32)
+        .attr("postscale_factor", reduction.postscale as f32)
+        .attr("process_set_id", set)
         .output()
 }
 
 #[track_caller]
-pub(super) fn all_reduce_of(x: Output<'_>, how: Reduction) -> Output<'_> {
-    reduced("HorovodAllreduce", x, how)
+pub(super) fn all_reduce_of(x: Output<'_>, reduction: Reduction, set: i64) -> Output<'_> {
+    reduced("HorovodAllreduce", x, reduction, set)
 }
 
 #[track_caller]

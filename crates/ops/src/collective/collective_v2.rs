@@ -1,6 +1,6 @@
 //! CollectiveReduceV2, CollectiveReduceScatterV2, CollectiveGatherV2, CollectiveAllToAllV2.
 
-use thalweg_device::{Collective, KernelError, Op, ReduceOp, cpu_tensors, on_host};
+use thalweg_device::{Collective, KernelError, Op, ReduceOp, Reduction, cpu_tensors, on_host};
 use thalweg_graph::op::{AttrDef, Default, int_attr, str_attr, type_attr};
 use thalweg_graph::{Attrs, OpDef};
 use thalweg_tensor::DType;
@@ -34,18 +34,18 @@ const ATTRS: &[AttrDef] = &[
     TOKENS,
 ];
 
-/// Reduction given by attributes: the op, and the factor after it.
-fn merged(attrs: &Attrs, size: usize) -> (ReduceOp, f64) {
+/// Reduction given by attributes.
+fn reduction(attrs: &Attrs, size: usize) -> Reduction {
     let divided = attrs.str("final_op") == "Div";
     let op = match attrs.str("merge_op") {
         "Min" => ReduceOp::Min,
         "Max" => ReduceOp::Max,
         "Mul" => ReduceOp::Product,
-        _ if divided => return (ReduceOp::Average, 1.0),
+        _ if divided => return ReduceOp::Average.into(),
         _ => ReduceOp::Sum,
     };
     let scale = if divided { 1.0 / size as f64 } else { 1.0 };
-    (op, scale)
+    Reduction::of(op).scaled(1.0, scale)
 }
 
 /// Reduces the values of all ranks; every rank gets the result.
@@ -64,12 +64,7 @@ pub(super) static REDUCE: Op = Op {
         cpu_tensors(|cx| {
             let (set, of) = group(cx, 1)?;
             run(cx, set, || {
-                let (op, postscale) = merged(cx.attrs(), of.size);
-                let kind = Collective::Reduce {
-                    op,
-                    prescale: 1.0,
-                    postscale,
-                };
+                let kind = Collective::Reduce(reduction(cx.attrs(), of.size));
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),
@@ -92,12 +87,7 @@ pub(super) static REDUCE_SCATTER: Op = Op {
             run(cx, set, || {
                 let input = cx.tensor(0)?;
                 evenly(input.dims().first().copied().unwrap_or(0), of.size)?;
-                let (op, postscale) = merged(cx.attrs(), of.size);
-                let kind = Collective::Scatter {
-                    op,
-                    prescale: 1.0,
-                    postscale,
-                };
+                let kind = Collective::Scatter(reduction(cx.attrs(), of.size));
                 Ok((kind, input.clone()))
             })
         }),

@@ -16,7 +16,7 @@ mod run;
 
 use thalweg_device::Op;
 
-pub use build::{ALL_RANKS, CollectiveOps, RankOps, Reduction};
+pub use build::{ALL_RANKS, CollectiveOps, RankOps};
 pub use on_gpus::gpu_collective;
 pub use planned::planned_collective;
 

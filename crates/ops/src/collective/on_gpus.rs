@@ -1,7 +1,7 @@
 //! Collectives between GPUs, without their hosts: for values whose shapes are known before the step.
 
 use thalweg_device::gpu::{Exchange, GpuCollective, Launches};
-use thalweg_device::{Kernel, KernelError, Prepare, ReduceOp, gpu};
+use thalweg_device::{Kernel, KernelError, Prepare, ReduceOp, Reduction, gpu};
 use thalweg_graph::Node;
 use thalweg_graph::op::Effect;
 use thalweg_tensor::DType;
@@ -69,7 +69,11 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
         let what = Exchange::Broadcast { root };
         return Ok(GpuCollective { set, what });
     }
-    let (op, prescale, postscale) = reduction(&node.attrs).map_err(said)?;
+    let Reduction {
+        op,
+        prescale,
+        postscale,
+    } = reduction(&node.attrs).map_err(said)?;
     let floats = node.attrs.dtype("T").is_some_and(|t| t.is_float());
     let factor = prescale * postscale;
     let sums = matches!(op, ReduceOp::Sum | ReduceOp::Average);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_device::{
-    Collective, CollectiveRequest, Collectives, KernelError, RankOf, ReduceOp, TensorCx,
+    Collective, CollectiveRequest, Collectives, KernelError, RankOf, ReduceOp, Reduction, TensorCx,
 };
 use thalweg_graph::op::{AttrDef, Effect, Gradient, bool_attr, float_attr, int_attr};
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
@@ -85,12 +85,12 @@ pub(super) fn run_as(
     Err(KernelError::Blocked)
 }
 
-/// Reduction given by attributes: the op, and the factors before and after it.
-pub(super) fn reduction(attrs: &Attrs) -> Result<(ReduceOp, f64, f64), KernelError> {
+/// Reduction given by attributes.
+pub(super) fn reduction(attrs: &Attrs) -> Result<Reduction, KernelError> {
     let op = ReduceOp::of_number(attrs.int("reduce_op"));
     let op = op.ok_or(KernelError::Argument("the number of a reduction"))?;
     let scale = |name| f64::from(attrs.float(name));
-    Ok((op, scale("prescale_factor"), scale("postscale_factor")))
+    Ok(Reduction::of(op).scaled(scale("prescale_factor"), scale("postscale_factor")))
 }
 
 /// Checks the attributes of a reduction.

@@ -248,7 +248,7 @@ fn a_set_has_ranks_of_its_own() {
     let found = world.run(&modes()[0], |rank, options| {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, []);
-        let sum = x.all_reduce(Reduction::of(ReduceOp::Sum).within(1));
+        let sum = x.all_reduce_in(ReduceOp::Sum, 1);
         let session = Session::with_options(&g, options).unwrap();
         let fetched = session.run::<f32>(sum, [x.feed(rank as f32 + 1.0)]);
         fetched.map_err(|e| e.to_string())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thalweg_device::{
     Collective, CollectiveRequest, Collectives, KernelError, PlannedCollective, RankOf, ReduceOp,
-    Ticket,
+    Reduction, Ticket,
 };
 use thalweg_session::SessionOptions;
 use thalweg_tensor::{DType, Memory, Tensor};
@@ -227,20 +227,12 @@ fn together(all: &[&CollectiveRequest]) -> Vec<Vec<Tensor>> {
     };
     let row = tail.iter().product::<usize>() * dtype.size();
     match &first.kind {
-        Collective::Reduce {
-            op,
-            prescale,
-            postscale,
-        } => {
-            let sum = reduced(all, *op, *prescale, *postscale);
+        Collective::Reduce(reduction) => {
+            let sum = reduced(all, *reduction);
             vec![vec![sum]; all.len()]
         }
-        Collective::Scatter {
-            op,
-            prescale,
-            postscale,
-        } => {
-            let sum = reduced(all, *op, *prescale, *postscale);
+        Collective::Scatter(reduction) => {
+            let sum = reduced(all, *reduction);
             let (share, more) = (rows(&sum) / all.len(), rows(&sum) % all.len());
             let mut start = 0;
             let part = |rank: usize| {
@@ -282,7 +274,12 @@ fn together(all: &[&CollectiveRequest]) -> Vec<Vec<Tensor>> {
     }
 }
 
-fn reduced(all: &[&CollectiveRequest], op: ReduceOp, before: f64, after: f64) -> Tensor {
+fn reduced(all: &[&CollectiveRequest], reduction: Reduction) -> Tensor {
+    let Reduction {
+        op,
+        prescale,
+        postscale,
+    } = reduction;
     let numbers = |t: &Tensor| -> Vec<f64> {
         match t.dtype() {
             DType::F32 => t
@@ -302,7 +299,7 @@ fn reduced(all: &[&CollectiveRequest], op: ReduceOp, before: f64, after: f64) ->
     };
     let values: Vec<Vec<f64>> = all.iter().map(|r| numbers(&r.input)).collect();
     let of = |i: usize| {
-        let own = values.iter().map(|v| v[i] * before);
+        let own = values.iter().map(|v| v[i] * prescale);
         let value = match op {
             ReduceOp::Sum => own.sum(),
             ReduceOp::Average => own.sum::<f64>() / all.len() as f64,
@@ -311,7 +308,7 @@ fn reduced(all: &[&CollectiveRequest], op: ReduceOp, before: f64, after: f64) ->
             ReduceOp::Product => own.product(),
             ReduceOp::Adasum => panic!("this world has no Adasum"),
         };
-        value * after
+        value * postscale
     };
     let input = &all[0].input;
     let result = (0..input.len()).map(of);

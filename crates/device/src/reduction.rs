@@ -1,4 +1,4 @@
-//! Reduction operations of collectives.
+//! Reductions of the values of ranks: the operation, and factors before and after it.
 
 use std::fmt;
 
@@ -58,5 +58,50 @@ impl ReduceOp {
 impl fmt::Display for ReduceOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Reduction of the values of ranks to one: inputs are multiplied by a factor, reduced, and the result is multiplied by
+/// another factor.
+///
+/// ```
+/// use thalweg_device::{ReduceOp, Reduction};
+///
+/// let mean_of_four = Reduction::of(ReduceOp::Sum).scaled(1.0, 0.25);
+/// assert_eq!((mean_of_four.prescale, mean_of_four.postscale), (1.0, 0.25));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduction {
+    /// Op that combines the values.
+    pub op: ReduceOp,
+    /// Factor of the inputs.
+    pub prescale: f64,
+    /// Factor of the result.
+    pub postscale: f64,
+}
+
+impl Reduction {
+    /// Reduction by this op, without factors.
+    pub fn of(op: ReduceOp) -> Reduction {
+        Reduction {
+            op,
+            prescale: 1.0,
+            postscale: 1.0,
+        }
+    }
+
+    /// Sets the factors of the inputs and of the result.
+    pub fn scaled(self, prescale: f64, postscale: f64) -> Reduction {
+        Reduction {
+            prescale,
+            postscale,
+            ..self
+        }
+    }
+}
+
+impl From<ReduceOp> for Reduction {
+    fn from(op: ReduceOp) -> Reduction {
+        Reduction::of(op)
     }
 }
