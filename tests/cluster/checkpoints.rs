@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thalweg::checkpoint::BundleReader;
 use thalweg::device::Files;
-use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts};
 use thalweg::prelude::{Session as Local, *};
 use thalweg::train::Role;
 use thalweg::train::hooks::{Every, StopAtStepHook};
@@ -105,7 +105,7 @@ fn a_server_without_a_folder_for_files_says_so() {
     let folder = Folder::new("refused");
     let own = cluster(&[("ps", 1), ("worker", 1)]);
     let tasks =
-        [("ps", 0), ("worker", 0)].map(|(job, i)| server(&own, job, i, 1, Patience::default()));
+        [("ps", 0), ("worker", 0)].map(|(job, i)| server(&own, job, i, 1, Timeouts::default()));
     let g = Graph::new();
     model(&g, 1);
     let saver = Saver::sharded(&g).unwrap();
@@ -123,12 +123,12 @@ fn a_server_without_a_folder_for_files_says_so() {
 fn a_training_outlives_a_server_that_is_replaced() {
     let folder = Folder::new("replaced");
     let own = cluster(&[("ps", 2), ("worker", 1)]);
-    let patience = Patience::new().silence(Duration::from_secs(1));
-    let start = |job: &str, index: u32| server(&own, job, index, 1, patience);
+    let timeouts = Timeouts::new().heartbeat(Duration::from_secs(1));
+    let start = |job: &str, index: u32| server(&own, job, index, 1, timeouts);
     let (_first, mut second, worker) = (start("ps", 0), Some(start("ps", 1)), start("worker", 0));
     let g = Graph::new();
     let model = model(&g, 2);
-    let options = ClusterOptions::new().patience(patience);
+    let options = ClusterOptions::new().timeouts(timeouts);
     let mut session = MonitoredTrainingSession::new(&g)
         .role(Role::Chief)
         .checkpoint_dir(folder.path())

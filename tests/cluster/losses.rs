@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Patience, Session};
+use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 use thalweg_tests::servers::{apart, cluster, free_addresses, server, servers, train};
@@ -11,18 +11,18 @@ use thalweg_tests::tasks::JOB;
 #[test]
 fn a_task_that_is_missing_is_named_after_a_while() {
     let cluster = cluster(&[("ps", 2), ("worker", 1)]);
-    let patience = {
-        let mut patience = Patience::default();
-        patience.start = Duration::from_millis(300);
-        patience
+    let timeouts = {
+        let mut timeouts = Timeouts::default();
+        timeouts.connect = Duration::from_millis(300);
+        timeouts
     };
-    let worker = server(&cluster, "worker", 0, 1, patience);
-    let _ps = server(&cluster, "ps", 1, 1, patience);
+    let worker = server(&cluster, "worker", 0, 1, timeouts);
+    let _ps = server(&cluster, "ps", 1, 1, timeouts);
     let g = Graph::new();
     let missing = g.device("/job:ps/task:0", || g.variable("missing", 1.0f32));
     let there = g.device("/job:ps/task:1", || g.variable("there", 2.0f32));
     let mut options = ClusterOptions::default();
-    options.patience = patience;
+    options.timeouts = timeouts;
     let session = Session::on(&worker, &g, options).unwrap();
     let error = session.step(missing.initializer(), []).unwrap_err();
     assert_eq!(error.cause, Cause::Unreachable, "{error}");
@@ -37,9 +37,9 @@ fn a_task_that_is_missing_is_named_after_a_while() {
 #[test]
 fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let patience = Patience::default();
-    let ps = server(&cluster, "ps", 0, 1, patience);
-    let worker = server(&cluster, "worker", 0, 1, patience);
+    let timeouts = Timeouts::default();
+    let ps = server(&cluster, "ps", 0, 1, timeouts);
+    let worker = server(&cluster, "worker", 0, 1, timeouts);
     let g = Graph::new();
     let line = apart(&g);
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
@@ -52,7 +52,7 @@ fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
     let ps_task = Some(("ps".to_owned(), 0));
     assert_eq!(error.task, ps_task, "{error}");
     assert!(error.message.contains("/job:ps/task:0 at"), "{error}");
-    let _ps = server(&cluster, "ps", 0, 1, patience);
+    let _ps = server(&cluster, "ps", 0, 1, timeouts);
     let error = session.step(line.train, x()).unwrap_err();
     assert_eq!(error.cause, Cause::Restarted, "{error}");
     assert_eq!(error.task, ps_task, "{error}");
@@ -93,7 +93,7 @@ fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
 #[test]
 fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let worker = server(&cluster, "worker", 0, 1, Patience::default());
+    let worker = server(&cluster, "worker", 0, 1, Timeouts::default());
     let g = Graph::new();
     let line = apart(&g);
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
@@ -108,7 +108,7 @@ fn what_is_no_task_is_told() {
     let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
     assert!(error.message.contains("grpc://host:port"), "{error}");
     let mut options = ClusterOptions::default();
-    options.patience.start = Duration::from_millis(200);
+    options.timeouts.connect = Duration::from_millis(200);
     let address = free_addresses(1).remove(0);
     let began = Instant::now();
     let target = format!("grpc://{address}");

@@ -1,7 +1,7 @@
 //! Data parallelism over servers and workers of this process: every mode of variable updates learns the same as one
 //! device with all batches at once.
 
-use thalweg::dist::{Patience, Server};
+use thalweg::dist::{Server, Timeouts};
 use thalweg::layers::{Initializer, VariableScopes};
 use thalweg::ops::Variable;
 use thalweg::parallel::{DataParallel, Decay, Process, Reduction, Tower, VariableUpdate};
@@ -98,7 +98,7 @@ fn process(server: Server) -> Process {
 fn in_cluster(parallel: &DataParallel, servers: usize, workers: usize) -> Vec<Learned> {
     let spec = cluster(&[("ps", servers), ("worker", workers)]);
     let start =
-        |job: &str, task: usize| process(server(&spec, job, task as u32, 2, Patience::default()));
+        |job: &str, task: usize| process(server(&spec, job, task as u32, 2, Timeouts::default()));
     let ps: Vec<Process> = (0..servers).map(|t| start("ps", t)).collect();
     let all: Vec<Process> = (0..workers).map(|t| start("worker", t)).collect();
     std::thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn sums_of_all_workers_are_as_many_times_their_mean() {
     // Without a decay and clipping, a sum of n gradients is their mean at n times the rate.
     let losses = |reduction, rate: f32| {
         let spec = cluster(&[("ps", 1), ("worker", 2)]);
-        let start = |job: &str, task| process(server(&spec, job, task, 1, Patience::default()));
+        let start = |job: &str, task| process(server(&spec, job, task, 1, Timeouts::default()));
         let all = [start("ps", 0), start("worker", 0), start("worker", 1)];
         let learn = |process: &Process, w: u32| {
             let g = Graph::new();
@@ -216,7 +216,7 @@ fn sums_of_all_workers_are_as_many_times_their_mean() {
 #[test]
 fn workers_wait_for_each_other_and_trace_their_turns() {
     let spec = cluster(&[("ps", 1), ("worker", 2)]);
-    let start = |job: &str, task| process(server(&spec, job, task, 1, Patience::default()));
+    let start = |job: &str, task| process(server(&spec, job, task, 1, Timeouts::default()));
     let all = [start("ps", 0), start("worker", 0), start("worker", 1)];
     let work = |process: &Process| {
         let g = Graph::new();
@@ -262,7 +262,7 @@ fn workers_wait_for_each_other_also_after_a_checkpoint_was_restored() {
     let folder = std::env::temp_dir().join(format!("thalweg-parallel-{}", std::process::id()));
     for (in_step, begins) in [(false, 0), (false, 1), (true, 2), (true, 3)] {
         let spec = cluster(&[("ps", 1), ("worker", 1)]);
-        let start = |job: &str| process(server(&spec, job, 0, 1, Patience::default()));
+        let start = |job: &str| process(server(&spec, job, 0, 1, Timeouts::default()));
         let (ps, worker) = (start("ps"), start("worker"));
         let work = |process: &Process| {
             let g = Graph::new();

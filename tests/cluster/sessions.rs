@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thalweg::dist::{Cause, ClusterOptions, Patience, Server, Session};
+use thalweg::dist::{Cause, ClusterOptions, Server, Session, Timeouts};
 use thalweg::graph::OutputId;
 use thalweg::prelude::{Session as Local, *};
 use thalweg::session::Fetch;
@@ -18,7 +18,7 @@ struct Servers(Vec<Server>);
 impl Servers {
     fn new(count: usize, cpus: usize) -> Servers {
         let cluster = cluster(&[(JOB, count)]);
-        let all = (0..count as u32).map(|i| server(&cluster, JOB, i, cpus, Patience::default()));
+        let all = (0..count as u32).map(|i| server(&cluster, JOB, i, cpus, Timeouts::default()));
         Servers(all.collect())
     }
 }
@@ -322,7 +322,7 @@ fn more_plans_than_are_kept_leave_no_parts_behind() {
     let mut server_options = thalweg::dist::ServerOptions::listening("");
     server_options.limits.parts = 8;
     let ps = Server::new(cluster.clone(), "ps", 0, server_options).unwrap();
-    let worker = server(&cluster, "worker", 0, 1, Patience::default());
+    let worker = server(&cluster, "worker", 0, 1, Timeouts::default());
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let sum = g.device("/job:ps/task:0", || x.sum());

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Patience, Server, Session, sync};
+use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Server, Session, Timeouts, sync};
 use thalweg::prelude::{Session as Local, *};
 use thalweg::tensor::Tensor;
 use thalweg::train::{SyncReplicas, Synchronized};
@@ -102,8 +102,8 @@ fn build<'g>(
 fn options() -> ClusterOptions {
     let mut options = ClusterOptions::default();
     options.device_filters = vec!["/job:ps".to_owned()];
-    options.patience.start = Duration::from_secs(5);
-    options.patience.absence = Duration::from_secs(1);
+    options.timeouts.connect = Duration::from_secs(5);
+    options.timeouts.worker_rejoin = Duration::from_secs(1);
     options
 }
 
@@ -175,7 +175,7 @@ fn workers_in_step_give_what_one_process_gives_with_all_their_batches() {
 #[test]
 fn a_worker_that_goes_takes_no_turn_with_it() {
     let spec: ClusterSpec = cluster(&[("ps", 1), ("worker", 3)]);
-    let start = |job: &str, task: u32| server(&spec, job, task, 1, Patience::default());
+    let start = |job: &str, task: u32| server(&spec, job, task, 1, Timeouts::default());
     let (ps, stays) = (start("ps", 0), [start("worker", 0), start("worker", 1)]);
     let goes = Mutex::new(Some(start("worker", 2)));
     std::thread::scope(|scope| {
@@ -222,7 +222,7 @@ fn fewer_gradients_than_workers_leave_the_slowest_behind() {
 #[test]
 fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
     let spec = cluster(&[("ps", 2), ("worker", 1)]);
-    let start = |job: &str, task: u32| server(&spec, job, task, 1, Patience::default());
+    let start = |job: &str, task: u32| server(&spec, job, task, 1, Timeouts::default());
     let (first, worker) = (start("ps", 0), start("worker", 0));
     let second = Mutex::new(Some(start("ps", 1)));
     fn on_two<'g>(g: &'g Graph, own: &str) -> (Net<'g>, Synchronized<'g>) {

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use thalweg::dist::Patience;
+use thalweg::dist::Timeouts;
 use thalweg_tests::processes::{self, Said};
 use thalweg_tests::servers::free_addresses;
 use thalweg_tests::trainer;
@@ -25,14 +25,14 @@ const RESUMES: Duration = Duration::from_secs(20);
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_task() {
-    let mut patience = Patience::default();
-    patience.silence = SILENCE;
-    patience.start = HANGS / 2;
-    let server = processes::server(patience);
+    let mut timeouts = Timeouts::default();
+    timeouts.heartbeat = SILENCE;
+    timeouts.connect = HANGS / 2;
+    let server = processes::server(timeouts);
     if server.task().0 == "ps" {
         server.join().unwrap();
     }
-    trainer::train(&server, patience);
+    trainer::train(&server, timeouts);
 }
 
 struct Task {

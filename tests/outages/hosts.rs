@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{ClusterOptions, Patience, Session};
+use thalweg::dist::{ClusterOptions, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg_tests::network::Network;
 use thalweg_tests::processes::{self, Said, say, say_error};
@@ -25,17 +25,17 @@ const TELLS: Duration = Duration::from_secs(5);
 /// The elements of a parameter of 4 MiB.
 const LARGE: usize = 1 << 20;
 
-fn patience() -> Patience {
-    let mut patience = Patience::default();
-    patience.silence = SILENCE;
-    patience.start = LATE;
-    patience
+fn timeouts() -> Timeouts {
+    let mut timeouts = Timeouts::default();
+    timeouts.heartbeat = SILENCE;
+    timeouts.connect = LATE;
+    timeouts
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_parameter_server() {
-    let server = processes::server(patience());
+    let server = processes::server(timeouts());
     let mut before = None;
     loop {
         let present = server.present("worker");
@@ -50,18 +50,18 @@ fn a_parameter_server() {
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_trainer() {
-    trainer::train(&processes::server(patience()), patience());
+    trainer::train(&processes::server(timeouts()), timeouts());
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_reader_of_a_large_parameter() {
-    let server = processes::server(patience());
+    let server = processes::server(timeouts());
     let g = Graph::new();
     let values: Vec<f32> = (0..LARGE).map(|i| i as f32).collect();
     let w = g.device("/job:ps/task:0", || g.variable("w", values.clone()));
     let mut options = ClusterOptions::default();
-    options.patience = patience();
+    options.timeouts = timeouts();
     let session = Session::on(&server, &g, options).unwrap();
     let began = Instant::now();
     if let Err(e) = session.step(w.initializer(), []) {
@@ -85,14 +85,14 @@ fn a_reader_of_a_large_parameter() {
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_reader_and_who_shares_its_cable() {
     const ELEMENTS: usize = 128 << 10;
-    let server = processes::server(patience());
+    let server = processes::server(timeouts());
     let g = Graph::new();
     let (large, small) = g.device("/job:ps/task:0", || {
         let values: Vec<f32> = (0..ELEMENTS).map(|i| i as f32).collect();
         (g.variable("large", values), g.variable("small", 1.0f32))
     });
     let mut options = ClusterOptions::default();
-    options.patience = patience();
+    options.timeouts = timeouts();
     let session = Session::on(&server, &g, options).unwrap();
     let (init, read, what) = match server.task().1 {
         0 => (large.initializer(), large.value(), "read"),

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use thalweg::dist::Patience;
+use thalweg::dist::Timeouts;
 use thalweg_tests::in_step;
 use thalweg_tests::processes::{self, Said};
 use thalweg_tests::servers::free_addresses;
@@ -14,18 +14,20 @@ use thalweg_tests::servers::free_addresses;
 /// Timeout of every wait.
 const LATE: Duration = Duration::from_secs(20);
 
-fn patience() -> Patience {
-    Patience::new().silence(Duration::from_secs(1)).start(LATE)
+fn timeouts() -> Timeouts {
+    Timeouts::new()
+        .heartbeat(Duration::from_secs(1))
+        .connect(LATE)
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_task() {
-    let server = processes::server(patience());
+    let server = processes::server(timeouts());
     match (&*server.task().0, server.task().1) {
-        ("ps", 0) => in_step::coordinate(&server, patience(), i64::MAX),
+        ("ps", 0) => in_step::coordinate(&server, timeouts(), i64::MAX),
         ("ps", _) => server.join().unwrap(),
-        _ => in_step::train(&server, patience(), true),
+        _ => in_step::train(&server, timeouts(), true),
     }
 }
 

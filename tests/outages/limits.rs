@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{ClusterOptions, Patience, Session};
+use thalweg::dist::{ClusterOptions, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg_tests::processes;
 use thalweg_tests::servers::free_addresses;
@@ -16,7 +16,7 @@ const LATE: Duration = Duration::from_secs(20);
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_parameter_server() {
-    processes::server(Patience::default()).join().unwrap();
+    processes::server(Timeouts::default()).join().unwrap();
 }
 
 /// A server under a `ulimit`.
@@ -77,8 +77,8 @@ fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
     let y = g.constant(2.0f32) + 1.0;
     let target = format!("grpc://{}", server.address);
     let options = || {
-        let patience = Patience::new().start(Duration::from_secs(5));
-        ClusterOptions::new().patience(patience)
+        let timeouts = Timeouts::new().connect(Duration::from_secs(5));
+        ClusterOptions::new().timeouts(timeouts)
     };
     let began = Instant::now();
     let session = loop {

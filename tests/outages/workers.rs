@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{ClusterOptions, Patience, Server, Session};
+use thalweg::dist::{ClusterOptions, Server, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg_tests::processes::{self, Said, say};
 use thalweg_tests::servers::free_addresses;
@@ -17,17 +17,17 @@ const LATE: Duration = Duration::from_secs(20);
 /// Time after which an absent worker counts as lost.
 const ABSENCE: Duration = Duration::from_secs(2);
 
-fn patience() -> Patience {
-    Patience::new()
-        .silence(Duration::from_secs(1))
-        .start(LATE)
-        .absence(ABSENCE)
+fn timeouts() -> Timeouts {
+    Timeouts::new()
+        .heartbeat(Duration::from_secs(1))
+        .connect(LATE)
+        .worker_rejoin(ABSENCE)
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_parameter_server() {
-    match processes::server(patience()).join_workers("worker") {
+    match processes::server(timeouts()).join_workers("worker") {
         Ok(()) => say("joined"),
         Err(e) => say(&format!("failed {e}")),
     }
@@ -37,10 +37,10 @@ fn a_parameter_server() {
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_worker() {
-    let server = processes::server(patience());
+    let server = processes::server(timeouts());
     match server.task().1 {
         0 => train_until_told(&server),
-        _ => trainer::train(&server, patience()),
+        _ => trainer::train(&server, timeouts()),
     }
 }
 

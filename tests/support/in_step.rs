@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg::dist::{ClusterOptions, Patience, Server, Session, sync};
+use thalweg::dist::{ClusterOptions, Server, Session, Timeouts, sync};
 use thalweg::prelude::*;
 use thalweg::train::hooks::Every;
 use thalweg::train::{SyncReplicas, Synchronized, TrainError};
@@ -68,17 +68,17 @@ pub fn undisturbed(workers: u32, steps: i64) -> [Vec<f32>; 2] {
     weights
 }
 
-fn options(patience: Patience) -> ClusterOptions {
+fn options(timeouts: Timeouts) -> ClusterOptions {
     ClusterOptions::new()
         .device_filter("/job:ps")
-        .patience(patience)
+        .timeouts(timeouts)
 }
 
 /// The work of the first parameter server, until the global step is `last`.
-pub fn coordinate(server: &Server, patience: Patience, last: i64) {
+pub fn coordinate(server: &Server, timeouts: Timeouts, last: i64) {
     let g = Graph::new();
     let model = model(&g, server);
-    let session = Session::on(server, &g, options(patience)).unwrap();
+    let session = Session::on(server, &g, options(timeouts)).unwrap();
     match sync::coordinate(server, &session, &model.training, "worker", last) {
         Ok(()) => say("coordinated"),
         Err(e) => say_error(&e),
@@ -92,7 +92,7 @@ pub fn coordinate(server: &Server, patience: Patience, last: i64) {
 /// The training cannot go on.
 pub fn coordinate_until(
     server: &Server,
-    patience: Patience,
+    timeouts: Timeouts,
     folder: &Path,
     told: &AtomicBool,
 ) -> Result<(), TrainError> {
@@ -104,7 +104,7 @@ pub fn coordinate_until(
         .save_checkpoint(Every::Steps(50))
         .save_summaries(None)
         .log_step_count(None)
-        .start(|| Session::on(server, &g, options(patience)))?;
+        .start(|| Session::on(server, &g, options(timeouts)))?;
     while !told.load(Ordering::Relaxed) {
         match session.run_step_fn(|s| coordinator.update(s))? {
             Some(step) => say(&format!("updated {step}")),
@@ -119,11 +119,11 @@ pub fn coordinate_until(
 
 /// A worker, until the training is over; prints the global step at the start of each of its steps. The first worker
 /// initializes the variables with `initialise`.
-pub fn train(server: &Server, patience: Patience, initialise: bool) {
+pub fn train(server: &Server, timeouts: Timeouts, initialise: bool) {
     let worker = server.task().1;
     let g = Graph::new();
     let model = model(&g, server);
-    let session = Session::on(server, &g, options(patience)).unwrap();
+    let session = Session::on(server, &g, options(timeouts)).unwrap();
     if worker == 0 && initialise {
         session.run(g.initializers(), []).unwrap();
     }

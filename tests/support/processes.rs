@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
-use thalweg::dist::{ClusterError, ClusterSpec, Patience, Protection, Server, ServerOptions};
+use thalweg::dist::{ClusterError, ClusterSpec, Protection, Server, ServerOptions, Timeouts};
 
 /// Environment variable that selects a process's task: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
 const TASK: &str = "THALWEG_TEST_TASK";
@@ -72,12 +72,12 @@ pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sende
 }
 
 /// In a task's process: its server.
-pub fn server(patience: Patience) -> Server {
-    server_protected(patience, None)
+pub fn server(timeouts: Timeouts) -> Server {
+    server_protected(timeouts, None)
 }
 
 /// The same, with the cluster's protection.
-pub fn server_protected(patience: Patience, protection: Option<Protection>) -> Server {
+pub fn server_protected(timeouts: Timeouts, protection: Option<Protection>) -> Server {
     let task = std::env::var(TASK).unwrap_or_else(|_| panic!("{TASK} is not set"));
     let [job, index, ps, workers] = task.split(' ').collect::<Vec<_>>()[..] else {
         panic!("{TASK} is '{task}'");
@@ -85,7 +85,7 @@ pub fn server_protected(patience: Patience, protection: Option<Protection>) -> S
     let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)]).unwrap();
     let mut options = ServerOptions::listening("");
     options.session.threads = 1;
-    options.patience = patience;
+    options.timeouts = timeouts;
     // It listens on the test's address: on loopback, or on an emulated network.
     options.unprotected_network = true;
     options.protection = protection;

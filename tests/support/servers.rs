@@ -1,6 +1,6 @@
 //! Servers of a cluster on loopback, in this process.
 
-use thalweg::dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg::tensor::Tensor;
 
@@ -22,12 +22,12 @@ pub fn server(
     job: &str,
     index: u32,
     cpus: usize,
-    patience: Patience,
+    timeouts: Timeouts,
 ) -> Server {
     let mut options = ServerOptions::listening("");
     options.session = SessionOptions::new().cpus(cpus);
     options.session.threads = cpus;
-    options.patience = patience;
+    options.timeouts = timeouts;
     Server::new(cluster.clone(), job, index, options).unwrap()
 }
 
@@ -39,7 +39,7 @@ pub fn servers(cluster: &ClusterSpec) -> Vec<Server> {
         tasks.map(move |(index, _)| (job, index))
     });
     tasks
-        .map(|(job, index)| server(cluster, job, index, 1, Patience::default()))
+        .map(|(job, index)| server(cluster, job, index, 1, Timeouts::default()))
         .collect()
 }
 

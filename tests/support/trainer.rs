@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg::dist::{Cause, ClusterOptions, Patience, Server, Session};
+use thalweg::dist::{Cause, ClusterOptions, Server, Session, Timeouts};
 use thalweg::prelude::*;
 
 use super::processes::{say, say_error};
@@ -37,7 +37,7 @@ pub fn batch() -> Tensor {
 }
 
 /// Trains without end; prints for each step the number of updates before it, its loss and its microseconds.
-pub fn train(server: &Server, patience: Patience) {
+pub fn train(server: &Server, timeouts: Timeouts) {
     let index = server.task().1;
     let g = Graph::new();
     let own = format!("/job:worker/task:{index}");
@@ -46,7 +46,7 @@ pub fn train(server: &Server, patience: Patience) {
     let model = g.device(setter, || model(&g));
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let mut options = ClusterOptions::default();
-    options.patience = patience;
+    options.timeouts = timeouts;
     options.device_filters = vec!["/job:ps".to_owned()];
     let session = Session::on(server, &g, options).unwrap();
     let made = g.all_initialized();

@@ -33,7 +33,7 @@ fn three_hundred_idle_connections_at_a_server_of_256_descriptors_keep_no_client_
     let g = Graph::new();
     let sum = g.constant(1.0f32) + g.constant(2.0f32);
     let mut options = ClusterOptions::default();
-    options.patience.start = Duration::from_secs(10);
+    options.timeouts.connect = Duration::from_secs(10);
     let session = Session::connect(&served.target, &g, options).unwrap();
     assert_eq!(session.run::<f32>(sum, []).unwrap(), 3.0);
 

@@ -66,7 +66,7 @@ fn runs(session: &Session<'_>, w: Variable<'_>, add: Operation<'_>) {
 
 fn asking(folder: Option<&Path>) -> ClusterOptions {
     let mut options = ClusterOptions::default();
-    options.patience.start = Duration::from_millis(200);
+    options.timeouts.connect = Duration::from_millis(200);
     options.protection = folder.map(|f| Protection::from_dir(f).unwrap());
     options
 }

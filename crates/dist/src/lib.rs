@@ -46,7 +46,7 @@ pub use cluster::{ClusterSpec, SpecError};
 pub use error::{Cause, ClusterError};
 pub use limits::allowed_ops::AllowedOps;
 pub use limits::server_limits::Limits;
-pub use runtime::timeouts::Patience;
+pub use runtime::timeouts::Timeouts;
 pub use server::Server;
 pub use server::options::{ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};

@@ -18,7 +18,7 @@ use crate::master::steps::Steps;
 use crate::runtime::blocking;
 use crate::runtime::platform::system;
 use crate::runtime::threads::available;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::server::Server;
 use crate::transport::messages as wire;
 use crate::transport::network::Tcp;
@@ -30,13 +30,13 @@ use crate::transport::protection::Protection;
 /// Each method changes one thing and gives the options back; the fields can be read and set as well.
 ///
 /// ```
-/// use thalweg_dist::{ClusterOptions, Patience};
+/// use thalweg_dist::{ClusterOptions, Timeouts};
 /// use std::time::Duration;
 ///
 /// // A worker's session: the tasks of `ps`, beside its own, which may start within a minute.
 /// let options = ClusterOptions::new()
 ///     .device_filter("/job:ps")
-///     .patience(Patience::new().start(Duration::from_secs(60)));
+///     .timeouts(Timeouts::new().connect(Duration::from_secs(60)));
 /// assert_eq!(options.device_filters, ["/job:ps"]);
 /// ```
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct ClusterOptions {
     /// How nodes are placed and plans are made. What it says of devices is the tasks' to say.
     pub session: SessionOptions,
     /// How long other tasks are waited for.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Which tasks the session may use, beside the one that it is made on: parts of their names, such as
     /// `/job:ps`. All, where there are none.
     pub device_filters: Vec<String>,
@@ -64,7 +64,7 @@ impl Default for ClusterOptions {
     fn default() -> ClusterOptions {
         ClusterOptions {
             session: SessionOptions::default(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             device_filters: Vec::new(),
             isolated: false,
             shared_memory: true,
@@ -85,8 +85,8 @@ impl ClusterOptions {
     }
 
     /// With this long for other tasks.
-    pub fn patience(self, patience: Patience) -> ClusterOptions {
-        ClusterOptions { patience, ..self }
+    pub fn timeouts(self, timeouts: Timeouts) -> ClusterOptions {
+        ClusterOptions { timeouts, ..self }
     }
 
     /// With the tasks that have this part of a name, such as `/job:ps`, after those of earlier filters.
@@ -151,7 +151,7 @@ impl ClusterOptions {
 pub struct Session<'g> {
     graph: GraphRef<'g>,
     steps: Steps,
-    patience: Patience,
+    timeouts: Timeouts,
     /// Where a client outside of the cluster has its connections.
     runtime: Option<Runtime>,
 }
@@ -183,11 +183,11 @@ impl<'g> Session<'g> {
         // The server's own connections, where they are as they should be.
         let own = &worker.peers.reach;
         let peers =
-            match (own.patience, own.shared_memory) == (options.patience, options.shared_memory) {
+            match (own.timeouts, own.shared_memory) == (options.timeouts, options.shared_memory) {
                 true => worker.peers.clone(),
                 false => {
                     let reach = Reach {
-                        patience: options.patience,
+                        timeouts: options.timeouts,
                         shared_memory: options.shared_memory,
                         ..own.clone()
                     };
@@ -210,7 +210,7 @@ impl<'g> Session<'g> {
                 options.isolated,
                 platform,
             ),
-            patience: options.patience,
+            timeouts: options.timeouts,
             runtime: None,
         })
     }
@@ -245,7 +245,7 @@ impl<'g> Session<'g> {
         let reach = Reach {
             own: None,
             network: Arc::new(Tcp),
-            patience: options.patience,
+            timeouts: options.timeouts,
             shared_memory: options.shared_memory,
             protection: options.protection,
             limit: Limits::default().value_bytes,
@@ -270,7 +270,7 @@ impl<'g> Session<'g> {
         Ok(Session {
             graph,
             steps: Steps::new(ways, engine, session, options.isolated, platform),
-            patience: options.patience,
+            timeouts: options.timeouts,
             runtime: Some(runtime),
         })
     }
@@ -280,19 +280,19 @@ impl<'g> Session<'g> {
     pub(crate) fn over(
         graph: impl Into<GraphRef<'g>>,
         steps: Steps,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Session<'g> {
         Session {
             graph: graph.into(),
             steps,
-            patience,
+            timeouts,
             runtime: None,
         }
     }
 
     /// How long other tasks are waited for.
-    pub fn patience(&self) -> Patience {
-        self.patience
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 
     /// The graph.

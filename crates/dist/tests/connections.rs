@@ -8,7 +8,7 @@ use client::numbers::{met, value};
 use client::{Client, created, program, step};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
-use thalweg_dist::{Limits, Patience, Server, ServerOptions};
+use thalweg_dist::{Limits, Server, ServerOptions, Timeouts};
 use thalweg_tensor::Tensor;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -64,8 +64,8 @@ async fn unread(server: &Server) -> Body {
 }
 
 fn silent_for(silence: Duration) -> Server {
-    let patience = Patience::new().silence(silence);
-    let options = ServerOptions::listening("127.0.0.1:0").patience(patience);
+    let timeouts = Timeouts::new().heartbeat(silence);
+    let options = ServerOptions::listening("127.0.0.1:0").timeouts(timeouts);
     Server::start(options).unwrap()
 }
 

@@ -7,7 +7,7 @@ mod wait;
 
 use std::time::Duration;
 
-use thalweg_dist::{ClusterOptions, ClusterSpec, Patience, Server, ServerOptions, Session};
+use thalweg_dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts};
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{NewGraph, StateOps};
 use tonic::Code;
@@ -25,7 +25,7 @@ use wait::until;
 fn server(cluster: &ClusterSpec, job: &str) -> Server {
     let mut options = ServerOptions::listening("");
     options.session.threads = 1;
-    options.patience = Patience::new().silence(Duration::from_millis(500));
+    options.timeouts = Timeouts::new().heartbeat(Duration::from_millis(500));
     Server::new(cluster.clone(), job, 0, options).unwrap()
 }
 

@@ -20,7 +20,7 @@ const MANY: usize = 1 << 16;
 fn two(change: impl FnOnce(&mut ServerOptions)) -> [Server; 2] {
     let mut options = ServerOptions::listening("");
     options.session.threads = 1;
-    options.patience.silence = Duration::from_millis(500);
+    options.timeouts.heartbeat = Duration::from_millis(500);
     change(&mut options);
     let tasks = Server::local_cluster(&[("ps", 1), ("worker", 1)], options).unwrap();
     tasks.try_into().unwrap()

@@ -86,7 +86,7 @@ fn a_master_does_not_go_back_to_a_process_that_was_replaced_and_that_takes_nothi
     session.run(w.initializer(), []).unwrap();
     // Somebody else, who knows of no other process.
     let mut options = ClusterOptions::default();
-    options.patience.start = Duration::from_secs(1);
+    options.timeouts.connect = Duration::from_secs(1);
     let other = Session::connect(&old_server.target(), &g, options).unwrap();
     assert_eq!(other.run::<f32>(w, []).unwrap(), 1.0);
 

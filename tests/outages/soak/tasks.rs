@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thalweg::dist::{ClusterOptions, Patience, Protection, Server, Session};
+use thalweg::dist::{ClusterOptions, Protection, Server, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg::train::Role;
 use thalweg::train::hooks::Every;
@@ -26,22 +26,22 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Two cores carry six tasks: a worker leaves some time to the others.
 const REST: Duration = Duration::from_millis(10);
 
-fn patience() -> Patience {
-    Patience::new()
-        .silence(Duration::from_secs(2))
-        .start(Duration::from_secs(30))
+fn timeouts() -> Timeouts {
+    Timeouts::new()
+        .heartbeat(Duration::from_secs(2))
+        .connect(Duration::from_secs(30))
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the soak starts"]
 fn a_task() {
-    let server = Arc::new(processes::server_protected(patience(), keys()));
+    let server = Arc::new(processes::server_protected(timeouts(), keys()));
     match &*server.task().0 {
         "ps" if server.task().1 == 0 && std::env::var_os(IN_STEP).is_some() => {
             coordinate(&server);
         }
         "worker" if std::env::var_os(IN_STEP).is_some() => {
-            in_step::train(&server, patience(), false);
+            in_step::train(&server, timeouts(), false);
             server.finish("ps");
         }
         "ps" => {
@@ -61,7 +61,7 @@ fn a_task() {
 }
 
 fn coordinate(server: &Server) {
-    let done = in_step::coordinate_until(server, patience(), &folder(), &told());
+    let done = in_step::coordinate_until(server, timeouts(), &folder(), &told());
     match done.map(|()| server.join_workers("worker")) {
         Ok(Ok(())) => say("done"),
         Ok(Err(e)) => say(&format!("ended {e}")),
@@ -110,7 +110,7 @@ fn work(server: &Server) {
     };
     let options = ClusterOptions::new()
         .device_filter("/job:ps")
-        .patience(patience());
+        .timeouts(timeouts());
     let started = monitored.start(|| Session::on(server, &g, options.clone()));
     let mut session = match started {
         Ok(session) => session,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::server_limits::Limits;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub struct Setting {
     pub meaning: &'static str,
     /// How its default follows from the machine, or the default.
     pub default: &'static str,
-    get: fn(&Limits, &Patience) -> u64,
-    set: fn(&mut Limits, &mut Patience, u64),
+    get: fn(&Limits, &Timeouts) -> u64,
+    set: fn(&mut Limits, &mut Timeouts, u64),
 }
 
 /// A text that is no number of this unit.
@@ -77,12 +77,12 @@ const NEVER_ZERO: [&str; 3] = ["connections", "steps", "silence"];
 
 impl Setting {
     /// The number of this setting.
-    pub(crate) fn number(&self, limits: &Limits, timeouts: &Patience) -> u64 {
+    pub(crate) fn number(&self, limits: &Limits, timeouts: &Timeouts) -> u64 {
         (self.get)(limits, timeouts)
     }
 
     /// Sets the number, which is not checked.
-    pub(crate) fn set_number(&self, limits: &mut Limits, timeouts: &mut Patience, number: u64) {
+    pub(crate) fn set_number(&self, limits: &mut Limits, timeouts: &mut Timeouts, number: u64) {
         (self.set)(limits, timeouts, number);
     }
 
@@ -337,32 +337,32 @@ pub const SETTINGS: &[Setting] = &[
         unit: Unit::Time,
         meaning: "How long a session waits for a task that it reaches for the first time.",
         default: "30s",
-        get: |_, t| millis(t.start),
-        set: |_, t, n| t.start = Duration::from_millis(n),
+        get: |_, t| millis(t.connect),
+        set: |_, t, n| t.connect = Duration::from_millis(n),
     },
     Setting {
         name: "silence",
         unit: Unit::Time,
         meaning: "How long a task that has work may be silent before it is taken for lost.",
         default: "3s",
-        get: |_, t| millis(t.silence),
-        set: |_, t, n| t.silence = Duration::from_millis(n),
+        get: |_, t| millis(t.heartbeat),
+        set: |_, t, n| t.heartbeat = Duration::from_millis(n),
     },
     Setting {
         name: "absence",
         unit: Unit::Time,
         meaning: "How long a worker may be away before training goes on without it.",
         default: "60s",
-        get: |_, t| millis(t.absence),
-        set: |_, t, n| t.absence = Duration::from_millis(n),
+        get: |_, t| millis(t.worker_rejoin),
+        set: |_, t, n| t.worker_rejoin = Duration::from_millis(n),
     },
     Setting {
         name: "outage",
         unit: Unit::Time,
         meaning: "How long synchronous training waits for lost servers to come back.",
         default: "300s",
-        get: |_, t| millis(t.outage),
-        set: |_, t, n| t.outage = Duration::from_millis(n),
+        get: |_, t| millis(t.server_recovery),
+        set: |_, t, n| t.server_recovery = Duration::from_millis(n),
     },
 ];
 

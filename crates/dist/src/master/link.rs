@@ -246,7 +246,7 @@ async fn reach(
     asked: &wire::Open,
     first: bool,
 ) -> Result<(wire::Opened, Answer), ClusterError> {
-    let patience = peer.patience();
+    let timeouts = peer.timeouts();
     let began = Instant::now();
     let _waits = Waits::begin(&peer.contact.waiting);
     loop {
@@ -267,14 +267,14 @@ async fn reach(
         };
         // A connection that moves nothing is lost after `silence`. This bounds the wait for one whose line is full and
         // slow, and for a task that reads and does not answer.
-        let limit = patience.start.max(patience.silence);
+        let limit = timeouts.connect.max(timeouts.heartbeat);
         let late = || {
             let text = format!("no answer within {:.1} s", limit.as_secs_f64());
             Err(peer.gone(Cause::Silent, &text))
         };
         let result = tokio::time::timeout(limit, opened).await;
         match result.unwrap_or_else(|_| late()) {
-            Err(e) if e.cause.is_loss() && first && began.elapsed() < patience.start => {
+            Err(e) if e.cause.is_loss() && first && began.elapsed() < timeouts.connect => {
                 tokio::time::sleep(AGAIN).await;
             }
             result => return result,

@@ -89,7 +89,7 @@ impl Inner {
             let done = match &derived {
                 None => next.await,
                 // What it follows from is about to come.
-                Some(known) => match tokio::time::timeout(self.patience(), next).await {
+                Some(known) => match tokio::time::timeout(self.heartbeat_timeout(), next).await {
                     Ok(done) => done,
                     Err(_) => return Err(known.clone()),
                 },
@@ -113,9 +113,9 @@ impl Inner {
         }
     }
 
-    fn patience(&self) -> Duration {
+    fn heartbeat_timeout(&self) -> Duration {
         let mut all = self.links.iter().filter_map(|l| match &l.way {
-            Way::There(peer) => Some(peer.patience().silence),
+            Way::There(peer) => Some(peer.timeouts().heartbeat),
             Way::Here(_) => None,
         });
         all.next().unwrap_or_default()

@@ -167,12 +167,12 @@ impl Steps {
         });
         match &found?.way {
             Way::Here(worker) => {
-                let patience = worker.peers.reach.patience.silence / 2;
-                worker.turns.ask(&turn, patience).await
+                let timeout = worker.peers.reach.timeouts.heartbeat / 2;
+                worker.turns.ask(&turn, timeout).await
             }
             Way::There(peer) => {
                 // The connection tells a task that is gone; an answer may wait for much else on a slow line.
-                let limit = peer.patience().outage;
+                let limit = peer.timeouts().server_recovery;
                 let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
                 let late = |_| Err(peer.gone(Cause::Silent, "no answer"));
                 match tokio::time::timeout(limit, asked)

@@ -1,56 +1,61 @@
-//! How long a task waits for others.
+//! Timeouts of a task's calls to its peers.
 
 use std::time::Duration;
 
-/// How long other tasks are waited for.
+/// Timeouts of calls to other tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Patience {
-    /// How long a session waits for a task that it reaches for the first time: tasks start in any
-    /// order.
-    pub start: Duration,
-    /// How long a task that has work may be silent before it is taken for lost.
-    pub silence: Duration,
-    /// How long a worker may be away before the training goes on without it.
-    pub absence: Duration,
-    /// How long synchronous training waits for lost servers to come back.
-    pub outage: Duration,
+pub struct Timeouts {
+    /// Time for a session to reach a task for the first time: tasks start in any order.
+    pub connect: Duration,
+    /// Time without a sign of life after which a task that has work is taken for lost.
+    pub heartbeat: Duration,
+    /// Time for a worker that is away to come back, before the training goes on without it.
+    pub worker_rejoin: Duration,
+    /// Time for lost servers to come back in synchronous training.
+    pub server_recovery: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            start: Duration::from_secs(30),
-            silence: Duration::from_secs(3),
-            absence: Duration::from_secs(60),
-            outage: Duration::from_secs(300),
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            connect: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(3),
+            worker_rejoin: Duration::from_secs(60),
+            server_recovery: Duration::from_secs(300),
         }
     }
 }
 
-impl Patience {
+impl Timeouts {
     /// The defaults.
-    pub fn new() -> Patience {
-        Patience::default()
+    pub fn new() -> Timeouts {
+        Timeouts::default()
     }
 
-    /// With this long for a task to start.
-    pub fn start(self, start: Duration) -> Patience {
-        Patience { start, ..self }
+    /// Sets the time to reach a task for the first time.
+    pub fn connect(self, connect: Duration) -> Timeouts {
+        Timeouts { connect, ..self }
     }
 
-    /// With this long for a task that has work and says nothing.
-    pub fn silence(self, silence: Duration) -> Patience {
-        Patience { silence, ..self }
+    /// Sets the time without a sign of life of a task that has work.
+    pub fn heartbeat(self, heartbeat: Duration) -> Timeouts {
+        Timeouts { heartbeat, ..self }
     }
 
-    /// With this long for a worker that is away.
-    pub fn absence(self, absence: Duration) -> Patience {
-        Patience { absence, ..self }
+    /// Sets the time for a worker that is away to come back.
+    pub fn worker_rejoin(self, worker_rejoin: Duration) -> Timeouts {
+        Timeouts {
+            worker_rejoin,
+            ..self
+        }
     }
 
-    /// With this long for lost servers in synchronous training.
-    pub fn outage(self, outage: Duration) -> Patience {
-        Patience { outage, ..self }
+    /// Sets the time for lost servers to come back in synchronous training.
+    pub fn server_recovery(self, server_recovery: Duration) -> Timeouts {
+        Timeouts {
+            server_recovery,
+            ..self
+        }
     }
 }

@@ -31,10 +31,10 @@ impl Server {
 
     /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
     /// [`Server::join_workers`]. One that is gone already is passed over; one that does not answer is told again,
-    /// until [`Patience::absence`](crate::Patience::absence) is over.
+    /// until [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin) is over.
     pub fn finish(&self, job: &str) {
         let worker = &self.worker;
-        let absence = worker.peers.reach.patience.absence;
+        let worker_rejoin = worker.peers.reach.timeouts.worker_rejoin;
         let peers: Vec<Arc<Peer>> = (worker.cluster.tasks(job))
             .filter_map(|(index, address)| {
                 let peer = worker.peers.get(&(job.to_owned(), index), address);
@@ -45,7 +45,7 @@ impl Server {
         let told = async {
             let mut telling = JoinSet::new();
             for peer in peers {
-                telling.spawn(tell(peer, task.clone(), absence));
+                telling.spawn(tell(peer, task.clone(), worker_rejoin));
             }
             while telling.join_next().await.is_some() {}
             Ok(())
@@ -57,7 +57,7 @@ impl Server {
     /// Waits until all tasks of `job` have said that they have done their work, or until this server
     /// ends.
     ///
-    /// A task that has had a session here, and has none for [`Patience::absence`](crate::Patience::absence), is given
+    /// A task that has had a session here, and has none for [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin), is given
     /// up; if it comes back before, it is waited for again. For a task that has never come, this time begins when the
     /// last of the others has finished or gone. Where none has come yet, all are waited for.
     ///
@@ -79,13 +79,13 @@ impl Server {
         let expected: Vec<TaskName> = (self.cluster().tasks(job))
             .map(|(index, _)| (job.to_owned(), index))
             .collect();
-        let absence = self.worker.peers.reach.patience.absence;
+        let worker_rejoin = self.worker.peers.reach.timeouts.worker_rejoin;
         let mut presence = self.worker.presence.subscribe();
         let mut stopped = self.stop.subscribe();
         let over = async {
             loop {
                 let now = Instant::now();
-                let awaited = (presence.borrow_and_update()).awaited(&expected, absence, now);
+                let awaited = (presence.borrow_and_update()).awaited(&expected, worker_rejoin, now);
                 let until = match awaited {
                     Awaited::Over(lost) => return Ok(Some(lost)),
                     Awaited::Until(until) => until,
@@ -99,7 +99,10 @@ impl Server {
         };
         match blocking::waited(&*self.worker.platform, over) {
             Ok(Some(lost)) if lost.is_empty() => Ok(()),
-            Ok(Some(lost)) => Err(ServerError::Workers { lost, absence }),
+            Ok(Some(lost)) => Err(ServerError::Workers {
+                lost,
+                worker_rejoin,
+            }),
             _ => self.join(),
         }
     }
@@ -109,21 +112,21 @@ impl Server {
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Tells a task that another one has done its work.
-async fn tell(peer: Arc<Peer>, (job, index): TaskName, absence: Duration) {
-    let silence = peer.patience().silence;
+async fn tell(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin: Duration) {
+    let heartbeat = peer.timeouts().heartbeat;
     let (began, mut refused) = (Instant::now(), 0);
     // The first connection may be one to a process that was there before.
-    while began.elapsed() < absence && refused < 2 {
+    while began.elapsed() < worker_rejoin && refused < 2 {
         let finish = Frames::of(Kind::Finish(Finish {
             job: job.clone(),
             index,
         }));
         let asked = Instant::now();
-        if let Ok(Ok(_)) = timeout(silence, peer.ask("Finish", finish)).await {
+        if let Ok(Ok(_)) = timeout(heartbeat, peer.ask("Finish", finish)).await {
             return;
         }
         // An error that takes long is of a process that is stopped, and may go on.
-        match asked.elapsed() < silence / 4 {
+        match asked.elapsed() < heartbeat / 4 {
             true => refused += 1,
             false => refused = 0,
         }

@@ -18,7 +18,7 @@ use super::options::{ServerError, listener, resolved};
 /// How many may read at a time.
 const READERS: usize = 8;
 /// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// What Prometheus knows the text by.
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -63,7 +63,7 @@ pub(super) fn serve(
                 let served = http.keep_alive(false);
                 let served = served.serve_connection(TokioIo::new(stream), answer);
                 // A reader that goes is no loss.
-                let _ = tokio::time::timeout(PATIENCE, served).await;
+                let _ = tokio::time::timeout(TIMEOUT, served).await;
                 drop(place);
             });
         }

@@ -199,7 +199,7 @@ impl Server {
         let reach = Reach {
             own: Some(task.clone()),
             network: Arc::new(Tcp),
-            patience: options.patience,
+            timeouts: options.timeouts,
             shared_memory: options.shared_memory,
             protection: options.protection.clone(),
             limit: options.limits.value_bytes,
@@ -221,14 +221,14 @@ impl Server {
             most: options.limits.connections,
             arrival: options.limits.arrival,
             idle: options.limits.idle,
-            silence: options.patience.silence,
+            heartbeat: options.timeouts.heartbeat,
         };
         let refusals = worker.counts.refusals.clone();
         let seats = Seats::new(bounds, refusals);
         let serving = Serving {
             master: master.clone(),
             worker: worker.clone(),
-            silence: options.patience.silence,
+            heartbeat: options.timeouts.heartbeat,
             protection: options.protection,
             seats: seats.clone(),
             ended: ended.clone(),

@@ -11,7 +11,7 @@ use crate::cluster::spec::{SpecError, TaskName, shown};
 use crate::error::ClusterError;
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::SettingError;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::transport::peers::SPARE;
 use crate::transport::protection::Protection;
 
@@ -23,14 +23,14 @@ const SHOWN: usize = 8;
 /// Each method changes one thing and gives the options back; the fields can be read and set as well.
 ///
 /// ```
-/// use thalweg_dist::{Patience, Server, ServerOptions};
+/// use thalweg_dist::{Timeouts, Server, ServerOptions};
 /// use thalweg_session::SessionOptions;
 /// use std::time::Duration;
 ///
 /// # fn main() -> Result<(), thalweg_dist::ServerError> {
 /// let options = ServerOptions::listening("127.0.0.1:0")
 ///     .session(SessionOptions::new().cpus(2).threads(2))
-///     .patience(Patience::new().start(Duration::from_secs(5)));
+///     .timeouts(Timeouts::new().connect(Duration::from_secs(5)));
 /// let server = Server::start(options)?;
 /// server.shutdown();
 /// # Ok(())
@@ -46,7 +46,7 @@ pub struct ServerOptions {
     /// What clients may ask for.
     pub limits: Limits,
     /// How long other tasks are waited for.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Whether large values go to co-located tasks, those on this machine, through shared memory, which is
     /// several times as fast as over a connection. It takes Linux, the same user and the same network
     /// namespace; values go over the connection otherwise.
@@ -66,7 +66,7 @@ impl ServerOptions {
             listen: listen.into(),
             session: SessionOptions::default(),
             limits: Limits::default(),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             shared_memory: true,
             protection: None,
             unprotected_network: false,
@@ -84,8 +84,8 @@ impl ServerOptions {
     }
 
     /// With this long for other tasks.
-    pub fn patience(self, patience: Patience) -> ServerOptions {
-        ServerOptions { patience, ..self }
+    pub fn timeouts(self, timeouts: Timeouts) -> ServerOptions {
+        ServerOptions { timeouts, ..self }
     }
 
     /// Whether large values go to co-located tasks through shared memory.
@@ -199,7 +199,7 @@ pub enum ServerError {
         "'{0}' is reached from other machines, and nothing protects this server: give it --protection DIR, which `thalweg protect` makes, or listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
     )]
     Unprotected(SocketAddr),
-    /// One of its limits, or of its patience, cannot be.
+    /// One of its limits, or of its timeouts, cannot be.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Its devices cannot be opened.
@@ -217,13 +217,13 @@ pub enum ServerError {
     /// Tasks have gone without having done their work.
     #[error(
         "{} ended, or left, without being done, and did not come back within {} s: their own output says why",
-        named(lost), absence.as_secs_f64()
+        named(lost), worker_rejoin.as_secs_f64()
     )]
     Workers {
         /// Which.
         lost: Vec<TaskName>,
-        /// How long they were waited for: [`Patience::absence`].
-        absence: Duration,
+        /// How long they were waited for: [`Timeouts::worker_rejoin`].
+        worker_rejoin: Duration,
     },
     /// The network failed.
     #[error("the server has ended: {0}")]

@@ -48,7 +48,7 @@ pub(super) struct Ended {
 pub(super) struct Serving {
     pub(super) master: Arc<Master>,
     pub(super) worker: Arc<Worker>,
-    pub(super) silence: Duration,
+    pub(super) heartbeat: Duration,
     pub(super) protection: Option<Protection>,
     pub(super) seats: Arc<Seats>,
     pub(super) ended: Arc<Ended>,
@@ -65,7 +65,7 @@ impl Serving {
         let Serving {
             master,
             worker,
-            silence,
+            heartbeat,
             protection,
             seats,
             ended,
@@ -73,7 +73,7 @@ impl Serving {
         let result = runtime.block_on(async {
             let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
             let calls = calls(master.limits());
-            let incoming = Incoming::new(listener, seats, silence, protection.clone());
+            let incoming = Incoming::new(listener, seats, heartbeat, protection.clone());
             let door = Door(master.clone());
             // The sessions of clients that are gone. It ends with the runtime.
             tokio::spawn(sweeps(master));
@@ -95,7 +95,7 @@ impl Serving {
                 worker: WorkerService(worker),
                 others: routes.prepare(),
             };
-            let serving = transport(silence)
+            let serving = transport(heartbeat)
                 .max_concurrent_streams(calls)
                 .http2_max_header_list_size(MOST_HEADERS)
                 .serve_with_incoming_shutdown(
@@ -131,12 +131,12 @@ pub(crate) async fn sweeps(master: Arc<Master>) {
 }
 
 /// How connections from tasks that may be silent for so long are served.
-pub(crate) fn transport(silence: Duration) -> tonic::transport::Server {
+pub(crate) fn transport(heartbeat: Duration) -> tonic::transport::Server {
     tonic::transport::Server::builder()
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .max_frame_size(FRAME)
-        .http2_keepalive_interval(Some(ping_interval(silence)))
+        .http2_keepalive_interval(Some(ping_interval(heartbeat)))
         .http2_keepalive_timeout(Some(PING_ANSWER))
 }
 

@@ -9,13 +9,13 @@ impl Setting {
     /// # Errors
     /// [`SettingError::Zero`].
     pub(crate) fn check_all(options: &ServerOptions) -> Result<(), SettingError> {
-        let number = |s: &Setting| s.number(&options.limits, &options.patience);
+        let number = |s: &Setting| s.number(&options.limits, &options.timeouts);
         SETTINGS.iter().try_for_each(|s| s.check(number(s)))
     }
 
     /// Its value in these options, as [`Setting::set`] takes it.
     pub fn of(&self, options: &ServerOptions) -> String {
-        let number = self.number(&options.limits, &options.patience);
+        let number = self.number(&options.limits, &options.timeouts);
         self.unit.written(number)
     }
 
@@ -26,7 +26,7 @@ impl Setting {
     pub fn set(&self, options: &mut ServerOptions, text: &str) -> Result<(), SettingError> {
         let number = self.unit.read(text)?;
         self.check(number)?;
-        self.set_number(&mut options.limits, &mut options.patience, number);
+        self.set_number(&mut options.limits, &mut options.timeouts, number);
         Ok(())
     }
 }
@@ -37,7 +37,7 @@ mod tests {
     use crate::limits::settings::Unit;
 
     fn set_unchecked(setting: &Setting, options: &mut ServerOptions, number: u64) {
-        setting.set_number(&mut options.limits, &mut options.patience, number);
+        setting.set_number(&mut options.limits, &mut options.timeouts, number);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use thalweg_optim::Synchronized;
 use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
 use tokio::time::{Instant, sleep};
 
-use super::replica::{AGAIN, patience_with};
+use super::replica::{AGAIN, retry_time};
 use crate::cluster::spec::shown;
 use crate::error::{Cause, ClusterError};
 use crate::server::Server;
@@ -29,10 +29,10 @@ const AHEAD: i64 = 1 << 44;
 /// all workers are done. To be called on the task that has the global step.
 ///
 /// Somebody else gives the variables their values. A server that is lost is waited for, for as long as
-/// [`crate::Patience::outage`]; one that was started anew ends this with an error, as its values are gone: see
+/// [`crate::Timeouts::server_recovery`]; one that was started anew ends this with an error, as its values are gone: see
 /// [`Coordinator`], which can go on.
 ///
-/// A worker that is away for as long as [`crate::Patience::absence`] takes no turn with it: the others get the turns that
+/// A worker that is away for as long as [`crate::Timeouts::worker_rejoin`] takes no turn with it: the others get the turns that
 /// an update still needs. One that comes back gets turns again.
 ///
 /// # Errors
@@ -294,7 +294,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     /// # Errors
     /// None has been for long.
     fn look(&mut self, session: &Session<'g>) -> Result<(), ClusterError> {
-        let patience = session.patience();
+        let timeouts = session.timeouts();
         let now = Instant::now();
         for (worker, asked) in self.turns.asked() {
             let seen = self.seen.entry(worker).or_insert(asked);
@@ -305,18 +305,18 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         }
         let finished = self.task.finished(&self.job);
         let gone = |w: &u32| now - *self.seen.get(w).unwrap_or(&self.began);
-        let away = |w: &u32| finished.contains(w) || gone(w) > patience.absence;
+        let away = |w: &u32| finished.contains(w) || gone(w) > timeouts.worker_rejoin;
         let workers = 0..self.sync.workers;
         let longest = workers
             .clone()
             .filter(|w| !finished.contains(w))
             .map(|w| gone(&w))
             .min();
-        if longest.is_some_and(|gone| gone > patience.outage) {
+        if longest.is_some_and(|gone| gone > timeouts.server_recovery) {
             let text = format!(
                 "no worker of /job:{} has been there for {:.1} s",
                 self.job,
-                patience.outage.as_secs_f64()
+                timeouts.server_recovery.as_secs_f64()
             );
             return Err(ClusterError::new(Cause::Silent, text));
         }
@@ -389,11 +389,11 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         since: &mut Option<Instant>,
     ) -> Result<(), ClusterError> {
         let since = *since.get_or_insert_with(Instant::now);
-        let outage = session.patience().outage;
+        let outage = session.timeouts().server_recovery;
         let most = match error.cause {
             Cause::Restarted => Duration::ZERO,
             Cause::Deadline => outage,
-            cause => patience_with(cause, outage),
+            cause => retry_time(cause, outage),
         };
         let over = session.steps().ended() || self.is_done();
         if over || since.elapsed() >= most {
@@ -420,5 +420,5 @@ enum Work<'w, 'g> {
 
 /// How a step of the coordinator runs.
 fn limited(session: &Session<'_>) -> RunOptions {
-    RunOptions::new().timeout(session.patience().outage)
+    RunOptions::new().timeout(session.timeouts().server_recovery)
 }

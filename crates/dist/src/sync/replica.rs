@@ -18,7 +18,7 @@ pub(super) const AGAIN: Duration = Duration::from_millis(100);
 const SCARCE: Duration = Duration::from_secs(10);
 
 /// How long what has failed like this is tried again; not at all where it does not pass.
-pub(super) fn patience_with(cause: Cause, outage: Duration) -> Duration {
+pub(super) fn retry_time(cause: Cause, outage: Duration) -> Duration {
     match cause {
         Cause::Exhausted => SCARCE.min(outage),
         cause if cause.is_loss() => outage,
@@ -30,7 +30,7 @@ pub(super) fn patience_with(cause: Cause, outage: Duration) -> Duration {
 /// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
 /// None where the training is over.
 ///
-/// A server that is lost is waited for, for as long as [`crate::Patience::outage`]: the gradients are then computed
+/// A server that is lost is waited for, for as long as [`crate::Timeouts::server_recovery`]: the gradients are then computed
 /// again. An update has them once, however often they were given.
 ///
 /// # Errors
@@ -142,7 +142,7 @@ impl Asks<'_, '_> {
 
     /// The next turn.
     async fn turn(&self) -> Result<TurnGiven, ClusterError> {
-        let (began, most) = (Instant::now(), self.session.patience().outage);
+        let (began, most) = (Instant::now(), self.session.timeouts().server_recovery);
         loop {
             let given = self.ask(Turn::default()).await?;
             if given.token != 0 {
@@ -192,11 +192,11 @@ impl<'s, 'g> Outage<'s, 'g> {
     /// It does not pass, or has lasted too long.
     async fn passes(&mut self, error: ClusterError) -> Result<(), ClusterError> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let outage = self.session.patience().outage;
+        let outage = self.session.timeouts().server_recovery;
         let most = match error.cause {
             // A server that was started anew has no values until the coordinator has restored them.
             Cause::Uninitialized => outage,
-            cause => patience_with(cause, outage),
+            cause => retry_time(cause, outage),
         };
         if self.session.steps().ended() || since.elapsed() >= most {
             return Err(error);

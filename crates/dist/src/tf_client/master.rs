@@ -219,7 +219,7 @@ impl Master {
                 containers: containers.to_vec(),
             });
             blocking::waited(&*self.platform, async {
-                let limit = peer.patience().silence;
+                let limit = peer.timeouts().heartbeat;
                 let asked = peer.ask("Clear", Frames::of(clear));
                 let done = tokio::time::timeout(limit, asked).await;
                 done.unwrap_or_else(|_| Err(peer.lost("no answer")))

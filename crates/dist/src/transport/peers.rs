@@ -28,7 +28,7 @@ use crate::error::{Cause, ClusterError};
 use crate::metrics::counters::Counts;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::transport::connections::dialer::Dial;
 use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
 use crate::transport::protection::Protection;
@@ -56,7 +56,7 @@ pub(crate) struct Peer {
     channel: OnceLock<Channel>,
     limit: u64,
     spare: Arc<Spare>,
-    patience: Patience,
+    timeouts: Timeouts,
     heard: Mutex<Option<Instant>>,
     pub(crate) contact: Arc<Contact>,
     /// Whether its values may come through shared memory.
@@ -93,7 +93,7 @@ impl Peer {
     /// # Errors
     /// The address is none.
     pub(crate) fn new(task: TaskName, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
-        let patience = peers.reach.patience;
+        let timeouts = peers.reach.timeouts;
         let none = |e| {
             let text = format!("'{address}' is no address of a task: {e}");
             ClusterError::invalid(text).at(&task)
@@ -103,7 +103,7 @@ impl Peer {
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .max_frame_size(FRAME)
-            .http2_keep_alive_interval(ping_interval(patience.silence))
+            .http2_keep_alive_interval(ping_interval(timeouts.heartbeat))
             .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
         // Whoever is called knows by it whose connection it is.
@@ -120,7 +120,7 @@ impl Peer {
             endpoint,
             processes: peers.processes.clone(),
             dial: Dial {
-                silence: patience.silence,
+                heartbeat: timeouts.heartbeat,
                 protection: peers.reach.protection.clone(),
                 contact: contact.clone(),
             },
@@ -128,7 +128,7 @@ impl Peer {
             channel: OnceLock::new(),
             limit: peers.reach.limit,
             spare: peers.spare.clone(),
-            patience,
+            timeouts,
             heard: Mutex::default(),
             shares: peers.reach.shared_memory,
             colocated: Mutex::default(),
@@ -381,7 +381,7 @@ impl Peer {
         let found = match answer.next().await {
             Ok(Some(Kind::Colocation(said))) => {
                 let runtime = self.platform.runtime();
-                Colocated::find(said, runtime, self.patience.silence).await
+                Colocated::find(said, runtime, self.timeouts.heartbeat).await
             }
             // It does not want to.
             Ok(_) => None,
@@ -403,8 +403,8 @@ impl Peer {
         asked.await
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.patience
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        self.timeouts
     }
 }
 
@@ -433,7 +433,7 @@ pub(crate) struct Reach {
     /// Who reaches them, where that is a task too.
     pub(crate) own: Option<TaskName>,
     pub(crate) network: Arc<dyn Network>,
-    pub(crate) patience: Patience,
+    pub(crate) timeouts: Timeouts,
     /// Whether values may come through shared memory, and be lent there.
     pub(crate) shared_memory: bool,
     pub(crate) protection: Option<Protection>,

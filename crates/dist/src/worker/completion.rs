@@ -30,7 +30,12 @@ pub(crate) enum Awaited {
 impl Presence {
     /// What has become of these tasks, where one may be away for so long. For one that was never here the time begins
     /// when the last of the others has finished or gone: tasks start in any order.
-    pub(crate) fn awaited(&self, tasks: &[TaskName], absence: Duration, now: Instant) -> Awaited {
+    pub(crate) fn awaited(
+        &self,
+        tasks: &[TaskName],
+        worker_rejoin: Duration,
+        now: Instant,
+    ) -> Awaited {
         let unfinished = tasks.iter().filter(|t| !self.finished.contains_key(t));
         let unfinished: Vec<&TaskName> = unfinished.collect();
         if unfinished.iter().any(|t| self.here.contains(*t)) {
@@ -42,7 +47,9 @@ impl Presence {
         match since {
             None => Awaited::Over(Vec::new()),
             Some(None) => Awaited::Until(None),
-            Some(Some(since)) if now < since + absence => Awaited::Until(Some(since + absence)),
+            Some(Some(since)) if now < since + worker_rejoin => {
+                Awaited::Until(Some(since + worker_rejoin))
+            }
             Some(Some(_)) => Awaited::Over(unfinished.into_iter().cloned().collect()),
         }
     }

@@ -271,9 +271,9 @@ impl Worker {
 
     /// Where descriptors of what is lent come from.
     pub(crate) fn colocation(&self) -> Option<wire::Colocation> {
-        let (most, patience) = (self.limits.sessions, self.peers.reach.patience.silence);
+        let (most, timeout) = (self.limits.sessions, self.peers.reach.timeouts.heartbeat);
         let lender = self.lender.as_ref()?;
-        let said = lender.socket(self.platform.runtime(), most, patience)?;
+        let said = lender.socket(self.platform.runtime(), most, timeout)?;
         Some(wire::Colocation {
             incarnation: self.incarnation,
             ..said

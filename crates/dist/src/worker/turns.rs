@@ -50,14 +50,14 @@ impl AllTurns {
     }
 
     /// Notes what a worker has given, and gives it its next turn. No token is in the answer where there is no turn within
-    /// `patience`.
+    /// `timeout`.
     ///
     /// # Errors
     /// [`Cause::OutOfRange`], where the training is over.
     pub(crate) async fn ask(
         &self,
         asked: &Turn,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<TurnGiven, ClusterError> {
         let turns = self.of(&asked.name)?;
         turns.note(asked);
@@ -65,7 +65,7 @@ impl AllTurns {
             return Ok(TurnGiven::default());
         }
         let _waits = Waits::begin(&self.waiting);
-        let given = tokio::time::timeout(patience, turns.given(asked.worker)).await;
+        let given = tokio::time::timeout(timeout, turns.given(asked.worker)).await;
         given.unwrap_or_else(|_| Ok(turns.no_turn()))
     }
 }
@@ -296,8 +296,8 @@ mod tests {
     }
 
     async fn turn(all: &AllTurns, worker: u32, given: Option<&TurnGiven>) -> TurnGiven {
-        let patience = Duration::from_secs(1);
-        all.ask(&asks(worker, given), patience).await.unwrap()
+        let timeout = Duration::from_secs(1);
+        all.ask(&asks(worker, given), timeout).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use tonic::body::Body;
 
 use super::tasks::{Pieces, bytes_of};
 use crate::runtime::platform::system;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::transport::frames::{Frames, Reader};
 use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
@@ -44,7 +44,7 @@ impl Default for Answers {
         let reach = Reach {
             own: None,
             network: Arc::new(Tcp),
-            patience: Patience::default(),
+            timeouts: Timeouts::default(),
             shared_memory: true,
             protection: None,
             limit: LIMIT,
@@ -68,9 +68,9 @@ impl Default for Answers {
 
 /// The lender, as another process finds it.
 fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<Colocated>> {
-    let patience = Patience::default().silence;
-    let said = lender.socket(runtime.handle(), 1, patience)?;
-    runtime.block_on(Colocated::find(said, runtime.handle(), patience))
+    let timeout = Timeouts::default().heartbeat;
+    let said = lender.socket(runtime.handle(), 1, timeout)?;
+    runtime.block_on(Colocated::find(said, runtime.handle(), timeout))
 }
 
 /// A value in shared memory.

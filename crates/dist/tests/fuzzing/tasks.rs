@@ -19,7 +19,7 @@ use tonic::codegen::{Body as _, Service, http};
 use crate::cluster::spec::ClusterSpec;
 use crate::limits::server_limits::Limits;
 use crate::runtime::platform::system;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
 use crate::transport::network::Tcp;
@@ -144,14 +144,14 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
     options.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
     options.shared = 1 << 20;
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
-    let patience = Patience {
-        silence: Duration::from_millis(200),
-        ..Patience::default()
+    let timeouts = Timeouts {
+        heartbeat: Duration::from_millis(200),
+        ..Timeouts::default()
     };
     let reach = Reach {
         own: None,
         network: Arc::new(Tcp),
-        patience,
+        timeouts,
         shared_memory: true,
         protection: None,
         limit: limits.value_bytes,

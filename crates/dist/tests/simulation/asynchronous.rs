@@ -61,7 +61,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             sleep(Duration::from_millis(100)).await;
         }
         // The workers' leases have ended by then.
-        sleep(super::world::PATIENCE.silence * 3).await;
+        sleep(super::world::TIMEOUTS.heartbeat * 3).await;
         let bytes = workers as usize * MOST * 4;
         Ok(watched.held("ps", |_| bytes)?)
     });

@@ -9,7 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
 use super::network::{Connections, Connector, PORT};
-use super::world::{PATIENCE, World};
+use super::world::{TIMEOUTS, World};
 use crate::tf_client::messages::master_service_client::MasterServiceClient;
 use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
 
@@ -59,12 +59,12 @@ impl Calls {
         let endpoint = Endpoint::from_shared(format!("http://{to}:{PORT}"));
         let endpoint = endpoint.map_err(|e| e.to_string())?;
         let endpoint = endpoint
-            .http2_keep_alive_interval(ping_interval(PATIENCE.silence))
+            .http2_keep_alive_interval(ping_interval(TIMEOUTS.heartbeat))
             .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
         let connector = Connector {
             connections: connections.clone(),
-            silence: PATIENCE.silence,
+            heartbeat: TIMEOUTS.heartbeat,
         };
         Ok(Calls {
             client: Client::new(endpoint.connect_with_connector_lazy(connector)),
@@ -93,7 +93,7 @@ impl Calls {
             true => {
                 request.set_timeout(LIMIT);
                 // The limit begins when there is a connection: one attempt may be on its way, and fails, and then another.
-                LIMIT + LIMIT / 10 + 2 * PATIENCE.silence
+                LIMIT + LIMIT / 10 + 2 * TIMEOUTS.heartbeat
             }
             false => NEVER,
         };

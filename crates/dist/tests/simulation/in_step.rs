@@ -13,7 +13,7 @@ use thalweg_tensor::DType;
 use tokio::time::sleep;
 
 use super::faults::{Faults, Numbers};
-use super::world::{Hardship, PATIENCE, World};
+use super::world::{Hardship, TIMEOUTS, World};
 use crate::error::{Cause, ClusterError};
 use crate::session::Session;
 use crate::sync::Coordinator;
@@ -105,7 +105,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         while !ended() {
             sleep(Duration::from_millis(100)).await;
         }
-        sleep(PATIENCE.silence * 3).await;
+        sleep(TIMEOUTS.heartbeat * 3).await;
         watched.idle("ps")?;
         let shared = books.lock().unwrap();
         let found = shared.found.as_ref().ok_or("nothing was found")?;

@@ -12,7 +12,7 @@ use super::clients::{MOST, Program};
 use super::faults::{END, Faults, Numbers};
 use super::ledger::Ledger;
 use super::network::Connections;
-use super::world::{Hardship, PATIENCE, World};
+use super::world::{Hardship, TIMEOUTS, World};
 use crate::limits::server_limits::Limits;
 
 /// Until when containers may be emptied.
@@ -122,7 +122,7 @@ async fn watch(setting: &Setting, clients: u32) -> Result<(), String> {
         }
     }
     // A client that was cut off is found out when its connection is idle, and those of its master are idle after that.
-    sleep(IDLE * 2 + LEASE + PATIENCE.silence * 4).await;
+    sleep(IDLE * 2 + LEASE + TIMEOUTS.heartbeat * 4).await;
     let world = &setting.world;
     let bytes = clients as usize * MOST * 4;
     let on_masters = setting.homes[0].starts_with("/job:worker");

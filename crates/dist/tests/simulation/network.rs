@@ -59,7 +59,7 @@ impl Connections {
     fn add(
         self: &Arc<Self>,
         stream: TcpStream,
-        silence: Duration,
+        heartbeat: Duration,
         seat: Option<Arc<Seat>>,
     ) -> Watched<Connection> {
         let held = Arc::new(Mutex::new(Some(stream)));
@@ -71,7 +71,7 @@ impl Connections {
             held,
             of: self.clone(),
         };
-        Watched::new(connection, silence, seat)
+        Watched::new(connection, heartbeat, seat)
     }
 }
 
@@ -82,7 +82,7 @@ impl Network for SimulatedNetwork {
     fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
         endpoint.connect_with_connector_lazy(Connector {
             connections: self.0.clone(),
-            silence: dial.silence,
+            heartbeat: dial.heartbeat,
         })
     }
 }
@@ -161,7 +161,7 @@ impl AsyncWrite for Connection {
 pub(super) struct Connector {
     pub(super) connections: Arc<Connections>,
     /// How long the other side may be silent.
-    pub(super) silence: Duration,
+    pub(super) heartbeat: Duration,
 }
 
 impl Service<http::Uri> for Connector {
@@ -175,11 +175,11 @@ impl Service<http::Uri> for Connector {
 
     fn call(&mut self, uri: http::Uri) -> Self::Future {
         let host = uri.host().unwrap_or_default().to_owned();
-        let (connections, silence) = (self.connections.clone(), self.silence);
+        let (connections, heartbeat) = (self.connections.clone(), self.heartbeat);
         Box::pin(async move {
             let connects = TcpStream::connect((host, PORT));
-            let stream = tokio::time::timeout(silence, connects).await??;
-            Ok(TokioIo::new(connections.add(stream, silence, None)))
+            let stream = tokio::time::timeout(heartbeat, connects).await??;
+            Ok(TokioIo::new(connections.add(stream, heartbeat, None)))
         })
     }
 }
@@ -191,7 +191,7 @@ const SWEEP: Duration = Duration::from_millis(250);
 pub(super) async fn incoming(
     connections: Arc<Connections>,
     seats: Arc<Seats>,
-    silence: Duration,
+    heartbeat: Duration,
 ) -> io::Result<ReceiverStream<io::Result<Stream>>> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
     let (give, given) = tokio::sync::mpsc::channel(16);
@@ -207,7 +207,7 @@ pub(super) async fn incoming(
             let Some(held) = seats.take(from).await else {
                 continue;
             };
-            let watched = connections.add(stream, silence, Some(held.seat.clone()));
+            let watched = connections.add(stream, heartbeat, Some(held.seat.clone()));
             let accepted = give.send(Ok(Stream::new(watched, Some(held)))).await;
             if accepted.is_err() {
                 return;

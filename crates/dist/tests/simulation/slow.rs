@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::faults::Numbers;
 use super::line::SlowLine;
-use super::world::{Hardship, PATIENCE, World};
+use super::world::{Hardship, TIMEOUTS, World};
 
 /// The steps of each worker.
 const STEPS: usize = 3;
@@ -60,7 +60,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             sleep(Duration::from_millis(100)).await;
         }
         // What is on the lines comes first.
-        sleep(PATIENCE.silence * 12).await;
+        sleep(TIMEOUTS.heartbeat * 12).await;
         Ok(watched.idle("ps")?)
     });
     sim.run().map_err(|e| format!("{e}\n{}", world.noted()))?;

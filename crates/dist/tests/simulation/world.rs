@@ -19,7 +19,7 @@ use crate::error::ClusterError;
 use crate::limits::server_limits::Limits;
 use crate::master::link::{Way, others};
 use crate::master::steps::Steps;
-use crate::runtime::timeouts::Patience;
+use crate::runtime::timeouts::Timeouts;
 use crate::server::deadline::Deadline;
 use crate::server::gate::Gate;
 use crate::server::router::Calls;
@@ -32,11 +32,11 @@ use crate::transport::peers::{Peers, Reach};
 use crate::worker::service::WorkerService;
 use crate::worker::state::Worker;
 
-pub(super) const PATIENCE: Patience = Patience {
-    start: Duration::from_secs(5),
-    silence: Duration::from_secs(1),
-    absence: Duration::from_secs(3),
-    outage: Duration::from_secs(60),
+pub(super) const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(5),
+    heartbeat: Duration::from_secs(1),
+    worker_rejoin: Duration::from_secs(3),
+    server_recovery: Duration::from_secs(60),
 };
 
 /// A simulation whose messages take up to 30 ms.
@@ -172,7 +172,7 @@ impl World {
             // There are no numbers to read here, and so no need for names.
             own: None,
             network: Arc::new(SimulatedNetwork(connections.clone())),
-            patience: PATIENCE,
+            timeouts: TIMEOUTS,
             shared_memory: false,
             protection: None,
             limit: limits.value_bytes,
@@ -182,7 +182,7 @@ impl World {
             most: limits.connections,
             arrival: limits.arrival,
             idle: limits.idle,
-            silence: PATIENCE.silence,
+            heartbeat: TIMEOUTS.heartbeat,
         };
         let peers = Peers::new(platform.clone(), reach, Arc::default());
         let task = (job.to_owned(), index);
@@ -205,12 +205,12 @@ impl World {
         };
         self.alive.lock().unwrap().insert(task, started);
         tokio::spawn(sweeps(master.clone()));
-        let incoming = incoming(connections, seats, PATIENCE.silence).await?;
+        let incoming = incoming(connections, seats, TIMEOUTS.heartbeat).await?;
         let services = Calls {
             worker: WorkerService(worker.clone()),
             others: Routes::new(Deadline(Door(master))).prepare(),
         };
-        let serving = transport(PATIENCE.silence);
+        let serving = transport(TIMEOUTS.heartbeat);
         tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
         Ok(worker)
     }
@@ -233,7 +233,7 @@ impl World {
         ways.extend(others(&self.cluster, &task.task, &task.peers, &filters)?);
         let (engine, options) = (task.engine.clone(), task.options.clone());
         let steps = Steps::new(ways, engine, options, false, task.platform.clone());
-        Ok(Session::over(graph, steps, PATIENCE))
+        Ok(Session::over(graph, steps, TIMEOUTS))
     }
 
     /// What is wrong with the tasks of `job` once nobody uses them: sessions or steps are left.

@@ -22,7 +22,7 @@ use crate::transport::protection::Protection;
 #[derive(Clone)]
 pub(crate) struct Dial {
     /// How long they may be silent; how long each of TCP and TLS may take.
-    pub(crate) silence: Duration,
+    pub(crate) heartbeat: Duration,
     pub(crate) protection: Option<Protection>,
     /// The task that is reached.
     pub(crate) contact: Arc<Contact>,
@@ -53,7 +53,7 @@ impl Dial {
         let stream = self.within("TCP", self.any_of(host, port)).await?;
         // One that is slow all the same is no error.
         let _ = stream.set_nodelay(true);
-        let watched = Watched::new(stream, self.silence, None).to(self.contact.clone());
+        let watched = Watched::new(stream, self.heartbeat, None).to(self.contact.clone());
         let Some(protection) = &self.protection else {
             return Ok(Stream::new(watched, None));
         };
@@ -68,7 +68,7 @@ impl Dial {
     async fn any_of(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let addresses = addresses(host, port).await?;
         // One that does not answer leaves time for the others.
-        let each = self.silence / addresses.len().max(1) as u32;
+        let each = self.heartbeat / addresses.len().max(1) as u32;
         let text = format!("the name {host} has no address");
         let mut failed = io::Error::new(io::ErrorKind::NotFound, text);
         for address in addresses {
@@ -93,11 +93,11 @@ impl Dial {
         let late = |_| {
             let text = format!(
                 "no {what} connection within {:.1} s",
-                self.silence.as_secs_f64()
+                self.heartbeat.as_secs_f64()
             );
             Err(io::Error::new(io::ErrorKind::TimedOut, text))
         };
-        let limited = tokio::time::timeout(self.silence, connects).await;
+        let limited = tokio::time::timeout(self.heartbeat, connects).await;
         limited.unwrap_or_else(late)
     }
 }

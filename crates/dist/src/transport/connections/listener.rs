@@ -31,7 +31,7 @@ pub(crate) struct Incoming(mpsc::Receiver<io::Result<Stream>>);
 struct Door {
     listener: TcpListener,
     seats: Arc<Seats>,
-    silence: Duration,
+    heartbeat: Duration,
     protection: Option<Protection>,
     ready: mpsc::Sender<io::Result<Stream>>,
 }
@@ -41,14 +41,14 @@ impl Incoming {
     pub(crate) fn new(
         listener: TcpListener,
         seats: Arc<Seats>,
-        silence: Duration,
+        heartbeat: Duration,
         protection: Option<Protection>,
     ) -> Incoming {
         let (ready, given) = mpsc::channel(WAITING);
         let door = Door {
             listener,
             seats,
-            silence,
+            heartbeat,
             protection,
             ready,
         };
@@ -110,7 +110,7 @@ impl Door {
         let _ = stream.set_nodelay(true);
         let (ready, protection) = (self.ready.clone(), self.protection.clone());
         let (seats, from) = (self.seats.clone(), held.seat.address);
-        let watched = Watched::new(stream, self.silence, Some(held.seat.clone()));
+        let watched = Watched::new(stream, self.heartbeat, Some(held.seat.clone()));
         tokio::spawn(async move {
             let stream = match protection {
                 None => Stream::new(watched, Some(held)),

@@ -44,7 +44,7 @@ pub(crate) struct Watched<S> {
 }
 
 struct Watch {
-    silence: Duration,
+    heartbeat: Duration,
     /// The place at the server that accepted it.
     seat: Option<Arc<Seat>>,
     /// The task that it was made to.
@@ -66,14 +66,14 @@ struct Watch {
 
 impl<S: Evidence> Watched<S> {
     /// A connection that may be silent for so long; `seat` is its place at a server.
-    pub(crate) fn new(inner: S, silence: Duration, seat: Option<Arc<Seat>>) -> Watched<S> {
+    pub(crate) fn new(inner: S, heartbeat: Duration, seat: Option<Arc<Seat>>) -> Watched<S> {
         Watched {
             inner,
             watch: Watch {
-                silence,
+                heartbeat,
                 seat,
                 contact: None,
-                tick: Box::pin(sleep(silence / TICKS)),
+                tick: Box::pin(sleep(heartbeat / TICKS)),
                 ticks: false,
                 waker: None,
                 read: false,
@@ -141,7 +141,7 @@ impl Watch {
     }
 
     fn next_tick(&mut self, cx: &mut Context<'_>) {
-        let at = Instant::now() + self.silence / TICKS;
+        let at = Instant::now() + self.heartbeat / TICKS;
         self.tick.as_mut().reset(at);
         self.wakes(cx);
     }
@@ -195,12 +195,12 @@ impl Watch {
         }
         self.silent += 1;
         let round_trip = acknowledged.map_or(Duration::ZERO, |a| a.round_trip);
-        let patience = self.silence + (2 * round_trip).min(SLOWEST * self.silence);
-        let tick = self.silence / TICKS;
-        if tick * self.silent + tick / 2 < patience {
+        let timeout = self.heartbeat + (2 * round_trip).min(SLOWEST * self.heartbeat);
+        let tick = self.heartbeat / TICKS;
+        if tick * self.silent + tick / 2 < timeout {
             return Ok(());
         }
-        let text = format!("no bytes for {:.1} s", patience.as_secs_f64());
+        let text = format!("no bytes for {:.1} s", timeout.as_secs_f64());
         self.leaves(&text);
         Err(io::Error::new(io::ErrorKind::TimedOut, text))
     }

@@ -64,7 +64,7 @@ impl Answers {
     }
 
     /// Looks at all of them: whether one waits for too long.
-    pub(super) fn stuck(&mut self, now: Instant, silence: Duration) -> bool {
+    pub(super) fn stuck(&mut self, now: Instant, heartbeat: Duration) -> bool {
         let mut moved = self.moved.unwrap_or(now);
         self.open.retain_mut(|seen| {
             let Some(answer) = seen.answer.upgrade() else {
@@ -82,8 +82,12 @@ impl Answers {
             true
         });
         self.moved = Some(moved);
-        let all_rest = now.duration_since(moved) > silence;
-        let most = if all_rest { silence } else { SHARED * silence };
+        let all_rest = now.duration_since(moved) > heartbeat;
+        let most = if all_rest {
+            heartbeat
+        } else {
+            SHARED * heartbeat
+        };
         let waits = |seen: &Seen| seen.since.map_or(Duration::ZERO, |s| now.duration_since(s));
         self.open.iter().any(|seen| waits(seen) > most)
     }

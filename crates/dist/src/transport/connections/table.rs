@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
     /// How long a connection may have no call.
     pub(crate) idle: Duration,
     /// How long an answer may wait for whoever asked for it.
-    pub(crate) silence: Duration,
+    pub(crate) heartbeat: Duration,
 }
 
 /// The seats of a server.
@@ -330,7 +330,7 @@ impl Seats {
             };
             if now.duration_since(since) > most {
                 self.end(&usage.seat, limit, why);
-            } else if locked(&usage.seat.answers).stuck(now, self.bounds.silence) {
+            } else if locked(&usage.seat.answers).stuck(now, self.bounds.heartbeat) {
                 self.end(&usage.seat, SILENCE, "it does not take an answer");
             }
         }

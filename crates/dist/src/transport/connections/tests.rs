@@ -193,7 +193,7 @@ fn seats(most: usize, arrival: Duration, idle: Duration) -> Arc<Seats> {
         most,
         arrival,
         idle,
-        silence: SILENCE,
+        heartbeat: SILENCE,
     };
     Seats::new(bounds, Arc::default())
 }

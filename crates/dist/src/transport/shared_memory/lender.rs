@@ -21,14 +21,14 @@ pub(crate) struct Lender {
 
 impl Lender {
     /// Where receivers get descriptors. It listens on this runtime, has `most` connections at a time, and
-    /// waits no longer than `patience` for what a receiver has to say or to take.
+    /// waits no longer than `timeout` for what a receiver has to say or to take.
     pub(crate) fn socket(
         &self,
         runtime: &Handle,
         most: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<wire::Colocation> {
-        let listen = || Socket::listen(&self.loans, runtime, most, patience).ok();
+        let listen = || Socket::listen(&self.loans, runtime, most, timeout).ok();
         self.socket
             .get_or_init(listen)
             .as_ref()

@@ -25,15 +25,15 @@ pub(crate) struct Colocated {
 
 impl Colocated {
     /// The task that has said this, if it is on this machine and of the same user; it is waited for no
-    /// longer than `patience`, now and later.
+    /// longer than `timeout`, now and later.
     pub(crate) async fn find(
         said: wire::Colocation,
         runtime: &Handle,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Arc<Colocated>> {
         Some(Arc::new(Colocated {
             incarnation: said.incarnation,
-            link: Link::connect(said, runtime, patience).await?,
+            link: Link::connect(said, runtime, timeout).await?,
             maps: Maps::default(),
         }))
     }

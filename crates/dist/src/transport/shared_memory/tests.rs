@@ -198,9 +198,9 @@ fn tensor(buffer: &Arc<Buffer>) -> Tensor {
 async fn what_is_mapped_and_not_given_back_is_never_written_again() {
     let memory = Arc::new(Memory::new(None).sharing(1 << 30));
     let lender = Arc::<Lender>::default();
-    let (runtime, patience) = (Handle::current(), Duration::from_secs(20));
-    let said = lender.socket(&runtime, 1, patience).unwrap();
-    let receiver = Colocated::find(said, &runtime, patience).await.unwrap();
+    let (runtime, timeout) = (Handle::current(), Duration::from_secs(20));
+    let said = lender.socket(&runtime, 1, timeout).unwrap();
+    let receiver = Colocated::find(said, &runtime, timeout).await.unwrap();
     let mut loans = Loans::new(lender.clone());
     let mut buffer = Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
     let loan = loans.lend(&tensor(&buffer)).unwrap();

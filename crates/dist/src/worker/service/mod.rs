@@ -165,8 +165,8 @@ async fn answer(
             ended()
         }
         ("Turn", Kind::Turn(turn)) => {
-            let patience = worker.peers.reach.patience.silence / 2;
-            let given = worker.turns.ask(&turn, patience).await?;
+            let timeout = worker.peers.reach.timeouts.heartbeat / 2;
+            let given = worker.turns.ask(&turn, timeout).await?;
             done(Kind::TurnGiven(given))
         }
         _ => {

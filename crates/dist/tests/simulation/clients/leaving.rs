@@ -41,14 +41,14 @@ impl Program {
 
     /// Goes away in the middle of a call.
     pub(in crate::simulation) async fn leave_call(&mut self, id: usize) -> Answer<()> {
-        let patience = Duration::from_millis(self.numbers.below(200));
+        let leaves_after = Duration::from_millis(self.numbers.below(200));
         let done = match self.numbers.below(4) {
-            0 => tokio::time::timeout(patience, self.give(id)).await,
-            1 => tokio::time::timeout(patience, self.give_in_pieces(id)).await,
-            2 => tokio::time::timeout(patience, self.close_twice()).await,
+            0 => tokio::time::timeout(leaves_after, self.give(id)).await,
+            1 => tokio::time::timeout(leaves_after, self.give_in_pieces(id)).await,
+            2 => tokio::time::timeout(leaves_after, self.close_twice()).await,
             _ => {
                 self.close_twice().await?;
-                tokio::time::timeout(patience, async { self.handle().await.map(|_| ()) }).await
+                tokio::time::timeout(leaves_after, async { self.handle().await.map(|_| ()) }).await
             }
         };
         done.unwrap_or_else(|_| Ok(self.go()?))

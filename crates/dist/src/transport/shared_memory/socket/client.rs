@@ -33,7 +33,7 @@ impl Link {
     pub(crate) async fn connect(
         said: wire::Colocation,
         runtime: &Handle,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Link> {
         let name: [u8; RANDOM] = said.name.try_into().ok()?;
         let connect = async move {
@@ -48,10 +48,10 @@ impl Link {
             }
         };
         // Where it is kept, whoever asks.
-        let connected = runtime.spawn(within(patience, connect)).await;
+        let connected = runtime.spawn(within(timeout, connect)).await;
         let stream = connected.ok()?.ok()?;
         let (ask, asked) = mpsc::unbounded_channel();
-        runtime.spawn(keep(stream, asked, patience));
+        runtime.spawn(keep(stream, asked, timeout));
         Some(Link(ask))
     }
 
@@ -80,7 +80,7 @@ impl Link {
 }
 
 /// Asks a lender, until one of the two goes.
-async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, patience: Duration) {
+async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, timeout: Duration) {
     loop {
         let ask = tokio::select! {
             ask = asked.recv() => ask,
@@ -90,7 +90,7 @@ async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, p
             None => return,
             Some(Ask::Descriptor(token, give)) => {
                 let asking = descriptor(&mut stream, token);
-                let found = within(patience, asking).await;
+                let found = within(timeout, asking).await;
                 let ends = found.is_err();
                 let found = found.and_then(|f| f.ok_or_else(none));
                 // Nobody may wait for it any more.
@@ -100,7 +100,7 @@ async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, p
                 }
             }
             Some(Ask::Back(tokens, beside)) => {
-                let given = within(patience, back(&mut stream, &tokens)).await;
+                let given = within(timeout, back(&mut stream, &tokens)).await;
                 drop(beside);
                 if given.is_err() {
                     return;

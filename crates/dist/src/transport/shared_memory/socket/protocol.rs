@@ -54,11 +54,11 @@ pub(super) fn request(kind: u8, token: u64) -> [u8; REQUEST] {
 
 /// Ends what takes longer.
 pub(super) async fn within<T>(
-    patience: Duration,
+    timeout: Duration,
     work: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
     let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-    tokio::time::timeout(patience, work).await.map_err(late)?
+    tokio::time::timeout(timeout, work).await.map_err(late)?
 }
 
 /// Sends an answer, with a descriptor beside it if there is one.

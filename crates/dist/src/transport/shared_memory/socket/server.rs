@@ -41,7 +41,7 @@ impl Socket {
         lender: &Arc<LoanTable>,
         runtime: &Handle,
         most: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> io::Result<Socket> {
         let (name, secret) = (random()?, random()?);
         let _context = runtime.enter();
@@ -49,7 +49,7 @@ impl Socket {
         let served = Served {
             lender: Arc::downgrade(lender),
             secret,
-            patience,
+            timeout,
         };
         let accepts = runtime.spawn(accept(listener, served, most));
         Ok(Socket {
@@ -74,7 +74,7 @@ impl Socket {
 struct Served {
     lender: Weak<LoanTable>,
     secret: [u8; RANDOM],
-    patience: Duration,
+    timeout: Duration,
 }
 
 async fn accept(listener: UnixListener, served: Served, most: usize) {
@@ -94,16 +94,16 @@ async fn accept(listener: UnixListener, served: Served, most: usize) {
 
 /// Answers one receiver until it goes.
 async fn serve(mut stream: UnixStream, served: Served) -> io::Result<()> {
-    let patience = served.patience;
+    let timeout = served.timeout;
     if !is_own(&stream)? {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let mut said = [0; RANDOM];
-    within(patience, stream.read_exact(&mut said)).await?;
+    within(timeout, stream.read_exact(&mut said)).await?;
     if !bool::from(said.ct_eq(&served.secret)) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    within(patience, answer(&stream, YES, None)).await?;
+    within(timeout, answer(&stream, YES, None)).await?;
     loop {
         let mut asked = [0; REQUEST];
         stream.read_exact(&mut asked).await?;
@@ -120,7 +120,7 @@ async fn serve(mut stream: UnixStream, served: Served) -> io::Result<()> {
                 let file = buffer.as_ref().and_then(|b| b.segment_file());
                 let status = if file.is_some() { YES } else { NO };
                 let file = file.map(AsFd::as_fd);
-                within(patience, answer(&stream, status, file)).await?;
+                within(timeout, answer(&stream, status, file)).await?;
             }
             BACK => {
                 let status = if lender.back(token).is_some() {
@@ -128,7 +128,7 @@ async fn serve(mut stream: UnixStream, served: Served) -> io::Result<()> {
                 } else {
                     NO
                 };
-                within(patience, answer(&stream, status, None)).await?;
+                within(timeout, answer(&stream, status, None)).await?;
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         }

@@ -26,19 +26,19 @@ use crate::transport::shared_memory::lender::{Lender, Loans};
 use crate::transport::shared_memory::segments::Colocated;
 use crate::transport::wire_error::WireError;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// How long one is waited for that never answers.
 const SHORT: Duration = Duration::from_secs(1);
 
 /// A lender and what it says of its socket, which takes so many receivers.
 fn lender(most: usize) -> (Arc<Lender>, wire::Colocation) {
     let lender = Arc::<Lender>::default();
-    let said = lender.socket(&Handle::current(), most, PATIENCE).unwrap();
+    let said = lender.socket(&Handle::current(), most, TIMEOUT).unwrap();
     (lender, said)
 }
 
 async fn found(said: &wire::Colocation) -> Option<Arc<Colocated>> {
-    Colocated::find(said.clone(), &Handle::current(), PATIENCE).await
+    Colocated::find(said.clone(), &Handle::current(), TIMEOUT).await
 }
 
 /// A tensor in shared memory.
@@ -52,7 +52,7 @@ fn shared(elements: usize) -> Tensor {
 async fn a_lender_is_found_by_its_name_and_secret_alone() {
     let (lender, said) = lender(2);
     assert_eq!(
-        lender.socket(&Handle::current(), 2, PATIENCE),
+        lender.socket(&Handle::current(), 2, TIMEOUT),
         Some(said.clone())
     );
     let first = found(&said).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_lender_is_found_by_its_name_and_secret_alone() {
 #[tokio::test]
 async fn only_what_is_lent_is_given() {
     let (lender, said) = lender(1);
-    let link = Link::connect(said, &Handle::current(), PATIENCE)
+    let link = Link::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
     let tensor = shared(LEAST_SHARED);
@@ -111,7 +111,7 @@ async fn only_what_is_lent_is_given() {
 #[tokio::test]
 async fn more_is_given_back_at_once_than_the_socket_holds() {
     let (lender, said) = lender(1);
-    let link = Link::connect(said, &Handle::current(), PATIENCE)
+    let link = Link::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
     let tensor = shared(LEAST_SHARED);
@@ -176,7 +176,7 @@ async fn another_user_is_refused() {
 
 /// A task that answers the request for a descriptor in its own way.
 async fn odd<F: Future<Output = ()> + Send + 'static>(
-    patience: Duration,
+    timeout: Duration,
     answers: impl FnOnce(UnixStream) -> F + Send + 'static,
 ) -> Link {
     let (name, secret) = (random().unwrap(), random().unwrap());
@@ -193,7 +193,7 @@ async fn odd<F: Future<Output = ()> + Send + 'static>(
         name: name.to_vec(),
         secret: secret.to_vec(),
     };
-    Link::connect(said, &Handle::current(), patience)
+    Link::connect(said, &Handle::current(), timeout)
         .await
         .unwrap()
 }
@@ -220,21 +220,21 @@ async fn a_task_that_sends_no_descriptor_is_not_waited_for() {
     done.await;
 
     for status in [YES, NO, 7] {
-        let link = odd(PATIENCE, move |stream| async move {
+        let link = odd(TIMEOUT, move |stream| async move {
             answer(&stream, status, None).await.unwrap();
             std::future::pending::<()>().await;
         });
         let none = link.await.descriptor(1).await;
         assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
     }
-    let link = odd(PATIENCE, |stream| async move { drop(stream) });
+    let link = odd(TIMEOUT, |stream| async move { drop(stream) });
     let none = link.await.descriptor(1).await;
     assert!(matches!(none, Err(WireError::Broken(_))), "{none:?}");
 }
 
 /// What comes of a descriptor that is sent for a segment of this number and so many bytes.
 async fn mapped(file: OwnedFd, number: u64, len: usize) -> Result<Buffer, SegmentError> {
-    let link = odd(PATIENCE, move |stream| async move {
+    let link = odd(TIMEOUT, move |stream| async move {
         answer(&stream, YES, Some(file.as_fd())).await.unwrap();
         std::future::pending::<()>().await;
     });
@@ -281,7 +281,7 @@ async fn descriptors_that_nobody_has_asked_for_are_closed() {
     // More than there is room for, beside the answer; and some behind it.
     for count in [1, 2, 5, 50] {
         let (mut reader, writer) = io::pipe().unwrap();
-        let link = odd(PATIENCE, move |stream| async move {
+        let link = odd(TIMEOUT, move |stream| async move {
             let writer = OwnedFd::from(writer);
             let all = vec![writer.as_fd(); count];
             let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(50))];
