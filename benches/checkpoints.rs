@@ -1,7 +1,7 @@
 //! Stall of a training by a checkpoint, compared with one copy of its variables in memory.
 //!
 //! ```text
-//! cargo bench -p thalweg-tests --bench checkpoints -- FOLDER [ROUNDS]
+//! cargo bench -p thalweg-benches --bench checkpoints -- FOLDER [ROUNDS]
 //! ```
 //!
 //! A step updates all variables. The stall is the time of `begin_save`, plus the extra time of the next step, which

@@ -2,7 +2,7 @@
 //! training of deep MNIST by one parameter server and one or two workers. These are common benchmarks of TensorFlow's
 //! distributed runtime. Every task is a process of its own.
 //!
-//! `cargo bench -p thalweg-tests --bench cluster` prints a line of JSON for each.
+//! `cargo bench -p thalweg-benches --bench cluster` prints a line of JSON for each.
 
 use std::error::Error;
 use std::process::{Child, Command};

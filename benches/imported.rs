@@ -1,5 +1,5 @@
 //! Deep MNIST imported from TensorFlow's GraphDef, against the graph built here: training steps at batch 50 on two
-//! threads, in alternation. `cargo bench -p thalweg-tests --bench imported [-- ROUNDS]`
+//! threads, in alternation. `cargo bench -p thalweg-benches --bench imported [-- ROUNDS]`
 
 use std::error::Error;
 use std::io::Read;

@@ -1,6 +1,6 @@
 """How long an asynchronous save of PyTorch's distributed checkpoints keeps a training waiting: `dcp_stall.py FOLDER ROUNDS`.
 
-A row of a table for each size, as `cargo bench -p thalweg-tests --bench checkpoints` prints: the time of `async_save`, and
+A row of a table for each size, as `cargo bench -p thalweg-benches --bench checkpoints` prints: the time of `async_save`, and
 the time until the checkpoint is there.
 """
 

@@ -1,11 +1,12 @@
 //! The golden graphs: TensorFlow's programs as files, with their steps and expected results.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use npyz::DType as NpyType;
-use npyz::npz::NpzArchive;
+use npyz::NpyFile;
 use serde_json::Value;
 use thalweg::prelude::*;
 use thalweg_graphdef::messages::NodeDef;
@@ -220,11 +221,12 @@ fn string_tensor(json: &Value) -> Tensor {
 }
 
 fn arrays(path: &Path) -> HashMap<String, Tensor> {
-    let mut archive = NpzArchive::open(path).unwrap();
-    let names: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let mut archive = zip::ZipArchive::new(File::open(path).unwrap()).unwrap();
     let mut arrays = HashMap::new();
-    for name in names {
-        let file = archive.by_name(&name).unwrap().unwrap();
+    for i in 0..archive.len() {
+        let member = archive.by_index(i).unwrap();
+        let name = member.name().trim_end_matches(".npy").to_owned();
+        let file = NpyFile::new(member).unwrap();
         let dims: Vec<usize> = file.shape().iter().map(|&d| d as usize).collect();
         let NpyType::Plain(kind) = file.dtype() else {
             panic!("{name} is no plain array");

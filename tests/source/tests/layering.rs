@@ -35,6 +35,7 @@ const LAYERS: &[&str] = &[
     "cnn_benchmarks",
     "thalweg-tests",
     "thalweg-source-tests",
+    "thalweg-benches",
 ];
 
 /// The dependencies of each crate of the workspace, without dev-dependencies; none for `thalweg-tests`.
