@@ -1,8 +1,9 @@
 //! One collective of a set of ranks: which way it goes.
 
+use thalweg_estimate::LinkCost;
+
 use crate::algorithm;
 use crate::channel::{Channel, parts};
-use crate::cost::Cost;
 use crate::error::Result;
 use crate::links::Links;
 use crate::memory::SharedMemory;
@@ -46,7 +47,7 @@ pub(crate) struct Collective<'a> {
     /// The place of this rank in the set.
     pub(crate) place: usize,
     pub(crate) tag: u64,
-    pub(crate) cost: &'a Cost,
+    pub(crate) cost: &'a LinkCost,
 }
 
 impl Collective<'_> {

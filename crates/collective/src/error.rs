@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_launch_env::EnvError;
 use thalweg_tensor::DType;
 use thiserror::Error;
 
@@ -65,6 +66,12 @@ impl CollectiveError {
             rank,
             reason: reason.to_string(),
         }
+    }
+}
+
+impl From<EnvError> for CollectiveError {
+    fn from(error: EnvError) -> CollectiveError {
+        CollectiveError::Argument(error.to_string())
     }
 }
 

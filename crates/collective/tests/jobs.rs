@@ -114,8 +114,8 @@ fn places_on_hosts_are_horovods_local_and_cross_ranks() {
 
 #[test]
 fn ranks_of_several_hosts_choose_by_costs_that_one_of_them_has_measured() {
-    use thalweg_collective::Cost;
-    let assumed = Cost::default();
+    use thalweg_collective::LinkCost;
+    let assumed = LinkCost::default();
     let found = Job::on(&["a", "b", "a", "c"]).run(|r| r.cost());
     assert!(found.iter().all(|c| *c == found[0]), "{found:?}");
     assert_ne!(

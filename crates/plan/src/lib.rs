@@ -34,7 +34,6 @@ pub mod region;
 mod request;
 mod store;
 mod task_part;
-mod thread_schedule;
 mod wire_dtype;
 
 pub use cache::PlanCache;

@@ -22,7 +22,7 @@ pub(super) struct LastUse {
     /// The instructions that the next user of the memory waits for.
     pub(super) instructions: SmallVec<[u32; 4]>,
     /// Estimated time in nanoseconds at which they are done; see
-    /// [`ThreadSchedule`](crate::thread_schedule::ThreadSchedule).
+    /// [`ListSchedule`](thalweg_estimate::ListSchedule).
     pub(super) done: u64,
 }
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 /// The crates of the workspace, each before those that may use it.
 const LAYERS: &[&str] = &[
+    "thalweg-estimate",
+    "thalweg-launch-env",
     "thalweg-tensor",
     "thalweg-checkpoint",
     "thalweg-data",
@@ -16,6 +18,7 @@ const LAYERS: &[&str] = &[
     "thalweg-device",
     "thalweg-protection",
     "thalweg-collective",
+    "thalweg-launch",
     "thalweg-kernels",
     "thalweg-ops",
     "thalweg-layers",
@@ -107,6 +110,15 @@ fn graphs_and_numeric_kernels_know_values_and_not_each_other() {
         let used = &dependencies()[name];
         let own: Vec<&String> = used.iter().filter(|d| d.starts_with("thalweg")).collect();
         assert_eq!(own, ["thalweg-tensor"], "{name}");
+    }
+}
+
+#[test]
+fn estimates_and_environments_use_no_other_crate() {
+    for name in ["thalweg-estimate", "thalweg-launch-env"] {
+        let used = &dependencies()[name];
+        let own = used.iter().find(|d| d.starts_with("thalweg"));
+        assert_eq!(own, None, "{name}");
     }
 }
 

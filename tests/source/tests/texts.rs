@@ -71,7 +71,7 @@ fn columns(template: &str) -> Option<usize> {
 #[test]
 fn progress_bars_fit_into_forty_columns() {
     let mut seen = 0;
-    for (path, text) in sources(&["crates/cli", "examples", "tests/gpu_run"]) {
+    for (path, text) in sources(&["crates/cli", "crates/launch", "examples", "tests/gpu_run"]) {
         let name = path.display();
         for line in code(&text) {
             let found = line.split('"').nth(1).filter(|t| {
@@ -94,7 +94,7 @@ fn progress_bars_fit_into_forty_columns() {
 #[test]
 fn programs_say_things_in_one_place_which_outlives_a_full_disk_and_a_reader_that_is_gone() {
     let mut wrong = Vec::new();
-    for (path, text) in sources(&["crates/cli/src", "examples"]) {
+    for (path, text) in sources(&["crates/cli/src", "crates/launch/src", "examples"]) {
         let printed = code(&text).filter(|l| l.contains("println!") || l.contains("print!("));
         wrong.extend(printed.map(|l| format!("{}: {}", path.display(), l.trim())));
     }

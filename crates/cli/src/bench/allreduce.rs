@@ -10,10 +10,10 @@ use serde_json::json;
 use thalweg_collective::{
     ALL_RANKS, Algorithm, Coordinator, Join, Ranks, ReduceOp, Reduction, variables,
 };
+use thalweg_launch::job_secret;
 use thalweg_tensor::DType;
 
 use super::plot;
-use crate::launch::secret;
 use crate::{Failure, say};
 
 /// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
@@ -155,7 +155,7 @@ impl AllReduce {
 
     /// Starts the other ranks, and measures as the first one.
     fn start(&self, way: Way) -> Result<Points, Failure> {
-        let secret = secret()?;
+        let secret = job_secret()?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
         let address = coordinator.address();

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use thalweg_device::Files;
 use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
+use thalweg_launch::Signals;
 
 use crate::Failure;
-use crate::launch::signals::Signals;
 use said::Said;
 
 /// How often it is looked whether a signal came.
@@ -64,7 +64,7 @@ impl Serve {
             .spawn(move || {
                 let mut ending = false;
                 loop {
-                    for signal in signals.came() {
+                    for signal in signals.pending() {
                         if std::mem::replace(&mut ending, true) {
                             std::process::exit(128 + signal);
                         }

@@ -1,5 +1,4 @@
-//! Algorithms of collectives, on any links. Costs are for P ranks and n bytes, with a latency of `a` a message, `b` a byte
-//! sent and `g` a byte reduced (Thakur, Rabenseifner and Gropp, 2005).
+//! Algorithms of collectives, over any links.
 
 mod adasum;
 mod doubling;
@@ -8,68 +7,15 @@ mod moving;
 mod ring;
 mod tree;
 
-use std::fmt;
-use std::str::FromStr;
+use thalweg_estimate::Algorithm;
 
 use crate::channel::Channel;
-use crate::error::{CollectiveError, Result};
+use crate::error::Result;
 use crate::reduce::Reducer;
 
 pub(crate) use adasum::adasum;
 pub(crate) use moving::{all_gather, all_to_all, barrier, broadcast};
 pub(crate) use ring::reduce_scatter;
-
-/// How an all-reduce goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// Each rank gives all of its value to another one, at distances 1, 2, 4 and so on: lg P (a + n b + n g). For small values.
-    Doubling,
-    /// Rabenseifner's: halves of halves are reduced, then doubled: 2 lg P a + 2 (P-1)/P n b + (P-1)/P n g.
-    Halving,
-    /// Each part goes around: 2 (P-1) a + 2 (P-1)/P n b + (P-1)/P n g. For large values.
-    Ring,
-    /// To one rank along a tree, and back: 2 lg P (a + n b) + lg P n g.
-    Tree,
-}
-
-impl Algorithm {
-    /// All of them.
-    pub const ALL: [Algorithm; 4] = [
-        Algorithm::Doubling,
-        Algorithm::Halving,
-        Algorithm::Ring,
-        Algorithm::Tree,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Doubling => "doubling",
-            Algorithm::Halving => "halving",
-            Algorithm::Ring => "ring",
-            Algorithm::Tree => "tree",
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = CollectiveError;
-
-    fn from_str(text: &str) -> Result<Algorithm> {
-        let found = Algorithm::ALL.into_iter().find(|a| a.name() == text);
-        found.ok_or_else(|| {
-            let known: Vec<&str> = Algorithm::ALL.iter().map(|a| a.name()).collect();
-            let text = format!("'{text}' is no algorithm: use one of {}", known.join(", "));
-            CollectiveError::Argument(text)
-        })
-    }
-}
 
 /// Reduces the values of all ranks, to all of them.
 ///

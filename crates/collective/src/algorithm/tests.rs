@@ -6,6 +6,7 @@ use thalweg_cpu::number::Number;
 use thalweg_tensor::{DType, dispatch};
 
 use super::*;
+use crate::error::CollectiveError;
 use crate::links::threads::ThreadLinks;
 use thalweg_device::ReduceOp;
 

@@ -9,12 +9,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use thalweg_launch_env::Timeouts;
 
 use super::BEAT;
 use super::turns::{Announced, HearTurn, Turn, Turns};
 use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
-use crate::join::Patience;
 use crate::secret::Secret;
 use crate::stream::Stream;
 
@@ -24,7 +24,7 @@ pub(crate) struct Control {
     thread: Option<JoinHandle<()>>,
     /// Where this rank is, as the coordinator's network sees it.
     own: IpAddr,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
 }
 
 pub(super) struct Shared {
@@ -57,7 +57,7 @@ pub(super) fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
 }
 
 impl Control {
-    /// Joins as one of so many ranks. The coordinator may come up to `patience` later.
+    /// Joins as one of so many ranks. The coordinator may come up to `timeouts.rendezvous` later.
     ///
     /// # Errors
     /// [`CollectiveError::Rendezvous`].
@@ -65,13 +65,13 @@ impl Control {
         address: SocketAddr,
         (rank, size): (usize, usize),
         secret: &Secret,
-        patience: Patience,
+        timeouts: Timeouts,
     ) -> Result<Control> {
         let began = Instant::now();
         let stream = loop {
-            match TcpStream::connect_timeout(&address, patience.meet.max(BEAT)) {
+            match TcpStream::connect_timeout(&address, timeouts.rendezvous.max(BEAT)) {
                 Ok(stream) => break stream,
-                Err(e) if began.elapsed() >= patience.meet => {
+                Err(e) if began.elapsed() >= timeouts.rendezvous => {
                     return Err(rendezvous(format!("{address} is not reached: {e}")));
                 }
                 Err(_) => thread::sleep(Duration::from_millis(50)),
@@ -97,11 +97,11 @@ impl Control {
                 shared,
                 thread: Some(thread),
                 own,
-                patience,
+                timeouts,
             })
         };
         let control = start().map_err(rendezvous)?;
-        control.wait("the coordinator", Some(patience.meet), |state| {
+        control.wait("the coordinator", Some(timeouts.rendezvous), |state| {
             state.joined.then_some(())
         })?;
         Ok(control)
@@ -204,7 +204,7 @@ impl Control {
     pub(crate) fn gather(&self, name: &str, value: &Value) -> Result<Vec<Value>> {
         let message = json!({"gather": name, "value": value});
         self.shared.writer.write(&message).map_err(rendezvous)?;
-        let meet = Some(self.patience.meet);
+        let meet = Some(self.timeouts.rendezvous);
         self.wait(name, meet, |state| state.gathered.remove(name))
     }
 
@@ -222,7 +222,7 @@ impl Control {
         let message = json!({"gather": name, "value": value, "among": members});
         self.shared.writer.write(&message).map_err(rendezvous)?;
         let stopped = || CollectiveError::Ended("nobody waits any more".to_owned());
-        let end = self.patience.end;
+        let end = self.timeouts.stall_end;
         let waited = self.wait(name, end, |state| match state.gathered.remove(name) {
             Some(values) => Some(Ok(values)),
             None => ended().then(|| Err(stopped())),

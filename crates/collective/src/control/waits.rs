@@ -21,14 +21,18 @@ impl Control {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        if self.patience.end.is_some_and(|end| waited >= end) {
+        if self.timeouts.stall_end.is_some_and(|end| waited >= end) {
             return Err(CollectiveError::Late {
                 rank,
                 what: what.to_owned(),
                 waited,
             });
         }
-        if self.patience.warn.is_some_and(|warn| waited >= warn) {
+        if self
+            .timeouts
+            .stall_warning
+            .is_some_and(|warn| waited >= warn)
+        {
             let mut state = self.shared.state();
             let name = state.runs.as_ref().map(|r| r.0.clone());
             self.shared
@@ -51,12 +55,16 @@ impl Control {
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
-        if self.patience.end.is_some_and(|end| waited >= end) {
+        if self.timeouts.stall_end.is_some_and(|end| waited >= end) {
             let seconds = waited.as_secs();
             let why = format!("'{what}' has waited for the GPUs of other ranks for {seconds} s");
             return Err(CollectiveError::Ended(why));
         }
-        if self.patience.warn.is_some_and(|warn| waited >= warn) {
+        if self
+            .timeouts
+            .stall_warning
+            .is_some_and(|warn| waited >= warn)
+        {
             let mut state = self.shared.state();
             if state.stalled.is_none() {
                 for other in others() {
@@ -113,7 +121,10 @@ impl Control {
                     None => rendezvous(format!("{what}: no answer for {waited:?}")),
                 });
             }
-            if let (Some(rank), true) = (missing, self.patience.warn.is_some_and(|w| waited >= w)) {
+            if let (Some(rank), true) = (
+                missing,
+                self.timeouts.stall_warning.is_some_and(|w| waited >= w),
+            ) {
                 self.shared.stalls(&mut state, rank, what, waited);
             }
             let next = self.shared.changed.wait_timeout(state, LOOK);

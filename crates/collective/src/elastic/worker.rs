@@ -6,10 +6,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use serde_json::{Value, json};
+use thalweg_launch_env::{ElasticWorker, host};
 
 use crate::control::{Reader, SILENCE, Writer, follow};
 use crate::error::{CollectiveError, Result};
-use crate::join::{Join, host, meeting, needed, parsed, shared_secret, variables};
+use crate::join::{Join, shared_secret};
 use crate::secret::Secret;
 use crate::stream::Stream;
 
@@ -90,16 +91,14 @@ impl Worker {
     }
 
     fn from_variables(get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Worker>> {
-        use variables::{HOST, SECRET, WORKER};
-        let Some(worker) = get(WORKER) else {
+        let Some(own) = ElasticWorker::from_variables(get)? else {
             return Ok(None);
         };
-        let (worker, driver) = (parsed(WORKER, &worker)?, meeting(get)?);
-        let secret = shared_secret(get, &needed(get, SECRET)?)?;
-        let mut worker = Worker::connect(driver, worker, &secret)?;
+        let secret = shared_secret(get, &own.secret)?;
+        let mut worker = Worker::connect(own.driver, own.worker, &secret)?;
         let mut join = worker.join.clone().configured(get)?;
-        if let Some(name) = get(HOST) {
-            join = join.host(&format!("{} {name}", host()));
+        if let Some(name) = own.host {
+            join = join.host(&format!("{} {name}", host::identity()));
         }
         worker.join = join;
         Ok(Some(worker))

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use thalweg_estimate::LinkCost;
+use thalweg_launch_env::host;
 
 use super::{ALL_RANKS, Ranks};
 use crate::collective::Set;
 use crate::control::{Control, Coordinator};
-use crate::cost::Cost;
 use crate::error::{CollectiveError, Result};
-use crate::join::{Join, host};
+use crate::join::Join;
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::links::{Incoming, Links, Outgoing};
 #[cfg(feature = "mpi")]
@@ -55,16 +56,16 @@ impl Ranks {
                 control: None,
                 links: Box::new(Alone),
                 sets: BTreeMap::from([(ALL_RANKS, Set::alone(0))]),
-                cost: Cost::default(),
+                cost: LinkCost::default(),
                 memory: false,
                 negotiates: join.negotiated,
                 watch: Watch::default(),
-                patience: join.patience,
+                timeouts: join.timeouts,
                 coordinator: None,
             });
         };
         let (rank, size) = (join.rank, join.size);
-        let control = Control::join(address, (rank, size), &join.secret, join.patience)?;
+        let control = Control::join(address, (rank, size), &join.secret, join.timeouts)?;
         let control = Arc::new(control);
         let failed = |e: std::io::Error| CollectiveError::Rendezvous(e.to_string());
         let most = size * join.connections.clamp(1, MOST_CONNECTIONS);
@@ -72,7 +73,7 @@ impl Ranks {
         let listening = listening.map_err(failed)?;
         let own = json!({
             "address": listening.address().to_string(),
-            "host": join.host.clone().unwrap_or_else(host),
+            "host": join.host.clone().unwrap_or_else(host::identity),
             "memory": join.memory,
             "negotiated": join.negotiated,
             "connections": join.connections,
@@ -97,11 +98,11 @@ impl Ranks {
     fn join_by_mpi(join: &Join) -> Result<Ranks> {
         let (met, coordinator) = crate::links::mpi::Met::begin()?;
         let secret = Secret::from(&met.secret);
-        let control = Control::join(met.address, met.place(), &secret, join.patience)?;
+        let control = Control::join(met.address, met.place(), &secret, join.timeouts)?;
         let control = Arc::new(control);
         // MPI has memory of its own.
         let own = json!({
-            "host": join.host.clone().unwrap_or_else(host),
+            "host": join.host.clone().unwrap_or_else(host::identity),
             "memory": false,
             "negotiated": join.negotiated,
         });
@@ -145,11 +146,11 @@ impl Ranks {
             control: Some(control),
             links,
             sets: BTreeMap::new(),
-            cost: Cost::default(),
+            cost: LinkCost::default(),
             memory: table.iter().all(|v| v["memory"] == true),
             negotiates: join.negotiated,
             watch,
-            patience: join.patience,
+            timeouts: join.timeouts,
             coordinator,
         };
         ranks.add(ALL_RANKS, (0..table.len()).collect())?;

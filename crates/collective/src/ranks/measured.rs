@@ -40,7 +40,7 @@ impl Ranks {
 
 /// The seconds of a message and of a byte, to and from this rank at the same time: the best of some.
 fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
-    let mut fastest = |bytes: usize, times: usize| {
+    let mut fastest = |bytes: usize, times: usize| -> Result<f64> {
         let (sent, mut received) = (vec![0; bytes], vec![0; bytes]);
         let mut best = f64::INFINITY;
         for _ in 0..times {

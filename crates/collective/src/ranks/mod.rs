@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::Algorithm;
+use thalweg_estimate::{Algorithm, LinkCost};
+use thalweg_launch_env::Timeouts;
+
 use crate::collective::Set;
 use crate::control::{Control, Coordinator};
-use crate::cost::Cost;
 use crate::error::CollectiveError;
-use crate::join::Patience;
 use crate::links::Links;
 use crate::watch::Watch;
 
@@ -29,12 +29,12 @@ pub struct Ranks {
     control: Option<Arc<Control>>,
     links: Box<dyn Links>,
     sets: BTreeMap<i32, Set>,
-    cost: Cost,
+    cost: LinkCost,
     memory: bool,
     negotiates: bool,
     /// Where the time of collectives goes.
     watch: Watch,
-    patience: Patience,
+    timeouts: Timeouts,
     /// Where the ranks meet, if it is in this process. It goes last.
     coordinator: Option<Coordinator>,
 }
@@ -52,7 +52,7 @@ impl Drop for Ranks {
         let began = std::time::Instant::now();
         while coordinator.ranks() > 0
             && self.failure().is_none()
-            && began.elapsed() < self.patience.meet
+            && began.elapsed() < self.timeouts.rendezvous
         {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -102,7 +102,7 @@ impl Ranks {
     }
 
     /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts, and assumed within one.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> LinkCost {
         self.cost
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use thalweg_device::{Body, Cpu, Device, DeviceType, KernelError, Variable};
+use thalweg_estimate::ListSchedule;
 use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND, is_remote};
 use thalweg_graph::simplify::{FEED, known};
@@ -21,7 +22,6 @@ use crate::memory::{Arena, Block};
 use crate::order::{Accesses, Hazards, VariableId};
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
-use crate::thread_schedule::ThreadSchedule;
 
 /// Number of bytes by which an arena may grow for each further thread, so that independent instructions do not wait for
 /// each other's memory: about the second-level cache of a core.
@@ -44,7 +44,7 @@ pub(super) struct Builder<'a> {
     /// By slot: what is known of its life.
     pub(super) life: Vec<Life>,
     pub(super) arena: Arena,
-    pub(super) schedule: ThreadSchedule,
+    pub(super) schedule: ListSchedule,
     /// By node that receives: memory that is set aside from the start of the step.
     landings: FxHashMap<NodeId, Block>,
     pub(super) hazards: Hazards,
@@ -123,7 +123,7 @@ impl<'a> Builder<'a> {
             slots: Vec::new(),
             life: Vec::new(),
             arena: Arena::new(ALIGNMENT, SPARE * (threads - 1)),
-            schedule: ThreadSchedule::new(threads),
+            schedule: ListSchedule::new(threads),
             landings: FxHashMap::default(),
             instructions: Vec::new(),
             waits_for: Vec::new(),

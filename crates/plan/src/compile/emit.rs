@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use thalweg_device::{
     Body, Kernel, KernelError, Op, Operand, Prepare, PrepareFn, Prepared, Variable,
 };
+use thalweg_estimate::PARALLEL_INSTRUCTION_NS;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::shape::checked_elements;
@@ -19,7 +20,6 @@ use crate::error::failed;
 use crate::error::memory;
 use crate::error::panicked;
 use crate::memory::{Block, LastUse};
-use crate::parallel::SHARED;
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
@@ -298,7 +298,8 @@ impl Builder<'_> {
             &self.accesses.updates[id.index()],
         );
         self.hazards.visit(at, uses, updates, waits);
-        self.schedule.add(waits, cost.saturating_add(SHARED));
+        self.schedule
+            .add(waits, cost.saturating_add(PARALLEL_INSTRUCTION_NS));
         // A value that was read of a variable is released before an update, so that the update is in place.
         let mut release = SmallVec::new();
         for &v in updates {

@@ -1,105 +1,108 @@
-//! What the tasks of a launch say, as people see it.
+//! Screen: the output of all tasks, and on a terminal a row with the state of each.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How long no line may be written before the last lines are given up.
-pub const STUCK: Duration = Duration::from_secs(2);
-/// How long last lines are waited for in all: a process that has left its task may write for ever.
-const LAST: Duration = Duration::from_secs(10);
+/// Time without progress after which lines that cannot be written are given up.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time in all for the last lines: a process that has left its task's group may write for ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What there is to show.
-pub enum Event {
-    /// A line that a task has printed.
+/// Event for the screen.
+pub(crate) enum ScreenEvent {
+    /// A line of a task's output.
     Line {
         /// The number of the task.
         task: usize,
         /// The line.
         line: String,
-        /// Whether it came on standard error.
+        /// `true` for standard error.
         error: bool,
     },
     /// One more task was started.
     Started {
-        /// Its name. Its number is that of the last one, and 1.
+        /// Its name. Its number is one above that of the last task.
         name: String,
     },
-    /// A task has ended that others may replace: nothing of it is shown any more.
+    /// A task has ended that others may replace: its row is removed.
     Gone {
         /// The number of the task.
         task: usize,
     },
-    /// What became of a task.
+    /// The state of a task has changed.
     State {
         /// The number of the task.
         task: usize,
-        /// In a few words.
+        /// The state, in a few words.
         state: String,
     },
-    /// What the launcher itself has done.
+    /// A line of the launcher.
     Note(String),
 }
 
-/// Lines that could not be shown.
+/// Lines that could not be written.
 #[derive(Default)]
-pub struct Lost {
-    /// How many.
-    pub lines: u64,
-    /// Why.
-    pub why: Option<std::io::Error>,
+pub(crate) struct LostLines {
+    /// Number of lines.
+    pub(crate) count: u64,
+    /// First error.
+    pub(crate) error: Option<std::io::Error>,
 }
 
-/// The thread that shows lines: one that cannot be written holds up nothing else.
-pub struct Screen {
+/// Thread that writes lines, so that a line that cannot be written blocks nothing else.
+pub(crate) struct Screen {
     shown: Arc<AtomicU64>,
-    lost: Receiver<Lost>,
+    lost: Receiver<LostLines>,
 }
 
 impl Screen {
-    /// Shows what tasks of these names say, until all who send events are gone.
+    /// Starts the screen of tasks with these names. It ends when all senders of events are dropped.
     ///
     /// # Errors
-    /// There is no thread.
-    pub fn start(names: Vec<String>, events: Receiver<Event>) -> std::io::Result<Screen> {
+    /// The system has no thread.
+    pub(crate) fn start(
+        names: Vec<String>,
+        events: Receiver<ScreenEvent>,
+    ) -> std::io::Result<Screen> {
         let (sender, lost) = channel();
         let shown = Arc::<AtomicU64>::default();
         let counted = shown.clone();
         std::thread::Builder::new().spawn(move || {
-            let mut lines = Lines::new(names);
+            let mut rows = Rows::new(names);
             for event in events {
-                lines.show(event);
+                rows.show(event);
                 counted.fetch_add(1, Ordering::Relaxed);
             }
-            // An error is a launch that waits no longer.
-            let _ = sender.send(lines.end());
+            // An error is a launcher that has stopped waiting.
+            let _ = sender.send(rows.end());
         })?;
         Ok(Screen { shown, lost })
     }
 
-    /// Waits for the last lines. Gives what was lost; none where not all was written.
-    pub fn end(self) -> Option<Lost> {
+    /// Waits until the last line is written. Returns the lost lines; `None` on a timeout.
+    pub(crate) fn end(self) -> Option<LostLines> {
         let ended = Instant::now();
         let mut before = u64::MAX;
         loop {
-            match self.lost.recv_timeout(STUCK) {
+            match self.lost.recv_timeout(WRITE_TIMEOUT) {
                 Ok(lost) => return Some(lost),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let shown = self.shown.load(Ordering::Relaxed);
-            if std::mem::replace(&mut before, shown) == shown || ended.elapsed() > LAST {
+            if std::mem::replace(&mut before, shown) == shown || ended.elapsed() > DRAIN_TIMEOUT {
                 return None;
             }
         }
     }
 }
 
-/// What a task does, as far as its lines tell.
+/// State of a task, as far as its lines have it.
 struct Row {
     name: String,
     bar: ProgressBar,
@@ -108,30 +111,30 @@ struct Row {
     speed: Option<String>,
 }
 
-struct Lines {
+struct Rows {
     rows: Vec<Row>,
     bars: MultiProgress,
-    /// Whether lines of standard output and of standard error stand above the bars.
+    /// `true` if lines of standard output, and of standard error, are written above the bars.
     above: [bool; 2],
-    lost: Lost,
+    lost: LostLines,
 }
 
-impl Lines {
-    fn new(names: Vec<String>) -> Lines {
+impl Rows {
+    fn new(names: Vec<String>) -> Rows {
         let terminal = stderr().is_terminal();
         let target = match terminal {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
         let bars = MultiProgress::with_draw_target(target);
-        let mut lines = Lines {
+        let mut all = Rows {
             rows: Vec::new(),
             bars,
             above: [terminal && stdout().is_terminal(), terminal],
-            lost: Lost::default(),
+            lost: LostLines::default(),
         };
-        names.into_iter().for_each(|name| lines.add(name));
-        lines
+        names.into_iter().for_each(|name| all.add(name));
+        all
     }
 
     fn add(&mut self, name: String) {
@@ -151,21 +154,21 @@ impl Lines {
         self.rows.push(row);
     }
 
-    fn show(&mut self, event: Event) {
+    fn show(&mut self, event: ScreenEvent) {
         match event {
-            Event::Note(line) => self.write(&line, true),
-            Event::Started { name } => self.add(name),
-            Event::Gone { task } => {
+            ScreenEvent::Note(line) => self.write(&line, true),
+            ScreenEvent::Started { name } => self.add(name),
+            ScreenEvent::Gone { task } => {
                 if let Some(row) = self.rows.get(task) {
                     row.bar.finish_and_clear();
                 }
             }
-            Event::State { task, state } => {
+            ScreenEvent::State { task, state } => {
                 let row = &mut self.rows[task];
                 row.state = state;
                 row.draw();
             }
-            Event::Line { task, line, error } => {
+            ScreenEvent::Line { task, line, error } => {
                 let row = &mut self.rows[task];
                 row.note(&line);
                 let line = format!("{:>9} | {line}", row.name);
@@ -183,19 +186,19 @@ impl Lines {
             (false, false) => stdout().write_all(format!("{line}\n").as_bytes()),
         };
         if let Err(e) = written {
-            self.lost.lines += 1;
-            self.lost.why.get_or_insert(e);
+            self.lost.count += 1;
+            self.lost.error.get_or_insert(e);
         }
     }
 
-    fn end(self) -> Lost {
+    fn end(self) -> LostLines {
         self.rows.iter().for_each(|r| r.bar.finish_and_clear());
         self.lost
     }
 }
 
 impl Row {
-    /// Takes from a line what it tells of the task.
+    /// Reads the step and the speed from a line.
     fn note(&mut self, line: &str) {
         if let Some(step) = after(line, "step ") {
             self.step = Some(step);
@@ -216,15 +219,20 @@ impl Row {
     }
 }
 
-/// The number behind `mark`.
+/// Number after `mark`.
 fn after(line: &str, mark: &str) -> Option<String> {
     let rest = line.split_once(mark)?.1.trim_start();
     let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
     (!number.is_empty()).then_some(number)
 }
 
-/// The number in front of `unit`.
+/// Number before `unit`.
 fn before(line: &str, unit: &str) -> Option<String> {
     let word = line.split_once(unit)?.0.rsplit(' ').next()?;
     word.parse::<f64>().ok().map(|_| word.to_owned())
+}
+
+/// Sends an event to the screen, and drops it if the queue is full: a slow screen must not block the launcher.
+pub(crate) fn show(event: ScreenEvent, events: &SyncSender<ScreenEvent>) {
+    let _ = events.try_send(event);
 }

@@ -1,54 +1,45 @@
-//! The hosts of a job whose ranks stay: where each rank runs, and how it is started there.
+//! Hosts of a job with a fixed number of ranks: the place of each rank, and the command that starts it there.
 
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 use std::process::Command;
 
-use clap::Args;
-use thalweg_collective::variables;
+use thalweg_launch_env::host::is_local;
+use thalweg_launch_env::variables;
 
-use crate::Failure;
+use crate::error::Result;
 
-/// Where ranks run, and how others are reached.
-#[derive(Args)]
-pub struct Placing {
-    /// Hosts and how many ranks each may have: host1:2,host2:2. Ranks of other hosts than this one are started by ssh, in a
-    /// folder of the same name, with the same program. Without it all ranks run here.
-    #[arg(
-        short = 'H',
-        long,
-        value_name = "HOST:RANKS,...",
-        value_delimiter = ','
-    )]
-    hosts: Vec<Host>,
-    /// The address of this host that ranks of others reach. Without it, the one from which the first of them is reached.
-    #[arg(long, value_name = "IP")]
-    address: Option<IpAddr>,
-    /// What starts a program on another host: it is given the name of the host and a line of a shell.
-    #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
-    ssh: String,
-    /// Lets ranks of several hosts speak without --protection, over a network that you trust.
-    #[arg(long)]
-    unprotected_network: bool,
+/// Hosts of the ranks, and access to them.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// Hosts, which are filled one after another; this host alone if empty. Ranks of other hosts are started by ssh, in a
+    /// folder of the same name, with the same program.
+    pub hosts: Vec<HostSlots>,
+    /// Address of this host for ranks of others; by default the one from which the first of them is reached.
+    pub address: Option<IpAddr>,
+    /// Program that starts a command on another host: it gets the name of the host and a line of a shell.
+    pub ssh: String,
+    /// `true` to allow ranks on several hosts without TLS.
+    pub unprotected_network: bool,
 }
 
-/// A host and its ranks.
+/// Host and the number of its ranks, written as `host1:2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Host {
+pub struct HostSlots {
     name: String,
     slots: usize,
 }
 
-impl std::str::FromStr for Host {
+impl std::str::FromStr for HostSlots {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Host, String> {
+    fn from_str(text: &str) -> std::result::Result<HostSlots, String> {
         let (name, slots) = match text.rsplit_once(':') {
             Some((name, slots)) => (name, slots.parse().ok()),
             None => (text, Some(1)),
         };
-        // What begins with a dash would be an option of ssh.
+        // A name with a leading dash would be an option of ssh.
         match slots.filter(|&n| n > 0) {
-            Some(slots) if !name.is_empty() && !name.starts_with('-') => Ok(Host {
+            Some(slots) if !name.is_empty() && !name.starts_with('-') => Ok(HostSlots {
                 name: name.to_owned(),
                 slots,
             }),
@@ -59,36 +50,26 @@ impl std::str::FromStr for Host {
     }
 }
 
-/// Where a rank runs: which of the hosts, and its place there.
-pub struct Place {
+/// Place of a rank: its host, and its number among the ranks there.
+pub(crate) struct RankPlace {
+    /// Name of the host; `None` for this one.
     host: Option<String>,
     local_rank: usize,
     local_size: usize,
 }
 
-/// Whether a name is one of this host.
-pub(super) fn is_here(name: &str) -> bool {
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name == "localhost" || name.starts_with("127.") || name == own.trim()
-}
-
-impl Placing {
-    /// Whether ranks run on other hosts than this one.
-    fn goes_out(&self) -> bool {
-        self.hosts.iter().any(|host| !is_here(&host.name))
+impl HostOptions {
+    /// `true` if a rank runs on another host than this one.
+    fn has_remote(&self) -> bool {
+        self.hosts.iter().any(|host| !is_local(&host.name))
     }
 
-    /// Whether hosts were named.
-    pub fn names_hosts(&self) -> bool {
-        !self.hosts.is_empty()
-    }
-
-    /// The address at which ranks meet.
+    /// IP address of the coordinator.
     ///
     /// # Errors
     /// The network is not trusted and nothing protects the job; the first other host has no address.
-    pub fn meeting(&self, is_protected: bool) -> Result<IpAddr, Failure> {
-        if !self.goes_out() {
+    pub(crate) fn coordinator_ip(&self, is_protected: bool) -> Result<IpAddr> {
+        if !self.has_remote() {
             return Ok(IpAddr::from([127, 0, 0, 1]));
         }
         if !is_protected && !self.unprotected_network {
@@ -101,7 +82,7 @@ impl Placing {
         if let Some(address) = self.address {
             return Ok(address);
         }
-        let other = self.hosts.iter().find(|host| !is_here(&host.name));
+        let other = self.hosts.iter().find(|host| !is_local(&host.name));
         let name = other.map_or("", |host| host.name.rsplit('@').next().unwrap_or(""));
         let found = || -> std::io::Result<IpAddr> {
             let to = (name, 22).to_socket_addrs()?.next();
@@ -112,7 +93,7 @@ impl Placing {
                 false => IpAddr::from([0u8; 16]),
             };
             let socket = UdpSocket::bind((any, 0))?;
-            // Nothing is sent: the system says which of its addresses it would take.
+            // Nothing is sent: the system chooses the source address.
             socket.connect(to)?;
             Ok(socket.local_addr()?.ip())
         };
@@ -121,13 +102,13 @@ impl Placing {
         })
     }
 
-    /// Where each of so many ranks runs: hosts are filled one after another.
+    /// Places of so many ranks: hosts are filled one after another.
     ///
     /// # Errors
-    /// They have fewer slots.
-    pub fn places(&self, ranks: usize) -> Result<Vec<Place>, Failure> {
+    /// The hosts have fewer slots.
+    pub(crate) fn places(&self, ranks: usize) -> Result<Vec<RankPlace>> {
         if self.hosts.is_empty() {
-            let place = |local_rank| Place {
+            let place = |local_rank| RankPlace {
                 host: None,
                 local_rank,
                 local_size: ranks,
@@ -137,8 +118,8 @@ impl Placing {
         let mut places = Vec::new();
         for host in &self.hosts {
             let local_size = host.slots.min(ranks - places.len());
-            places.extend((0..local_size).map(|local_rank| Place {
-                host: (!is_here(&host.name)).then(|| host.name.clone()),
+            places.extend((0..local_size).map(|local_rank| RankPlace {
+                host: (!is_local(&host.name)).then(|| host.name.clone()),
                 local_rank,
                 local_size,
             }));
@@ -153,17 +134,17 @@ impl Placing {
         }
     }
 
-    /// The command that starts a rank at its place, and what it reads: the secret, which stands in no command line.
+    /// Command that starts a rank at its place, and its standard input: the secret, which must not be in a command line.
     ///
     /// # Errors
-    /// This folder has no name.
-    pub fn command(
+    /// The current folder has no path.
+    pub(crate) fn command(
         &self,
-        place: &Place,
+        place: &RankPlace,
         (program, args): (&std::path::Path, &[String]),
         set: &[(&str, String)],
         secret: &str,
-    ) -> Result<(Command, Option<String>), Failure> {
+    ) -> Result<(Command, Option<String>)> {
         let local = [
             (variables::LOCAL_RANK, place.local_rank.to_string()),
             (variables::LOCAL_SIZE, place.local_size.to_string()),
@@ -174,7 +155,7 @@ impl Placing {
             command.args(args).envs(set).env(variables::SECRET, secret);
             return Ok((command, None));
         };
-        // What a user has set for all ranks.
+        // Variables that the user has set for all ranks.
         let own = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| {
@@ -183,17 +164,17 @@ impl Placing {
             });
         let set = own.chain(set.map(|(name, value)| (name.to_owned(), value)));
         let set: Vec<String> = set
-            .map(|(name, value)| quoted(&format!("{name}={value}")))
+            .map(|(name, value)| shell_quoted(&format!("{name}={value}")))
             .collect();
         let folder = std::env::current_dir()?;
-        let args: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+        let args: Vec<String> = args.iter().map(|arg| shell_quoted(arg)).collect();
         let line = format!(
             "IFS= read -r {secret} && export {secret} && cd {folder} && exec env {} {program} {}",
             set.join(" "),
             args.join(" "),
             secret = variables::SECRET,
-            folder = quoted(&folder.to_string_lossy()),
-            program = quoted(&program.to_string_lossy()),
+            folder = shell_quoted(&folder.to_string_lossy()),
+            program = shell_quoted(&program.to_string_lossy()),
         );
         let mut command = Command::new(&self.ssh);
         command.args([host, &line]);
@@ -201,8 +182,8 @@ impl Placing {
     }
 }
 
-/// A word of a shell's line that means itself.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell.
+fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -210,14 +191,14 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn host(text: &str) -> Result<Host, String> {
+    fn host(text: &str) -> std::result::Result<HostSlots, String> {
         text.parse()
     }
 
     #[test]
-    fn hosts_have_a_name_and_slots() {
+    fn a_host_is_parsed_as_name_and_slots() {
         let of = |name: &str, slots| {
-            Ok(Host {
+            Ok(HostSlots {
                 name: name.to_owned(),
                 slots,
             })
@@ -230,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn words_mean_themselves_in_a_shell() {
+    fn a_shell_prints_a_quoted_word_unchanged() {
         for word in ["", "a b", "it's", "$HOME `x` \\ \" ;&|", "'"] {
-            let line = format!("printf %s {}", quoted(word));
-            let said = Command::new("sh").args(["-c", &line]).output().unwrap();
-            assert_eq!(String::from_utf8(said.stdout).unwrap(), word);
+            let line = format!("printf %s {}", shell_quoted(word));
+            let printed = Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(String::from_utf8(printed.stdout).unwrap(), word);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Processes as a launch needs them: each is a process group, and ends with the launcher.
+//! Child processes in process groups of their own, which end with the launcher.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -9,19 +9,19 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 /// Makes a command start as its own process group, so that a Ctrl-C of the terminal reaches the launcher alone, which
 /// passes it on. On Linux the process is killed when the thread that has started it ends.
 #[cfg(unix)]
-pub fn prepare(command: &mut Command) {
+pub(crate) fn isolate(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
     #[cfg(target_os = "linux")]
-    ends_with_this_thread(command);
+    die_with_this_thread(command);
 }
 
 #[cfg(target_os = "linux")]
-fn ends_with_this_thread(command: &mut Command) {
+fn die_with_this_thread(command: &mut Command) {
     use rustix::process::{getpid, getppid, set_parent_process_death_signal};
     let launcher = getpid();
     let ask = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // One that has died before was not noticed.
+        // The signal is not sent for a launcher that has died before this call.
         match getppid() == Some(launcher) {
             true => Ok(()),
             false => Err(rustix::io::Errno::SRCH.into()),
@@ -32,61 +32,61 @@ fn ends_with_this_thread(command: &mut Command) {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, ask) };
 }
 
-/// Whether it has ended, and how. What it has started and left is killed.
+/// Returns the exit status of a process that has ended, and kills the rest of its group.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system does not know the process.
 #[cfg(unix)]
-pub fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    // While it is not reaped, no other process gets its number.
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    if waitid(WaitId::Pid(Pid::from_child(child)), look)?.is_none() {
+pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    // No other process gets its number before it is reaped.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    if waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_none() {
         return Ok(None);
     }
     kill(child);
     child.wait().map(Some)
 }
 
-/// Asks a process, and what it has started, to end. It must not have been reaped.
+/// Sends SIGTERM to a process and its group. It must not have been reaped.
 #[cfg(unix)]
-pub fn terminate(child: &Child) {
-    // An error is one that has ended by itself.
+pub(crate) fn terminate(child: &Child) {
+    // An error is a process that has ended by itself.
     let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
 }
 
-/// Ends a process, and what it has started. It must not have been reaped.
+/// Sends SIGKILL to a process and its group. It must not have been reaped.
 #[cfg(unix)]
-pub fn kill(child: &mut Child) {
-    // As above.
+pub(crate) fn kill(child: &mut Child) {
+    // An error is a process that has ended by itself.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Nothing: the system has no groups of processes.
+/// Does nothing: the system has no process groups.
 #[cfg(not(unix))]
-pub fn prepare(_: &mut Command) {}
+pub(crate) fn isolate(_: &mut Command) {}
 
-/// Whether it has ended, and how.
+/// Returns the exit status of a process that has ended.
 ///
 /// # Errors
-/// The system does not tell.
+/// The system does not know the process.
 #[cfg(not(unix))]
-pub fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     child.try_wait()
 }
 
-/// Nothing: the system has no such signal. It is killed later.
+/// Does nothing: the system has no such signal. The process is killed later.
 #[cfg(not(unix))]
-pub fn terminate(_: &Child) {}
+pub(crate) fn terminate(_: &Child) {}
 
-/// Ends a process.
+/// Kills a process.
 #[cfg(not(unix))]
-pub fn kill(child: &mut Child) {
-    // An error is one that has ended by itself.
+pub(crate) fn kill(child: &mut Child) {
+    // An error is a process that has ended by itself.
     let _ = child.kill();
 }
 
-/// An exit status as shells have it: 128 and the signal's number for one that was ended by a signal.
-pub fn code(status: ExitStatus) -> i32 {
+/// Converts an exit status to an exit code as shells do: 128 and the signal's number for a process that a signal has ended.
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
     #[cfg(not(unix))]

@@ -1,0 +1,178 @@
+//! One process of a job: its output, line by line, and its end.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::SyncSender;
+use std::time::{Duration, Instant};
+
+use crate::error::{LaunchError, Result};
+use crate::screen::ScreenEvent;
+use crate::{process, signals};
+
+/// Maximum length of a line that is kept whole, in bytes.
+const MAX_LINE: u64 = 64 << 10;
+
+/// Description of a task that is to be started.
+pub(crate) struct TaskSpec {
+    pub(crate) name: String,
+    /// `true` if the job ends when all such tasks have ended.
+    pub(crate) worker: bool,
+    pub(crate) command: Command,
+    /// Standard input; empty if `None`.
+    pub(crate) input: Option<String>,
+}
+
+/// Task that was started. It is killed when this is dropped.
+pub(crate) struct LaunchedTask {
+    pub(crate) name: String,
+    /// `true` if the job ends when all such tasks have ended.
+    pub(crate) worker: bool,
+    child: Child,
+    exit_code: Option<i32>,
+    terminated_at: Option<Instant>,
+    killed: bool,
+}
+
+impl LaunchedTask {
+    /// Starts a task, whose lines go to `events` as those of `number`. The task ends with the thread that calls this.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub(crate) fn start(
+        spec: TaskSpec,
+        number: usize,
+        events: &SyncSender<ScreenEvent>,
+    ) -> Result<LaunchedTask> {
+        let program = spec.command.get_program().to_string_lossy().into_owned();
+        LaunchedTask::spawn(spec, number, events)
+            .map_err(|source| LaunchError::Start { program, source })
+    }
+
+    fn spawn(
+        spec: TaskSpec,
+        number: usize,
+        events: &SyncSender<ScreenEvent>,
+    ) -> std::io::Result<LaunchedTask> {
+        let TaskSpec {
+            name,
+            worker,
+            mut command,
+            input,
+        } = spec;
+        command
+            .stdin(match input {
+                Some(_) => Stdio::piped(),
+                None => Stdio::null(),
+            })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        process::isolate(&mut command);
+        let child = command.spawn()?;
+        let mut task = LaunchedTask {
+            name,
+            worker,
+            child,
+            exit_code: None,
+            terminated_at: None,
+            killed: false,
+        };
+        if let (Some(mut stdin), Some(input)) = (task.child.stdin.take(), input) {
+            // The input is short. A task that does not read it has ended, which is seen.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let outputs: [Option<Box<dyn Read + Send>>; 2] = [
+            task.child.stdout.take().map(|o| Box::new(o) as _),
+            task.child.stderr.take().map(|o| Box::new(o) as _),
+        ];
+        for (error, output) in outputs.into_iter().enumerate() {
+            let Some(output) = output else { continue };
+            let (events, error) = (events.clone(), error == 1);
+            let read = move || forward_lines(output, number, error, &events);
+            std::thread::Builder::new().spawn(read)?;
+        }
+        Ok(task)
+    }
+
+    /// `true` until the exit of the task was seen by [`LaunchedTask::poll_exit`].
+    pub(crate) fn is_running(&self) -> bool {
+        self.exit_code.is_none()
+    }
+
+    /// Returns the exit code once, when the task has ended since the last call: 128 and the signal's number for a task that
+    /// a signal has ended.
+    pub(crate) fn poll_exit(&mut self) -> Option<i32> {
+        if self.exit_code.is_some() {
+            return None;
+        }
+        let code = match process::try_wait(&mut self.child) {
+            Ok(None) => return None,
+            Ok(Some(status)) => process::exit_code(status),
+            Err(_) => 1,
+        };
+        self.exit_code = Some(code);
+        Some(code)
+    }
+
+    /// Sends SIGTERM, once.
+    pub(crate) fn terminate(&mut self) {
+        if self.is_running() && self.terminated_at.is_none() {
+            self.terminated_at = Some(Instant::now());
+            process::terminate(&self.child);
+        }
+    }
+
+    /// `true` if SIGTERM was sent.
+    pub(crate) fn was_terminated(&self) -> bool {
+        self.terminated_at.is_some()
+    }
+
+    /// `true` if SIGTERM was sent longer ago than `grace`.
+    pub(crate) fn is_overdue(&self, grace: Duration) -> bool {
+        self.terminated_at.is_some_and(|at| at.elapsed() > grace)
+    }
+
+    /// Kills the task. Returns its name if it was running until now.
+    pub(crate) fn kill(&mut self) -> Option<&str> {
+        let was_running = self.is_running() && !std::mem::replace(&mut self.killed, true);
+        was_running.then(|| {
+            process::kill(&mut self.child);
+            &*self.name
+        })
+    }
+}
+
+impl Drop for LaunchedTask {
+    fn drop(&mut self) {
+        if self.is_running() {
+            process::kill(&mut self.child);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Text of an exit code, for the user.
+pub(crate) fn status_text(code: i32) -> String {
+    match code {
+        0 => "done".to_owned(),
+        129..=192 => format!("ended by {}", signals::name(code - 128)),
+        _ => format!("ended with status {code}"),
+    }
+}
+
+/// Sends the lines of an output to the screen, until either ends.
+fn forward_lines(output: impl Read, task: usize, error: bool, events: &SyncSender<ScreenEvent>) {
+    let mut reader = BufReader::new(output);
+    loop {
+        let mut bytes = Vec::new();
+        match reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut bytes) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&bytes);
+        let line = line.trim_end_matches(['\n', '\r']).to_owned();
+        let event = ScreenEvent::Line { task, line, error };
+        if events.send(event).is_err() {
+            return;
+        }
+    }
+}
