@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use thalweg_tensor::text::counted;
 
-/// Why a data set could not be read or served.
+/// Error of reading or serving a data set.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -13,7 +13,7 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 
@@ -26,7 +26,7 @@ pub enum DataError {
     NotFound {
         /// The folder that was searched.
         dir: PathBuf,
-        /// The names that were looked for, in this order.
+        /// The names that were tried, in this order.
         tried: Vec<String>,
     },
 
@@ -39,9 +39,9 @@ pub enum DataError {
     Gzip {
         /// The file.
         path: PathBuf,
-        /// How many bytes were unpacked before the fault.
+        /// Number of bytes that were unpacked before the error.
         offset: u64,
-        /// What the decoder said.
+        /// The error of the decoder.
         source: io::Error,
     },
 
@@ -95,9 +95,9 @@ pub enum DataError {
     Rank {
         /// The file.
         path: PathBuf,
-        /// How many dimensions the caller needs.
+        /// Number of dimensions that the caller needs.
         expected: usize,
-        /// How many the header has.
+        /// Number of dimensions in the header.
         found: usize,
     },
 
@@ -124,13 +124,13 @@ pub enum DataError {
     Truncated {
         /// The file.
         path: PathBuf,
-        /// How many bytes there must be, counted from the start of the header.
+        /// Number of bytes that the file must have, counted from the start of the header.
         expected: u64,
-        /// How many there are.
+        /// Number of bytes that it has.
         found: u64,
     },
 
-    /// There is something after the last element.
+    /// There are bytes after the last element.
     #[error(
         "{}: goes on after byte {expected} (unpacked), where its header says it ends",
         path.display()
@@ -138,16 +138,16 @@ pub enum DataError {
     Trailing {
         /// The file.
         path: PathBuf,
-        /// Where the header says that the file ends.
+        /// Length of the file by its header.
         expected: u64,
     },
 
     /// The number of labels is not the number of images.
     #[error("{} with {}: each image needs one label", counted(.images, "image"), counted(.labels, "label"))]
     CountMismatch {
-        /// How many images there are.
+        /// Number of images.
         images: usize,
-        /// How many labels there are.
+        /// Number of labels.
         labels: usize,
     },
 
@@ -158,7 +158,7 @@ pub enum DataError {
         rows: usize,
         /// The columns of an image.
         cols: usize,
-        /// How many pixels there are.
+        /// Number of pixels.
         found: usize,
     },
 
@@ -191,29 +191,29 @@ pub enum DataError {
         found: [usize; 2],
     },
 
-    /// A batch of no images was asked for.
+    /// The batch size is 0.
     #[error("a batch size of 0 makes no progress; use 1 or more")]
     ZeroBatch,
 
-    /// There is nothing to draw batches from.
+    /// The data set is empty: no batch can be drawn.
     #[error("the data set is empty: no batch can be drawn from it")]
     EmptySplit,
 
-    /// There are more images than a shuffled order can number.
+    /// There are more images than a permutation of `u32` can number.
     #[error("{found} images are more than can be shuffled ({})", u32::MAX)]
     TooManyImages {
-        /// How many images there are.
+        /// Number of images.
         found: usize,
     },
 
     /// A buffer to fill has the wrong length.
     #[error("the buffer for {what} holds {}, this batch fills {expected}", counted(.found, "element"))]
     BufferLength {
-        /// What the buffer is for: `images`, `labels` or `one-hot labels`.
+        /// Content of the buffer: `images`, `labels` or `one-hot labels`.
         what: &'static str,
-        /// How many elements it must hold.
+        /// Number of elements that it must hold.
         expected: usize,
-        /// How many it holds.
+        /// Number of elements that it holds.
         found: usize,
     },
 
@@ -222,7 +222,7 @@ pub enum DataError {
     Tensor(#[from] thalweg_tensor::TensorError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl std::fmt::Debug for DataError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

@@ -13,7 +13,7 @@ impl SplitMix64 {
         SplitMix64(key)
     }
 
-    /// A stream of its own for each pair.
+    /// An independent stream for each pair.
     pub(super) fn keyed(seed: u64, counter: u64) -> Self {
         Self::new(mix(mix(seed.wrapping_add(GAMMA)) ^ counter))
     }
@@ -24,8 +24,8 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// A number in `0..bound`; `bound` above 0. The high word of a product in place of
-    /// a remainder: no value is off its share by more than `bound` in 2^64.
+    /// Returns a number in `0..bound`; `bound` is above 0. It takes the high word of a product, not a remainder: each
+    /// value's probability is off by at most `bound` in 2^64.
     fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u32
     }
@@ -37,8 +37,8 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Sets `order` to a permutation of `0..order.len()` that depends on its length, `seed`
-/// and `epoch` alone (Fisher and Yates). The length must fit in a `u32`.
+/// Sets `order` to a permutation of `0..order.len()` that depends on its length, `seed` and `epoch` alone
+/// (Fisher-Yates). The length must fit in a `u32`.
 pub(super) fn permute(order: &mut [u32], seed: u64, epoch: u64) {
     let mut random = SplitMix64::keyed(seed, epoch);
     for at in 0..order.len() {

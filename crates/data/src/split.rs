@@ -10,7 +10,7 @@ pub const CLASSES: usize = 10;
 
 /// Images with a label each, as bytes.
 ///
-/// Made only from parts that fit: there is a label in `0..CLASSES` for every image.
+/// Every image has a label in `0..CLASSES`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     images: Vec<u8>,
@@ -20,7 +20,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Puts images and labels together.
+    /// Combines images and labels.
     ///
     /// `images` has the shape `[labels.len(), rows, cols]`, row-major, 0 for paper and
     /// 255 for ink; image `i` has the label `labels[i]`.
@@ -39,7 +39,7 @@ impl Split {
         let found = images.len();
         let count = match found.checked_rem(pixels) {
             Some(0) => found / pixels,
-            // Images without a pixel have no count of their own.
+            // If images have no pixels, labels give the count.
             None if found == 0 => labels.len(),
             _ => return Err(DataError::PixelCount { rows, cols, found }),
         };
@@ -49,8 +49,7 @@ impl Split {
     /// Reads a file of images (IDX, 3 dimensions) and one of their labels (1 dimension).
     ///
     /// # Errors
-    /// What [`Idx::open`] says of either file, [`DataError::CountMismatch`] and
-    /// [`DataError::Label`].
+    /// Errors of [`Idx::open`] for either file, [`DataError::CountMismatch`] and [`DataError::Label`].
     pub fn open(images: impl AsRef<Path>, labels: impl AsRef<Path>) -> Result<Self, DataError> {
         let images = Idx::<3>::open(images)?;
         let labels = Idx::<1>::open(labels)?;
@@ -85,12 +84,12 @@ impl Split {
         })
     }
 
-    /// How many images there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are no images.
+    /// `true` if there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -107,7 +106,7 @@ impl Split {
 
     /// The pixels of an image: `rows * cols`.
     pub fn pixels(&self) -> usize {
-        // A product that overflows is possible where there is no image at all.
+        // The product can overflow if there are no images.
         self.rows.saturating_mul(self.cols)
     }
 

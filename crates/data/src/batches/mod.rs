@@ -57,7 +57,7 @@ pub struct Batches<'a> {
     seed: u64,
     epoch: u64,
     order: Vec<u32>,
-    /// Where in `order` the next image is; always inside it.
+    /// Index in `order` of the next image; always a valid one.
     next: usize,
 }
 
@@ -95,13 +95,13 @@ impl<'a> Batches<'a> {
         self.size
     }
 
-    /// How many epochs are complete: how often each image has been served at least.
+    /// Number of complete epochs: each image has been served at least so often.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// How many images have been served: where the next batch begins. A checkpoint keeps it, so that a training
-    /// goes on with the same images.
+    /// Number of images that have been served: the position of the next batch. A checkpoint keeps it, so that a
+    /// training resumes with the same images.
     pub fn position(&self) -> u64 {
         let images = self.order.len() as u64;
         self.epoch
@@ -109,7 +109,7 @@ impl<'a> Batches<'a> {
             .saturating_add(self.next as u64)
     }
 
-    /// Goes to a [position](Batches::position), as if so many images had been served.
+    /// Moves to a [position](Batches::position), as if so many images had been served.
     pub fn seek(&mut self, position: u64) {
         let images = self.order.len() as u64;
         let epoch = position / images;
@@ -128,7 +128,7 @@ impl<'a> Batches<'a> {
     /// nothing is served.
     pub fn next_into(&mut self, images: &mut [f32], labels: &mut [i64]) -> Result<(), DataError> {
         let pixels = self.split.pixels();
-        // A size whose product overflows fits no slice: the check then fails, as it must.
+        // No slice has a length that overflows: the check then fails, as it must.
         check_length("images", self.size.saturating_mul(pixels), images.len())?;
         check_length("labels", self.size, labels.len())?;
         for (row, label) in labels.iter_mut().enumerate() {
@@ -175,7 +175,7 @@ impl<'a> Batches<'a> {
         Ok([images, labels])
     }
 
-    /// The position of the next image in the split.
+    /// Index of the next image in the split.
     fn advance(&mut self) -> usize {
         let at = self.order[self.next] as usize;
         self.next += 1;
@@ -254,12 +254,12 @@ pub struct Chunk<'a> {
 }
 
 impl Chunk<'_> {
-    /// How many images there are.
+    /// Number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none; [`Chunks`] gives no such chunk.
+    /// `true` if it has no images; [`Chunks`] yields no such chunk.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
@@ -324,8 +324,8 @@ fn check_length(what: &'static str, expected: usize, found: usize) -> Result<(),
     })
 }
 
-/// Bytes to 0..=1. The factor is rounded once and multiplied with, as in TensorFlow's
-/// MNIST tutorial: 255 still gives 1, and the last bits are those of its inputs.
+/// Scales bytes to 0..=1. The factor is rounded once and multiplied with, as in TensorFlow's MNIST tutorial: 255 still
+/// gives 1, and the last bits are those of the tutorial's inputs.
 fn scale(from: &[u8], to: &mut [f32]) {
     for (to, &byte) in to.iter_mut().zip(from) {
         *to = f32::from(byte) * (1.0 / 255.0);

@@ -11,7 +11,7 @@ fn split(count: u8) -> Split {
     Split::new(images, labels, 1, 2).expect("a good split")
 }
 
-/// Which images the next batch holds.
+/// Draws a batch and returns the indices of its images.
 fn draw(batches: &mut Batches<'_>) -> Vec<u8> {
     let mut images = vec![f32::NAN; 2 * batches.size()];
     let mut labels = vec![-1; batches.size()];
@@ -35,7 +35,7 @@ fn sorted(mut of: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn an_epoch_holds_every_image_once_in_another_order_each_time() {
+fn each_epoch_serves_every_image_once_in_a_new_order() {
     let split = split(100);
     let mut batches = Batches::new(&split, 20, 1).expect("a batch size");
     let epoch =
@@ -49,7 +49,7 @@ fn an_epoch_holds_every_image_once_in_another_order_each_time() {
 }
 
 #[test]
-fn a_batch_over_the_end_of_an_epoch_is_filled_from_the_next() {
+fn a_batch_across_the_end_of_an_epoch_continues_with_the_next() {
     let split = split(10);
     let mut batches = Batches::new(&split, 4, 3).expect("a batch size");
     let mut epochs = vec![];
@@ -65,7 +65,7 @@ fn a_batch_over_the_end_of_an_epoch_is_filled_from_the_next() {
 }
 
 #[test]
-fn a_batch_larger_than_the_data_repeats_it() {
+fn a_batch_larger_than_the_data_set_repeats_images() {
     let split = split(3);
     let mut batches = Batches::new(&split, 8, 3).expect("a batch size");
     let seen = draw(&mut batches);
@@ -74,7 +74,7 @@ fn a_batch_larger_than_the_data_repeats_it() {
 }
 
 #[test]
-fn the_seed_decides_the_order() {
+fn different_seeds_give_different_orders() {
     let split = split(50);
     let first = |seed| draw(&mut Batches::new(&split, 50, seed).expect("a batch size"));
     assert_eq!(first(7), first(7));
@@ -82,7 +82,7 @@ fn the_seed_decides_the_order() {
 }
 
 #[test]
-fn the_size_of_the_batches_does_not_change_the_order() {
+fn the_order_does_not_depend_on_the_batch_size() {
     let split = split(10);
     let drawn = |size, times| -> Vec<u8> {
         let mut batches = Batches::new(&split, size, 2).expect("a batch size");
@@ -92,7 +92,7 @@ fn the_size_of_the_batches_does_not_change_the_order() {
 }
 
 #[test]
-fn one_hot_rows_say_what_labels_say() {
+fn one_hot_rows_match_the_labels() {
     let split = split(30);
     let mut by_class = Batches::new(&split, 7, 2).expect("a batch size");
     let mut by_row = by_class.clone();
@@ -114,7 +114,7 @@ fn one_hot_rows_say_what_labels_say() {
 }
 
 #[test]
-fn no_batch_and_no_data_are_errors() {
+fn a_batch_size_of_zero_and_an_empty_data_set_are_errors() {
     let (some, none) = (split(3), split(0));
     assert!(matches!(
         Batches::new(&some, 0, 1),
@@ -129,7 +129,7 @@ fn no_batch_and_no_data_are_errors() {
 }
 
 #[test]
-fn a_buffer_of_the_wrong_length_is_an_error_and_loses_no_image() {
+fn a_buffer_of_the_wrong_length_is_an_error_and_skips_no_image() {
     let split = split(6);
     let mut batches = Batches::new(&split, 3, 1).expect("a batch size");
     let mut same = batches.clone();
@@ -175,7 +175,7 @@ fn pixels_are_scaled_to_0_and_1_within_a_rounding() {
 }
 
 #[test]
-fn chunks_serve_everything_in_order_and_end_with_the_rest() {
+fn chunks_cover_all_images_in_order_and_the_last_is_smaller() {
     let split = split(10);
     let mut chunks = split.chunks(4).expect("a chunk size");
     assert_eq!(chunks.len(), 3);
@@ -198,7 +198,7 @@ fn chunks_serve_everything_in_order_and_end_with_the_rest() {
 }
 
 #[test]
-fn the_first_batch_of_the_repository_data_stays_what_it_is() {
+fn the_first_batch_of_the_repository_data_is_stable() {
     let mnist = Mnist::load(repository_data()).expect("the repository's data");
     let mut batches = mnist.train.batches(12, 1).expect("a batch size");
     let (mut images, mut labels) = (vec![0.0; 12 * 784], vec![0; 12]);
@@ -226,7 +226,7 @@ proptest! {
 }
 
 #[test]
-fn batches_go_on_from_a_position_as_if_nothing_had_happened() {
+fn seek_resumes_the_sequence_of_batches() {
     let split = split(10);
     let mut undisturbed = Batches::new(&split, 3, 5).expect("a batch size");
     let mut seen = vec![];

@@ -11,19 +11,19 @@ use crate::error::DataError;
 #[cfg(test)]
 pub(super) mod tests;
 
-/// The most elements that are read from one file: 1 GiB, twenty times MNIST.
+/// Largest number of elements that is read from one file: 1 GiB, twenty times MNIST.
 ///
-/// It bounds what a small gzip file can unpack to.
+/// It bounds the unpacked size of a small gzip file.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// The first allocation; later ones double what has been read.
+/// Size of the first allocation; each later one doubles the buffer.
 ///
-/// Memory follows the bytes that arrive, so a header that lies costs nothing.
+/// Memory grows with the bytes that arrive, so a wrong header costs nothing.
 const FIRST_STEP: usize = 1 << 20;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// An array of bytes with `R` dimensions, as an IDX file holds it.
+/// Content of an IDX file: an array of bytes with `R` dimensions.
 ///
 /// The format: two zero bytes, the element type, the number of dimensions, each
 /// dimension as a big-endian `u32`, then the elements in row-major order.
@@ -31,12 +31,12 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub struct Idx<const R: usize> {
     /// The size of each dimension, outermost first; any may be zero.
     pub dims: [usize; R],
-    /// The elements, as many as the product of `dims`.
+    /// The elements; their number is the product of `dims`.
     pub data: Vec<u8>,
 }
 
 impl<const R: usize> Idx<R> {
-    /// Reads the file at `path`, gzipped or not: its first bytes tell, not its name.
+    /// Reads the file at `path`, gzipped or not: its first bytes decide, not its name.
     ///
     /// # Errors
     /// [`DataError::Io`] when the file cannot be opened; else as [`Idx::read`].
@@ -49,7 +49,7 @@ impl<const R: usize> Idx<R> {
         Self::read(file, path)
     }
 
-    /// Reads an IDX stream to its end, gzipped or not; `name` stands for it in errors.
+    /// Reads an IDX stream to its end, gzipped or not; errors call it `name`.
     ///
     /// # Errors
     /// [`DataError::Magic`], [`DataError::Gzip`], [`DataError::UnsupportedElement`],
@@ -75,7 +75,7 @@ impl<const R: usize> Idx<R> {
     }
 }
 
-/// A stream of unpacked bytes that knows how far it has been read.
+/// A stream of unpacked bytes that counts the bytes read.
 struct Stream<S> {
     source: S,
     path: PathBuf,
@@ -140,7 +140,7 @@ impl<S: Read> Stream<S> {
         })
     }
 
-    /// Fills `into`; `expected` is the length of all that must be there.
+    /// Fills `into`; `expected` is the length that the whole file must have.
     fn exact(&mut self, into: &mut [u8], expected: u64) -> Result<(), DataError> {
         let (read, failure) = match fill(&mut self.source, into) {
             Ok(read) => (read, None),
@@ -148,7 +148,7 @@ impl<S: Read> Stream<S> {
         };
         self.offset += read as u64;
         match failure {
-            // A gzip stream that is cut off is told like a plain file that is.
+            // A truncated gzip stream gives the same error as a truncated plain file.
             Some(source) if source.kind() != io::ErrorKind::UnexpectedEof => {
                 Err(self.failure(source))
             }
@@ -161,7 +161,7 @@ impl<S: Read> Stream<S> {
         }
     }
 
-    /// Checks that nothing follows, and with it gzip's own checksum and length.
+    /// Checks that nothing follows; this also verifies gzip's checksum and length.
     fn end(&mut self) -> Result<(), DataError> {
         match fill(&mut self.source, &mut [0]) {
             Ok(0) => Ok(()),
@@ -189,7 +189,8 @@ impl<S: Read> Stream<S> {
     }
 }
 
-/// Reads until `into` is full or the source ends; an error keeps what was read before it.
+/// Reads until `into` is full or the source ends, and returns the number of bytes; an error carries the number before
+/// it.
 fn fill(source: &mut impl Read, into: &mut [u8]) -> Result<usize, (usize, io::Error)> {
     let mut read = 0;
     while read < into.len() {
@@ -203,9 +204,9 @@ fn fill(source: &mut impl Read, into: &mut [u8]) -> Result<usize, (usize, io::Er
     Ok(read)
 }
 
-/// The product of `sizes`; nothing when it is above [`MAX_BYTES`].
+/// The product of `sizes`; `None` above [`MAX_BYTES`].
 fn element_count(sizes: &[u32]) -> Option<usize> {
-    // A zero anywhere makes the array empty, however large the other sizes are.
+    // One zero makes the array empty, however large the other sizes are.
     if sizes.contains(&0) {
         return Some(0);
     }

@@ -33,7 +33,7 @@ fn message<const R: usize>(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_named() {
+fn a_missing_file_is_named_in_the_error() {
     let error = Idx::<1>::open("no/such/file").expect_err("no file");
     assert!(
         matches!(&error, DataError::Io { path, source }
@@ -44,13 +44,13 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_folder_is_not_a_file() {
+fn a_folder_is_an_error() {
     let error = Idx::<1>::open(env!("CARGO_MANIFEST_DIR")).expect_err("a folder");
     assert!(matches!(error, DataError::Io { .. }), "{error:?}");
 }
 
 #[test]
-fn a_web_page_under_the_name_of_a_data_file_is_told_by_its_first_bytes() {
+fn the_error_for_a_file_that_is_not_idx_shows_its_first_bytes() {
     assert_eq!(
         message::<1>(b"<!DOCTYPE html>"),
         "digits: starts with 3c 21, which is neither gzip (1f 8b) nor IDX (00 00)"
@@ -65,7 +65,7 @@ fn a_web_page_under_the_name_of_a_data_file_is_told_by_its_first_bytes() {
 }
 
 #[test]
-fn other_element_types_are_named() {
+fn the_error_names_unsupported_element_types() {
     for (code, name) in [
         (9, "i8"),
         (11, "i16"),
@@ -87,7 +87,7 @@ fn other_element_types_are_named() {
 }
 
 #[test]
-fn labels_where_images_belong_are_told_by_their_rank() {
+fn a_file_of_labels_instead_of_images_is_a_rank_error() {
     assert!(matches!(
         read::<3>(&encode(&[2], &[1, 2])),
         Err(DataError::Rank {
@@ -99,7 +99,7 @@ fn labels_where_images_belong_are_told_by_their_rank() {
 }
 
 #[test]
-fn a_truncated_file_says_how_much_is_there_and_how_much_is_not() {
+fn the_error_for_a_truncated_file_has_the_found_and_expected_lengths() {
     assert_eq!(
         message::<2>(&encode(&[2, 3], &[1, 2, 3, 4])),
         "digits: ends after 16 bytes (unpacked), its header needs 18; get the file again"
@@ -150,8 +150,8 @@ fn trailing_bytes_are_an_error() {
 }
 
 #[test]
-fn a_changed_element_fails_the_checksum_of_gzip() {
-    // Compression 0 stores bytes as they are, so that one can be changed.
+fn a_changed_element_fails_the_gzip_checksum() {
+    // Compression level 0 stores bytes as they are, so that one can be changed.
     let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
     let whole = encode(&[4], &[11, 22, 33, 44]);
     encoder.write_all(&whole).expect("a vector takes all bytes");
@@ -165,7 +165,7 @@ fn a_changed_element_fails_the_checksum_of_gzip() {
 }
 
 #[test]
-fn a_header_that_lies_costs_no_memory() {
+fn a_header_with_wrong_sizes_allocates_no_memory() {
     let overflow = encode(&[u32::MAX, u32::MAX, u32::MAX], &[]);
     assert!(matches!(
         read::<3>(&overflow),
@@ -184,7 +184,7 @@ fn a_header_that_lies_costs_no_memory() {
 }
 
 #[test]
-fn the_buffer_is_as_long_as_the_data() {
+fn the_buffer_has_no_spare_capacity() {
     let long = vec![1; 3 * FIRST_STEP + 5];
     let length = u32::try_from(long.len()).expect("a few megabytes");
     let idx = read::<1>(&gzip(&encode(&[length], &long))).expect("a good file");
@@ -202,7 +202,7 @@ fn zero_sizes_make_an_empty_array() {
 }
 
 #[test]
-fn no_dimensions_are_one_element() {
+fn an_array_without_dimensions_has_one_element() {
     let idx = read::<0>(&encode(&[], &[9])).expect("a scalar");
     assert_eq!(idx.data, [9]);
 }
@@ -214,7 +214,7 @@ fn a_gzip_file_of_several_members_is_one_stream() {
     assert_eq!(read::<1>(&packed).expect("two members").data, [1, 2, 3, 4]);
 }
 
-/// Gives one byte at a time, and an interruption before each.
+/// A reader of one byte at a time, with an interruption before each.
 struct Drip<'a>(&'a [u8], bool);
 
 impl Read for Drip<'_> {
@@ -239,7 +239,7 @@ fn a_slow_and_interrupted_reader_gives_the_same_array() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_arrays_are_read_back(
         (rows, cols, data) in (0u32..40, 0u32..40).prop_flat_map(|(rows, cols)| {
             let n = (rows * cols) as usize;
             (Just(rows), Just(cols), prop::collection::vec(any::<u8>(), n))
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_never_panic_nor_outgrow_themselves(
+    fn arbitrary_bytes_never_panic_and_data_matches_the_dimensions(
         head in prop::sample::select(vec![
             vec![], vec![0, 0], vec![0, 0, 8, 1], vec![0, 0, 8, 3],
             vec![0x1f, 0x8b], vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3],

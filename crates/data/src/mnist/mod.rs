@@ -8,24 +8,23 @@ use crate::split::Split;
 #[cfg(test)]
 pub(super) mod tests;
 
-/// The rows, and the columns, of an image of MNIST.
+/// Number of rows, and of columns, of an image of MNIST.
 pub const SIDE: usize = 28;
 
 /// MNIST, or a set in its form (a part of it, Fashion-MNIST): 28 x 28 images of ten classes.
 #[derive(Clone, Debug)]
 pub struct Mnist {
-    /// What to train on.
+    /// The images to train on.
     pub train: Split,
-    /// What to test on.
+    /// The images to test on.
     pub test: Split,
 }
 
 impl Mnist {
     /// Loads the four files in the folder `dir`.
     ///
-    /// Each is looked for as `train-images-idx3-ubyte` and `train-images.idx3-ubyte`,
-    /// then under the same names with `.gz`; the first that exists is read, and read
-    /// as what its first bytes say it is.
+    /// Each is searched as `train-images-idx3-ubyte` and `train-images.idx3-ubyte`, then under the same names with
+    /// `.gz`. The first that exists is read; its first bytes, not its name, determine if it is gzipped.
     ///
     /// # Errors
     /// [`DataError::NotFound`] when one of the files is not there,

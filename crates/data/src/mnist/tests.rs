@@ -3,12 +3,12 @@ use std::fs;
 use super::*;
 use crate::idx::tests::{encode, gzip};
 
-/// The part of MNIST that the repository holds.
+/// The part of MNIST in the repository.
 pub fn repository_data() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/mnist"))
 }
 
-/// A folder that is empty now and gone when it is dropped.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +38,7 @@ fn images(count: u32, side: u32) -> Vec<u8> {
 }
 
 #[test]
-fn the_repository_holds_ten_thousand_images_of_each_kind() {
+fn the_repository_data_has_ten_thousand_images_in_each_split() {
     let mnist = Mnist::load(repository_data()).expect("the repository's data");
     for split in [&mnist.train, &mnist.test] {
         assert_eq!(split.len(), 10_000);
@@ -49,13 +49,13 @@ fn the_repository_holds_ten_thousand_images_of_each_kind() {
     assert_eq!(mnist.train.labels()[..10], [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]);
     assert_eq!(mnist.test.labels()[..10], [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]);
     let ink = |split: &Split| split.images().iter().map(|&b| u64::from(b)).sum::<u64>();
-    // MNIST's test set has the mean 0.1325; a wrong file or order of bytes has not.
+    // MNIST's test set has the mean 0.1325; a wrong file or byte order would not have it.
     let mean = ink(&mnist.test) as f64 / (255.0 * 7_840_000.0);
     assert!((mean - 0.1325).abs() < 5e-5, "{mean}");
 }
 
 #[test]
-fn every_spelling_of_the_names_is_found() {
+fn all_spellings_of_the_file_names_are_found() {
     let folder = Folder::new("spellings");
     folder.put("train-images-idx3-ubyte", &images(2, 28));
     folder.put("train-labels.idx1-ubyte", &encode(&[2], &[3, 9]));
@@ -67,7 +67,7 @@ fn every_spelling_of_the_names_is_found() {
 }
 
 #[test]
-fn a_missing_file_is_told_with_the_names_it_can_have() {
+fn the_error_for_a_missing_file_lists_the_names_tried() {
     let folder = Folder::new("missing");
     folder.put("train-images-idx3-ubyte", &images(2, 28));
     let error = Mnist::load(&folder.0).expect_err("three files are missing");
@@ -80,7 +80,7 @@ fn a_missing_file_is_told_with_the_names_it_can_have() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_an_error() {
+fn a_missing_folder_is_an_error() {
     let error = Mnist::load("no/such/folder").expect_err("no folder");
     assert!(matches!(error, DataError::NotFound { .. }), "{error:?}");
 }
@@ -99,7 +99,7 @@ fn images_of_another_size_are_an_error() {
 }
 
 #[test]
-fn a_label_out_of_range_is_named_with_its_index() {
+fn the_error_for_a_label_out_of_range_has_its_index() {
     let error = Split::new(vec![0; 12], vec![0, 9, 10], 2, 2).expect_err("label 10");
     assert!(
         matches!(
@@ -147,7 +147,7 @@ fn images_are_found_by_their_index() {
 }
 
 #[test]
-fn an_empty_split_is_fine() {
+fn an_empty_split_is_valid() {
     for side in [0, 28, usize::MAX] {
         let split = Split::new(vec![], vec![], side, side).expect("no images");
         assert!(split.is_empty());
