@@ -1,4 +1,4 @@
-//! Limits on gradients.
+//! Gradient clipping by value, by norm and by global norm.
 //!
 //! Too large a step makes a model worse. So gradients are bounded between [`compute_gradients`](crate::Optimizer::compute_gradients) and
 //! [`apply_gradients`](crate::Optimizer::apply_gradients), here to a norm of 1 over all variables.
@@ -34,7 +34,7 @@ use thalweg_tensor::DType;
 
 use crate::rate::Rate;
 
-/// Each element of `x`, but at least `low` and at most `high`. The limits are of the dtype of `x`.
+/// Clips each element of `x` to at least `low` and at most `high`. The limits are of the dtype of `x`.
 #[track_caller]
 pub fn clip_by_value<'g>(
     x: Output<'g>,
@@ -49,14 +49,14 @@ pub fn clip_by_value<'g>(
     })
 }
 
-/// `x`, scaled down to an L2 norm of `clip_norm` (above 0) where its norm is larger.
+/// Scales `x` down to an L2 norm of `clip_norm` (above 0) if its norm is larger.
 #[track_caller]
 pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output<'g> {
     let (graph, dtype) = (x.graph(), x.dtype());
     scoped(graph, "clip_by_norm", || {
         let clip_norm = clip_norm.into().on(graph, "clip_norm", dtype);
         let square = x.l2_loss() * 2.0;
-        // The root of a zero has no gradient: such a norm is taken around it.
+        // The square root has no gradient at zero: a zero norm bypasses it.
         let zero = square.equal(square.constant_like(0));
         let root = zero.select(square.constant_like(1), square).sqrt();
         let norm = zero.select(square, root);
@@ -64,8 +64,7 @@ pub fn clip_by_norm<'g>(x: Output<'g>, clip_norm: impl Into<Rate<'g>>) -> Output
     })
 }
 
-/// The L2 norm of all elements of `tensors` together, a scalar; 0 for no tensors. They are of one
-/// dtype.
+/// L2 norm of all elements of `tensors` together, a scalar; 0 for no tensors. They have one dtype.
 #[track_caller]
 pub fn global_norm<'g>(graph: &'g Graph, tensors: &[Output<'g>]) -> Output<'g> {
     scoped(graph, "global_norm", || {
@@ -81,9 +80,9 @@ pub fn global_norm<'g>(graph: &'g Graph, tensors: &[Output<'g>]) -> Output<'g> {
     })
 }
 
-/// `tensors` (of one dtype), all scaled down by one factor to a [`global_norm`] of `clip_norm`
-/// (above 0) where it is larger; and that norm. A norm that is not finite makes every element NaN,
-/// so that the step is seen to have failed.
+/// Scales all `tensors` (of one dtype) down by one factor to a [`global_norm`] of `clip_norm` (above 0) if it is
+/// larger. Returns them and that norm. A norm that is not finite makes every element NaN, so that the step is seen to
+/// have failed.
 #[track_caller]
 pub fn clip_by_global_norm<'g>(
     graph: &'g Graph,
@@ -95,7 +94,7 @@ pub fn clip_by_global_norm<'g>(
         let clip_norm = clip_norm.into().on(graph, "clip_norm", norm.dtype());
         let one = norm.constant_like(1);
         let scale = clip_norm * (one / norm).minimum(one / clip_norm);
-        // Zero where the norm is finite, and NaN where it is not.
+        // Zero if the norm is finite, and NaN otherwise.
         let zero_or_nan = norm * 0.0;
         let scale = scale + zero_or_nan;
         tensors.iter().map(|&t| t * scale).collect()
@@ -103,7 +102,7 @@ pub fn clip_by_global_norm<'g>(
     (clipped, norm)
 }
 
-/// Runs `build` in a name scope, at the line of the user.
+/// Runs `build` in a name scope, with the caller's source line.
 #[track_caller]
 fn scoped<R>(graph: &Graph, scope: &str, build: impl FnOnce() -> R) -> R {
     graph.at_caller(|| graph.name_scope(scope, build))

@@ -8,10 +8,10 @@ use thalweg_tensor::DType;
 /// network, and small enough that the reduction of the first ones overlaps with the rest of the backward pass.
 pub const FUSION_THRESHOLD: usize = 8 << 20;
 
-/// The dtype in which gradients go between ranks.
+/// Dtype in which gradients are sent between ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Their own.
+    /// The dtype of the gradient.
     #[default]
     None,
     /// Floats as f16.
@@ -65,7 +65,7 @@ pub struct GradientReducer {
 }
 
 impl GradientReducer {
-    /// Averages over all ranks of a job, which are so many.
+    /// Averages over all `ranks` of a job.
     pub fn new(ranks: usize) -> GradientReducer {
         GradientReducer {
             ranks,
@@ -78,7 +78,7 @@ impl GradientReducer {
         }
     }
 
-    /// Reduces over the ranks of a process set, which are so many.
+    /// Reduces over the process set `set`, which has `ranks` ranks.
     pub fn over(self, set: i32, ranks: usize) -> GradientReducer {
         GradientReducer { set, ranks, ..self }
     }
@@ -88,7 +88,7 @@ impl GradientReducer {
         GradientReducer { op, ..self }
     }
 
-    /// Gradients go between ranks in this dtype.
+    /// Sends gradients between ranks in this dtype.
     pub fn compression(self, compression: Compression) -> GradientReducer {
         GradientReducer {
             compression,
@@ -178,9 +178,9 @@ impl GradientReducer {
             Some(dims.iter().product::<usize>() * dtype(i).size())
         };
         let mut buckets: Vec<Vec<usize>> = Vec::new();
-        // By dtype: the bucket that has room, and what it has.
+        // By dtype: the open bucket, and its size.
         let mut open: Vec<(DType, usize, usize)> = Vec::new();
-        // A gradient takes bytes of a bucket, or a place of a group.
+        // A bucket is limited in bytes, and a group in gradients.
         let room = match self.groups {
             Some(groups) => gradients.len().div_ceil(groups),
             None => self.threshold,
@@ -190,7 +190,7 @@ impl GradientReducer {
                 Some(_) => bytes(i).map(|_| 1),
                 None => bytes(i).filter(|&b| b < self.threshold),
             };
-            // Adasum looks at each tensor for itself, and one of unknown size has no place beside others.
+            // Adasum treats each tensor separately, and a gradient of unknown size cannot share a bucket.
             let Some(takes) = takes.filter(|_| self.op != ReduceOp::Adasum) else {
                 buckets.push(vec![i]);
                 continue;
@@ -211,7 +211,7 @@ impl GradientReducer {
                 }
             }
         }
-        // One after another as they become whole.
+        // In the order in which the backward pass completes them.
         buckets.sort_by_key(|bucket| bucket.last().map(|&i| gradients[i].id()));
         buckets
     }

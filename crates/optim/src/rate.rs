@@ -1,12 +1,12 @@
-//! The numbers that steer an update.
+//! Rate: a scalar hyperparameter of an update.
 
 use thalweg_graph::scalar_of;
 use thalweg_graph::{Graph, Output, Reason};
 use thalweg_ops::{ArrayOps, Variable};
 use thalweg_tensor::DType;
 
-/// A learning rate, or another scalar that steers updates: a number, or an output that each step
-/// computes (of a schedule, say) or that is fed.
+/// A learning rate, or another scalar hyperparameter: a number, or an output that each step computes (of a schedule,
+/// for example) or that is fed.
 ///
 /// A number is an `f32`, as in TensorFlow: an `f64` variable sees that value, widened. An output is
 /// cast to the variable's dtype.
@@ -19,8 +19,8 @@ pub enum Rate<'g> {
 }
 
 impl<'g> Rate<'g> {
-    /// As an output of `graph` with this dtype; `name` is that of the constant that a number
-    /// becomes. A dtype that holds no such number is a mistake that the graph keeps.
+    /// Builds the rate as an output of `graph` with this dtype. `name` is the name of the constant if the rate is a
+    /// number. A dtype that cannot hold the number is a mistake that the graph keeps.
     #[track_caller]
     pub fn on(self, graph: &'g Graph, name: &str, dtype: DType) -> Output<'g> {
         match self {

@@ -1,5 +1,5 @@
-//! Learning rates that follow the global step: `f32` scalars, computed in each step that reads
-//! them. The functions and their arguments are those of `tf.compat.v1.train`.
+//! Learning-rate schedules: `f32` scalars that follow the global step, computed in each step that reads them. The
+//! functions and their arguments are those of `tf.compat.v1.train`.
 //!
 //! A schedule is an output, and an optimizer takes it in place of a number.
 //!
@@ -36,7 +36,7 @@ use thalweg_tensor::DType;
 
 use crate::rate::Rate;
 
-/// `rate * decay_rate ^ (step / decay_steps)`; the exponent is rounded down where `staircase`.
+/// `rate * decay_rate ^ (step / decay_steps)`; `staircase` rounds the exponent down.
 #[track_caller]
 pub fn exponential_decay<'g>(
     rate: f32,
@@ -51,7 +51,7 @@ pub fn exponential_decay<'g>(
     })
 }
 
-/// `rate * e ^ (-decay_rate * step / decay_steps)`; the quotient is rounded down where `staircase`.
+/// `rate * e ^ (-decay_rate * step / decay_steps)`; `staircase` rounds the quotient down.
 #[track_caller]
 pub fn natural_exp_decay<'g>(
     rate: f32,
@@ -66,7 +66,7 @@ pub fn natural_exp_decay<'g>(
     })
 }
 
-/// `rate / (1 + decay_rate * step / decay_steps)`; the quotient is rounded down where `staircase`.
+/// `rate / (1 + decay_rate * step / decay_steps)`; `staircase` rounds the quotient down.
 #[track_caller]
 pub fn inverse_time_decay<'g>(
     rate: f32,
@@ -84,8 +84,8 @@ pub fn inverse_time_decay<'g>(
 /// From `rate` to `end_rate` in `decay_steps` steps, by a polynomial of degree `power`:
 /// `(rate - end_rate) * (1 - step / decay_steps) ^ power + end_rate`, and `end_rate` afterwards.
 ///
-/// Where `cycle`, the rate goes up again after that: `decay_steps` is then taken as its smallest
-/// multiple that `step` does not go beyond.
+/// With `cycle`, the rate then goes up again: `decay_steps` is replaced by its smallest multiple that is not below
+/// `step`.
 #[track_caller]
 pub fn polynomial_decay<'g>(
     rate: f32,
@@ -128,9 +128,9 @@ pub fn cosine_decay<'g>(
     })
 }
 
-/// From `start` to `rate` in `warmup_steps` steps, along a line, and `rate` afterwards: what large
-/// rates need, as those of [`Lars`](crate::Lars) and [`Lamb`](crate::Lamb) are. `rate` may be another
-/// schedule: `rate * f + start * (1 - f)` where `f = min(step / warmup_steps, 1)`.
+/// From `start` to `rate` in `warmup_steps` steps, linearly, and `rate` afterwards. Large rates, as those of
+/// [`Lars`](crate::Lars) and [`Lamb`](crate::Lamb), need a warm-up. `rate` may be another schedule: `rate * f + start *
+/// (1 - f)` where `f = min(step / warmup_steps, 1)`.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -169,9 +169,9 @@ pub fn linear_warmup<'g>(
     })
 }
 
-/// `values[0]` up to and at step `boundaries[0]`, then `values[1]` up to `boundaries[1]`, and so
-/// on; the last value after the last boundary. The boundaries ascend, and there is one value more
-/// than there are boundaries; the graph keeps it as a mistake where that is not so.
+/// `values[0]` up to and at step `boundaries[0]`, then `values[1]` up to `boundaries[1]`, and so on; the last value
+/// after the last boundary. The boundaries ascend, and there is one value more than there are boundaries; otherwise the
+/// graph keeps a mistake.
 #[track_caller]
 pub fn piecewise_constant<'g>(
     global_step: impl Into<Output<'g>>,
@@ -205,7 +205,7 @@ pub fn piecewise_constant<'g>(
     graph.fail(name, "piecewise_constant", Reason::Argument(mistake))
 }
 
-/// A schedule at work: the step that it is at, as `f32`.
+/// The global step that a schedule reads, as `f32`.
 #[derive(Clone, Copy)]
 struct ScheduleStep<'g> {
     graph: &'g Graph,
@@ -218,7 +218,7 @@ impl<'g> ScheduleStep<'g> {
         Value::from(value).on(self.graph)
     }
 
-    /// A number of steps to divide by.
+    /// A number of steps as a divisor.
     #[track_caller]
     fn count(self, name: &str, steps: u32) -> Output<'g> {
         if steps == 0 {
@@ -243,7 +243,7 @@ fn schedule<'g>(
     graph.at_caller(|| graph.name_scope(scope, build))
 }
 
-/// How many times `decay_steps` have passed.
+/// `step / decay_steps`.
 #[track_caller]
 fn passed<'g>(step: ScheduleStep<'g>, decay_steps: u32, staircase: bool) -> Output<'g> {
     let steps = step.count("decay_steps", decay_steps);
@@ -256,8 +256,8 @@ fn passed<'g>(step: ScheduleStep<'g>, decay_steps: u32, staircase: bool) -> Outp
 
 /// `cos(pi * x)` for `x` in 0..=1.
 ///
-/// It is `-sin(pi * (x - 1/2))`, by the series of the sine to its seventh term: the eighth is below
-/// 7e-10 there, a hundredth of what the last bit of an `f32` near 1 is worth.
+/// It is `-sin(pi * (x - 1/2))`, by the series of the sine to its seventh term: the eighth is below 7e-10 there, a
+/// hundredth of the value of the last bit of an `f32` near 1.
 #[track_caller]
 fn cos_pi(x: Output<'_>) -> Output<'_> {
     let s = (x - 0.5) * PI;

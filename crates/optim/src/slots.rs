@@ -1,11 +1,11 @@
-//! Variables that belong to a variable.
+//! Slots: variables that an optimizer keeps beside a variable.
 
 use thalweg_graph::scalar_of;
 use thalweg_graph::{Fact, Graph, Output, Reason};
 use thalweg_ops::{SourceOps, StateOps, Variable};
 
-/// A slot of `variable`: an untrained variable called `variable/name`, which stands where the
-/// variable does. `initial` makes its initial value, a tensor like the variable's.
+/// Builds a slot of `variable`: an untrained variable called `variable/name`, on the variable's device. `initial`
+/// builds its initial value, a tensor like the variable's.
 #[track_caller]
 pub(crate) fn slot<'g>(
     variable: Variable<'g>,
@@ -25,8 +25,8 @@ pub(crate) fn slot<'g>(
     graph.without_control_dependencies(|| graph.name_scope(&scope, || variable.beside(make)))
 }
 
-/// A tensor like `fact` that is `fill` everywhere. It is filled when it is asked for: a constant of
-/// a variable's size would lie in the graph besides the variable.
+/// A tensor like `fact` filled with `fill`. It is filled when a step needs it: a constant of the variable's size would
+/// lie in the graph.
 #[track_caller]
 pub(crate) fn filled<'g>(graph: &'g Graph, fact: &Fact, fill: f64) -> Output<'g> {
     let dims = fact.shape.to_dims().and_then(|dims| {

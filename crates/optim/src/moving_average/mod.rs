@@ -1,4 +1,4 @@
-//! Averages of weights over the steps of a training.
+//! Exponential moving averages of weights.
 
 use thalweg_graph::{Graph, Operation, Output, Reason, VariableInfo};
 use thalweg_ops::{ArrayOps, MathOps, StateOps, Variable};
@@ -7,15 +7,15 @@ use thalweg_tensor::DType;
 use crate::rate::Rate;
 use crate::slots::slot;
 
-/// What averages are called, after their variables.
+/// Name of an average, after that of its variable.
 const NAME: &str = "ExponentialMovingAverage";
 
 /// Exponential moving averages of variables, as `tf.train.ExponentialMovingAverage`: often better
 /// weights than those of the last step.
 ///
-/// The average of `var` is `var/ExponentialMovingAverage`, an untrained variable beside it. It starts
-/// from the initial value of `var`: the initializers of both run in one step, as those of
-/// [`StateOps::initializers`] do. Each update is `average -= (1 - decay) * (average - var)`.
+/// The average of `var` is `var/ExponentialMovingAverage`, an untrained variable on the same device. It starts from the
+/// initial value of `var`: the initializers of both run in one step, as those of [`StateOps::initializers`] do. Each
+/// update is `average -= (1 - decay) * (average - var)`.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -67,11 +67,11 @@ impl<'g> MovingAverage<'g> {
         }
     }
 
-    /// One operation that moves the averages of `variables` towards their values, and makes averages
-    /// for those that have none. Values, and the number of updates, are those after the control
-    /// dependencies that stand around the call: after a step of training, if it waits for that.
+    /// One operation that moves the averages of `variables` towards their values, and creates averages for those that
+    /// have none. Values, and the number of updates, are read after the control dependencies around the call: after a
+    /// training step, if it is among them.
     ///
-    /// A variable that is not of floats is a mistake that the graph keeps.
+    /// A variable whose dtype is not a float is a mistake that the graph keeps.
     #[track_caller]
     pub fn apply(&mut self, graph: &'g Graph, variables: &[Variable<'g>]) -> Operation<'g> {
         graph.at_caller(|| {
@@ -99,9 +99,9 @@ impl<'g> MovingAverage<'g> {
             .map(|(_, average)| *average)
     }
 
-    /// What a checkpoint of a training holds for a graph that only evaluates: names, each with the
-    /// variable that takes the value. A trainable variable, or one with an average here, takes its
-    /// average; all others take what is theirs. No average needs to be in the graph.
+    /// Entries of a training checkpoint for a graph that only evaluates: names, each with the variable that takes the
+    /// value. A trainable variable, or one with an average here, takes its average; all others take their own values.
+    /// The averages need not be in the graph.
     pub fn variables_to_restore(&self, graph: &'g Graph) -> Vec<(String, Variable<'g>)> {
         let averaged = |info: &VariableInfo| {
             let known = |(v, _): &(Variable<'g>, _)| v.handle().id() == info.handle;
@@ -113,7 +113,7 @@ impl<'g> MovingAverage<'g> {
         let mut all: Vec<(String, &VariableInfo)> =
             averaged.iter().map(|i| (average(i), i)).collect();
         for info in &others {
-            // Averages themselves are named already, with the variables that take them.
+            // Entries of averages are listed already, with the variables that take them.
             if !all.iter().any(|(name, _)| *name == info.name) {
                 all.push((info.name.clone(), info));
             }
@@ -122,7 +122,7 @@ impl<'g> MovingAverage<'g> {
         all.into_iter().map(of).collect()
     }
 
-    /// The decay of this step, in `f32` as TensorFlow's.
+    /// The decay of this step, in `f32` as in TensorFlow.
     #[track_caller]
     fn decay(&self, graph: &'g Graph) -> Output<'g> {
         let decay = self.decay.on(graph, "decay", DType::F32);
@@ -135,7 +135,7 @@ impl<'g> MovingAverage<'g> {
         }
     }
 
-    /// The average of a variable, made where there is none yet.
+    /// Returns the average of a variable, and creates it first if there is none.
     #[track_caller]
     fn of(&mut self, variable: Variable<'g>) -> Variable<'g> {
         if let Some(average) = self.average(variable) {
@@ -158,7 +158,7 @@ impl<'g> MovingAverage<'g> {
     }
 }
 
-/// What the initializer of a variable gives it.
+/// The value that the initializer of a variable assigns.
 fn initial_value(variable: Variable<'_>) -> Option<Output<'_>> {
     let graph = variable.handle().graph();
     let data = graph.snapshot();

@@ -6,7 +6,7 @@ use super::*;
 use crate::global_step::create_global_step;
 
 #[test]
-fn averages_are_untrained_and_are_called_after_their_variables() {
+fn averages_are_untrained_and_named_after_their_variables() {
     let g = Graph::new();
     let w = g.name_scope("layer", || g.variable("w", [1.0f32, 2.0]));
     let other = g.variable("other", 0.0f32);
@@ -15,7 +15,7 @@ fn averages_are_untrained_and_are_called_after_their_variables() {
     assert_eq!(g.errors(), []);
     assert_eq!(g.trainable_variables().len(), 2);
     let steps = g.untrained_variable("steps", 0i64);
-    // As in TensorFlow: of what is trained the averages, and of all else what is its own.
+    // As in TensorFlow: averages of trained variables, and own values of all others.
     let restored = averages.variables_to_restore(&g);
     let names: Vec<&str> = restored.iter().map(|(name, _)| &**name).collect();
     let expected = [
@@ -32,7 +32,7 @@ fn averages_are_untrained_and_are_called_after_their_variables() {
 }
 
 #[test]
-fn an_average_starts_from_what_its_variable_starts_from() {
+fn an_average_starts_from_the_initial_value_of_its_variable() {
     let g = Graph::new();
     let w = g.variable("w", g.random_normal(vec![5i32], 0.0, 1.0, DType::F32, None));
     let mut averages = MovingAverage::new(0.9);
@@ -46,7 +46,7 @@ fn an_average_starts_from_what_its_variable_starts_from() {
 }
 
 #[test]
-fn an_average_is_of_the_value_before_the_step_unless_it_waits_for_it() {
+fn an_average_takes_the_value_before_the_update_unless_it_waits_for_it() {
     let g = Graph::new();
     let [a, b] = ["a", "b"].map(|name| g.variable(name, 1.0f32));
     let mut averages = MovingAverage::new(0.5);
@@ -91,7 +91,7 @@ fn an_average_of_integers_is_a_mistake() {
 }
 
 #[test]
-fn a_schedule_can_steer_the_decay() {
+fn the_decay_can_be_a_schedule() {
     let g = Graph::new();
     let w = g.variable("w", 4.0f64);
     let step = create_global_step(&g);

@@ -20,8 +20,7 @@ pub struct Adadelta<'g> {
 }
 
 impl<'g> Adadelta<'g> {
-    /// With this learning rate (1 in the paper; TensorFlow's default is 0.001), rho 0.95 and epsilon
-    /// 1e-8.
+    /// Adadelta with this learning rate (1 in the paper; TensorFlow's default is 0.001), rho 0.95 and epsilon 1e-8.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Adadelta<'g> {
         Adadelta {
             learning_rate: learning_rate.into(),
@@ -30,12 +29,12 @@ impl<'g> Adadelta<'g> {
         }
     }
 
-    /// How much of the mean squares is kept each step, in 0..1.
+    /// Decay of the mean squares per step, in 0..1.
     pub fn rho(self, rho: f32) -> Adadelta<'g> {
         Adadelta { rho, ..self }
     }
 
-    /// What is added to the mean squares under the roots.
+    /// Constant added to the mean squares under the roots.
     pub fn epsilon(self, epsilon: f32) -> Adadelta<'g> {
         Adadelta { epsilon, ..self }
     }

@@ -16,7 +16,7 @@ pub struct Adagrad<'g> {
 }
 
 impl<'g> Adagrad<'g> {
-    /// With this learning rate.
+    /// Adagrad with this learning rate.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Adagrad<'g> {
         Adagrad {
             learning_rate: learning_rate.into(),
@@ -24,8 +24,8 @@ impl<'g> Adagrad<'g> {
         }
     }
 
-    /// What the accumulators start from; 0.1 by default. It must be above 0, as the first step
-    /// divides by its root where a gradient is 0. It has the precision of the variable, unlike rates.
+    /// Initial value of the accumulators; 0.1 by default. It must be above 0, as the first step divides by its root if
+    /// a gradient is 0. It has the precision of the variable, unlike rates.
     pub fn initial_accumulator(self, initial_accumulator: f64) -> Adagrad<'g> {
         Adagrad {
             initial_accumulator,

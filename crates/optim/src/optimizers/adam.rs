@@ -1,12 +1,12 @@
-//! Adam: <https://arxiv.org/abs/1412.6980>, in the form of its section 2 that puts both bias
-//! corrections into the rate.
+//! Adam (<https://arxiv.org/abs/1412.6980>, in the form of its section 2 that puts both bias corrections into the rate)
+//! and AdamW.
 
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
 
-use super::decay::WeightDecay;
 use super::optimizer::Optimizer;
 use super::updates::{Updates, power, raise};
+use super::weight_decay::WeightDecay;
 use crate::rate::Rate;
 
 /// Adam. The slots are `var/Adam`, the mean of the gradient, and `var/Adam_1`, that of its square;
@@ -41,8 +41,7 @@ pub struct Adam<'g> {
 }
 
 impl<'g> Adam<'g> {
-    /// With this learning rate (TensorFlow's default is 0.001), betas 0.9 and 0.999 and epsilon
-    /// 1e-8.
+    /// Adam with this learning rate (TensorFlow's default is 0.001), betas 0.9 and 0.999 and epsilon 1e-8.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Adam<'g> {
         Adam {
             learning_rate: learning_rate.into(),
@@ -52,7 +51,7 @@ impl<'g> Adam<'g> {
         }
     }
 
-    /// How much of the means is kept each step: of the gradient's and of its square's, in 0..1.
+    /// Decays of the means per step: of the gradient and of its square, in 0..1.
     pub fn betas(self, beta1: f32, beta2: f32) -> Adam<'g> {
         Adam {
             beta1,
@@ -61,8 +60,7 @@ impl<'g> Adam<'g> {
         }
     }
 
-    /// What is added to the root of the mean square before it divides: the `epsilon hat` of the
-    /// paper.
+    /// Constant added to the root of the mean square before the division: the `epsilon hat` of the paper.
     pub fn epsilon(self, epsilon: f32) -> Adam<'g> {
         Adam { epsilon, ..self }
     }
@@ -84,7 +82,7 @@ impl<'g> Optimizer<'g> for Adam<'g> {
 }
 
 impl<'g> Adam<'g> {
-    /// The update with slots of this name, where weights decay too.
+    /// Builds the update with slots of this name and a weight decay.
     #[track_caller]
     fn decaying(
         &self,
@@ -122,16 +120,16 @@ impl<'g> Adam<'g> {
             let node = decay.before(node, updates, self.learning_rate, variable);
             nodes.push(node.build());
         }
-        // The powers are read before this, with all else that the step reads.
+        // The powers are read before this, like all other variables of the step.
         nodes.push(raise(powers[0], self.beta1));
         nodes.push(raise(powers[1], self.beta2));
         nodes
     }
 }
 
-/// Adam with decoupled weight decay, AdamW (<https://arxiv.org/abs/1711.05101>): as [`Adam`], and
-/// `var -= rate * weight_decay * var`, with `var` as it is before the step. The slots are `var/AdamW`
-/// and `var/AdamW_1`. Defaults and formula are those of Keras's `AdamW`.
+/// AdamW, Adam with decoupled weight decay (<https://arxiv.org/abs/1711.05101>): as [`Adam`], and `var -= rate *
+/// weight_decay * var`, with `var` from before the step. The slots are `var/AdamW` and `var/AdamW_1`. Defaults and
+/// formula are those of Keras's `AdamW`.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -163,7 +161,7 @@ pub struct AdamW<'g> {
 }
 
 impl<'g> AdamW<'g> {
-    /// With this learning rate, weight decay 0.004, betas 0.9 and 0.999 and epsilon 1e-7.
+    /// AdamW with this learning rate, weight decay 0.004, betas 0.9 and 0.999 and epsilon 1e-7.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> AdamW<'g> {
         AdamW {
             adam: Adam::new(learning_rate).epsilon(1e-7),
@@ -171,7 +169,7 @@ impl<'g> AdamW<'g> {
         }
     }
 
-    /// How much of a weight decays each step, times the rate.
+    /// Weight decay per step, as a multiple of the rate.
     pub fn weight_decay(self, weight_decay: f32) -> AdamW<'g> {
         AdamW {
             decay: self.decay.amount(weight_decay),
@@ -179,7 +177,7 @@ impl<'g> AdamW<'g> {
         }
     }
 
-    /// The variables that do not decay, by their names: biases, say.
+    /// Excludes variables from the decay by their names: biases, for example.
     pub fn exclude(self, excluded: fn(&str) -> bool) -> AdamW<'g> {
         AdamW {
             decay: self.decay.exclude(excluded),
@@ -187,7 +185,7 @@ impl<'g> AdamW<'g> {
         }
     }
 
-    /// As [`Adam::betas`].
+    /// Like [`Adam::betas`].
     pub fn betas(self, beta1: f32, beta2: f32) -> AdamW<'g> {
         AdamW {
             adam: self.adam.betas(beta1, beta2),
@@ -195,7 +193,7 @@ impl<'g> AdamW<'g> {
         }
     }
 
-    /// As [`Adam::epsilon`].
+    /// Like [`Adam::epsilon`].
     pub fn epsilon(self, epsilon: f32) -> AdamW<'g> {
         AdamW {
             adam: self.adam.epsilon(epsilon),

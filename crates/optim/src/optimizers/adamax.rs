@@ -22,7 +22,7 @@ pub struct Adamax<'g> {
 }
 
 impl<'g> Adamax<'g> {
-    /// With this learning rate (Keras's default is 0.001), betas 0.9 and 0.999 and epsilon 1e-7.
+    /// Adamax with this learning rate (Keras's default is 0.001), betas 0.9 and 0.999 and epsilon 1e-7.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Adamax<'g> {
         Adamax {
             learning_rate: learning_rate.into(),
@@ -32,7 +32,7 @@ impl<'g> Adamax<'g> {
         }
     }
 
-    /// How much is kept each step, in 0..1: of the mean gradient, and of the largest one.
+    /// Decays per step, in 0..1: of the mean gradient, and of the largest one.
     pub fn betas(self, beta1: f32, beta2: f32) -> Adamax<'g> {
         Adamax {
             beta1,
@@ -41,7 +41,7 @@ impl<'g> Adamax<'g> {
         }
     }
 
-    /// What is added to the largest gradient before it divides.
+    /// Constant added to the largest gradient before the division.
     pub fn epsilon(self, epsilon: f32) -> Adamax<'g> {
         Adamax { epsilon, ..self }
     }

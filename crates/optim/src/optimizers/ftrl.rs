@@ -8,13 +8,12 @@ use super::optimizer::Optimizer;
 use super::updates::Updates;
 use crate::rate::Rate;
 
-/// FTRL-proximal, which keeps weights at zero that a penalty outweighs. With
-/// `new = accum + gradient^2` and `r(x) = x^-learning_rate_power / rate`:
-/// `linear += gradient + 2 * l2_shrinkage * var - (r(new) - r(accum)) * var`,
-/// `var = (clip(linear, -l1, l1) - linear) / (r(new) + beta / rate + 2 * l2)`, and `accum = new`.
+/// FTRL-proximal. It keeps weights at zero if the penalty outweighs them. With `new = accum + gradient^2` and `r(x) =
+/// x^-learning_rate_power / rate`: `linear += gradient + 2 * l2_shrinkage * var - (r(new) - r(accum)) * var`, `var =
+/// (clip(linear, -l1, l1) - linear) / (r(new) + beta / rate + 2 * l2)`, and `accum = new`.
 ///
-/// A variable follows from its slots alone: what it was before the first step is soon forgotten.
-/// The slots are `var/Ftrl` (`accum`) and `var/Ftrl_1` (`linear`, from zeros).
+/// A variable follows from its slots alone: its value before the first step is soon forgotten. The slots are `var/Ftrl`
+/// (`accum`) and `var/Ftrl_1` (`linear`, from zeros).
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -51,8 +50,8 @@ pub struct Ftrl<'g> {
 }
 
 impl<'g> Ftrl<'g> {
-    /// With this learning rate, learning rate power -0.5, initial accumulator 0.1, and neither
-    /// penalties nor shrinkage nor beta.
+    /// FTRL with this learning rate, learning rate power -0.5, initial accumulator 0.1, and neither penalties nor
+    /// shrinkage nor beta.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Ftrl<'g> {
         Ftrl {
             learning_rate: learning_rate.into(),
@@ -65,7 +64,7 @@ impl<'g> Ftrl<'g> {
         }
     }
 
-    /// How the rate falls while gradients add up; at most 0, which is not at all.
+    /// Power by which the rate falls as gradients accumulate; at most 0, which keeps it constant.
     pub fn learning_rate_power(self, learning_rate_power: f32) -> Ftrl<'g> {
         Ftrl {
             learning_rate_power,
@@ -73,7 +72,7 @@ impl<'g> Ftrl<'g> {
         }
     }
 
-    /// What `accum` starts from; at least 0. It has the precision of the variable, unlike rates.
+    /// Initial value of `accum`; at least 0. It has the precision of the variable, unlike rates.
     pub fn initial_accumulator(self, initial_accumulator: f64) -> Ftrl<'g> {
         Ftrl {
             initial_accumulator,
@@ -104,7 +103,7 @@ impl<'g> Ftrl<'g> {
         Ftrl { beta, ..self }
     }
 
-    /// What is not in its range.
+    /// Describes an argument that is not in its range.
     fn out_of_range(&self) -> Option<String> {
         let below_zero = [
             ("initial_accumulator", self.initial_accumulator),
@@ -124,7 +123,7 @@ impl<'g> Ftrl<'g> {
         }
     }
 
-    /// The square's penalty with beta in it: TensorFlow's kernel adds twice this to what divides.
+    /// The penalty on the square with beta in it: TensorFlow's kernel adds twice this to the divisor.
     #[track_caller]
     fn l2_with_beta(&self, updates: &Updates<'g>) -> Rate<'g> {
         if self.beta == 0.0 {

@@ -3,17 +3,17 @@
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::{MathOps, Variable};
 
-use super::decay::WeightDecay;
 use super::moments::Moments;
 use super::optimizer::Optimizer;
-use super::trust::{norm, ratio_or_one};
+use super::trust_ratio::{norm, ratio_or_one};
 use super::updates::{Updates, power, raise};
+use super::weight_decay::WeightDecay;
 use crate::rate::Rate;
 
-/// LAMB: Adam's step and a weight decay, as long as the variable's norm times the rate. At step `t`,
-/// from 1: `m = beta1 * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) * gradient^2`,
-/// `r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * var`, and
-/// `var -= rate * |var| / |r| * r`; the quotient of the norms is 1 where one of them is 0.
+/// LAMB: Adam's step and a weight decay, scaled to the variable's norm times the rate. At step `t`, from 1: `m = beta1
+/// * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) * gradient^2`, `r = m / (1 - beta1^t) / (sqrt(v / (1 -
+/// beta2^t)) + epsilon) + weight_decay * var`, and `var -= rate * |var| / |r| * r`; the quotient of the norms is 1 if
+/// one of them is 0.
 ///
 /// The slots are `var/Lamb` (`m`) and `var/Lamb_1` (`v`), from zeros; `beta1_power` and `beta2_power`
 /// are untrained `f32` variables that all variables share. Defaults are those of Keras's `Lamb`.
@@ -52,8 +52,8 @@ pub struct Lamb<'g> {
 }
 
 impl<'g> Lamb<'g> {
-    /// With this learning rate (Keras's default is 0.001), betas 0.9 and 0.999, epsilon 1e-7 and no
-    /// weight decay; the paper has 0.01.
+    /// LAMB with this learning rate (Keras's default is 0.001), betas 0.9 and 0.999, epsilon 1e-7 and no weight decay;
+    /// the paper has 0.01.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Lamb<'g> {
         Lamb {
             learning_rate: learning_rate.into(),
@@ -64,7 +64,7 @@ impl<'g> Lamb<'g> {
         }
     }
 
-    /// How much of the means is kept each step: of the gradient's and of its square's, in 0..1.
+    /// Decays of the means per step: of the gradient and of its square, in 0..1.
     pub fn betas(self, beta1: f32, beta2: f32) -> Lamb<'g> {
         Lamb {
             beta1,
@@ -73,12 +73,12 @@ impl<'g> Lamb<'g> {
         }
     }
 
-    /// What is added to the root of the mean square before it divides.
+    /// Constant added to the root of the mean square before the division.
     pub fn epsilon(self, epsilon: f32) -> Lamb<'g> {
         Lamb { epsilon, ..self }
     }
 
-    /// How much of a variable is added to its step.
+    /// Share of a variable that is added to its step.
     pub fn weight_decay(self, weight_decay: f32) -> Lamb<'g> {
         Lamb {
             decay: self.decay.amount(weight_decay),
@@ -86,8 +86,8 @@ impl<'g> Lamb<'g> {
         }
     }
 
-    /// The variables that do not decay and whose step does not follow their norm, by their names:
-    /// biases and what a normalisation scales by, say.
+    /// Excludes variables, by their names, from the decay and from the scaling by their norm: biases and scales of
+    /// normalisations, for example.
     pub fn exclude(self, excluded: fn(&str) -> bool) -> Lamb<'g> {
         Lamb {
             decay: self.decay.exclude(excluded),

@@ -3,16 +3,16 @@
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
 
-use super::decay::WeightDecay;
 use super::optimizer::Optimizer;
-use super::trust::{norm, ratio_or_one};
+use super::trust_ratio::{norm, ratio_or_one};
 use super::updates::Updates;
+use super::weight_decay::WeightDecay;
 use crate::rate::Rate;
 
-/// LARS: momentum with a rate of each layer's own, by the norms of its weights and of its gradient.
-/// `local = trust_coefficient * |var| / (|gradient| + weight_decay * |var|)`, or 1 where one of the
-/// norms is 0; `accum = momentum * accum + rate * local * (gradient + weight_decay * var)`; and
-/// `var -= accum`. The slot is `var/Lars` (`accum`), from zeros.
+/// LARS: momentum with a rate for each layer, by the norms of its weights and of its gradient. `local =
+/// trust_coefficient * |var| / (|gradient| + weight_decay * |var|)`, or 1 if one of the norms is 0; `accum = momentum *
+/// accum + rate * local * (gradient + weight_decay * var)`; and `var -= accum`. The slot is `var/Lars` (`accum`), from
+/// zeros.
 ///
 /// Large rates need a warm-up: see [`linear_warmup`](crate::schedules::linear_warmup).
 ///
@@ -48,7 +48,7 @@ pub struct Lars<'g> {
 }
 
 impl<'g> Lars<'g> {
-    /// With this learning rate, momentum 0.9, trust coefficient 0.001 and weight decay 0.0001.
+    /// LARS with this learning rate, momentum 0.9, trust coefficient 0.001 and weight decay 0.0001.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Lars<'g> {
         Lars {
             learning_rate: learning_rate.into(),
@@ -59,13 +59,13 @@ impl<'g> Lars<'g> {
         }
     }
 
-    /// How much of the last step goes into the next, in 0..1.
+    /// Momentum: the share of the last step in the next, in 0..1.
     pub fn momentum(self, momentum: impl Into<Rate<'g>>) -> Lars<'g> {
         let momentum = momentum.into();
         Lars { momentum, ..self }
     }
 
-    /// How far a layer is trusted to go: what a step is long by, times the rate and the layer's norm.
+    /// Trust coefficient: the length of a step, as a multiple of the rate and the layer's norm.
     pub fn trust_coefficient(self, trust_coefficient: f32) -> Lars<'g> {
         Lars {
             trust_coefficient,
@@ -73,12 +73,12 @@ impl<'g> Lars<'g> {
         }
     }
 
-    /// As [`Momentum::nesterov`](super::Momentum::nesterov). Off by default.
+    /// Like [`Momentum::nesterov`](super::Momentum::nesterov). Off by default.
     pub fn nesterov(self, nesterov: bool) -> Lars<'g> {
         Lars { nesterov, ..self }
     }
 
-    /// How much of a variable is added to its gradient.
+    /// Share of a variable that is added to its gradient.
     pub fn weight_decay(self, weight_decay: f32) -> Lars<'g> {
         Lars {
             decay: self.decay.amount(weight_decay),
@@ -86,8 +86,8 @@ impl<'g> Lars<'g> {
         }
     }
 
-    /// The variables that do not decay and whose rate is the same for all, by their names: biases and
-    /// what a normalisation scales by, say.
+    /// Excludes variables, by their names, from the decay and from the rate of the layer: biases and scales of
+    /// normalisations, for example.
     pub fn exclude(self, excluded: fn(&str) -> bool) -> Lars<'g> {
         Lars {
             decay: self.decay.exclude(excluded),
@@ -95,7 +95,7 @@ impl<'g> Lars<'g> {
         }
     }
 
-    /// The gradient, with what decays, times the rate of this variable.
+    /// The gradient, with the decay, times the rate of this variable.
     #[track_caller]
     fn scaled(
         &self,
@@ -133,7 +133,7 @@ impl<'g> Optimizer<'g> for Lars<'g> {
         for &(gradient, variable) in gradients {
             let accum = updates.slot(variable, "Lars", 0.0);
             let scaled = self.scaled(updates, gradient, variable);
-            // The rate is in what adds up, as in the paper, and not in what is taken from it.
+            // The rate is part of the accumulator, as in the paper, and not applied when the variable is updated.
             let one = updates.rate("one", Rate::Number(1.0), variable);
             let momentum = updates.rate("momentum", self.momentum, variable);
             let node = updates

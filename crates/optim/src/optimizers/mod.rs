@@ -1,7 +1,7 @@
-//! Optimizers: what turns gradients into updates of variables. Names, defaults and slots are those
-//! of `tf.compat.v1.train`; what it does not have follows Keras, or a paper.
+//! Optimizers: updates of variables by gradients. Names, defaults and slots are those of `tf.compat.v1.train`;
+//! optimizers that it lacks follow Keras, or a paper.
 //!
-//! What an optimizer keeps between steps are variables of the graph, which have names as all others do.
+//! The state of an optimizer is in variables of the graph, its slots, which have names as all others do.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -23,25 +23,25 @@ mod adadelta;
 mod adagrad;
 mod adam;
 mod adamax;
-mod decay;
-mod descent;
 mod ftrl;
+mod gradient_descent;
 mod lamb;
 mod lars;
 mod moments;
 mod nadam;
 mod optimizer;
 mod rms_prop;
-mod trust;
+mod trust_ratio;
 mod updates;
+mod weight_decay;
 
 pub use accumulate::Accumulate;
 pub use adadelta::Adadelta;
 pub use adagrad::Adagrad;
 pub use adam::{Adam, AdamW};
 pub use adamax::Adamax;
-pub use descent::{GradientDescent, Momentum};
 pub use ftrl::Ftrl;
+pub use gradient_descent::{GradientDescent, Momentum};
 pub use lamb::Lamb;
 pub use lars::Lars;
 pub use nadam::Nadam;

@@ -1,4 +1,4 @@
-//! Means of a gradient and of its square, for updates that no op of TensorFlow's computes.
+//! First and second moments of a gradient, for updates that no op of TensorFlow computes.
 
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::{MathOps, Variable};
@@ -6,19 +6,19 @@ use thalweg_tensor::DType;
 
 use super::updates::Updates;
 
-/// The means of the gradient of a variable and of its square, as this step leaves them.
+/// Means of the gradient of a variable and of its square, after this step.
 pub(super) struct Moments<'g> {
-    /// The mean of the gradient.
+    /// Mean of the gradient.
     pub(super) m: Output<'g>,
-    /// The mean of its square.
+    /// Mean of its square.
     pub(super) v: Output<'g>,
-    /// Keeps both in their slots.
+    /// Assign both to their slots.
     pub(super) keep: [Operation<'g>; 2],
 }
 
 impl<'g> Moments<'g> {
-    /// With slots of this name, which are 0 at first: `m += (gradient - m) * (1 - beta1)` and
-    /// `v += (gradient^2 - v) * (1 - beta2)`.
+    /// Builds the means in slots of this name, from 0: `m += (gradient - m) * (1 - beta1)` and `v += (gradient^2 - v) *
+    /// (1 - beta2)`.
     #[track_caller]
     pub(super) fn new(
         updates: &Updates<'g>,
@@ -34,7 +34,7 @@ impl<'g> Moments<'g> {
                     least(to.dtype()),
                 )
             };
-            // A square is zero where it would be subnormal, as in the kernels of other optimizers.
+            // A square is zero if it would be subnormal, as in the kernels of other optimizers.
             let square = or_zero(gradient, least(gradient.dtype()).sqrt()).square();
             let m = moved(mean, gradient, beta1);
             let v = moved(mean_square, square, beta2);
@@ -44,7 +44,7 @@ impl<'g> Moments<'g> {
     }
 }
 
-/// The smallest positive number that is not subnormal in what elements of a dtype are computed in.
+/// Smallest positive normal number of the type in which elements of a dtype are computed.
 fn least(dtype: DType) -> f64 {
     match dtype {
         DType::F64 => f64::MIN_POSITIVE,
@@ -52,7 +52,7 @@ fn least(dtype: DType) -> f64 {
     }
 }
 
-/// `x`, and 0 where it is nearer to 0 than `bound`.
+/// Replaces elements of `x` that are nearer to 0 than `bound` by 0.
 #[track_caller]
 fn or_zero(x: Output<'_>, bound: f64) -> Output<'_> {
     let small = x.abs().less(x.constant_like(bound));

@@ -8,15 +8,14 @@ use super::optimizer::Optimizer;
 use super::updates::{Updates, power, raise};
 use crate::rate::Rate;
 
-/// What the difference between the momentum and its limit is multiplied by in each step, as in Keras;
-/// the report has it for 250 steps. The difference is half of the limit at step 0.
+/// Factor per step of the difference between the momentum and its limit, as in Keras; the report has it for 250 steps.
+/// The difference is half of the limit at step 0.
 const MOMENTUM_DECAY: f32 = 0.96;
 
-/// Nadam, with the momentum's schedule as Keras's `Nadam` has it. At step `t`, from 1, with
-/// `u(t) = beta1 * (1 - 0.96^t / 2)` and `p(t) = u(1) * ... * u(t)`:
-/// `m = beta1 * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) * gradient^2`, and
-/// `var -= rate * ahead / (sqrt(v / (1 - beta2^t)) + epsilon)` where
-/// `ahead = u(t + 1) * m / (1 - p(t + 1)) + (1 - u(t)) * gradient / (1 - p(t))`.
+/// Nadam, with the momentum schedule of Keras's `Nadam`. At step `t`, from 1, with `u(t) = beta1 * (1 - 0.96^t / 2)`
+/// and `p(t) = u(1) * ... * u(t)`: `m = beta1 * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) *
+/// gradient^2`, and `var -= rate * ahead / (sqrt(v / (1 - beta2^t)) + epsilon)` where `ahead = u(t + 1) * m / (1 - p(t
+/// + 1)) + (1 - u(t)) * gradient / (1 - p(t))`.
 ///
 /// The slots are `var/Nadam` (`m`) and `var/Nadam_1` (`v`), from zeros; `beta2_power`,
 /// `momentum_decay_power` and `momentum_product` are untrained `f32` variables that all variables
@@ -30,7 +29,7 @@ pub struct Nadam<'g> {
 }
 
 impl<'g> Nadam<'g> {
-    /// With this learning rate (Keras's default is 0.001), betas 0.9 and 0.999 and epsilon 1e-7.
+    /// Nadam with this learning rate (Keras's default is 0.001), betas 0.9 and 0.999 and epsilon 1e-7.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> Nadam<'g> {
         Nadam {
             learning_rate: learning_rate.into(),
@@ -40,7 +39,7 @@ impl<'g> Nadam<'g> {
         }
     }
 
-    /// How much of the means is kept each step: of the gradient's and of its square's, in 0..1.
+    /// Decays of the means per step: of the gradient and of its square, in 0..1.
     pub fn betas(self, beta1: f32, beta2: f32) -> Nadam<'g> {
         Nadam {
             beta1,
@@ -49,19 +48,19 @@ impl<'g> Nadam<'g> {
         }
     }
 
-    /// What is added to the root of the mean square before it divides.
+    /// Constant added to the root of the mean square before the division.
     pub fn epsilon(self, epsilon: f32) -> Nadam<'g> {
         Nadam { epsilon, ..self }
     }
 }
 
-/// What all variables share in a step.
+/// Values that all variables share in a step.
 struct Shared<'g> {
-    /// Of the mean gradient and of the gradient: what it is multiplied by in `ahead`.
+    /// Factors of the mean gradient and of the gradient in `ahead`.
     mean: Rate<'g>,
     gradient: Rate<'g>,
     beta2_power: Rate<'g>,
-    /// Goes on to the next step.
+    /// Advances the powers to the next step.
     next: [Operation<'g>; 3],
 }
 

@@ -5,12 +5,12 @@ use thalweg_ops::{StateOps, Variable};
 
 use super::updates::Updates;
 
-/// Something that updates variables by the gradient of a loss.
+/// Updates variables by the gradient of a loss.
 ///
-/// An optimizer is a description without state: what it keeps between steps lies in variables of
-/// the graph, its slots, and each call that builds updates makes slots of its own.
+/// An optimizer is a description without state: its state between steps is in variables of the graph, its slots, and
+/// each call that builds updates creates slots of its own.
 ///
-/// [`Optimizer::minimize`] is all that most programs call.
+/// Most programs call only [`Optimizer::minimize`].
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -35,11 +35,10 @@ use super::updates::Updates;
 /// # }
 /// ```
 pub trait Optimizer<'g> {
-    /// The name of its scope, and of its slots: `Adam`.
+    /// Name of its scope, and of its slots: `Adam`.
     fn name(&self) -> &'static str;
 
-    /// Builds the update of every variable, and of what the updates share. Called inside the
-    /// optimizer's name scope.
+    /// Builds the updates of all variables, and the nodes that they share. Called inside the optimizer's name scope.
     #[track_caller]
     fn update(
         &self,
@@ -50,7 +49,7 @@ pub trait Optimizer<'g> {
     /// The gradient of the sum of `loss` with respect to each variable, for those that it depends
     /// on. Each gradient has its variable's dtype and shape.
     ///
-    /// That it depends on none of them is a mistake that the graph keeps.
+    /// If it depends on none of them, the graph keeps a mistake.
     #[track_caller]
     fn compute_gradients(
         &self,
@@ -78,11 +77,10 @@ pub trait Optimizer<'g> {
         found
     }
 
-    /// One operation that updates the variables, each by its gradient, and then adds one to
-    /// `global_step`. What else reads a variable in the same step sees it as it was before.
+    /// One operation that updates the variables, each by its gradient, and then increments `global_step`. Other reads
+    /// of a variable in the same step see it from before the update.
     ///
-    /// With nothing to update it does nothing: [`Optimizer::compute_gradients`] has then kept a
-    /// mistake.
+    /// Without gradients it does nothing: [`Optimizer::compute_gradients`] has then reported a mistake.
     #[track_caller]
     fn apply_gradients(
         &self,
@@ -110,15 +108,15 @@ pub trait Optimizer<'g> {
         self.minimize_over(loss, &loss.graph().trainable_variables())
     }
 
-    /// As [`Optimizer::minimize`], for these variables and no others: of two networks that learn from
-    /// each other, each has an optimizer for its own.
+    /// Like [`Optimizer::minimize`], for these variables only: of two adversarial networks, each has an optimizer for
+    /// its own.
     #[track_caller]
     fn minimize_over(&self, loss: Output<'g>, variables: &[Variable<'g>]) -> Operation<'g> {
         let found = self.compute_gradients(loss, variables);
         self.apply_gradients(loss.graph(), &found, None)
     }
 
-    /// As [`Optimizer::minimize`]; adds one to `global_step` after each update.
+    /// Like [`Optimizer::minimize`]; increments `global_step` after each update.
     #[track_caller]
     fn minimize_counting(&self, loss: Output<'g>, global_step: Variable<'g>) -> Operation<'g> {
         let graph = loss.graph();
@@ -127,7 +125,7 @@ pub trait Optimizer<'g> {
     }
 }
 
-/// An optimizer that is chosen when the program runs.
+/// An optimizer that is chosen at run time.
 impl<'g, O: Optimizer<'g> + ?Sized> Optimizer<'g> for Box<O> {
     fn name(&self) -> &'static str {
         (**self).name()

@@ -10,7 +10,7 @@ use crate::rate::Rate;
 /// RMSProp: `ms = decay * ms + (1 - decay) * gradient^2`,
 /// `mom = momentum * mom + rate * gradient / sqrt(ms + epsilon)`, and `var -= mom`.
 ///
-/// The slots are `var/RMSProp` (`ms`, from ones), where centered the mean gradient, and `mom`.
+/// The slots are `var/RMSProp` (`ms`, from ones), the mean gradient if centered, and `mom`.
 #[derive(Clone, Copy, Debug)]
 pub struct RmsProp<'g> {
     learning_rate: Rate<'g>,
@@ -21,7 +21,7 @@ pub struct RmsProp<'g> {
 }
 
 impl<'g> RmsProp<'g> {
-    /// With this learning rate, decay 0.9, no momentum, and epsilon 1e-10.
+    /// RMSProp with this learning rate, decay 0.9, no momentum, and epsilon 1e-10.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> RmsProp<'g> {
         RmsProp {
             learning_rate: learning_rate.into(),
@@ -32,23 +32,23 @@ impl<'g> RmsProp<'g> {
         }
     }
 
-    /// How much of the mean square is kept each step, in 0..1.
+    /// Decay of the mean square per step, in 0..1.
     pub fn decay(self, decay: f32) -> RmsProp<'g> {
         RmsProp { decay, ..self }
     }
 
-    /// How much of the last step goes into the next, in 0..1.
+    /// Momentum: the share of the last step in the next, in 0..1.
     pub fn momentum(self, momentum: impl Into<Rate<'g>>) -> RmsProp<'g> {
         let momentum = momentum.into();
         RmsProp { momentum, ..self }
     }
 
-    /// What is added to the mean square under the root.
+    /// Constant added to the mean square under the root.
     pub fn epsilon(self, epsilon: f32) -> RmsProp<'g> {
         RmsProp { epsilon, ..self }
     }
 
-    /// Whether to divide by the gradient's deviation rather than its mean square: one more slot.
+    /// Divides by the gradient's deviation rather than its mean square: one more slot.
     pub fn centered(self, centered: bool) -> RmsProp<'g> {
         RmsProp { centered, ..self }
     }

@@ -76,7 +76,7 @@ fn slots_have_tensorflows_names() {
 }
 
 #[test]
-fn slots_of_what_tensorflow_lacks_are_called_after_the_optimizer() {
+fn slots_of_optimizers_that_tensorflow_lacks_have_the_optimizers_name() {
     fn slots<'g>(g: &'g Graph, optimizer: &dyn Optimizer<'g>) -> Vec<String> {
         let w = g.name_scope("layer", || g.variable("w", [1.0f32, 2.0]));
         optimizer.minimize(w.value().square().sum());
@@ -118,7 +118,7 @@ fn slots_are_not_trained() {
 }
 
 #[test]
-fn a_variable_that_the_loss_does_not_depend_on_stays_as_it_is() {
+fn a_variable_that_the_loss_does_not_depend_on_is_not_updated() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let other = g.variable("other", 5.0f32);
@@ -132,7 +132,7 @@ fn a_variable_that_the_loss_does_not_depend_on_stays_as_it_is() {
 }
 
 #[test]
-fn a_loss_of_no_variable_is_a_mistake_that_says_what_to_do() {
+fn a_loss_that_depends_on_no_variable_is_a_mistake_with_advice() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.variable("w", 1.0f32);
@@ -147,13 +147,13 @@ fn a_loss_of_no_variable_is_a_mistake_that_says_what_to_do() {
                 .to_owned()
         )
     );
-    // The line is the user's.
+    // The line of the error is the caller's.
     assert!(errors[0].origin.to_string().contains("tests.rs"));
     assert!(Session::new(&g).is_err());
 }
 
 #[test]
-fn without_variables_the_mistake_says_how_to_make_them() {
+fn a_graph_without_variables_is_a_mistake_with_advice() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     Adam::new(0.1).minimize(x.square());
@@ -163,7 +163,7 @@ fn without_variables_the_mistake_says_how_to_make_them() {
 }
 
 #[test]
-fn a_mistake_in_the_loss_is_told_once() {
+fn a_mistake_in_the_loss_is_reported_once() {
     let g = Graph::new();
     let w = g.variable("w", [1.0f32, 2.0]);
     let wrong = w + g.constant([1.0f32, 2.0, 3.0]);
@@ -183,7 +183,7 @@ fn a_learning_rate_that_is_not_a_scalar_is_a_mistake() {
 }
 
 #[test]
-fn the_global_step_counts_updates_and_steers_the_rate() {
+fn the_global_step_counts_updates_and_drives_a_schedule() {
     let g = Graph::new();
     let w = g.variable("w", 0.0f32);
     let step = create_global_step(&g);
@@ -192,7 +192,7 @@ fn the_global_step_counts_updates_and_steers_the_rate() {
     let train = GradientDescent::new(rate).minimize_counting(-w.value(), step);
     let session = Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
-    // Steps 0 and 1 go by 1, the later ones by a half: a step reads its number before it counts.
+    // Steps 0 and 1 have the rate 1, the later ones a half: a step reads the counter before it increments it.
     for expected in [1.0, 2.0, 2.5, 3.0] {
         session.run(train, []).unwrap();
         let after = session.step(w, []).unwrap();
@@ -203,7 +203,7 @@ fn the_global_step_counts_updates_and_steers_the_rate() {
 }
 
 #[test]
-fn what_a_step_fetches_is_from_before_its_update() {
+fn fetched_values_are_from_before_the_update() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let w = g.variable("w", 1.0f32);
@@ -219,7 +219,7 @@ fn what_a_step_fetches_is_from_before_its_update() {
 }
 
 #[test]
-fn every_optimizer_reads_all_that_it_updates_as_it_was_before_the_step() {
+fn optimizers_read_variables_and_slots_from_before_the_step() {
     for i in 0..all(0.0).len() {
         let g = Graph::new();
         let a = g.variable("a", [1.0f32, -2.0]);
@@ -252,7 +252,7 @@ fn every_optimizer_reads_all_that_it_updates_as_it_was_before_the_step() {
 }
 
 #[test]
-fn every_optimizer_takes_clipped_gradients_and_a_schedule() {
+fn optimizers_accept_clipped_gradients_and_schedules() {
     for i in 0..all(0.0).len() {
         let g = Graph::new();
         let a = g.variable("a", [1.0f32, -2.0, 0.5]);
@@ -289,8 +289,8 @@ fn every_optimizer_takes_clipped_gradients_and_a_schedule() {
 }
 
 #[test]
-fn what_every_optimizer_adds_stands_beside_its_variable() {
-    // The last one takes one device.
+fn nodes_of_optimizers_are_on_the_device_of_their_variable() {
+    // The last one, `Accumulate`, needs all variables on one device.
     for i in 0..all(0.0).len() - 1 {
         let trained = |devices: [&str; 2]| {
             let g = Graph::new();
@@ -326,7 +326,7 @@ fn what_every_optimizer_adds_stands_beside_its_variable() {
 }
 
 #[test]
-fn the_norm_of_a_layer_of_16_bit_floats_does_not_overflow() {
+fn norms_of_16_bit_floats_do_not_overflow() {
     let minimizers: [fn(Output<'_>) -> Operation<'_>; 2] = [
         |loss| Lamb::new(0.5).epsilon(1e-4).minimize(loss),
         |loss| Lars::new(1.0).trust_coefficient(0.5).minimize(loss),
@@ -346,7 +346,7 @@ fn the_norm_of_a_layer_of_16_bit_floats_does_not_overflow() {
 }
 
 #[test]
-fn means_of_gradients_that_vanish_become_zero_and_not_subnormal() {
+fn means_of_vanishing_gradients_become_zero_and_not_subnormal() {
     let optimizers: [fn(Output<'_>) -> Operation<'_>; 2] = [
         |loss| Nadam::new(0.1).betas(0.5, 0.5).minimize(loss),
         |loss| Lamb::new(0.1).betas(0.5, 0.5).minimize(loss),
@@ -382,7 +382,7 @@ fn means_of_gradients_that_vanish_become_zero_and_not_subnormal() {
 }
 
 #[test]
-fn adams_powers_grow_once_a_step() {
+fn the_powers_of_adam_change_once_per_step() {
     let g = Graph::new();
     let a = g.variable("a", 1.0f32);
     let b = g.variable("b", [1.0f32, 2.0]);

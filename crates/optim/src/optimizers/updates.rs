@@ -1,4 +1,4 @@
-//! What optimizers build their updates with.
+//! Updates: builds the nodes of the updates of an optimizer.
 
 use thalweg_graph::{Graph, NodeBuilder, Operation, Output};
 use thalweg_ops::{StateOps, Variable};
@@ -10,7 +10,7 @@ use crate::slots::{filled, slot};
 /// The updates of one [`Optimizer::apply_gradients`](super::Optimizer::apply_gradients).
 pub struct Updates<'g> {
     graph: &'g Graph,
-    /// The rates that exist already: most models have one dtype, and share them.
+    /// Rates that are built already: most models have one dtype, and share them.
     rates: Vec<(&'static str, DType, Output<'g>)>,
 }
 
@@ -27,7 +27,7 @@ impl<'g> Updates<'g> {
         self.graph
     }
 
-    /// `rate` in the dtype of `variable`; the same output for all variables of a dtype.
+    /// Builds `rate` in the dtype of `variable`; the same output for all variables of a dtype.
     #[track_caller]
     pub fn rate(
         &mut self,
@@ -45,8 +45,8 @@ impl<'g> Updates<'g> {
         output
     }
 
-    /// A slot of `variable`: an untrained variable of its dtype and shape, called
-    /// `variable/name`, that starts with `fill` everywhere and stands where the variable does.
+    /// Builds a slot of `variable`: an untrained variable of its dtype and shape, called `variable/name`, that starts
+    /// with `fill` everywhere, on the variable's device.
     #[track_caller]
     pub fn slot(&self, variable: Variable<'g>, name: &str, fill: f64) -> Variable<'g> {
         slot(variable, name, |like| filled(self.graph, like, fill))
@@ -59,8 +59,8 @@ impl<'g> Updates<'g> {
         self.graph.op(op).name(&name).input(variable.handle())
     }
 
-    /// Runs `build` in a name scope for the update of `variable`, so that what it makes stands where
-    /// the variable does: for updates that are more than one node.
+    /// Runs `build` in a name scope for the update of `variable`, on the variable's device: for updates of several
+    /// nodes.
     #[track_caller]
     pub fn beside<R>(&self, variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
         let scope = format!("update_{}", variable.handle().operation().name());
@@ -68,9 +68,8 @@ impl<'g> Updates<'g> {
     }
 }
 
-/// A number that changes from step to step and that the updates of all variables share, such as the
-/// power of a beta: an untrained `f32` variable beside `first`. It is at the root, where TensorFlow's
-/// checkpoints have it.
+/// Builds a number that changes in each step and that the updates of all variables share, such as the power of a beta:
+/// an untrained `f32` variable beside `first`. It is at the root of the names, as in TensorFlow's checkpoints.
 #[track_caller]
 pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variable<'g> {
     let graph = first.handle().graph();
@@ -78,8 +77,7 @@ pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variab
     graph.name_scope("/", make)
 }
 
-/// Multiplies a [`power`] by `base`. What else the step computes from it, it computes from its old
-/// value.
+/// Multiplies a [`power`] by `base`. Other computations of the step use its old value.
 #[track_caller]
 pub(super) fn raise<'g>(power: Variable<'g>, base: f32) -> Operation<'g> {
     power.beside(|| power.assign(power * f64::from(base)))

@@ -1,15 +1,15 @@
-//! Synchronous training: workers give gradients, and one update applies the mean of as many as are asked for.
+//! Synchronous training: workers give gradients, and one update applies the mean of a given number of them.
 //!
-//! A task of the cluster coordinates: see `thalweg_dist::sync`. It hands out turns. A turn has a token, which no other
-//! turn has, and as many tickets as gradients are wanted. Each variable has a sum of gradients, which takes one
-//! gradient for a ticket of the current turn and drops all others. So a gradient may be given again when it is not
-//! known whether it arrived.
+//! A task of the cluster coordinates: see `thalweg_dist::sync`. It hands out turns. A turn has a unique token, and as
+//! many tickets as gradients are wanted. Each variable has a sum of gradients, which takes one gradient for a ticket of
+//! the current turn and drops all others. So a worker that does not know if its gradient arrived may give it again.
 //!
-//! An update has two halves, so that it happens on all servers or on none. [`Synchronized::prepare`] computes all that
-//! the update uses, and keeps it on the servers where it is used; it changes no variable. [`Synchronized::commit`]
-//! writes the variables. It needs nothing from another server, so each server can do its part at once and to the end.
+//! An update has two phases, so that it happens on all servers or on none. [`Synchronized::prepare`] computes all
+//! values that the update uses, and keeps them on the servers that use them; it changes no variable.
+//! [`Synchronized::commit`] writes the variables. It needs nothing from another server, so each server can complete its
+//! part at once.
 
-mod commit;
+mod two_phase_update;
 
 use thalweg_graph::{DeviceSpec, Graph, Operation, Output, Reason};
 use thalweg_ops::{SourceOps, StateOps, Variable};
@@ -17,7 +17,7 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::optimizers::Optimizer;
 
-/// Describes synchronous training, as TensorFlow's `SyncReplicasOptimizer`.
+/// Synchronous training, as TensorFlow's `SyncReplicasOptimizer`.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncReplicas<O> {
     optimizer: O,
@@ -25,15 +25,15 @@ pub struct SyncReplicas<O> {
     aggregate: u32,
 }
 
-/// What was built for synchronous training. Every process that takes part builds it from the same graph,
-/// and finds what the others have built by its names.
+/// The nodes of synchronous training. Every process that takes part builds them from the same graph, and finds the
+/// nodes of the others by their names.
 #[derive(Clone, Debug)]
 pub struct Synchronized<'g> {
-    /// What tells this training from others on the same servers: the name of the global step.
+    /// Identity of this training among others on the same servers: the name of the global step.
     pub name: String,
-    /// The workers.
+    /// Number of workers.
     pub workers: u32,
-    /// How many gradients an update takes, at least.
+    /// Minimum number of gradients of an update.
     pub aggregate: u32,
     /// The token of the turn, a scalar `i64`: to be fed to [`Synchronized::begin`], [`Synchronized::give`],
     /// [`Synchronized::prepare`] and [`Synchronized::commit`].
@@ -42,18 +42,18 @@ pub struct Synchronized<'g> {
     pub next_token: Output<'g>,
     /// The ticket of a gradient, a scalar `i64`: to be fed to [`Synchronized::give`].
     pub ticket: Output<'g>,
-    /// Whether all variables of the graph have values, a scalar bool.
+    /// `true` if all variables of the graph have values; a scalar bool.
     pub ready: Output<'g>,
     /// Begin the first turn, on each server.
     pub begin: Vec<Operation<'g>>,
-    /// What a worker does at the begin of its turn, before it computes gradients: it takes the values of a copy of its
-    /// own from the servers, say. None where nothing was given; a program sets it.
+    /// Runs on a worker at the start of its turn, before it computes gradients: for example, it copies values from the
+    /// servers to its own variables. `None` by default; a program sets it.
     pub refresh: Option<Operation<'g>>,
     /// Computes gradients and gives them; those of a turn that is over are dropped.
     pub give: Operation<'g>,
-    /// Computes what the update of a turn uses, and keeps it where it is used.
+    /// Computes the values that the update of a turn uses, and keeps them on the servers that use them.
     pub prepare: Operation<'g>,
-    /// Update the variables, add one to the global step, and begin the next turn. No server waits for another.
+    /// Update the variables, increment the global step, and begin the next turn. No server waits for another.
     pub commit: Vec<Operation<'g>>,
     /// The global step.
     pub global_step: Variable<'g>,
@@ -62,7 +62,7 @@ pub struct Synchronized<'g> {
 }
 
 impl<O> SyncReplicas<O> {
-    /// For so many workers, by an optimizer that updates with the mean of their gradients.
+    /// Synchronous training of `workers` workers by an optimizer that updates with the mean of their gradients.
     pub fn new(optimizer: O, workers: u32) -> SyncReplicas<O> {
         SyncReplicas {
             optimizer,
@@ -71,8 +71,8 @@ impl<O> SyncReplicas<O> {
         }
     }
 
-    /// How many gradients an update takes, at least 1: with fewer than there are workers, the slowest are
-    /// not waited for; with more, workers give several.
+    /// Number of gradients of an update, at least 1. With fewer than there are workers, updates do not wait for the
+    /// slowest; with more, workers give several.
     pub fn aggregate(self, gradients: u32) -> SyncReplicas<O> {
         SyncReplicas {
             aggregate: gradients.max(1),
@@ -80,7 +80,7 @@ impl<O> SyncReplicas<O> {
         }
     }
 
-    /// Builds what trains `loss`. The sums of gradients stand beside their variables.
+    /// Builds the training of `loss`. The sums of gradients are on the devices of their variables.
     #[track_caller]
     pub fn minimize<'g>(&self, loss: Output<'g>, global_step: Variable<'g>) -> Synchronized<'g>
     where
@@ -92,7 +92,7 @@ impl<O> SyncReplicas<O> {
         self.apply_gradients(g, &found, global_step)
     }
 
-    /// As [`SyncReplicas::minimize`], with these gradients.
+    /// Like [`SyncReplicas::minimize`], with these gradients.
     #[track_caller]
     pub fn apply_gradients<'g>(
         &self,
@@ -106,7 +106,7 @@ impl<O> SyncReplicas<O> {
         g.at_caller(|| g.name_scope("SyncReplicas", || self.build(g, gradients, global_step)))
     }
 
-    /// Builds it in the scope of the caller.
+    /// Builds the training in the current scope.
     fn build<'g>(
         &self,
         g: &'g Graph,
@@ -119,10 +119,10 @@ impl<O> SyncReplicas<O> {
         let number = |name: &str| g.placeholder(name, DType::I64, Shape::scalar());
         let (token, next_token) = (number("token"), number("next_token"));
         let ticket = number("ticket");
-        let sums: Vec<Sum<'g>> = gradients
+        let sums: Vec<GradientSum<'g>> = gradients
             .iter()
             .map(|&(gradient, variable)| {
-                variable.beside(|| Sum::new(variable, gradient, [token, ticket]))
+                variable.beside(|| GradientSum::new(variable, gradient, [token, ticket]))
             })
             .collect();
         let means: Vec<(Output<'g>, Variable<'g>)> =
@@ -133,13 +133,13 @@ impl<O> SyncReplicas<O> {
             true => String::new(),
             false => handle.operation().name(),
         };
-        let split = g.name_scope("commit", || commit::split(update, token, &name));
-        let halves = split.unwrap_or_else(|reason| {
+        let split = g.name_scope("commit", || two_phase_update::split(update, token, &name));
+        let phases = split.unwrap_or_else(|reason| {
             g.report("SyncReplicas", "SyncReplicas", Reason::Argument(reason));
-            commit::Halves::default()
+            two_phase_update::TwoPhaseUpdate::default()
         });
         let begin = |token: Output<'g>| {
-            let begin = |s: &Sum<'g>| s.variable.beside(|| s.begin(token));
+            let begin = |s: &GradientSum<'g>| s.variable.beside(|| s.begin(token));
             sums.iter().map(begin).collect::<Vec<_>>()
         };
         let next = begin(next_token);
@@ -156,29 +156,29 @@ impl<O> SyncReplicas<O> {
             refresh: None,
             begin: begin(token),
             give: g.group("give", sums.iter().map(|s| s.give)),
-            prepare: g.group("prepare", halves.prepare),
-            commit: halves.commit.into_iter().chain(next).collect(),
+            prepare: g.group("prepare", phases.prepare),
+            commit: phases.commit.into_iter().chain(next).collect(),
             global_step,
             coordinator,
         }
     }
 }
 
-/// The sum of the gradients of one variable.
-struct Sum<'g> {
+/// GradientSum of the gradients of one variable.
+struct GradientSum<'g> {
     variable: Variable<'g>,
     handle: Output<'g>,
     give: Operation<'g>,
     mean: Output<'g>,
 }
 
-impl<'g> Sum<'g> {
+impl<'g> GradientSum<'g> {
     #[track_caller]
     fn new(
         variable: Variable<'g>,
         gradient: Output<'g>,
         [token, ticket]: [Output<'g>; 2],
-    ) -> Sum<'g> {
+    ) -> GradientSum<'g> {
         let g = gradient.graph();
         let (dtype, shape) = (gradient.dtype(), variable.value().shape());
         let name = variable.handle().operation().name();
@@ -190,7 +190,7 @@ impl<'g> Sum<'g> {
             .output();
         let give = g.op("_TurnGive").inputs([handle, token, ticket, gradient]);
         let mean = g.op("_TurnMean").inputs([handle, token]);
-        Sum {
+        GradientSum {
             variable,
             handle,
             give: give.build(),

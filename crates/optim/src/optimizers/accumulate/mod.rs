@@ -1,4 +1,4 @@
-//! Gradients of several steps for one update.
+//! Accumulate: an update by the gradients of several steps.
 
 use thalweg_graph::{Graph, Operation, Output, Reason};
 use thalweg_ops::{MathOps, StateOps, Variable};
@@ -7,15 +7,14 @@ use super::optimizer::Optimizer;
 use super::updates::Updates;
 use crate::slots::filled;
 
-/// Another optimizer, which updates at every n-th step, by the mean of the gradients of n steps: as a
-/// batch n times as large, in the memory of a small one. In the steps between, neither variables nor
-/// slots nor the global step change.
+/// Wraps an optimizer: updates at every n-th step, by the mean of the gradients of n steps. This equals a batch n times
+/// as large, in the memory of a small one. In the steps between, variables, slots and the global step stay unchanged.
 ///
-/// The slot `var/Accumulate` adds gradients up, and `Accumulate/steps` counts the steps since the last
-/// update. What clips gradients before [`Optimizer::apply_gradients`] clips those of each step. What
-/// waits for the operation that it gives runs in every step.
+/// The slot `var/Accumulate` sums gradients, and `Accumulate/steps` counts the steps since the last update. Clipping
+/// before [`Optimizer::apply_gradients`] clips the gradients of each step. Nodes that wait for the returned operation
+/// run in every step.
 ///
-/// The update is a branch: the variables stand on one device, a CPU.
+/// The update is a branch: all variables must be on one device, a CPU.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -51,7 +50,7 @@ impl<O> Accumulate<O> {
         Accumulate { optimizer, steps }
     }
 
-    /// Adds `gradients` up, and does what `build` makes of their means at every n-th step.
+    /// Sums `gradients`, and at every n-th step runs the operation that `build` makes of their means.
     #[track_caller]
     fn every_nth<'g>(
         &self,
@@ -69,25 +68,27 @@ impl<O> Accumulate<O> {
         }
         let updates = Updates::new(graph);
         let sums = gradients.iter();
-        let sums: Vec<Sum<'g>> = sums.map(|&(g, v)| Sum::new(&updates, g, v)).collect();
-        // All beside one variable: that a branch runs on one device is then known when it is placed.
+        let sums: Vec<GradientSum<'g>> = sums
+            .map(|&(g, v)| GradientSum::new(&updates, g, v))
+            .collect();
+        // All on the device of one variable: a branch must be known to run on one device when it is placed.
         first.beside(|| {
             let (last, count) = self.count(graph);
-            // What waits for the second output runs where the step is the last one, and not elsewhere.
+            // Nodes that wait for the second output run in the last step only.
             let sides = graph.op("Switch").input(last).input(last).build();
             let updated = graph.control_dependencies([sides.output(1).named("last")], || {
-                let take = |sum: &Sum<'g>| sum.take(&updates, self.steps);
+                let take = |sum: &GradientSum<'g>| sum.take(&updates, self.steps);
                 let (means, resets): (Vec<_>, Vec<_>) = sums.iter().map(take).unzip();
                 let all = resets.into_iter().chain([build(&means)]);
                 graph.control_dependencies(all, || sides.output(1).named("updated"))
             });
-            // This side and the other one meet: what waits for the result runs in every step.
+            // Merges both sides: nodes that wait for the result run in every step.
             let both = graph.op("Merge").input(sides.output(0)).input(updated);
             graph.group("update", [both.build(), count])
         })
     }
 
-    /// Whether this step is the last one before an update, and what counts it.
+    /// Returns if this step is the last one before an update, and the operation that counts steps.
     #[track_caller]
     fn count<'g>(&self, graph: &'g Graph) -> (Output<'g>, Operation<'g>) {
         let steps = graph.untrained_variable("steps", 0i64);
@@ -97,27 +98,27 @@ impl<O> Accumulate<O> {
     }
 }
 
-/// What adds up the gradients of a variable.
-struct Sum<'g> {
+/// GradientSum of the gradients of a variable.
+struct GradientSum<'g> {
     variable: Variable<'g>,
     sum: Variable<'g>,
     /// Adds the gradient of this step.
     added: Operation<'g>,
 }
 
-impl<'g> Sum<'g> {
+impl<'g> GradientSum<'g> {
     #[track_caller]
-    fn new(updates: &Updates<'g>, gradient: Output<'g>, variable: Variable<'g>) -> Sum<'g> {
+    fn new(updates: &Updates<'g>, gradient: Output<'g>, variable: Variable<'g>) -> GradientSum<'g> {
         let sum = updates.slot(variable, "Accumulate", 0.0);
         let added = updates.beside(variable, || sum.assign_add(gradient));
-        Sum {
+        GradientSum {
             variable,
             sum,
             added,
         }
     }
 
-    /// The mean over so many steps, with the variable; and what begins again from zero.
+    /// Returns the mean over `steps` steps, with the variable, and the operation that resets the sum to zero.
     #[track_caller]
     fn take(
         &self,
@@ -149,7 +150,7 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for Accumulate<O> {
     ) -> Vec<Operation<'g>> {
         let graph = updates.graph();
         vec![self.every_nth(graph, gradients, |means| {
-            // Rates that are made in the branch are not there outside of it.
+            // Rates that are built in the branch cannot be used outside of it.
             let nodes = self.optimizer.update(&mut Updates::new(graph), means);
             graph.group("update", nodes)
         })]

@@ -8,11 +8,11 @@ use crate::global_step::create_global_step;
 use crate::optimizers::{Adam, AdamW, Ftrl, GradientDescent, Lamb, Lars, Momentum, Nadam, RmsProp};
 use crate::schedules::piecewise_constant;
 
-/// How many rows a small batch has, and how many of them make a large one.
+/// Number of rows of a small batch, and number of small batches in a large one.
 const ROWS: usize = 4;
 const STEPS: usize = 3;
 
-/// Trains a loss, counting steps, by the gradients of so many steps an update.
+/// Builds a training of a loss, with a global step, that updates by the gradients of `steps` steps.
 type Minimize = for<'g> fn(Output<'g>, Variable<'g>, u32) -> Operation<'g>;
 
 fn minimize<'g>(
@@ -25,7 +25,7 @@ fn minimize<'g>(
     }
 }
 
-/// A small regression, and what trains it.
+/// A small regression and its training operation.
 struct Model<'g> {
     x: Output<'g>,
     y: Output<'g>,
@@ -59,7 +59,7 @@ impl<'g> Model<'g> {
     }
 }
 
-/// The elements of all variables, by name, but for those of `Accumulate` itself.
+/// Elements of all variables, by name, except those of `Accumulate` itself.
 fn values(session: &Session<'_>) -> Vec<(String, Vec<f64>)> {
     let g = session.graph();
     let mut all = g.variables();
@@ -85,7 +85,7 @@ fn scalar(session: &Session<'_>, v: Variable<'_>) -> f32 {
 }
 
 #[test]
-fn steps_of_small_batches_are_one_step_of_a_large_one_and_nothing_changes_between() {
+fn n_small_batches_equal_one_large_batch_and_change_nothing_in_between() {
     let minimizers: [Minimize; 9] = [
         |l, s, n| minimize(GradientDescent::new(0.1), (l, s, n)),
         |l, s, n| minimize(Momentum::new(0.1, 0.9).weight_decay(0.1), (l, s, n)),
@@ -125,7 +125,7 @@ fn steps_of_small_batches_are_one_step_of_a_large_one_and_nothing_changes_betwee
 }
 
 #[test]
-fn a_schedule_follows_updates_and_not_steps() {
+fn schedules_follow_updates_and_not_steps() {
     let g = Graph::new();
     let w = g.variable("w", 0.0f32);
     let step = create_global_step(&g);
@@ -142,7 +142,7 @@ fn a_schedule_follows_updates_and_not_steps() {
 }
 
 #[test]
-fn what_waits_for_the_training_step_runs_in_every_step() {
+fn nodes_that_wait_for_the_training_step_run_in_every_step() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let count = g.untrained_variable("count", 0.0f32);
@@ -158,7 +158,7 @@ fn what_waits_for_the_training_step_runs_in_every_step() {
 }
 
 #[test]
-fn gradients_of_several_groups_of_steps_add_up_to_one_update() {
+fn nested_accumulation_multiplies_the_number_of_steps() {
     let g = Graph::new();
     let w = g.variable("w", 0.0f32);
     let inner = Accumulate::new(GradientDescent::new(1.0), 2);
@@ -171,7 +171,7 @@ fn gradients_of_several_groups_of_steps_add_up_to_one_update() {
 }
 
 #[test]
-fn one_step_an_update_is_the_optimizer_itself() {
+fn accumulating_one_step_equals_the_wrapped_optimizer() {
     let g = Graph::new();
     let w = g.variable("w", 0.0f32);
     let train = Accumulate::new(GradientDescent::new(1.0), 1).minimize(-w.value());
@@ -183,7 +183,7 @@ fn one_step_an_update_is_the_optimizer_itself() {
 }
 
 #[test]
-fn no_steps_an_update_are_a_mistake() {
+fn accumulating_zero_steps_is_a_mistake() {
     let g = Graph::new();
     let w = g.variable("w", 0.0f32);
     Accumulate::new(GradientDescent::new(1.0), 0).minimize(w.value());
@@ -209,7 +209,7 @@ fn variables_on_several_devices_cannot_be_placed() {
 }
 
 #[test]
-fn what_has_no_device_of_its_own_follows_the_variables() {
+fn nodes_without_a_device_follow_the_variables() {
     let g = Graph::new();
     let w = g.device("/cpu:1", || g.variable("w", 0.0f32));
     let step = create_global_step(&g);

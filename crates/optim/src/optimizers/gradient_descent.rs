@@ -1,11 +1,11 @@
-//! Gradient descent, plain and with momentum.
+//! GradientDescent, Momentum.
 
 use thalweg_graph::{Operation, Output};
 use thalweg_ops::Variable;
 
-use super::decay::WeightDecay;
 use super::optimizer::Optimizer;
 use super::updates::Updates;
+use super::weight_decay::WeightDecay;
 use crate::rate::Rate;
 
 /// Gradient descent: `var -= rate * gradient`.
@@ -35,7 +35,7 @@ pub struct GradientDescent<'g> {
 }
 
 impl<'g> GradientDescent<'g> {
-    /// With this learning rate.
+    /// Gradient descent with this learning rate.
     pub fn new(learning_rate: impl Into<Rate<'g>>) -> GradientDescent<'g> {
         GradientDescent {
             learning_rate: learning_rate.into(),
@@ -67,8 +67,8 @@ impl<'g> Optimizer<'g> for GradientDescent<'g> {
 /// Gradient descent along a decaying sum of gradients: `accum = accum * momentum + gradient`, and
 /// `var -= rate * accum`. The slot is `var/Momentum`.
 ///
-/// With a weight decay it is SGDW (<https://arxiv.org/abs/1711.05101>): `var -= rate * weight_decay *
-/// var` too, with `var` as it is before the step.
+/// With a weight decay it is SGDW (<https://arxiv.org/abs/1711.05101>): `var -= rate * weight_decay * var` too, with
+/// `var` from before the step.
 #[derive(Clone, Copy, Debug)]
 pub struct Momentum<'g> {
     learning_rate: Rate<'g>,
@@ -78,7 +78,7 @@ pub struct Momentum<'g> {
 }
 
 impl<'g> Momentum<'g> {
-    /// With this learning rate and momentum.
+    /// Gradient descent with this learning rate and momentum.
     pub fn new(learning_rate: impl Into<Rate<'g>>, momentum: impl Into<Rate<'g>>) -> Momentum<'g> {
         Momentum {
             learning_rate: learning_rate.into(),
@@ -88,13 +88,12 @@ impl<'g> Momentum<'g> {
         }
     }
 
-    /// Whether to look ahead: `var -= rate * (gradient + accum * momentum)`, after Nesterov. Off by
-    /// default.
+    /// Enables Nesterov's momentum: `var -= rate * (gradient + accum * momentum)`. Off by default.
     pub fn nesterov(self, nesterov: bool) -> Momentum<'g> {
         Momentum { nesterov, ..self }
     }
 
-    /// How much of a weight decays each step, times the rate; 0 by default.
+    /// Weight decay per step, as a multiple of the rate; 0 by default.
     pub fn weight_decay(self, weight_decay: f32) -> Momentum<'g> {
         Momentum {
             decay: self.decay.amount(weight_decay),
@@ -102,7 +101,7 @@ impl<'g> Momentum<'g> {
         }
     }
 
-    /// The variables that do not decay, by their names: biases, say.
+    /// Excludes variables from the decay by their names: biases, for example.
     pub fn exclude(self, excluded: fn(&str) -> bool) -> Momentum<'g> {
         Momentum {
             decay: self.decay.exclude(excluded),

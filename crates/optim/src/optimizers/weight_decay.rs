@@ -1,4 +1,4 @@
-//! Weight decay that does not go through the gradient: <https://arxiv.org/abs/1711.05101>.
+//! Decoupled weight decay, which does not go through the gradient: <https://arxiv.org/abs/1711.05101>.
 
 use thalweg_graph::{NodeBuilder, Output};
 use thalweg_ops::Variable;
@@ -6,7 +6,7 @@ use thalweg_ops::Variable;
 use super::updates::Updates;
 use crate::rate::Rate;
 
-/// How much weights decay, and which ones do.
+/// Weight decay of all variables but the excluded ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WeightDecay {
     amount: f32,
@@ -14,7 +14,7 @@ pub(super) struct WeightDecay {
 }
 
 impl WeightDecay {
-    /// All variables decay by `amount`.
+    /// Decay of all variables by `amount`.
     pub(super) fn new(amount: f32) -> WeightDecay {
         WeightDecay {
             amount,
@@ -22,28 +22,27 @@ impl WeightDecay {
         }
     }
 
-    /// With another amount.
+    /// Sets the amount.
     pub(super) fn amount(self, amount: f32) -> WeightDecay {
         WeightDecay { amount, ..self }
     }
 
-    /// With these variables left out, by their names.
+    /// Excludes variables by their names.
     pub(super) fn exclude(self, excluded: fn(&str) -> bool) -> WeightDecay {
         WeightDecay { excluded, ..self }
     }
 
-    /// Whether a variable is left out.
+    /// `true` if a variable is excluded.
     pub(super) fn excludes(&self, variable: Variable<'_>) -> bool {
         (self.excluded)(&variable.handle().operation().name())
     }
 
-    /// How much a variable decays, if it does.
+    /// The decay of a variable, if it is not excluded.
     fn of(&self, variable: Variable<'_>) -> Option<f32> {
         (self.amount != 0.0 && !self.excludes(variable)).then_some(self.amount)
     }
 
-    /// `x + amount * value`, where `value` is that of `variable` or its norm; `x` where the variable
-    /// does not decay.
+    /// `x + amount * value`, where `value` is that of `variable` or its norm; `x` if the variable does not decay.
     #[track_caller]
     pub(super) fn added<'g>(
         &self,
@@ -55,7 +54,7 @@ impl WeightDecay {
             .map_or(x, |amount| x + value * f64::from(amount))
     }
 
-    /// `node`, which updates `variable`, so that it comes after `var -= rate * amount * var`.
+    /// Makes `node`, which updates `variable`, run after `var -= rate * amount * var`.
     #[track_caller]
     pub(super) fn before<'g>(
         &self,

@@ -1,4 +1,5 @@
-//! An update in two halves: what it uses, and what it writes.
+//! Split of an update into two phases: prepare (compute and keep all values that it uses) and commit (write the
+//! variables).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,34 +7,34 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Graph, GraphData, NodeId, Operation, Output, OutputId};
 use thalweg_tensor::DType;
 
-/// The halves.
+/// The two phases of an update.
 #[derive(Default)]
-pub(super) struct Halves<'g> {
-    /// Keeps what the other half uses.
+pub(super) struct TwoPhaseUpdate<'g> {
+    /// Compute and keep the values that the commit uses.
     pub(super) prepare: Vec<Operation<'g>>,
-    /// Writes the variables.
+    /// Write the variables.
     pub(super) commit: Vec<Operation<'g>>,
 }
 
-/// Splits an update before its first writes: every write, and every node that comes after one, is built once more, in the
-/// second half. What such a node takes from elsewhere is kept beside it under `name`, by the first half.
+/// Splits an update before its first writes: every write, and every node that comes after one, is built once more, in
+/// the commit. A value that such a node takes from elsewhere is kept beside it under `name`, by the prepare phase.
 ///
-/// Nodes that decide what runs belong to the second half too: whether they let a value through cannot be kept.
+/// Nodes of control flow belong to the commit too: a dead value cannot be kept.
 ///
 /// # Errors
-/// The update has a loop, which cannot be built once more.
+/// The update has a loop, which cannot be rebuilt.
 pub(super) fn split<'g>(
     update: Operation<'g>,
     token: Output<'g>,
     name: &str,
-) -> Result<Halves<'g>, String> {
+) -> Result<TwoPhaseUpdate<'g>, String> {
     if update.is_invalid() {
-        return Ok(Halves::default());
+        return Ok(TwoPhaseUpdate::default());
     }
     let g = update.graph();
     let data = g.snapshot();
     let order = ancestors(&data, update.id());
-    let mut second: BTreeSet<NodeId> = BTreeSet::new();
+    let mut commit_nodes: BTreeSet<NodeId> = BTreeSet::new();
     for &id in &order {
         let node = data.node(id);
         if node.op.name.ends_with("NextIteration") {
@@ -42,60 +43,60 @@ pub(super) fn split<'g>(
                 node.name
             ));
         }
-        let after = |n: &NodeId| second.contains(n);
+        let after = |n: &NodeId| commit_nodes.contains(n);
         let writes = matches!(node.op.effect, Effect::Write | Effect::Flow);
         if writes || node.inputs.iter().any(|i| after(&i.node)) || node.controls.iter().any(after) {
-            second.insert(id);
+            commit_nodes.insert(id);
         }
     }
-    let mut split = Split {
+    let mut splitter = Splitter {
         g,
         data: &data,
         token,
         name,
         built: BTreeMap::new(),
         kept: BTreeMap::new(),
-        halves: Halves::default(),
+        update: TwoPhaseUpdate::default(),
     };
-    for id in order.into_iter().filter(|id| second.contains(id)) {
-        // What only orders others is not built: those that it orders are on several servers.
+    for id in order.into_iter().filter(|id| commit_nodes.contains(id)) {
+        // Nodes that only order others are not built: the nodes that they order are on several servers.
         if data.node(id).op.effect != Effect::Control {
-            split.build(id);
+            splitter.build(id);
         }
     }
-    Ok(split.halves)
+    Ok(splitter.update)
 }
 
-/// The nodes that a node needs, and it, each after those that it needs.
+/// A node and its ancestors, in topological order.
 fn ancestors(data: &GraphData, last: NodeId) -> Vec<NodeId> {
     let needed = data.needed(std::iter::once(last), |_| false);
     data.order(&needed)
 }
 
-struct Split<'g, 'd> {
+struct Splitter<'g, 'd> {
     g: &'g Graph,
     data: &'d GraphData,
     token: Output<'g>,
     name: &'d str,
-    /// Nodes of the second half, by those that they are built from.
+    /// Nodes of the commit, by the nodes that they are rebuilt from.
     built: BTreeMap<NodeId, Operation<'g>>,
-    /// Values that are kept, by the output that they are of and the place.
+    /// Kept values, by output and place.
     kept: BTreeMap<(OutputId, Place), Output<'g>>,
-    halves: Halves<'g>,
+    update: TwoPhaseUpdate<'g>,
 }
 
-/// Where a value is kept: on a device that is known, or beside a node.
+/// Place of a kept value: a known device, or beside a node.
 type Place = Result<String, NodeId>;
 
-impl<'g> Split<'g, '_> {
-    /// The node beside which a node of the second half stands: the variable that it writes, or itself.
+impl<'g> Splitter<'g, '_> {
+    /// The node that a node of the commit is colocated with: the variable that it writes, or itself.
     fn beside(&self, id: NodeId) -> NodeId {
         let inputs = self.data.node(id).inputs.iter();
         let mut handles = inputs.filter(|&&i| self.g.output(i).dtype() == DType::Resource);
         handles.next().map_or(id, |handle| handle.node)
     }
 
-    /// Where a node of the second half stands.
+    /// The place of a node of the commit.
     fn place(&self, id: NodeId) -> Place {
         let beside = self.beside(id);
         let device = &self.data.node(beside).device;
@@ -105,7 +106,7 @@ impl<'g> Split<'g, '_> {
         }
     }
 
-    /// Builds a node of the second half.
+    /// Builds a node of the commit.
     fn build(&mut self, id: NodeId) {
         let node = self.data.node(id);
         let inputs: Vec<Output<'g>> = node.inputs.iter().map(|&i| self.input(i, id)).collect();
@@ -119,11 +120,11 @@ impl<'g> Split<'g, '_> {
             controls.iter().fold(builder, |b, &c| b.control(c)).build()
         });
         self.built.insert(id, built);
-        self.halves.commit.push(built);
+        self.update.commit.push(built);
     }
 
-    /// The nodes of the second half that a node of it waits for. Those of other places write other variables, and what
-    /// they take is kept already: nothing has to wait for them.
+    /// The nodes of the commit that a node of it waits for. Those at other places write other variables, and the values
+    /// that they take are kept already: no wait is needed.
     fn controls(&self, id: NodeId) -> Vec<Operation<'g>> {
         let mut open: Vec<NodeId> = self.data.node(id).controls.to_vec();
         let mut found = BTreeMap::new();
@@ -146,7 +147,7 @@ impl<'g> Split<'g, '_> {
         found.into_values().collect()
     }
 
-    /// What a node of the second half takes in place of an output.
+    /// The input of a node of the commit in place of an output.
     fn input(&mut self, input: OutputId, of: NodeId) -> Output<'g> {
         if let Some(built) = self.built.get(&input.node) {
             return built.output(input.index);
@@ -154,7 +155,7 @@ impl<'g> Split<'g, '_> {
         let output = self.g.output(input);
         let node = self.data.node(input.node);
         let constant = node.op.effect == Effect::Pure && node.inputs.is_empty();
-        // Every task has the constants and feeds that it uses.
+        // Constants and feeds are on every task that uses them.
         if constant || node.op.effect == Effect::Feed || output.dtype() == DType::Resource {
             return output;
         }
@@ -173,7 +174,7 @@ impl<'g> Split<'g, '_> {
                 kept.attr("shared_name", shared).output(),
             )
         });
-        self.halves.prepare.push(keep);
+        self.update.prepare.push(keep);
         self.kept.insert((input, place), kept);
         kept
     }

@@ -1,11 +1,10 @@
-//! Rates that follow the norms of a layer: what LAMB and LARS share.
+//! Trust ratios of LAMB and LARS: rates that follow the norms of a layer.
 
 use thalweg_graph::Output;
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
-/// The L2 norm of all elements, a scalar; of 16-bit floats in `f32`, as their square would soon be
-/// too large.
+/// L2 norm of all elements, a scalar; for 16-bit floats in `f32`, as their square would overflow.
 #[track_caller]
 pub(super) fn norm(x: Output<'_>) -> Output<'_> {
     let wide = match x.dtype() {
@@ -15,7 +14,7 @@ pub(super) fn norm(x: Output<'_>) -> Output<'_> {
     (wide.l2_loss() * 2.0).sqrt()
 }
 
-/// `ratio` in the dtype of `like`; 1 where one of the norms is 0 that it is made of.
+/// `ratio` in the dtype of `like`; 1 if one of its two norms is 0.
 #[track_caller]
 pub(super) fn ratio_or_one<'g>(
     norms: [Output<'g>; 2],
