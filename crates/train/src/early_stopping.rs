@@ -1,4 +1,4 @@
-//! When to stop: training that no longer makes a model better.
+//! EarlyStopping: ends training that no longer improves a metric.
 //!
 //! ```
 //! use thalweg_train::{EarlyStopping, Progress};
@@ -14,11 +14,11 @@
 //! assert_eq!(stopping.best(), Some((200, 0.5)));
 //! ```
 
-/// Watches a number that says how good a model is, and says when it has not become better for some time.
+/// Observes a metric of a model, and reports when it has not improved for some time.
 ///
-/// The rules are those of Keras (`tf.keras.callbacks.EarlyStopping`): patience counts observations, not
-/// steps; a value is better if it differs from the best one by more than `min_delta`; and the best one is
-/// the last that was better, so that many small steps in one direction count once they add up.
+/// The rules are those of Keras (`tf.keras.callbacks.EarlyStopping`). Patience counts observations, not steps. A value
+/// is better if it differs from the best one by more than `min_delta`. The best one is the last that was better, so
+/// many small steps in one direction count once they add up.
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     patience: usize,
@@ -28,20 +28,20 @@ pub struct EarlyStopping {
     waited: usize,
 }
 
-/// What an observation says of training.
+/// Progress of training at an observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// This is the best value so far.
     Improved,
-    /// So many observations since the best value are not better.
+    /// No improvement for so many observations.
     Waiting(usize),
-    /// There were as many of those as patience goes.
+    /// No improvement for as many observations as the patience.
     Stop,
 }
 
 impl EarlyStopping {
-    /// Stops at the observation with this number since the best one. Lower values are better, by however
-    /// little. A patience of 0 is that of 1.
+    /// Stops at the `patience`-th observation after the best one. Lower values are better, by however little. A
+    /// patience of 0 is the same as 1.
     pub fn new(patience: usize) -> EarlyStopping {
         EarlyStopping {
             patience,
@@ -52,13 +52,13 @@ impl EarlyStopping {
         }
     }
 
-    /// Takes a value for better only if it is so by more than this; its sign does not matter.
+    /// Minimum difference of a better value; its sign does not matter.
     pub fn min_delta(self, min_delta: f64) -> EarlyStopping {
         let min_delta = min_delta.abs();
         EarlyStopping { min_delta, ..self }
     }
 
-    /// Takes higher values for better: of an accuracy, say.
+    /// Higher values are better: those of an accuracy, for example.
     pub fn higher_is_better(self) -> EarlyStopping {
         EarlyStopping {
             higher_is_better: true,
@@ -66,8 +66,7 @@ impl EarlyStopping {
         }
     }
 
-    /// Takes note of a value at a global step. What is not a number is never better, and neither is an
-    /// infinity in the wrong direction.
+    /// Records a value at a global step. A NaN is never better, and neither is an infinity in the wrong direction.
     #[must_use = "it says when to stop"]
     pub fn observe(&mut self, step: i64, value: impl Into<f64>) -> Progress {
         let value = value.into();
@@ -85,7 +84,7 @@ impl EarlyStopping {
         }
     }
 
-    /// The step and the value of the best observation; none where no value was a number.
+    /// Step and value of the best observation; `None` if all values were NaN.
     pub fn best(&self) -> Option<(i64, f64)> {
         self.best
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in a training that lasts.
+//! Errors of training loops.
 //!
 //! ```
 //! use thalweg_train::{StepFailure, TrainError};
@@ -19,25 +19,25 @@ use thalweg_tensor::TensorError;
 
 use crate::saver_nodes::SaverNodesError;
 
-/// Why a step failed, as far as a training loop has to know it.
+/// Kind of a step's failure, as far as a training loop reacts to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepFailure {
-    /// A task was lost, or has lost what it held: a new session may do it.
+    /// A task was lost, or has lost its state: a new session may succeed.
     Lost,
-    /// The input has come to its end.
+    /// The input is exhausted.
     OutOfRange,
-    /// Anything else: the step would fail again.
+    /// Any other failure: the step would fail again.
     Other,
 }
 
-/// What can go wrong in a training that lasts.
+/// Errors of training loops.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// A step failed.
     #[error("{source}")]
     Step {
-        /// What a training loop does about it.
+        /// Kind of the failure, which decides how a training loop reacts.
         failure: StepFailure,
         /// The session's error.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -45,24 +45,24 @@ pub enum TrainError {
     /// A checkpoint cannot be written or read.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The nodes that save and restore cannot be made.
+    /// The nodes that save and restore cannot be built.
     #[error(transparent)]
     SaverNodes(#[from] SaverNodesError),
     /// A summary cannot be written.
     #[error(transparent)]
     Summary(#[from] SummaryError),
-    /// A value cannot be made or read.
+    /// A tensor cannot be created or read.
     #[error(transparent)]
     Tensor(#[from] TensorError),
     /// A file or a folder cannot be written.
     #[error("{}: {reason}", .path.display())]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// Something needs the global step, and the graph has none.
+    /// The global step is needed, and the graph has none.
     #[error(
         "the graph has no global step: make one with create_global_step, and count it up with minimize_counting"
     )]
@@ -83,7 +83,7 @@ pub enum TrainError {
         /// The first value that is not finite.
         why: String,
     },
-    /// Variables that nothing gave a value to.
+    /// Variables without a value.
     #[error(
         "variables have no value yet{}: {advice}",
         few(.variables)
@@ -91,28 +91,28 @@ pub enum TrainError {
     NotReady {
         /// Their names.
         variables: Vec<String>,
-        /// What the reader can do.
+        /// Advice.
         advice: &'static str,
     },
-    /// A session was not to be had in time.
+    /// No session could be created in time.
     #[error("no session for {waited:?}: {why}")]
     Waited {
-        /// For how long it was tried.
+        /// Time of the attempts.
         waited: Duration,
-        /// Why the last attempt failed.
+        /// Error of the last attempt.
         why: String,
     },
-    /// A value in a checkpoint does not fit what takes it.
+    /// A value in a checkpoint does not fit its variable.
     #[error("checkpoint {}: '{name}' {why}", .prefix.display())]
     Mismatch {
         /// The checkpoint.
         prefix: PathBuf,
         /// The entry.
         name: String,
-        /// What is wrong, as a predicate.
+        /// The mismatch, as a predicate.
         why: String,
     },
-    /// A step was asked of a session that has failed or was closed.
+    /// The session has failed or was closed.
     #[error("the session is closed: make another one")]
     Closed,
 }
@@ -122,7 +122,7 @@ fn at_step(step: &Option<i64>) -> String {
 }
 
 impl TrainError {
-    /// An error of a session.
+    /// Wraps an error of a session.
     pub fn step(
         failure: StepFailure,
         source: impl std::error::Error + Send + Sync + 'static,
@@ -133,7 +133,7 @@ impl TrainError {
         }
     }
 
-    /// What a training loop has to know of it.
+    /// Kind of the failure, for a training loop.
     pub fn failure(&self) -> StepFailure {
         match self {
             TrainError::Step { failure, .. } => *failure,
@@ -141,7 +141,7 @@ impl TrainError {
         }
     }
 
-    /// An error of the file system.
+    /// Wraps an error of the file system.
     pub(crate) fn io(path: &Path, error: std::io::Error) -> TrainError {
         TrainError::Io {
             path: path.to_owned(),
@@ -160,17 +160,17 @@ impl From<SessionError> for TrainError {
     }
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl fmt::Debug for TrainError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// The most names that a message lists.
+/// Largest number of names that a message lists.
 const NAMES: usize = 5;
 
-/// The first of these names, and how many there are beside them.
+/// Lists the first of these names, and the number of the others.
 fn few(names: &[String]) -> String {
     let shown = names[..names.len().min(NAMES)].join(", ");
     match names.len().saturating_sub(NAMES) {

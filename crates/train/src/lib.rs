@@ -1,25 +1,39 @@
-//! What a training program needs: optimizers, clipping, schedules, averages of weights, early stopping,
-//! datasets.
+//! Training loops: checkpoints, hooks, monitored sessions, exported models, early stopping.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `monitored` | [`MonitoredSession`]: runs steps with hooks, restores, and recovers from lost tasks |
+//! | [`hooks`] | saving, logging, summaries, stopping |
+//! | `saver` | [`Saver`], [`BestCheckpoint`]: variables to and from checkpoints |
+//! | [`saver_nodes`] | TensorFlow's nodes that save and restore |
+//! | [`saved_model`] | TensorFlow's SavedModels |
+//! | [`values`] | variables of a session, read and assigned; frozen graphs |
+//! | [`early_stopping`] | [`EarlyStopping`] |
+//! | `steps` | [`Steps`]: the trait of sessions that all of these use |
 //!
 //! ```
 //! use thalweg_graph::Graph;
 //! use thalweg_ops::{MathOps, NewGraph, StateOps};
+//! use thalweg_optim::{GradientDescent, Optimizer, create_global_step};
 //! use thalweg_session::Session;
-//! use thalweg_optim::{GradientDescent, Optimizer};
+//! use thalweg_train::hooks::StopAtStepHook;
+//! use thalweg_train::{MonitoredTrainingSession, TrainError};
 //!
-//! # fn main() -> Result<(), thalweg_session::SessionError> {
+//! # fn main() -> Result<(), TrainError> {
 //! let g = Graph::new();
 //! let w = g.variable("w", 0.0f32);
 //! let loss = (w.value() - 3.0).square();
-//! let train = GradientDescent::new(0.25).minimize(loss);
+//! let train = GradientDescent::new(0.25).minimize_counting(loss, create_global_step(&g));
 //!
-//! let session = Session::new(&g)?;
-//! session.run(g.initializers(), [])?;
-//! for _ in 0..20 {
-//!     session.run(train, [])?;
+//! let mut session = MonitoredTrainingSession::new(&g)
+//!     .hook(StopAtStepHook::last_step(20))
+//!     .quiet()
+//!     .start(|| Session::new(&g))?;
+//! let mut last = f32::NAN;
+//! while let Some((_, loss)) = session.run::<((), f32)>((train, loss), [])? {
+//!     last = loss;
 //! }
-//! let trained = session.run::<f32>(w, [])?;
-//! assert!((trained - 3.0).abs() < 1e-3);
+//! assert!(last < 1e-3);
 //! # Ok(())
 //! # }
 //! ```

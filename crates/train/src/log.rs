@@ -1,9 +1,9 @@
-//! Where a training tells people what it does.
+//! Log: the destination of messages about a training.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Takes lines: to standard error, unless it is told otherwise.
+/// Receives lines; the default writes them to standard error.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 

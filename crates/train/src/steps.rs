@@ -1,4 +1,5 @@
-//! What lasts over many steps knows sessions by one trait, local ones and those of a cluster.
+//! Steps: the trait of sessions that savers, hooks and monitored sessions use. Local sessions and those of a cluster
+//! implement it.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -27,13 +28,13 @@ use thalweg_tensor::Tensor;
 
 use crate::error::TrainError;
 
-/// A session: what runs steps of a graph.
+/// A session: runs steps of a graph.
 pub trait Steps {
-    /// Its graph.
+    /// The graph.
     fn graph(&self) -> &Graph;
 
-    /// Runs a step: gives a value for each fetched output, nothing for a node that is only run, and the step's trace,
-    /// which is empty unless the options ask for it. Fetches and feeds are numbers of this graph.
+    /// Runs a step. Returns a value for each fetched output, `None` for a node that is only run, and the trace of the
+    /// step, which is empty unless the options request it. Fetches and feeds are ids of this graph.
     ///
     /// # Errors
     /// [`TrainError::Step`].
@@ -44,14 +45,14 @@ pub trait Steps {
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), TrainError>;
 
-    /// Whether other processes may run steps on the same variables.
+    /// `true` if other processes may run steps on the same variables.
     fn is_shared(&self) -> bool;
 
-    /// How far the random ops of the session have come, by node: empty where the session does not know it, as one over
-    /// a cluster.
+    /// Counters of the random ops of the session, by node: empty if the session does not know them, as one over a
+    /// cluster.
     fn random_state(&self) -> Vec<(String, u64)>;
 
-    /// Lets random ops go on from there.
+    /// Sets the counters of random ops.
     fn set_random_state(&self, state: &[(String, u64)]);
 }
 

@@ -1,4 +1,4 @@
-//! The values of a session's variables: read in one step, and given in one step.
+//! Values of a session's variables: read in one step, and assigned in one step; frozen graphs.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -31,15 +31,15 @@ use thiserror::Error;
 use crate::error::{StepFailure, TrainError};
 use crate::steps::Steps;
 
-/// The scope of nodes that are added to read and to assign variables.
+/// Name scope of nodes that are added to read and to assign variables.
 const SCOPE: &str = "values";
 
-/// The values of the variables of these handles, in their order, from one step that only reads.
+/// Reads the values of the variables of these handles, in their order, in one step that only reads.
 ///
-/// A variable that nothing in the graph reads gets a node that does.
+/// A variable that no node of the graph reads gets a node that does.
 ///
 /// # Errors
-/// [`TrainError::Step`], where a variable has no value.
+/// [`TrainError::Step`] if a variable has no value.
 pub fn read(session: &dyn Steps, handles: &[OutputId]) -> Result<Vec<Tensor>, TrainError> {
     let graph = session.graph();
     let data = graph.snapshot();
@@ -56,14 +56,14 @@ pub fn read(session: &dyn Steps, handles: &[OutputId]) -> Result<Vec<Tensor>, Tr
     Ok(values.into_iter().flatten().collect())
 }
 
-/// Gives the variables of these handles values, in one step.
+/// Assigns values to the variables of these handles, in one step.
 ///
-/// The nodes that initialize variables are run for it, with the values in place of the initial ones.
-/// A variable without such a node gets one.
+/// It runs the nodes that initialize the variables, with the values in place of the initial ones. A variable without
+/// such a node gets one.
 ///
 /// # Errors
-/// [`TrainError::Step`]: of a [`ValueError`] where a value does not have the variable's dtype and shape, and
-/// nothing was assigned then.
+/// [`TrainError::Step`] with a [`ValueError`] if a value does not have the variable's dtype and shape; nothing was
+/// assigned then.
 pub fn assign(
     session: &dyn Steps,
     values: impl IntoIterator<Item = (OutputId, Tensor)>,
@@ -85,7 +85,7 @@ pub fn assign(
         let initializer = declared.get(&handle);
         let initial = initializer.and_then(|&n| initial_value(&data, handle, n));
         let (assign, input) = match initial {
-            // Two variables may begin with the same value.
+            // Two variables may share an initial value.
             Some((node, input)) if fed.insert(input) => (node, input),
             _ => added_assign(graph, handle, &value),
         };
@@ -98,13 +98,13 @@ pub fn assign(
     Ok(())
 }
 
-/// A value that a variable cannot have.
+/// A value that does not fit its variable.
 #[derive(Clone, PartialEq, Error)]
 #[error("'{variable}' {}, and is given {found_dtype}{found_shape}", told(.held))]
 pub struct ValueError {
     /// The variable.
     pub variable: String,
-    /// Its dtype and shape; nothing where it is no variable.
+    /// Its dtype and shape; `None` if it is no variable.
     pub held: Option<(DType, Shape)>,
     /// The value's dtype.
     pub found_dtype: DType,
@@ -119,14 +119,14 @@ fn told(held: &Option<(DType, Shape)>) -> String {
     }
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl std::fmt::Debug for ValueError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// Whether a variable can have a value.
+/// Checks that a value fits a variable.
 fn check(data: &GraphData, handle: OutputId, value: &Tensor) -> Result<(), ValueError> {
     let held = data.fact(handle).and_then(|f| f.variable.clone());
     let fits = held.as_ref().is_some_and(|(dtype, shape)| {
@@ -145,7 +145,7 @@ fn check(data: &GraphData, handle: OutputId, value: &Tensor) -> Result<(), Value
     }
 }
 
-/// By handle: a read of the value that waits for nothing.
+/// Reads of variables without control dependencies, by handle.
 fn plain_reads(data: &GraphData) -> BTreeMap<OutputId, OutputId> {
     let mut reads = BTreeMap::new();
     for (id, node) in data.nodes() {
@@ -160,7 +160,7 @@ fn plain_reads(data: &GraphData) -> BTreeMap<OutputId, OutputId> {
     reads
 }
 
-/// The node that assigns a variable's first value and nothing else, and the input that is the value.
+/// The node that only assigns a variable's initial value, and the input with that value.
 fn initial_value(
     data: &GraphData,
     handle: OutputId,
@@ -176,7 +176,7 @@ fn initial_value(
     }
 }
 
-/// Builds beside a variable, whatever stands around the call and although the graph is finalized.
+/// Builds nodes on a variable's device, independent of the scopes of the caller, even if the graph is finalized.
 fn beside<'g, R>(graph: &'g Graph, handle: OutputId, build: impl FnOnce(Output<'g>) -> R) -> R {
     let handle = graph.output(handle);
     let build = || graph.name_scope(SCOPE, || graph.colocate_with(handle, || build(handle)));
@@ -209,7 +209,7 @@ fn added_assign(graph: &Graph, handle: OutputId, value: &Tensor) -> (NodeId, Out
     })
 }
 
-/// Why a session's graph could not be frozen.
+/// Error of freezing a session's graph.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum FreezeSessionError {
@@ -221,15 +221,15 @@ pub enum FreezeSessionError {
     Step(#[from] TrainError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl std::fmt::Debug for FreezeSessionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// The graph of a session as a message, with the values that variables have now as constants, and with
-/// only what these outputs need; see [`thalweg_graphdef::freeze()`].
+/// Exports the graph of a session, with the current values of its variables as constants, and with only the nodes that
+/// these outputs need; see [`thalweg_graphdef::freeze()`].
 ///
 /// # Errors
 /// See [`FreezeSessionError`].
@@ -260,7 +260,7 @@ pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, F
     })?)
 }
 
-/// The handles of all variables of a graph, declared or not, in the order of building.
+/// Handles of all variables of a graph, declared or not, in the order of building.
 ///
 /// ```
 /// use thalweg_graph::Graph;

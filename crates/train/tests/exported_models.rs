@@ -1,5 +1,5 @@
-//! TensorFlow loads the models that are written here, and those that it writes are loaded here, with the
-//! same results. All of it takes one process of Python.
+//! TensorFlow loads models that Thalweg writes, and the reverse, with the same results. One process of Python runs all
+//! of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ use thalweg_train::{
     ModelOptions, SavedVariable, SaverNodes, SaverOptions, freeze, save_model, values,
 };
 
-/// A Python that has TensorFlow, where there is one.
+/// Finds a Python that has TensorFlow.
 fn python() -> Option<String> {
     let named = std::env::var("TENSORFLOW_PYTHON").ok();
     let python = named.unwrap_or_else(|| "python3".to_owned());
@@ -139,7 +139,7 @@ fn write_ours(ours: &Path) {
     std::fs::write(ours.join("frozen.pb"), file::encode(&frozen)).unwrap();
     write_meta(&session, &ours.join("meta"), &SaverOptions::new());
 
-    // Where variables are on several devices, each has its own files.
+    // Each of several devices has its own files.
     let g = Graph::new();
     let sharded = g.device("/cpu:0", || model(&g));
     let one = Session::new(&g).unwrap();
@@ -192,7 +192,7 @@ fn load_theirs(theirs: &Path) {
     let y: Tensor = session.run(of("y"), [of("x").feed(x())]).unwrap();
     close("meta", &y, &wanted["one"]);
 
-    // What TensorFlow saved with our nodes has our names.
+    // Checkpoints that TensorFlow saves with our nodes have our names.
     for name in ["meta", "sharded"] {
         let reader = BundleReader::open(theirs.join(name).join("again")).unwrap();
         reader.verify().unwrap();

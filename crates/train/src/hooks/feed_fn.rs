@@ -1,4 +1,4 @@
-//! Feeds steps.
+//! FeedFnHook: feeds each step.
 
 use thalweg_graph::OutputId;
 use thalweg_tensor::Tensor;
@@ -6,7 +6,7 @@ use thalweg_tensor::Tensor;
 use super::{BeforeRun, SessionRunHook};
 use crate::error::TrainError;
 
-/// Feeds each step what a function makes: `tf.train.FeedFnHook`.
+/// Feeds each step the values that a function returns: `tf.train.FeedFnHook`.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -28,7 +28,7 @@ impl<F> FeedFnHook<F>
 where
     F: FnMut() -> Result<Vec<(OutputId, Tensor)>, TrainError>,
 {
-    /// Feeds what `make` gives for each step.
+    /// Feeds the result of `make` to each step.
     pub fn new(make: F) -> FeedFnHook<F> {
         FeedFnHook { make }
     }

@@ -1,4 +1,4 @@
-//! Runs something after the last step.
+//! FinalOpsHook: a step after the last one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,12 +31,12 @@ pub struct FinalOpsHook {
     values: FinalValues,
 }
 
-/// What a [`FinalOpsHook`] fetched.
+/// Values that a [`FinalOpsHook`] fetched.
 #[derive(Clone, Debug, Default)]
 pub struct FinalValues(Arc<Mutex<Option<Vec<Option<Tensor>>>>>);
 
 impl FinalValues {
-    /// The values, in the order of the fetches; none before the end.
+    /// The values, in the order of the fetches; `None` before the end.
     pub fn get(&self) -> Option<Vec<Option<Tensor>>> {
         self.0
             .lock()
@@ -46,7 +46,7 @@ impl FinalValues {
 }
 
 impl FinalOpsHook {
-    /// Fetches these in a last step, with these feeds.
+    /// Runs a last step with these fetches and feeds.
     pub fn new(
         fetches: impl IntoIterator<Item = Fetch>,
         feeds: impl IntoIterator<Item = (OutputId, Tensor)>,

@@ -1,4 +1,4 @@
-//! Tells values of steps.
+//! LoggingTensorHook: logs values of steps.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
 
-/// The most elements of a tensor that are written out.
+/// Largest number of elements of a tensor that are logged.
 const MOST: usize = 8;
 
-/// How a line is made of names and values.
+/// Formats a line from names and values.
 type Format = Box<dyn Fn(&[(&str, &Tensor)]) -> String>;
 
-/// Tells the values of outputs every so many steps, or every so often: `tf.train.LoggingTensorHook`.
+/// Logs the values of outputs every `n` steps, or in an interval of time: `tf.train.LoggingTensorHook`.
 ///
 /// A line is `loss = 0.25, step = 100 (0.312 sec)`.
 ///
@@ -43,7 +43,7 @@ pub struct LoggingTensorHook {
 }
 
 impl LoggingTensorHook {
-    /// Every so many steps of this session.
+    /// Logs every so many steps of this session.
     pub fn every_steps(
         tensors: impl IntoIterator<Item = (impl Into<String>, OutputId)>,
         steps: u64,
@@ -51,7 +51,7 @@ impl LoggingTensorHook {
         LoggingTensorHook::new(tensors, Every::Steps(steps))
     }
 
-    /// Every so often.
+    /// Logs in intervals of this time.
     pub fn every_time(
         tensors: impl IntoIterator<Item = (impl Into<String>, OutputId)>,
         time: Duration,
@@ -76,7 +76,7 @@ impl LoggingTensorHook {
         }
     }
 
-    /// Tells them once more at the end. They are then computed without feeds.
+    /// Logs once more at the end; the values are then computed without feeds.
     pub fn at_end(self) -> LoggingTensorHook {
         LoggingTensorHook {
             at_end: true,
@@ -84,7 +84,7 @@ impl LoggingTensorHook {
         }
     }
 
-    /// With lines that this makes.
+    /// Sets the formatter of lines.
     pub fn formatter(
         self,
         format: impl Fn(&[(&str, &Tensor)]) -> String + 'static,
@@ -115,7 +115,7 @@ impl LoggingTensorHook {
     }
 }
 
-/// A value for people: of a large one the beginning.
+/// Formats a value; of a large one the beginning.
 fn shown(tensor: &Tensor) -> String {
     let all: Vec<String> = match tensor.dtype() {
         DType::String => match tensor.as_strings() {
@@ -168,7 +168,7 @@ impl SessionRunHook for LoggingTensorHook {
     }
 
     fn needs_step_from(&self) -> i64 {
-        // It counts the steps of its session.
+        // It counts the steps of its own session.
         i64::MAX
     }
 

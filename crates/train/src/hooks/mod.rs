@@ -1,11 +1,11 @@
-//! What a training loop does beside its steps: saving, logging, stopping. Names and rules are those of TensorFlow's
+//! Hooks of a training loop: saving, logging, stopping. Names and rules are those of TensorFlow's
 //! `tf.train.SessionRunHook`.
 //!
 //! A [`crate::MonitoredSession`] calls its hooks in this order: `begin`, while the graph may still grow;
 //! `after_create_session`, also after a recovery; for each step `before_run` and `after_run`; `end`, unless a step has
 //! failed.
 //!
-//! A hook of one's own, which counts steps:
+//! A custom hook that counts steps:
 //!
 //! ```
 //! use thalweg_train::hooks::{AfterRun, SessionRunHook};
@@ -61,67 +61,66 @@ pub use summary::SummarySaverHook;
 pub use timer::{Every, Timer};
 pub use waiter::GlobalStepWaiterHook;
 
-/// What is called before, around and after the steps of a [`crate::MonitoredSession`]. Each method does nothing unless
-/// it is implemented.
+/// Callbacks before, around and after the steps of a [`crate::MonitoredSession`]. Each method does nothing by default.
 pub trait SessionRunHook {
-    /// Before the first session: nodes may be added to the graph.
+    /// Called before the first session: nodes may be added to the graph.
     ///
     /// # Errors
-    /// Whatever keeps the training from beginning.
+    /// An error ends the training before it begins.
     fn begin(&mut self, graph: &Graph) -> Result<(), TrainError> {
         let _ = graph;
         Ok(())
     }
 
-    /// A session was made, and its variables have values.
+    /// Called when a session was created and its variables have values.
     ///
     /// # Errors
-    /// Whatever keeps the training from going on.
+    /// An error ends the training.
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         let _ = session;
         Ok(())
     }
 
-    /// Before a step: it may fetch and feed more.
+    /// Called before a step: it may add fetches and feeds.
     ///
     /// # Errors
-    /// Whatever keeps the training from going on.
+    /// An error ends the training.
     fn before_run(&mut self, run: &mut BeforeRun<'_>) -> Result<(), TrainError> {
         let _ = run;
         Ok(())
     }
 
-    /// After a step that did not fail.
+    /// Called after a step that did not fail.
     ///
     /// # Errors
-    /// Whatever keeps the training from going on.
+    /// An error ends the training.
     fn after_run(&mut self, run: &AfterRun<'_>) -> Result<(), TrainError> {
         let _ = run;
         Ok(())
     }
 
-    /// After the last step, unless one has failed.
+    /// Called after the last step, unless one has failed.
     ///
     /// # Errors
-    /// What could not be done.
+    /// The first error of all hooks is returned to the caller.
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         let _ = session;
         Ok(())
     }
 
-    /// Whether it looks at steps at all: one that only begins and ends is not asked at each.
+    /// `true` if it takes part in steps: `before_run` and `after_run` of others are not called.
     fn watches_steps(&self) -> bool {
         true
     }
 
-    /// From which global step on it has to know the global step of each step ([`AfterRun::step_before`]): from the
-    /// first, unless it says otherwise. To read it takes time, which a hook that is not due can save.
+    /// First global step from which on it needs to know the global step of each step ([`AfterRun::step_before`]): by
+    /// default all. Reading it takes time, which a hook that is not due can save.
     fn needs_step_from(&self) -> i64 {
         i64::MIN
     }
 }
 
-/// A session as hooks see it.
+/// The view of a session that hooks get.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub(crate) session: &'a dyn Steps,
@@ -136,10 +135,10 @@ impl<'a> Context<'a> {
         self.session
     }
 
-    /// The global step now, which a step of its own reads; none where the graph has no global step.
+    /// Reads the global step, in a step of its own; `None` if the graph has no global step.
     ///
     /// # Errors
-    /// Those of the step.
+    /// Errors of the step.
     pub fn global_step(&self) -> Result<Option<i64>, TrainError> {
         let Some(output) = self.global_step else {
             return Ok(None);
@@ -149,7 +148,7 @@ impl<'a> Context<'a> {
         step_of(values.first().and_then(Option::as_ref)).map(Some)
     }
 
-    /// As [`Context::global_step`], for who cannot work without one.
+    /// Like [`Context::global_step`], for hooks that need one.
     ///
     /// # Errors
     /// [`TrainError::NoGlobalStep`].
@@ -157,20 +156,20 @@ impl<'a> Context<'a> {
         self.global_step()?.ok_or(TrainError::NoGlobalStep)
     }
 
-    /// Lets the loop end after this step.
+    /// Requests the end of the loop after this step.
     pub fn request_stop(&self) {
         self.stop.set(true);
     }
 
-    /// A writer of event files; none where there cannot be one, which people are told.
+    /// Creates a writer of event files; on an error it logs it and returns `None`.
     pub(crate) fn summaries(&self, folder: &Path) -> Option<SummaryWriter> {
         let made = SummaryWriter::create(folder);
         made.map_err(|error| self.log(&format!("no summaries are written: {error}")))
             .ok()
     }
 
-    /// Writes with a writer of event files. One that fails, on a full disk for example, is given up, and people are told:
-    /// a training is worth more than its curves.
+    /// Writes to an event file. A writer that fails, on a full disk for example, is dropped, and the error is logged:
+    /// training goes on without summaries.
     pub(crate) fn note(
         &self,
         writer: &mut Option<SummaryWriter>,
@@ -184,7 +183,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Tells people a line.
+    /// Logs a line.
     pub fn log(&self, line: &str) {
         self.log.line(line);
     }
@@ -195,7 +194,7 @@ pub(crate) fn step_of(value: Option<&Tensor>) -> Result<i64, TrainError> {
     let value = value.ok_or(TrainError::NoGlobalStep)?;
     match value.to_scalar::<i64>() {
         Ok(step) => Ok(step),
-        // TensorFlow's may be of 32 bits.
+        // TensorFlow's may have 32 bits.
         Err(_) => match value.to_ints().as_deref() {
             Some([step]) => Ok(*step),
             _ => Err(TrainError::NoGlobalStep),
@@ -212,15 +211,15 @@ pub struct BeforeRun<'a> {
 }
 
 impl BeforeRun<'_> {
-    /// Fetches one more: its value is the next of [`AfterRun::values`].
+    /// Adds a fetch: its value is the next of [`AfterRun::values`].
     pub fn fetch(&mut self, fetch: Fetch) {
         self.fetches.push(fetch);
     }
 
-    /// Feeds one more output.
+    /// Adds a feed.
     ///
     /// # Errors
-    /// [`TrainError::FedTwice`], where the step or another hook feeds it too.
+    /// [`TrainError::FedTwice`] if the step or another hook feeds it too.
     pub fn feed(&mut self, output: OutputId, value: Tensor) -> Result<(), TrainError> {
         if self.feeds.iter().any(|(fed, _)| *fed == output) {
             return Err(TrainError::FedTwice {
@@ -231,12 +230,12 @@ impl BeforeRun<'_> {
         Ok(())
     }
 
-    /// Asks for the trace of the step.
+    /// Requests the trace of the step.
     pub fn trace(&mut self) {
         self.options.trace = true;
     }
 
-    /// Limits the time of the step; of several limits the longest counts.
+    /// Limits the time of the step; the longest of several limits applies.
     pub fn timeout(&mut self, limit: Duration) {
         self.options.timeout = self.options.timeout.max(Some(limit));
     }
@@ -252,23 +251,23 @@ pub struct AfterRun<'a> {
 }
 
 impl<'a> AfterRun<'a> {
-    /// The values of what this hook fetched, in order.
+    /// Values of the fetches of this hook, in order.
     pub fn values(&self) -> &'a [Option<Tensor>] {
         self.values
     }
 
-    /// What the step was fed.
+    /// Feeds of the step.
     pub fn feeds(&self) -> &'a [(OutputId, Tensor)] {
         self.feeds
     }
 
-    /// The global step as the step found it: its own update, and those of other workers meanwhile, are not in it. Nothing
-    /// where the graph has none, or where no hook has to know it.
+    /// The global step before the step: it excludes its own update, and those of other workers meanwhile. `None` if the
+    /// graph has none, or if no hook needs it.
     pub fn step_before(&self) -> Option<i64> {
         self.step_before
     }
 
-    /// The trace, where a hook has asked for it.
+    /// The trace, if a hook has requested it.
     pub fn trace(&self) -> &'a Trace {
         self.trace
     }
@@ -278,7 +277,7 @@ impl<'a> AfterRun<'a> {
         self.context
     }
 
-    /// Lets the loop end after this step.
+    /// Requests the end of the loop after this step.
     pub fn request_stop(&self) {
         self.context.request_stop();
     }

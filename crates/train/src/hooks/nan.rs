@@ -1,4 +1,4 @@
-//! Ends a training that diverges.
+//! NanTensorHook: ends a training that diverges.
 
 use thalweg_graph::OutputId;
 use thalweg_session::{Fetch, RunOptions};
@@ -7,11 +7,10 @@ use thalweg_tensor::{Tensor, dispatch};
 use super::{AfterRun, BeforeRun, SessionRunHook};
 use crate::error::TrainError;
 
-/// Looks at a loss after each step: one that is not finite is an error, or ends the loop:
-/// `tf.train.NanTensorHook`.
+/// Checks a loss after each step: one that is not finite is an error, or ends the loop: `tf.train.NanTensorHook`.
 ///
 /// The error names the first node whose value is not finite: the step is computed once more up to the loss, with the
-/// same feeds, while every value is looked at.
+/// same feeds, and every value is checked.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -31,12 +30,12 @@ pub struct NanTensorHook {
 }
 
 impl NanTensorHook {
-    /// Fails where this output is not finite.
+    /// Fails if this output is not finite.
     pub fn new(loss: OutputId) -> NanTensorHook {
         NanTensorHook { loss, fail: true }
     }
 
-    /// Stops the loop in place of an error.
+    /// Stops the loop instead of failing.
     pub fn stop(self) -> NanTensorHook {
         NanTensorHook {
             fail: false,
@@ -45,7 +44,7 @@ impl NanTensorHook {
     }
 }
 
-/// Whether all elements are finite.
+/// `true` if all elements are finite.
 #[allow(clippy::useless_conversion, reason = "one of the types is f64")]
 fn is_finite(tensor: &Tensor) -> bool {
     dispatch!(

@@ -1,11 +1,11 @@
-//! Keeps traces of steps.
+//! ProfilerHook: writes traces of steps.
 
 use std::path::PathBuf;
 
 use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
 
-/// Writes a step's trace, as `timeline-STEP.json` for trace viewers, every so many steps or every so often:
+/// Writes a step's trace, as `timeline-STEP.json` for trace viewers, every `n` steps or in an interval of time:
 /// `tf.train.ProfilerHook`.
 #[derive(Clone, Debug)]
 pub struct ProfilerHook {
@@ -30,7 +30,7 @@ impl ProfilerHook {
 impl SessionRunHook for ProfilerHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         self.next = session.global_step()?.unwrap_or(0).saturating_add(1);
-        // The first step makes plans, and tells little of the others.
+        // The first step includes planning, and is not typical.
         self.timer.done(self.next);
         std::fs::create_dir_all(&self.folder).map_err(|e| TrainError::io(&self.folder, e))
     }

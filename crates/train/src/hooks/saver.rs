@@ -1,4 +1,4 @@
-//! Saves checkpoints while a training runs.
+//! CheckpointSaverHook: saves checkpoints while a training runs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,41 +8,41 @@ use super::{AfterRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
 use crate::saver::{Saver, numbered};
 
-/// What is told of the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
+/// Callbacks around the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
 pub trait CheckpointSaverListener {
-    /// Before a save.
+    /// Called before a save.
     ///
     /// # Errors
-    /// Whatever keeps the training from going on.
+    /// An error ends the training.
     fn before_save(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
         let (_, _) = (session, step);
         Ok(())
     }
 
-    /// After a save was begun: the values are taken, and are being written. It may ask for the end of the loop.
+    /// Called after a save has begun: the values are copied, and are being written. It may request the end of the loop.
     ///
     /// # Errors
-    /// Whatever keeps the training from going on.
+    /// An error ends the training.
     fn after_save(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
         let (_, _) = (session, step);
         Ok(())
     }
 
-    /// After the last save, which is on the disk.
+    /// Called after the last save, which is on the disk.
     ///
     /// # Errors
-    /// What could not be done.
+    /// An error is returned to the caller of the training.
     fn end(&mut self, session: &Context<'_>, step: i64) -> Result<(), TrainError> {
         let (_, _) = (session, step);
         Ok(())
     }
 }
 
-/// Saves a checkpoint when the training begins, then every so many steps or so often, and at the end:
+/// Saves a checkpoint when the training begins, then every `n` steps or in an interval of time, and at the end:
 /// `tf.train.CheckpointSaverHook`.
 ///
-/// A save stops the loop only while the values are taken; they are written in the background. Where a checkpoint cannot
-/// be written, because the disk is full for example, the training goes on, and says so; at the end it is an error.
+/// A save stops the loop only while the values are copied; they are written in the background. If a checkpoint cannot
+/// be written, on a full disk for example, it logs the error and the training goes on; at the end it is an error.
 pub struct CheckpointSaverHook {
     saver: Saver,
     prefix: PathBuf,
@@ -52,7 +52,7 @@ pub struct CheckpointSaverHook {
 }
 
 impl CheckpointSaverHook {
-    /// Saves what `saver` does to a folder, as `model.ckpt-STEP`.
+    /// Saves with `saver` to a folder, as `model.ckpt-STEP`.
     pub fn new(folder: impl AsRef<Path>, every: Every, saver: Saver) -> CheckpointSaverHook {
         CheckpointSaverHook {
             saver,
@@ -63,7 +63,7 @@ impl CheckpointSaverHook {
         }
     }
 
-    /// With another name in place of `model.ckpt`.
+    /// Sets the name, in place of `model.ckpt`.
     pub fn basename(self, name: impl AsRef<Path>) -> CheckpointSaverHook {
         CheckpointSaverHook {
             prefix: self.prefix.with_file_name(name.as_ref()),
@@ -71,13 +71,13 @@ impl CheckpointSaverHook {
         }
     }
 
-    /// With one more that is told of saves.
+    /// Adds a listener.
     pub fn listener(mut self, listener: impl CheckpointSaverListener + 'static) -> Self {
         self.listeners.push(Box::new(listener));
         self
     }
 
-    /// Notes saves, and the graph, in the event file of this.
+    /// Records saves, and the graph, in the event file of this writer.
     pub fn writer(self, writer: SummaryWriter) -> CheckpointSaverHook {
         CheckpointSaverHook {
             writer: Some(writer),
@@ -89,7 +89,7 @@ impl CheckpointSaverHook {
         for listener in &mut self.listeners {
             listener.before_save(context, step)?;
         }
-        // What went wrong with the save before this one is told now: the run goes on without it.
+        // An error of the previous save is logged now: the run goes on without it.
         if let Err(error) = self.saver.wait() {
             context.log(&format!("a checkpoint could not be saved: {error}"));
         }
@@ -122,7 +122,7 @@ impl SessionRunHook for CheckpointSaverHook {
         }
         let graph = session.session().graph();
         session.note(&mut self.writer, |w| w.graph(graph));
-        // What was just restored need not be written again.
+        // A checkpoint that was just restored need not be written again.
         let folder = self.prefix.parent().unwrap_or(Path::new("."));
         if self.saver.latest(folder)? == Some(numbered(&self.prefix, step)) {
             self.timer.done(step);

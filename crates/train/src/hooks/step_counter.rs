@@ -1,4 +1,4 @@
-//! Tells how fast steps are.
+//! StepCounterHook: logs the speed of training.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,10 @@ use thalweg_summary::SummaryWriter;
 use super::{AfterRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
 
-/// After how many looks at a step that has not moved it is told.
+/// Number of checks with an unchanged global step after which it is logged.
 const PATIENCE: u32 = 20;
 
-/// Tells the global steps of each second, and writes them as the summary `global_step/sec`:
-/// `tf.train.StepCounterHook`.
+/// Logs the global steps per second, and writes them as the summary `global_step/sec`: `tf.train.StepCounterHook`.
 #[derive(Debug)]
 pub struct StepCounterHook {
     every: Every,
@@ -23,7 +22,7 @@ pub struct StepCounterHook {
 }
 
 impl StepCounterHook {
-    /// Every so many steps, or every so often.
+    /// Logs in this interval.
     pub fn new(every: Every) -> StepCounterHook {
         StepCounterHook {
             every,
@@ -43,7 +42,7 @@ impl StepCounterHook {
         }
     }
 
-    /// Writes summaries with this.
+    /// Writes summaries with this writer.
     pub fn writer(self, writer: SummaryWriter) -> StepCounterHook {
         StepCounterHook {
             writer: Some(writer),

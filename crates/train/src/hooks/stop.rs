@@ -1,10 +1,9 @@
-//! Stops at a step.
+//! StopAtStepHook: stops at a step.
 
 use super::{AfterRun, Context, SessionRunHook};
 use crate::error::TrainError;
 
-/// Stops the loop when the global step has come to a number, or when it has made so many steps:
-/// `tf.train.StopAtStepHook`.
+/// Stops the loop when the global step reaches a number, or after a number of steps: `tf.train.StopAtStepHook`.
 ///
 /// ```
 /// use thalweg_train::hooks::StopAtStepHook;
@@ -20,7 +19,7 @@ pub struct StopAtStepHook {
 }
 
 impl StopAtStepHook {
-    /// Stops when the global step is this.
+    /// Stops when the global step reaches `last`.
     pub fn last_step(last: i64) -> StopAtStepHook {
         StopAtStepHook {
             steps: None,
@@ -28,7 +27,7 @@ impl StopAtStepHook {
         }
     }
 
-    /// Stops when the global step has grown by so much since the first session.
+    /// Stops when the global step has grown by `steps` since the first session.
     pub fn num_steps(steps: i64) -> StopAtStepHook {
         StopAtStepHook {
             steps: Some(steps),
@@ -55,7 +54,7 @@ impl SessionRunHook for StopAtStepHook {
         let (Some(last), Some(before)) = (self.last, run.step_before()) else {
             return Ok(());
         };
-        // The step's own update is not in the number: only near the end is it read again.
+        // The number excludes the step's own update: it is read again only near the end.
         if before.saturating_add(1) >= last && run.context().needed_global_step()? >= last {
             run.request_stop();
         }

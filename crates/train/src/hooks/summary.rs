@@ -1,4 +1,4 @@
-//! Writes summaries of steps.
+//! SummarySaverHook: writes summaries of steps.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use thalweg_tensor::Tensor;
 use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
 use crate::error::TrainError;
 
-/// Writes what summary ops give every so many steps, or every so often: `tf.train.SummarySaverHook`.
+/// Writes the results of summary ops every `n` steps, or in an interval of time: `tf.train.SummarySaverHook`.
 ///
 /// The output is a string, or several: a merged summary.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl SummarySaverHook {
         }
     }
 
-    /// Writes them with this.
+    /// Writes the summaries of this output with a writer.
     pub fn with_writer(summary: OutputId, every: Every, writer: SummaryWriter) -> SummarySaverHook {
         SummarySaverHook {
             summary,
@@ -55,7 +55,7 @@ impl SessionRunHook for SummarySaverHook {
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
             self.writer = session.summaries(folder);
         }
-        // TensorBoard drops what an earlier run wrote of later steps.
+        // TensorBoard drops events that an earlier run wrote of later steps.
         let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, self.steps);
         session.note(&mut self.writer, start);
         Ok(())

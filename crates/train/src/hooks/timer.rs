@@ -1,24 +1,24 @@
-//! When a hook is due.
+//! Timer: triggers a hook in intervals of steps or time.
 
 use std::time::{Duration, Instant};
 
-/// How often something is due: TensorFlow's `SecondOrStepTimer`.
+/// Interval of a timer: TensorFlow's `SecondOrStepTimer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// After so many steps of the global step.
+    /// Number of global steps.
     Steps(u64),
-    /// After so much time.
+    /// Time.
     Time(Duration),
 }
 
 impl Every {
-    /// Every so many seconds.
+    /// An interval of seconds.
     pub fn secs(seconds: u64) -> Every {
         Every::Time(Duration::from_secs(seconds))
     }
 }
 
-/// Tells when something is due: the first time that it is asked, and then once in each interval.
+/// Reports when an action is due: at the first call, and then once per interval.
 ///
 /// ```
 /// use thalweg_train::hooks::{Every, Timer};
@@ -38,19 +38,19 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// One that is due.
+    /// Creates a timer that is due.
     pub fn new(every: Every) -> Timer {
         Timer { every, last: None }
     }
 
-    /// Whether it is due at this step. It is due once for each step at most, and again where the step has gone back.
+    /// `true` if it is due at this step. It is due at most once for each step, and again if the step has gone back.
     pub fn is_due(&self, step: i64) -> bool {
         let Some((last, at)) = self.last else {
             return true;
         };
         match self.every {
             _ if step == last => false,
-            // A restore has gone back.
+            // A restore moves the global step back.
             _ if step < last => true,
             Every::Steps(steps) => {
                 step.saturating_sub(last) >= i64::try_from(steps).unwrap_or(i64::MAX)
@@ -59,7 +59,7 @@ impl Timer {
         }
     }
 
-    /// From which step on it may be due; of one that goes by time, from the first on.
+    /// First step at which it may be due; for intervals of time, the first of all.
     pub fn due_from(&self) -> i64 {
         match (self.every, self.last) {
             (Every::Steps(steps), Some((last, _))) => {
@@ -69,14 +69,14 @@ impl Timer {
         }
     }
 
-    /// Notes that it was done at this step; gives the steps and the time since it was done before.
+    /// Records that the action ran at this step. Returns the steps and the time since it ran before.
     pub fn done(&mut self, step: i64) -> Option<(i64, Duration)> {
         let now = Instant::now();
         let before = self.last.replace((step, now));
         before.map(|(last, at)| (step.saturating_sub(last), now.duration_since(at)))
     }
 
-    /// When it was done last: at which step.
+    /// Step at which the action ran last.
     pub fn last_step(&self) -> Option<i64> {
         self.last.map(|(step, _)| step)
     }

@@ -1,20 +1,20 @@
-//! Waits for the steps of others.
+//! GlobalStepWaiterHook: waits for the steps of other workers.
 
 use std::time::{Duration, Instant};
 
 use super::{Context, SessionRunHook};
 use crate::error::TrainError;
 
-/// How often it looks.
+/// Interval of reads of the global step.
 const LOOK: Duration = Duration::from_millis(500);
-/// After how long it tells that they have not moved.
+/// Time without progress after which it is logged.
 const SILENT: Duration = Duration::from_secs(30);
-/// After how many steps it tells how far they are.
+/// Number of steps after which the progress is logged.
 const TELL: i64 = 1000;
 
-/// Waits until the global step has come to a number before the first step: `tf.train.GlobalStepWaiterHook`.
+/// Waits, before the first step, until the global step reaches a number: `tf.train.GlobalStepWaiterHook`.
 ///
-/// It lets workers start one after the other.
+/// It staggers the start of workers.
 #[derive(Clone, Debug)]
 pub struct GlobalStepWaiterHook {
     until: i64,

@@ -1,4 +1,4 @@
-//! How a monitored session is made.
+//! MonitoredTrainingSession: builder of monitored sessions.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,32 @@ use crate::hooks::{CheckpointSaverHook, Every, SessionRunHook, StepCounterHook, 
 use crate::log::Log;
 use crate::steps::Steps;
 
-/// What a process does for the training.
+/// Role of a process in a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It gives variables their values, saves and restores them. There is one.
+    /// Initializes, saves and restores the variables. There is one chief.
     Chief,
-    /// It waits for the chief.
+    /// Waits for the chief.
     Worker,
 }
 
-/// How long a session is waited for.
+/// Default time limit of creating a session.
 const MOST: Duration = Duration::from_secs(7200);
-/// How often it is looked whether it can be had.
+/// Default time between attempts to create a session.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Describes a training that lasts: `tf.train.MonitoredTrainingSession`. Defaults are TensorFlow's.
+/// Builder of a [`MonitoredSession`](crate::MonitoredSession): `tf.train.MonitoredTrainingSession`. Defaults are
+/// TensorFlow's.
 ///
-/// With a folder for checkpoints the chief restores the newest one there, saves one every 600 seconds and at the end, and
-/// writes summaries (every 100 steps) and the speed there.
+/// With a folder for checkpoints, the chief restores the newest one there, saves one every 600 seconds and at the end,
+/// and writes summaries (every 100 steps) and the speed there.
 ///
 /// ```
 /// use thalweg_graph::Graph;
 /// use thalweg_ops::{MathOps, NewGraph, StateOps};
+/// use thalweg_optim::{GradientDescent, Optimizer, create_global_step};
 /// use thalweg_session::Session;
 /// use thalweg_train::hooks::{Every, StopAtStepHook};
-/// use thalweg_optim::{GradientDescent, Optimizer, create_global_step};
 /// use thalweg_train::{MonitoredTrainingSession, TrainError};
 ///
 /// fn train(folder: &std::path::Path, until: i64) -> Result<f32, TrainError> {
@@ -88,7 +89,7 @@ pub struct MonitoredTrainingSession<'a> {
 }
 
 impl<'a> MonitoredTrainingSession<'a> {
-    /// The training of a graph, by the chief.
+    /// Trains a graph, as the chief.
     pub fn new(graph: &'a Graph) -> MonitoredTrainingSession<'a> {
         MonitoredTrainingSession {
             graph,
@@ -106,12 +107,12 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// By the chief, or by a worker that waits for it.
+    /// Sets the role: the chief, or a worker that waits for it.
     pub fn role(self, role: Role) -> Self {
         MonitoredTrainingSession { role, ..self }
     }
 
-    /// With checkpoints and event files in this folder.
+    /// Sets the folder of checkpoints and event files.
     pub fn checkpoint_dir(self, folder: impl Into<PathBuf>) -> Self {
         MonitoredTrainingSession {
             folder: Some(folder.into()),
@@ -119,7 +120,7 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// Without a folder: nothing is saved or restored.
+    /// Removes the folder: nothing is saved or restored.
     pub fn without_folder(self) -> Self {
         MonitoredTrainingSession {
             folder: None,
@@ -127,24 +128,24 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// With this for what a session needs before its first step.
+    /// Sets the initialization of a session.
     pub fn scaffold(self, scaffold: Scaffold) -> Self {
         MonitoredTrainingSession { scaffold, ..self }
     }
 
-    /// With one more hook. Those of the chief, and those that come with the folder, are called before.
+    /// Adds a hook. Those of the chief, and those that come with the folder, are called before it.
     pub fn hook(mut self, hook: impl SessionRunHook + 'static) -> Self {
         self.hooks.push(Box::new(hook));
         self
     }
 
-    /// With one more hook of the chief.
+    /// Adds a hook of the chief.
     pub fn chief_only_hook(mut self, hook: impl SessionRunHook + 'static) -> Self {
         self.chief_hooks.push(Box::new(hook));
         self
     }
 
-    /// How often a checkpoint is saved; never, where nothing is said.
+    /// Interval of checkpoints; `None` saves none.
     pub fn save_checkpoint(self, every: impl Into<Option<Every>>) -> Self {
         MonitoredTrainingSession {
             save_checkpoint: every.into(),
@@ -152,7 +153,7 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// How often summaries are written; never, where nothing is said.
+    /// Interval of summaries; `None` writes none.
     pub fn save_summaries(self, every: impl Into<Option<Every>>) -> Self {
         MonitoredTrainingSession {
             save_summaries: every.into(),
@@ -160,7 +161,7 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// After how many steps the speed is told; never, where nothing is said.
+    /// Number of steps after which the speed is logged; `None` does not log it.
     pub fn log_step_count(self, steps: impl Into<Option<u64>>) -> Self {
         MonitoredTrainingSession {
             log_step_count: steps.into(),
@@ -168,12 +169,12 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// How long a session is tried to be had, the first time and after a loss (7200 s), and how often (0.1 s).
+    /// Time limit of creating a session, at first and after a loss (7200 s), and time between attempts (0.1 s).
     pub fn wait(self, most: Duration, look: Duration) -> Self {
         MonitoredTrainingSession { most, look, ..self }
     }
 
-    /// Tells what it does to this, in place of standard error.
+    /// Sends log lines to this function, in place of standard error.
     pub fn log(self, line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         MonitoredTrainingSession {
             log: Log::new(line),
@@ -181,16 +182,16 @@ impl<'a> MonitoredTrainingSession<'a> {
         }
     }
 
-    /// Tells nobody.
+    /// Discards log lines.
     pub fn quiet(self) -> Self {
         self.log(|_| {})
     }
 
-    /// Begins: makes the session, gives the variables values, and lets the hooks begin. `make` makes sessions, also after
-    /// a loss.
+    /// Creates the session, initializes the variables, and starts the hooks. `make` creates sessions, also after a
+    /// loss.
     ///
     /// # Errors
-    /// What is wrong with the graph, the checkpoint or a hook; [`TrainError::Waited`], where no session is to be had.
+    /// Errors of the graph, the checkpoint or a hook; [`TrainError::Waited`] if no session can be created in time.
     pub fn start<S, M, E>(mut self, make: M) -> Result<MonitoredSession<S, M>, TrainError>
     where
         S: Steps,
@@ -239,7 +240,7 @@ impl<'a> MonitoredTrainingSession<'a> {
             return Ok(());
         };
         std::fs::create_dir_all(folder).map_err(|e| TrainError::io(folder, e))?;
-        // What an earlier process was writing when it died. Nobody but the chief writes here.
+        // Removes files that an earlier process was writing when it died. Only the chief writes here.
         disk::remove_stale(&disk::system(), folder, Duration::ZERO)?;
         let writer = self.writer(folder)?;
         if let Some(steps) = self.log_step_count.filter(|_| counts) {
@@ -267,8 +268,8 @@ impl<'a> MonitoredTrainingSession<'a> {
         Ok(())
     }
 
-    /// What writes the event file; none on a disk that is full now, which people are told: a training is worth more
-    /// than its curves.
+    /// Creates the writer of the event file. If it cannot be created, on a full disk for example, this is logged, and
+    /// training goes on without summaries.
     fn writer(&self, folder: &Path) -> Result<Option<SummaryWriter>, TrainError> {
         match SummaryWriter::create(folder) {
             Err(error @ SummaryError::Write { .. }) => {

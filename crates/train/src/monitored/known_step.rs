@@ -1,21 +1,21 @@
-//! When the global step has to be read.
+//! Estimate of the global step, which avoids reading it in each step.
 
-/// What is known of the global step between two reads of it.
+/// Known bounds of the global step between two reads of it.
 #[derive(Default)]
 pub(super) struct KnownStep {
-    /// The last one that was read, as the step found it.
+    /// The last value that was read, from before its step.
     last: Option<i64>,
-    /// Steps of this session since then.
+    /// Number of steps of this session since then.
     steps: i64,
-    /// The most that it grew in one of this session's steps; not known before the second read.
+    /// Largest growth per step of this session; unknown before the second read.
     pace: Option<i64>,
 }
 
-/// The most steps of a session between two reads of the global step: other threads may train the same variables.
+/// Largest number of steps between two reads of the global step: other threads may train the same variables.
 const BLIND: i64 = 16;
 
 impl KnownStep {
-    /// Whether the next step may find the global step at `from` or later.
+    /// `true` if the global step may be `from` or later at the next step.
     pub(super) fn may_reach(&self, from: i64) -> bool {
         let (Some(last), Some(pace)) = (self.last, self.pace) else {
             return true;
@@ -24,7 +24,7 @@ impl KnownStep {
         self.steps >= BLIND || last.saturating_add(ahead) >= from
     }
 
-    /// Notes a step: with what was read of the global step, if it was.
+    /// Records a step, with the global step if it was read.
     pub(super) fn ran(&mut self, found: Option<i64>) {
         self.steps += 1;
         if let Some(found) = found {
@@ -42,7 +42,7 @@ impl KnownStep {
 mod tests {
     use super::*;
 
-    /// In which of a session's steps the global step is read, where each adds `pace` and something is due from `from` on.
+    /// Lists the steps of a session that read the global step, if each adds `pace` and a hook is due from `from` on.
     fn read_at(pace: i64, from: i64, steps: i64) -> Vec<i64> {
         let mut known = KnownStep::default();
         let step = |i: i64| {
@@ -72,7 +72,7 @@ mod tests {
         let read = read_at(1, i64::MAX - 1, 100);
         let apart = |w: &[i64]| w[1] - w[0] == BLIND + 1;
         assert!(read[1..].windows(2).all(apart), "{read:?}");
-        // How fast it grows is known after two reads; from where it is due it is read each time.
+        // The pace is known after two reads; when the hook is due, each step reads it.
         assert_eq!(read_at(1, 4, 7), [0, 1, 4, 5, 6]);
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that last: they restore, save, run hooks, and come back after a failure.
+//! Monitored sessions: they restore, save, run hooks, and recover from lost tasks.
 
 mod builder;
 mod known_step;
@@ -21,29 +21,29 @@ use known_step::KnownStep;
 use recovery::Recovery;
 pub use scaffold::Scaffold;
 
-/// A hook, and which fetches of a step are its own.
+/// A hook, and the range of its fetches in a step.
 struct Hooked {
     hook: Box<dyn SessionRunHook>,
     watches: bool,
     fetches: std::ops::Range<usize>,
 }
 
-/// A session with hooks, which restores what it had after a failure: `tf.train.MonitoredSession`.
+/// A session with hooks, which restores its variables after a failure: `tf.train.MonitoredSession`.
 ///
-/// [`MonitoredTrainingSession`] makes one.
+/// [`MonitoredTrainingSession`] builds one.
 pub struct MonitoredSession<S, M> {
     session: S,
     recovery: Recovery<M>,
     hooks: Vec<Hooked>,
     stop: Cell<bool>,
-    /// Whether a step has failed: the hooks are then not told of the end.
+    /// `true` if a step has failed: the hooks' `end` is then not called.
     failed: bool,
     fetches: Vec<Fetch>,
     feeds: Vec<(OutputId, Tensor)>,
     known: KnownStep,
 }
 
-/// A session as its hooks see it.
+/// Creates the view of a session that hooks get.
 fn seen<'a, S: Steps, M>(
     session: &'a S,
     recovery: &'a Recovery<M>,
@@ -63,7 +63,7 @@ where
     M: FnMut() -> Result<S, E>,
     E: Into<TrainError>,
 {
-    /// Makes the session and lets hooks begin.
+    /// Creates the session and starts the hooks.
     fn start(
         mut recovery: Recovery<M>,
         mut hooks: Vec<Hooked>,
@@ -87,7 +87,7 @@ where
         Ok(monitored)
     }
 
-    /// Tells the hooks of a new session. One that is lost meanwhile is made again.
+    /// Calls the hooks for a new session, which is recreated if it is lost meanwhile.
     fn created(&mut self) -> Result<(), TrainError> {
         loop {
             let told = self.tell_created();
@@ -112,36 +112,36 @@ where
         Ok(())
     }
 
-    /// The session. It is another one after a recovery.
+    /// The session; another one after a recovery.
     pub fn session(&self) -> &S {
         &self.session
     }
 
-    /// Whether the loop is to end: a hook has asked for it, or the input has come to its end.
+    /// `true` if the loop should end: a hook has requested it, or the input is exhausted.
     pub fn should_stop(&self) -> bool {
         self.stop.get() || self.failed
     }
 
-    /// Lets the loop end.
+    /// Requests the end of the loop.
     pub fn request_stop(&self) {
         self.stop.set(true);
     }
 
-    /// The global step now; none where the graph has none.
+    /// Reads the global step; `None` if the graph has none.
     ///
     /// # Errors
-    /// Those of a step.
+    /// Errors of a step.
     pub fn global_step(&self) -> Result<Option<i64>, TrainError> {
         seen(&self.session, &self.recovery, &self.stop).global_step()
     }
 
-    /// Runs a step with the hooks: gives the values as what they are asked for (see [`FetchesAs`]), and nothing where the
-    /// training is over: a hook has asked for that, or the input has come to its end.
+    /// Runs a step with the hooks. Returns the values in the requested type (see [`FetchesAs`]), and `None` if the
+    /// training is over: a hook has requested it, or the input is exhausted.
     ///
-    /// If a task is lost, a new session is made, which restores the newest checkpoint, and the step runs there.
+    /// If a task is lost, it creates a new session, restores the newest checkpoint, and runs the step there.
     ///
     /// # Errors
-    /// What is wrong with the step, what a hook says, and [`TrainError::Waited`] where no session is to be had.
+    /// Errors of the step and of hooks, and [`TrainError::Waited`] if no session can be created in time.
     pub fn run<'f, R>(
         &mut self,
         fetches: impl FetchesAs<R>,
@@ -151,12 +151,12 @@ where
         self.attempts(|monitored| monitored.attempt(&fetches, feeds).map(Some))
     }
 
-    /// As [`MonitoredSession::run`], of a step that `step` runs with the session: several steps, or one of
-    /// `thalweg_dist::sync`. It gives nothing where the training is over. What hooks fetch is fetched in a step of its own
+    /// Like [`MonitoredSession::run`], for a step that `step` runs with the session: several steps, or one of
+    /// `thalweg_dist::sync`. It returns `None` if the training is over. The fetches of hooks run in a step of their own
     /// after it.
     ///
     /// # Errors
-    /// As [`MonitoredSession::run`].
+    /// As for [`MonitoredSession::run`].
     pub fn run_step_fn<R, F>(
         &mut self,
         mut step: impl FnMut(&S) -> Result<Option<R>, F>,
@@ -184,7 +184,7 @@ where
         })
     }
 
-    /// Attempts a step, again after each recovery.
+    /// Attempts a step, and retries it after each recovery.
     fn attempts<R>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> Result<Option<R>, TrainError>,
@@ -198,7 +198,7 @@ where
             self.feeds.clear();
             let lost = match attempt(self) {
                 Err(error) if error.failure() == StepFailure::Lost => {
-                    // A new session that fails at once again is no progress.
+                    // A new session that fails immediately is no progress.
                     match lost_since {
                         None => lost_since = Some(Instant::now()),
                         Some(since) if since.elapsed() >= self.recovery.most => {
@@ -229,7 +229,7 @@ where
         Ok(None)
     }
 
-    /// One step, with the hooks around it.
+    /// Runs one step, with the hooks around it.
     fn attempt<R>(
         &mut self,
         fetches: &impl FetchesAs<R>,
@@ -255,7 +255,7 @@ where
         (self.session).run_step(&self.fetches, &self.feeds, options)
     }
 
-    /// The global step, if a hook has to know it of the next step. Where other processes count it too, it is read each time.
+    /// The global step, if a hook needs it of the next step. If other processes count it too, it is read each time.
     fn watched_step(&self) -> Option<OutputId> {
         let watching = self.hooks.iter().filter(|h| h.watches);
         let from = watching.map(|h| h.hook.needs_step_from()).min()?;
@@ -263,7 +263,7 @@ where
         self.recovery.global_step().filter(|_| needed)
     }
 
-    /// Lets hooks add their fetches and feeds.
+    /// Adds the fetches and feeds of hooks.
     fn before_step(&mut self) -> Result<RunOptions, TrainError> {
         let mut options = RunOptions::new();
         for hooked in self.hooks.iter_mut().filter(|h| h.watches) {
@@ -279,8 +279,8 @@ where
         Ok(options)
     }
 
-    /// Tells hooks of a step. The last value is the global step, if that was fetched: `made` steps after the one that the
-    /// step began from.
+    /// Calls hooks after a step. The last value is the global step, if it was fetched: `made` steps after the one that
+    /// the step began from.
     fn after_step(
         &mut self,
         mut values: Vec<Option<Tensor>>,
@@ -303,15 +303,15 @@ where
                 trace,
             })?;
         }
-        // Who fed a tensor may write into it again.
+        // The caller may write into fed tensors again.
         self.feeds.clear();
         Ok(values)
     }
 
-    /// Ends the training: the hooks do what they do last, such as saving, unless a step has failed.
+    /// Ends the training: calls the hooks' `end`, which save for example, unless a step has failed.
     ///
     /// # Errors
-    /// What a hook could not do; of several errors the first.
+    /// The first error of a hook.
     pub fn close(mut self) -> Result<(), TrainError> {
         let mut result = Ok(());
         if !self.failed {

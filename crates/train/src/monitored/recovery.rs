@@ -1,4 +1,4 @@
-//! How a session comes to be, the first time and after a loss.
+//! Creation of sessions, at first and after a loss.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -15,24 +15,24 @@ use crate::hooks::{Context, step_of};
 use crate::log::Log;
 use crate::steps::Steps;
 
-/// How often people are told that a session is waited for.
+/// Interval of log lines while waiting for a session.
 const TELL: Duration = Duration::from_secs(30);
 
-/// Makes sessions whose variables have values.
+/// Creates sessions whose variables have values.
 pub(super) struct Recovery<M> {
     pub(super) make: M,
     pub(super) role: Role,
     pub(super) scaffold: Scaffold,
     pub(super) finalized: Finalized,
     pub(super) folder: Option<PathBuf>,
-    /// How often it is looked whether a session can be had.
+    /// Time between attempts.
     pub(super) look: Duration,
-    /// For how long it is tried.
+    /// Time limit of the attempts.
     pub(super) most: Duration,
     pub(super) log: Log,
-    /// Whether there was a session before.
+    /// `true` after the first session.
     pub(super) again: bool,
-    /// Whether variables were being given values when that failed: some may have them, and others not.
+    /// `true` if initialization failed halfway: some variables may have values, and others not.
     pub(super) unfinished: Cell<bool>,
 }
 
@@ -45,12 +45,12 @@ impl<M> Recovery<M> {
         &self.log
     }
 
-    /// Waits for what is still being written.
+    /// Waits for checkpoints that are being written.
     pub(super) fn finish(&self) -> Result<(), TrainError> {
         self.finalized.saver.wait()
     }
 
-    /// A session whose variables have values. What is lost on the way there is tried again.
+    /// Creates a session whose variables have values. Retries if tasks are lost meanwhile.
     pub(super) fn session<S, E>(&mut self) -> Result<S, TrainError>
     where
         S: Steps,
@@ -84,13 +84,14 @@ impl<M> Recovery<M> {
         }
     }
 
-    /// Whether it may be otherwise when it is looked again: a task comes back, the chief gives values.
+    /// `true` if a later attempt may succeed: a task returns, the chief initializes.
     fn may_pass(&self, error: &TrainError) -> bool {
         let waits = self.role == Role::Worker && matches!(error, TrainError::NotReady { .. });
         waits || error.failure() == StepFailure::Lost
     }
 
-    /// Tries to make a session. Which variables have no value takes steps of its own, and is looked at where it is told.
+    /// Attempts to create a session. Listing the variables without values takes extra steps, and is done only if it is
+    /// logged.
     fn attempt<S, E>(&mut self, tells: bool) -> Result<S, TrainError>
     where
         S: Steps,
@@ -116,11 +117,11 @@ impl<M> Recovery<M> {
         Ok(session)
     }
 
-    /// Gives the variables values: those of the newest checkpoint, or first ones. A chief that comes back to variables that
-    /// are further than its checkpoint leaves them as they are.
+    /// Restores the variables from the newest checkpoint, or initializes them. A chief that returns to variables newer
+    /// than its checkpoint keeps them.
     fn prepare(&mut self, session: &dyn Steps) -> Result<(), TrainError> {
         let saver = self.finalized.saver.clone();
-        // What is being written may be the newest.
+        // The checkpoint that is being written may be the newest.
         if let Err(error) = saver.wait() {
             self.log
                 .line(&format!("a checkpoint could not be saved: {error}"));
@@ -131,10 +132,10 @@ impl<M> Recovery<M> {
         };
         let ready = self.finalized.is_ready(session)? && !self.unfinished.get();
         match newest {
-            // Nothing was lost, or somebody else has restored it already.
+            // Nothing was lost, or another process has restored it already.
             _ if ready && self.again => {}
             Some(newest) => self.restore(session, newest, ready)?,
-            // A chief without a folder comes back.
+            // A chief without a folder returns.
             None if ready && self.folder.is_none() => {
                 let line =
                     "the variables have values, which are kept: run the initializers to begin anew";
@@ -156,7 +157,7 @@ impl<M> Recovery<M> {
         Ok(())
     }
 
-    /// Restores a checkpoint, unless the variables are further. Of one that is damaged, an older one takes the place.
+    /// Restores a checkpoint, unless the variables are newer. A damaged one is replaced by an older one.
     fn restore(
         &self,
         session: &dyn Steps,

@@ -1,4 +1,4 @@
-//! What a session needs before its first step.
+//! Scaffold: initialization of a session before its first step.
 
 use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
 use thalweg_ops::{StateOps, SummaryOps, Variable};
@@ -9,16 +9,16 @@ use crate::error::TrainError;
 use crate::saver::Saver;
 use crate::steps::Steps;
 
-/// The collection of the global step, and the variable's name.
+/// Collection of the global step, and the variable's name.
 const GLOBAL_STEP: &str = "global_step";
-/// The collection of what summary ops give.
+/// Collection of the results of summary ops.
 const SUMMARIES: &str = "summary_op";
 
-/// What is done once the variables have values.
+/// Callback after the initializers.
 type InitFn = Box<dyn FnMut(&dyn Steps) -> Result<(), TrainError>>;
 
-/// How variables get their values, and what is saved of them: `tf.train.Scaffold`. What is not given is taken from the
-/// graph when the training begins.
+/// Initialization of variables, and the saver: `tf.train.Scaffold`. Parts that are not set are taken from the graph
+/// when the training begins.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -47,12 +47,12 @@ pub struct Scaffold {
 }
 
 impl Scaffold {
-    /// All from the graph.
+    /// Takes all parts from the graph.
     pub fn new() -> Scaffold {
         Scaffold::default()
     }
 
-    /// Gives variables their first values by these, in place of all initializers.
+    /// Initializes variables by these operations, in place of all initializers.
     pub fn init<'g>(self, nodes: impl IntoIterator<Item = Operation<'g>>) -> Scaffold {
         Scaffold {
             init: Some(nodes.into_iter().map(|n| n.id()).collect()),
@@ -60,7 +60,7 @@ impl Scaffold {
         }
     }
 
-    /// With these feeds for the initializers.
+    /// Sets the feeds of the initializers.
     pub fn init_feeds(self, feeds: impl IntoIterator<Item = (OutputId, Tensor)>) -> Scaffold {
         Scaffold {
             init_feeds: feeds.into_iter().collect(),
@@ -79,7 +79,7 @@ impl Scaffold {
         }
     }
 
-    /// Runs these in each session, also after a restore: what no checkpoint has.
+    /// Runs these in each session, also after a restore: initialization of state that no checkpoint has.
     pub fn local_init<'g>(self, nodes: impl IntoIterator<Item = Operation<'g>>) -> Scaffold {
         Scaffold {
             local_init: nodes.into_iter().map(|n| n.id()).collect(),
@@ -87,7 +87,7 @@ impl Scaffold {
         }
     }
 
-    /// Takes this, a scalar bool, for whether the variables have values.
+    /// Sets the readiness check: a scalar bool that is `true` if the variables have values.
     pub fn ready(self, ready: Output<'_>) -> Scaffold {
         Scaffold {
             ready: Some(ready.id()),
@@ -95,7 +95,7 @@ impl Scaffold {
         }
     }
 
-    /// Writes the summaries of this output, in place of that in the collection `summary_op`, or of all that the graph has.
+    /// Writes the summaries of this output, in place of that in the collection `summary_op`, or of all in the graph.
     pub fn summary(self, summary: Output<'_>) -> Scaffold {
         Scaffold {
             summary: Some(summary.id()),
@@ -103,7 +103,7 @@ impl Scaffold {
         }
     }
 
-    /// Saves and restores with this, in place of one for all variables.
+    /// Sets the saver, in place of one for all variables.
     pub fn saver(self, saver: Saver) -> Scaffold {
         Scaffold {
             saver: Some(saver),
@@ -111,7 +111,7 @@ impl Scaffold {
         }
     }
 
-    /// Takes from the graph what was not given.
+    /// Takes parts that were not set from the graph.
     pub(super) fn finalize(&mut self, graph: &Graph) -> Finalized {
         let ready = *self
             .ready
@@ -138,7 +138,7 @@ impl Scaffold {
         }
     }
 
-    /// Gives variables their first values.
+    /// Initializes the variables.
     pub(super) fn initialize(
         &mut self,
         finalized: &Finalized,
@@ -152,7 +152,7 @@ impl Scaffold {
     }
 }
 
-/// What a scaffold has become.
+/// A scaffold with all parts set.
 pub(super) struct Finalized {
     init: Vec<Fetch>,
     local_init: Vec<Fetch>,
@@ -162,7 +162,7 @@ pub(super) struct Finalized {
 }
 
 impl Finalized {
-    /// Runs what each session needs.
+    /// Runs the operations of each session.
     pub(super) fn local_init(&self, session: &dyn Steps) -> Result<(), TrainError> {
         match self.local_init.is_empty() {
             true => Ok(()),
@@ -170,7 +170,7 @@ impl Finalized {
         }
     }
 
-    /// Whether the variables have values.
+    /// `true` if the variables have values.
     pub(super) fn is_ready(&self, session: &dyn Steps) -> Result<bool, TrainError> {
         let fetch = [Fetch::Value(self.ready)];
         let (values, _) = session.run_step(&fetch, &[], &Default::default())?;
@@ -180,7 +180,7 @@ impl Finalized {
         }
     }
 
-    /// The names of the variables without a value.
+    /// Names of the variables without a value.
     pub(super) fn missing(&self, session: &dyn Steps) -> Vec<String> {
         let graph = session.graph();
         let has_none = |name: &String| {

@@ -1,4 +1,4 @@
-//! What can be wrong with a SavedModel.
+//! Errors of SavedModels.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ use thiserror::Error;
 use crate::error::TrainError;
 use crate::saver_nodes::SaverNodesError;
 
-/// Why a SavedModel could not be written, read or used.
+/// Error of writing, reading or using a SavedModel.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum SavedModelError {
-    /// Something is in the folder already.
+    /// The folder is not empty.
     #[error("{} is there and not empty: give a SavedModel a folder of its own", .folder.display())]
     Exists {
         /// The folder.
@@ -24,7 +24,7 @@ pub enum SavedModelError {
     /// The folder holds no file of a SavedModel, or one that cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Its graph cannot be imported, or there is none with the tags.
+    /// The graph cannot be imported, or there is none with the tags.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// The graph cannot be written.
@@ -33,13 +33,13 @@ pub enum SavedModelError {
     /// The values of its variables cannot be read or written.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The graph does not take the nodes that save and restore.
+    /// The nodes that save and restore cannot be added.
     #[error(transparent)]
     Saver(#[from] SaverNodesError),
     /// A mistake in the graph.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// No session can run it.
+    /// No session can run the graph.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// A step failed.
@@ -50,12 +50,12 @@ pub enum SavedModelError {
     NoSignature {
         /// The model.
         model: String,
-        /// What was asked for.
+        /// The requested signature.
         name: String,
-        /// The signatures that there are.
+        /// The signatures of the model.
         there: Vec<String>,
     },
-    /// A signature that names something that the graph does not have.
+    /// A signature names an output that the graph does not have.
     #[error(
         "{model}: signature '{signature}' has {tensor} as its '{name}', which is not in the graph"
     )]
@@ -66,22 +66,22 @@ pub enum SavedModelError {
         signature: String,
         /// The input's or output's name in the signature.
         name: String,
-        /// What stands for it.
+        /// The output that it names.
         tensor: String,
     },
-    /// Inputs that a signature does not take, or not all that it takes.
+    /// The inputs are not those of the signature.
     #[error("{model}: signature '{signature}' takes {}, and was given {}", listed(.wanted), listed(.given))]
     Inputs {
         /// The model.
         model: String,
         /// The signature.
         signature: String,
-        /// What it takes.
+        /// Inputs of the signature.
         wanted: Vec<String>,
-        /// What it was given.
+        /// Inputs of the call.
         given: Vec<String>,
     },
-    /// What is to run when a model is loaded is not in its graph.
+    /// The node to run when the model is loaded is not in its graph.
     #[error("{model} is to run '{node}' when it is loaded, which is not in the graph")]
     NoInit {
         /// The model.
@@ -98,7 +98,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl std::fmt::Debug for SavedModelError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! Which variable has which value of a checkpoint: what a graph's own nodes that restore it say.
+//! Checkpoint keys of variables, found in a graph's own restore nodes.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +8,27 @@ use thalweg_graphdef::names;
 use crate::saver_nodes::SavedVariable;
 use crate::values;
 
-/// How many functions are looked into, one inside of the other, for nodes that restore.
+/// Largest depth of nested functions that are searched for restore nodes.
 const DEEPEST: usize = 8;
 
-/// How many nodes of functions are looked at: a small file can call functions from functions without end.
+/// Largest number of nodes of functions that are searched: a small file can call functions without end.
 const MOST_NODES: usize = 1 << 20;
 
-/// How many nodes may stand between one that reads a checkpoint and the one that assigns what it reads.
+/// Largest number of nodes between the one that reads a checkpoint and the one that assigns the value.
 const MOST_BETWEEN: usize = 8;
 
-/// A variable, and where its value is in a checkpoint.
+/// A variable, and the key of its value in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Restored {
     /// The name in the checkpoint.
     pub key: String,
-    /// The slice as TensorFlow writes it; empty for the whole.
+    /// The slice in TensorFlow's notation; empty for the whole.
     pub slice: String,
     /// The variable's handle.
     pub handle: OutputId,
 }
 
-/// The variables that are restored, each once.
+/// Lists the variables that are restored, each once.
 pub(super) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
     let data = graph.snapshot();
     let node = restore.and_then(|name| names::find_operation(graph, name));
@@ -67,7 +67,7 @@ fn declared(graph: &Graph) -> Vec<Restored> {
     restored.collect()
 }
 
-/// All variables of a graph that declares none, by the names of their nodes.
+/// All variables of a graph without declarations, by the names of their nodes.
 fn by_node(graph: &Graph) -> Vec<Restored> {
     let handles = values::handles(graph).into_iter();
     let restored = handles.map(|handle| Restored {
@@ -78,8 +78,8 @@ fn by_node(graph: &Graph) -> Vec<Restored> {
     restored.collect()
 }
 
-/// What a node restores: one that reads a checkpoint, or one that calls a function with such nodes.
-/// `outer` says which handle of the whole graph a handle of `data` is.
+/// Finds the variables that a node restores: it reads a checkpoint, or calls a function with such nodes. `outer` maps a
+/// handle of `data` to a handle of the whole graph.
 fn of_node(
     root: &GraphData,
     data: &GraphData,
@@ -131,7 +131,7 @@ fn of_node(
     }
 }
 
-/// An input that is a constant of strings.
+/// Reads an input that is a constant of strings.
 fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
     let mut at = *node.inputs.get(input)?;
     for _ in 0..MOST_BETWEEN {
@@ -148,10 +148,10 @@ fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
     None
 }
 
-/// The outputs of a node whose values variables are given, by number, with the variables' handles.
+/// Outputs of a node that are assigned to variables, by index, with the variables' handles.
 fn assigned(data: &GraphData, restore: NodeId) -> Vec<(u32, OutputId)> {
     let mut found = Vec::new();
-    // A node, the output of the one that restores whose value it has, and how far they are from each other.
+    // A node, the index of the output of the restore node that it passes on, and the distance between them.
     let mut open = vec![(restore, None, 0)];
     while let Some((from, output, between)) = open.pop() {
         let users: BTreeSet<NodeId> = data.consumers(from).collect();

@@ -1,4 +1,4 @@
-//! What loading a model does to a session.
+//! Loading of a model into a session.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,14 @@ use thalweg_tensor::Tensor;
 use super::{SavedModelError, VARIABLES, restore};
 use crate::steps::Steps;
 
-/// The signature by which TensorFlow 2 names the node that is to run when a model is loaded.
+/// Signature by which TensorFlow 2 names the node to run when a model is loaded.
 pub(super) const INIT_SIGNATURE: &str = "__saved_model_init_op";
 
-/// The collections by which TensorFlow 1 names that node: newer files have the first.
+/// Collections by which TensorFlow 1 names that node; newer files have the first.
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];
 
-/// Does to a session what loading a SavedModel does: restores the variables of its graph, which was
-/// imported under its own names, from the folder's checkpoint, and runs what the model says is to run
-/// first. Gives the number of variables that were restored.
+/// Loads a SavedModel into a session: restores the variables of its graph, which was imported under its own names, from
+/// the folder's checkpoint, and runs the model's initialization. Returns the number of restored variables.
 ///
 /// # Errors
 /// See [`SavedModelError`].
@@ -30,7 +29,7 @@ pub fn restore_model(
     meta: &MetaGraphDef,
 ) -> Result<usize, SavedModelError> {
     let checkpoint = folder.join(VARIABLES);
-    // A model without variables has no checkpoint, although it may have nodes that would read one.
+    // A model without variables has no checkpoint, although it may have restore nodes.
     let restored = match index_path(&checkpoint).exists() {
         true => restore_meta_graph(session, &checkpoint, meta)?,
         false => 0,
@@ -45,7 +44,7 @@ pub fn restore_model(
         node: node.to_owned(),
     };
     let found = names::find_operation(graph, &node).ok_or_else(|| missing(&node))?;
-    // Nodes that read files of the model are told where they are.
+    // Feeds the folder to nodes that read files of the model.
     let mut feeds = Vec::new();
     for asset in &meta.asset_file_def {
         let Some(Encoding::Name(name)) =
@@ -61,8 +60,8 @@ pub fn restore_model(
     Ok(restored)
 }
 
-/// Restores the variables of a session's graph, which was imported from a MetaGraph under its own names,
-/// from a checkpoint of this prefix. Gives their number.
+/// Restores the variables of a session's graph, which was imported from a MetaGraph under its own names, from a
+/// checkpoint with this prefix. Returns their number.
 ///
 /// # Errors
 /// See [`SavedModelError`].
@@ -75,7 +74,7 @@ pub fn restore_meta_graph(
     restore::restore(session, checkpoint, node)
 }
 
-/// The node that is to run when a model is loaded.
+/// Finds the node to run when a model is loaded.
 fn init_node(meta: &MetaGraphDef) -> Option<String> {
     let signature = meta.signature_def.get(INIT_SIGNATURE);
     let output = signature.and_then(|s| s.outputs.get(INIT_SIGNATURE));

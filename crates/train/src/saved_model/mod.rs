@@ -1,8 +1,7 @@
-//! SavedModels: a folder with a graph, what can be computed with it by name, and the values of its
-//! variables.
+//! SavedModels: folders with a graph, its signatures, and the values of its variables.
 //!
-//! It is TensorFlow's format for models that others run: `tf.saved_model.load`, TensorFlow Serving and
-//! converters take what [`save_model`] writes. [`SavedModel::load`] takes what TensorFlow wrote.
+//! It is TensorFlow's format for exported models: `tf.saved_model.load`, TensorFlow Serving and converters read models
+//! that [`save_model`] writes. [`SavedModel::load`] reads those of TensorFlow.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -56,23 +55,23 @@ pub use write::{ModelOptions, save_model};
 
 use crate::steps::Steps;
 
-/// The tag of a graph that is for use, and not for training.
+/// Tag of a graph for inference.
 pub const SERVE: &str = "serve";
 
-/// The signature that TensorFlow's tools take where no name is given.
+/// The default signature of TensorFlow's tools.
 pub const DEFAULT_SIGNATURE: &str = "serving_default";
 
-/// The prefix of the checkpoint in a SavedModel's folder.
+/// Prefix of the checkpoint in a SavedModel's folder.
 pub const VARIABLES: &str = "variables/variables";
 
-/// How a SavedModel is loaded.
+/// Options of loading a SavedModel.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// The tags of the graph that is taken; none for the only one, or the one that is tagged `serve`.
+    /// Tags of the graph; empty for the only one, or the one that is tagged `serve`.
     pub tags: Vec<String>,
-    /// Whether its nodes ask for no devices (no): those of a cluster are not here.
+    /// `true` if the device requests of its nodes are cleared (`false`): devices of a cluster do not exist here.
     pub clear_devices: bool,
-    /// The session's.
+    /// Options of the session.
     pub session: SessionOptions,
 }
 
@@ -82,13 +81,13 @@ impl LoadOptions {
         LoadOptions::default()
     }
 
-    /// With one tag more.
+    /// Adds a tag.
     pub fn tag(mut self, tag: impl Into<String>) -> LoadOptions {
         self.tags.push(tag.into());
         self
     }
 
-    /// Whether its nodes ask for no devices.
+    /// Clears the device requests of its nodes.
     pub fn clear_devices(self, clear_devices: bool) -> LoadOptions {
         LoadOptions {
             clear_devices,
@@ -96,13 +95,13 @@ impl LoadOptions {
         }
     }
 
-    /// With these options of the session.
+    /// Sets the options of the session.
     pub fn session(self, session: SessionOptions) -> LoadOptions {
         LoadOptions { session, ..self }
     }
 }
 
-/// A model that was loaded, with its variables restored, in a session of its own.
+/// A loaded model, with its variables restored, in a session of its own.
 pub struct SavedModel {
     session: Session<'static>,
     signatures: BTreeMap<String, Signature>,
@@ -127,11 +126,10 @@ impl SavedModel {
         SavedModel::load_with(folder, &LoadOptions::default())
     }
 
-    /// Loads a SavedModel from its folder: imports its graph, restores its variables, and runs what it
-    /// says is to run first.
+    /// Loads a SavedModel from its folder: imports its graph, restores its variables, and runs its initialization.
     ///
-    /// Variables are restored as the model's own nodes would do it, which are not run: a model needs no
-    /// right to read files. Models of TensorFlow 2 are loaded as far as their ops and functions are known.
+    /// Variables are restored as the model's own nodes would do it. They are not run: a model needs no right to read
+    /// files. Models of TensorFlow 2 are loaded as far as their ops and functions are supported.
     ///
     /// # Errors
     /// See [`SavedModelError`].
@@ -154,7 +152,7 @@ impl SavedModel {
         }
         let graph = Graph::new();
         import_meta_graph(&graph, &meta, &ImportOptions::new().origin(&*name))?;
-        // It may be as large as all constants together.
+        // The message may be as large as all constants together.
         meta.graph_def = None;
         let signatures = signatures(&graph, &name, &meta)?;
         let session = Session::with_options(graph, options.session.clone())?;
@@ -192,7 +190,7 @@ impl SavedModel {
     /// Computes a signature's outputs from all of its inputs.
     ///
     /// # Errors
-    /// [`SavedModelError::NoSignature`]; [`SavedModelError::Inputs`] where these are not its inputs;
+    /// [`SavedModelError::NoSignature`]; [`SavedModelError::Inputs`] if these are not its inputs;
     /// [`SavedModelError::Step`].
     pub fn run(
         &self,

@@ -1,4 +1,4 @@
-//! Variables get the values of a checkpoint, or of a file of weights.
+//! Restoring of variables from a checkpoint, or from a file of weights.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::keys::{Restored, wanted};
 use crate::steps::Steps;
 use crate::values;
 
-/// The node by which TensorFlow's savers restore.
+/// Node by which TensorFlow's savers restore.
 const RESTORE_ALL: &str = "save/restore_all";
 
-/// Gives a session's variables the values of a checkpoint: those that the nodes of `restore` would give
-/// them, or else those of the graph's declared variables, by their names.
+/// Assigns the values of a checkpoint to a session's variables: those that the nodes of `restore` would assign, or else
+/// those of the graph's declared variables, by their names.
 ///
-/// A program of TensorFlow may save a variable under any name; only the nodes know it. The nodes are not
-/// run: the session needs no right to read files.
+/// A program of TensorFlow may save a variable under any name, which only the nodes know. They are not run: the session
+/// needs no right to read files.
 pub(super) fn restore(
     session: &dyn Steps,
     checkpoint: &Path,
@@ -44,24 +44,24 @@ fn of_bundle(reader: &BundleReader, one: &Restored) -> Result<Tensor, Checkpoint
     reader.part(&one.key, slice.as_ref())
 }
 
-/// What [`restore_weights`] did.
+/// Result of [`restore_weights`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoredWeights {
-    /// How many variables have values now.
+    /// Number of variables that were assigned.
     pub restored: usize,
-    /// The names of those that the weights do not have, as the weights would call them.
+    /// Keys of the variables that the weights do not have.
     pub missing: Vec<String>,
 }
 
-/// Gives the variables of a session's graph, which was imported under its own names, the values that
-/// weights have for them: of a checkpoint, a safetensors or an npz file. Others stay as they are: a file of
-/// weights need not have what an optimizer keeps.
+/// Assigns weights to the variables of a session's graph, which was imported under its own names: those of a
+/// checkpoint, a safetensors or an npz file. Other variables stay unchanged: a file of weights need not have the slots
+/// of an optimizer.
 ///
-/// Which tensor is which variable's is told by the nodes that `meta` names, or those of `save/restore_all`,
-/// or else by the variables' names. They are not run.
+/// The nodes that `meta` names, or those of `save/restore_all`, or else the variables' names, map tensors to variables.
+/// The nodes are not run.
 ///
 /// # Errors
-/// [`SavedModelError::Checkpoint`]; [`SavedModelError::Step`] of a value that does not fit its variable.
+/// [`SavedModelError::Checkpoint`]; [`SavedModelError::Step`] if a value does not fit its variable.
 ///
 /// ```
 /// use thalweg_checkpoint::{Weights, save_weights};

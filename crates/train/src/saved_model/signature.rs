@@ -1,4 +1,4 @@
-//! What can be computed with a model, by name.
+//! Signatures of a model: named inputs and outputs.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use thalweg_graphdef::names;
 use super::SavedModelError;
 use super::load::INIT_SIGNATURE;
 
-/// What a caller may compute: inputs and outputs of a graph, by the names that callers use.
+/// A signature: inputs and outputs of a graph, by the names that callers use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// What the computation is, for servers: `tensorflow/serving/predict`.
+    /// Method name, for servers: `tensorflow/serving/predict`.
     pub method: String,
-    /// What it takes.
+    /// Inputs, by name.
     pub inputs: BTreeMap<String, OutputId>,
-    /// What it gives.
+    /// Outputs, by name.
     pub outputs: BTreeMap<String, OutputId>,
 }
 
 impl Signature {
-    /// A file's signature, in the graph that was imported behind `prefix` (empty for none).
+    /// Imports a file's signature, in the graph that was imported with `prefix` (empty for none).
     ///
-    /// A sparse tensor stands for three, with `_component_0` and so on after its name: indices, values and
-    /// dense shape, as TensorFlow 2 has it.
+    /// A sparse tensor becomes three, with `_component_0` and so on after its name: indices, values and dense shape, as
+    /// in TensorFlow 2.
     ///
     /// # Errors
     /// [`SavedModelError::Signature`].
@@ -77,7 +77,7 @@ impl Signature {
     }
 }
 
-/// The signatures of a MetaGraph whose graph was imported under its own names.
+/// Imports the signatures of a MetaGraph whose graph was imported under its own names.
 ///
 /// # Errors
 /// [`SavedModelError::Signature`].
@@ -94,7 +94,7 @@ pub fn signatures(
         .collect()
 }
 
-/// The output of this name, prefix and all.
+/// Finds the output of this name, prefix included.
 fn output(graph: &Graph, prefix: &str, name: &str) -> Option<OutputId> {
     let name = match prefix {
         "" => name.to_owned(),

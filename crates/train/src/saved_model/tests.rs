@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::{DEFAULT_SIGNATURE, ModelOptions, SavedModel, SavedModelError, VARIABLES, save_model};
 use thalweg_optim::{GradientDescent, Optimizer};
 
-/// A folder that goes when the test ends.
+/// A temporary folder, removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -29,8 +29,7 @@ impl Drop for Folder {
     }
 }
 
-/// A model that was trained a little: parts, a reference, a counter; saved in a folder. Gives what it
-/// computes of ones.
+/// Trains and saves a model with a partitioned variable, a reference and a counter. Returns its output for ones.
 fn saved(folder: &Folder) -> Tensor {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1, 4]);
@@ -43,7 +42,7 @@ fn saved(folder: &Folder) -> Tensor {
     let y = x.matmul(w.value()).tanh().named("y");
     let train = GradientDescent::new(0.1).minimize(y.square());
     let again = {
-        // The session that trains runs on this machine alone.
+        // The session that trains has only local devices.
         let def = thalweg_graphdef::export_meta_graph(&g, &thalweg_graphdef::MetaOptions::new());
         let mut def = def.unwrap();
         thalweg_graphdef::export::clear_devices(def.graph_def.as_mut().unwrap());
@@ -92,7 +91,7 @@ fn what_is_saved_is_loaded_with_the_same_values() {
     let reader = thalweg_checkpoint::BundleReader::open(folder.0.join(VARIABLES)).unwrap();
     assert_eq!(reader.names().collect::<Vec<_>>(), ["global_step", "w"]);
 
-    // A model that was loaded is saved, and frozen, as any other.
+    // A loaded model can be saved, and frozen, like any other.
     let second = Folder::new("second");
     let signature = model.signature(DEFAULT_SIGNATURE).unwrap();
     let of = |id| graph.output(id);
@@ -118,7 +117,7 @@ fn what_is_saved_is_loaded_with_the_same_values() {
 fn a_variable_may_have_another_name_in_the_checkpoint() {
     let folder = Folder::new("names");
     let wanted = saved(&folder);
-    // The names that the nodes say count, and not those of the variables: both are exchanged here.
+    // The keys in the nodes apply, not the names of the variables: both are exchanged here.
     let reader = thalweg_checkpoint::BundleReader::open(folder.0.join(VARIABLES)).unwrap();
     let mut writer =
         thalweg_checkpoint::BundleWriter::create(&folder.0.join("variables/other")).unwrap();
@@ -314,7 +313,7 @@ fn weights_of_any_format_fill_whole_variables_and_parts() {
     let w = read.tensor("w").unwrap();
     let path = folder.0.join("w.npz");
     for whole in [true, false] {
-        // Other numbers, of the whole or of something else of this name.
+        // Other values, for the whole or for another entry with this name.
         let dims: &[usize] = if whole { &[4, 3] } else { &[3, 4] };
         let numbers: Vec<f32> = w
             .as_slice::<f32>()

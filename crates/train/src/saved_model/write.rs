@@ -1,4 +1,4 @@
-//! A SavedModel of a session, written.
+//! Writing of a SavedModel from a session.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,20 +16,19 @@ use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 use crate::steps::Steps;
 use crate::values;
 
-/// The version of SavedModels: the only one that there is.
+/// Version of the SavedModel format.
 const SCHEMA: i64 = 1;
 
-/// What a SavedModel has beside its graph and the values of its variables.
+/// Options of writing a SavedModel.
 ///
 /// See [the module](super) for an example.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// By which its graph is told apart from others (`serve`).
+    /// Tags that identify its graph (`serve`).
     pub tags: Vec<String>,
-    /// What a caller may compute, by name.
+    /// Signatures, by name.
     pub signatures: BTreeMap<String, SignatureDef>,
-    /// Whether its nodes keep the devices that they ask for (no): those of a cluster are not where
-    /// others run the model.
+    /// `true` if its nodes keep their device requests (`false`): devices of a cluster do not exist elsewhere.
     pub keep_devices: bool,
 }
 
@@ -49,9 +48,9 @@ impl ModelOptions {
         ModelOptions::default()
     }
 
-    /// With a signature: inputs and outputs by the names that callers use. TensorFlow's tools take
-    /// [`DEFAULT_SIGNATURE`](super::DEFAULT_SIGNATURE) where no name is given. TensorFlow 2 makes a function
-    /// of Python of it: names of inputs must be names of arguments there, which `in` and `class` are not.
+    /// Adds a signature: inputs and outputs by the names that callers use. TensorFlow's tools use
+    /// [`DEFAULT_SIGNATURE`](super::DEFAULT_SIGNATURE) by default. TensorFlow 2 converts it to a function of Python:
+    /// names of inputs must be valid argument names there, which `in` and `class` are not.
     pub fn signature<'g, 'n>(
         mut self,
         name: impl Into<String>,
@@ -63,13 +62,13 @@ impl ModelOptions {
         self
     }
 
-    /// With these tags in place of `serve`.
+    /// Sets the tags, in place of `serve`.
     pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> ModelOptions {
         let tags = tags.into_iter().map(Into::into).collect();
         ModelOptions { tags, ..self }
     }
 
-    /// Whether its nodes keep the devices that they ask for.
+    /// Keeps the device requests of its nodes.
     pub fn keep_devices(self, keep_devices: bool) -> ModelOptions {
         ModelOptions {
             keep_devices,
@@ -80,8 +79,8 @@ impl ModelOptions {
 
 /// Writes a session's graph and the values of all its declared variables as a SavedModel.
 ///
-/// `saved_model.pb` is written last: a folder that has it is whole. The session's graph stays as it
-/// is; the nodes that save and restore are in the file only.
+/// `saved_model.pb` is written last: a folder that has it is complete. The session's graph stays unchanged; the nodes
+/// that save and restore are in the file only.
 ///
 /// # Errors
 /// See [`SavedModelError`]: a folder that is not empty is left alone.
@@ -155,12 +154,12 @@ fn write_variables(
     Ok(writer.finish()?)
 }
 
-/// What `build` makes of a copy of a graph, which stays as it is.
+/// Runs `build` on a copy of a graph, which stays unchanged.
 fn on_copy<T>(
     graph: &Graph,
     build: impl Fn(&Graph) -> Result<T, SavedModelError>,
 ) -> Result<T, SavedModelError> {
-    // The copy is taken over where its builder succeeds; this one never does.
+    // A copy is committed if its builder succeeds; this one never does.
     let built: Result<Infallible, _> = graph.atomically(|copy| Err(build(copy)));
     match built {
         Err(made) => made,

@@ -1,4 +1,4 @@
-//! The best checkpoint so far.
+//! BestCheckpoint: keeps the checkpoint with the best metric.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use super::{Kept, Saver};
 use crate::error::TrainError;
 use crate::steps::Steps;
 
-/// The entry with the metric.
+/// Name of the entry with the metric.
 const METRIC: &str = "_thalweg/best/metric";
 
-/// Which metric is better.
+/// Direction of improvement of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// The higher one, such as of an accuracy.
+    /// Higher is better, as for an accuracy.
     Highest,
-    /// The lower one, such as of a loss.
+    /// Lower is better, as for a loss.
     Lowest,
 }
 
-/// Keeps the checkpoint with the best metric of an evaluation, in a folder of its own: `best-STEP`. It knows what an
-/// earlier process found.
+/// Keeps the checkpoint with the best metric of an evaluation, in a folder of its own: `best-STEP`. It also reads the
+/// result of an earlier process.
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -62,10 +62,10 @@ pub struct BestCheckpoint {
 }
 
 impl BestCheckpoint {
-    /// One for all variables of the graph, in this folder, with what is there already.
+    /// Keeps the best checkpoint of all variables of the graph in this folder, and reads the one that is there already.
     ///
     /// # Errors
-    /// [`TrainError::Checkpoint`], where what is there cannot be read.
+    /// [`TrainError::Checkpoint`] if the one there cannot be read.
     pub fn open(
         graph: &Graph,
         folder: impl AsRef<Path>,
@@ -88,11 +88,10 @@ impl BestCheckpoint {
         })
     }
 
-    /// Saves the variables if this metric is better than all before; gives whether it was. One that is not a number is
-    /// never better.
+    /// Saves the variables if this metric is better than all before; returns if it was. A NaN is never better.
     ///
     /// # Errors
-    /// As [`Saver::save`]; the best one before is then still there.
+    /// As for [`Saver::save`]; the previous best one is kept then.
     pub fn offer(
         &mut self,
         session: &dyn Steps,
@@ -113,7 +112,7 @@ impl BestCheckpoint {
         Ok(is_better)
     }
 
-    /// The prefix of the best checkpoint.
+    /// Prefix of the best checkpoint.
     pub fn path(&self) -> Option<&Path> {
         self.best.as_ref().map(|(path, _)| &**path)
     }

@@ -1,4 +1,4 @@
-//! Which values a checkpoint has.
+//! Items: the variables of a checkpoint.
 
 use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, VariableNames};
 use thalweg_graph::{Graph, OutputId, VariableInfo};
@@ -6,11 +6,11 @@ use thalweg_tensor::Tensor;
 
 use crate::saver_nodes::SavedVariable;
 
-/// A variable, as a checkpoint knows it.
+/// A variable of a checkpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) variable: SavedVariable,
-    /// Of a part of a partitioned variable: which part.
+    /// Slice of the whole, for a part of a partitioned variable.
     slice: Option<SliceSpec>,
     /// Its value.
     pub(super) value: OutputId,
@@ -42,12 +42,12 @@ impl Item {
         &self.variable.name
     }
 
-    /// The entry of a checkpoint with this value.
+    /// Creates the entry of a checkpoint with this value.
     pub(super) fn entry(&self, value: Tensor) -> super::write::Entry {
         (self.name().to_owned(), self.slice.clone(), value)
     }
 
-    /// Its value in a checkpoint; `objects` are the names of variables in one of TensorFlow 2's objects.
+    /// Reads its value in a checkpoint; `objects` are the names of variables in TensorFlow 2's object graph.
     pub(super) fn read(
         &self,
         reader: &BundleReader,
@@ -61,7 +61,7 @@ impl Item {
         }
     }
 
-    /// Why a value cannot be that of the variable.
+    /// Checks that a value fits the variable; the error is the reason.
     pub(super) fn misfit(&self, graph: &Graph, value: &Tensor) -> Option<String> {
         let fact = graph.fact(self.value)?;
         let fits = fact.dtype == value.dtype() && fact.shape.admits(value.dims());

@@ -1,11 +1,11 @@
-//! Values of a program that belong to a checkpoint.
+//! Kept: a value of the program that checkpoints keep.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_tensor::Tensor;
 
-/// A value beside the variables that a checkpoint keeps: the position of the input, for example. Clones are the same
-/// value. [`crate::Saver::keep`] makes one.
+/// A value that a checkpoint keeps beside the variables: the position of the input, for example. Clones share the
+/// value. [`crate::Saver::keep`] creates one.
 #[derive(Clone, Debug)]
 pub struct Kept(Arc<Mutex<Tensor>>);
 
@@ -14,12 +14,12 @@ impl Kept {
         Kept(Arc::new(Mutex::new(value)))
     }
 
-    /// Gives it a value, which the next save keeps.
+    /// Sets the value, which the next save keeps.
     pub fn set(&self, value: impl Into<Tensor>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = value.into();
     }
 
-    /// Its value: what was set last, or what was restored.
+    /// The value that was set last, or restored.
     pub fn get(&self) -> Tensor {
         self.0
             .lock()

@@ -1,4 +1,4 @@
-//! Saving and restoring variables.
+//! Saver: saves and restores variables.
 
 mod best;
 mod items;
@@ -25,15 +25,15 @@ pub use best::{BestCheckpoint, Goal};
 use items::Item;
 pub use kept::Kept;
 
-/// The entries for how far random ops have come: names of nodes, and how much each has drawn.
+/// Entries with the counters of random ops: names of nodes, and the counter of each.
 const RANDOM_NODES: &str = "_thalweg/random/nodes";
 const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
 
-/// Saves variables to checkpoints of TensorFlow's form, and restores them: `tf.train.Saver`.
+/// Saves variables to checkpoints in TensorFlow's format, and restores them: `tf.train.Saver`.
 ///
-/// A checkpoint also has the state of the session's random ops, and what the program [keeps](Saver::keep) in it: a
-/// training that goes on from it computes the same bits as one that was not interrupted. TensorFlow passes over these
-/// entries. Parts of a partitioned variable are saved as slices of the whole, as TensorFlow does it, and can be restored
+/// A checkpoint also has the state of the session's random ops, and the values that the program [keeps](Saver::keep) in
+/// it: a training that resumes from it computes the same bits as one that was not interrupted. TensorFlow ignores these
+/// entries. Parts of a partitioned variable are saved as slices of the whole, as in TensorFlow, and can be restored
 /// into other parts.
 ///
 /// Clones are the same saver. One checkpoint is written at a time.
@@ -71,22 +71,22 @@ pub struct Saver {
 
 struct Shared {
     items: Vec<Item>,
-    /// Of a sharded saver: the nodes by which each device saves its own variables.
+    /// Nodes by which each device saves its own variables, of a sharded saver.
     sharded: Option<ShardedNodes>,
     kept: Mutex<BTreeMap<String, Kept>>,
     saves: Mutex<Saves>,
-    /// Held while a save begins, so that one follows the other.
+    /// Lock around the start of a save.
     beginning: Mutex<()>,
 }
 
-/// What was saved, and what is being written.
+/// Saved checkpoints, and the one that is being written.
 #[derive(Default)]
 struct Saves {
     writing: Option<JoinHandle<Result<(), CheckpointError>>>,
     folders: BTreeMap<PathBuf, Arc<Mutex<Retention>>>,
 }
 
-/// The nodes of a sharded saver, by number.
+/// Ids of the nodes of a sharded saver.
 #[derive(Clone, Copy)]
 struct ShardedNodes {
     filename: OutputId,
@@ -98,25 +98,25 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let saves = self.saves.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(writing) = saves.writing.take() {
-            // What is being written is worth the wait; its error had its time to be asked for.
+            // Wait for the checkpoint that is being written; its error could have been requested before.
             let _ = writing.join();
         }
     }
 }
 
 impl Saver {
-    /// One for all variables that the graph has now, by their names.
+    /// Creates a saver of all current variables of the graph, by their names.
     pub fn new(graph: &Graph) -> Saver {
         let all = graph.variables().into_iter();
         Saver::of_infos(graph, all.map(|v| (v.name.clone(), v)), None)
     }
 
-    /// As [`Saver::new`], for variables on several servers: each writes and reads its own, in files that all of them and
-    /// this process see, such as those of a shared disk. It adds TensorFlow's nodes to the graph; servers run them in
-    /// folders that they allow (`--files`).
+    /// Like [`Saver::new`], for variables on several servers: each writes and reads its own, in files that all of them
+    /// and this process see, such as those of a shared disk. It adds TensorFlow's nodes to the graph; servers run them
+    /// in folders that they allow (`--files`).
     ///
-    /// Any saver restores the checkpoint: on another number of servers, or in one process. A save returns when the servers
-    /// have written their values, also [`Saver::begin_save`].
+    /// Any saver restores the checkpoint: on another number of servers, or in one process. A save, also by
+    /// [`Saver::begin_save`], returns when the servers have written their values.
     ///
     /// # Errors
     /// [`TrainError::SaverNodes`]: there are no variables, or two have one name.
@@ -133,8 +133,8 @@ impl Saver {
         Ok(Saver::of_infos(graph, all, Some(nodes)))
     }
 
-    /// One for these variables, each under a name in the checkpoint: for some of the variables, for those of another
-    /// program, or for averages of weights (`MovingAverage::variables_to_restore`).
+    /// Creates a saver of these variables, each under a name in the checkpoint: for some of the variables, for those of
+    /// another program, or for averages of weights (`MovingAverage::variables_to_restore`).
     pub fn of<'g>(
         graph: &'g Graph,
         variables: impl IntoIterator<Item = (impl Into<String>, Variable<'g>)>,
@@ -173,8 +173,8 @@ impl Saver {
         }
     }
 
-    /// How many checkpoints of a folder are kept (5): the oldest are deleted, also those of an earlier process. All, where
-    /// it is 0.
+    /// Number of checkpoints of a folder that are kept (5): the oldest are deleted, also those of an earlier process. 0
+    /// keeps all.
     pub fn max_to_keep(mut self, most: usize) -> Saver {
         self.options.max_to_keep = most;
         self
@@ -186,8 +186,8 @@ impl Saver {
         self
     }
 
-    /// A value of the program that checkpoints keep under this name, such as the position of the input. It is `value` until
-    /// it is set, or restored from a checkpoint that has it.
+    /// Registers a value of the program that checkpoints keep under this name, such as the position of the input. It is
+    /// `value` until it is set, or restored from a checkpoint that has it.
     pub fn keep(&self, name: impl Into<String>, value: impl Into<Tensor>) -> Kept {
         let kept = Kept::new(value.into());
         self.kept().insert(name.into(), kept.clone());
@@ -214,14 +214,14 @@ impl std::fmt::Debug for Saver {
     }
 }
 
-/// The prefix of the checkpoint of a step.
+/// Prefix of the checkpoint of a step.
 pub(crate) fn numbered(prefix: &Path, step: i64) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(format!("-{step}"));
     PathBuf::from(name)
 }
 
-/// A prefix as a graph takes it.
+/// Converts a prefix to a string tensor.
 fn prefix_tensor(prefix: &Path) -> Result<Tensor, TrainError> {
     // Servers may have another current folder.
     let prefix = std::path::absolute(prefix).map_err(|e| TrainError::io(prefix, e))?;

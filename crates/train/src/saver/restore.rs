@@ -1,4 +1,4 @@
-//! From a checkpoint to variables.
+//! Restoring: from a checkpoint to variables.
 
 use std::path::{Path, PathBuf};
 
@@ -14,19 +14,19 @@ use crate::steps::Steps;
 use crate::values;
 
 impl Saver {
-    /// The newest checkpoint of a folder, if there is one.
+    /// Finds the newest checkpoint of a folder.
     ///
     /// # Errors
-    /// A state file that cannot be read.
+    /// The state file cannot be read.
     pub fn latest(&self, folder: impl AsRef<Path>) -> Result<Option<PathBuf>, TrainError> {
         Ok(latest_checkpoint(folder.as_ref())?)
     }
 
-    /// Gives variables, random ops and what is [kept](Saver::keep) the values of a checkpoint. All of it is read before
-    /// anything is changed; the servers of a [sharded](Saver::sharded) saver read each their own.
+    /// Restores variables, random ops and [kept](Saver::keep) values from a checkpoint. All of it is read before
+    /// anything is changed; each server of a [sharded](Saver::sharded) saver reads its own part.
     ///
     /// # Errors
-    /// [`TrainError::Checkpoint`], also where an entry is missing; [`TrainError::Mismatch`]; those of a step.
+    /// [`TrainError::Checkpoint`], also if an entry is missing; [`TrainError::Mismatch`]; errors of a step.
     pub fn restore(&self, session: &dyn Steps, prefix: impl AsRef<Path>) -> Result<(), TrainError> {
         let prefix = prefix.as_ref();
         let reader = BundleReader::open(prefix)?;
@@ -55,7 +55,7 @@ impl Saver {
         Ok(())
     }
 
-    /// The values of the variables in a checkpoint, which fit them.
+    /// Reads the values of the variables in a checkpoint, and checks that they fit.
     fn values(
         &self,
         session: &dyn Steps,
@@ -77,7 +77,7 @@ impl Saver {
         self.shared.items.iter().map(value).collect()
     }
 
-    /// What a checkpoint has for the variable with this value, if the saver saves that.
+    /// Reads the entry of the variable with this value, if the saver saves it.
     pub(crate) fn saved_value(
         &self,
         prefix: &Path,
@@ -94,7 +94,7 @@ impl Saver {
     }
 }
 
-/// How far random ops had come.
+/// Counters of random ops in a checkpoint.
 fn random_state(reader: &BundleReader) -> Result<Vec<(String, u64)>, TrainError> {
     if !reader.contains(RANDOM_NODES) {
         return Ok(Vec::new());

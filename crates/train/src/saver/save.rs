@@ -1,4 +1,4 @@
-//! From variables to a checkpoint.
+//! Saving: from variables to a checkpoint.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use crate::steps::Steps;
 use crate::values;
 
 impl Saver {
-    /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, once it is whole on the disk.
+    /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
     ///
     /// # Errors
-    /// Those of a step, and [`TrainError::Checkpoint`]: an earlier checkpoint is then as it was.
+    /// Errors of a step, and [`TrainError::Checkpoint`]: earlier checkpoints are then unchanged.
     pub fn save(
         &self,
         session: &dyn Steps,
@@ -30,11 +30,11 @@ impl Saver {
         Ok(path)
     }
 
-    /// As [`Saver::save`], and returns once the values are taken: they are written in the background, while the training
-    /// goes on. A save that is still being written is waited for.
+    /// Like [`Saver::save`], but returns when the values are copied: they are written in the background, while the
+    /// training goes on. It waits for an earlier save that is still being written.
     ///
     /// # Errors
-    /// Those of a step; the error of the save before, which nobody has waited for: nothing is saved then.
+    /// Errors of a step; the error of the previous save if nothing has waited for it: nothing is saved then.
     pub fn begin_save(
         &self,
         session: &dyn Steps,
@@ -55,7 +55,7 @@ impl Saver {
             None => {
                 let items = self.shared.items.iter();
                 let handles: Vec<_> = items.clone().map(|i| i.variable.handle).collect();
-                // They share the buffers of the variables.
+                // The tensors share the buffers of the variables.
                 let values = values::read(session, &handles)?;
                 entries.extend(items.zip(values).map(|(item, value)| item.entry(value)));
             }
@@ -68,7 +68,7 @@ impl Saver {
             retention,
         };
         let thread = std::thread::Builder::new().name("thalweg-save".to_owned());
-        // Where there is no thread to be had, it is written here.
+        // If no thread can be started, this thread writes it.
         let job = Arc::new(Mutex::new(Some(job)));
         let theirs = job.clone();
         match thread.spawn(move || write::run(&theirs)) {
@@ -78,16 +78,16 @@ impl Saver {
         Ok(prefix)
     }
 
-    /// Whether a checkpoint is still being written in the background.
+    /// `true` while a checkpoint is being written in the background.
     pub fn is_writing(&self) -> bool {
         let saves = self.saves();
         saves.writing.as_ref().is_some_and(|w| !w.is_finished())
     }
 
-    /// Waits until what is being written is on the disk.
+    /// Waits until the background write is on the disk.
     ///
     /// # Errors
-    /// [`TrainError::Checkpoint`], where it cannot be written.
+    /// [`TrainError::Checkpoint`] if it cannot be written.
     pub fn wait(&self) -> Result<(), TrainError> {
         let writing = self.saves().writing.take();
         match writing.map(JoinHandle::join) {
@@ -100,7 +100,7 @@ impl Saver {
         }
     }
 
-    /// Lets each server write its variables: gives the prefix of the part that they make.
+    /// Runs the writes of each server: returns the prefix of the part that they write.
     fn servers_save(
         &self,
         session: &dyn Steps,
@@ -115,13 +115,13 @@ impl Saver {
         if saved.is_err()
             && let Some(folder) = part.parent()
         {
-            // What the servers have written is no checkpoint.
+            // The files of the servers are no checkpoint.
             let _ = std::fs::remove_dir_all(folder);
         }
         saved.map(|_| part)
     }
 
-    /// Adds what is no variable: what is kept, and how far random ops have come.
+    /// Adds entries beside the variables: kept values, and counters of random ops.
     fn add_state(
         &self,
         session: &dyn Steps,
@@ -143,7 +143,7 @@ impl Saver {
         Ok(())
     }
 
-    /// What is known of the checkpoints beside this one.
+    /// State of the other checkpoints.
     fn retention(&self, prefix: &Path) -> Result<Arc<Mutex<Retention>>, TrainError> {
         let folder = match prefix.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),

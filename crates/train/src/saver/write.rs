@@ -1,4 +1,4 @@
-//! What the background thread does.
+//! Writing of a checkpoint, in the background thread.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,14 +7,14 @@ use thalweg_checkpoint::state::Retention;
 use thalweg_checkpoint::{BundleWriter, CheckpointError, MergeOptions, SliceSpec, bundle};
 use thalweg_tensor::Tensor;
 
-/// A name, the slice that the value is, and the value.
+/// Name, slice of the whole, and value.
 pub(super) type Entry = (String, Option<SliceSpec>, Tensor);
 
-/// A checkpoint that is to be written.
+/// A checkpoint to write.
 pub(super) struct Job {
     pub(super) prefix: PathBuf,
     pub(super) entries: Vec<Entry>,
-    /// What servers have written, which goes into the checkpoint.
+    /// Parts that servers have written, which go into the checkpoint.
     pub(super) part: Option<PathBuf>,
     pub(super) retention: Arc<Mutex<Retention>>,
 }
@@ -24,7 +24,7 @@ pub(super) fn run(job: &Mutex<Option<Job>>) -> Result<(), CheckpointError> {
     let Some(job) = job.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };
-    // What servers have written, and what is written here, become one checkpoint when the index is renamed.
+    // The parts of servers, and the one that is written here, become one checkpoint when the index is renamed.
     let own = match &job.part {
         Some(part) => part.with_file_name("own"),
         None => job.prefix.clone(),

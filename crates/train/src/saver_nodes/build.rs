@@ -1,4 +1,4 @@
-//! The nodes of a saver, one after the other.
+//! Building of the nodes of a saver.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -9,10 +9,10 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::{SavedVariable, SaverNodesError, SaverOptions};
 
-/// How many references to other nodes' devices are followed from a variable.
+/// Largest number of colocation references that are followed from a variable.
 const MOST_HOPS: usize = 16;
 
-/// The numbers of what was made, on the copy of a graph.
+/// Ids of the nodes, on the copy of a graph.
 pub(super) struct Made {
     pub filename: OutputId,
     pub save: NodeId,
@@ -20,7 +20,7 @@ pub(super) struct Made {
     pub restore: NodeId,
 }
 
-/// The device that a node is asked onto: its own, or that of a node that it is to be beside.
+/// The requested device of a node: its own, or that of a node that it is colocated with.
 fn device(data: &GraphData, node: NodeId) -> DeviceSpec {
     let mut at = node;
     for _ in 0..MOST_HOPS {
@@ -36,7 +36,7 @@ fn device(data: &GraphData, node: NodeId) -> DeviceSpec {
     DeviceSpec::default()
 }
 
-/// The CPU of the task of a device: files are read and written there. Nothing, for any device.
+/// The CPU of the task of a device: files are read and written there. Empty for any device.
 fn cpu_beside(device: &DeviceSpec) -> DeviceSpec {
     if device.is_empty() {
         return DeviceSpec::default();
@@ -48,7 +48,7 @@ fn cpu_beside(device: &DeviceSpec) -> DeviceSpec {
     }
 }
 
-/// A saver that is being built.
+/// Builder of the nodes of a saver.
 struct Builder<'a, 'g> {
     graph: &'g Graph,
     saved: &'a [SavedVariable],
@@ -76,7 +76,7 @@ pub(super) fn build(
 }
 
 impl<'g> Builder<'_, 'g> {
-    /// One `SaveV2` and one `RestoreV2`.
+    /// Builds one `SaveV2` and one `RestoreV2`.
     fn single(&self) -> Result<Made, SaverNodesError> {
         let graph = self.graph;
         let all: Vec<&SavedVariable> = self.saved.iter().collect();
@@ -88,7 +88,7 @@ impl<'g> Builder<'_, 'g> {
         Ok(self.made(save, save_tensor, restore))
     }
 
-    /// One of each for each device; the files are then put together on the first one.
+    /// Builds one of each for each device, and the nodes that merge the files on the first one.
     fn sharded(&self) -> Result<Made, SaverNodesError> {
         let graph = self.graph;
         let data = graph.snapshot();
@@ -97,7 +97,7 @@ impl<'g> Builder<'_, 'g> {
             let cpu = cpu_beside(&device(&data, one.handle.node));
             devices.entry(cpu).or_default().push(one);
         }
-        // Where the files of a save are until it is whole. Two programs must not share the place.
+        // Folder of the files of a save until it is complete. Two programs must not share it.
         let (high, low) = (RandomState::new(), RandomState::new());
         let place = format!(
             "_temp_{:016x}{:016x}/part",
@@ -151,13 +151,13 @@ impl<'g> Builder<'_, 'g> {
         self.graph.op("Identity").input(value).name(name).output()
     }
 
-    /// A node that has run when these have.
+    /// Builds a node that runs after these.
     fn after(&self, name: &str, nodes: &[Operation<'g>]) -> Operation<'g> {
         let node = self.graph.op("NoOp").name(name);
         nodes.iter().fold(node, |node, &n| node.control(n)).build()
     }
 
-    /// The names and slices of variables, as the inputs of node `of`.
+    /// Builds the names and slices of variables, as inputs of node `of`.
     fn names(
         &self,
         of: &str,
@@ -193,7 +193,7 @@ impl<'g> Builder<'_, 'g> {
             let handle = graph.output(one.handle);
             let (dtype, _) = variable(handle);
             dtypes.push(dtype);
-            // A reference is the value too.
+            // A reference is also the value.
             values.push(match handle.fact().reference {
                 true => handle,
                 false => {
@@ -207,7 +207,7 @@ impl<'g> Builder<'_, 'g> {
         Ok(save.inputs(values).attr("dtypes", dtypes).build())
     }
 
-    /// Reads variables, and gives the nodes that assign them.
+    /// Reads variables from files, and returns the nodes that assign them.
     fn restore(&self, saved: &[&SavedVariable]) -> Result<Vec<Operation<'g>>, SaverNodesError> {
         let graph = self.graph;
         let names = self.names("RestoreV2", saved)?;
@@ -228,7 +228,7 @@ impl<'g> Builder<'_, 'g> {
     }
 }
 
-/// The dtype and shape of the variable behind a handle.
+/// Dtype and shape of the variable behind a handle.
 fn variable(handle: Output<'_>) -> (DType, Shape) {
     let fact = handle.fact();
     fact.variable.unwrap_or((fact.dtype, fact.shape))

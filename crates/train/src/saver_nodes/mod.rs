@@ -1,8 +1,8 @@
-//! The nodes of TensorFlow's `tf.compat.v1.train.Saver`: a graph that can write its variables to a
+//! SaverNodes: the nodes of TensorFlow's `tf.compat.v1.train.Saver`, which write the variables of a graph to a
 //! checkpoint, and read them back.
 //!
-//! They are what a program of TensorFlow finds in a MetaGraph or a SavedModel of ours, and what a
-//! sharded save runs: each device then writes its own variables.
+//! A program of TensorFlow finds them in an exported MetaGraph or SavedModel, and a sharded save runs them: each device
+//! then writes its own variables.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -38,19 +38,19 @@ use thalweg_graphdef::messages::{SaverDef, saver_def::CheckpointFormatVersion};
 use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
 
-/// A variable of a graph, and what a checkpoint calls it.
+/// A variable of a graph, and its name in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedVariable {
     /// Its name in the checkpoint.
     pub name: String,
     /// Its handle: the output of a `VarHandleOp`, or of a `VariableV2`.
     pub handle: OutputId,
-    /// The part of the checkpoint's tensor that it is, where it is not the whole.
+    /// The slice of the checkpoint's tensor, if it is not the whole.
     pub slice: Option<VariableSlice>,
 }
 
 impl SavedVariable {
-    /// A variable under its own name; a part of a partitioned one as a slice of the whole.
+    /// Saves a variable under its own name; a part of a partitioned one as a slice of the whole.
     pub fn of(info: &VariableInfo) -> SavedVariable {
         let whole = info.slice.as_ref().map(|s| &s.of);
         SavedVariable {
@@ -60,8 +60,8 @@ impl SavedVariable {
         }
     }
 
-    /// The slice of the whole that a variable of this shape is; `Some(None)` for a whole variable, and nothing where the
-    /// shape is not known or no part of the whole.
+    /// The slice of the whole for a variable of this shape: `Some(None)` for a whole variable, and `None` if the shape
+    /// is unknown or no part of the whole.
     pub(crate) fn slice_of(&self, shape: &Shape) -> Option<Option<SliceSpec>> {
         let Some(VariableSlice { dims, begin, .. }) = &self.slice else {
             return Some(None);
@@ -77,19 +77,19 @@ impl SavedVariable {
         SliceSpec::new(dims, &extents).ok().map(Some)
     }
 
-    /// The slice as TensorFlow writes it; empty for a whole variable. See [`SavedVariable::slice_of`].
+    /// The slice in TensorFlow's notation; empty for a whole variable. See [`SavedVariable::slice_of`].
     pub(crate) fn slice_text(&self, shape: &Shape) -> Option<String> {
         let slice = self.slice_of(shape)?;
         Some(slice.map_or_else(String::new, |slice| slice.to_string()))
     }
 }
 
-/// How [`SaverNodes::add`] makes its nodes.
+/// Options of [`SaverNodes::add`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaverOptions {
-    /// The name scope that the nodes are in (`save`), which is one of the root; made unique.
+    /// Name scope of the nodes (`save`), at the root; made unique.
     pub scope: String,
-    /// Whether each device writes its variables to files of its own (no).
+    /// `true` if each device writes its variables to files of its own (`false`).
     pub sharded: bool,
 }
 
@@ -108,13 +108,13 @@ impl SaverOptions {
         SaverOptions::default()
     }
 
-    /// Whether each device writes its variables to files of its own, which are then put together.
-    /// They must be on a disk that all devices see.
+    /// Each device writes its variables to files of its own, which are then merged. They must be on a disk that all
+    /// devices see.
     pub fn sharded(self, sharded: bool) -> SaverOptions {
         SaverOptions { sharded, ..self }
     }
 
-    /// With this name scope.
+    /// Sets the name scope.
     pub fn scope(self, scope: impl Into<String>) -> SaverOptions {
         SaverOptions {
             scope: scope.into(),
@@ -123,14 +123,14 @@ impl SaverOptions {
     }
 }
 
-/// Why the nodes could not be added. The graph is as it was.
+/// Error of adding the nodes. The graph is unchanged.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SaverNodesError {
     /// There is nothing to save.
     #[error("there are no variables to save: make the variables before the saver")]
     NoVariables,
-    /// A name that two variables have.
+    /// Two variables have one name.
     #[error(
         "two variables are to be saved as '{name}': give one of them another name in the checkpoint"
     )]
@@ -138,7 +138,7 @@ pub enum SaverNodesError {
         /// The name.
         name: String,
     },
-    /// Something that holds no variable.
+    /// An output is no handle of a variable.
     #[error("'{name}' is to be saved, and {output} is not the handle of a variable")]
     NoVariable {
         /// The name in the checkpoint.
@@ -146,7 +146,7 @@ pub enum SaverNodesError {
         /// The output.
         output: String,
     },
-    /// A slice that is no part of a whole.
+    /// A slice is no part of its whole.
     #[error(
         "'{name}' of dimensions {dims:?} cannot be saved from a variable of shape {shape} that begins at {begin:?}: it is no part of it"
     )]
@@ -157,10 +157,10 @@ pub enum SaverNodesError {
         shape: Shape,
         /// The dimensions of the whole.
         dims: Vec<usize>,
-        /// Where the variable is to begin in it.
+        /// Begin of the variable in it.
         begin: Vec<usize>,
     },
-    /// A graph that does not take the nodes: one that is finalized, say.
+    /// The graph rejects the nodes: it is finalized, for example.
     #[error(transparent)]
     Graph(#[from] GraphError),
     /// The names are too many for a tensor.
@@ -168,33 +168,33 @@ pub enum SaverNodesError {
     Tensor(#[from] TensorError),
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// Prints the message of `Display`: a program that returns the error from `main` prints its `Debug` form.
 impl std::fmt::Debug for SaverNodesError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
     }
 }
 
-/// The nodes of a saver.
+/// Nodes of a saver.
 #[derive(Clone, Copy, Debug)]
 pub struct SaverNodes<'g> {
-    /// The prefix of the checkpoint's files, a scalar string to feed; `model` where it is not fed.
+    /// Prefix of the checkpoint's files, a scalar string to feed; `model` if it is not fed.
     pub filename: Output<'g>,
-    /// The node that writes the checkpoint: `SaveV2`, or `MergeV2Checkpoints` of a sharded saver.
+    /// Node that writes the checkpoint: `SaveV2`, or `MergeV2Checkpoints` of a sharded saver.
     pub save: Operation<'g>,
-    /// The prefix again, once the checkpoint is written.
+    /// The prefix again, after the checkpoint is written.
     pub save_tensor: Output<'g>,
-    /// The node that has run when all variables have the values of the checkpoint.
+    /// Node that runs after all variables have the values of the checkpoint.
     pub restore: Operation<'g>,
-    /// Whether each device writes its own files.
+    /// `true` if each device writes its own files.
     pub sharded: bool,
 }
 
 impl<'g> SaverNodes<'g> {
     /// Adds the nodes that write these variables to a checkpoint, and those that read them.
     ///
-    /// Names and structure are those of TensorFlow's `BaseSaverBuilder`
-    /// (`python/training/saver.py`). A variable that is colocated with another is where that is.
+    /// Names and structure are those of TensorFlow's `BaseSaverBuilder` (`python/training/saver.py`). A variable that
+    /// is colocated with another is saved on the other's device.
     ///
     /// # Errors
     /// See [`SaverNodesError`]; nothing is added then.
@@ -208,7 +208,7 @@ impl<'g> SaverNodes<'g> {
             let known = copy.errors().len();
             let scope = free_scope(&copy.snapshot(), &options.scope);
             let build = || copy.name_scope(&scope, || build::build(copy, saved, options));
-            // What stands around the call has no say: variables are saved where they are.
+            // Scopes of the caller do not apply: variables are saved on their devices.
             let made = copy.device(DeviceScope::None, build)?;
             match copy.errors().into_iter().nth(known) {
                 Some(error) => Err(SaverNodesError::Graph(error)),
@@ -224,8 +224,8 @@ impl<'g> SaverNodes<'g> {
         })
     }
 
-    /// The message by which a program of TensorFlow finds the nodes, with the defaults of
-    /// `tf.compat.v1.train.Saver`: 5 checkpoints are kept, and one each 10,000 hours.
+    /// The message by which a program of TensorFlow finds the nodes, with the defaults of `tf.compat.v1.train.Saver`: 5
+    /// checkpoints are kept, and one each 10,000 hours.
     pub fn to_def(&self) -> SaverDef {
         SaverDef {
             filename_tensor_name: self.filename.name(),
@@ -239,7 +239,7 @@ impl<'g> SaverNodes<'g> {
     }
 }
 
-/// A scope of the root with this name, or else one with a number, that no node is in.
+/// Finds an unused scope at the root with this name, or with a number after it.
 fn free_scope(data: &GraphData, wanted: &str) -> String {
     let skip = wanted.len();
     let scope_of = |name: &str| name[skip..].find('/').map(|at| skip + at);

@@ -79,7 +79,7 @@ fn each_device_writes_and_reads_its_own_variables() {
     g.device("/job:ps/task:1", || g.variable("b", 2.0f32));
     g.colocate_with(a.handle(), || g.variable("a_slot", 3.0f32));
     let saved: Vec<_> = g.variables().iter().map(SavedVariable::of).collect();
-    // What stands around the call does not move them.
+    // Scopes of the caller do not apply.
     let saver = g.device("/job:worker/task:3", || {
         SaverNodes::add(&g, &saved, &SaverOptions::new().sharded(true)).unwrap()
     });
