@@ -1,4 +1,4 @@
-//! Collectives outside of graphs.
+//! Collectives on tensors, outside of graphs.
 
 use std::sync::atomic::Ordering;
 
@@ -10,12 +10,13 @@ use crate::error::HvdError;
 use crate::ranks::Hvd;
 
 impl Hvd {
-    /// This rank has no more data. Until all ranks have called this, it gives zeros to the sums and averages of the others, and no
-    /// rows to what they gather: an average still divides by the number of all ranks. Gives the rank that was the last one.
+    /// Joins: this rank has no more data. Until all ranks have called this, it contributes zeros to the sums and
+    /// averages of the others, and no rows to their gathers: an average still divides by the number of all ranks.
+    /// Returns the rank that was the last to join.
     ///
     /// # Errors
-    /// There are other ranks, and the job began without [`Hvd::init_negotiated`]. What ended the job: also that the others run a collective that needs a
-    /// value of this rank.
+    /// There are other ranks, and the job began without [`Hvd::init_negotiated`]. The error that ended the job: also if
+    /// the others run a collective that needs a value of this rank.
     ///
     /// ```
     /// use thalweg_hvd::Hvd;
@@ -27,13 +28,13 @@ impl Hvd {
     /// ```
     pub fn join(&self) -> Result<usize, HvdError> {
         let last = self.progress.join()?;
-        // Ranks have called different numbers of collectives.
+        // Ranks have run different numbers of collectives.
         self.calls.store(0, Ordering::Relaxed);
         Ok(last)
     }
 
-    /// The same rank, whose collectives outside of graphs have this name: ranks that negotiate know by it which of them belong
-    /// together. Without a name they are numbered.
+    /// Returns this rank with a name for its collectives outside of graphs: ranks that negotiate match collectives by
+    /// name. Without a name they are numbered.
     ///
     /// ```
     /// use thalweg_hvd::{Hvd, ReduceOp};
@@ -49,7 +50,7 @@ impl Hvd {
         named
     }
 
-    /// The name of a collective: its number, where it has none, as all ranks call the same ones.
+    /// Name of a collective: by default its number, as all ranks run the same ones.
     fn name(&self, what: &str) -> String {
         match &self.name {
             Some(name) => (**name).to_owned(),
@@ -79,10 +80,10 @@ impl Hvd {
         Ok(all.swap_remove(0))
     }
 
-    /// What the values of all ranks become together: at once, outside of any graph.
+    /// Reduces the values of all ranks, immediately and outside of any graph.
     ///
     /// # Errors
-    /// The ranks' values do not fit each other, or what ended the job.
+    /// The ranks' values do not match, or the error that ended the job.
     ///
     /// ```
     /// use thalweg_hvd::{Hvd, ReduceOp};
@@ -98,10 +99,10 @@ impl Hvd {
         self.one("allreduce", kind, tensor)
     }
 
-    /// As [`Hvd::allreduce`] of each tensor, in one exchange for each dtype: all of them are reduced, or none.
+    /// Like [`Hvd::allreduce`] of each tensor, in one exchange for each dtype: all of them are reduced, or none.
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     ///
     /// ```
     /// use thalweg_hvd::{Hvd, ReduceOp};
@@ -120,26 +121,27 @@ impl Hvd {
         crate::grouped::allreduce(tensors, op, |t| self.allreduce(t, op))
     }
 
-    /// The rows of all ranks, in their order. Only the first dimension may differ.
+    /// Concatenates the rows of all ranks, in rank order. Only the first dimension may differ.
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     pub fn allgather(&self, tensor: Tensor) -> Result<Tensor, HvdError> {
         self.one("allgather", Collective::Gather, tensor)
     }
 
-    /// The value of one rank.
+    /// Returns the value of rank `root`.
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     pub fn broadcast(&self, tensor: Tensor, root: usize) -> Result<Tensor, HvdError> {
         self.one("broadcast", Collective::Broadcast { root }, tensor)
     }
 
-    /// The rows that all ranks give to this one, and how many came from each. `splits` says how many rows each is given.
+    /// Exchanges rows: returns the rows that all ranks send to this one, and the number of rows from each. `splits` has
+    /// the number of rows for each rank.
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     pub fn alltoall(&self, tensor: Tensor, splits: &[usize]) -> Result<(Tensor, Tensor), HvdError> {
         let splits = splits.to_vec();
         let mut all = self.call(
@@ -152,19 +154,19 @@ impl Hvd {
         Ok((all.swap_remove(0), received))
     }
 
-    /// This rank's rows of what [`Hvd::allreduce`] gives.
+    /// This rank's rows of the result of [`Hvd::allreduce`].
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     pub fn reducescatter(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
         let kind = Collective::Scatter(op.into());
         self.one("reducescatter", kind, tensor)
     }
 
-    /// Returns once all ranks have called it.
+    /// Returns when all ranks have called it.
     ///
     /// # Errors
-    /// As [`Hvd::allreduce`].
+    /// As for [`Hvd::allreduce`].
     pub fn barrier(&self) -> Result<(), HvdError> {
         let nothing = Tensor::vector::<f32>(&[]);
         self.call("barrier", Collective::Barrier, nothing, ALL_RANKS)

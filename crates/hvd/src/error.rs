@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Errors of ranks.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use thalweg_collective::CollectiveError;
 use thalweg_tensor::TensorError;
 use thiserror::Error;
 
-/// Why a process is no rank, or a collective does not go on.
+/// Error of meeting other ranks, or of a collective.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HvdError {
-    /// What ranks do together.
+    /// A collective failed.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
-    /// A round of an elastic job ends, so that other ranks can come or some can go.
+    /// A round of an elastic job ends, so that ranks can join or leave.
     #[error(
         "other ranks wait: the round ends, and the next one goes on from the last commit: return this from the function that elastic::run calls"
     )]
     OthersWait,
-    /// A tensor has no memory, or does not have the dtype that is asked for.
+    /// A tensor cannot be allocated, or does not have the requested dtype.
     #[error(transparent)]
     Tensor(#[from] TensorError),
     /// The file of a timeline or trace cannot be made.
@@ -26,10 +26,10 @@ pub enum HvdError {
     Timeline {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// The system has no thread.
+    /// A thread cannot be started.
     #[error("the thread of the collectives cannot be started: {0}")]
     Thread(#[source] std::io::Error),
 }

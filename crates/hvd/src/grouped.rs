@@ -1,12 +1,12 @@
-//! Several tensors that are reduced as one.
+//! Grouped all-reduce: several tensors, reduced as one.
 
 use thalweg_collective::ReduceOp;
 use thalweg_tensor::{DType, Tensor, dispatch};
 
 use crate::error::HvdError;
 
-/// Reduces all tensors by `reduce`, which reduces one: those of one dtype lie one after another in it. Adasum looks at each for
-/// itself.
+/// Reduces all tensors with `reduce`, which reduces one: those of one dtype are concatenated. Adasum reduces each
+/// separately.
 pub(crate) fn allreduce(
     tensors: &[Tensor],
     op: ReduceOp,
@@ -16,7 +16,7 @@ pub(crate) fn allreduce(
         return tensors.iter().map(|t| reduce(t.clone())).collect();
     }
     let mut reduced = tensors.to_vec();
-    // In an order that all ranks have, as they give the same dtypes.
+    // The order is the same on all ranks, as they give the same dtypes.
     let mut dtypes: Vec<DType> = Vec::new();
     for tensor in tensors {
         if !dtypes.contains(&tensor.dtype()) {

@@ -1,4 +1,4 @@
-//! Variables that begin with the values of one rank.
+//! BroadcastGlobalVariablesHook: variables start with the values of one rank.
 
 use thalweg_graph::{Graph, NodeId};
 use thalweg_ops::Variable;
@@ -8,8 +8,8 @@ use thalweg_train::hooks::{Context, SessionRunHook};
 
 use crate::ranks::broadcast;
 
-/// Gives all variables the values that they have on one rank, when a session has been made: all ranks then begin with the same
-/// ones, whether they were drawn or restored from a checkpoint of that rank.
+/// Broadcasts all variables from one rank when a session was created: all ranks then start with the same values,
+/// whether initialized or restored from a checkpoint of that rank.
 #[derive(Debug)]
 pub struct BroadcastGlobalVariablesHook {
     root: usize,
@@ -17,7 +17,7 @@ pub struct BroadcastGlobalVariablesHook {
 }
 
 impl BroadcastGlobalVariablesHook {
-    /// Of this rank.
+    /// Broadcasts from rank `root`.
     pub fn new(root: usize) -> BroadcastGlobalVariablesHook {
         BroadcastGlobalVariablesHook {
             root,

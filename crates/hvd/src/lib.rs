@@ -44,17 +44,17 @@ pub use thalweg_collective::{CollectiveError, Join};
 pub use thalweg_device::ReduceOp;
 pub use thalweg_optim::{Compression, FUSION_THRESHOLD};
 
-/// Whether the program was built with MPI: `mpirun` can then start it.
+/// `true` if the program was built with MPI: `mpirun` can then start it.
 pub fn mpi_built() -> bool {
     cfg!(feature = "mpi")
 }
 
-/// Whether collectives between GPUs go over NCCL, where it is installed: it is opened when a program runs, so no build lacks it.
+/// `true`: collectives between GPUs use NCCL if it is installed. It is loaded at run time, so every build supports it.
 pub fn nccl_built() -> bool {
     true
 }
 
-/// Whether the program was built with gloo: never. Shared memory and TCP are in its place.
+/// `false`: shared memory and TCP take the place of gloo.
 pub fn gloo_built() -> bool {
     false
 }

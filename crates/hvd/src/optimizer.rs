@@ -1,4 +1,4 @@
-//! An optimizer whose gradients are reduced over ranks first.
+//! DistributedOptimizer: reduces gradients over ranks before the update.
 
 use thalweg_graph::{Graph, Operation, Output, Reason};
 use thalweg_ops::{ReduceOp, Variable};
@@ -7,7 +7,7 @@ use thalweg_optim::{Accumulate, Compression, GradientReducer, Optimizer};
 
 use crate::process_set::ProcessSet;
 
-/// An optimizer that updates by gradients which are reduced over all ranks: averaged, unless it is said otherwise. See
+/// Wraps an optimizer: it updates by gradients that are reduced over all ranks, averaged by default. See
 /// [`Hvd::distributed`](crate::Hvd::distributed).
 ///
 /// A [`GradientReducer`] packs gradients into buckets and reduces them.
@@ -18,7 +18,7 @@ pub struct DistributedOptimizer<O> {
 }
 
 impl<O> DistributedOptimizer<O> {
-    /// Of so many ranks.
+    /// Averages over `size` ranks.
     pub(crate) fn new(optimizer: O, size: usize) -> DistributedOptimizer<O> {
         DistributedOptimizer {
             optimizer,
@@ -43,7 +43,7 @@ impl<O> DistributedOptimizer<O> {
         self.with(|r| r.over(set.id, set.ranks.len()))
     }
 
-    /// Gradients go between ranks in this dtype.
+    /// Sends gradients between ranks in this dtype.
     pub fn compression(self, compression: Compression) -> Self {
         self.with(|r| r.compression(compression))
     }
@@ -65,7 +65,7 @@ impl<O> DistributedOptimizer<O> {
         self.with(|r| r.groups(groups))
     }
 
-    /// Updates at every n-th step only, by the mean of the gradients of n steps. They are reduced at every step.
+    /// Updates at every n-th step, by the mean of the gradients of n steps. They are reduced at every step.
     pub fn backward_passes_per_step(self, steps: u32) -> DistributedOptimizer<Accumulate<O>> {
         DistributedOptimizer {
             optimizer: Accumulate::new(self.optimizer, steps),
@@ -73,7 +73,7 @@ impl<O> DistributedOptimizer<O> {
         }
     }
 
-    /// Gradients of all ranks together, each with the variable that it is of: what the optimizer updates by.
+    /// Reduces gradients over the ranks; each keeps its variable.
     #[track_caller]
     pub fn reduced<'g>(
         &self,
@@ -98,7 +98,7 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for DistributedOptimizer<O> {
         self.optimizer.update(updates, gradients)
     }
 
-    /// The gradients of all ranks together: what looks at them, such as clipping, sees the same on each.
+    /// Reduced gradients: clipping, for example, sees the same values on each rank.
     #[track_caller]
     fn compute_gradients(
         &self,

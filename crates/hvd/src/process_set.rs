@@ -1,6 +1,6 @@
-//! Some of the ranks.
+//! ProcessSet: a subset of the ranks.
 
-/// Some of the ranks, which [`Hvd::add_process_set`](crate::Hvd::add_process_set) has made.
+/// A subset of the ranks, created by [`Hvd::add_process_set`](crate::Hvd::add_process_set).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSet {
     pub(crate) id: i32,
@@ -8,17 +8,17 @@ pub struct ProcessSet {
 }
 
 impl ProcessSet {
-    /// Its number, as the attribute `process_set_id` of nodes has it.
+    /// Its id: the attribute `process_set_id` of nodes.
     pub fn id(&self) -> i32 {
         self.id
     }
 
-    /// Its ranks, in their order.
+    /// Its ranks, in ascending order.
     pub fn ranks(&self) -> &[usize] {
         &self.ranks
     }
 
-    /// Whether a rank is in it.
+    /// `true` if a rank is in it.
     pub fn includes(&self, rank: usize) -> bool {
         self.ranks.contains(&rank)
     }

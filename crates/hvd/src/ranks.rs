@@ -1,4 +1,4 @@
-//! This process as one of the ranks.
+//! Hvd: this process as a rank of a job.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::hook::BroadcastGlobalVariablesHook;
 use crate::optimizer::DistributedOptimizer;
 use crate::process_set::ProcessSet;
 
-/// This process as one of the ranks of a job: what `hvd.init()` sets up. Dropping it is `hvd.shutdown()`, once no session
-/// uses it any more.
+/// This process as a rank of a job: the result of `hvd.init()`. Dropping it is `hvd.shutdown()`, after all sessions
+/// that use it.
 #[derive(Clone)]
 pub struct Hvd {
     pub(crate) progress: Arc<Progress>,
     places: Places,
-    /// How many collectives without a name the program has run.
+    /// Number of collectives without a name that the program has run.
     pub(crate) calls: Arc<AtomicU64>,
-    /// What the program calls its next collectives.
+    /// Name of the next collectives.
     pub(crate) name: Option<Arc<str>>,
 }
 
-/// Where this rank is.
+/// Place of this rank in the job.
 #[derive(Clone, Copy, Debug)]
 struct Places {
     rank: usize,
@@ -43,19 +43,20 @@ impl std::fmt::Debug for Hvd {
 }
 
 impl Hvd {
-    /// Meets the other ranks that `thalweg launch hvd` has started; alone, where it was not started so.
+    /// Meets the other ranks that `thalweg launch hvd` has started; without the launcher, this is the only rank.
     ///
     /// # Errors
-    /// The variables of the environment cannot be used, or ranks do not find each other.
+    /// Environment variables are invalid, or ranks do not meet.
     pub fn init() -> Result<Hvd, HvdError> {
         Hvd::meet(&Join::from_env()?)
     }
 
-    /// As [`Hvd::init`], of ranks that may run collectives in different orders, and [`Hvd::join`] when they have no more data.
-    /// All ranks must begin so. A collective waits until all ranks have announced it to the coordinator, by its name.
+    /// Like [`Hvd::init`], for ranks that may run collectives in different orders, and [`Hvd::join`] when they have no
+    /// more data. All ranks must call it. A collective waits until all ranks have announced it to the coordinator, by
+    /// its name.
     ///
     /// # Errors
-    /// As [`Hvd::init`].
+    /// As for [`Hvd::init`].
     pub fn init_negotiated() -> Result<Hvd, HvdError> {
         Hvd::meet(&Join::from_env()?.negotiated(true))
     }
@@ -63,7 +64,7 @@ impl Hvd {
     /// Meets the other ranks of a job.
     ///
     /// # Errors
-    /// The ranks do not find each other.
+    /// The ranks do not meet.
     pub fn meet(join: &Join) -> Result<Hvd, HvdError> {
         let ranks = Ranks::join(join)?;
         let places = Places {
@@ -88,8 +89,8 @@ impl Hvd {
         Ok(hvd)
     }
 
-    /// Rank 0 writes to a file, from now on, what collectives wait for and do: Perfetto and Chrome show it. The other ranks
-    /// write nothing. `HOROVOD_TIMELINE` names a file for the whole job.
+    /// Starts a timeline: rank 0 writes waits and runs of collectives to a file for Perfetto and Chrome. The other
+    /// ranks write nothing. `HOROVOD_TIMELINE` names a file for the whole job.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -102,9 +103,9 @@ impl Hvd {
         Ok(())
     }
 
-    /// Each rank writes to a file, from now on, when each of its collectives was ready and ran, and what the time went to: waiting,
-    /// copying, reducing. The number of the rank is added to the name. `thalweg launch hvd --trace` makes one file of them, with
-    /// a process for each rank.
+    /// Starts a trace: each rank writes to a file when each of its collectives was ready and ran, and its time of
+    /// waiting, copying and reducing. The rank is appended to the name. `thalweg launch hvd --trace` merges them into
+    /// one file, with a process for each rank.
     ///
     /// # Errors
     /// The file cannot be made.
@@ -129,60 +130,60 @@ impl Hvd {
         made.map_err(|e| unwritten(Path::new(&path), &e))
     }
 
-    /// Ends what [`Hvd::start_timeline`] has begun.
+    /// Ends the timeline of [`Hvd::start_timeline`].
     pub fn stop_timeline(&self) {
         self.progress.timeline(None);
     }
 
-    /// The number of this rank.
+    /// Number of this rank.
     pub fn rank(&self) -> usize {
         self.places.rank
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.places.size
     }
 
-    /// The number of this rank among those of its host.
+    /// Number of this rank among those of its host.
     pub fn local_rank(&self) -> usize {
         self.places.local.0
     }
 
-    /// How many ranks its host has.
+    /// Number of ranks of its host.
     pub fn local_size(&self) -> usize {
         self.places.local.1
     }
 
-    /// The number of its host among those that have a rank with this local number.
+    /// Number of its host among those that have a rank with this local number.
     pub fn cross_rank(&self) -> usize {
         self.places.cross.0
     }
 
-    /// How many hosts have a rank with this local number.
+    /// Number of hosts that have a rank with this local number.
     pub fn cross_size(&self) -> usize {
         self.places.cross.1
     }
 
-    /// Whether all hosts have as many ranks.
+    /// `true` if all hosts have the same number of ranks.
     pub fn is_homogeneous(&self) -> bool {
         self.places.homogeneous
     }
 
-    /// Whether the job has ended by what another rank did, or did not do in time.
+    /// `true` if another rank failed, or timed out, and so ended the job.
     pub(crate) fn lost_others(&self) -> bool {
         self.progress.is_failure_of_others()
     }
 
-    /// The options of a session whose graph has collectives: it is one of the ranks.
+    /// Options of a session whose graph has collectives: it runs as this rank.
     pub fn session(&self, options: SessionOptions) -> SessionOptions {
         options.collectives(self.progress.session())
     }
 
-    /// Makes a set of ranks: all ranks must do so, in the same order, while no collective is under way.
+    /// Creates a set of ranks: all ranks must call it, in the same order, while no collective is in progress.
     ///
     /// # Errors
-    /// The ranks name different sets, or what ended the job.
+    /// The ranks name different sets, or the error that ended the job.
     pub fn add_process_set(&self, ranks: &[usize]) -> Result<ProcessSet, HvdError> {
         let id = self.progress.add_set(ranks)?;
         let mut ranks = ranks.to_vec();
@@ -190,12 +191,12 @@ impl Hvd {
         Ok(ProcessSet { id, ranks })
     }
 
-    /// An optimizer that updates by the average of the gradients of all ranks.
+    /// Wraps an optimizer, which then updates by the average of the gradients of all ranks.
     pub fn distributed<O>(&self, optimizer: O) -> DistributedOptimizer<O> {
         DistributedOptimizer::new(optimizer, self.size())
     }
 
-    /// Gives all variables of the graph the values that they have on one rank.
+    /// Broadcasts all variables of the graph from one rank.
     #[track_caller]
     pub fn broadcast_global_variables<'g>(&self, graph: &'g Graph, root: usize) -> Operation<'g> {
         let all = graph.variables();
@@ -203,7 +204,7 @@ impl Hvd {
         self.broadcast_variables(graph, &all, root)
     }
 
-    /// Gives these variables the values that they have on one rank.
+    /// Broadcasts these variables from one rank.
     #[track_caller]
     pub fn broadcast_variables<'g>(
         &self,
@@ -214,7 +215,7 @@ impl Hvd {
         broadcast(graph, variables, root)
     }
 
-    /// A hook that gives variables the values of one rank when a session has been made.
+    /// Creates a hook that broadcasts the variables from one rank when a session was created.
     pub fn broadcast_hook(&self, root: usize) -> BroadcastGlobalVariablesHook {
         BroadcastGlobalVariablesHook::new(root)
     }
@@ -227,7 +228,7 @@ fn unwritten(path: &Path, error: &std::io::Error) -> HvdError {
     }
 }
 
-/// Gives variables the values that they have on one rank.
+/// Broadcasts variables from one rank.
 #[track_caller]
 pub(crate) fn broadcast<'g>(
     graph: &'g Graph,

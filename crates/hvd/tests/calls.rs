@@ -1,4 +1,4 @@
-//! What a program asks of its ranks outside of a graph, and what it hears of collectives.
+//! Collectives outside of graphs; timelines and traces.
 
 mod support;
 
@@ -67,7 +67,7 @@ fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
         rows.iter().all(|r| r.contains("DistributedOptimizer")),
         "{rows:?}"
     );
-    // A collective begins where its wait in the queue ends.
+    // A collective begins when its wait in the queue ends.
     let end = |e: &serde_json::Value| e["ts"].as_f64().unwrap() + e["dur"].as_f64().unwrap();
     for pair in events.windows(2).filter(|p| p[0]["name"] == "QUEUE") {
         let begin = pair[1]["ts"].as_f64().unwrap();

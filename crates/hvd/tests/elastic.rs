@@ -1,5 +1,5 @@
-//! Elastic jobs whose workers are threads. All ranks learn from the same data, so that the result does not depend on how many
-//! there are: each job ends with the weights of one rank that nobody disturbs, if no step is lost or done twice.
+//! Elastic jobs whose workers are threads. All ranks learn from the same data, so that the result does not depend on
+//! the number of ranks: each job ends with the weights of one undisturbed rank, if no step is lost or done twice.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use thalweg_train::{MonitoredTrainingSession, StepFailure, TrainError};
 
 const STEPS: i64 = 40;
 
-/// What a worker does after each step: it may fail, or wait.
+/// Disturbance of a worker after each step: it may fail, or wait.
 type Disturb<'a> = dyn Fn(&Elastic, i64) -> Result<(), TrainError> + Sync + 'a;
 
-/// Trains in one round. Gives the weights, and how many ranks the last round had.
+/// Trains in one round. Returns the weights, and the number of ranks of the last round.
 fn train(job: &mut Elastic, disturb: &Disturb<'_>) -> Result<(Vec<f32>, usize), TrainError> {
     let hvd = job.hvd().clone();
     let g = Graph::new();
@@ -112,7 +112,7 @@ fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
         ..Limits::of(2)
     });
     let address = driver.address();
-    // From a step on, ranks take no other one until all four are there.
+    // From a step on, ranks wait until all four have joined.
     let reached = AtomicBool::new(false);
     let waits = |job: &Elastic, step: i64| {
         reached.fetch_or(step >= 10, Ordering::Release);
@@ -191,7 +191,7 @@ fn numbers_of_the_program_are_those_of_the_last_commit() {
         let all: Vec<_> = (0..2).map(start).collect();
         all.into_iter().map(|t| t.join().unwrap()).collect()
     });
-    // It began again after its own third commit, or the second: each row has counted once.
+    // It restarted after its own third commit, or the second: each row has counted once.
     let (from, w, commits) = *results[0].as_ref().unwrap();
     assert!([10, 15].contains(&from), "{from}");
     assert_eq!((w, commits), (21.0, 5));
@@ -207,7 +207,7 @@ fn a_rank_that_is_lost_before_it_has_met_the_others_keeps_them_waiting_for_a_mom
         let start = |number: u64| scope.spawn(move || worker(address, number, &|_, _| Ok(())));
         let all: Vec<_> = (0..2).map(start).collect();
         let lost = Worker::connect(address, 2, "secret").unwrap();
-        // It has a place, and goes without having taken it.
+        // It has a place in the round, and leaves before it takes it.
         lost.ready(0).unwrap();
         drop(lost);
         all.into_iter().map(|t| t.join().unwrap()).collect()
@@ -215,7 +215,7 @@ fn a_rank_that_is_lost_before_it_has_met_the_others_keeps_them_waiting_for_a_mom
     for result in results {
         assert_eq!(result.unwrap(), (undisturbed(), 2));
     }
-    // Ranks wait 60 s for one of which nobody knows that it is lost.
+    // Ranks wait 60 s for a rank whose loss is not known.
     assert!(
         began.elapsed() < Duration::from_secs(30),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Ranks that negotiate, each a thread with a session of its own: some have less data than others, some another graph.
+//! Negotiated ranks, each a thread with a session of its own: some have less data than others, some another graph.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn squares<'g>(g: &'g Graph) -> (Output<'g>, Output<'g>) {
     (x, (w.value() - x).square().sum())
 }
 
-/// The variable after what all ranks have done, as a loop: a rank without a batch has a gradient of zeros.
+/// The expected variable, by a plain loop: a rank without a batch has a gradient of zeros.
 fn by_hand(size: usize) -> Vec<f32> {
     let mut w = [3.0f32, -4.0];
     for step in 0..size {
@@ -43,7 +43,7 @@ fn by_hand(size: usize) -> Vec<f32> {
     w.to_vec()
 }
 
-/// Trains on what batches the rank has, joins, and takes the variable of the last one.
+/// Trains on the batches of the rank, joins, and takes the variable of the last one.
 fn trained(hvd: &Hvd) -> Vec<f32> {
     let g = Graph::new();
     let (x, loss) = squares(&g);

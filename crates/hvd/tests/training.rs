@@ -1,4 +1,4 @@
-//! Ranks that train together, each a thread with a session of its own, against one rank that has all the data.
+//! Distributed training: ranks are threads with a session each, compared with one rank that has all the data.
 
 mod support;
 
@@ -20,7 +20,7 @@ use thalweg_train::hooks::StopAtStepHook;
 const ROWS: usize = 12;
 const STEPS: usize = 5;
 
-/// All the data: rows of three numbers, and what is to be found.
+/// All the data: rows of three numbers, and their targets.
 fn data() -> (Vec<f32>, Vec<f32>) {
     let x: Vec<f32> = (0..ROWS * 3)
         .map(|i| ((i * 7 % 11) as f32 - 5.0) / 5.0)
@@ -48,7 +48,7 @@ fn network<'g>(g: &'g Graph) -> ([Output<'g>; 2], Output<'g>) {
     ([x, y], (found - y).square().mean())
 }
 
-/// Trains on every n-th row; gives the variables.
+/// Trains on every n-th row; returns the variables.
 fn trained(
     hvd: &Hvd,
     (rank, ranks): (usize, usize),
@@ -199,7 +199,7 @@ fn a_sum_is_as_many_averages_as_there_are_ranks() {
         hvd.distributed(Momentum::new(0.2, 0.9)).minimize(loss)
     });
     near(&sum, &double, 1e-4);
-    // What Adasum gives lies between.
+    // The result of Adasum is between a sum and an average.
     let adasum = two(|o| o.op(ReduceOp::Adasum));
     assert!(adasum.iter().all(|x| x.is_finite()));
 }
@@ -315,7 +315,7 @@ fn ranks_with_other_graphs_are_told_the_first_difference() {
         let session = Session::with_options(&g, hvd.session(SessionOptions::new())).unwrap();
         session.run::<Tensor>(sum, []).unwrap_err().to_string()
     });
-    // Each says both, whether it has compared or was told.
+    // Each error names both, on the rank that compared and on the others.
     for text in &found {
         let both = text.contains("f32[4]") && text.contains("f32[3]");
         assert!(

@@ -1,4 +1,4 @@
-//! Builds a training.
+//! DataParallel::build.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::Variable;
@@ -14,14 +14,14 @@ use crate::training::Training;
 use crate::update::Update;
 
 impl DataParallel {
-    /// Builds a tower of the model on each device of this process, and what trains them.
+    /// Builds a tower of the model on each device of this process, and their training.
     ///
-    /// `tower` builds the model once for each tower, and gives its loss, a scalar. Its variables are made by layers or by
-    /// [`thalweg_layers::VariableScopes::get_variable`]: so towers share them, or have copies. `optimizer` gets the global step, for a
-    /// learning rate that follows it.
+    /// `tower` builds the model once for each tower, and returns its loss, a scalar. Layers or
+    /// [`thalweg_layers::VariableScopes::get_variable`] must create its variables, so that towers share them, or have
+    /// copies. `optimizer` gets the global step, for a learning rate that follows it.
     ///
     /// # Errors
-    /// Options that do not go together; towers with different variables. Mistakes of the model are kept in the graph.
+    /// Options contradict each other; towers have different variables. Mistakes of the model are kept in the graph.
     #[track_caller]
     pub fn build<'g, O: Optimizer<'g>>(
         &self,

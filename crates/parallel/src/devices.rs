@@ -1,4 +1,4 @@
-//! Where towers and variables are.
+//! Placement of towers and variables.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
 
 use crate::mode::{ParameterDevice, Task};
 
-/// The job of the parameter servers.
+/// Name of the job of parameter servers.
 pub(crate) const SERVERS: &str = "ps";
-/// The ops that stand for a variable.
+/// Ops of variables.
 const VARIABLES: [&str; 3] = ["VarHandleOp", "VariableV2", "Variable"];
 
 /// The devices of this process, and those of the variables.
@@ -17,13 +17,14 @@ pub(crate) struct Places {
     /// Job and task of this process.
     process: DeviceSpec,
     towers: Vec<DeviceSpec>,
-    /// Where the variables are that are made in a tower of one process.
+    /// Device of the variables that a tower of one process creates.
     shared: Option<Vec<DeviceSpec>>,
     task: Option<Task>,
 }
 
 impl Places {
-    /// For so many towers on devices of a type; `shared` says where the variables are that towers of one process share.
+    /// Places so many towers on devices of a type; `shared` is the place of the variables that towers of one process
+    /// share.
     pub(crate) fn new(
         towers: usize,
         device: &str,
@@ -58,19 +59,19 @@ impl Places {
         self.towers[tower].clone()
     }
 
-    /// On the device of a tower.
+    /// Builds nodes on the device of a tower.
     #[track_caller]
     pub(crate) fn on_tower<R>(&self, g: &Graph, tower: usize, build: impl FnOnce() -> R) -> R {
         g.device(&self.towers[tower], build)
     }
 
-    /// On the first CPU device of this process.
+    /// Builds nodes on the first CPU device of this process.
     #[track_caller]
     pub(crate) fn on_cpu<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
         g.device(spec("/cpu:0").or(&self.process), build)
     }
 
-    /// Where the global step is, and what follows from it: on the first server, or on the CPU.
+    /// Builds nodes on the device of the global step: the first server, or the CPU.
     #[track_caller]
     pub(crate) fn on_step<R>(&self, g: &Graph, build: impl FnOnce() -> R) -> R {
         match self.task {
@@ -79,7 +80,7 @@ impl Places {
         }
     }
 
-    /// Where the nodes of a tower go, for each tower: its variables to `chosen` where they are not its own.
+    /// Device scope of each tower: variables go to `chosen` unless each tower has its own.
     pub(crate) fn scope(&self, tower: usize, chosen: &Chosen) -> DeviceScope {
         match chosen {
             Chosen::Own => (&self.towers[tower]).into(),
@@ -87,7 +88,8 @@ impl Places {
         }
     }
 
-    /// How the variables that towers make get their devices. To be asked for once: it remembers what is where.
+    /// Creates the policy that places the variables of towers. Call it once: the policy keeps a count of bytes per
+    /// device.
     pub(crate) fn chosen(&self) -> Chosen {
         match (&self.shared, self.task) {
             (None, _) => Chosen::Own,
@@ -97,15 +99,15 @@ impl Places {
     }
 }
 
-/// How variables get their devices.
+/// Policy that places variables.
 pub(crate) enum Chosen {
-    /// Each tower has its own, where it is.
+    /// Each tower has its own variables, on its device.
     Own,
-    /// They are shared.
+    /// Towers share variables.
     Shared(Shared),
 }
 
-/// The devices of shared variables: each variable goes where the fewest bytes are.
+/// Devices of shared variables: each variable goes to the device with the fewest bytes.
 #[derive(Clone)]
 pub(crate) struct Shared {
     devices: Vec<DeviceSpec>,
@@ -127,7 +129,7 @@ impl Shared {
         Shared::new((0..servers.max(1)).map(server).collect())
     }
 
-    /// A scope in which variables go there, and all else to `other`.
+    /// Creates a scope that places variables on the chosen devices, and all other nodes on `other`.
     pub(crate) fn scope(&self, other: &DeviceSpec) -> DeviceScope {
         let (shared, other) = (self.clone(), other.clone());
         DeviceScope::function(move |node| shared.place(node, &other).map(Some))
@@ -143,7 +145,7 @@ impl Shared {
     }
 }
 
-/// A device that is written right.
+/// Parses a device that is known to be valid.
 fn spec(text: &str) -> DeviceSpec {
     DeviceSpec::parse(text).unwrap_or_default()
 }

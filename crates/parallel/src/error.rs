@@ -1,46 +1,45 @@
-//! What cannot be built.
+//! Errors of data parallelism.
 
 use thalweg_train::TrainError;
 
 use crate::mode::VariableUpdate;
 
-/// Options that do not go together, or a specification that cannot be read. Mistakes in the model itself are kept in the
-/// graph.
+/// Contradicting options, or a specification that cannot be parsed. Mistakes in the model itself are kept in the graph.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParallelError {
-    /// Not a way to update variables.
+    /// The name of a mode is unknown.
     #[error("there is no way to update variables called '{0}': give {names}", names = names())]
     UnknownMode(String),
-    /// An option that does not go with the mode.
+    /// An option is not available in the mode.
     #[error("{option} does not go with {mode}: {advice}")]
     Option {
         /// The option.
         option: &'static str,
         /// The mode.
         mode: VariableUpdate,
-        /// What to do.
+        /// Advice.
         advice: &'static str,
     },
     /// Two options that exclude each other.
     #[error("{0} and {1} exclude each other: leave out one of them")]
     Both(&'static str, &'static str),
-    /// A number that is out of its range.
+    /// A number is out of its range.
     #[error("{what} is {found}: give {range}")]
     Range {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
-        /// What was given.
+        /// Value that was given.
         found: String,
-        /// What may be given.
+        /// Valid values.
         range: &'static str,
     },
-    /// An all-reduce that cannot be read, or is not there.
+    /// An all-reduce specification cannot be parsed, or is not supported.
     #[error("the all-reduce '{spec}': {why}")]
     AllReduce {
-        /// As it was given.
+        /// The specification.
         spec: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The towers do not have the same variables.
@@ -50,12 +49,12 @@ pub enum ParallelError {
     Towers {
         /// The tower.
         tower: usize,
-        /// Its variables.
+        /// Number of its variables.
         found: usize,
-        /// Those of the first tower.
+        /// Number of variables of the first tower.
         first: usize,
     },
-    /// A tower that makes a variable of its own, where towers share them.
+    /// A tower creates a variable of its own, although towers share variables.
     #[error(
         "tower {tower} makes variable '{variable}' anew: make it with a layer or get_variable, so that towers share it"
     )]
@@ -65,35 +64,35 @@ pub enum ParallelError {
         /// The variable.
         variable: String,
     },
-    /// Workers that have not come to where others wait for them.
+    /// Workers did not reach a barrier in time.
     #[error(
         "{missing} of {workers} workers have not come within {waited:?}: start them, or look at what keeps them"
     )]
     Absent {
-        /// How many.
+        /// Number of missing workers.
         missing: i64,
-        /// Of how many.
+        /// Number of workers.
         workers: u32,
-        /// For how long they were waited for.
+        /// Time of the wait.
         waited: std::time::Duration,
     },
-    /// A flag of a task that cannot be read.
+    /// A flag of a task cannot be parsed.
     #[error("{flag} {value}: give a number from 0 on")]
     Flags {
         /// The flag.
         flag: &'static str,
-        /// What was given.
+        /// Value that was given.
         value: String,
     },
-    /// A cluster that cannot be.
+    /// The description of the cluster is invalid.
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Cluster(#[from] thalweg_dist::cluster::SpecError),
-    /// A server that cannot be started.
+    /// A server cannot be started.
     #[cfg(feature = "cluster")]
     #[error(transparent)]
     Server(#[from] thalweg_dist::ServerError),
-    /// Variables did not get their first values.
+    /// Variables could not be initialized.
     #[error(transparent)]
     Train(#[from] TrainError),
 }

@@ -1,7 +1,7 @@
 //! Data parallelism: one model on several devices of a process, or on the tasks of a cluster.
 //!
 //! A *tower* is a copy of the model on one device, with a part of the batch. [`DataParallel`] builds the towers of this
-//! process, exchanges their gradients, and updates the variables, in one of the ways of tf_cnn_benchmarks'
+//! process, reduces their gradients, and updates the variables, in one of the modes of tf_cnn_benchmarks'
 //! `variable_update`:
 //!
 //! | [`VariableUpdate`] | variables | what crosses in a step |

@@ -1,4 +1,4 @@
-//! A loss that is multiplied so that f16 holds the gradients.
+//! Loss scaling: keeps gradients in the range of f16.
 
 use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps, StateOps, SumOps, Variable};
@@ -6,25 +6,25 @@ use thalweg_tensor::DType;
 
 use crate::devices::Places;
 
-/// What the loss is multiplied by before gradients are computed.
+/// Factor of the loss before gradients are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum LossScale {
-    /// Nothing.
+    /// No factor.
     #[default]
     None,
-    /// Always the same number.
+    /// A constant factor.
     Fixed(f32),
-    /// A number that is doubled after so many steps whose gradients are finite. A step with others does not update the
-    /// variables, and halves it.
+    /// A factor that is doubled after a number of steps with finite gradients. A step with other gradients does not
+    /// update the variables, and halves it.
     Automatic {
-        /// At first.
+        /// Initial factor.
         initial: f32,
-        /// The steps.
+        /// Number of steps.
         double_after: u32,
     },
 }
 
-/// The scale of a graph.
+/// Nodes of the loss scale in a graph.
 pub(crate) struct Scale<'g> {
     pub(crate) value: Output<'g>,
     automatic: Option<Automatic<'g>>,
@@ -32,13 +32,13 @@ pub(crate) struct Scale<'g> {
 
 struct Automatic<'g> {
     scale: Variable<'g>,
-    /// Finite steps since the scale was changed.
+    /// Number of finite steps since the scale was changed.
     steps: Variable<'g>,
     double_after: u32,
 }
 
 impl<'g> Scale<'g> {
-    /// None where the loss is to stay as it is.
+    /// Builds the scale; `None` for [`LossScale::None`].
     pub(crate) fn new(g: &'g Graph, places: &Places, scale: LossScale) -> Option<Scale<'g>> {
         let make = || match scale {
             LossScale::None => None,
@@ -65,7 +65,7 @@ impl<'g> Scale<'g> {
         places.on_step(g, make)
     }
 
-    /// Applies gradients of towers, each with its optimizer's work; where the scale is automatic, if they are finite.
+    /// Applies gradients of towers; an automatic scale skips the update if they are not finite.
     pub(crate) fn guarded(
         &self,
         g: &'g Graph,
@@ -82,12 +82,12 @@ impl<'g> Scale<'g> {
                 let applied = apply();
                 g.control_dependencies([applied], || sides.output(1).named("applied"))
             });
-            // What waits for the result runs in every step.
+            // Nodes that wait for the result run in every step.
             g.op("Merge").input(sides.output(0)).input(applied).build()
         })
     }
 
-    /// Changes the scale by the gradients of a step; nothing, where it is fixed.
+    /// Adapts the scale to the gradients of a step; `None` if it is fixed.
     pub(crate) fn adapted(
         &self,
         g: &'g Graph,
@@ -110,7 +110,7 @@ impl<'g> Scale<'g> {
     }
 }
 
-/// Whether all elements of all gradients are finite, a scalar bool where it is asked for.
+/// A scalar bool that is `true` if all elements of all gradients are finite.
 fn finite<'g>(g: &'g Graph, gradients: &[(Output<'g>, Variable<'g>)]) -> Output<'g> {
     let all: Vec<Output<'g>> = gradients
         .iter()

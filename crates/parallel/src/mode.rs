@@ -1,27 +1,27 @@
-//! The ways to update variables, and where they may be.
+//! Modes: updates of variables, their placement, reduction of gradients, and the task.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::ParallelError;
 
-/// Where variables are, and what crosses between devices in a step: see the table of the crate.
+/// Mode of updating variables: their placement, and the traffic between devices. See the table of the crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VariableUpdate {
-    /// Each tower has variables of its own, and learns alone.
+    /// Each tower has variables of its own, and learns separately.
     Independent,
     /// All towers share one set of variables.
     ParameterServer,
     /// Each tower has a copy of the variables, and all copies stay equal.
     Replicated,
-    /// As `Replicated` on each worker; servers have the variables that are updated.
+    /// Like `Replicated` on each worker; servers have the variables that are updated.
     DistributedReplicated,
-    /// As `Replicated` on each rank of a job, and gradients are all-reduced over all ranks.
+    /// Like `Replicated` on each rank of a job, and gradients are all-reduced over all ranks.
     Horovod,
 }
 
 impl VariableUpdate {
-    /// All of them.
+    /// All modes.
     pub const ALL: [VariableUpdate; 5] = [
         VariableUpdate::Independent,
         VariableUpdate::ParameterServer,
@@ -30,7 +30,7 @@ impl VariableUpdate {
         VariableUpdate::Horovod,
     ];
 
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             VariableUpdate::Independent => "independent",
@@ -41,7 +41,7 @@ impl VariableUpdate {
         }
     }
 
-    /// Whether each tower has variables of its own.
+    /// `true` if each tower has variables of its own.
     pub fn has_copies(self) -> bool {
         self != VariableUpdate::ParameterServer
     }
@@ -63,18 +63,18 @@ impl FromStr for VariableUpdate {
     }
 }
 
-/// What becomes of the gradients of all towers.
+/// Reduction of the gradients of all towers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reduction {
-    /// Their mean: n towers with a batch each learn as one with a batch n times as large.
+    /// Mean: n towers with a batch each learn as one with a batch n times as large.
     #[default]
     Mean,
-    /// Their sum, as tf_cnn_benchmarks has it in the modes with replicas: n towers also learn at n times the rate.
+    /// Sum, as in the replicated modes of tf_cnn_benchmarks: n towers also learn at n times the rate.
     Sum,
 }
 
 impl Reduction {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Reduction::Mean => "mean",
@@ -82,7 +82,7 @@ impl Reduction {
         }
     }
 
-    /// What a sum of so many gradients is multiplied by; none where nothing is to be done.
+    /// Factor of a sum of so many gradients; `None` for 1.
     pub(crate) fn factor(self, gradients: usize) -> Option<f64> {
         match self {
             Reduction::Mean if gradients > 1 => Some(1.0 / gradients as f64),
@@ -91,24 +91,24 @@ impl Reduction {
     }
 }
 
-/// Where a process is in a cluster of parameter servers and workers: the jobs are called `ps` and `worker`.
+/// Place of a process in a cluster of parameter servers and workers: the jobs are called `ps` and `worker`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// The parameter servers.
+    /// Number of parameter servers.
     pub servers: u32,
-    /// The workers.
+    /// Number of workers.
     pub workers: u32,
-    /// Which worker this process is; none for the first server, which coordinates a synchronous training and builds the
-    /// same graph.
+    /// Index of this worker; `None` for the first server, which coordinates a synchronous training and builds the same
+    /// graph.
     pub worker: Option<u32>,
 }
 
-/// Where the variables of one process are, that its towers share.
+/// Devices of the variables that towers of one process share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ParameterDevice {
-    /// On the first CPU device.
+    /// The first CPU device.
     #[default]
     Cpu,
-    /// On the towers' devices: each variable goes where the fewest bytes are.
+    /// The towers' devices: each variable goes to the device with the fewest bytes.
     Towers,
 }

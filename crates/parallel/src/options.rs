@@ -1,4 +1,4 @@
-//! What a training on several devices is told.
+//! DataParallel: options of data parallelism.
 
 use thalweg_hvd::Hvd;
 use thalweg_tensor::DType;
@@ -10,7 +10,7 @@ use crate::mode::{ParameterDevice, Reduction, Task, VariableUpdate};
 use crate::process::Process;
 use crate::recipe::Decay;
 
-/// Describes data parallelism; [`DataParallel::build`] builds it. See the [crate](crate) for an example.
+/// Options of data parallelism; [`DataParallel::build`] builds it. See the [crate](crate) for an example.
 #[derive(Clone, Debug)]
 pub struct DataParallel {
     pub(crate) update: VariableUpdate,
@@ -34,7 +34,7 @@ pub struct DataParallel {
 }
 
 impl DataParallel {
-    /// One tower on the first CPU device.
+    /// Creates options with one tower on the first CPU device.
     pub fn new(update: VariableUpdate) -> DataParallel {
         DataParallel {
             update,
@@ -57,112 +57,112 @@ impl DataParallel {
         }
     }
 
-    /// So many towers in this process, each on a device of its own: `/cpu:0`, `/cpu:1`, ...
+    /// Number of towers in this process, each on a device of its own: `/cpu:0`, `/cpu:1`, ...
     pub fn towers(mut self, towers: usize) -> DataParallel {
         self.towers = towers;
         self
     }
 
-    /// The type of the towers' devices: `cpu`, which it is without it, or `gpu`.
+    /// Type of the towers' devices: `cpu` (the default) or `gpu`.
     pub fn device_type(mut self, device: &str) -> DataParallel {
         device.clone_into(&mut self.device);
         self
     }
 
-    /// In this process: alone, or as the task of a cluster or the rank of a job that it is.
+    /// Runs in this process: alone, as a task of a cluster, or as a rank of a job.
     pub fn on(mut self, process: &Process) -> DataParallel {
         self.task = process.task();
         self.ranks = process.ranks().cloned();
         self
     }
 
-    /// As a task of a cluster.
+    /// Runs as a task of a cluster.
     pub fn task(mut self, task: Task) -> DataParallel {
         self.task = Some(task);
         self
     }
 
-    /// Where the variables are that the towers of one process share.
+    /// Devices of the variables that the towers of one process share.
     pub fn parameter_device(mut self, device: ParameterDevice) -> DataParallel {
         self.parameter_device = device;
         self
     }
 
-    /// What becomes of the gradients of all towers; their mean without it.
+    /// Reduction of the gradients of all towers; the mean by default.
     pub fn reduction(mut self, reduction: Reduction) -> DataParallel {
         self.reduction = reduction;
         self
     }
 
-    /// Whether the workers of a cluster train in step, which they do without it: an update has a gradient of each
-    /// worker. Otherwise each worker updates the variables whenever it has a gradient.
+    /// Synchronous training of the workers of a cluster (the default): an update has a gradient of each worker. With
+    /// `false`, each worker updates the variables whenever it has a gradient.
     pub fn in_step(mut self, in_step: bool) -> DataParallel {
         self.in_step = in_step;
         self
     }
 
-    /// Towers take values that were copied to their devices in the step before, while that computed, and gradients are
-    /// applied a step later. The update of step k then has the gradient at the values before step k - 2. Of
-    /// `ParameterServer` in one process only.
+    /// Stages values: towers use values that were copied to their devices in the previous step, during its computation,
+    /// and gradients are applied a step later. The update of step k then has the gradient at the values before step k -
+    /// 2. For `ParameterServer` in one process only.
     pub fn staged(mut self) -> DataParallel {
         self.staged = true;
         self
     }
 
-    /// Gradients are applied a step after they were reduced, so that the all-reduce of a step does not keep its update
-    /// waiting. The first step applies zeros. Of `Replicated` and `Horovod`.
+    /// Applies gradients one step after their reduction, so that the all-reduce of a step does not delay its update.
+    /// The first step applies zeros. For `Replicated` and `Horovod`.
     pub fn relaxed(mut self) -> DataParallel {
         self.relaxed = true;
         self
     }
 
-    /// Gradients cross as so many equal parts of all of them together, and not one by one. Of `Replicated` and `Horovod`; 0 for
-    /// one by one.
+    /// Packs all gradients into so many equal parts for the exchange; 0 exchanges each gradient separately. For
+    /// `Replicated` and `Horovod`.
     pub fn repacking(mut self, parts: usize) -> DataParallel {
         self.repacking = parts;
         self
     }
 
-    /// Gradients cross between devices of a process as this dtype: f16 or bf16.
+    /// Sends gradients between devices of a process in this dtype: f16 or bf16.
     pub fn compact(mut self, dtype: DType) -> DataParallel {
         self.compact = Some(dtype);
         self
     }
 
-    /// How the towers of `Replicated` reduce gradients. Without it, each gradient is summed on one of their devices,
-    /// which take turns, and copied back.
+    /// All-reduce between the towers of `Replicated`. By default, each gradient is summed on one of their devices, in
+    /// turn, and copied back.
     pub fn all_reduce(mut self, all_reduce: AllReduce) -> DataParallel {
         self.all_reduce = Some(all_reduce);
         self
     }
 
-    /// Gradients are summed in groups of devices first, and then between the groups. Of more than one tower; an
-    /// [`DataParallel::all_reduce`] wins over it.
+    /// Sums gradients in groups of devices first, and then between the groups. For more than one tower;
+    /// [`DataParallel::all_reduce`] overrides it.
     pub fn hierarchical_copy(mut self, topology: Topology) -> DataParallel {
         self.hierarchical = Some(topology);
         self
     }
 
-    /// Weights decay: the loss to minimize has the L2 norm of variables too.
+    /// Weight decay: the loss to minimize has the L2 norm of variables too.
     pub fn decay(mut self, decay: Decay) -> DataParallel {
         self.decay = Some(decay);
         self
     }
 
-    /// Elements of reduced gradients are clipped to `-most..=most`.
+    /// Clips elements of reduced gradients to `-most..=most`.
     pub fn clip(mut self, most: f32) -> DataParallel {
         self.clip = Some(most);
         self
     }
 
-    /// The loss is multiplied before gradients are computed, and they are divided again, so that f16 holds small ones.
+    /// Multiplies the loss before gradients are computed, and divides them again, so that f16 holds small ones.
     pub fn loss_scale(mut self, scale: LossScale) -> DataParallel {
         self.loss_scale = scale;
         self
     }
 
     /// # Errors
-    /// Options that do not go together.
+    /// Checks for contradicting options.
     pub(crate) fn check(&self) -> Result<(), ParallelError> {
         use VariableUpdate::{
             DistributedReplicated, Horovod, Independent, ParameterServer, Replicated,

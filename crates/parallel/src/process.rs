@@ -1,4 +1,4 @@
-//! A process that trains: alone, or a task of a cluster.
+//! Process: one that trains alone, a task of a cluster, or a rank.
 
 #[cfg(feature = "cluster")]
 use thalweg_dist::{
@@ -15,13 +15,13 @@ use crate::mode::Task;
 use crate::run::{Sessions, TrainingRun};
 use crate::training::Training;
 
-/// The checkpoints of a folder that are kept where nothing is said, as `tf.train.Saver` keeps them.
+/// Default number of checkpoints of a folder that are kept, as in `tf.train.Saver`.
 const KEPT: usize = 5;
 
-/// What this process is: all of a training, or one of the jobs `ps` and `worker` of a cluster.
+/// Part of this process in a training: all of it, a task of the jobs `ps` and `worker` of a cluster, or a rank.
 ///
-/// The same program runs in all processes. A server builds the graph too, and [`Process::start`] returns on it when
-/// the training is over:
+/// The same program runs in all processes. A server builds the graph too, and its [`Process::start`] returns when the
+/// training is over:
 ///
 /// ```
 /// use thalweg_graph::Graph;
@@ -63,7 +63,7 @@ pub struct Process {
     session: SessionOptions,
     /// The job of ranks that this process is one of.
     ranks: Option<Hvd>,
-    /// The checkpoints of a folder.
+    /// Number of checkpoints of a folder that are kept.
     kept: usize,
 }
 
@@ -77,7 +77,7 @@ enum Kind {
 }
 
 impl Process {
-    /// All of a training, in sessions with these options: there must be as many CPU devices as towers.
+    /// A process that trains alone, in sessions with these options: there must be as many CPU devices as towers.
     pub fn alone(session: SessionOptions) -> Process {
         Process {
             kind: Kind::Alone,
@@ -87,7 +87,7 @@ impl Process {
         }
     }
 
-    /// One rank of a job: [`VariableUpdate::Horovod`](crate::VariableUpdate::Horovod).
+    /// A rank of a job: [`VariableUpdate::Horovod`](crate::VariableUpdate::Horovod).
     pub fn rank(hvd: &Hvd, session: SessionOptions) -> Process {
         Process {
             ranks: Some(hvd.clone()),
@@ -100,8 +100,8 @@ impl Process {
         self.ranks.as_ref()
     }
 
-    /// The task that the flags `--job_name`, `--task_index`, `--ps_hosts` and `--worker_hosts` say, which
-    /// `thalweg launch` gives to a program; alone, where there are none. Other flags are passed over.
+    /// Parses the flags `--job_name`, `--task_index`, `--ps_hosts` and `--worker_hosts`, which `thalweg launch` passes
+    /// to a program; without them the process is alone. Other flags are ignored.
     ///
     /// # Errors
     /// [`ParallelError::Flags`], [`ParallelError::Cluster`], [`ParallelError::Server`].
@@ -155,7 +155,7 @@ impl Process {
         ))
     }
 
-    /// A number that no other worker or rank has: 0 where it is alone. For seeds that are to differ between them.
+    /// Number of this worker or rank, 0 if it is alone: for seeds that differ between them.
     pub fn number(&self) -> u32 {
         match &self.ranks {
             Some(hvd) => hvd.rank() as u32,
@@ -163,7 +163,7 @@ impl Process {
         }
     }
 
-    /// The task that a server is. Its devices are the server's; sessions have these options.
+    /// The task of a server, with the server's devices; sessions have these options.
     #[cfg(feature = "cluster")]
     pub fn of(server: Server, session: SessionOptions) -> Process {
         let name = server.task();
@@ -181,7 +181,7 @@ impl Process {
         }
     }
 
-    /// Where it is in a cluster; none, where it is alone.
+    /// Its place in a cluster; `None` outside of one.
     pub fn task(&self) -> Option<Task> {
         match &self.kind {
             Kind::Alone => None,
@@ -190,14 +190,14 @@ impl Process {
         }
     }
 
-    /// How many checkpoints of a folder are kept (5): all, where it is 0.
+    /// Number of checkpoints of a folder that are kept (5); 0 keeps all.
     pub fn max_to_keep(mut self, most: usize) -> Process {
         self.kept = most;
         self
     }
 
-    /// Who gives variables their values and saves them: the first server where workers train in step, and otherwise the
-    /// first worker.
+    /// Role in initializing and saving variables: the first server is the chief in synchronous training, and otherwise
+    /// the first worker.
     fn role(&self, training: &Training<'_>) -> Role {
         let chief = match (self.task(), &training.synchronized) {
             (None, _) => true,
@@ -207,18 +207,18 @@ impl Process {
         if chief { Role::Chief } else { Role::Worker }
     }
 
-    /// Whether it steps: all but servers do.
+    /// `true` if it runs steps: all but servers do.
     pub fn steps(&self) -> bool {
         self.task().is_none_or(|task| task.worker.is_some())
     }
 
-    /// Begins the training of a graph: gives variables values, or takes those of the newest checkpoint. `configure` says
-    /// what a [`MonitoredTrainingSession`] does beside the steps, such as saving checkpoints.
+    /// Starts the training of a graph: initializes variables, or restores the newest checkpoint. `configure` sets
+    /// options of the [`MonitoredTrainingSession`], such as saving checkpoints.
     ///
-    /// On a parameter server it does the server's part until all workers are done, and then gives none.
+    /// On a parameter server it serves until all workers are done, and then returns `None`.
     ///
     /// # Errors
-    /// What is wrong with the graph or a checkpoint, and tasks that are not reached.
+    /// Errors of the graph or a checkpoint, and unreachable tasks.
     pub fn start<'p, 'g>(
         &'p self,
         g: &'g Graph,
@@ -234,7 +234,7 @@ impl Process {
         let monitored = MonitoredTrainingSession::new(g).scaffold(scaffold);
         let monitored = configure(monitored).role(role);
         let monitored = match self.number() {
-            // Rank 0 alone saves, and gives the others what it has restored.
+            // Only rank 0 saves, and broadcasts restored values.
             1.. if self.ranks.is_some() => monitored.without_folder(),
             _ => monitored,
         };
@@ -252,7 +252,7 @@ impl Process {
                 Some(worker) => {
                     let run = self.work(server, worker, g, training, monitored);
                     if run.is_err() {
-                        // The servers then do not wait for it.
+                        // Servers must not wait for this worker.
                         server.finish("ps");
                     }
                     run.map(Some)
@@ -265,7 +265,7 @@ impl Process {
 
 #[cfg(feature = "cluster")]
 impl Process {
-    /// The options of a session on a task. Tasks have nothing for each other, but for the servers.
+    /// Options of a session on a task. Tasks connect to the servers only.
     fn options(&self) -> ClusterOptions {
         ClusterOptions::new()
             .session(self.session.clone())
@@ -291,7 +291,7 @@ impl Process {
         Ok(TrainingRun::new(training, steps, None))
     }
 
-    /// A server's part.
+    /// Runs a server.
     fn serve<'p, 'g>(
         &'p self,
         server: &'p Server,
@@ -305,7 +305,7 @@ impl Process {
             let make = || ClusterSession::on(server, g, self.options());
             let mut session = monitored.start(make)?;
             while session.run_step_fn(|s| coordinator.update(s))?.is_some() {}
-            // The last checkpoint is saved before the workers hear of the end: the other servers end with them.
+            // The last checkpoint is saved before the workers learn of the end: the other servers end with them.
             let saved = session.close();
             coordinator.close();
             saved?;

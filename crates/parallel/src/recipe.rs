@@ -1,4 +1,4 @@
-//! What becomes of a reduced gradient before it is applied.
+//! Recipe: processing of a reduced gradient before it is applied.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use thalweg_optim::Optimizer;
 use thalweg_optim::optimizers::Updates;
 use thalweg_tensor::DType;
 
-/// Weights decay: `rate / 2` times the sum of squares of each variable is part of the loss.
+/// Weight decay: `rate / 2` times the sum of squares of each variable is part of the loss.
 #[derive(Clone)]
 pub struct Decay {
     pub(crate) rate: f64,
@@ -17,7 +17,7 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// Of all variables that are trained.
+    /// Decay of all trained variables.
     pub fn new(rate: f64) -> Decay {
         Decay {
             rate,
@@ -25,7 +25,7 @@ impl Decay {
         }
     }
 
-    /// Of those whose name is taken by this.
+    /// Decay of the variables whose names pass this filter.
     pub fn only(self, applies: impl Fn(&str) -> bool + Send + Sync + 'static) -> Decay {
         Decay {
             applies: Arc::new(applies),
@@ -44,14 +44,14 @@ impl fmt::Debug for Decay {
     }
 }
 
-/// What every gradient goes through, beside its variable: a factor, the decay, and clipping.
+/// Processing of every gradient, on the device of its variable: a factor, the decay, and clipping.
 pub(crate) struct Recipe<'g> {
-    /// What a sum is multiplied by.
+    /// Factor of the sum.
     pub(crate) factor: Option<f64>,
-    /// What divides gradients of a scaled loss.
+    /// Divisor of gradients of a scaled loss.
     pub(crate) scale: Option<Output<'g>>,
     pub(crate) decay: Option<Decay>,
-    /// How often the decay counts: as often as there are gradients in a sum.
+    /// Factor of the decay: the number of gradients in a sum.
     pub(crate) decays: f64,
     pub(crate) clip: Option<f32>,
 }
@@ -64,7 +64,7 @@ impl<'g> Recipe<'g> {
                 x = x * factor;
             }
             if let Some(scale) = self.scale {
-                // Of an f16 variable the gradient is f16 too.
+                // The gradient of an f16 variable is f16 too.
                 x = x / if scale.dtype() == x.dtype() {
                     scale
                 } else {
@@ -82,7 +82,7 @@ impl<'g> Recipe<'g> {
     }
 }
 
-/// An optimizer that gets gradients which have gone through a [`Recipe`].
+/// An optimizer whose gradients pass a [`Recipe`] first.
 pub(crate) struct Prepared<'o, 'g, O> {
     pub(crate) optimizer: &'o O,
     pub(crate) recipe: Recipe<'g>,
@@ -122,7 +122,7 @@ impl<'g, O: Optimizer<'g>> Optimizer<'g> for Prepared<'_, 'g, O> {
     }
 }
 
-/// What the decay adds to the loss; none where nothing decays.
+/// Term of the decay in the loss; `None` without decay.
 pub(crate) fn decayed<'g>(
     g: &'g Graph,
     decay: Option<&Decay>,
@@ -134,7 +134,7 @@ pub(crate) fn decayed<'g>(
         .filter(|v| decay.applies(**v))
         .map(|&v| {
             v.beside(|| match v.dtype() {
-                // Squares of f16 weights soon add up to more than it holds.
+                // The sum of squares of f16 weights would overflow.
                 DType::F16 | DType::BF16 => v.value().cast(DType::F32).l2_loss(),
                 _ => v.value().l2_loss(),
             })

@@ -1,4 +1,4 @@
-//! The steps of one process.
+//! TrainingRun: the steps of one process.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use thalweg_train::{MonitoredSession, StepFailure, TrainError};
 use crate::error::ParallelError;
 use crate::training::Training;
 
-/// How often it is looked who has come.
+/// Poll interval of the barrier of workers.
 const LOOK: Duration = Duration::from_millis(5);
 
 type MakeAlone<'p, 'g> = Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p>;
@@ -19,7 +19,7 @@ type MakeAlone<'p, 'g> = Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 
 pub(crate) type MakeOnTask<'p, 'g> =
     Box<dyn FnMut() -> Result<ClusterSession<'g>, ClusterError> + 'p>;
 
-/// What steps are run with.
+/// The monitored session that runs the steps.
 #[allow(clippy::large_enum_variant, reason = "there is one for each process")]
 pub(crate) enum Sessions<'p, 'g> {
     Alone(MonitoredSession<Session<'g>, MakeAlone<'p, 'g>>),
@@ -31,14 +31,14 @@ pub(crate) enum Sessions<'p, 'g> {
     },
 }
 
-/// A training that has begun: see [`Process::start`](crate::Process::start).
+/// A started training: see [`Process::start`](crate::Process::start).
 pub struct TrainingRun<'p, 'g> {
     training: &'p Training<'g>,
-    /// None when it was closed.
+    /// `None` after it was closed.
     steps: Option<Sessions<'p, 'g>>,
-    /// How often it has waited for the others.
+    /// Number of barriers so far.
     waits: i64,
-    /// The job of ranks that it is of.
+    /// Its job of ranks.
     ranks: Option<Hvd>,
 }
 
@@ -56,11 +56,11 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Runs a training step, and gives what is fetched with it and the global step before its update; none where the
-    /// training is over. A task that is lost is waited for.
+    /// Runs a training step. Returns the fetched values and the global step before its update; `None` if the training
+    /// is over. Waits for a task that is lost.
     ///
     /// # Errors
-    /// As [`MonitoredSession::run`].
+    /// As for [`MonitoredSession::run`].
     pub fn step<R>(
         &mut self,
         fetches: impl FetchesAs<R> + Sync,
@@ -86,7 +86,7 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// The session, which is another one after a task was lost.
+    /// The session; another one after a task was lost.
     ///
     /// # Errors
     /// [`TrainError::Closed`].
@@ -98,10 +98,10 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Fetches values, and trains nothing.
+    /// Fetches values without training.
     ///
     /// # Errors
-    /// As [`MonitoredSession::run`].
+    /// As for [`MonitoredSession::run`].
     pub fn fetch<R>(
         &mut self,
         fetches: impl FetchesAs<R> + Sync,
@@ -115,10 +115,10 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Runs a training step, and records what ran when.
+    /// Runs a training step, and records its trace.
     ///
     /// # Errors
-    /// As [`Session::step`].
+    /// As for [`Session::step`].
     pub fn traced(&mut self, feeds: impl AsRef<[Feed<'g>]>) -> Result<Trace, TrainError> {
         let (training, feeds) = (self.training, feeds.as_ref());
         let options = RunOptions::new().traced();
@@ -142,10 +142,11 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Waits until all workers, or ranks, have called this as often as this one; at once, where it is alone.
+    /// Barrier: waits until all workers, or ranks, have called this as often as this one. Returns immediately in a
+    /// process that is alone.
     ///
     /// # Errors
-    /// As [`MonitoredSession::run`]; [`ParallelError::Absent`], where others do not come for as long as `most`.
+    /// As for [`MonitoredSession::run`]; [`ParallelError::Absent`] if others are not there after `most`.
     pub fn wait_for_workers(&mut self, workers: u32, most: Duration) -> Result<(), TrainError> {
         if let Some(hvd) = &self.ranks {
             let met = hvd.barrier();
@@ -175,10 +176,10 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Ends it: the last checkpoint is saved, and servers hear that this worker is done.
+    /// Ends the training: saves the last checkpoint, and tells servers that this worker is done.
     ///
     /// # Errors
-    /// What is wrong with the last checkpoint or a hook.
+    /// Errors of the last checkpoint or a hook.
     pub fn close(mut self) -> Result<(), TrainError> {
         self.end()
     }
@@ -200,7 +201,7 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
 }
 
 impl Drop for TrainingRun<'_, '_> {
-    /// Servers do not wait for a worker that has failed. What is wrong then is known already.
+    /// Servers must not wait for a failed worker. Its error is known already.
     fn drop(&mut self) {
         #[cfg(feature = "cluster")]
         if let Some(Sessions::Task { server, .. }) = self.steps.take() {

@@ -1,21 +1,21 @@
-//! Variables on servers for those that workers have copies of.
+//! Shadows: variables on servers, of which workers have copies.
 
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{StateOps, Variable};
 
 use crate::devices::{Places, Shared};
 
-/// Before the name of the variable that it stands for.
+/// Prefix of the name of a shadow variable.
 const PREFIX: &str = "ps_var/";
 
-/// The variables of the servers.
+/// Variables of the servers.
 pub(crate) struct Shadows<'g> {
-    /// For each variable of the first tower, in order.
+    /// One for each variable of the first tower, in order.
     pub(crate) all: Vec<Variable<'g>>,
 }
 
 impl<'g> Shadows<'g> {
-    /// For the variables of the first tower, with their initial values.
+    /// Creates shadows of the variables of the first tower, with their initial values.
     #[track_caller]
     pub(crate) fn new(
         g: &'g Graph,
@@ -40,7 +40,7 @@ impl<'g> Shadows<'g> {
         }
     }
 
-    /// Gives the copies of a tower the values that the servers have when `after` is done.
+    /// Copies the servers' values, after `after`, to the variables of a tower.
     #[track_caller]
     pub(crate) fn copied(
         &self,
@@ -57,12 +57,12 @@ impl<'g> Shadows<'g> {
     }
 }
 
-/// The name in a checkpoint.
+/// Name in a checkpoint.
 pub(crate) fn saved_name(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
-/// The initial value of a variable: what its initializer assigns.
+/// Initial value of a variable: the value that its initializer assigns.
 fn initial<'g>(g: &'g Graph, variable: Variable<'g>) -> thalweg_graph::Output<'g> {
     let data = g.snapshot();
     let node = data.get(variable.initializer().id());

@@ -1,4 +1,4 @@
-//! Values that are taken a step after they were put down: copies to other devices then do not keep a step waiting.
+//! Staging areas: values delayed by one step, so that copies between devices overlap with computation.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,14 +6,14 @@ use thalweg_graph::{DeviceSpec, Graph, NodeId, Operation, Output, OutputId};
 use thalweg_layers::VariableScope;
 use thalweg_ops::{SourceOps, Variable};
 
-/// A place where a step puts a value and the next step takes it.
+/// A staging area: a step puts a value, and the next step takes it.
 struct Area {
     name: String,
     device: DeviceSpec,
 }
 
 impl Area {
-    /// What the step before has put down, of the dtype and shape of `like`.
+    /// Takes the value of the previous step, of the dtype and shape of `like`.
     #[track_caller]
     fn take<'g>(&self, like: Output<'g>) -> Output<'g> {
         let g = like.graph();
@@ -40,14 +40,14 @@ impl Area {
     }
 }
 
-/// The values of variables on one tower.
+/// Staged values of variables on one tower.
 pub(crate) struct StagedValues {
-    /// The handle of each variable, its staged value, and the node that puts it down.
+    /// Handle of each variable, its staged value, and the node that puts it.
     all: Arc<Mutex<Vec<(OutputId, OutputId, NodeId)>>>,
 }
 
 impl StagedValues {
-    /// Of no variables yet.
+    /// Creates an empty collection.
     pub(crate) fn new() -> StagedValues {
         StagedValues {
             all: Arc::default(),
@@ -64,7 +64,7 @@ impl StagedValues {
                 let all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 all.iter().find(|s| s.0 == handle).map(|s| s.1)
             };
-            // What is not trained changes beside the tower: it is read where it is.
+            // Untrained variables change during a step: they are read directly.
             let trained = |v: &thalweg_graph::VariableInfo| v.handle == handle && v.trainable;
             if !g.variables().iter().any(trained) {
                 return variable;
@@ -86,7 +86,7 @@ impl StagedValues {
         })
     }
 
-    /// What a gradient with respect to the variable is taken of.
+    /// The output by which the gradient with respect to the variable is taken.
     pub(crate) fn value<'g>(&self, variable: Variable<'g>) -> Option<Output<'g>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let handle = variable.handle();
@@ -94,20 +94,20 @@ impl StagedValues {
         found.map(|s| handle.graph().output(s.1))
     }
 
-    /// The nodes that put values down.
+    /// Nodes that put values.
     pub(crate) fn puts<'g>(&self, g: &'g Graph) -> Vec<Operation<'g>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|s| g.operation(s.2)).collect()
     }
 }
 
-/// Gradients that a step later are taken.
+/// Gradients delayed by one step.
 pub(crate) struct Deferred<'g> {
-    /// Those of the step before.
+    /// Gradients of the previous step.
     pub(crate) gradients: Vec<Output<'g>>,
-    /// Puts those of this step down.
+    /// Put those of this step.
     pub(crate) puts: Vec<Operation<'g>>,
-    /// Puts zeros down, for the first step.
+    /// Put zeros, for the first step.
     pub(crate) zeros: Vec<Operation<'g>>,
 }
 

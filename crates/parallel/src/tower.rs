@@ -1,4 +1,4 @@
-//! A copy of the model on one device.
+//! Tower: a copy of the model on one device.
 
 use std::fmt;
 
@@ -19,18 +19,18 @@ impl<'g> Tower<'g> {
         self.graph
     }
 
-    /// Which tower of this process it is, from 0.
+    /// Index of the tower in this process.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The towers of this process.
+    /// Number of towers of this process.
     pub fn towers(&self) -> usize {
         self.towers
     }
 
-    /// The tower's part of a batch: the first dimension is cut into as many equal parts as there are towers. That it
-    /// cannot be is a mistake that the graph keeps.
+    /// The tower's part of a batch: the first dimension is divided evenly between the towers. If that is impossible,
+    /// the graph keeps a mistake.
     #[track_caller]
     pub fn part(&self, batch: Output<'g>) -> Output<'g> {
         match self.towers {

@@ -1,4 +1,4 @@
-//! The towers of this process, and their gradients.
+//! Building of the towers of this process, and of their gradients.
 
 use thalweg_graph::{Graph, Operation, Output, gradients};
 use thalweg_layers::{Reuse, VariableScope, VariableScopes, update_ops};
@@ -14,13 +14,13 @@ use crate::tower::Tower;
 /// A tower that is built.
 pub(crate) struct Made<'g> {
     pub(crate) loss: Output<'g>,
-    /// For each variable that is trained; none, where the loss does not depend on it.
+    /// One for each trained variable; `None` if the loss does not depend on it.
     pub(crate) gradients: Vec<Option<Output<'g>>>,
-    /// The variables that it trains.
+    /// Its trained variables.
     pub(crate) trained: Vec<Variable<'g>>,
-    /// All that it has made.
+    /// All its variables.
     pub(crate) variables: Vec<Variable<'g>>,
-    /// The updates of its layers, such as those of moving averages.
+    /// Updates of its layers, such as those of moving averages.
     pub(crate) updates: Vec<Operation<'g>>,
     pub(crate) staged: Option<StagedValues>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Made<'g> {
 /// Builds the model once for each tower.
 ///
 /// # Errors
-/// Towers with different variables.
+/// Towers have different variables.
 pub(crate) fn made<'g>(
     options: &DataParallel,
     g: &'g Graph,
@@ -98,7 +98,7 @@ pub(crate) fn made<'g>(
     Ok(all)
 }
 
-/// The gradient of the loss with respect to each variable.
+/// Builds the gradient of the loss with respect to each variable.
 fn tower_gradients<'g>(
     loss: Output<'g>,
     trained: &[Variable<'g>],

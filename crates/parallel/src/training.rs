@@ -1,4 +1,4 @@
-//! What was built.
+//! Training: the result of DataParallel::build.
 
 use std::path::Path;
 
@@ -11,34 +11,34 @@ use thalweg_train::{Saver, Scaffold, Steps, TrainError};
 /// A model that trains on all devices of this process.
 #[derive(Clone, Debug)]
 pub struct Training<'g> {
-    /// The steps of all workers together.
+    /// The global step, over all workers.
     pub global_step: Variable<'g>,
-    /// The mean of the towers' losses.
+    /// Mean of the towers' losses.
     pub loss: Output<'g>,
-    /// With what the decay of weights adds to it.
+    /// Loss with the weight decay.
     pub total_loss: Output<'g>,
-    /// A step of this process. Where workers train in step it gives gradients to a turn, and is run by
-    /// `thalweg_dist::sync::give`.
+    /// A training step of this process. In synchronous training it gives gradients to a turn, and
+    /// `thalweg_dist::sync::give` runs it.
     pub step: Operation<'g>,
-    /// Where the workers of a cluster train in step.
+    /// Nodes of synchronous training of the workers of a cluster.
     pub synchronized: Option<Synchronized<'g>>,
-    /// The gradients that an update of this process has, each with the variable that it updates.
+    /// Gradients of an update of this process, each with its variable.
     pub gradients: Vec<(Output<'g>, Variable<'g>)>,
-    /// The learning of each tower: its variables, in the order of the first tower's.
+    /// Trained variables of each tower, in the order of the first tower's.
     pub towers: Vec<Vec<Variable<'g>>>,
-    /// What each variable that is saved is called in a checkpoint.
+    /// Saved variables, by their names in a checkpoint.
     pub saved: Vec<(String, Variable<'g>)>,
-    /// Give first values to what all processes share, or else all that is saved.
+    /// Initializers of the variables that all processes share, or else of all saved ones.
     pub(crate) first: Vec<Operation<'g>>,
-    /// Give values to what each process has for itself, when those have values.
+    /// Initialize the variables of each process, after the shared ones.
     pub(crate) own: Vec<Operation<'g>>,
-    /// Whether what is shared and saved has values.
+    /// `true` if shared and saved variables have values.
     pub(crate) ready: Output<'g>,
-    /// Where workers wait for each other.
+    /// Barrier of workers.
     pub(crate) arrivals: Option<Arrivals<'g>>,
 }
 
-/// A number that workers of a cluster count up when they have come somewhere.
+/// A counter that workers of a cluster increment when they reach a barrier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrivals<'g> {
     pub(crate) arrive: Operation<'g>,
@@ -46,11 +46,11 @@ pub(crate) struct Arrivals<'g> {
 }
 
 impl<'g> Training<'g> {
-    /// What a [monitored session](thalweg_train::MonitoredTrainingSession) of it needs: first values, the values of
-    /// copies, and what is saved. `saver` is [`Training::saver`], with options; `chief` is whether the process gives
-    /// variables their values.
+    /// Scaffold of a [monitored session](thalweg_train::MonitoredTrainingSession): initialization, copies, and saved
+    /// variables. `saver` is [`Training::saver`], with options; `chief` is `true` for the process that initializes
+    /// variables.
     pub fn scaffold(&self, saver: Saver, chief: bool) -> Scaffold {
-        // No checkpoint has this number, and no worker begins before it has a value.
+        // No checkpoint has this counter, and no worker begins before it has a value.
         let counts = self.arrivals.filter(|_| chief);
         let counts = counts.map(|a| a.arrived.initializer());
         Scaffold::new()
@@ -60,16 +60,17 @@ impl<'g> Training<'g> {
             .saver(saver)
     }
 
-    /// Saves the variables of the first tower, or of the servers, under the names that they have in one process.
+    /// Creates a saver of the variables of the first tower, or of the servers, under the names that they have in one
+    /// process.
     pub fn saver(&self) -> Saver {
         let graph = self.loss.graph();
         Saver::of(graph, self.saved.iter().map(|(name, v)| (name.clone(), *v)))
     }
 
-    /// Gives all variables their first values: for a session without a scaffold.
+    /// Initializes all variables: for a session without a scaffold.
     ///
     /// # Errors
-    /// As a step.
+    /// Errors of a step.
     pub fn initialize(&self, session: &dyn Steps) -> Result<(), TrainError> {
         run(session, &self.first)?;
         let counts = self.arrivals.map(|a| a.arrived.initializer());
@@ -77,11 +78,11 @@ impl<'g> Training<'g> {
         run(session, &self.own)
     }
 
-    /// Gives all variables the values of a checkpoint of the same model, also one of another
+    /// Restores all variables from a checkpoint of the same model, also one of another
     /// [`VariableUpdate`](crate::VariableUpdate) with the same names.
     ///
     /// # Errors
-    /// What is wrong with the checkpoint.
+    /// Errors of the checkpoint.
     pub fn restore(&self, session: &dyn Steps, prefix: impl AsRef<Path>) -> Result<(), TrainError> {
         run(session, &self.first)?;
         self.saver().restore(session, prefix)?;

@@ -1,4 +1,4 @@
-//! All ways to update variables learn the same as one device with the whole batch.
+//! All modes of updating variables learn the same as one device with the whole batch.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_layers::{Initializer, VariableScopes};
@@ -46,7 +46,7 @@ fn data() -> [Tensor; 2] {
     [of(5, 0.37), of(3, 0.91)]
 }
 
-/// The losses of each step, and the variables at the end.
+/// Losses of each step, and the final variables.
 fn trained(parallel: &DataParallel, devices: usize) -> (Vec<f32>, Vec<Vec<f32>>) {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [BATCH as i64, 5]);
@@ -163,7 +163,7 @@ fn a_fixed_loss_scale_changes_nothing_and_compact_gradients_change_little() {
     }
 }
 
-/// The loss `x A B`, with A = 1, B = 2, a rate of 1/16 and a decay of 1/16: what can be written out by hand.
+/// The loss `x A B`, with A = 1, B = 2, a rate of 1/16 and a decay of 1/16: its updates can be written by hand.
 fn by_hand<'g>(g: &'g Graph, x: Output<'g>, parallel: DataParallel) -> Training<'g> {
     let one = |tower: &Tower<'g>| {
         let make = |name: &str, value: f64| {
@@ -179,7 +179,7 @@ fn by_hand<'g>(g: &'g Graph, x: Output<'g>, parallel: DataParallel) -> Training<
         .unwrap()
 }
 
-/// The losses, by steps of `(gradient of A, gradient of B)` at the values that `at` names.
+/// Expected losses, by steps of `(gradient of A, gradient of B)` at the values that `at` selects.
 fn losses_by_hand(towers: usize, factor: f32, delay: usize, deferred_values: usize) -> Vec<f32> {
     let (rate, decay) = (1.0f32 / 16.0, 1.0 / 16.0);
     let mut values = vec![(1.0f32, 2.0f32)];

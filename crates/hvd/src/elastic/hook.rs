@@ -1,11 +1,11 @@
-//! Commits of a monitored session.
+//! ElasticHook: restores and commits in a monitored session.
 
 use thalweg_train::TrainError;
 use thalweg_train::hooks::{AfterRun, Context, SessionRunHook};
 
 use super::Elastic;
 
-/// Gives variables what was committed last, and commits after every so many steps.
+/// Restores variables from the last commit, and commits after every `n` steps.
 pub struct ElasticHook {
     job: Elastic,
     every: u64,

@@ -1,9 +1,9 @@
-//! Training that goes on when ranks are lost, and lets new ones in.
+//! Elastic training: it continues when ranks are lost, and admits new ones.
 //!
 //! [`run`] calls a function once for each *round*: a job of a fixed number of ranks. The function builds its graph and
 //! session, and trains. Every few steps it *commits*: each rank keeps a copy of all variables. When a rank is lost, the
-//! others come back to [`run`] with an error, and the next round begins with what was committed last. When new ranks
-//! wait, a commit ends the round, and nothing is lost.
+//! others return to [`run`] with an error, and the next round begins with the last commit. When new ranks wait, a
+//! commit ends the round, and nothing is lost.
 //!
 //! ```
 //! use thalweg_graph::Graph;
@@ -57,15 +57,15 @@ use crate::ranks::{Hvd, broadcast};
 pub use hook::ElasticHook;
 use state::Committed;
 
-/// How many rounds in a row may be lost before their ranks have met.
+/// Largest number of consecutive rounds that are lost before their ranks have met.
 const TRIES: usize = 20;
 
-/// Runs `train` once for each round, until it has done all of its work or cannot go on.
+/// Runs `train` once for each round, until it is done or fails.
 ///
-/// Where ranks do not come and go, as without a launcher, there is one round.
+/// In a job that is not elastic, as without a launcher, there is one round.
 ///
 /// # Errors
-/// What `train` gives, unless a lost rank or a new one has led to it; that a job is over, or its ranks do not meet.
+/// Errors of `train`, unless a lost rank or a new one caused them; the job is over, or its ranks do not meet.
 pub fn run<T, E: From<TrainError>>(
     train: impl FnMut(&mut Elastic) -> Result<T, E>,
 ) -> Result<T, E> {
@@ -73,10 +73,10 @@ pub fn run<T, E: From<TrainError>>(
     run_as(worker, train)
 }
 
-/// As [`run`], as this worker of a job.
+/// Like [`run`], as this worker of a job.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn run_as<T, E: From<TrainError>>(
     worker: Option<Worker>,
     mut train: impl FnMut(&mut Elastic) -> Result<T, E>,
@@ -108,7 +108,7 @@ fn failed(error: HvdError) -> TrainError {
     TrainError::step(StepFailure::Other, error)
 }
 
-/// What outlives a round.
+/// State that outlives a round.
 struct Shared {
     worker: Option<Worker>,
     state: Mutex<State>,
@@ -117,7 +117,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     committed: Committed,
-    /// Whether the round ends so that others can come.
+    /// `true` if the round ends so that others can join.
     interrupted: bool,
 }
 
@@ -127,7 +127,7 @@ impl Shared {
     }
 }
 
-/// One round of an elastic job, as one of its ranks sees it.
+/// One round of an elastic job, on one of its ranks.
 pub struct Elastic {
     hvd: Hvd,
     round: u64,
@@ -135,7 +135,7 @@ pub struct Elastic {
 }
 
 impl Elastic {
-    /// Meets the ranks of the next round: what a rank is lost in is tried again.
+    /// Meets the ranks of the next round; retries if a rank is lost meanwhile.
     fn meet(shared: &Arc<Shared>) -> Result<Elastic, HvdError> {
         let Some(worker) = &shared.worker else {
             return Elastic::with(shared, 1, &Join::from_env()?);
@@ -160,7 +160,7 @@ impl Elastic {
     fn with(shared: &Arc<Shared>, round: u64, join: &Join) -> Result<Elastic, HvdError> {
         let hvd = Hvd::meet(join)?;
         let last = shared.state().committed.last().clone();
-        // Rank 0 has committed most.
+        // Rank 0 has the newest commit.
         let told = last.told(&hvd, 0)?;
         shared.state().committed.learn(told);
         Ok(Elastic {
@@ -170,23 +170,23 @@ impl Elastic {
         })
     }
 
-    /// This process as one of the ranks of the round.
+    /// This process as a rank of the round.
     pub fn hvd(&self) -> &Hvd {
         &self.hvd
     }
 
-    /// The number of the round, from 1 on.
+    /// Number of the round, from 1 on.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// How often the job has committed.
+    /// Number of commits of the job.
     pub fn commits(&self) -> u64 {
         self.shared.state().committed.number()
     }
 
-    /// A number of the program that is committed too, such as how far it has read; nothing where it was never set. A name has
-    /// no line breaks.
+    /// A number of the program that is committed too, such as its position in the input; `None` if it was never set. A
+    /// name has no line breaks.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.shared.state().committed.get(name)
     }
@@ -196,8 +196,8 @@ impl Elastic {
         self.shared.state().committed.set(name, value);
     }
 
-    /// A hook that gives the variables what was committed last when a session has been made, and commits after every so
-    /// many steps.
+    /// Creates a hook that restores the variables from the last commit when a session was created, and commits after
+    /// every `n` steps.
     pub fn hook(&self, every: u64) -> ElasticHook {
         ElasticHook::new(self.part(), every)
     }
@@ -211,11 +211,11 @@ impl Elastic {
         }
     }
 
-    /// Gives all variables of a session, which have their first values, those that were committed last; then all ranks have
-    /// those of rank 0. Call it once in a round, after the variables were initialized.
+    /// Restores all variables of a session from the last commit, and broadcasts those of rank 0. Call it once in a
+    /// round, after the variables were initialized.
     ///
     /// # Errors
-    /// A variable has another dtype or shape than before; what ended the round.
+    /// A variable has another dtype or shape than before; the error that ended the round.
     pub fn begin(&self, session: &dyn Steps) -> Result<(), TrainError> {
         let graph = session.graph();
         let all = graph.variables();
@@ -231,32 +231,32 @@ impl Elastic {
         let given = graph.extend(|| broadcast(graph, &all, 0)).id();
         let fetch = [thalweg_session::Fetch::Run(given)];
         session.run_step(&fetch, &[], &thalweg_session::RunOptions::new())?;
-        // Every rank can now go on without the others.
+        // Every rank has the commit now.
         let values = variables(session)?;
         self.shared.state().committed.begin(values);
         Ok(())
     }
 
-    /// Keeps the values of all variables. All ranks must do so after the same step.
+    /// Commits the values of all variables. All ranks must call it after the same step.
     ///
     /// # Errors
-    /// [`HvdError::OthersWait`] within, where the round ends so that other ranks can come, or some can go: return it.
-    /// What ended the round.
+    /// [`HvdError::OthersWait`] as the source if the round ends so that ranks can join or leave: return it. The error
+    /// that ended the round.
     pub fn commit(&self, session: &dyn Steps) -> Result<(), TrainError> {
         let values = variables(session)?;
         self.shared.state().committed.keep(values);
         self.check()
     }
 
-    /// Whether other ranks wait, without a commit: what was not committed is lost where they do.
+    /// Checks for waiting ranks without a commit: if there are any, the work since the last commit is lost.
     ///
     /// # Errors
-    /// As [`Elastic::commit`].
+    /// As for [`Elastic::commit`].
     pub fn check(&self) -> Result<(), TrainError> {
         let Some(worker) = &self.shared.worker else {
             return Ok(());
         };
-        // Ranks hear of it at different times, and must end the round after the same step.
+        // Ranks learn of it at different times, and must end the round after the same step.
         let waits = Tensor::scalar(i32::from(worker.others_wait()));
         let waits = self.hvd.allreduce(waits, ReduceOp::Max).map_err(failed)?;
         if waits.to_scalar::<i32>()? == 0 {
@@ -267,7 +267,7 @@ impl Elastic {
     }
 }
 
-/// The values of all variables of a session, by name.
+/// Reads the values of all variables of a session, by name.
 fn variables(session: &dyn Steps) -> Result<BTreeMap<String, Tensor>, TrainError> {
     let all = session.graph().variables();
     let handles: Vec<_> = all.iter().map(|v| v.handle).collect();

@@ -1,4 +1,4 @@
-//! What an elastic job goes on with.
+//! Commits of an elastic job.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,29 @@ use thalweg_tensor::{DType, Tensor};
 use crate::error::HvdError;
 use crate::ranks::Hvd;
 
-/// What was committed once.
+/// Content of one commit.
 #[derive(Clone, Default)]
 pub(super) struct Commit {
-    /// The how manieth commit of the job it is.
+    /// Number of the commit in the job.
     pub(super) number: u64,
     pub(super) variables: BTreeMap<String, Tensor>,
     numbers: BTreeMap<String, i64>,
 }
 
-/// What a rank knows of commits.
+/// Commits that a rank has.
 #[derive(Default)]
 pub(super) struct Committed {
-    /// The last commit that this rank has all of. It is kept until there is another one: a round may be lost before it begins.
+    /// The last commit that this rank has completely. It is kept until the next one: a round may be lost before it
+    /// begins.
     last: Commit,
-    /// The number of the job's last commit.
+    /// Number of the job's last commit.
     number: u64,
     /// Numbers of the program, which the next commit keeps.
     numbers: BTreeMap<String, i64>,
 }
 
 impl Committed {
-    /// How often the job has committed.
+    /// Number of commits of the job.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -52,7 +53,7 @@ impl Committed {
         self.begin(variables);
     }
 
-    /// Has the values that all ranks begin the round with. They are the first commit, where there was none.
+    /// Stores the values with which all ranks begin the round. They are the first commit, if there was none.
     pub(super) fn begin(&mut self, variables: BTreeMap<String, Tensor>) {
         self.number = self.number.max(1);
         self.last = Commit {
@@ -62,7 +63,7 @@ impl Committed {
         };
     }
 
-    /// Learns what the job has committed: its number, and the numbers of the program.
+    /// Takes over the job's commit: its number, and the numbers of the program.
     pub(super) fn learn(&mut self, (number, numbers): (u64, BTreeMap<String, i64>)) {
         self.number = number;
         self.numbers = numbers;
@@ -70,7 +71,7 @@ impl Committed {
 }
 
 impl Commit {
-    /// What [`Committed::learn`] takes, of the commit of one rank. Variables go through the session.
+    /// Encodes the commit of one rank for [`Committed::learn`]. Variables are broadcast by the session.
     pub(super) fn told(
         &self,
         hvd: &Hvd,

@@ -11,12 +11,12 @@ use std::time::Duration;
 use thalweg_collective::Coordinator;
 use thalweg_hvd::{Hvd, Join};
 
-/// Runs the same on so many ranks.
+/// Runs a function on so many ranks.
 pub fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
     on_ranks_that(size, |join| join, run)
 }
 
-/// Runs the same on so many ranks, which join as `how` says.
+/// Runs a function on so many ranks, which join with the options of `how`.
 pub fn on_ranks_that<R: Send>(
     size: usize,
     how: impl Fn(Join) -> Join,
@@ -25,7 +25,7 @@ pub fn on_ranks_that<R: Send>(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, size, "secret").unwrap();
     let address = coordinator.address();
-    // One that fails at once would otherwise end the job before the others have joined it.
+    // A rank that fails immediately would otherwise end the job before the others have joined.
     let there = Barrier::new(size);
     thread::scope(|scope| {
         let rank = |rank: usize| {

@@ -1,4 +1,4 @@
-//! Sums in two groups of devices, and then of the two.
+//! Hierarchical all-reduce: sums in two groups of devices, and then between the groups.
 
 use std::str::FromStr;
 
@@ -8,18 +8,18 @@ use thalweg_ops::SumOps;
 use crate::devices::Places;
 use crate::error::ParallelError;
 
-/// How the devices of a machine are connected, as tf_cnn_benchmarks' `network_topology` has it.
+/// Connections between the devices of a machine: tf_cnn_benchmarks' `network_topology`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Topology {
-    /// Two groups whose devices reach each other quickly: the first half of the devices and the second.
+    /// Two groups with fast connections inside: the first half of the devices and the second.
     #[default]
     Dgx1,
-    /// Eight devices of which some pairs reach each other across: 0 and 5, 2 and 7.
+    /// Eight devices with connections across the groups: 0 and 5, 2 and 7.
     GcpV100,
 }
 
 impl Topology {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Topology::Dgx1 => "dgx1",
@@ -28,7 +28,7 @@ impl Topology {
     }
 
     /// # Errors
-    /// Too few towers for groups.
+    /// There are too few towers for groups.
     pub(crate) fn check(self, towers: usize) -> Result<(), ParallelError> {
         let wrong = |range| ParallelError::Range {
             what: "the number of towers of a hierarchical copy",
@@ -44,7 +44,7 @@ impl Topology {
         }
     }
 
-    /// The devices of the two groups in which tensor `number` is summed; the first of each is where that happens.
+    /// Devices of the two groups for tensor `number`; the first of each sums.
     fn groups(self, number: usize, towers: usize) -> [Vec<usize>; 2] {
         let half = towers / 2;
         let mains = match self {
@@ -76,7 +76,8 @@ impl FromStr for Topology {
     }
 }
 
-/// The sum on each tower: in each group on its main device, then of both on both, from where the others have it.
+/// Builds the sum on each tower: in each group on its main device, then of both groups on both main devices, from where
+/// the others copy it.
 pub(super) fn sum<'g>(
     g: &'g Graph,
     places: &Places,
@@ -95,7 +96,7 @@ pub(super) fn sum<'g>(
     let [first, second] = [partial(&groups[0]), partial(&groups[1])];
     let mut sums = all.to_vec();
     for group in &groups {
-        // In one order on both sides, so that all have the same bits.
+        // The order is the same on both sides, so that all have the same bits.
         let both = places.on_tower(g, group[0], || first + second);
         for &device in group {
             sums[device] = both;

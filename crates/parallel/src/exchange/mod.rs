@@ -1,5 +1,5 @@
-//! How towers of one process come to the sum of their gradients: all of it as nodes of the graph, which the step's sends
-//! and receives carry.
+//! Reduction of gradients between towers of one process: nodes of the graph, whose values the sends and receives of a
+//! step carry.
 
 mod hierarchy;
 mod packing;
@@ -19,7 +19,7 @@ pub use spec::{Algorithm, AllReduce};
 /// The gradients of one tower, in the order of its variables.
 pub(crate) type Gradients<'g> = Vec<Output<'g>>;
 
-/// What reduces gradients.
+/// Options of the reduction.
 pub(crate) struct Exchange<'a> {
     pub(crate) places: &'a Places,
     pub(crate) all_reduce: Option<&'a AllReduce>,
@@ -29,7 +29,7 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The sum of each gradient over all towers, on each tower.
+    /// Builds the sum of each gradient over all towers, on each tower.
     pub(crate) fn sums<'g>(&self, g: &'g Graph, towers: Vec<Gradients<'g>>) -> Vec<Gradients<'g>> {
         if towers.len() < 2 {
             return towers;
@@ -55,7 +55,7 @@ impl Exchange<'_> {
         sums.into_iter().enumerate().map(back).collect()
     }
 
-    /// The same of every gradient, on its tower.
+    /// Applies `make` to every gradient, on its tower.
     fn each<'g>(
         &self,
         towers: Vec<Gradients<'g>>,
@@ -84,7 +84,7 @@ impl Exchange<'_> {
         sums
     }
 
-    /// By the algorithm for a tensor of its size.
+    /// Reduces a tensor by the algorithm for its size.
     fn by<'g>(
         &self,
         g: &'g Graph,
@@ -101,12 +101,12 @@ impl Exchange<'_> {
     }
 }
 
-/// The elements of a value whose shape is known; 0 else.
+/// Number of elements of a value; 0 if its shape is unknown.
 pub(crate) fn elements(x: Output<'_>) -> usize {
     x.shape().to_dims().map_or(0, |dims| dims.iter().product())
 }
 
-/// The parts of `total` elements that are as equal as can be: where each begins, and its length.
+/// Divides `total` elements into parts as even as possible: begin and length of each.
 pub(crate) fn parts(total: usize, count: usize) -> Vec<(usize, usize)> {
     let bound = |i: usize| total * i / count;
     let of = |i: usize| (bound(i), bound(i + 1) - bound(i));

@@ -1,4 +1,4 @@
-//! All gradients as few large tensors of one size.
+//! Packing of all gradients into a few large tensors of one size.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
@@ -7,16 +7,16 @@ use super::sum::like;
 use super::{Gradients, elements, parts};
 use crate::devices::Places;
 
-/// Gradients that are packed.
+/// Packed gradients.
 pub(super) struct Packed<'g> {
-    /// The parts of each tower.
+    /// Packed parts of each tower.
     pub(super) towers: Vec<Gradients<'g>>,
-    /// What each gradient was.
+    /// Original gradients, for their shapes.
     like: Gradients<'g>,
 }
 
-/// All gradients of a tower one after the other, cut into so many equal parts; none where they are to stay as they are,
-/// or are of several dtypes.
+/// Concatenates the gradients of each tower, and splits them into so many equal parts; `None` if `parts` is 0 or they
+/// have several dtypes.
 pub(super) fn packed<'g>(
     g: &'g Graph,
     places: &Places,
@@ -46,7 +46,7 @@ pub(super) fn packed<'g>(
 }
 
 impl<'g> Packed<'g> {
-    /// The gradients again.
+    /// Unpacks the gradients.
     pub(super) fn unpacked(
         &self,
         g: &'g Graph,

@@ -1,5 +1,5 @@
-//! An all-reduce in a ring: each device adds to a part what comes from the one before it, until each has the sum of one
-//! part; then the sums go around.
+//! Ring all-reduce: each device adds the part from its predecessor to its own, until each has the sum of one part; then
+//! the sums go around.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
@@ -8,9 +8,8 @@ use super::sum::like;
 use super::{elements, parts};
 use crate::devices::Places;
 
-/// The sum on each tower. With several `rings` the tensor is cut into so many pieces, and each goes around from another
-/// device on. A part is always added up in the order of the ring, from its own device on, so all towers have the same
-/// bits.
+/// Builds the sum on each tower. With several `rings` the tensor is split, and each piece starts at another device. The
+/// order of additions is that of the ring, from the own device of a part on, so all towers have the same bits.
 pub(super) fn sum<'g>(
     g: &'g Graph,
     places: &Places,
@@ -27,7 +26,7 @@ pub(super) fn sum<'g>(
         // Device `at` of the ring is this tower.
         let tower = |at: usize| (at + ring * n / rings) % n;
         let part = |p: usize| ring * n + p;
-        // In round r, device d takes part d - 1 - r from the device before it.
+        // In round r, device d takes part d - 1 - r from its predecessor.
         for round in 0..n - 1 {
             for at in 0..n {
                 let p = part((at + 2 * n - 1 - round) % n);

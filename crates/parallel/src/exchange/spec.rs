@@ -1,15 +1,15 @@
-//! tf_cnn_benchmarks' `all_reduce_spec`: which all-reduce for tensors of which size.
+//! AllReduce: tf_cnn_benchmarks' `all_reduce_spec`, algorithms by tensor size.
 
 use std::str::FromStr;
 
 use crate::error::ParallelError;
 
-/// How towers reduce a tensor.
+/// All-reduce algorithm between towers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// `pscpu`: the sum is made on the first CPU device.
+    /// `pscpu`: sums on the first CPU device.
     Cpu,
-    /// `psgpu`: sums are made on the towers' devices, in turn.
+    /// `psgpu`: sums on the towers' devices, in turn.
     Devices,
     /// `xring`: a ring.
     Ring,
@@ -19,17 +19,17 @@ pub enum Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) algorithm: Algorithm,
-    /// The parts of a tensor that are reduced each for itself.
+    /// Number of parts of a tensor that are reduced separately.
     pub(crate) shards: usize,
-    /// The most elements; none for the last range.
+    /// Largest number of elements; `None` for the last range.
     pub(crate) most: Option<usize>,
 }
 
-/// Which algorithm reduces tensors of which size; read from text such as `pscpu:32k:xring#2`: up to 32,768 elements on
-/// the CPU, larger ones in two rings.
+/// Algorithms by tensor size; parsed from text such as `pscpu:32k:xring#2`: up to 32,768 elements on the CPU, larger
+/// tensors in two rings.
 ///
-/// `nccl` and `collective` are all-reduces over GPUs and over tasks, and are refused, as is `a/b`, which is for several
-/// workers.
+/// `nccl` and `collective` are all-reduces over GPUs and over tasks, and are not supported; neither is `a/b`, which is
+/// for several workers.
 ///
 /// ```
 /// use thalweg_parallel::AllReduce;
@@ -45,7 +45,7 @@ pub struct AllReduce {
 }
 
 impl AllReduce {
-    /// The same algorithm for all tensors.
+    /// Uses one algorithm for all tensors.
     pub fn by(algorithm: Algorithm) -> AllReduce {
         let text = match algorithm {
             Algorithm::Cpu => "pscpu",
@@ -70,7 +70,7 @@ impl AllReduce {
     }
 
     /// # Errors
-    /// More rings than there are devices in one.
+    /// There are more rings than devices.
     pub(crate) fn check(&self, towers: usize) -> Result<(), ParallelError> {
         let too_many = |r: &&Range| r.algorithm == Algorithm::Ring && r.shards > towers;
         match self.ranges.iter().find(too_many) {
@@ -145,7 +145,7 @@ fn algorithm(word: &str) -> Result<(Algorithm, usize), String> {
     }
 }
 
-/// A number of elements, such as 32k: 32,768.
+/// Parses a number of elements, such as 32k: 32,768.
 fn elements(word: &str) -> Result<usize, String> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &word[digits.len()..] {

@@ -1,4 +1,4 @@
-//! Sums on one device, from where they are copied to all.
+//! Sums on one device, copied to all towers.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps, SumOps};
@@ -6,7 +6,7 @@ use thalweg_ops::{ArrayOps, SourceOps, SumOps};
 use super::{elements, parts};
 use crate::devices::Places;
 
-/// The sum on one of the towers' devices, which take turns; the same for each tower.
+/// Builds the sum on one of the towers' devices, in turn, and copies it to each tower.
 pub(super) fn copied<'g>(
     g: &'g Graph,
     places: &Places,
@@ -17,7 +17,7 @@ pub(super) fn copied<'g>(
     vec![sum; all.len()]
 }
 
-/// Sums of parts of the tensor, each on another device: on those of the towers in turn, or all on the CPU.
+/// Builds sums of parts of the tensor on several devices: the towers' in turn, or all on the CPU.
 pub(super) fn sharded<'g>(
     g: &'g Graph,
     places: &Places,
@@ -55,7 +55,7 @@ pub(super) fn sharded<'g>(
     (0..all.len()).map(whole).collect()
 }
 
-/// In the shape of another tensor, which is known.
+/// Reshapes to the known shape of another tensor.
 pub(super) fn like<'g>(x: Output<'g>, other: Output<'g>) -> Output<'g> {
     let dims = other.shape().to_dims().unwrap_or_default();
     x.reshape(dims.iter().map(|&d| d as i64).collect::<Vec<_>>())

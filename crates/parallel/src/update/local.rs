@@ -1,4 +1,4 @@
-//! Each tower has variables of its own.
+//! Updates of the modes in which each tower has variables of its own: Independent, Replicated, Horovod.
 
 use thalweg_graph::Operation;
 use thalweg_hvd::Hvd;
@@ -12,7 +12,7 @@ use crate::mode::Reduction;
 use crate::staging::deferred;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
-    /// Each tower learns alone.
+    /// Independent: each tower learns separately.
     pub(super) fn independent(&self) -> Built<'g> {
         let towers = 0..self.made.len();
         let mut step: Vec<Operation<'g>> = towers
@@ -31,7 +31,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// A copy of the variables on each tower, all of which stay equal; those of all ranks too.
+    /// Replicated, Horovod: a copy of the variables on each tower; all copies stay equal, on all ranks too.
     pub(super) fn replicated(&self) -> Built<'g> {
         let (g, options) = (self.g, self.options);
         let exchange = Exchange {
@@ -70,11 +70,11 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             groups.push(made.iter().copied().chain(slots).collect());
             all.push(reduced);
         }
-        // Moving averages of one tower are as good as those of any other.
+        // Moving averages of one tower are enough.
         step.extend(self.updates(0));
         step.extend(self.adapted(&all[0]));
         let (first, others) = groups.split_first().expect("there is a tower");
-        // All ranks begin with what rank 0 has drawn or restored.
+        // All ranks begin with the initialized or restored values of rank 0.
         let begun = options.ranks.as_ref().map(|hvd| {
             let all: Vec<Variable<'g>> = first.iter().copied().chain([self.global_step]).collect();
             hvd.broadcast_variables(g, &all, 0)
@@ -96,7 +96,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// The sums of all ranks in place of those of this process, on each tower.
+    /// Replaces the sums of this process by those of all ranks, on each tower.
     fn over_ranks(&self, hvd: &Hvd, pairs: &Pairs<'g>, sums: &mut [Gradients<'g>]) {
         let op = match self.options.reduction {
             Reduction::Mean => ReduceOp::Average,

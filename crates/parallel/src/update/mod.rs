@@ -1,4 +1,4 @@
-//! What updates the variables of towers: what all modes share.
+//! Updates of the variables of towers, in all modes.
 
 mod local;
 mod servers;
@@ -16,7 +16,7 @@ use crate::shadows::saved_name;
 use crate::towers::Made;
 use crate::training::{Arrivals, Training};
 
-/// What updates the variables of towers.
+/// Builder of the updates.
 pub(crate) struct Update<'a, 'g, O> {
     pub(crate) options: &'a DataParallel,
     pub(crate) g: &'g Graph,
@@ -30,20 +30,20 @@ pub(crate) struct Update<'a, 'g, O> {
 /// Gradients, each with the variable that it updates.
 type Pairs<'g> = Vec<(Output<'g>, Variable<'g>)>;
 
-/// What a mode has built.
+/// Nodes of a mode.
 struct Built<'g> {
-    /// What a step runs.
+    /// Operations of a step.
     step: Vec<Operation<'g>>,
     synchronized: Option<Synchronized<'g>>,
     gradients: Pairs<'g>,
-    /// Run in each session, when what is saved has values.
+    /// Run in each session, after saved variables have values.
     own: Vec<Operation<'g>>,
-    /// The variables that are not saved, as others have their values.
+    /// Copies of other variables, which are not saved.
     copies: Vec<Variable<'g>>,
 }
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
-    /// Builds it.
+    /// Builds the training.
     pub(crate) fn build(self) -> Training<'g> {
         let g = self.g;
         let losses: Vec<Output<'g>> = self.made.iter().map(|t| t.loss).collect();
@@ -99,7 +99,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// An optimizer whose gradients are sums of so many.
+    /// Prepares the optimizer for sums of so many gradients.
     fn prepared(&self, gradients: usize) -> Prepared<'_, 'g, O> {
         let workers = match self.options.task {
             Some(task) if self.options.in_step => task.workers,
@@ -107,7 +107,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         };
         let ranks = self.options.ranks.as_ref().map_or(1, |hvd| hvd.size());
         let summed = self.options.reduction == Reduction::Sum;
-        // A turn of workers gives the mean of theirs.
+        // A turn of synchronous workers gives the mean.
         let factor = match summed && workers > 1 {
             true => Some(f64::from(workers)),
             false => self.options.reduction.factor(gradients),
@@ -129,7 +129,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// Applies the gradients of one set of variables, each a sum of so many; `counts` is whether that is a step.
+    /// Applies the gradients of one set of variables, each a sum of so many; `counts` increments the global step.
     fn applied(&self, gradients: usize, pairs: &Pairs<'g>, counts: bool) -> Operation<'g> {
         let step = counts.then_some(self.global_step);
         let apply = || {
@@ -143,7 +143,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// The gradients of a tower with their variables.
+    /// Gradients of a tower with their variables.
     fn pairs(&self, tower: usize) -> Pairs<'g> {
         let made = &self.made[tower];
         let pairs = made.gradients.iter().zip(&made.trained);
@@ -158,7 +158,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         self.made[tower].updates.iter().copied()
     }
 
-    /// The sum of the towers' gradients, where `at` has each; of one tower, its own.
+    /// Sums the towers' gradients, each built by `at`; of one tower, its own.
     fn sums(
         &self,
         towers: &[Pairs<'g>],

@@ -1,4 +1,4 @@
-//! One set of variables is updated: on a device of the process, or on servers.
+//! Updates of the modes with one set of updated variables: ParameterServer, DistributedReplicated.
 
 use thalweg_graph::Operation;
 use thalweg_ops::{StateOps, SumOps, Variable};
@@ -10,7 +10,7 @@ use crate::shadows::Shadows;
 use crate::staging::deferred;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
-    /// One set of variables for all towers.
+    /// ParameterServer: one set of variables for all towers.
     pub(super) fn shared(&self) -> Built<'g> {
         let g = self.g;
         let towers = self.made.len();
@@ -33,7 +33,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             }
         }
         let gradients = match self.options.task {
-            // In a cluster a worker adds up its own, so that each gradient crosses once.
+            // In a cluster a worker sums its own gradients, so that each is sent once.
             Some(_) => self.sums(&all, |_, all| self.places.on_cpu(g, || g.add_n(all))),
             None => self.sums(&all, |v, all| v.beside(|| g.add_n(all))),
         };
@@ -55,7 +55,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// What applies gradients of all workers, where they train in step.
+    /// Nodes of synchronous training; `None` if it is off.
     pub(super) fn applied_in_step(&self, pairs: &Pairs<'g>) -> Option<Synchronized<'g>> {
         let task = self.options.task.filter(|_| self.options.in_step)?;
         let towers = self.made.len();
@@ -64,7 +64,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         Some(self.places.on_step(self.g, apply))
     }
 
-    /// With all that a worker's step does when it gives gradients.
+    /// Adds all operations of a worker's step to the node that gives gradients.
     pub(super) fn giving(
         &self,
         synchronized: Synchronized<'g>,
@@ -76,7 +76,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
     }
 
-    /// A copy of the variables on each tower; servers have those that are updated.
+    /// DistributedReplicated: a copy of the variables on each tower; servers have the updated variables.
     pub(super) fn distributed(&self) -> Built<'g> {
         let (g, towers) = (self.g, self.made.len());
         let servers = self.options.task.map_or(1, |t| t.servers);
@@ -113,7 +113,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             }
             nodes
         };
-        // The first tower's moving averages go to the servers, which are saved.
+        // The first tower's moving averages are copied to the servers, whose variables are saved.
         let mut step: Vec<Operation<'g>> = self.updates(0).collect();
         let averages = first.variables.iter().filter(|v| !trained(**v));
         let averages: Vec<Operation<'g>> = averages
