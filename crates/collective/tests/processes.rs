@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use thalweg_collective::{
-    ALL_RANKS, Coordinator, Join, Ranks, ReduceOp, Reduction, SILENCE, variables,
+    ALL_RANKS, Coordinator, Join, Ranks, ReduceOp, Reduction, SILENCE_TIMEOUT, variables,
 };
 use thalweg_tensor::DType;
 
@@ -144,7 +144,7 @@ fn a_rank_that_is_killed_is_named_by_all_others_within_seconds() {
 fn a_rank_that_is_stopped_is_named_by_all_others_when_it_was_silent_for_too_long() {
     let mut processes = Processes::start(3, true);
     processes.signal(1, "-STOP");
-    for text in processes.others(1, SILENCE + Duration::from_secs(10)) {
+    for text in processes.others(1, SILENCE_TIMEOUT + Duration::from_secs(10)) {
         assert!(
             text.contains("rank 1 is lost: nothing was heard of it for 10s"),
             "{text}"

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use thalweg_collective::{
-    ALL_RANKS, CollectiveError, Coordinator, Join, Ranks, ReduceOp, Reduction, SILENCE,
+    ALL_RANKS, CollectiveError, Coordinator, Join, Ranks, ReduceOp, Reduction, SILENCE_TIMEOUT,
 };
 use thalweg_tensor::DType;
 
@@ -23,7 +23,7 @@ fn job(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let lines = told.clone();
     let tell = Box::new(move |line| lines.lock().unwrap().push(line));
-    let coordinator = Coordinator::telling(listener, 3, "secret", SILENCE, tell).unwrap();
+    let coordinator = Coordinator::telling(listener, 3, "secret", SILENCE_TIMEOUT, tell).unwrap();
     let address = coordinator.address();
     let results = thread::scope(|scope| {
         let rank = |rank: usize| {

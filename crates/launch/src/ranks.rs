@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use thalweg_collective::{Coordinator, SILENCE, Secret};
+use thalweg_collective::{Coordinator, SILENCE_TIMEOUT, Secret};
 use thalweg_launch_env::variables;
 
 use crate::error::Result;
@@ -54,7 +54,8 @@ impl RankJob {
         let (lines, notes) = channel();
         // An error is a launcher that has ended.
         let tell = Box::new(move |line| drop(lines.send(line)));
-        let coordinator = Coordinator::telling(listener, self.ranks, &shared, SILENCE, tell)?;
+        let coordinator =
+            Coordinator::telling(listener, self.ranks, &shared, SILENCE_TIMEOUT, tell)?;
         let address = coordinator.address();
         let spec = |(rank, place): (usize, &RankPlace)| -> Result<TaskSpec> {
             let mut set = vec![

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use thalweg_launch_env::Timeouts;
 
-use super::BEAT;
+use super::timing::HEARTBEAT_INTERVAL;
 use super::turns::{Announced, HearTurn, Turn, Turns};
 use super::wire::{Reader, Writer, follow};
 use crate::error::{CollectiveError, Result};
@@ -69,7 +69,8 @@ impl Control {
     ) -> Result<Control> {
         let began = Instant::now();
         let stream = loop {
-            match TcpStream::connect_timeout(&address, timeouts.rendezvous.max(BEAT)) {
+            match TcpStream::connect_timeout(&address, timeouts.rendezvous.max(HEARTBEAT_INTERVAL))
+            {
                 Ok(stream) => break stream,
                 Err(e) if began.elapsed() >= timeouts.rendezvous => {
                     return Err(rendezvous(format!("{address} is not reached: {e}")));

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::door::{Door, Unknown};
 use super::job::State;
+use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
 use super::wire::{Line, Reader, Writer, greeted};
-use super::{BEAT, SILENCE};
 use crate::secret::Secret;
 
 /// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
@@ -41,7 +41,7 @@ impl Coordinator {
         size: usize,
         secret: impl Into<Secret>,
     ) -> io::Result<Coordinator> {
-        Coordinator::telling(listener, size, secret, SILENCE, Box::new(|_| {}))
+        Coordinator::telling(listener, size, secret, SILENCE_TIMEOUT, Box::new(|_| {}))
     }
 
     /// As [`Coordinator::start`]; ranks are lost that are silent for so long, which is some seconds, and `tell` is called with
@@ -186,7 +186,7 @@ impl Shared {
             if reader.silence() > self.silence {
                 return Some(format!("nothing was heard of it for {:?}", self.silence));
             }
-            if beat.elapsed() >= BEAT {
+            if beat.elapsed() >= HEARTBEAT_INTERVAL {
                 beat = Instant::now();
                 if writer.write(&json!({})).is_err() {
                     return Some("its connection is broken".to_owned());

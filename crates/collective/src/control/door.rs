@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use super::BEAT;
+use super::timing::HEARTBEAT_INTERVAL;
 
 /// The stack of a connection's thread: it parses lines.
 const STACK: usize = 256 << 10;
@@ -51,7 +51,7 @@ impl Door {
                 }
                 let Ok((stream, _)) = accepted else {
                     // The process has no more descriptors: perhaps later.
-                    thread::sleep(BEAT);
+                    thread::sleep(HEARTBEAT_INTERVAL);
                     continue;
                 };
                 let guest = Unknown(unknown.clone());
@@ -79,6 +79,6 @@ impl Drop for Door {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
         // So that it looks.
-        let _ = TcpStream::connect_timeout(&self.address, BEAT);
+        let _ = TcpStream::connect_timeout(&self.address, HEARTBEAT_INTERVAL);
     }
 }

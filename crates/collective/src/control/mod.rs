@@ -7,6 +7,7 @@ mod client;
 mod coordinator;
 mod door;
 mod job;
+mod timing;
 mod turns;
 mod waits;
 mod wire;
@@ -14,13 +15,7 @@ mod wire;
 pub(crate) use client::Control;
 pub use coordinator::{Coordinator, Tell};
 pub(crate) use door::{Door, Unknown};
+pub(crate) use timing::HEARTBEAT_INTERVAL;
+pub use timing::SILENCE_TIMEOUT;
 pub(crate) use turns::{Announced, Turn};
 pub(crate) use wire::{Line, Reader, Writer, follow, greeted};
-
-use std::time::Duration;
-
-/// How often each side writes at least.
-pub(crate) const BEAT: Duration = Duration::from_millis(500);
-
-/// How long a side may be silent until it counts as lost.
-pub const SILENCE: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{BEAT, SILENCE};
+use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
 use crate::secret::Secret;
 use crate::stream::Stream;
 
@@ -124,7 +124,7 @@ impl Reader {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut bytes = [0; 4096];
-            match self.stream.read_within(&mut bytes, BEAT) {
+            match self.stream.read_within(&mut bytes, HEARTBEAT_INTERVAL) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => {
                     self.heard = Instant::now();
@@ -179,10 +179,10 @@ pub(crate) fn follow(
         if leaves.load(Ordering::Acquire) {
             return None;
         }
-        if reader.silence() > SILENCE {
-            return Some(format!("was not heard of for {SILENCE:?}"));
+        if reader.silence() > SILENCE_TIMEOUT {
+            return Some(format!("was not heard of for {SILENCE_TIMEOUT:?}"));
         }
-        if beat.elapsed() >= BEAT {
+        if beat.elapsed() >= HEARTBEAT_INTERVAL {
             beat = Instant::now();
             // That it is gone is noticed by reading.
             let _ = writer.write(&json!({}));

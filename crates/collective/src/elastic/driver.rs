@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::roster::{Change, Limits, Roster};
-use crate::control::{BEAT, Coordinator, Door, Line, Reader, Unknown, Writer, greeted};
+use crate::control::{
+    Coordinator, Door, HEARTBEAT_INTERVAL, Line, Reader, Unknown, Writer, greeted,
+};
 use crate::secret::Secret;
 
 /// How often it is looked whether something follows from the time alone.
@@ -272,7 +274,7 @@ impl Meeting {
                 });
                 return;
             }
-            if beat.elapsed() >= BEAT {
+            if beat.elapsed() >= HEARTBEAT_INTERVAL {
                 beat = Instant::now();
                 if writer.write(&json!({})).is_err() {
                     return;

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use serde_json::{Value, json};
 use thalweg_launch_env::{ElasticWorker, host};
 
-use crate::control::{Reader, SILENCE, Writer, follow};
+use crate::control::{Reader, SILENCE_TIMEOUT, Writer, follow};
 use crate::error::{CollectiveError, Result};
 use crate::join::{Join, shared_secret};
 use crate::secret::Secret;
@@ -58,7 +58,7 @@ impl Worker {
     /// [`CollectiveError::Rendezvous`].
     pub fn connect(driver: SocketAddr, worker: u64, secret: impl Into<Secret>) -> Result<Worker> {
         let secret = &secret.into();
-        let stream = TcpStream::connect_timeout(&driver, SILENCE).map_err(rendezvous)?;
+        let stream = TcpStream::connect_timeout(&driver, SILENCE_TIMEOUT).map_err(rendezvous)?;
         let start = || -> std::io::Result<Worker> {
             let stream = Arc::new(Stream::dialed(stream, driver, secret)?);
             let launcher = Arc::new(Launcher {

@@ -18,7 +18,7 @@ use thalweg_tensor::DType;
 
 use super::{Incoming, Links, Outgoing, same};
 use crate::aligned::Aligned;
-use crate::control::{Control, Coordinator, SILENCE};
+use crate::control::{Control, Coordinator, SILENCE_TIMEOUT};
 use crate::error::{CollectiveError, Result};
 use crate::reduce::{Combine, Reducer};
 
@@ -115,7 +115,8 @@ fn started(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let tell = |line: String| {
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     };
-    let coordinator = Coordinator::telling(listener, size, &secret, SILENCE, Box::new(tell))?;
+    let coordinator =
+        Coordinator::telling(listener, size, &secret, SILENCE_TIMEOUT, Box::new(tell))?;
     let told = json!({ "address": coordinator.address().to_string(), "secret": secret });
     Ok((coordinator, told))
 }

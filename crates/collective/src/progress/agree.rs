@@ -1,14 +1,17 @@
-//! Whether ranks plan the same collectives: compared once, before the first step of a plan.
+//! Comparison of the collectives that ranks plan: once, before the first step of a plan.
 
 use serde_json::json;
 use thalweg_device::KernelError;
 
-use super::{Shared, kernel};
+use super::shared::{Shared, kernel_error};
 use crate::error::CollectiveError;
 use crate::ranks::tag;
 
 impl Shared {
-    /// Whether all ranks of a set plan these collectives.
+    /// Compares the planned collectives of all ranks of a set.
+    ///
+    /// # Errors
+    /// The first difference; the reason for which the job ended.
     pub(super) fn agree(
         &self,
         set: i32,
@@ -33,12 +36,12 @@ impl Shared {
         let gather = |name: &str, value: &serde_json::Value| {
             let all = control.gather_among(name, value, &members, ended);
             all.map_err(|error| {
-                // What this rank has said stays with the coordinator: it cannot compare once more.
+                // The coordinator keeps the value of this rank, so ranks cannot compare once more.
                 let why = format!("it ended while ranks compared {name}");
                 self.fail(&CollectiveError::Ended(why));
                 match ended() {
                     true => KernelError::Stopped,
-                    false => kernel(error),
+                    false => kernel_error(error),
                 }
             })
         };
@@ -50,11 +53,11 @@ impl Shared {
         let all = gather(&format!("{name}, all of it"), &json!(lines))?;
         let error = difference(&members, &all, lines);
         self.fail(&error);
-        Err(kernel(error))
+        Err(kernel_error(error))
     }
 }
 
-/// The first rank whose plan differs, and where.
+/// Error with the first rank whose plan differs, and the first difference.
 fn difference(members: &[usize], all: &[serde_json::Value], own: &[String]) -> CollectiveError {
     let none = "nothing more";
     for (&rank, theirs) in members.iter().zip(all) {

@@ -1,7 +1,6 @@
-//! Communicators of GPUs: made when a plan first needs them, by all ranks of a set together.
+//! Collectives between GPUs. A communicator is made when a plan first needs it, by all ranks of a set together.
 
-use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -9,24 +8,12 @@ use thalweg_device::GpuCollectives;
 use thalweg_device::KernelError;
 use thalweg_device::gpu::{Communicator, Driver, GoesOn};
 
-use super::{OfSession, Shared, kernel};
+use super::session::SessionCollectives;
+use super::shared::{Shared, kernel_error};
 use crate::error::CollectiveError;
 
-/// What a rank has of its GPUs.
-#[derive(Default)]
-pub(super) struct Gpus {
-    /// By set, and the driver of a card: its communicator.
-    communicators: HashMap<(i32, usize), Arc<Communicator>>,
-    /// Since when the GPU waits for those of other ranks.
-    waits: Option<Instant>,
-}
-
 impl Shared {
-    pub(super) fn gpus(&self) -> MutexGuard<'_, Gpus> {
-        self.gpus.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Meets the GPUs of the other ranks of a set.
+    /// Makes a communicator with the GPUs of the other ranks of a set.
     fn meet(
         &self,
         set: i32,
@@ -46,7 +33,7 @@ impl Shared {
             Some(control) => {
                 let name = format!("communicator {number} of set {set}");
                 let all = control.gather_among(&name, &own, &members, &|| false);
-                all.map_err(kernel)?.swap_remove(0)
+                all.map_err(kernel_error)?.swap_remove(0)
             }
         };
         if let Some(error) = told.as_str() {
@@ -65,20 +52,13 @@ impl Shared {
         });
         let place = (members, place);
         let met = Communicator::meet(driver, &identity.unwrap_or_default(), place, goes_on);
-        // What ended the job says more than that the meeting has ended.
+        // The reason for which the job ended says more than the error of the driver.
         let ended = || self.control.as_ref().and_then(|c| c.failure());
-        met.map_err(|e| ended().map_or_else(|| e.into(), kernel))
+        met.map_err(|e| ended().map_or_else(|| e.into(), kernel_error))
     }
 }
 
-impl Gpus {
-    /// Gives all communicators up, while the other ranks are there.
-    pub(super) fn clear(&mut self) {
-        self.communicators.clear();
-    }
-}
-
-impl GpuCollectives for OfSession {
+impl GpuCollectives for SessionCollectives {
     fn communicator(
         &self,
         set: i32,
@@ -86,21 +66,21 @@ impl GpuCollectives for OfSession {
     ) -> Result<Arc<Communicator>, KernelError> {
         let shared = &self.progress.shared;
         if let Some(failure) = self.progress.failure() {
-            return Err(kernel(failure));
+            return Err(kernel_error(failure));
         }
-        let mut gpus = shared.gpus();
+        let mut gpus = shared.communicators();
         let key = (set, Arc::as_ptr(driver).cast::<()>() as usize);
-        if let Some(known) = gpus.communicators.get(&key) {
+        if let Some(known) = gpus.by_set.get(&key) {
             return Ok(known.clone());
         }
-        let number = gpus.communicators.keys().filter(|k| k.0 == set).count();
+        let number = gpus.by_set.keys().filter(|k| k.0 == set).count();
         let met = shared.meet(set, number, driver).inspect_err(|error| {
-            // The others wait for this one.
+            // The other ranks wait for this one.
             let why = format!("its GPU did not meet those of other ranks: {error}");
             shared.fail(&CollectiveError::Ended(why));
         })?;
         let met = Arc::new(met);
-        gpus.communicators.insert(key, met.clone());
+        gpus.by_set.insert(key, met.clone());
         Ok(met)
     }
 
@@ -109,20 +89,20 @@ impl GpuCollectives for OfSession {
         let Some(control) = &shared.control else {
             return Ok(());
         };
-        let mut gpus = shared.gpus();
+        let mut gpus = shared.communicators();
         let Some((set, name)) = first else {
-            if gpus.waits.take().is_some() {
+            if gpus.waits_since.take().is_some() {
                 control.leave();
             }
             return Ok(());
         };
-        let since = *gpus.waits.get_or_insert_with(|| {
+        let since = *gpus.waits_since.get_or_insert_with(|| {
             let now = Instant::now();
             control.enter(name, now);
             now
         });
         drop(gpus);
-        // One who asks is enough, and a second one where that one is missing.
+        // One rank that asks the others is enough, and a second one if the first is missing.
         let others = || {
             let members = shared.state().sets.get(&set).cloned().unwrap_or_default();
             let asks = members.iter().take(2).any(|&m| m == shared.rank);
@@ -130,7 +110,7 @@ impl GpuCollectives for OfSession {
             others.collect()
         };
         let waited = control.may_wait_for_gpus(others, name, since.elapsed());
-        waited.map_err(kernel)
+        waited.map_err(kernel_error)
     }
 
     fn abandon(&self, why: &str) {

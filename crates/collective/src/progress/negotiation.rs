@@ -1,4 +1,4 @@
-//! What a rank has announced, and what all ranks have, where they negotiate.
+//! Negotiation: collectives that this rank has announced, and their agreement with those of other ranks.
 
 use std::sync::mpsc::Sender;
 
@@ -6,21 +6,21 @@ use serde_json::{Value, json};
 use thalweg_device::{Collective, CollectiveRequest, ReduceOp, Reduction};
 use thalweg_tensor::{DType, Tensor};
 
-use super::Asked;
+use super::shared::QueuedRequest;
 use crate::control::{Announced, Control};
 use crate::error::{CollectiveError, Result};
 
-/// What waits for other ranks.
+/// Collectives and joins that wait for other ranks.
 #[derive(Default)]
 pub(super) struct Negotiation {
-    /// What was announced, in order, and the keys that the coordinator has for it.
-    announced: Vec<(String, Asked)>,
-    /// Who waits until all ranks have joined.
+    /// Announced collectives, in order, with their keys at the coordinator.
+    announced: Vec<(String, QueuedRequest)>,
+    /// Recipient of the last rank, while this rank waits until all have joined.
     joining: Option<Sender<Result<usize>>>,
 }
 
-/// That a rank joins in a job whose ranks do not negotiate.
-pub(super) fn is_needed() -> CollectiveError {
+/// Error of a rank that joins in a job whose ranks do not negotiate.
+pub(super) fn not_negotiated() -> CollectiveError {
     CollectiveError::Argument(
         "the ranks of this job run the same collectives in one order, so none can join before the others: begin all of \
          them with Hvd::init_negotiated"
@@ -29,48 +29,48 @@ pub(super) fn is_needed() -> CollectiveError {
 }
 
 impl Negotiation {
-    /// Whether anything waits.
+    /// `true` if anything waits.
     pub(super) fn waits(&self) -> bool {
         !self.announced.is_empty() || self.joining.is_some()
     }
 
-    /// What waits longest, if anything does.
+    /// Name of the collective that has waited longest.
     pub(super) fn first(&self) -> Option<&str> {
-        let (_, asked) = self.announced.first()?;
-        Some(&asked.request.name)
+        let (_, queued) = self.announced.first()?;
+        Some(&queued.request.name)
     }
 
     /// Tells the coordinator that this rank is ready for a collective of these ranks.
     ///
     /// # Errors
-    /// The collective again, and why it cannot be announced.
+    /// The collective, and the reason why it cannot be announced.
     pub(super) fn announce(
         &mut self,
         control: &Control,
         members: &[usize],
-        asked: Asked,
-    ) -> std::result::Result<(), (Asked, CollectiveError)> {
-        let request = &asked.request;
+        queued: QueuedRequest,
+    ) -> std::result::Result<(), (QueuedRequest, CollectiveError)> {
+        let request = &queued.request;
         let (set, name) = (request.set, &request.name);
         let key = format!("{set}/{name}");
         if self.announced.iter().any(|(k, _)| *k == key) {
             let text = format!(
                 "'{name}' waits already: give collectives that run at the same time names of their own"
             );
-            return Err((asked, CollectiveError::Argument(text)));
+            return Err((queued, CollectiveError::Argument(text)));
         }
-        match control.announce(&key, &described(request), members) {
-            Ok(()) => self.announced.push((key, asked)),
-            Err(error) => return Err((asked, error)),
+        match control.announce(&key, &description(request), members) {
+            Ok(()) => self.announced.push((key, queued)),
+            Err(error) => return Err((queued, error)),
         }
-        self.says_what_waits(control);
+        self.report_wait(control);
         Ok(())
     }
 
-    /// Lets other ranks know in what this one waits, should they ask.
-    pub(super) fn says_what_waits(&self, control: &Control) {
-        if let Some((_, asked)) = self.announced.first() {
-            control.enter(&asked.request.name, asked.at);
+    /// Sets the collective in which this rank waits, for ranks that ask.
+    pub(super) fn report_wait(&self, control: &Control) {
+        if let Some((_, queued)) = self.announced.first() {
+            control.enter(&queued.request.name, queued.queued_at);
         }
     }
 
@@ -86,42 +86,42 @@ impl Negotiation {
         }
     }
 
-    /// All ranks have joined.
+    /// Ends the join: all ranks have joined.
     pub(super) fn joined(&mut self, last: usize) {
         if let Some(sender) = self.joining.take() {
             let _ = sender.send(Ok(last));
         }
     }
 
-    /// What this rank has announced under a key.
-    pub(super) fn take(&mut self, key: &str) -> Option<Asked> {
+    /// Removes the collective that this rank has announced under a key.
+    pub(super) fn take(&mut self, key: &str) -> Option<QueuedRequest> {
         let at = self.announced.iter().position(|(k, _)| k == key)?;
         Some(self.announced.remove(at).1)
     }
 
-    /// Whether to wait any longer.
+    /// Checks that the first collective may wait any longer.
     ///
     /// # Errors
-    /// What ended the job; [`CollectiveError::Late`].
+    /// The reason for which the job ended; [`CollectiveError::Late`].
     pub(super) fn may_wait(&self, control: &Control) -> Result<()> {
         let first = self.announced.first();
         first.map_or_else(
             || control.failure().map_or(Ok(()), Err),
-            |(key, asked)| control.may_wait_until_ready(key, asked.at.elapsed()),
+            |(key, queued)| control.may_wait_until_ready(key, queued.queued_at.elapsed()),
         )
     }
 
-    /// Everything that waits, which ends for this reason.
-    pub(super) fn give_up(&mut self, error: &CollectiveError) -> Vec<Asked> {
+    /// Removes and returns all that waits, which ends for this reason.
+    pub(super) fn cancel(&mut self, error: &CollectiveError) -> Vec<QueuedRequest> {
         if let Some(sender) = self.joining.take() {
             let _ = sender.send(Err(error.clone()));
         }
         let all = std::mem::take(&mut self.announced);
-        all.into_iter().map(|(_, asked)| asked).collect()
+        all.into_iter().map(|(_, queued)| queued).collect()
     }
 }
 
-/// What a collective does, and a number that tells it from others of its kind: of the reduction, or of the root.
+/// Kind of a collective, the number of its reduction or root, and its scales.
 fn kind(kind: &Collective) -> (&'static str, i64, [f64; 2]) {
     let (does, reduction) = match *kind {
         Collective::Reduce(reduction) => ("reduce", reduction),
@@ -139,8 +139,8 @@ fn kind(kind: &Collective) -> (&'static str, i64, [f64; 2]) {
     (does, op.number(), [prescale, postscale])
 }
 
-/// What all ranks must have alike of a collective. Numbers of rows that may differ are 0.
-fn described(request: &CollectiveRequest) -> Value {
+/// Description of a collective, which must be the same on all ranks. Numbers of rows that may differ are 0.
+fn description(request: &CollectiveRequest) -> Value {
     let (does, number, scales) = kind(&request.kind);
     let mut dims = request.input.dims().to_vec();
     if let (Collective::Gather | Collective::Exchange { .. }, Some(rows)) =
@@ -160,7 +160,7 @@ fn described(request: &CollectiveRequest) -> Value {
     })
 }
 
-/// What was announced, for people.
+/// Text of a description, for the user.
 fn text(of: &Value) -> String {
     let word = |key: &str| of[key].as_str().unwrap_or_default().to_owned();
     let number = of["number"].as_i64().unwrap_or_default();
@@ -184,11 +184,11 @@ fn text(of: &Value) -> String {
     )
 }
 
-/// What the members of a set have announced, if it is one collective that can run.
+/// Description that the members of a set have announced, if all have announced the same, and it can run.
 ///
 /// # Errors
-/// [`CollectiveError::Differs`]: two have announced different collectives. [`CollectiveError::Argument`]: it needs a value of a
-/// rank that has joined.
+/// [`CollectiveError::Differs`]: two ranks have announced different collectives. [`CollectiveError::Argument`]: the collective
+/// needs a value of a rank that has joined.
 pub(super) fn agreed(announced: &Announced) -> Result<&Value> {
     let (first, of) = &announced.first;
     if let Some((rank, other)) = &announced.differs {
@@ -208,7 +208,7 @@ pub(super) fn agreed(announced: &Announced) -> Result<&Value> {
     }
 }
 
-/// Whether a collective has no result without values of these ranks.
+/// `true` if a collective has no result without values of these ranks.
 fn needs(of: &Value, joined: &[usize]) -> bool {
     let number = of["number"].as_i64().unwrap_or_default();
     match of["does"].as_str() {
@@ -222,10 +222,10 @@ fn needs(of: &Value, joined: &[usize]) -> bool {
     }
 }
 
-/// The part of a rank that has joined: zeros, or no rows.
+/// Request of a rank that has joined: zeros, or no rows.
 ///
 /// # Errors
-/// [`CollectiveError::Argument`]: what was announced makes no sense, or there is no memory for it.
+/// [`CollectiveError::Argument`]: the description is malformed, or there is no memory for the zeros.
 pub(super) fn zeros(of: &Value) -> Result<CollectiveRequest> {
     let made = || -> Option<(CollectiveRequest, DType, Vec<usize>)> {
         let number = of["number"].as_i64()?;
@@ -251,13 +251,13 @@ pub(super) fn zeros(of: &Value) -> Result<CollectiveRequest> {
         };
         Some((request, DType::from_name(of["dtype"].as_str()?)?, dims?))
     };
-    let nonsense = || {
+    let malformed = || {
         CollectiveError::Argument(format!(
             "other ranks run {}, which this one cannot",
             text(of)
         ))
     };
-    let (mut request, dtype, dims) = made().ok_or_else(nonsense)?;
+    let (mut request, dtype, dims) = made().ok_or_else(malformed)?;
     let zeros = Tensor::zeros(dtype, &dims);
     request.input = zeros.map_err(|e| CollectiveError::Argument(e.to_string()))?;
     Ok(request)

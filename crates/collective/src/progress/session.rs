@@ -1,4 +1,4 @@
-//! A session that is a rank: its nodes ask for collectives, and wait for them.
+//! Collectives of a session: its nodes request them, and wait for the results.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,17 +9,30 @@ use thalweg_device::{
 };
 use thalweg_tensor::{Memory, Tensor};
 
-use super::{Answer, Asked, Command, Progress, Wait};
+use super::handle::Progress;
+use super::shared::{Command, NodeCollective, QueuedRequest, ReplyTo, kernel_error};
 use crate::error::CollectiveError;
 
-/// A session that is this rank.
-pub(super) struct OfSession {
+/// Collectives of a session of this rank.
+pub(super) struct SessionCollectives {
     pub(super) progress: Arc<Progress>,
-    /// Tells its nodes from those of other sessions.
+    /// Number of the session.
     pub(super) number: u64,
 }
 
-impl Collectives for OfSession {
+impl Progress {
+    /// Collectives for a session, whose nodes wait apart from those of other sessions.
+    pub fn session(self: &Arc<Progress>) -> Arc<dyn Collectives> {
+        let mut state = self.shared.state();
+        state.sessions += 1;
+        Arc::new(SessionCollectives {
+            progress: self.clone(),
+            number: state.sessions,
+        })
+    }
+}
+
+impl Collectives for SessionCollectives {
     fn ranks(&self, set: i32) -> std::result::Result<RankOf, KernelError> {
         let state = self.progress.shared.state();
         let members = state.sets.get(&set).ok_or_else(|| {
@@ -46,31 +59,33 @@ impl Collectives for OfSession {
     ) -> std::result::Result<Option<Vec<Tensor>>, KernelError> {
         let number = (self.number, ticket.number());
         let mut state = self.progress.shared.state();
-        match state.waits.remove(&number) {
-            Some(Wait::Done(result)) => return result.map(Some).map_err(super::kernel),
-            Some(Wait::Pending { name, .. }) => {
+        match state.nodes.remove(&number) {
+            Some(NodeCollective::Done(result)) => return result.map(Some).map_err(kernel_error),
+            Some(NodeCollective::Pending { name, .. }) => {
                 let ticket = ticket.clone();
-                state.waits.insert(number, Wait::Pending { ticket, name });
+                state
+                    .nodes
+                    .insert(number, NodeCollective::Pending { ticket, name });
                 return Ok(None);
             }
             None => {}
         }
         drop(state);
         let request = request()?;
-        let wait = Wait::Pending {
+        let wait = NodeCollective::Pending {
             ticket: ticket.clone(),
             name: request.name.clone(),
         };
-        self.progress.shared.state().waits.insert(number, wait);
-        let sent = self.progress.send(Command::Run(Asked {
+        self.progress.shared.state().nodes.insert(number, wait);
+        let sent = self.progress.send(Command::Run(QueuedRequest {
             request,
             memory: Some(memory.clone()),
-            at: Instant::now(),
-            answer: Answer::Node(number),
+            queued_at: Instant::now(),
+            reply_to: ReplyTo::Node(number),
         }));
         if let Err(error) = sent {
-            self.progress.shared.state().waits.remove(&number);
-            return Err(super::kernel(error));
+            self.progress.shared.state().nodes.remove(&number);
+            return Err(kernel_error(error));
         }
         Ok(None)
     }
@@ -80,10 +95,10 @@ impl Collectives for OfSession {
             .progress
             .shared
             .state()
-            .waits
+            .nodes
             .remove(&(self.number, ticket));
-        if let Some(Wait::Pending { name, .. }) = wait {
-            // The others would wait for ever.
+        if let Some(NodeCollective::Pending { name, .. }) = wait {
+            // The other ranks would wait for ever.
             let why = format!("its step ended while '{name}' waited");
             self.progress.shared.fail(&CollectiveError::Ended(why));
         }
@@ -101,7 +116,7 @@ impl Collectives for OfSession {
         sets.sort_unstable();
         sets.dedup();
         for set in sets {
-            // Who is not in it waits for nobody.
+            // A rank outside of a set compares nothing.
             self.ranks(set)?;
             let of_set = planned.iter().filter(|p| p.set == set);
             let lines: Vec<String> = of_set.map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! What the thread of the collectives does.
+//! Runner: the loop of the progress thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -9,20 +9,21 @@ use thalweg_device::Collective;
 use thalweg_tensor::Tensor;
 
 use super::negotiation::{self, Negotiation};
-use super::{Answer, Asked, Command, Key, Shared, Wait, requests};
+use super::requests;
+use super::shared::{Command, NodeCollective, NodeKey, QueuedRequest, ReplyTo, Shared};
 use crate::control::{Announced, Control, Turn};
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
 use crate::trace::Ran;
 
-/// How long a wait for other ranks lasts before it is looked whether the job has ended.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which a wait for other ranks polls for the end of the job.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs collectives, one after another.
+/// Runs collectives, one after another, in the order of requests or of negotiated turns.
 pub(super) struct Runner {
     shared: Arc<Shared>,
     ranks: Ranks,
-    /// What this rank has announced.
+    /// Collectives that this rank has announced.
     negotiation: Negotiation,
 }
 
@@ -35,25 +36,25 @@ impl Runner {
         }
     }
 
-    /// Runs what is asked for, until nobody asks any more.
+    /// Runs commands until the handle is dropped.
     pub(super) fn run(mut self, commands: &Receiver<Command>) {
-        let mut looked = Instant::now();
+        let mut polled = Instant::now();
         loop {
-            // Also where there is always something to do.
-            if self.negotiation.waits() && looked.elapsed() >= LOOK {
-                looked = Instant::now();
-                self.look();
+            // Also if there is always a command.
+            if self.negotiation.waits() && polled.elapsed() >= POLL_INTERVAL {
+                polled = Instant::now();
+                self.poll_negotiation();
             }
             let command = match self.negotiation.waits() {
                 false => commands.recv().unwrap_or(Command::End),
-                true => match commands.recv_timeout(LOOK) {
+                true => match commands.recv_timeout(POLL_INTERVAL) {
                     Ok(command) => command,
                     Err(RecvTimeoutError::Disconnected) => Command::End,
                     Err(RecvTimeoutError::Timeout) => continue,
                 },
             };
             match command {
-                Command::Run(asked) => self.asked(asked),
+                Command::Run(queued) => self.start(queued),
                 Command::AddSet(members, sender) => self.add_set(members, &sender),
                 Command::Join(sender) => self.join(sender),
                 Command::Turn(Turn::Run(announced)) => self.turn(&announced),
@@ -62,40 +63,40 @@ impl Runner {
             }
         }
         let why = CollectiveError::Ended("the rank has shut down".to_owned());
-        self.give_up(&why);
+        self.cancel(&why);
     }
 
-    /// The connection to the coordinator, where ranks negotiate and there are others.
-    fn negotiates(&self) -> Option<Arc<Control>> {
+    /// Connection to the coordinator, if ranks negotiate and there are others.
+    fn negotiating_control(&self) -> Option<Arc<Control>> {
         let control = self.shared.control.clone();
         control.filter(|_| self.shared.negotiates)
     }
 
     /// Runs a collective at once, or announces it.
-    fn asked(&mut self, asked: Asked) {
-        let Some(control) = self.negotiates() else {
-            return self.run_asked(asked);
+    fn start(&mut self, queued: QueuedRequest) {
+        let Some(control) = self.negotiating_control() else {
+            return self.run_collective(queued);
         };
-        let set = asked.request.set;
+        let set = queued.request.set;
         let members = self.shared.state().sets.get(&set).cloned();
         let members = members.unwrap_or_default();
         let announced = match self.ranks.place(set) {
-            Ok(_) => self.negotiation.announce(&control, &members, asked),
-            Err(error) => Err((asked, error)),
+            Ok(_) => self.negotiation.announce(&control, &members, queued),
+            Err(error) => Err((queued, error)),
         };
-        if let Err((asked, error)) = announced {
+        if let Err((queued, error)) = announced {
             self.shared.fail(&error);
-            self.shared.answer(asked.answer, Err(error));
+            self.shared.reply(queued.reply_to, Err(error));
         }
     }
 
-    fn run_asked(&mut self, asked: Asked) {
-        let Asked {
+    fn run_collective(&mut self, queued: QueuedRequest) {
+        let QueuedRequest {
             request,
             memory,
-            at,
-            answer,
-        } = asked;
+            queued_at,
+            reply_to,
+        } = queued;
         let (name, what) = (request.name.clone(), phase(&request.kind));
         let bytes = request.input.bytes().len();
         let began = Instant::now();
@@ -105,18 +106,18 @@ impl Runner {
             let why = format!("'{name}' panicked: please report it");
             Err(CollectiveError::Ended(why))
         });
-        // Whatever goes wrong ends the job: the other ranks wait for this one.
+        // Any error ends the job: the other ranks wait for this one.
         if let Err(error) = &result {
             self.shared.fail(error);
         }
-        self.shared.note(&Ran {
+        self.shared.record(&Ran {
             name: &name,
             what,
             bytes,
-            times: [at, began, Instant::now()],
+            times: [queued_at, began, Instant::now()],
             spent: self.shared.watch.take(),
         });
-        self.shared.answer(answer, result);
+        self.shared.reply(reply_to, result);
     }
 
     fn add_set(&mut self, members: Vec<usize>, sender: &Sender<Result<i32>>) {
@@ -139,71 +140,73 @@ impl Runner {
 
     fn join(&mut self, sender: Sender<Result<usize>>) {
         let alone = self.ranks.size() == 1;
-        match self.negotiates() {
+        match self.negotiating_control() {
             Some(control) => self.negotiation.join(&control, sender),
             None if alone => drop(sender.send(Ok(0))),
-            None => drop(sender.send(Err(negotiation::is_needed()))),
+            None => drop(sender.send(Err(negotiation::not_negotiated()))),
         }
     }
 
-    /// All members of a set are ready for a collective, or have joined: those that have not announced anything.
+    /// Runs a negotiated turn: all members of a set are ready for a collective, or have joined.
     fn turn(&mut self, announced: &Announced) {
         let own = self.negotiation.take(&announced.key);
         let agreed = negotiation::agreed(announced);
-        let nobody = |request| Asked {
+        let discarded = |request| QueuedRequest {
             request,
             memory: None,
-            at: Instant::now(),
-            answer: Answer::Nobody,
+            queued_at: Instant::now(),
+            reply_to: ReplyTo::Discard,
         };
         match (agreed, own) {
-            (Ok(_), Some(asked)) => self.run_asked(asked),
+            (Ok(_), Some(queued)) => self.run_collective(queued),
             (Ok(of), None) => match negotiation::zeros(of) {
-                Ok(request) => self.run_asked(nobody(request)),
+                Ok(request) => self.run_collective(discarded(request)),
                 Err(error) => self.shared.fail(&error),
             },
             (Err(error), own) => {
                 self.shared.fail(&error);
-                if let Some(asked) = own {
-                    self.shared.answer(asked.answer, Err(error));
+                if let Some(queued) = own {
+                    self.shared.reply(queued.reply_to, Err(error));
                 }
             }
         }
         if let Some(control) = &self.shared.control {
-            self.negotiation.says_what_waits(control);
+            self.negotiation.report_wait(control);
         }
     }
 
-    /// Whether to wait any longer for other ranks.
-    fn look(&mut self) {
-        let Some(control) = self.negotiates() else {
+    /// Ends negotiations that may not wait any longer.
+    fn poll_negotiation(&mut self) {
+        let Some(control) = self.negotiating_control() else {
             return;
         };
         if let Err(error) = self.negotiation.may_wait(&control) {
             self.shared.fail(&error);
-            self.give_up(&error);
+            self.cancel(&error);
         }
     }
 
-    fn give_up(&mut self, error: &CollectiveError) {
-        for asked in self.negotiation.give_up(error) {
-            self.shared.answer(asked.answer, Err(error.clone()));
+    /// Ends all that waits for other ranks.
+    fn cancel(&mut self, error: &CollectiveError) {
+        for queued in self.negotiation.cancel(error) {
+            self.shared.reply(queued.reply_to, Err(error.clone()));
         }
     }
 }
 
 impl Shared {
-    fn answer(&self, answer: Answer, result: Result<Vec<Tensor>>) {
-        match answer {
-            Answer::Node(key) => self.done(key, result),
-            Answer::Program(sender) => drop(sender.send(result)),
-            Answer::Nobody => {}
+    /// Delivers the results of a collective.
+    fn reply(&self, to: ReplyTo, result: Result<Vec<Tensor>>) {
+        match to {
+            ReplyTo::Node(key) => self.wake(key, result),
+            ReplyTo::Program(sender) => drop(sender.send(result)),
+            ReplyTo::Discard => {}
         }
     }
 
-    /// Writes the times of a collective to the timeline and to the trace, if there are any. One that cannot be written is given
+    /// Writes the times of a collective to the timeline and the trace, if there are any. A file that cannot be written is given
     /// up.
-    fn note(&self, ran: &Ran<'_>) {
+    fn record(&self, ran: &Ran<'_>) {
         let mut open = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(trace) = &mut *open
             && let Err(e) = trace.ran(ran)
@@ -217,12 +220,12 @@ impl Shared {
         let Some(timeline) = &mut *open else {
             return;
         };
-        let [asked, began, ended] = ran.times;
+        let [queued, began, ended] = ran.times;
         let before = match self.negotiates {
             true => format!("NEGOTIATE_{}", ran.what),
             false => "QUEUE".to_owned(),
         };
-        let written = timeline.span(ran.name, &before, asked, began);
+        let written = timeline.span(ran.name, &before, queued, began);
         let written = written.and_then(|()| timeline.span(ran.name, ran.what, began, ended));
         if let Err(e) = written {
             *open = None;
@@ -230,27 +233,29 @@ impl Shared {
         }
     }
 
-    /// Tells people, through the coordinator.
-    fn tell(&self, what: &str) {
+    /// Prints a line at the launcher, through the coordinator.
+    fn tell(&self, text: &str) {
         if let Some(control) = &self.control {
-            control.tell(&format!("rank {}: {what}", self.rank));
+            control.tell(&format!("rank {}: {text}", self.rank));
         }
     }
 
-    /// Keeps the result of a node, and wakes it; nobody waits for that of a step that has ended.
-    fn done(&self, key: Key, result: Result<Vec<Tensor>>) {
+    /// Keeps the result of a node, and wakes it. The node of a step that has ended is gone.
+    fn wake(&self, key: NodeKey, result: Result<Vec<Tensor>>) {
         let mut state = self.state();
-        let Some(wait) = state.waits.get_mut(&key) else {
+        let Some(node) = state.nodes.get_mut(&key) else {
             return;
         };
-        if let Wait::Pending { ticket, .. } = std::mem::replace(wait, Wait::Done(result)) {
+        if let NodeCollective::Pending { ticket, .. } =
+            std::mem::replace(node, NodeCollective::Done(result))
+        {
             drop(state);
             ticket.wake();
         }
     }
 }
 
-/// What Horovod's timeline calls a collective.
+/// Name of a collective in Horovod's timeline.
 fn phase(kind: &Collective) -> &'static str {
     match kind {
         Collective::Reduce { .. } => "ALLREDUCE",

@@ -3,13 +3,15 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_protection::rustls::pki_types::ServerName;
 use thalweg_protection::rustls::{ClientConnection, Connection, ServerConnection};
 
-use super::HANDSHAKE;
 use crate::secret::Tls;
+
+/// Timeout of the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What both ends have agreed on, and bytes on their way.
 pub(super) struct Session(Mutex<Connection>);
@@ -39,7 +41,7 @@ impl Session {
                 .map_err(broken)?
                 .into(),
         };
-        let until = Instant::now() + HANDSHAKE;
+        let until = Instant::now() + HANDSHAKE_TIMEOUT;
         // It blocks for as long as the handshake may take.
         socket.set_nonblocking(false)?;
         let mut shake = || {

@@ -7,12 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{LOOK, TcpLinks};
-use crate::control::Door;
+use crate::control::{Control, Door};
 use crate::error::{CollectiveError, Result};
 use crate::secret::Secret;
 use crate::stream::Stream;
 
+/// Interval at which a wait polls for the end of the job.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long one attempt to connect takes at most.
 const ATTEMPT: Duration = Duration::from_millis(500);
 /// How long a rank that has left may still have a connection that waits to be looked at.
@@ -78,7 +79,17 @@ fn greeted(stream: TcpStream, secret: &Secret) -> Option<((usize, usize), Stream
     Some(((number(&who[..8])?, number(&who[8..])?), stream))
 }
 
-impl TcpLinks {
+/// Connections of a rank to others, as they are made.
+pub(super) struct Peers {
+    pub(super) rank: usize,
+    /// By rank: the address at which it listens.
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) listening: Listening,
+    pub(super) control: Arc<Control>,
+    pub(super) secret: Secret,
+}
+
+impl Peers {
     /// All connections of a link.
     ///
     /// # Errors
@@ -139,7 +150,7 @@ impl TcpLinks {
             {
                 return Err(CollectiveError::lost(peer, "it has shut down"));
             }
-            let waited = shared.changed.wait_timeout(waiting, LOOK);
+            let waited = shared.changed.wait_timeout(waiting, POLL_INTERVAL);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

@@ -1,0 +1,9 @@
+//! Timing of the control plane.
+
+use std::time::Duration;
+
+/// Interval at which each side writes at least one line.
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Time without a line after which the other side counts as lost.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
