@@ -8,7 +8,7 @@ use npyz::{DType as NpyType, Deserialize, NpyFile, Order, TypeChar};
 use thalweg_tensor::half::f16;
 use thalweg_tensor::{Element, Tensor};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// Reads a `.npy` file.
 pub(crate) fn read(path: &Path) -> Result<Tensor, Failure> {

@@ -12,11 +12,11 @@ use thalweg_tensor::text::counted;
 use thalweg_train::FreezeSessionError;
 use thalweg_train::saved_model::signatures;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::model::Model;
+use crate::output;
 use crate::restore::Restore;
 use crate::run::Find;
-use crate::say;
 
 /// Write a graph with constants in place of its variables, and with only what some outputs need
 #[derive(Args)]
@@ -80,7 +80,7 @@ impl Freeze {
         })?;
         let nodes = def.node.len();
         disk::write(&disk::system(), &self.out, &encode(&def))?;
-        say::line(format_args!(
+        output::line(format_args!(
             "{}, {} restored; written: {}",
             counted(nodes, "node"),
             counted(restored, "variable"),

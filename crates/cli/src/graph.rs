@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
 use serde_json::{Value, json};
 use thalweg_checkpoint::disk;
 use thalweg_graphdef::describe::Port;
@@ -15,12 +13,10 @@ use thalweg_ops::NewGraph;
 use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::model::{Loaded, Model};
-use crate::say;
-
-/// How many rows a table has on screen.
-const MOST_ROWS: usize = 40;
+use crate::output;
+use crate::table::table;
 
 /// Tell what is in a graph: ops, inputs, outputs, variables, functions, and what cannot be run
 #[derive(Args)]
@@ -50,7 +46,7 @@ impl Graph {
             true => format!("{:#}\n", json(&told, &loaded)),
             false => tables(&told, &loaded),
         };
-        say::text(&text)?;
+        output::text(&text)?;
         if self.dot.is_none() && self.text.is_none() {
             return Ok(());
         }
@@ -63,27 +59,6 @@ impl Graph {
         }
         Ok(())
     }
-}
-
-pub(crate) fn table(head: &[&str], rows: Vec<Vec<String>>, numbers: &[usize]) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(head.to_vec());
-    let all = rows.len();
-    for row in rows.into_iter().take(MOST_ROWS) {
-        table.add_row(row);
-    }
-    for &number in numbers {
-        if let Some(column) = table.column_mut(number) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let more = match all > MOST_ROWS {
-        true => format!("and {} more; --json tells all\n", all - MOST_ROWS),
-        false => String::new(),
-    };
-    format!("{table}\n{more}\n")
 }
 
 fn tables(told: &Description, loaded: &Loaded) -> String {

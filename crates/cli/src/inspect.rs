@@ -15,12 +15,12 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use thalweg_train::saved_model::VARIABLES;
 
-use crate::Failure;
-use crate::graph::table;
+use crate::failure::Failure;
 use crate::model::most_decoded;
+use crate::output;
 use crate::progress::Progress;
-use crate::say;
 use crate::statistics::Statistics;
+use crate::table::table;
 
 /// Tell the tensors of a checkpoint, a file of weights or a model: names, dtypes, shapes and statistics
 ///
@@ -52,7 +52,7 @@ impl Inspect {
             true => format!("{:#}\n", json(&from, &rows)),
             false => text(&from, rows),
         };
-        say::text(&text)
+        output::text(&text)
     }
 
     fn rows(&self) -> Result<(String, Vec<Row>), Failure> {

@@ -12,7 +12,8 @@ use thalweg_launch::{
     ElasticJob, HostOptions, HostSlots, JobExit, LocalCluster, RankJob, WRITE_TIMEOUT,
 };
 
-use crate::{Failure, say};
+use crate::failure::Failure;
+use crate::output;
 
 /// Starts the tasks of a cluster, and ends them together.
 #[derive(Args)]
@@ -57,13 +58,13 @@ struct Local {
     command: Vec<String>,
 }
 
-/// The arguments of this program, with `-np` of horovodrun and mpirun as clap has it: an option of one letter.
-pub(crate) fn as_of_horovodrun(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Replaces `-np` of horovodrun and mpirun by `--np` in the arguments of this program: clap knows short flags of one letter.
+pub(crate) fn accept_np_flag(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut own, mut launches, mut value) = (true, false, false);
     let changed = args.enumerate().map(|(at, arg)| {
         launches |= at == 1 && arg == "launch";
         let text = arg.to_string_lossy().into_owned();
-        // What follows the name of a program that is launched is that program's. What follows an option may be its value.
+        // Arguments after the name of a launched program are that program's. An argument after a flag may be its value.
         own &= !launches || at < 3 || value || text.starts_with('-') || text.parse::<u32>().is_ok();
         own &= text != "--";
         value = text.starts_with('-');
@@ -160,12 +161,12 @@ impl Launch {
         match exit {
             Ok(JobExit { code, messages }) => {
                 for line in messages {
-                    say::error_within(WRITE_TIMEOUT, line);
+                    output::error_within(WRITE_TIMEOUT, line);
                 }
                 ExitCode::from(code)
             }
             Err(failure) => {
-                say::error(format_args!("error: {failure}"));
+                output::error(format_args!("error: {failure}"));
                 ExitCode::FAILURE
             }
         }
@@ -251,17 +252,17 @@ fn seconds(seconds: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::as_of_horovodrun;
+    use super::accept_np_flag;
 
     fn changed(line: &str) -> String {
         let args = line.split(' ').map(Into::into);
-        let all = as_of_horovodrun(args).into_iter();
+        let all = accept_np_flag(args).into_iter();
         let all: Vec<String> = all.map(|a| a.into_string().unwrap()).collect();
         all.join(" ")
     }
 
     #[test]
-    fn np_is_an_option_of_the_launcher_and_stays_one_of_the_program() {
+    fn np_is_replaced_before_the_launched_program_and_kept_after_it() {
         let lines = [
             (
                 "thalweg launch hvd -np 2 -- a -np 3",

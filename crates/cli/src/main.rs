@@ -1,20 +1,22 @@
-//! The `thalweg` program: runs TensorFlow's graphs, and tells what is in them.
+//! The `thalweg` program: one subcommand a file.
 
 mod arrays;
 mod bench;
+mod failure;
 mod freeze;
 mod graph;
 mod initializers;
 mod inspect;
 mod launch;
 mod model;
+mod output;
 mod progress;
 mod protect;
 mod restore;
 mod run;
-mod say;
 mod server;
 mod statistics;
+mod table;
 mod weights;
 
 use std::process::ExitCode;
@@ -42,29 +44,25 @@ enum Command {
     Protect(protect::Protect),
 }
 
-/// What ends a command: said on standard error.
-type Failure = Box<dyn std::error::Error>;
-
-/// A write beyond the largest file that the process may make (`ulimit -f`) is an error, where the system would end the
-/// process.
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) an error, in place of a signal that ends the process.
 #[cfg(unix)]
-fn writes_may_fail() -> std::io::Result<()> {
-    let came = std::sync::Arc::default();
-    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, came)?;
+fn catch_file_size_signal() -> std::io::Result<()> {
+    let caught = std::sync::Arc::default();
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, caught)?;
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn writes_may_fail() -> std::io::Result<()> {
+fn catch_file_size_signal() -> std::io::Result<()> {
     Ok(())
 }
 
 fn main() -> ExitCode {
-    if let Err(e) = writes_may_fail() {
-        say::error(format_args!("error: no signal is caught: {e}"));
+    if let Err(e) = catch_file_size_signal() {
+        output::error(format_args!("error: no signal is caught: {e}"));
         return ExitCode::FAILURE;
     }
-    let done = match Arguments::parse_from(launch::as_of_horovodrun(std::env::args_os())).command {
+    let result = match Arguments::parse_from(launch::accept_np_flag(std::env::args_os())).command {
         Command::Run(run) => run.run(),
         Command::Graph(graph) => graph.run(),
         Command::Inspect(inspect) => inspect.run(),
@@ -78,10 +76,10 @@ fn main() -> ExitCode {
         Command::Launch(launch) => return launch.run(),
         Command::Bench(bench) => bench.run(),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say::error(format_args!("error: {failure}"));
+            output::error(format_args!("error: {failure}"));
             ExitCode::FAILURE
         }
     }

@@ -7,7 +7,7 @@ use thalweg_dist::limits::Machine;
 use thalweg_graphdef::messages::{MetaGraphDef, SavedModel};
 use thalweg_graphdef::{File, GraphDef, ImportOptions, Imported, file, import, import_meta_graph};
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// Which graph.
 #[derive(Args)]

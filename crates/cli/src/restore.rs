@@ -9,9 +9,9 @@ use thalweg_session::Session;
 use thalweg_tensor::text::counted;
 use thalweg_train::saved_model::{restore_model, restore_weights};
 
-use crate::Failure;
+use crate::failure::Failure;
 use crate::model::Loaded;
-use crate::say;
+use crate::output;
 
 /// How many names of variables are shown.
 const SHOWN: usize = 3;
@@ -69,7 +69,7 @@ impl Restore {
             } else {
                 ""
             };
-            say::error(format_args!(
+            output::error(format_args!(
                 "note: {from} has no values for {}: {}{more}",
                 counted(done.missing.len(), "variable"),
                 shown.join(", ")

@@ -16,13 +16,13 @@ use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use thalweg_train::saved_model::{Signature, signatures};
 
-use crate::Failure;
 use crate::arrays;
+use crate::failure::Failure;
 use crate::initializers::explained;
 use crate::model::Model;
+use crate::output;
 use crate::progress::Progress;
 use crate::restore::Restore;
-use crate::say;
 
 /// Run steps of a graph, with arrays from .npy files, and keep what they give in a .npz file
 ///
@@ -191,17 +191,17 @@ impl Run {
                 "fetches": fetches,
                 "out": self.out.as_ref().map(|p| p.display().to_string()),
             });
-            return say::line(told);
+            return output::line(told);
         }
-        say::line(format_args!(
+        output::line(format_args!(
             "{} in {seconds:.3} s",
             counted(self.steps, "step")
         ))?;
         for (name, dtype, dims) in kept {
-            say::line(format_args!("{name}: {dtype}{dims:?}"))?;
+            output::line(format_args!("{name}: {dtype}{dims:?}"))?;
         }
         if let Some(out) = &self.out {
-            say::line(format_args!("written: {}", out.display()))?;
+            output::line(format_args!("written: {}", out.display()))?;
         }
         Ok(())
     }

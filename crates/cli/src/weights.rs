@@ -10,11 +10,11 @@ use thalweg_checkpoint::{self as checkpoint, save_weights};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 
-use crate::Failure;
-use crate::graph::table;
+use crate::failure::Failure;
+use crate::output;
 use crate::progress::Progress;
-use crate::say;
 use crate::statistics::{each_pair, shown};
+use crate::table::table;
 
 /// Tell, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
@@ -83,7 +83,7 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             .map(|i| json!({"name": i.name, "dtype": i.dtype_name, "shape": i.dims, "bytes": i.bytes}))
             .collect();
         let told = json!({"file": from.to_string(), "tensors": tensors});
-        say::text(&format!("{told:#}\n"))?;
+        output::text(&format!("{told:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let bytes = infos.iter().map(|i| i.bytes).fold(0, u64::saturating_add);
@@ -99,7 +99,7 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
         });
         text += &table(&["tensor", "dtype", "shape", "bytes"], rows.collect(), &[3]);
     }
-    say::text(&text)?;
+    output::text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,7 +115,7 @@ fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
     let count = all.len();
     save_weights(to, all)?;
     drop(progress);
-    say::text(&format!(
+    output::text(&format!(
         "{}; written: {}\n",
         counted(count, "tensor"),
         to.display()
@@ -197,7 +197,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
             "same": same,
             "differences": differences,
         });
-        say::text(&format!("{told:#}\n"))?;
+        output::text(&format!("{told:#}\n"))?;
     } else {
         let rows: Vec<Vec<String>> = found
             .iter()
@@ -225,7 +225,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
                 table(&["tensor", "difference"], rows, &[])
             ),
         };
-        say::text(&text)?;
+        output::text(&text)?;
     }
     Ok(match found.is_empty() {
         true => ExitCode::SUCCESS,

@@ -14,7 +14,8 @@ use thalweg_launch::job_secret;
 use thalweg_tensor::DType;
 
 use super::plot;
-use crate::{Failure, say};
+use crate::failure::Failure;
+use crate::output;
 
 /// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
 /// value by that time (algbw), and what each link must have carried by then (busbw: algbw times 2 (n-1)/n).
@@ -120,7 +121,7 @@ impl AllReduce {
         let (mut ranks, mut lines) = (0, Vec::new());
         for (i, &way) in ways.iter().enumerate() {
             if i > 0 && !self.json {
-                say::line(format_args!(""))?;
+                output::line(format_args!(""))?;
             }
             let (size, points) = match launched {
                 true => self.measure(way, Join::from_env()?)?,
@@ -235,11 +236,11 @@ impl AllReduce {
                 "algorithm": way.algorithm.map(Algorithm::name), "seconds": seconds, "value": bus,
                 "unit": "GB/s bus", "wrong": wrong,
             });
-            say::line(format_args!("{line}"))?;
+            output::line(format_args!("{line}"))?;
             return Ok(bus);
         }
         let time = seconds * 1e6;
-        say::line(format_args!(
+        output::line(format_args!(
             " {bytes:>12} {:>13} {:>8} {:>7} {time:>10.2} {speed:>8.3} {bus:>8.3} {wrong:>7}",
             bytes / 4,
             "float",
@@ -250,17 +251,17 @@ impl AllReduce {
 }
 
 fn head(way: Way, ranks: &Ranks) -> Result<(), Failure> {
-    say::line(format_args!("# {} ranks, {way}", ranks.size()))?;
+    output::line(format_args!("# {} ranks, {way}", ranks.size()))?;
     // Within a host it is not measured.
     if ranks.cross().1 > 1 {
         let cost = ranks.cost();
-        say::line(format_args!(
+        output::line(format_args!(
             "# between hosts {:.1} us a message and {:.3} GB/s",
             cost.message * 1e6,
             1e-9 / cost.byte
         ))?;
     }
-    say::line(format_args!(
+    output::line(format_args!(
         "#{:>12} {:>13} {:>8} {:>7} {:>10} {:>8} {:>8} {:>7}",
         "size (B)", "count", "type", "redop", "time (us)", "algbw", "busbw", "#wrong"
     ))

@@ -5,7 +5,7 @@ mod plot;
 
 use clap::{Args, Subcommand};
 
-use crate::Failure;
+use crate::failure::Failure;
 use allreduce::AllReduce;
 
 /// Measures what ranks do together.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
-use crate::Failure;
+use crate::failure::Failure;
 
 /// Inks that stay apart for colour-blind readers and in grey (Okabe and Ito, 2008).
 const INKS: [RGBColor; 5] = [

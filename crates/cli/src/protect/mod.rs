@@ -1,20 +1,16 @@
 //! `thalweg protect`: certificates and a token for a cluster.
 
+mod credentials;
 mod renew;
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyPair, KeyUsagePurpose,
-};
 use thalweg_dist::protection::{Protection, files};
 
-use crate::Failure;
-use crate::say;
+use crate::failure::Failure;
+use crate::output;
+use credentials::{Credentials, token, write_private};
 use renew::Renew;
 
 /// Makes what protects a cluster: a folder with a certificate for its hosts, the certificate of the
@@ -35,13 +31,6 @@ pub struct Protect {
     renew: Option<Renew>,
 }
 
-/// What one authority makes, as PEM.
-struct Made {
-    authority: String,
-    certificate: String,
-    key: String,
-}
-
 impl Protect {
     /// Makes the folder, or does a step of its renewal.
     pub fn run(&self) -> Result<(), Failure> {
@@ -52,11 +41,11 @@ impl Protect {
             }
             Some(step) => step.run(&self.folder, &self.hosts)?,
         }
-        say::line(self.folder.display())
+        output::line(self.folder.display())
     }
 
     fn make(&self) -> Result<(), Failure> {
-        let made = Made::of(&self.hosts)?;
+        let made = Credentials::new(&self.hosts)?;
         let all = [
             (files::AUTHORITY, made.authority),
             (files::CERTIFICATE, made.certificate),
@@ -67,61 +56,13 @@ impl Protect {
         std::fs::create_dir(&self.folder)
             .map_err(|e| format!("{shown}: {e}; name a folder to make that is not there yet"))?;
         let made = (all.iter())
-            .try_for_each(|(name, text)| write(&self.folder.join(name), text))
+            .try_for_each(|(name, text)| write_private(&self.folder.join(name), text))
             .and_then(|()| Ok(Protection::from_dir(&self.folder)?));
         if let Err(e) = made {
-            // Half of it protects nothing, and would stand in the way of the next try.
+            // An incomplete folder protects nothing, and would block the next attempt.
             std::fs::remove_dir_all(&self.folder)?;
             return Err(e);
         }
         Ok(())
     }
-}
-
-impl Made {
-    /// A new authority, and a certificate for these hosts.
-    fn of(hosts: &[String]) -> Result<Made, Failure> {
-        let mut own = CertificateParams::new(Vec::new())?;
-        own.distinguished_name
-            .push(DnType::CommonName, "the cluster's authority");
-        own.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-        own.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-        // Its key is not kept: nobody can sign more in its name.
-        let authority = CertifiedIssuer::self_signed(own, KeyPair::generate()?)?;
-
-        let mut task = CertificateParams::new(hosts)?;
-        task.distinguished_name
-            .push(DnType::CommonName, "a task of the cluster");
-        task.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        // Every task is called, and calls others.
-        task.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
-        let key = KeyPair::generate()?;
-        Ok(Made {
-            certificate: task.signed_by(&key, &authority)?.pem(),
-            authority: authority.pem(),
-            key: key.serialize_pem(),
-        })
-    }
-}
-
-/// A token that nobody can guess.
-fn token() -> Result<String, Failure> {
-    let mut token = [0; 32];
-    getrandom::fill(&mut token)?;
-    Ok(token.iter().map(|b| format!("{b:02x}")).collect())
-}
-
-/// A file that nobody else may read.
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options
-        .open(path)
-        .and_then(|mut f| f.write_all(text.as_bytes()));
-    Ok(written.map_err(|e| format!("{}: {e}", path.display()))?)
 }

@@ -1,27 +1,27 @@
-//! New certificates and a new token for a cluster whose tasks run.
+//! Renewal of the certificates and the token of a cluster whose tasks run.
 //!
-//! What a host has after a step works with what the other hosts have from this step and from the one before. A step that
-//! was broken off is done again.
+//! The files of a host after a step work with those of other hosts after the same step and after the one before. A step that
+//! was interrupted can be repeated.
 
 use std::path::Path;
 
 use clap::ValueEnum;
 use thalweg_dist::protection::{Protection, files};
 
-use super::{Made, token, write};
-use crate::Failure;
+use super::credentials::{Credentials, token, write_private};
+use crate::failure::Failure;
 
-/// What takes the place of the others, from the first step to the second: the last of them says that all are there.
+/// Files of the new credentials, from the first step to the second. The last one is written last, so it marks a complete set.
 const NEXT: [&str; 4] = [
     "next-key.pem",
     "next-certificate.pem",
     "next-token",
     "next-authority.pem",
 ];
-/// What ends each certificate in a file of several.
+/// Last line of each certificate in a PEM file.
 const END: &str = "-----END CERTIFICATE-----\n";
 
-/// One step of a renewal. The steps follow each other.
+/// Step of a renewal. The steps follow each other.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Renew {
     /// Accept a new authority and a new token beside the old ones. Name the hosts, as for a new folder.
@@ -33,10 +33,10 @@ pub enum Renew {
 }
 
 impl Renew {
-    /// Does the step. One that was broken off may be done again.
+    /// Does the step. A step that was interrupted may be repeated.
     ///
     /// # Errors
-    /// The step before was not done, or a file cannot be read or written.
+    /// The step before is missing, or a file cannot be read or written.
     pub fn run(self, folder: &Path, hosts: &[String]) -> Result<(), Failure> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -56,7 +56,7 @@ impl Renew {
         match (self, waits) {
             (Renew::Add, waits) if waits || !renewed => {
                 if !waits {
-                    // What is broken is not made worse.
+                    // Broken files stay as they are.
                     Protection::from_dir(folder)?;
                     let made = next(hosts)?;
                     NEXT.iter()
@@ -74,7 +74,7 @@ impl Renew {
                 let old = tokens.iter().filter(|t| **t != new);
                 let all = old.fold(format!("{new}\n"), |all, old| format!("{all}{old}\n"));
                 replace(files::TOKEN, &all)?;
-                // The one that says that all are there goes first.
+                // The mark of a complete set is removed first.
                 for name in NEXT.iter().rev() {
                     std::fs::remove_file(folder.join(name))?;
                 }
@@ -98,21 +98,21 @@ impl Renew {
     }
 }
 
-/// What takes the place of the others, as [`NEXT`] names it.
+/// Contents of the files [`NEXT`].
 fn next(hosts: &[String]) -> Result<[String; 4], Failure> {
     if hosts.is_empty() {
         return Err("name the hosts of the new certificate, as for a new folder".into());
     }
-    let made = Made::of(hosts)?;
+    let made = Credentials::new(hosts)?;
     Ok([made.key, made.certificate, token()?, made.authority])
 }
 
-/// Puts a file into the place of another one, whole.
+/// Replaces a file atomically.
 fn replace(folder: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let made = folder.join(format!("{name}.new"));
-    // What a step that was broken off has left, if anything.
+    // A step that was interrupted may have left one.
     let _ = std::fs::remove_file(&made);
-    write(&made, text)?;
+    write_private(&made, text)?;
     let path = folder.join(name);
     Ok(std::fs::rename(&made, &path).map_err(|e| format!("{}: {e}", path.display()))?)
 }

@@ -1,8 +1,8 @@
-//! `thalweg server`: a task that clients connect to.
+//! `thalweg server`: runs one task of a cluster.
 
 mod log;
-mod said;
-mod settings;
+mod option_specs;
+mod server_args;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use thalweg_device::Files;
 use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
 use thalweg_launch::Signals;
 
-use crate::Failure;
-use said::Said;
+use crate::failure::Failure;
+use server_args::ServerArgs;
 
-/// How often it is looked whether a signal came.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval at which signals are polled.
+const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs a task that clients connect to, TensorFlow's with grpc://HOST:PORT among them. Alone, it is
 /// /job:localhost/task:0.
@@ -34,31 +34,31 @@ pub struct Serve {
     #[arg(long)]
     show_config: bool,
     #[command(flatten)]
-    said: Said,
+    args: ServerArgs,
 }
 
 impl Serve {
-    /// Runs the server until it is told to end.
+    /// Runs the server until a signal ends it.
     pub fn run(&self) -> Result<(), Failure> {
-        let said = match &self.config {
-            Some(file) => self.said.clone().or_file(file)?,
-            None => self.said.clone(),
+        let args = match &self.config {
+            Some(file) => self.args.clone().or_file(file)?,
+            None => self.args.clone(),
         };
-        let options = options(&said)?;
+        let options = options(&args)?;
         if self.show_config {
-            return crate::say::text(&said.shown(&options));
+            return crate::output::text(&args.to_config(&options));
         }
-        log::start(&said)?;
+        log::start(&args)?;
         let drain = options.limits.drain;
         let mut signals = Signals::catch()?;
-        let server = Arc::new(started(&said, options)?);
-        if let Some(address) = said.text("metrics") {
+        let server = Arc::new(start(&args, options)?);
+        if let Some(address) = args.text("metrics") {
             let at = server.serve_metrics(address);
-            let at = at.map_err(|e| said.wrong("metrics", &e))?;
+            let at = at.map_err(|e| args.invalid("metrics", &e))?;
             tracing::info!("metrics are at http://{at}/metrics");
         }
-        let (told, ends) = channel();
-        // It ends with the process. A second signal ends the process at once.
+        let (sender, ends) = channel();
+        // The thread ends with the process. A second signal ends the process at once.
         std::thread::Builder::new()
             .name("thalweg-signals".to_owned())
             .spawn(move || {
@@ -68,20 +68,20 @@ impl Serve {
                         if std::mem::replace(&mut ending, true) {
                             std::process::exit(128 + signal);
                         }
-                        let _ = told.send(());
+                        let _ = sender.send(());
                     }
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(SIGNAL_POLL_INTERVAL);
                 }
             })?;
-        let checkpoint = said.text("drain_checkpoint").map(PathBuf::from);
+        let checkpoint = args.text("drain_checkpoint").map(PathBuf::from);
         if let Some(folder) = &checkpoint {
             let made = std::fs::create_dir_all(folder);
-            made.map_err(|e| said.wrong("drain_checkpoint", &e))?;
+            made.map_err(|e| args.invalid("drain_checkpoint", &e))?;
         }
-        // One line, when it is ready: programs that start a server wait for it.
-        if let Err(e) = crate::say::line(server.target()) {
-            // Clients are worth more than the line.
-            crate::say::error(format_args!("note: {e}"));
+        // One line when the server is ready: programs that start a server wait for it.
+        if let Err(e) = crate::output::line(server.target()) {
+            // The server goes on without the line.
+            crate::output::error(format_args!("note: {e}"));
         }
         let draining = server.clone();
         let (lost, losses) = channel();
@@ -89,7 +89,7 @@ impl Serve {
             .name("thalweg-drain".to_owned())
             .spawn(move || {
                 if ends.recv().is_ok() {
-                    if let Err(e) = drained(&draining, drain, checkpoint.as_deref()) {
+                    if let Err(e) = drain_and_save(&draining, drain, checkpoint.as_deref()) {
                         let _ = lost.send(e.to_string());
                     }
                     draining.shutdown();
@@ -103,22 +103,26 @@ impl Serve {
     }
 }
 
-/// Lets the steps of a server end, and saves its variables.
-fn drained(server: &Server, limit: Duration, checkpoint: Option<&Path>) -> Result<(), Failure> {
+/// Waits for the steps of a server to end, and saves its variables.
+fn drain_and_save(
+    server: &Server,
+    limit: Duration,
+    checkpoint: Option<&Path>,
+) -> Result<(), Failure> {
     let left = server.drain(limit);
     if left > 0 {
         let text = format!("note: {left} steps did not end within {limit:?}: they are cancelled");
-        crate::say::error(text);
+        crate::output::error(text);
     }
     if let Some(folder) = checkpoint {
-        let at = saved(server, folder)?;
-        crate::say::error(format_args!("note: variables are in {at}"));
+        let prefix = save_variables(server, folder)?;
+        crate::output::error(format_args!("note: variables are in {prefix}"));
     }
     Ok(())
 }
 
-/// Writes a checkpoint of a server's variables; gives its prefix.
-fn saved(server: &Server, folder: &Path) -> Result<String, Failure> {
+/// Writes a checkpoint of a server's variables, and returns its prefix.
+fn save_variables(server: &Server, folder: &Path) -> Result<String, Failure> {
     let (job, task) = server.task();
     let prefix = folder.join(format!("{job}-{task}"));
     let began = Instant::now();
@@ -128,34 +132,34 @@ fn saved(server: &Server, folder: &Path) -> Result<String, Failure> {
     Ok(prefix.display().to_string())
 }
 
-/// The options of a server that is told this.
-fn options(said: &Said) -> Result<ServerOptions, Failure> {
-    let listen = said.text("listen").unwrap_or("127.0.0.1:0");
-    let files = Files::within(said.list("files")).map_err(|e| said.wrong("files", &e))?;
+/// Returns the server's options from its arguments.
+fn options(args: &ServerArgs) -> Result<ServerOptions, Failure> {
+    let listen = args.text("listen").unwrap_or("127.0.0.1:0");
+    let files = Files::within(args.list("files")).map_err(|e| args.invalid("files", &e))?;
     let mut options = ServerOptions::listening(listen)
-        .unprotected_network(said.flag("unprotected_network"))
+        .unprotected_network(args.flag("unprotected_network"))
         .files(files)
-        .shared_memory(!said.flag("no_shared_memory"));
-    if let Some(folder) = said.text("protection") {
+        .shared_memory(!args.flag("no_shared_memory"));
+    if let Some(folder) = args.text("protection") {
         let keys = Protection::from_dir(folder);
-        options = options.protection(keys.map_err(|e| said.wrong("protection", &e))?);
+        options = options.protection(keys.map_err(|e| args.invalid("protection", &e))?);
     }
-    if let Some(file) = said.text("ops") {
+    if let Some(file) = args.text("ops") {
         let text = std::fs::read_to_string(file);
-        let text = text.map_err(|e| said.wrong("ops", &format!("{file}: {e}")))?;
+        let text = text.map_err(|e| args.invalid("ops", &format!("{file}: {e}")))?;
         let ops = AllowedOps::only(text.split_whitespace());
-        options.limits.ops = ops.map_err(|e| said.wrong("ops", &e))?;
+        options.limits.ops = ops.map_err(|e| args.invalid("ops", &e))?;
     }
-    options.session.job = said.text("job").unwrap_or("localhost").to_owned();
-    options.session.task = said.number("task", 0)?;
-    options.session.threads = said.number("threads", 0)?;
-    said.apply(&mut options)?;
+    options.session.job = args.text("job").unwrap_or("localhost").to_owned();
+    options.session.task = args.number("task", 0)?;
+    options.session.threads = args.number("threads", 0)?;
+    args.apply(&mut options)?;
     Ok(options)
 }
 
-/// A server that is alone, or a task of the cluster that was said.
-fn started(said: &Said, options: ServerOptions) -> Result<Server, Failure> {
-    let hosts = |name| said.text(name).unwrap_or_default();
+/// Starts a server that is alone, or a task of the cluster of its arguments.
+fn start(args: &ServerArgs, options: ServerOptions) -> Result<Server, Failure> {
+    let hosts = |name| args.text(name).unwrap_or_default();
     let jobs = [("ps", hosts("ps_hosts")), ("worker", hosts("worker_hosts"))];
     let cluster = ClusterSpec::from_flags(&jobs)?;
     if cluster.is_empty() {
@@ -163,9 +167,9 @@ fn started(said: &Said, options: ServerOptions) -> Result<Server, Failure> {
     }
     let (job, task) = (options.session.job.clone(), options.session.task);
     let own = cluster.address(&job, task)?;
-    if said.text("listen").is_some_and(|l| l != own) {
+    if args.text("listen").is_some_and(|l| l != own) {
         let text = format!("is not {own}, where the other tasks look for it");
-        return Err(said.wrong("listen", &text));
+        return Err(args.invalid("listen", &text));
     }
     Ok(Server::new(cluster, &job, task, options)?)
 }

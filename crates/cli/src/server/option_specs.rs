@@ -1,57 +1,58 @@
-//! What can be said to a server, by name: each is a flag, and an entry of the file of `--config`.
+//! Options of a server: each is a flag, and an entry of the file of `--config`.
 
 use thalweg_dist::limits::{SETTINGS, Setting, Unit};
 
-/// What a value is.
+/// Kind of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A text, a number among them.
+pub enum ValueKind {
+    /// A text or a number.
     Text,
-    /// Said or not.
+    /// Set or not.
     Flag,
-    /// Texts; the flag may be given several times.
+    /// Several texts; the flag may be given several times.
     List,
 }
 
-/// One thing that can be said.
-pub struct Choice {
-    /// Its name; its flag has dashes for underscores.
+/// One option: a flag and a config entry.
+pub struct OptionSpec {
+    /// Name of the entry; the flag has dashes for underscores.
     pub name: &'static str,
-    pub kind: Kind,
-    /// What stands for its value in the help.
-    pub value: &'static str,
-    pub meaning: &'static str,
-    /// What it is where nothing is said; nothing where that is not to be said at all.
+    pub kind: ValueKind,
+    /// Placeholder of the value in the help.
+    pub placeholder: &'static str,
+    /// Description for the help and the config file.
+    pub description: &'static str,
+    /// Default value; empty if there is none to show.
     pub default: &'static str,
-    /// Where it is a number of the server's options, which says what it is by default.
-    pub number: Option<&'static Setting>,
+    /// Setting of `ServerOptions`, for an option that is one.
+    pub setting: Option<&'static Setting>,
 }
 
 const fn text(
     name: &'static str,
-    value: &'static str,
+    placeholder: &'static str,
     default: &'static str,
-    meaning: &'static str,
-) -> Choice {
-    Choice {
+    description: &'static str,
+) -> OptionSpec {
+    OptionSpec {
         name,
-        kind: Kind::Text,
-        value,
-        meaning,
+        kind: ValueKind::Text,
+        placeholder,
+        description,
         default,
-        number: None,
+        setting: None,
     }
 }
 
-const fn flag(name: &'static str, meaning: &'static str) -> Choice {
-    Choice {
-        kind: Kind::Flag,
-        ..text(name, "", "false", meaning)
+const fn flag(name: &'static str, description: &'static str) -> OptionSpec {
+    OptionSpec {
+        kind: ValueKind::Flag,
+        ..text(name, "", "false", description)
     }
 }
 
-/// Those that are no numbers of the server's options.
-const CHOICES: &[Choice] = &[
+/// Options that are no settings of `ServerOptions`.
+const OWN_SPECS: &[OptionSpec] = &[
     text(
         "listen",
         "HOST:PORT",
@@ -94,8 +95,8 @@ const CHOICES: &[Choice] = &[
         "",
         "A file with the names of the ops that the server runs, one a line, in place of all. Constants, placeholders, identities and casts need not be named.",
     ),
-    Choice {
-        kind: Kind::List,
+    OptionSpec {
+        kind: ValueKind::List,
         ..text(
             "files",
             "DIR",
@@ -133,10 +134,10 @@ const CHOICES: &[Choice] = &[
     ),
 ];
 
-/// All that can be said.
-pub fn choices() -> Vec<Choice> {
-    let number = |setting: &'static Setting| Choice {
-        number: Some(setting),
+/// Returns all options.
+pub fn option_specs() -> Vec<OptionSpec> {
+    let of_setting = |setting: &'static Setting| OptionSpec {
+        setting: Some(setting),
         ..text(
             setting.name,
             match setting.unit {
@@ -148,18 +149,18 @@ pub fn choices() -> Vec<Choice> {
             setting.meaning,
         )
     };
-    let own = CHOICES.iter().map(|c| Choice { ..*c });
-    own.chain(SETTINGS.iter().map(number)).collect()
+    let own = OWN_SPECS.iter().map(|spec| OptionSpec { ..*spec });
+    own.chain(SETTINGS.iter().map(of_setting)).collect()
 }
 
-/// The name that is most like this one.
+/// Returns the name of the option that is most like this one.
 pub fn nearest(name: &str) -> &'static str {
-    let all = choices().into_iter().map(|c| c.name);
+    let all = option_specs().into_iter().map(|c| c.name);
     all.min_by_key(|known| distance(name, known))
         .unwrap_or_default()
 }
 
-/// How many letters of two words differ. Source: Levenshtein's distance.
+/// Edit distance of two words (Levenshtein).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -175,7 +176,7 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// The flag of a name.
+/// Returns the flag of an option.
 pub fn flag_of(name: &str) -> String {
     name.replace('_', "-")
 }
@@ -185,15 +186,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_nearly_right_is_found() {
+    fn the_nearest_name_of_a_misspelt_option_is_found() {
         assert_eq!(nearest("mesage_bytes"), "message_bytes");
         assert_eq!(nearest("worker-hosts"), "worker_hosts");
         assert_eq!(nearest("leases"), "lease");
     }
 
     #[test]
-    fn no_name_stands_for_two_things() {
-        let mut names: Vec<_> = choices().into_iter().map(|c| c.name).collect();
+    fn names_of_options_are_unique() {
+        let mut names: Vec<_> = option_specs().into_iter().map(|c| c.name).collect();
         let all = names.len();
         names.sort_unstable();
         names.dedup();
