@@ -166,7 +166,7 @@ fn bytes_of_sequence(time: usize) -> usize {
 }
 
 #[test]
-fn what_a_recurrent_layer_and_its_gradient_take_grows_as_the_number_of_steps() {
+fn memory_of_a_recurrent_layer_and_its_gradient_is_linear_in_time() {
     let _alone = ALONE.lock().unwrap();
     // From 257 to 4096 elements, the tree of a list has the same height.
     let [short, longer, longest] = [500, 1000, 2000].map(bytes_of_sequence);

@@ -137,7 +137,7 @@ fn too_large(case: &Case) -> bool {
 }
 
 #[test]
-fn spoiled_cases_never_panic() {
+fn mutated_cases_never_panic() {
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
     let mut chance = Chance(0x5eed_1234_5678_9abc);

@@ -120,7 +120,7 @@ fn near(a: f32, b: f32) -> bool {
 }
 
 #[test]
-fn split_layers_learn_what_whole_ones_learn() {
+fn split_layers_match_whole_layers_after_training() {
     let (whole, loss) = on_ranks(1, |hvd| learned(&hvd)).remove(0);
     for ranks in [2, 3, 4] {
         for (rank, (found, last)) in on_ranks(ranks, |hvd| learned(&hvd)).into_iter().enumerate() {
@@ -147,7 +147,7 @@ fn split_layers_learn_what_whole_ones_learn() {
 }
 
 #[test]
-fn features_that_ranks_cannot_share_are_an_error() {
+fn features_not_divisible_by_the_ranks_are_an_error() {
     assert_eq!(SplitLayers::over(4).share(12), Ok(3));
     let error = SplitLayers::over(5).share(12).unwrap_err();
     assert!(

@@ -45,7 +45,7 @@ fn sum(session: &Session<'_>, model: &Model<'_>) -> f32 {
 }
 
 #[test]
-fn each_server_saves_its_own_variables_and_any_number_of_servers_restores_them() {
+fn checkpoints_are_sharded_by_server_and_restored_by_any_number_of_servers() {
     let folder = Folder::new("servers");
     let own = cluster(&[("ps", 2), ("worker", 1)]);
     let tasks = [("ps", 0), ("ps", 1), ("worker", 0)];
@@ -101,7 +101,7 @@ fn each_server_saves_its_own_variables_and_any_number_of_servers_restores_them()
 }
 
 #[test]
-fn a_server_without_a_folder_for_files_says_so() {
+fn a_server_without_a_checkpoint_folder_returns_an_error() {
     let folder = Folder::new("refused");
     let own = cluster(&[("ps", 1), ("worker", 1)]);
     let tasks =
@@ -120,7 +120,7 @@ fn a_server_without_a_folder_for_files_says_so() {
 }
 
 #[test]
-fn a_training_outlives_a_server_that_is_replaced() {
+fn a_training_survives_the_replacement_of_a_server() {
     let folder = Folder::new("replaced");
     let own = cluster(&[("ps", 2), ("worker", 1)]);
     let timeouts = Timeouts::new().heartbeat(Duration::from_secs(1));

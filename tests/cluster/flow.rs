@@ -48,7 +48,7 @@ fn a_branch_on_a_reference_runs_on_the_task_of_the_variable() {
 }
 
 #[test]
-fn a_loop_of_nodes_runs_on_another_task_with_what_comes_from_this_one() {
+fn a_loop_on_another_task_takes_values_of_this_task() {
     let all = two();
     let g = Graph::new();
     let n = g.placeholder("n", DType::I32, []);
@@ -78,7 +78,7 @@ fn a_loop_of_nodes_runs_on_another_task_with_what_comes_from_this_one() {
 
 /// A node on another task than the reference's variable gets the value, as in TensorFlow.
 #[test]
-fn a_reference_that_a_node_of_another_task_takes_crosses_as_a_value() {
+fn a_reference_crosses_between_tasks_as_a_value() {
     let all = two();
     let g = Graph::new();
     let (v, init) = referenced(&g, 2.0);
@@ -100,7 +100,7 @@ fn a_reference_that_a_node_of_another_task_takes_crosses_as_a_value() {
 }
 
 #[test]
-fn a_handle_that_would_leave_its_task_is_an_error_of_the_node_that_makes_it() {
+fn a_handle_crossing_tasks_is_an_error_of_its_node() {
     let all = two();
     let g = Graph::new();
     let v = g.device(THERE, || g.variable("v", 1.0f32));

@@ -69,14 +69,14 @@ fn check(place: impl Fn(&NodeDef) -> usize + Sync) {
 }
 
 #[test]
-fn every_golden_graph_gives_on_another_task_what_tensorflow_gives() {
+fn golden_graphs_on_another_task_match_tensorflow() {
     check(|_| 1);
 }
 
 /// Nodes with references, handles or branches are on one task, and the others anywhere: the values of variables cross,
 /// also where a node on another task takes a reference.
 #[test]
-fn a_golden_graph_whose_values_cross_gives_what_tensorflow_gives() {
+fn golden_graphs_partitioned_over_tasks_match_tensorflow() {
     check(|node| {
         let mut types = node.attr.values().map(|a| &a.value);
         // DT_RESOURCE and DT_VARIANT.

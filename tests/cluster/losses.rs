@@ -9,7 +9,7 @@ use thalweg_tests::servers::{apart, cluster, free_addresses, server, servers, tr
 use thalweg_tests::tasks::JOB;
 
 #[test]
-fn a_task_that_is_missing_is_named_after_a_while() {
+fn a_missing_task_is_named_after_the_timeout() {
     let cluster = cluster(&[("ps", 2), ("worker", 1)]);
     let timeouts = {
         let mut timeouts = Timeouts::default();
@@ -35,7 +35,7 @@ fn a_task_that_is_missing_is_named_after_a_while() {
 }
 
 #[test]
-fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
+fn a_restarted_task_is_rejoined_and_its_lost_variables_are_reported() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let timeouts = Timeouts::default();
     let ps = server(&cluster, "ps", 0, 1, timeouts);
@@ -70,7 +70,7 @@ fn a_task_that_restarts_is_joined_again_and_what_it_lost_is_said() {
 }
 
 #[test]
-fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
+fn steps_after_the_end_of_the_server_are_errors() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let mut all = servers(&cluster);
     let g = Graph::new();
@@ -91,7 +91,7 @@ fn what_a_session_is_asked_for_after_its_server_has_ended_is_an_error() {
 }
 
 #[test]
-fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
+fn the_timeout_of_a_step_covers_waiting_for_a_missing_task() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let worker = server(&cluster, "worker", 0, 1, Timeouts::default());
     let g = Graph::new();
@@ -103,7 +103,7 @@ fn the_time_limit_of_a_step_holds_for_a_task_that_is_not_there_yet() {
 }
 
 #[test]
-fn what_is_no_task_is_told() {
+fn an_address_without_a_task_is_an_error() {
     let g = Graph::new();
     let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
     assert!(error.message.contains("grpc://host:port"), "{error}");
@@ -121,7 +121,7 @@ fn what_is_no_task_is_told() {
 }
 
 #[test]
-fn a_step_that_waits_for_ever_ends_at_its_deadline_or_when_it_is_cancelled() {
+fn a_blocked_step_ends_at_its_deadline_or_on_cancellation() {
     let cluster = cluster(&[(JOB, 2)]);
     let all = servers(&cluster);
     let g = Graph::new();

@@ -134,7 +134,7 @@ fn agree(found: &[f32], expected: &[f32], what: &str) {
 }
 
 #[test]
-fn workers_in_step_learn_what_one_device_learns_from_all_their_batches() {
+fn synchronous_workers_match_one_device_with_all_batches() {
     for (servers, workers, towers) in [(1, 1, 1), (2, 2, 1), (2, 3, 2)] {
         let expected = alone(workers as u32);
         for update in [
@@ -156,7 +156,7 @@ fn workers_in_step_learn_what_one_device_learns_from_all_their_batches() {
 }
 
 #[test]
-fn one_worker_out_of_step_learns_the_same_too() {
+fn one_asynchronous_worker_matches_one_device() {
     let expected = alone(1);
     for update in [
         VariableUpdate::ParameterServer,
@@ -171,7 +171,7 @@ fn one_worker_out_of_step_learns_the_same_too() {
 }
 
 #[test]
-fn sums_of_all_workers_are_as_many_times_their_mean() {
+fn a_gradient_sum_is_the_mean_times_the_number_of_workers() {
     // Without a decay and clipping, a sum of n gradients is their mean at n times the rate.
     let losses = |reduction, rate: f32| {
         let spec = cluster(&[("ps", 1), ("worker", 2)]);
@@ -214,7 +214,7 @@ fn sums_of_all_workers_are_as_many_times_their_mean() {
 }
 
 #[test]
-fn workers_wait_for_each_other_and_trace_their_turns() {
+fn synchronous_workers_wait_for_each_other_and_trace_their_steps() {
     let spec = cluster(&[("ps", 1), ("worker", 2)]);
     let start = |job: &str, task| process(server(&spec, job, task, 1, Timeouts::default()));
     let all = [start("ps", 0), start("worker", 0), start("worker", 1)];
@@ -258,7 +258,7 @@ fn workers_wait_for_each_other_and_trace_their_turns() {
 }
 
 #[test]
-fn workers_wait_for_each_other_also_after_a_checkpoint_was_restored() {
+fn synchronous_workers_wait_for_each_other_after_a_restore() {
     let folder = std::env::temp_dir().join(format!("thalweg-parallel-{}", std::process::id()));
     for (in_step, begins) in [(false, 0), (false, 1), (true, 2), (true, 3)] {
         let spec = cluster(&[("ps", 1), ("worker", 1)]);

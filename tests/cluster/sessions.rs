@@ -47,7 +47,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_step_over_servers_gives_what_the_interpreter_gives(
+    fn steps_over_servers_match_the_interpreter(
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         steps in proptest::collection::vec(any::<[u8; 3]>(), 1..4),
         size in prop_oneof![Just((2, 1)), Just((4, 1)), Just((2, 2))],
@@ -57,7 +57,7 @@ proptest! {
 }
 
 #[test]
-fn a_worker_trains_what_lies_on_a_parameter_server() {
+fn a_worker_trains_variables_of_a_parameter_server() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -79,7 +79,7 @@ fn a_worker_trains_what_lies_on_a_parameter_server() {
 }
 
 #[test]
-fn values_of_all_kinds_and_sizes_cross() {
+fn values_of_all_dtypes_and_sizes_cross_between_tasks() {
     let cluster = cluster(&[(JOB, 2)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -156,7 +156,7 @@ fn loops_and_functions_run_on_another_task() {
 }
 
 #[test]
-fn an_error_of_a_kernel_tells_task_node_op_and_line_whichever_task_it_is_on() {
+fn a_kernel_error_names_task_node_op_and_line() {
     let cluster = cluster(&[(JOB, 2)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -199,7 +199,7 @@ fn an_error_of_a_kernel_tells_task_node_op_and_line_whichever_task_it_is_on() {
 }
 
 #[test]
-fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
+fn a_device_that_no_task_has_is_an_error() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     for device in [
@@ -217,7 +217,7 @@ fn a_device_that_no_task_has_is_told_when_it_is_asked_for() {
 }
 
 #[test]
-fn a_server_waits_for_the_workers_and_ends_when_they_are_done() {
+fn a_server_ends_once_all_workers_are_done() {
     let cluster = cluster(&[("ps", 1), ("worker", 2)]);
     let all = servers(&cluster);
     let [ps, first, second] = &all[..] else {
@@ -236,7 +236,7 @@ fn a_server_waits_for_the_workers_and_ends_when_they_are_done() {
 }
 
 #[test]
-fn a_session_may_be_used_from_an_asynchronous_task() {
+fn a_session_works_inside_an_async_task() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -250,7 +250,7 @@ fn a_session_may_be_used_from_an_asynchronous_task() {
 }
 
 #[test]
-fn what_is_fed_or_constant_can_be_fetched_too() {
+fn feeds_and_constants_can_be_fetched() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -280,7 +280,7 @@ fn what_is_fed_or_constant_can_be_fetched_too() {
 }
 
 #[test]
-fn many_threads_may_run_steps_of_one_session() {
+fn one_session_runs_steps_of_many_threads() {
     let cluster = cluster(&[("ps", 2), ("worker", 1)]);
     let all = servers(&cluster);
     let g = Graph::new();
@@ -301,7 +301,7 @@ fn many_threads_may_run_steps_of_one_session() {
 }
 
 #[test]
-fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
+fn a_client_connects_and_disconnects_inside_an_async_program() {
     let all = servers(&cluster(&[("ps", 1)]));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -317,7 +317,7 @@ fn a_client_may_connect_and_go_inside_of_an_asynchronous_program() {
 }
 
 #[test]
-fn more_plans_than_are_kept_leave_no_parts_behind() {
+fn evicted_plans_leave_no_parts_on_tasks() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let mut server_options = thalweg::dist::ServerOptions::listening("");
     server_options.limits.parts = 8;

@@ -25,7 +25,7 @@ fn cast_to(events: &[Event], dtype: &str) -> Vec<String> {
 }
 
 #[test]
-fn values_of_f32_cross_in_half_of_the_bytes_where_that_is_asked_for() {
+fn f32_values_cross_as_bf16_or_f16_on_request() {
     let all = servers(&cluster(&[("worker", 2)]));
     let g = Graph::new();
     // More digits than bf16 has, and than f16 has.
@@ -80,7 +80,7 @@ fn values_of_f32_cross_in_half_of_the_bytes_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
+fn sent_values_are_not_overwritten_by_later_steps() {
     const LENGTH: usize = 1 << 16;
     let all = servers(&cluster(&[("worker", 2)]));
     let g = Graph::new();
@@ -129,7 +129,7 @@ fn what_is_sent_stays_as_it_is_while_later_steps_compute() {
 }
 
 #[test]
-fn each_edge_can_have_a_dtype_of_its_own_and_training_works_with_them() {
+fn wire_dtypes_by_edge_work_in_training() {
     let all = servers(&cluster(&[("ps", 1), ("worker", 1)]));
     let g = Graph::new();
     let line = apart(&g);
@@ -152,7 +152,7 @@ fn each_edge_can_have_a_dtype_of_its_own_and_training_works_with_them() {
 }
 
 #[test]
-fn a_trace_tells_what_ran_on_which_task_on_one_clock() {
+fn a_trace_covers_all_tasks_on_one_clock() {
     let all = servers(&cluster(&[("ps", 1), ("worker", 1)]));
     let g = Graph::new();
     let line = apart(&g);

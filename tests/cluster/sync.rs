@@ -148,7 +148,7 @@ fn coordinate(server: &Server, workers: u32, aggregate: u32, adam: bool) -> Vec<
 }
 
 #[test]
-fn workers_in_step_give_what_one_process_gives_with_all_their_batches() {
+fn synchronous_workers_match_one_process_with_all_batches() {
     for (workers, adam) in [(1, true), (2, true), (3, false), (3, true)] {
         let tasks = servers(&cluster(&[("ps", 1), ("worker", workers as usize)]));
         let found = std::thread::scope(|scope| {
@@ -173,7 +173,7 @@ fn workers_in_step_give_what_one_process_gives_with_all_their_batches() {
 }
 
 #[test]
-fn a_worker_that_goes_takes_no_turn_with_it() {
+fn a_leaving_worker_does_not_lose_an_update() {
     let spec: ClusterSpec = cluster(&[("ps", 1), ("worker", 3)]);
     let start = |job: &str, task: u32| server(&spec, job, task, 1, Timeouts::default());
     let (ps, stays) = (start("ps", 0), [start("worker", 0), start("worker", 1)]);
@@ -195,7 +195,7 @@ fn a_worker_that_goes_takes_no_turn_with_it() {
 }
 
 #[test]
-fn fewer_gradients_than_workers_leave_the_slowest_behind() {
+fn with_fewer_gradients_than_workers_the_slowest_are_dropped() {
     let tasks = servers(&cluster(&[("ps", 1), ("worker", 3)]));
     std::thread::scope(|scope| {
         // One has a session, and never takes its turns.
@@ -220,7 +220,7 @@ fn fewer_gradients_than_workers_leave_the_slowest_behind() {
 }
 
 #[test]
-fn a_server_that_ends_when_all_workers_are_done_is_no_failure() {
+fn a_server_ending_after_all_workers_is_no_error() {
     let spec = cluster(&[("ps", 2), ("worker", 1)]);
     let start = |job: &str, task: u32| server(&spec, job, task, 1, Timeouts::default());
     let (first, worker) = (start("ps", 0), start("worker", 0));

@@ -156,7 +156,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_step_over_tasks_gives_what_the_interpreter_gives(
+    fn steps_over_tasks_match_the_interpreter(
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         steps in proptest::collection::vec(any::<[u8; 3]>(), 1..4),
         size in prop_oneof![Just((2, 1)), Just((3, 2)), Just((4, 1)), Just((1, 2))],

@@ -76,7 +76,7 @@ fn differences(line: &Json, vague: bool) -> Vec<String> {
 }
 
 #[test]
-fn attention_with_several_heads_makes_kerass_variables_outputs_and_gradients() {
+fn multi_head_attention_matches_keras() {
     let mut wrong = Vec::new();
     let all = lines("attention.jsonl.gz");
     for line in &all {
@@ -88,7 +88,7 @@ fn attention_with_several_heads_makes_kerass_variables_outputs_and_gradients() {
 }
 
 #[test]
-fn attention_leaves_out_sources_while_it_learns_only() {
+fn attention_dropout_applies_in_training_only() {
     let g = Graph::new();
     let training = g.placeholder("training", DType::Bool, []);
     let x = g.constant(Tensor::new(&[1, 6, 2], &[0.5f32; 12]).unwrap());
@@ -111,7 +111,7 @@ fn attention_leaves_out_sources_while_it_learns_only() {
 }
 
 #[test]
-fn a_mask_that_is_no_bool_is_a_mistake() {
+fn an_attention_mask_must_be_bool() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2, 3, 4]);
     multi_head_attention(2, 2)

@@ -36,7 +36,7 @@ fn a_mistake_names_the_line_that_made_it() {
 }
 
 #[test]
-fn what_is_built_on_a_mistake_adds_no_more() {
+fn nodes_built_on_a_mistake_add_no_further_mistakes() {
     let g = Graph::new();
     let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
     let more = (-wrong * 2.0).square().named("more");
@@ -50,7 +50,7 @@ fn what_is_built_on_a_mistake_adds_no_more() {
 }
 
 #[test]
-fn a_session_says_how_many_mistakes_there_are() {
+fn a_session_reports_the_number_of_mistakes() {
     let g = Graph::new();
     let x = g.constant([1.0f32, 2.0]);
     for _ in 0..3 {
@@ -62,7 +62,7 @@ fn a_session_says_how_many_mistakes_there_are() {
 }
 
 #[test]
-fn one_thing_is_said_to_be_one_and_a_dtype_needs_no_article() {
+fn messages_use_the_singular_and_no_article_before_a_dtype() {
     let g = Graph::new();
     let x = g.constant([1.0f32, 2.0]);
     g.op("Tanh").input(x).input(x).build();
@@ -97,7 +97,7 @@ fn one_thing_is_said_to_be_one_and_a_dtype_needs_no_article() {
 }
 
 #[test]
-fn a_mistake_made_after_the_session_comes_out_with_the_next_plan() {
+fn a_mistake_after_the_session_is_reported_with_the_next_plan() {
     let g = Graph::new();
     let x = g.constant(1.0f32);
     let session = Session::new(&g).unwrap();
@@ -111,7 +111,7 @@ fn a_mistake_made_after_the_session_comes_out_with_the_next_plan() {
 }
 
 #[test]
-fn dtypes_are_not_mixed() {
+fn mixed_dtypes_are_rejected() {
     let g = Graph::new();
     let _ = g.constant(1.0f32) + g.constant(1i32);
     let error = mistake(&g);
@@ -128,7 +128,7 @@ fn dtypes_are_not_mixed() {
 }
 
 #[test]
-fn a_number_that_the_dtype_does_not_have_is_no_constant() {
+fn a_constant_outside_its_dtypes_range_is_rejected() {
     let g = Graph::new();
     let _ = g.constant(1i32) * 1.5;
     assert!(mistake(&g).to_string().contains("1.5"));
@@ -192,7 +192,7 @@ fn unknown_ops_and_attributes_are_named() {
 }
 
 #[test]
-fn inputs_are_counted() {
+fn a_wrong_number_of_inputs_is_rejected() {
     for count in [0usize, 1, 3] {
         let g = Graph::new();
         let x = g.constant(1.0f32);
@@ -208,7 +208,7 @@ fn inputs_are_counted() {
 }
 
 #[test]
-fn an_output_that_the_node_does_not_have_is_no_input() {
+fn a_missing_output_as_input_is_rejected() {
     let g = Graph::new();
     let x = g.constant(1.0f32).operation();
     let _ = -x.output(1);
@@ -216,7 +216,7 @@ fn an_output_that_the_node_does_not_have_is_no_input() {
 }
 
 #[test]
-fn graphs_are_not_mixed() {
+fn nodes_of_another_graph_are_rejected() {
     let (g, other) = (Graph::new(), Graph::new());
     let strangers: Vec<_> = (0..9).map(|_| other.constant(1.0f32)).collect();
     let stranger = strangers[8];
@@ -250,7 +250,7 @@ fn graphs_are_not_mixed() {
 }
 
 #[test]
-fn names_have_the_characters_that_names_have() {
+fn invalid_characters_in_names_are_rejected() {
     for bad in ["a b", "é", "_x", "a:0", ""] {
         let g = Graph::new();
         let x = g.constant(1.0f32);
@@ -263,7 +263,7 @@ fn names_have_the_characters_that_names_have() {
 }
 
 #[test]
-fn a_finalized_graph_is_extended_on_purpose_only() {
+fn a_finalized_graph_grows_only_inside_extend() {
     let g = Graph::new();
     let x = g.constant(1.0f32);
     g.finalize();
@@ -278,7 +278,7 @@ fn a_finalized_graph_is_extended_on_purpose_only() {
 }
 
 #[test]
-fn gradients_are_asked_of_floats() {
+fn gradients_of_integers_are_rejected() {
     let g = Graph::new();
     let x = g.constant(2i32);
     let _ = gradients(&[x.square()], &[x]);
@@ -296,7 +296,7 @@ fn gradients_are_asked_of_floats() {
 }
 
 #[test]
-fn a_variable_needs_a_whole_shape_and_values_that_fit() {
+fn a_variable_needs_a_known_shape_and_a_fitting_value() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     assert!(g.variable("v", x).handle().is_invalid());

@@ -45,7 +45,7 @@ fn a_missing_feed_names_the_placeholder_and_its_line() {
 }
 
 #[test]
-fn a_feed_of_the_wrong_dtype_or_shape_says_what_is_taken() {
+fn a_feed_of_a_wrong_dtype_or_shape_names_the_expected_one() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1, 2]);
     let session = Session::new(&g).unwrap();
@@ -79,7 +79,7 @@ fn a_feed_that_contradicts_another_is_an_error_of_the_node_between_them() {
 }
 
 #[test]
-fn an_output_is_fed_once() {
+fn feeding_an_output_twice_is_an_error() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let session = Session::new(&g).unwrap();
@@ -89,7 +89,7 @@ fn an_output_is_fed_once() {
 }
 
 #[test]
-fn handles_are_neither_fed_nor_fetched() {
+fn handles_cannot_be_fed_or_fetched() {
     let g = Graph::new();
     let w = g.variable("weight", 1.0f32);
     let session = Session::new(&g).unwrap();
@@ -125,7 +125,7 @@ fn outputs_that_do_not_exist_are_errors() {
 }
 
 #[test]
-fn things_of_another_graph_are_refused() {
+fn feeds_and_fetches_of_another_graph_are_rejected() {
     let (g, other) = (Graph::new(), Graph::new());
     let (x, stranger) = (g.constant(1.0f32), other.constant(1.0f32));
     let session = Session::new(&g).unwrap();
@@ -198,7 +198,7 @@ fn two_handles_of_one_variable_must_agree() {
 }
 
 #[test]
-fn results_are_read_as_what_they_are() {
+fn results_are_read_only_as_their_own_dtype() {
     let g = Graph::new();
     let x = g.constant([1.0f32, 2.0]);
     let w = g.variable("w", 1.0f32);
@@ -212,7 +212,7 @@ fn results_are_read_as_what_they_are() {
 }
 
 #[test]
-fn a_callable_takes_as_many_feeds_as_it_was_made_for() {
+fn a_callable_rejects_a_wrong_number_of_feeds() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let session = Session::new(&g).unwrap();

@@ -40,7 +40,7 @@ fn a_label_out_of_range_names_the_element() {
 }
 
 #[test]
-fn a_zero_batch_gives_empty_results() {
+fn an_empty_batch_gives_empty_results() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1, 3]);
     let w = g.variable("w", [[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]]);
@@ -53,7 +53,7 @@ fn a_zero_batch_gives_empty_results() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_is_traced_to_the_first_node_that_gave_one() {
+fn a_non_finite_value_is_traced_to_its_first_node() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let big = (x * f64::from(f32::MAX)).named("big");
@@ -82,7 +82,7 @@ fn a_value_that_is_not_finite_is_traced_to_the_first_node_that_gave_one() {
 }
 
 #[test]
-fn limits_of_time_may_be_none_or_endless() {
+fn timeouts_may_be_zero_or_unlimited() {
     let g = Graph::new();
     let y = g.placeholder("x", DType::F32, []) + 1.0;
     let session = Session::new(&g).unwrap();
@@ -121,7 +121,7 @@ fn a_step_larger_than_the_address_space_is_an_error() {
 }
 
 #[test]
-fn estimates_for_shapes_that_no_memory_holds_do_not_overflow() {
+fn cost_estimates_of_huge_shapes_do_not_overflow() {
     for dims in [[1i64 << 58, 1], [1 << 62, 1], [1 << 40, 1 << 40]] {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, dims);
@@ -139,7 +139,7 @@ fn estimates_for_shapes_that_no_memory_holds_do_not_overflow() {
 
 /// Products with a vector whose first element is zero: an infinite weight there makes NaN.
 #[test]
-fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
+fn an_infinite_weight_is_detected_whatever_writes_it() {
     const DIMS: [usize; 2] = [600, 100];
     let g = Graph::new();
     let mut x = vec![1.0f32; DIMS[0]];
@@ -191,7 +191,7 @@ fn a_weight_that_becomes_infinite_is_seen_whatever_writes_it() {
 
 /// A filter that is read often is cached in a transformed form; a write to it invalidates the cache.
 #[test]
-fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
+fn a_write_invalidates_the_cached_filter() {
     // Multiplied at points, and tap by tap.
     for (size, channels) in [(14, [32, 64]), (6, [5, 7])] {
         let g = Graph::new();
@@ -240,7 +240,7 @@ fn a_filter_that_is_kept_is_made_anew_when_it_is_written() {
 }
 
 #[test]
-fn the_widest_text_of_a_number_is_written_and_a_wider_one_refused() {
+fn as_string_limits_width_and_precision() {
     for (attr, style) in [
         ("width", "scientific"),
         ("precision", "scientific"),

@@ -107,7 +107,7 @@ const SIZES: [[[usize; 4]; 2]; 4] = [
 ];
 
 #[test]
-fn a_convolution_takes_a_batch_norm_by_given_moments_and_a_relu() {
+fn inference_batch_norms_and_relu_fuse_into_convolutions() {
     for (format, (sizes, op)) in FORMATS
         .into_iter()
         .flat_map(|f| SIZES.map(|s| (f, s)))
@@ -124,7 +124,7 @@ fn a_convolution_takes_a_batch_norm_by_given_moments_and_a_relu() {
 }
 
 #[test]
-fn a_filter_that_stays_is_kept_for_a_convolution_with_a_batch_norm() {
+fn a_constant_filter_is_cached_for_a_convolution_with_batch_norm() {
     for format in FORMATS {
         let g = Graph::new();
         let x = g.placeholder(
@@ -145,7 +145,7 @@ fn a_filter_that_stays_is_kept_for_a_convolution_with_a_batch_norm() {
 }
 
 #[test]
-fn a_batch_norm_that_others_look_into_is_not_the_convolutions() {
+fn a_batch_norm_with_used_intermediates_does_not_fuse_into_the_convolution() {
     let sizes = [[2, 5, 5, 3], [3, 3, 3, 5]];
     let op = NORMS[2];
     let apart = [("_FusedConv2D", 0), ("Conv2D", 1)];
@@ -170,7 +170,7 @@ fn a_batch_norm_that_others_look_into_is_not_the_convolutions() {
 }
 
 #[test]
-fn a_batch_norm_of_another_axis_is_not_the_convolutions() {
+fn a_batch_norm_over_another_axis_does_not_fuse() {
     let g = Graph::new();
     // As many lines as channels.
     let x = g.placeholder("x", DType::F32, [2, 5, 4, 3]);
@@ -184,7 +184,7 @@ fn a_batch_norm_of_another_axis_is_not_the_convolutions() {
 }
 
 #[test]
-fn halves_are_normalized_by_themselves() {
+fn half_precision_batch_norms_do_not_fuse() {
     let g = Graph::new();
     let format = DataFormat::Nhwc;
     let x = g.placeholder("x", DType::F32, [2, 5, 4, 3]);
@@ -199,7 +199,7 @@ fn halves_are_normalized_by_themselves() {
 }
 
 #[test]
-fn a_trace_tells_of_the_batch_norm_that_ran_with_its_convolution() {
+fn a_trace_lists_the_batch_norm_fused_into_a_convolution() {
     let g = Graph::new();
     let l = layer(&g, NORMS[2], DataFormat::Nhwc, SIZES[0], false);
     let y = l.norm[0].relu();
@@ -237,7 +237,7 @@ fn sums<'g>(a: Output<'g>, b: Output<'g>) -> [Output<'g>; 4] {
 }
 
 #[test]
-fn a_relu_behind_a_batch_norm_is_of_one_pass_with_or_without_a_sum_between() {
+fn a_batch_norm_fuses_with_a_sum_and_a_relu() {
     let sizes = [[3, 5, 7, 3], [2, 9, 11, 70], [1, 1, 1, 5], [4, 33, 31, 16]];
     for ((format, size), (op, training)) in FORMATS
         .into_iter()
@@ -270,7 +270,7 @@ fn a_relu_behind_a_batch_norm_is_of_one_pass_with_or_without_a_sum_between() {
 }
 
 #[test]
-fn a_batch_norm_with_a_sum_and_a_relu_is_trained_as_its_nodes_are() {
+fn a_fused_batch_norm_trains_as_its_single_nodes() {
     for (format, op) in FORMATS.into_iter().flat_map(|f| NORMS.map(|op| (f, op))) {
         let g = Graph::new();
         let ([x, side], moments) = images_and_side(&g, format, [3, 6, 5, 9]);
@@ -295,7 +295,7 @@ fn a_batch_norm_with_a_sum_and_a_relu_is_trained_as_its_nodes_are() {
 }
 
 #[test]
-fn a_batch_norm_takes_what_is_made_after_it_where_its_moments_are_used_later() {
+fn a_batch_norm_fuses_although_its_moments_are_used_later() {
     let format = DataFormat::Nhwc;
     let op = NORMS[2];
     let g = Graph::new();
@@ -318,7 +318,7 @@ fn a_batch_norm_takes_what_is_made_after_it_where_its_moments_are_used_later() {
 }
 
 #[test]
-fn a_batch_norm_with_a_sum_may_be_in_place_of_either() {
+fn a_batch_norm_with_a_sum_may_overwrite_either_input() {
     for (format, training) in FORMATS.into_iter().flat_map(|f| [(f, true), (f, false)]) {
         let g = Graph::new();
         let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
@@ -340,7 +340,7 @@ fn a_batch_norm_with_a_sum_may_be_in_place_of_either() {
 }
 
 #[test]
-fn of_two_batch_norms_that_are_added_one_is_added_to_the_other() {
+fn a_sum_of_two_batch_norms_fuses_into_one_of_them() {
     let format = DataFormat::Nchw;
     let g = Graph::new();
     let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);
@@ -353,7 +353,7 @@ fn of_two_batch_norms_that_are_added_one_is_added_to_the_other() {
 }
 
 #[test]
-fn a_batch_norm_that_others_use_stays_a_node_of_its_own() {
+fn a_batch_norm_with_other_users_does_not_fuse() {
     let format = DataFormat::Nhwc;
     let op = NORMS[2];
     let g = Graph::new();
@@ -386,7 +386,7 @@ fn a_batch_norm_that_others_use_stays_a_node_of_its_own() {
 }
 
 #[test]
-fn a_batch_norm_by_given_moments_goes_to_its_convolution_first() {
+fn an_inference_batch_norm_prefers_its_convolution() {
     for format in FORMATS {
         let g = Graph::new();
         let l = layer(&g, NORMS[2], format, SIZES[0], false);
@@ -401,7 +401,7 @@ fn a_batch_norm_by_given_moments_goes_to_its_convolution_first() {
 }
 
 #[test]
-fn a_trace_tells_of_the_sum_and_the_relu_that_ran_with_a_batch_norm() {
+fn a_trace_lists_the_sum_and_relu_fused_into_a_batch_norm() {
     let format = DataFormat::Nhwc;
     let g = Graph::new();
     let ([x, side], moments) = images_and_side(&g, format, [2, 5, 7, 6]);

@@ -15,7 +15,7 @@ fn name(path: &Path) -> Tensor {
 }
 
 #[test]
-fn save_and_restore_nodes_work_in_the_folders_that_a_session_allows() {
+fn save_and_restore_ops_are_limited_to_allowed_folders() {
     let folder = Folder::new("allowed");
     let g = Graph::new();
     let w = g.variable("w", [1.0f32, 2.0]);
@@ -61,7 +61,7 @@ fn save_and_restore_nodes_work_in_the_folders_that_a_session_allows() {
 }
 
 #[test]
-fn a_sharded_save_of_one_task_is_one_checkpoint() {
+fn a_sharded_save_of_one_task_writes_one_shard() {
     let folder = Folder::new("sharded");
     let g = Graph::new();
     let w = g.device("/cpu:0", || g.variable("w", [1.0f32, 2.0]));
@@ -98,7 +98,7 @@ fn a_sharded_save_of_one_task_is_one_checkpoint() {
 }
 
 #[test]
-fn partitioned_variables_are_saved_as_slices_and_restored_into_other_parts() {
+fn partitioned_variables_are_saved_as_slices_and_restored_into_other_partitions() {
     let folder = Folder::new("slices");
     let values: Vec<f32> = (0..10).map(|i| i as f32).collect();
     let save = |parts: usize, prefix: PathBuf| {
@@ -132,7 +132,7 @@ fn partitioned_variables_are_saved_as_slices_and_restored_into_other_parts() {
 }
 
 #[test]
-fn a_save_keeps_the_values_of_its_moment_while_the_training_goes_on() {
+fn a_background_save_is_a_snapshot() {
     let folder = Folder::new("moment");
     let g = Graph::new();
     let w = g.variable("w", vec![0.0f32; 1 << 20]);
@@ -167,7 +167,7 @@ fn a_save_keeps_the_values_of_its_moment_while_the_training_goes_on() {
 }
 
 #[test]
-fn old_checkpoints_go_also_those_of_an_earlier_process() {
+fn old_checkpoints_are_deleted_including_an_earlier_processs() {
     let folder = Folder::new("retention");
     let save = |steps: std::ops::Range<i64>| {
         let g = Graph::new();
@@ -192,7 +192,7 @@ fn old_checkpoints_go_also_those_of_an_earlier_process() {
 }
 
 #[test]
-fn a_training_that_is_restored_computes_the_same_bits() {
+fn a_restored_training_continues_bit_for_bit() {
     let folder = Folder::new("bits");
     let g = Graph::new();
     g.set_seed(3);
@@ -223,7 +223,7 @@ fn a_training_that_is_restored_computes_the_same_bits() {
 }
 
 #[test]
-fn what_does_not_fit_is_named_and_changes_nothing() {
+fn a_mismatching_checkpoint_is_an_error_and_changes_nothing() {
     let folder = Folder::new("misfit");
     let prefix = folder.path().join("m");
     {
@@ -261,7 +261,7 @@ fn what_does_not_fit_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn averages_have_tensorflows_names_and_an_evaluation_restores_them_into_the_weights() {
+fn averages_are_saved_under_tensorflows_names_and_restored_into_weights() {
     let folder = Folder::new("averages");
     let prefix = folder.path().join("m");
     {
@@ -288,7 +288,7 @@ fn averages_have_tensorflows_names_and_an_evaluation_restores_them_into_the_weig
 }
 
 #[test]
-fn the_best_checkpoint_outlives_its_process_and_worse_metrics() {
+fn the_best_checkpoint_survives_restarts_and_worse_metrics() {
     let folder = Folder::new("best");
     let offer = |value: f32, metric: f64, step: i64| {
         let g = Graph::new();
@@ -308,7 +308,7 @@ fn the_best_checkpoint_outlives_its_process_and_worse_metrics() {
 }
 
 #[test]
-fn checkpoints_of_tensorflow_are_restored_also_those_of_objects() {
+fn tensorflows_checkpoints_are_restored_object_based_ones_too() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/checkpoints");
     let restored = |prefix: PathBuf| {
         let reader = BundleReader::open(&prefix).unwrap();

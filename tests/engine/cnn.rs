@@ -256,12 +256,12 @@ fn agree(wanted: impl Fn(&Line) -> bool) {
 }
 
 #[test]
-fn small_networks_are_those_of_tensorflows_program() {
+fn small_networks_match_tf_cnn_benchmarks() {
     agree(|line| QUICK.contains(&(&*line.model, &*line.data)));
 }
 
 #[test]
 #[ignore = "takes minutes: run it by name, optimised"]
-fn all_networks_are_those_of_tensorflows_program() {
+fn all_networks_match_tf_cnn_benchmarks() {
     agree(|_| true);
 }

@@ -43,7 +43,7 @@ fn failing(g: &Graph) -> Failing<'_> {
 }
 
 #[test]
-fn a_kernel_that_fails_ends_the_step_everywhere_and_leaves_nothing_behind() {
+fn a_failing_kernel_ends_the_step_on_all_devices_and_leaks_nothing() {
     let g = Graph::new();
     let Failing { x, class, values } = failing(&g);
     let session = Session::with_options(&g, cpus(3)).unwrap();
@@ -101,7 +101,7 @@ fn a_cancelled_step_ends_with_an_error_and_the_next_one_runs() {
 }
 
 #[test]
-fn a_device_over_its_memory_limit_says_which_and_the_session_goes_on() {
+fn a_device_over_its_memory_limit_is_named_and_the_session_remains_usable() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = g.device("/cpu:0", || x.tanh());
@@ -127,7 +127,7 @@ fn a_device_over_its_memory_limit_says_which_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_variable_is_counted_on_the_device_that_has_it() {
+fn a_variable_counts_against_its_own_device() {
     let g = Graph::new();
     let large = Tensor::new(&[1000], &[1.0f32; 1000]).unwrap();
     g.device("/cpu:1", || g.variable("v", large));
@@ -141,7 +141,7 @@ fn a_variable_is_counted_on_the_device_that_has_it() {
 }
 
 #[test]
-fn steps_at_the_same_time_do_not_mix_their_values() {
+fn concurrent_steps_do_not_mix_their_values() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [1 << 16]);
     let a = g.device("/cpu:0", || x.square());
@@ -162,7 +162,7 @@ fn steps_at_the_same_time_do_not_mix_their_values() {
 }
 
 #[test]
-fn a_step_over_devices_obeys_its_time_limit() {
+fn a_step_over_devices_obeys_its_timeout() {
     let g = Graph::new();
     let Failing { x, class, values } = failing(&g);
     let session = Session::with_options(&g, cpus(3)).unwrap();

@@ -17,7 +17,7 @@ fn zeros(n: usize) -> Tensor {
 }
 
 #[test]
-fn what_an_idle_plan_holds_is_given_up_for_another() {
+fn idle_plans_release_memory_for_others() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = x.tanh().square().sum();
@@ -28,7 +28,7 @@ fn what_an_idle_plan_holds_is_given_up_for_another() {
 }
 
 #[test]
-fn what_is_sent_counts_where_it_is_received() {
+fn a_sent_value_counts_against_the_receiving_device() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let n = g.placeholder("n", DType::I32, [-1]);
@@ -46,7 +46,7 @@ fn what_is_sent_counts_where_it_is_received() {
 }
 
 #[test]
-fn the_inputs_of_a_node_that_is_known_late_count() {
+fn inputs_of_nodes_with_late_shapes_count() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let n = g.placeholder("n", DType::I32, [-1]);
@@ -65,7 +65,7 @@ fn the_inputs_of_a_node_that_is_known_late_count() {
 }
 
 #[test]
-fn an_empty_value_of_a_shape_that_is_partly_known_crosses() {
+fn an_empty_value_of_partly_known_shape_crosses_devices() {
     let g = Graph::new();
     let handle = g.device("/cpu:0", || {
         let node = g.op("VarHandleOp").attr("dtype", DType::F32);
@@ -112,7 +112,7 @@ fn a_variable_larger_than_memory_is_an_error_on_any_device() {
 }
 
 #[test]
-fn strings_count_against_the_memory_of_their_device() {
+fn strings_count_against_their_device() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::String, []);
     let join = |x| g.op("StringJoin").inputs(vec![x, x]).output();
@@ -135,7 +135,7 @@ fn strings_count_against_the_memory_of_their_device() {
 }
 
 #[test]
-fn lists_of_strings_and_numbers_count_too() {
+fn tensor_lists_count_against_their_device() {
     for dtype in [DType::String, DType::F64] {
         let g = Graph::new();
         let x = g.placeholder("x", dtype, [-1]);
@@ -152,7 +152,7 @@ fn lists_of_strings_and_numbers_count_too() {
 }
 
 #[test]
-fn a_gradient_with_a_decay_takes_no_memory_beside_the_gradients() {
+fn weight_decay_needs_no_memory_beyond_the_gradient() {
     const SIDE: usize = 512;
     let bytes = 4 * SIDE * SIDE;
     let g = Graph::new();

@@ -16,7 +16,7 @@ fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
 }
 
 #[test]
-fn a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() {
+fn a_missing_gpu_is_an_error_that_names_the_missing_part() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.device("/gpu:0", || x.square());
@@ -28,7 +28,7 @@ fn a_gpu_that_is_not_there_is_an_error_that_says_what_is_missing() {
 }
 
 #[test]
-fn a_device_that_does_not_exist_is_an_error_with_the_nearest_that_does() {
+fn an_unknown_device_is_an_error_with_a_suggestion() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.device("/cpu:3", || g.op("Square").input(x).name("y").output());
@@ -59,7 +59,7 @@ fn a_device_that_does_not_exist_is_an_error_with_the_nearest_that_does() {
 }
 
 #[test]
-fn a_mistake_in_a_device_string_is_never_a_silent_run_on_the_cpu() {
+fn an_invalid_device_string_never_falls_back_to_the_cpu() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.device("/gpuu:0", || x.square());
@@ -79,7 +79,7 @@ fn a_mistake_in_a_device_string_is_never_a_silent_run_on_the_cpu() {
 }
 
 #[test]
-fn a_device_function_that_fails_or_panics_is_an_error_of_its_node() {
+fn a_failing_or_panicking_device_function_is_an_error_of_its_node() {
     let failing = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/cpu:x")?)));
     let panicking = DeviceScope::function(|node| panic!("no idea where {} goes", node.name));
     let nowhere = DeviceScope::function(|_| Ok(Some(DeviceSpec::parse("/job:moon")?)));
@@ -101,7 +101,7 @@ fn a_device_function_that_fails_or_panics_is_an_error_of_its_node() {
 }
 
 #[test]
-fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
+fn conflicting_colocated_nodes_are_listed_with_their_requests() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let a = g.device("/cpu:0", || x.tanh().operation());
@@ -125,7 +125,7 @@ fn nodes_that_must_be_together_and_cannot_are_listed_with_what_each_asks_for() {
 }
 
 #[test]
-fn an_update_goes_where_its_variable_is_whatever_it_asks_for() {
+fn an_update_runs_on_the_device_of_its_variable() {
     let g = Graph::new();
     let v = g.device("/cpu:1", || g.variable("v", 1.0f32));
     let add = g.device("/cpu:0", || v.assign_add(1.0f32));
@@ -141,7 +141,7 @@ fn an_update_goes_where_its_variable_is_whatever_it_asks_for() {
 }
 
 #[test]
-fn soft_placement_falls_back_and_says_so_unless_it_is_denied() {
+fn soft_placement_falls_back_and_reports_it() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let y = g.device("/gpu:0", || g.op("Square").input(x).name("y").output());
@@ -165,7 +165,7 @@ fn soft_placement_falls_back_and_says_so_unless_it_is_denied() {
 }
 
 #[test]
-fn what_is_built_after_the_session_is_placed_with_the_next_plan() {
+fn nodes_built_after_the_session_are_placed_with_the_next_plan() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let y = g.device("/cpu:1", || x.square());
@@ -189,7 +189,7 @@ fn what_is_built_after_the_session_is_placed_with_the_next_plan() {
 }
 
 #[test]
-fn a_trace_says_which_device_ran_what() {
+fn a_trace_names_the_device_of_each_node() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [4]);
     let y = g.device("/cpu:0", || x.tanh());
@@ -218,7 +218,7 @@ fn a_trace_says_which_device_ran_what() {
 }
 
 #[test]
-fn chains_that_take_from_each_other_end_however_their_threads_meet() {
+fn interleaved_chains_over_devices_do_not_deadlock() {
     const LINKS: usize = 600;
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
@@ -248,7 +248,7 @@ fn chains_that_take_from_each_other_end_however_their_threads_meet() {
 }
 
 #[test]
-fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
+fn late_threads_of_a_device_lose_no_work_to_helpers() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let a = g.device("/cpu:0", || x.tanh());
@@ -267,7 +267,7 @@ fn a_device_whose_threads_come_late_loses_nothing_to_those_that_help_it() {
 }
 
 #[test]
-fn a_cut_graph_is_drawn_with_a_box_for_each_device() {
+fn a_partitioned_graph_is_drawn_with_a_box_for_each_device() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [4]);
     let y = g.device("/cpu:0", || x.tanh());
@@ -307,7 +307,7 @@ fn refused_branch(
 }
 
 #[test]
-fn a_branch_that_updates_variables_of_two_devices_is_an_error_that_names_them() {
+fn a_branch_updating_variables_of_two_devices_is_an_error() {
     let switched = refused_branch(true, |_, [a, b]| {
         Accumulate::new(GradientDescent::new(1.0), 1).minimize(a * 2.0 + b * 3.0)
     });
@@ -335,7 +335,7 @@ fn a_branch_that_updates_variables_of_two_devices_is_an_error_that_names_them() 
 }
 
 #[test]
-fn a_branch_runs_where_its_variable_is() {
+fn a_branch_runs_on_the_device_of_its_variable() {
     let g = Graph::new();
     let b = g.device("/cpu:1", || g.variable("b", 1.0f32));
     let x = g.device("/cpu:0", || g.placeholder("x", DType::F32, []));

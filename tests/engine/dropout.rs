@@ -16,7 +16,7 @@ fn input(g: &Graph, shape: impl Into<Shape>) -> (Output<'_>, Output<'_>) {
 }
 
 #[test]
-fn what_is_kept_is_scaled_and_the_gradient_goes_through_it_alone() {
+fn kept_elements_are_scaled_and_only_they_have_gradients() {
     // A batch of unknown size takes the dynamic way to the shape.
     for rows in [ROWS as i64, -1] {
         let g = Graph::new();
@@ -58,7 +58,7 @@ fn a_seed_gives_the_same_steps_in_every_session() {
 }
 
 #[test]
-fn a_probability_that_is_none_is_an_error() {
+fn an_invalid_probability_is_an_error() {
     let g = Graph::new();
     let (_, y) = input(&g, [2]);
     assert_eq!(y.dropout(1.0, None).id(), y.id());

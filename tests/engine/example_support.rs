@@ -27,7 +27,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn an_outcome_is_one_line_of_json() {
+fn an_outcome_formats_as_one_line_of_json() {
     let mut outcome = Outcome {
         workload: "say \"hi\"",
         batch: 50,
@@ -45,7 +45,7 @@ fn an_outcome_is_one_line_of_json() {
 }
 
 #[test]
-fn a_spread_says_how_far_measurements_lie_apart() {
+fn a_spread_has_median_mean_error_and_jitter() {
     assert_eq!(Spread::of(&[]), None);
     let one = Spread::of(&[7.0]).expect("a value");
     assert_eq!(
@@ -60,7 +60,7 @@ fn a_spread_says_how_far_measurements_lie_apart() {
 }
 
 #[test]
-fn a_progress_bar_fits_into_the_line_of_any_terminal() {
+fn a_progress_bar_fits_into_any_terminal_width() {
     for (columns, seen) in [
         (20, "00/5000"),
         (40, "loss 0.1234"),
@@ -92,7 +92,7 @@ fn a_progress_bar_fits_into_the_line_of_any_terminal() {
 }
 
 #[test]
-fn a_trace_is_that_of_a_step_after_several_others() {
+fn a_trace_is_of_a_warmed_up_step() {
     let mut steps = 0;
     let trace = warmed_up(|| {
         steps += 1;
@@ -121,7 +121,7 @@ fn a_trace_is_that_of_a_step_after_several_others() {
 }
 
 #[test]
-fn a_table_lines_numbers_up_on_the_right() {
+fn a_table_aligns_numbers_on_the_right() {
     let text = table(
         ["set", "images"],
         [["train", "10000"], ["test", "7"]].map(|row| row.map(String::from)),
@@ -131,7 +131,7 @@ fn a_table_lines_numbers_up_on_the_right() {
 }
 
 #[test]
-fn a_scatter_shows_every_point_both_lines_and_their_equations() {
+fn a_scatter_plot_shows_points_lines_and_equations() {
     let path = file("scatter.svg");
     let points = [(0.0, 0.5), (1.0, 2.5), (2.0, f64::NAN), (3.0, 9.5)];
     let fitted = Line {
@@ -148,7 +148,7 @@ fn a_scatter_shows_every_point_both_lines_and_their_equations() {
 }
 
 #[test]
-fn curves_show_both_charts_and_leave_gaps() {
+fn curves_draw_both_charts_with_gaps() {
     let path = file("curves.svg");
     let loss = [(0.0, 2.3), (10.0, f64::NAN), (20.0, 0.0), (30.0, 0.31)];
     let accuracy = [(0.0, 0.1), (30.0, 0.9751)];
@@ -169,7 +169,7 @@ fn curves_show_both_charts_and_leave_gaps() {
 }
 
 #[test]
-fn an_accuracy_says_which_images_it_is_of() {
+fn an_accuracy_names_its_images() {
     assert_eq!(
         looked_at(1000, 10_000),
         "the first 1000 of 10000 test images"
@@ -179,7 +179,7 @@ fn an_accuracy_says_which_images_it_is_of() {
 }
 
 #[test]
-fn a_box_is_as_high_as_its_thing_has_bytes() {
+fn the_height_of_a_box_is_proportional_to_its_bytes() {
     let path = file("boxes.svg");
     let thing = |name: &str, bytes: u64| (name.to_owned(), bytes);
     let column = |name: &str, things: &[(String, u64)]| (name.to_owned(), things.to_vec());
@@ -218,14 +218,14 @@ fn a_box_is_as_high_as_its_thing_has_bytes() {
 }
 
 #[test]
-fn a_training_without_a_step_still_has_a_figure() {
+fn a_figure_without_points_is_drawn() {
     let path = file("empty.svg");
     curves(&path, &[], &[]).expect("a figure");
     scatter_with_lines(&path, &[], TRUE_LINE, TRUE_LINE).expect("a figure");
 }
 
 #[test]
-fn a_figure_that_cannot_be_drawn_says_why() {
+fn a_figure_that_cannot_be_drawn_is_an_error() {
     let png = check_name(&file("plot.png")).expect_err("a PNG");
     assert!(
         png.to_string().ends_with("give a name that ends in .svg"),

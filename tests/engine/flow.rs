@@ -20,7 +20,7 @@ fn slope(session: &Session<'_>, y: Output<'_>, x: Output<'_>, at: f32) -> f32 {
 }
 
 #[test]
-fn a_branch_runs_by_its_condition_and_its_gradient_goes_through_what_ran() {
+fn a_conditional_and_its_gradient_follow_the_taken_branch() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let pred = g.op("Greater").input(x).input(x.constant_like(1)).output();
@@ -43,7 +43,7 @@ fn a_branch_runs_by_its_condition_and_its_gradient_goes_through_what_ran() {
 }
 
 #[test]
-fn only_the_branch_that_is_taken_changes_a_variable() {
+fn only_the_taken_branch_updates_a_variable() {
     let g = Graph::new();
     let v = g.variable("v", 1.0f32);
     let on = g.placeholder("on", DType::Bool, []);
@@ -78,7 +78,7 @@ fn power<'g>(g: &'g Graph, x: Output<'g>, n: Output<'g>) -> Output<'g> {
 }
 
 #[test]
-fn a_loop_turns_as_often_as_it_says_and_its_gradient_turns_back() {
+fn a_loop_runs_its_iterations_and_its_gradient_runs_them_backwards() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let n = g.placeholder("n", DType::I32, []);
@@ -103,7 +103,7 @@ fn a_loop_turns_as_often_as_it_says_and_its_gradient_turns_back() {
 }
 
 #[test]
-fn loops_and_branches_nest_and_gradients_go_through_all_of_them() {
+fn gradients_go_through_nested_loops_and_branches() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let rows = g.while_loop(
@@ -136,7 +136,7 @@ fn loops_and_branches_nest_and_gradients_go_through_all_of_them() {
 }
 
 #[test]
-fn the_gradient_of_random_numbers_in_a_loop_is_that_of_those_that_were_drawn() {
+fn the_gradient_of_a_loop_uses_the_drawn_random_numbers() {
     let g = Graph::new();
     let x = g.variable("x", [1.0f32, 2.0, 3.0]);
     let sums = g.while_loop(
@@ -163,7 +163,7 @@ fn the_gradient_of_random_numbers_in_a_loop_is_that_of_those_that_were_drawn() {
 }
 
 #[test]
-fn the_gradient_of_random_numbers_in_a_branch_is_that_of_those_that_were_drawn() {
+fn the_gradient_of_a_branch_uses_the_drawn_random_numbers() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let on = g.placeholder("on", DType::Bool, []);
@@ -191,7 +191,7 @@ fn the_gradient_of_random_numbers_in_a_branch_is_that_of_those_that_were_drawn()
 }
 
 #[test]
-fn a_value_that_grows_in_a_loop_has_the_shape_that_all_turns_share() {
+fn a_growing_loop_value_has_the_common_shape_of_all_iterations() {
     let g = Graph::new();
     let start = g.constant([1.0f32]);
     let grown = g.while_loop(
@@ -213,7 +213,7 @@ fn a_value_that_grows_in_a_loop_has_the_shape_that_all_turns_share() {
 }
 
 #[test]
-fn mistakes_in_branches_and_loops_are_told_with_their_line() {
+fn mistakes_in_branches_and_loops_name_their_line() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let on = g.placeholder("on", DType::Bool, []);
@@ -272,7 +272,7 @@ fn define_caller(g: &Graph, name: &str, called: &str) {
 }
 
 #[test]
-fn functions_that_call_each_other_over_and_over_are_looked_at_once_each() {
+fn updates_of_nested_functions_are_collected_once_each() {
     let g = Graph::new();
     for i in 0..200 {
         define_caller(&g, &format!("f{i}"), &format!("f{}", i + 1));
@@ -320,7 +320,7 @@ fn a_gradient_goes_through_a_call() {
 }
 
 #[test]
-fn a_loop_that_computes_nothing_ends_with_its_time() {
+fn an_endless_empty_loop_ends_at_its_deadline() {
     let g = Graph::new();
     let start = [g.placeholder("x", DType::F32, [])];
     let end = g.while_loop(&start, |b, _| b.constant(true), |_, v| vec![v[0]])[0];
@@ -343,7 +343,7 @@ fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
 
 /// In TensorFlow's `cond`, a branch's result is an Identity, here of the reference that a Switch passed on.
 #[test]
-fn a_branch_may_give_a_reference_that_the_other_one_does_not_use() {
+fn a_branch_may_return_a_reference_the_other_one_does_not_use() {
     let g = Graph::new();
     let (v, init) = referenced(&g, 2.0);
     let on = g.placeholder("on", DType::Bool, []);

@@ -70,7 +70,7 @@ fn feeds<'g>(inputs: &[Output<'g>]) -> Vec<Feed<'g>> {
 }
 
 #[test]
-fn a_layer_that_is_trained_is_what_its_nodes_are() {
+fn a_fused_layer_trains_as_its_single_nodes() {
     let windows = [
         ([2, 2], [2, 2], Padding::Same),
         ([2, 2], [2, 2], Padding::Valid),
@@ -102,7 +102,7 @@ fn a_layer_that_is_trained_is_what_its_nodes_are() {
 }
 
 #[test]
-fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
+fn fetched_values_inside_fused_groups_are_available() {
     let g = Graph::new();
     let format = DataFormat::Nhwc;
     let (inputs, [conv, relu, pooled]) = layer(&g, format, [2, 2], [2, 2], Padding::Same);
@@ -122,7 +122,7 @@ fn what_is_fetched_is_there_though_nodes_around_it_are_fused() {
 }
 
 #[test]
-fn a_convolution_takes_its_bias_and_what_follows_in_either_format() {
+fn bias_and_activation_fuse_into_convolutions_in_both_formats() {
     for format in FORMATS {
         let g = Graph::new();
         let dims = match format {
@@ -154,7 +154,7 @@ fn a_convolution_takes_its_bias_and_what_follows_in_either_format() {
 }
 
 #[test]
-fn a_product_takes_its_bias_from_either_side() {
+fn a_bias_on_either_side_fuses_into_a_matmul() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [5, 7]);
     let w = g.placeholder("w", DType::F64, [7, 33]);
@@ -185,7 +185,7 @@ fn a_product_takes_its_bias_from_either_side() {
 }
 
 #[test]
-fn a_node_that_something_waits_for_runs_by_itself() {
+fn a_node_with_control_dependents_does_not_fuse() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [5, 7]);
     let w = g.placeholder("w", DType::F64, [7, 3]);
@@ -203,7 +203,7 @@ fn a_node_that_something_waits_for_runs_by_itself() {
 }
 
 #[test]
-fn a_step_whose_values_are_looked_at_names_the_node_that_made_them() {
+fn a_checked_step_names_the_node_of_a_non_finite_value() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2, 2]);
     let ones = g.constant(Tensor::new(&[2, 2], &[1.0f32; 4]).unwrap());
@@ -231,7 +231,7 @@ fn chain<'g>(x: Output<'g>, row: Output<'g>, one: Output<'g>) -> Output<'g> {
 }
 
 #[test]
-fn a_chain_of_elementwise_ops_is_one_pass() {
+fn a_chain_of_elementwise_ops_fuses() {
     for (dims, row) in [
         (&[20_000][..], &[][..]),
         (&[16_384], &[1]),
@@ -264,7 +264,7 @@ fn a_chain_of_elementwise_ops_is_one_pass() {
 }
 
 #[test]
-fn a_chain_of_several_dtypes_is_one_pass() {
+fn a_chain_of_several_dtypes_fuses() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [70, 300]);
     let y = (x * 3.0)
@@ -278,7 +278,7 @@ fn a_chain_of_several_dtypes_is_one_pass() {
 }
 
 #[test]
-fn a_chain_does_not_overwrite_what_is_used_after_it() {
+fn a_chain_does_not_overwrite_values_used_later() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [30_000]);
     let made = x.exp();
@@ -302,7 +302,7 @@ fn a_chain_does_not_overwrite_what_is_used_after_it() {
 }
 
 #[test]
-fn sums_of_many_values_do_not_wait_for_the_last_of_them() {
+fn a_sum_of_several_products_does_not_fuse_into_a_chain() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [30_000]);
     let term = |i: usize| {
@@ -318,7 +318,7 @@ fn sums_of_many_values_do_not_wait_for_the_last_of_them() {
 }
 
 #[test]
-fn what_is_known_before_the_step_is_not_computed_at_all() {
+fn constants_are_folded_before_the_step() {
     let g = Graph::new();
     let format = DataFormat::Nhwc;
     let x = g.constant(numbers(&[1, 4, 4, 3], 1));
@@ -329,7 +329,7 @@ fn what_is_known_before_the_step_is_not_computed_at_all() {
 }
 
 #[test]
-fn what_is_no_chain_in_pieces_is_left_as_it_is() {
+fn chains_that_cannot_be_split_are_not_fused() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [2, 100, 100, 1]);
     let b = g.placeholder("b", DType::F64, [1]);
@@ -352,7 +352,7 @@ fn pool_grad<'g>(x: Output<'g>, y: Output<'g>, dy: Output<'g>, k: i64) -> Output
 }
 
 #[test]
-fn a_gradient_of_other_windows_is_not_that_of_the_pooling() {
+fn a_pool_gradient_of_other_windows_does_not_fuse() {
     for k in [1, 3] {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F64, [1, 4, 4, 1]);
@@ -367,7 +367,7 @@ fn a_gradient_of_other_windows_is_not_that_of_the_pooling() {
 }
 
 #[test]
-fn a_gradient_whose_shape_comes_late_is_not_fused() {
+fn a_gradient_with_a_late_shape_does_not_fuse() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [1, 4, 4, 1]);
     let y = x
@@ -390,7 +390,7 @@ fn a_gradient_whose_shape_comes_late_is_not_fused() {
 }
 
 #[test]
-fn a_sum_leaves_no_gradient_behind_that_nothing_uses() {
+fn a_sum_leaves_no_unused_gradient() {
     let g = Graph::new();
     let format = DataFormat::Nhwc;
     let x = g.placeholder("x", DType::F64, [1, 4, 4, 3]);
@@ -408,7 +408,7 @@ fn a_sum_leaves_no_gradient_behind_that_nothing_uses() {
 }
 
 #[test]
-fn a_trace_tells_of_the_nodes_that_ran_together() {
+fn a_trace_lists_the_fused_nodes() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [30_000]);
     let y = (x + 1.0).named("sum").tanh().named("end");

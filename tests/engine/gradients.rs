@@ -67,17 +67,17 @@ fn check_all(vague: bool, options: &SessionOptions) {
 }
 
 #[test]
-fn gradients_are_finite_differences() {
+fn gradients_match_finite_differences() {
     check_all(false, &SessionOptions::new().threads(1));
 }
 
 #[test]
-fn gradients_are_finite_differences_where_shapes_are_known_late() {
+fn gradients_match_finite_differences_with_late_shapes() {
     check_all(true, &SessionOptions::new().threads(1));
 }
 
 #[test]
-fn gradients_are_finite_differences_on_a_gpu() {
+fn gradients_match_finite_differences_on_a_gpu() {
     let Some(gpu) = card::gpu() else { return };
     check_all(false, &gpu.options());
     let launched = |call: &Call| matches!(call, Call::Submit(_, Some(_)));
@@ -89,7 +89,7 @@ fn gradients_are_finite_differences_on_a_gpu() {
 }
 
 #[test]
-fn every_op_with_a_gradient_rule_is_in_the_table() {
+fn every_op_with_a_gradient_rule_has_a_case() {
     let mut covered = BTreeSet::new();
     for case in cases() {
         let g = Graph::new();
@@ -123,7 +123,7 @@ fn the_gradients_of_several_uses_and_several_losses_add_up() {
 }
 
 #[test]
-fn a_loss_that_is_itself_asked_about_has_gradient_one_and_what_comes_through_others() {
+fn the_gradient_of_a_loss_to_itself_is_one_plus_paths_through_others() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, []);
     let y = x * 3.0;
@@ -134,7 +134,7 @@ fn a_loss_that_is_itself_asked_about_has_gradient_one_and_what_comes_through_oth
 }
 
 #[test]
-fn what_is_stopped_counts_as_constant() {
+fn stop_gradient_counts_as_constant() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, []);
     let a = x * 2.0;
@@ -147,7 +147,7 @@ fn what_is_stopped_counts_as_constant() {
 }
 
 #[test]
-fn what_no_loss_depends_on_has_no_gradient() {
+fn unused_inputs_have_no_gradient() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, []);
     let other = g.placeholder("other", DType::F64, []);
@@ -157,7 +157,7 @@ fn what_no_loss_depends_on_has_no_gradient() {
 }
 
 #[test]
-fn gradients_have_gradients() {
+fn second_gradients_exist() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, []);
     let mut y = x * x * x * x;
@@ -168,7 +168,7 @@ fn gradients_have_gradients() {
 }
 
 #[test]
-fn the_gradient_of_slices_of_a_variable_is_added_up_where_they_came_from() {
+fn gradients_of_repeated_rows_of_a_variable_are_added() {
     for (op, indices, each) in [
         (
             "ResourceGather",

@@ -14,7 +14,7 @@ use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 use crate::layer_options::{Options, initializer, number, regularizer};
 
 #[test]
-fn initializers_draw_tensorflows_numbers() {
+fn initializers_match_tensorflow() {
     let tolerance = Tolerance {
         rel: 1e-6,
         abs: 1e-7,
@@ -205,7 +205,7 @@ fn check(line: &Json, format: DataFormat) -> Result<Vec<String>, Box<dyn Error>>
 }
 
 #[test]
-fn layers_make_tensorflows_variables_outputs_gradients_and_updates() {
+fn layers_match_tensorflow() {
     let (mut count, mut wrong) = (0, Vec::new());
     for line in lines("layers.jsonl.gz") {
         let Some(kind) = line["layer"].as_str() else {

@@ -14,7 +14,7 @@ fn depthwise_convolutions_take_explicit_padding() {
 }
 
 #[test]
-fn a_dense_layer_takes_floats_and_says_so() {
+fn a_dense_layer_rejects_integers() {
     let g = Graph::new();
     dense(3).on(g.placeholder("ids", DType::I64, [-1, 4]));
     let said = g.errors()[0].to_string();
@@ -22,7 +22,7 @@ fn a_dense_layer_takes_floats_and_says_so() {
 }
 
 #[test]
-fn a_constant_channel_is_normalized_to_beta_though_epsilon_is_zero() {
+fn a_constant_channel_normalizes_to_beta_with_zero_epsilon() {
     let g = Graph::new();
     let y = batch_norm()
         .epsilon(0.0)
@@ -34,7 +34,7 @@ fn a_constant_channel_is_normalized_to_beta_though_epsilon_is_zero() {
 }
 
 #[test]
-fn losses_of_halves_add_up_with_their_penalties() {
+fn half_precision_losses_and_penalties_add_up() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F16, [2, 3]);
     let logits = dense(2).kernel_regularizer(Regularizer::L2(0.1)).on(x);
@@ -45,7 +45,7 @@ fn losses_of_halves_add_up_with_their_penalties() {
 }
 
 #[test]
-fn flattening_keeps_the_first_dimension_whatever_is_known() {
+fn flatten_keeps_the_first_dimension_of_any_shape() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1, 2, 3]);
     assert_eq!(x.flatten().shape(), Shape::from([-1, 6]));
@@ -65,7 +65,7 @@ fn a_layer_without_variables_names_itself_in_its_scope() {
 }
 
 #[test]
-fn ftrl_takes_numbers_of_their_ranges_only() {
+fn ftrl_rejects_arguments_out_of_range() {
     for (ftrl, what) in [
         (
             Ftrl::new(0.1).initial_accumulator(-1.0),

@@ -97,7 +97,7 @@ fn kind(error: &str) -> &'static str {
 }
 
 #[test]
-fn programs_of_scopes_give_tensorflows_names_and_errors() {
+fn variable_scopes_match_tensorflows_names_and_errors() {
     let all = lines("layers.jsonl.gz");
     let programs = all.iter().filter(|l| !l["program"].is_null());
     let (mut count, mut wrong) = (0, Vec::new());
@@ -126,7 +126,7 @@ fn programs_of_scopes_give_tensorflows_names_and_errors() {
 }
 
 #[test]
-fn variables_made_once_are_used_in_every_turn_of_a_loop() {
+fn a_loop_reuses_variables_in_every_iteration() {
     let g = Graph::new();
     let w = g.variable_scope("cell", || {
         let w = g.get_variable("w", []);

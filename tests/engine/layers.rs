@@ -110,7 +110,7 @@ fn compare(
 
 /// Subnormal numbers are slow, and lead to more of them.
 #[test]
-fn a_probability_that_would_be_subnormal_is_zero() {
+fn subnormal_probabilities_flush_to_zero() {
     let g = Graph::new();
     let logits = g.constant(Tensor::new(&[1, 3], &[0.0f32, -80.0, -100.0]).unwrap());
     let label = g.constant(Tensor::new(&[1, 3], &[0.0f32, 1.0, 0.0]).unwrap());
@@ -126,7 +126,7 @@ fn a_probability_that_would_be_subnormal_is_zero() {
 }
 
 #[test]
-fn gradients_of_products_are_right_twice() {
+fn first_and_second_gradients_of_matmul_match_differences() {
     for (ta, tb) in [(false, false), (false, true), (true, false), (true, true)] {
         let a: [usize; 2] = if ta { [3, 2] } else { [2, 3] };
         let b: [usize; 2] = if tb { [4, 3] } else { [3, 4] };
@@ -141,7 +141,7 @@ fn gradients_of_products_are_right_twice() {
 }
 
 #[test]
-fn gradients_of_products_whose_batches_broadcast_are_summed() {
+fn gradients_of_broadcast_batches_are_summed() {
     let cases: [[&[usize]; 2]; 4] = [
         [&[2, 2, 3], &[3, 2]],
         [&[2, 1, 2, 3], &[3, 3, 1]],
@@ -156,7 +156,7 @@ fn gradients_of_products_whose_batches_broadcast_are_summed() {
 }
 
 #[test]
-fn gradients_of_convolutions_are_right_twice() {
+fn first_and_second_gradients_of_convolutions_match_differences() {
     let explicit = Padding::Explicit([[1, 2], [0, 1]]);
     for format in FORMATS {
         for (strides, dilations, padding) in [
@@ -178,7 +178,7 @@ fn gradients_of_convolutions_are_right_twice() {
 }
 
 #[test]
-fn gradients_of_pooling_are_right() {
+fn gradients_of_pooling_match_differences() {
     for format in FORMATS {
         for (ksize, strides, padding) in [
             ([2, 2], [2, 2], Padding::Same),
@@ -198,7 +198,7 @@ fn gradients_of_pooling_are_right() {
 }
 
 #[test]
-fn gradients_of_biases_and_activations_are_right() {
+fn gradients_of_biases_and_activations_match_differences() {
     for format in FORMATS {
         check(
             &format!("BiasAdd {format:?}"),
@@ -217,7 +217,7 @@ fn gradients_of_biases_and_activations_are_right() {
 }
 
 #[test]
-fn gradients_of_softmax_and_its_losses_are_right_twice() {
+fn first_and_second_gradients_of_softmax_losses_match_differences() {
     check("Softmax", &[&[3, 4]], true, |x| x[0].softmax());
     check("LogSoftmax", &[&[2, 3, 4]], true, |x| x[0].log_softmax());
     // The gradient to the logits takes labels that sum to one.
@@ -239,7 +239,7 @@ fn gradients_of_softmax_and_its_losses_are_right_twice() {
 }
 
 #[test]
-fn gradients_of_gradients_of_activations_and_biases_are_right() {
+fn second_gradients_of_activations_and_biases_match_differences() {
     check("Elu", &[&[3, 5]], true, |x| x[0].elu());
     for format in FORMATS {
         check(
@@ -312,7 +312,7 @@ fn refusal(dims: [i64; 4], build: impl Fn(Output<'_>) -> Output<'_>) -> String {
 }
 
 #[test]
-fn a_convolution_that_cannot_be_says_why() {
+fn an_invalid_convolution_is_an_error() {
     let conv = |filter: [i64; 4], strides, dilations, padding| {
         refusal([1, 5, 5, 2], |x| {
             let w = x.graph().placeholder("w", DType::F32, filter);
@@ -357,7 +357,7 @@ fn a_convolution_that_cannot_be_says_why() {
 }
 
 #[test]
-fn attributes_of_windows_are_checked_one_by_one() {
+fn each_window_attribute_is_checked() {
     let pool = |ksize: &[i64], strides: &[i64], explicit: &[i64]| {
         refusal([1, 4, 4, 1], |x| {
             let padding = if explicit.is_empty() {
@@ -394,7 +394,7 @@ fn attributes_of_windows_are_checked_one_by_one() {
 }
 
 #[test]
-fn products_whose_inner_dimensions_differ_are_refused() {
+fn matmul_rejects_different_inner_dimensions() {
     let g = Graph::new();
     let a = g.placeholder("a", DType::F32, [2, 3]);
     a.matmul(g.placeholder("b", DType::F32, [4, 2]));
@@ -411,7 +411,7 @@ fn products_whose_inner_dimensions_differ_are_refused() {
 }
 
 #[test]
-fn a_label_out_of_range_is_named_and_the_session_goes_on() {
+fn a_label_out_of_range_is_named_and_the_session_remains_usable() {
     let g = Graph::new();
     let logits = g.placeholder("logits", DType::F32, [-1, 3]);
     let labels = g.placeholder("labels", DType::I64, [-1]);
@@ -434,7 +434,7 @@ fn a_label_out_of_range_is_named_and_the_session_goes_on() {
 }
 
 #[test]
-fn shapes_that_are_unknown_while_building_are_checked_when_a_step_runs() {
+fn unknown_shapes_are_checked_in_the_step() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, Shape::unknown());
     let w = g.placeholder("w", DType::F64, Shape::unknown());

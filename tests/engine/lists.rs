@@ -14,7 +14,7 @@ fn rows() -> Tensor {
 }
 
 #[test]
-fn a_list_of_pieces_put_together_is_the_tensor() {
+fn a_tensor_list_round_trips() {
     let g = Graph::new();
     let x = g.constant(rows());
     let shape = g.constant([-1i32, 2]);
@@ -36,7 +36,7 @@ fn a_list_of_pieces_put_together_is_the_tensor() {
 }
 
 #[test]
-fn elements_that_are_scattered_are_gathered_from_where_they_went() {
+fn scattered_list_elements_are_gathered_back() {
     let g = Graph::new();
     let order = g.constant([3i32, 1, 0, 4]);
     let shape = g.constant([2i32]);
@@ -82,7 +82,7 @@ fn elements_that_are_scattered_are_gathered_from_where_they_went() {
 }
 
 #[test]
-fn an_array_of_pieces_put_together_is_the_tensor_and_a_closed_one_is_no_more() {
+fn a_tensor_array_round_trips_and_a_closed_one_is_an_error() {
     let g = Graph::new();
     let array = g
         .op("TensorArrayV3")
@@ -126,7 +126,7 @@ fn an_array_of_pieces_put_together_is_the_tensor_and_a_closed_one_is_no_more() {
 }
 
 #[test]
-fn a_closed_stack_holds_nothing() {
+fn a_closed_stack_is_empty() {
     let g = Graph::new();
     let stack = g
         .op("StackV2")
@@ -150,7 +150,7 @@ fn a_closed_stack_holds_nothing() {
 }
 
 #[test]
-fn an_optional_says_whether_it_has_values() {
+fn an_optional_reports_its_values() {
     let g = Graph::new();
     let fake = g
         .op("FakeParam")

@@ -96,7 +96,7 @@ pub(super) fn value<'g>(
 }
 
 #[test]
-fn losses_and_their_gradients_are_tensorflows() {
+fn losses_and_their_gradients_match_tensorflow() {
     for known in [true, false] {
         each("loss", |case| {
             let g = Graph::new();
@@ -134,7 +134,7 @@ fn losses_and_their_gradients_are_tensorflows() {
 }
 
 #[test]
-fn the_total_loss_is_the_sum_of_both_collections() {
+fn the_total_loss_sums_losses_and_regularization() {
     each("total", |case| {
         let g = Graph::new();
         for (key, numbers) in case["collections"].as_object().unwrap() {

@@ -44,7 +44,7 @@ fn weighted<'g>(metric: MetricBuilder<'g>, weights: Option<Output<'g>>) -> Metri
 }
 
 #[test]
-fn metrics_are_tensorflows_after_each_batch() {
+fn metrics_match_tensorflow_after_each_batch() {
     each("metric", |case| {
         let g = Graph::new();
         let batches: Vec<[Option<Tensor>; 3]> = case["batches"]
@@ -108,7 +108,7 @@ fn metrics_are_tensorflows_after_each_batch() {
 }
 
 #[test]
-fn shapes_are_taken_where_tensorflow_takes_them_and_refused_where_it_does_not() {
+fn shapes_are_accepted_exactly_where_tensorflow_accepts_them() {
     each("fit", |case| {
         let g = Graph::new();
         let arrays = [tensor(&case["labels"]), tensor(&case["predictions"])];

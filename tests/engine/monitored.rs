@@ -73,7 +73,7 @@ fn logged() -> (
 }
 
 #[test]
-fn hooks_are_called_in_tensorflows_order() {
+fn hooks_run_in_tensorflows_order() {
     let g = Graph::new();
     let model = model(&g);
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -99,7 +99,7 @@ fn hooks_are_called_in_tensorflows_order() {
 }
 
 #[test]
-fn a_step_that_fails_ends_the_session_and_no_hook_hears_of_an_end() {
+fn a_failing_step_ends_the_session_without_the_end_hook() {
     let g = Graph::new();
     let model = model(&g);
     let x = g.placeholder("x", DType::F32, []);
@@ -119,7 +119,7 @@ fn a_step_that_fails_ends_the_session_and_no_hook_hears_of_an_end() {
 }
 
 #[test]
-fn a_lost_session_is_made_again_and_the_step_runs_from_the_last_checkpoint() {
+fn a_lost_session_is_recreated_from_the_last_checkpoint() {
     let folder = Folder::new("lost");
     let g = Graph::new();
     let model = model(&g);
@@ -213,7 +213,7 @@ impl Steps for LostInRestore<'_, '_> {
 }
 
 #[test]
-fn a_restore_that_is_lost_half_way_is_done_again() {
+fn an_interrupted_restore_is_repeated() {
     let folder = Folder::new("half");
     let g = Graph::new();
     let model = model(&g);
@@ -251,7 +251,7 @@ fn a_restore_that_is_lost_half_way_is_done_again() {
 }
 
 #[test]
-fn another_process_goes_on_where_the_first_was() {
+fn another_process_resumes_from_the_checkpoint() {
     let folder = Folder::new("goes_on");
     let train = |until: i64| {
         let g = Graph::new();
@@ -276,7 +276,7 @@ fn another_process_goes_on_where_the_first_was() {
 }
 
 #[test]
-fn a_worker_waits_for_the_chief_and_says_for_what() {
+fn a_worker_waits_for_the_chief_and_names_the_missing_variables() {
     let g = Graph::new();
     model(&g);
     let started = MonitoredTrainingSession::new(&g)
@@ -295,7 +295,7 @@ fn a_worker_waits_for_the_chief_and_says_for_what() {
 }
 
 #[test]
-fn hooks_tell_log_stop_and_trace() {
+fn hooks_log_stop_and_trace() {
     let folder = Folder::new("tell");
     let g = Graph::new();
     let model = model(&g);
@@ -346,7 +346,7 @@ fn hooks_tell_log_stop_and_trace() {
 }
 
 #[test]
-fn an_output_that_is_fed_twice_is_an_error() {
+fn feeding_an_output_by_hook_and_caller_is_an_error() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let id = x.id();
@@ -365,7 +365,7 @@ fn an_output_that_is_fed_twice_is_an_error() {
 }
 
 #[test]
-fn a_loss_that_is_not_finite_names_the_node_or_stops() {
+fn a_non_finite_loss_names_its_node_or_stops() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let loss = x.log().named("logarithm") * 2.0;
@@ -413,7 +413,7 @@ fn the_end_of_the_input_ends_the_loop_quietly() {
 }
 
 #[test]
-fn a_scaffold_says_how_variables_begin() {
+fn a_scaffold_sets_the_initialization() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let warm = w.assign_add(9.0f32).id();
@@ -446,7 +446,7 @@ fn a_scaffold_says_how_variables_begin() {
 }
 
 #[test]
-fn hooks_are_due_at_their_steps_exactly_though_the_step_is_not_read_each_time() {
+fn hooks_are_due_at_exact_steps_without_reading_every_step() {
     let folder = Folder::new("exactly");
     let g = Graph::new();
     let model = model(&g);

@@ -21,7 +21,7 @@ fn floor_is_the_integer_below() {
 }
 
 #[test]
-fn older_names_give_what_the_newer_ones_give() {
+fn older_op_names_match_newer_ones() {
     let g = Graph::new();
     let x = g.constant([[7.0f32, -3.0], [0.5, 2.0]]);
     let y = g.constant([2.0f32, -4.0]);
@@ -32,7 +32,7 @@ fn older_names_give_what_the_newer_ones_give() {
 }
 
 #[test]
-fn pack_and_unpack_undo_each_other() {
+fn pack_and_unpack_are_inverse() {
     let g = Graph::new();
     let (a, b) = (g.constant([1i64, 2, 3]), g.constant([4i64, 5, 6]));
     let pack = |axis: i64| g.op("Pack").input(a).input(b).attr("axis", axis);
@@ -55,7 +55,7 @@ fn pack_and_unpack_undo_each_other() {
 }
 
 #[test]
-fn segments_are_summed_and_negative_ids_left_out() {
+fn segment_sums_skip_negative_ids() {
     let g = Graph::new();
     let x = g.constant([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]);
     let ids = g.placeholder("ids", DType::I32, [4]);
@@ -97,7 +97,7 @@ fn a_node_may_have_a_hundred_outputs() {
 }
 
 #[test]
-fn a_destroyed_variable_has_no_value_until_it_is_given_one_again() {
+fn a_destroyed_variable_has_no_value_until_assigned() {
     let g = Graph::new();
     let v = g.variable("v", Tensor::from([1.0f32, 2.0]));
     let destroy = g.op("DestroyResourceOp").input(v.handle()).build();
@@ -128,7 +128,7 @@ fn a_counter_ends_at_its_limit_with_an_error_that_names_it() {
 }
 
 #[test]
-fn an_index_outside_of_a_variable_is_named_and_nothing_is_updated() {
+fn an_index_out_of_a_variables_range_is_named_and_nothing_is_updated() {
     let g = Graph::new();
     let v = g.variable("v", Tensor::from([[1.0f32], [2.0]]));
     let indices = g.constant([0i32, 2]);
@@ -181,7 +181,7 @@ fn a_summary_of_a_tensor_has_the_name_of_its_node() {
 }
 
 #[test]
-fn rows_of_a_variable_without_a_shape_of_its_own_follow_from_its_value() {
+fn row_shapes_of_an_unshaped_variable_follow_its_value() {
     let g = Graph::new();
     let handle = g.op("VarHandleOp").attr("dtype", DType::F32).output();
     let assign = |rows: Tensor| {
@@ -205,7 +205,7 @@ fn rows_of_a_variable_without_a_shape_of_its_own_follow_from_its_value() {
 }
 
 #[test]
-fn strings_are_kept_in_variables() {
+fn variables_hold_strings() {
     let g = Graph::new();
     let words = Tensor::strings(&[2], &["a", "bc"]).unwrap();
     let v = g.variable("v", words.clone());

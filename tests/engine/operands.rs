@@ -10,7 +10,7 @@ fn value(x: Output<'_>) -> Tensor {
 }
 
 #[test]
-fn a_number_takes_the_dtype_of_the_tensor_on_either_side() {
+fn a_literal_takes_the_tensors_dtype_on_either_side() {
     let g = Graph::new();
     let i = g.constant([1i32, 2]);
     let l = g.constant([1i64, 2]);
@@ -34,7 +34,7 @@ fn a_number_takes_the_dtype_of_the_tensor_on_either_side() {
 }
 
 #[test]
-fn a_number_that_the_dtype_does_not_hold_is_a_mistake_that_says_what_to_do() {
+fn a_literal_outside_the_dtype_is_a_mistake_with_advice() {
     let said = |build: &dyn for<'g> Fn(&'g Graph) -> Output<'g>| {
         let g = Graph::new();
         assert!(build(&g).is_invalid());
@@ -55,7 +55,7 @@ fn a_number_that_the_dtype_does_not_hold_is_a_mistake_that_says_what_to_do() {
 }
 
 #[test]
-fn what_has_a_dtype_keeps_it() {
+fn typed_operands_keep_their_dtype() {
     let g = Graph::new();
     let f = g.constant([1.0f32, 2.0]);
     assert!((f + g.constant(1.0f64)).is_invalid());
@@ -64,7 +64,7 @@ fn what_has_a_dtype_keeps_it() {
 }
 
 #[test]
-fn parts_are_taken_by_numbers_and_ranges() {
+fn slices_are_taken_by_numbers_and_ranges() {
     let g = Graph::new();
     let x = g
         .constant((0..24i32).collect::<Vec<_>>())
@@ -96,7 +96,7 @@ fn parts_are_taken_by_numbers_and_ranges() {
 }
 
 #[test]
-fn a_part_that_is_not_there_is_a_mistake_at_the_line_of_the_program() {
+fn a_slice_out_of_range_is_a_mistake_at_its_line() {
     let g = Graph::new();
     let x = g.constant([1.0f32, 2.0]);
     let line = line!() + 1;
@@ -112,7 +112,7 @@ fn a_part_that_is_not_there_is_a_mistake_at_the_line_of_the_program() {
 }
 
 #[test]
-fn a_name_goes_to_the_node_itself_where_it_has_none() {
+fn named_renames_an_unnamed_node() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let y = g.name_scope("model", || (x * x + 1).named("y"));
@@ -137,7 +137,7 @@ fn a_name_goes_to_the_node_itself_where_it_has_none() {
 }
 
 #[test]
-fn a_loop_whose_body_is_wrong_names_the_line_of_the_loop() {
+fn an_invalid_loop_body_names_the_line_of_the_loop() {
     let g = Graph::new();
     let n = g.constant(0);
     let line = line!() + 1;
@@ -164,7 +164,7 @@ fn a_loop_whose_body_is_wrong_names_the_line_of_the_loop() {
 }
 
 #[test]
-fn an_index_may_end_with_an_element_and_has_a_limit() {
+fn inclusive_ranges_index_and_the_number_of_parts_is_limited() {
     let g = Graph::new();
     let x = g.constant([1i32, 2, 3, 4]);
     let session = Session::new(&g).unwrap();
@@ -179,7 +179,7 @@ fn an_index_may_end_with_an_element_and_has_a_limit() {
 }
 
 #[test]
-fn outputs_of_a_node_that_cannot_be_built_are_as_many_and_invalid() {
+fn outputs_of_an_invalid_node_are_invalid_in_the_same_number() {
     let g = Graph::new();
     let wrong = g.constant([1.0f32, 2.0]) + g.constant([1.0f32, 2.0, 3.0]);
     let largest = g

@@ -16,12 +16,12 @@ fn check(runtime: &dyn Runtime) {
 }
 
 #[test]
-fn every_op_gives_what_tensorflow_gives_one_node_at_a_time() {
+fn every_op_matches_tensorflow_as_a_single_node() {
     check(&Direct::new(2));
 }
 
 #[test]
-fn every_op_gives_the_same_in_a_session_that_is_fed_everything() {
+fn every_op_matches_tensorflow_with_all_inputs_fed() {
     check(&SessionRuntime {
         threads: 2,
         optimise: true,
@@ -31,7 +31,7 @@ fn every_op_gives_the_same_in_a_session_that_is_fed_everything() {
 }
 
 #[test]
-fn every_op_gives_the_same_in_a_session_where_shapes_are_known_only_in_the_step() {
+fn every_op_matches_tensorflow_with_late_shapes() {
     check(&SessionRuntime {
         threads: 1,
         optimise: true,
@@ -41,7 +41,7 @@ fn every_op_gives_the_same_in_a_session_where_shapes_are_known_only_in_the_step(
 }
 
 #[test]
-fn every_op_gives_the_same_in_a_session_that_knows_its_host_inputs() {
+fn every_op_matches_tensorflow_with_constant_host_inputs() {
     for threads in [1, 2] {
         check(&SessionRuntime {
             threads,
@@ -53,7 +53,7 @@ fn every_op_gives_the_same_in_a_session_that_knows_its_host_inputs() {
 }
 
 #[test]
-fn every_op_gives_the_same_when_it_is_folded() {
+fn every_op_matches_tensorflow_when_folded() {
     check(&SessionRuntime {
         threads: 1,
         optimise: true,
@@ -63,7 +63,7 @@ fn every_op_gives_the_same_when_it_is_folded() {
 }
 
 #[test]
-fn every_op_gives_the_same_when_nothing_is_optimised() {
+fn every_op_matches_tensorflow_without_optimisation() {
     check(&SessionRuntime {
         threads: 1,
         optimise: false,
@@ -73,11 +73,11 @@ fn every_op_gives_the_same_when_nothing_is_optimised() {
 }
 
 #[test]
-fn every_op_gives_the_same_over_two_tasks_of_a_cluster() {
+fn every_op_matches_tensorflow_over_two_tasks() {
     check(&ClusterRuntime::new(1));
 }
 
 #[test]
-fn every_op_gives_the_same_over_four_tasks_of_a_cluster() {
+fn every_op_matches_tensorflow_over_four_tasks() {
     check(&ClusterRuntime::new(3));
 }

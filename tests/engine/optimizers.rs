@@ -123,7 +123,7 @@ fn course<'g>(
 }
 
 #[test]
-fn every_optimizer_takes_the_recorded_steps_and_leaves_the_recorded_slots() {
+fn every_optimizer_matches_the_recorded_steps_and_slots() {
     each("optimizer", |line| {
         let g = Graph::new();
         let variables = NAMES.map(|name| g.variable(name, tensor(&line["initial"][name])));
@@ -151,7 +151,7 @@ fn every_optimizer_takes_the_recorded_steps_and_leaves_the_recorded_slots() {
 }
 
 #[test]
-fn averages_of_weights_move_as_tensorflows_do() {
+fn averages_of_weights_match_tensorflow() {
     each("moving_average", |line| {
         let g = Graph::new();
         let variables = NAMES.map(|name| g.variable(name, tensor(&line["initial"][name])));

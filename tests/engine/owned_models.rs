@@ -48,7 +48,7 @@ impl Line {
 }
 
 #[test]
-fn a_model_in_a_struct_moves_to_another_thread_and_goes_on() {
+fn a_model_in_a_struct_moves_to_another_thread() {
     let mut line = Line::new().unwrap();
     let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 6.0]));
     line.fit(&x, &y).unwrap();
@@ -68,7 +68,7 @@ fn a_model_in_a_struct_moves_to_another_thread_and_goes_on() {
 }
 
 #[test]
-fn a_callable_outlives_the_session_that_it_was_made_by() {
+fn a_callable_outlives_its_session() {
     let make = || {
         let g = Arc::new(Graph::new());
         let x = g.placeholder("x", DType::F32, []);

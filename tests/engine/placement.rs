@@ -60,7 +60,7 @@ fn is_refused_on_purpose(text: &str) -> bool {
 }
 
 #[test]
-fn device_strings_are_read_and_printed_as_tensorflow_does() {
+fn device_strings_parse_and_print_as_in_tensorflow() {
     let mut refused = Vec::new();
     for case in cases("string") {
         let given = text(&case["text"]);
@@ -83,7 +83,7 @@ fn device_strings_are_read_and_printed_as_tensorflow_does() {
 }
 
 #[test]
-fn specs_merge_as_tensorflows_do() {
+fn device_specs_merge_as_in_tensorflow() {
     for case in cases("merge") {
         let spec = |key: &str| DeviceSpec::parse(text(&case[key])).unwrap();
         let merged = spec("inner").or(&spec("outer")).to_string();
@@ -113,7 +113,7 @@ fn function(name: &str) -> DeviceScope {
 }
 
 #[test]
-fn scopes_nest_as_tensorflows_do() {
+fn device_scopes_nest_as_in_tensorflow() {
     fn build<'g>(g: &'g Graph, stack: &[Json]) -> Operation<'g> {
         let Some((scope, rest)) = stack.split_first() else {
             return g.placeholder("x", DType::F32, []).operation();
@@ -134,7 +134,7 @@ fn scopes_nest_as_tensorflows_do() {
 }
 
 #[test]
-fn colocation_gives_the_groups_and_devices_that_tensorflow_gives() {
+fn colocation_matches_tensorflows_groups_and_devices() {
     for case in cases("colocate") {
         let g = Graph::new();
         let p = |name: &str| g.placeholder(name, DType::F32, []).operation();
@@ -210,7 +210,7 @@ fn handle<'g>(g: &'g Graph, name: &str, dims: &[i64]) -> Operation<'g> {
 }
 
 #[test]
-fn variables_go_to_the_servers_that_tensorflow_puts_them_on() {
+fn variables_are_on_tensorflows_servers() {
     for case in cases("setter") {
         let tasks = case["tasks"].as_u64().unwrap() as u32;
         let setter = ReplicaDeviceSetter::new(tasks);
@@ -242,7 +242,7 @@ fn variables_go_to_the_servers_that_tensorflow_puts_them_on() {
 }
 
 #[test]
-fn figure_4_is_placed_as_the_report_shows() {
+fn figure_4_matches_the_report() {
     let tasks = |strategy: &str| {
         let case = cases("setter").into_iter().find(|c| {
             c["model"] == "figure_4"
@@ -262,7 +262,7 @@ fn figure_4_is_placed_as_the_report_shows() {
 }
 
 #[test]
-fn the_setters_arguments_mean_what_they_mean_in_tensorflow() {
+fn replica_device_setter_arguments_match_tensorflow() {
     for case in cases("options") {
         let arguments = &case["arguments"];
         let mut setter = ReplicaDeviceSetter::new(arguments["ps_tasks"].as_u64().unwrap() as u32);
@@ -342,7 +342,7 @@ fn described(case: &Json) -> GraphData {
 }
 
 #[test]
-fn graphs_are_placed_as_tensorflow_places_them() {
+fn placements_match_tensorflow() {
     let devices: Vec<DeviceSpec> = (0..4).map(thalweg::device::Cpu::local).collect();
     let mut compared = 0;
     for case in cases("place") {
@@ -380,7 +380,7 @@ fn graphs_are_placed_as_tensorflow_places_them() {
 }
 
 #[test]
-fn a_load_table_tells_what_each_server_has() {
+fn a_load_table_lists_the_load_of_each_server() {
     let g = Graph::new();
     g.device(ReplicaDeviceSetter::new(2), || {
         handle(&g, "large", &[100, 10]);

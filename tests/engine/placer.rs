@@ -110,7 +110,7 @@ fn difference(case: &Json) -> Option<String> {
 }
 
 #[test]
-fn every_node_is_where_tensorflow_puts_it() {
+fn every_node_is_on_tensorflows_device() {
     let cases = cases();
     assert!(cases.len() >= 800, "{} cases", cases.len());
     let wrong: Vec<String> = cases
@@ -126,7 +126,7 @@ fn every_node_is_where_tensorflow_puts_it() {
 }
 
 #[test]
-fn kept_nodes_stay_and_what_a_graph_grew_by_is_placed() {
+fn placed_nodes_stay_and_new_nodes_are_placed() {
     let mut compared = 0;
     for case in cases().iter().filter(|c| c["error"].is_null()) {
         let devices: Vec<DeviceSpec> = texts(case, "devices").into_iter().map(spec).collect();

@@ -165,7 +165,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_session_gives_what_the_interpreter_gives(
+    fn a_session_matches_the_interpreter(
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..4),
     ) {
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_session_that_learns_shapes_late_gives_what_the_interpreter_gives(
+    fn a_session_with_late_shapes_matches_the_interpreter(
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..3),
     ) {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_graph_scattered_over_devices_gives_what_the_interpreter_gives(
+    fn a_graph_scattered_over_devices_matches_the_interpreter(
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..4),
         vague in any::<bool>(),
@@ -191,7 +191,7 @@ proptest! {
 }
 
 #[test]
-fn scattered_graphs_are_cut() {
+fn scattered_graphs_are_partitioned() {
     let genes: Vec<Gene> = (0..40u8).map(|i| [i, i * 3, i * 5, i * 6, 11, i]).collect();
     let g = Graph::new();
     let placed = DeviceScope::function(|node| Ok(scatter(node)));

@@ -139,7 +139,7 @@ fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
 }
 
 #[test]
-fn random_graphs_give_what_tensorflow_gives() {
+fn random_graphs_match_tensorflow() {
     let committed = thalweg_tests::root().join("tests/golden/random_graphs.jsonl.gz");
     let file = std::env::var_os("BATCH").map_or(committed, Into::into);
     let file = std::fs::File::open(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));

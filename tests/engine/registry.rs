@@ -202,7 +202,7 @@ fn every_op_of_the_table_is_registered() {
 }
 
 #[test]
-fn every_op_has_a_gradient_or_says_that_it_has_none() {
+fn every_op_has_a_gradient_or_a_reason() {
     let missing: Vec<&str> = thalweg_ops::ops()
         .filter(|op| matches!(op.def.gradient, Gradient::Missing))
         .map(|op| op.def.name)
@@ -227,7 +227,7 @@ fn names_are_unique_and_summaries_are_sentences() {
 }
 
 #[test]
-fn attributes_and_arguments_fit_together() {
+fn attributes_and_arguments_are_consistent() {
     for op in thalweg_ops::ops() {
         let def = &op.def;
         for arg in def.inputs.iter().chain(def.outputs) {

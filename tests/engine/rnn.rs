@@ -150,7 +150,7 @@ fn differences(line: &Json, vague: bool) -> Vec<String> {
 }
 
 #[test]
-fn cells_make_tensorflows_variables_outputs_states_and_gradients() {
+fn recurrent_cells_match_tensorflow() {
     let mut wrong = Vec::new();
     let all = lines("rnn.jsonl.gz");
     for line in &all {
@@ -187,7 +187,7 @@ fn layer(gru: bool, time: usize, lengths: Option<[i32; 3]>, unrolled: bool) -> C
 }
 
 #[test]
-fn gradients_through_steps_and_through_the_loop_are_finite_differences() {
+fn gradients_of_loops_and_unrolled_layers_match_differences() {
     let mut wrong = Vec::new();
     for (time, lengths) in [(1, None), (4, None), (5, Some([2i32, 0, 4]))] {
         for (gru, unrolled) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -234,7 +234,7 @@ fn results(gru: bool, batch: usize, time: usize, lengths: bool, unrolled: bool) 
 }
 
 #[test]
-fn the_loop_makes_what_the_steps_make() {
+fn the_loop_matches_the_unrolled_layer() {
     let tolerance = Tolerance {
         rel: 1e-11,
         abs: 1e-11,
@@ -255,7 +255,7 @@ fn the_loop_makes_what_the_steps_make() {
 }
 
 #[test]
-fn a_loop_over_no_steps_gives_the_state_that_it_began_with() {
+fn a_loop_over_an_empty_sequence_returns_the_initial_state() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2, -1, 3]);
     let start = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
@@ -271,7 +271,7 @@ fn a_loop_over_no_steps_gives_the_state_that_it_began_with() {
 }
 
 #[test]
-fn mistakes_name_the_layer_the_line_and_what_to_do() {
+fn mistakes_name_the_layer_and_the_line_with_advice() {
     let said = |build: &dyn Fn(&Graph)| {
         let g = Graph::new();
         build(&g);

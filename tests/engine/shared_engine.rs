@@ -46,7 +46,7 @@ fn a_cleared_container_has_no_variables() {
 }
 
 #[test]
-fn each_session_has_random_numbers_of_its_own() {
+fn each_session_draws_its_own_random_numbers() {
     let g = Graph::new();
     g.set_seed(7);
     let x = g.random_uniform([4i32], 0.0, 1.0, DType::F32, None);
@@ -64,7 +64,7 @@ fn each_session_has_random_numbers_of_its_own() {
 }
 
 #[test]
-fn devices_carry_the_name_of_their_task() {
+fn device_names_include_the_task() {
     let g = Graph::new();
     let x = g.device("/job:worker/task:3/cpu:1", || g.constant(2.0f32) * 3.0);
     let mut options = SessionOptions::new().cpus(2);
@@ -78,7 +78,7 @@ fn devices_carry_the_name_of_their_task() {
 }
 
 #[test]
-fn sessions_give_up_idle_memory_for_each_other() {
+fn sessions_release_idle_memory_for_each_other() {
     let (first, second) = (Graph::new(), Graph::new());
     // In the arena, for as long as a frame is kept.
     fn large(g: &Graph) -> Output<'_> {

@@ -9,7 +9,7 @@ fn run<'g>(g: &'g Graph, fetch: Output<'g>) -> f32 {
 }
 
 #[test]
-fn a_step_computes_what_is_fetched_from_what_is_fed() {
+fn a_step_computes_fetches_from_feeds() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let w = g.variable("w", 2.0f32);
@@ -37,7 +37,7 @@ fn a_variable_is_read_before_it_is_updated() {
 }
 
 #[test]
-fn gradients_of_a_line_are_those_of_calculus() {
+fn gradients_of_a_line_match_calculus() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let w = g.variable("w", 3.0f32);
@@ -61,7 +61,7 @@ fn feeding_any_tensor_cuts_the_graph_there() {
 }
 
 #[test]
-fn constants_need_no_session_state() {
+fn constants_are_fetched_without_initialization() {
     let g = Graph::new();
     let y = (g.constant(2.0f32) + 3.0) * 4.0;
     assert_eq!(run(&g, y), 20.0);
@@ -81,7 +81,7 @@ fn a_constant_may_wait_for_an_update() {
 
 /// An update that was built first does not run before a read that waits for another update.
 #[test]
-fn reads_that_wait_for_other_updates_still_come_before_theirs() {
+fn reads_that_wait_for_other_updates_precede_their_own() {
     let g = Graph::new();
     let a = g.variable("a", 1.0f32);
     let b = g.variable("b", 1.0f32);
@@ -97,7 +97,7 @@ fn reads_that_wait_for_other_updates_still_come_before_theirs() {
 }
 
 #[test]
-fn a_constant_that_waits_for_an_update_passes_that_on_where_it_is_used() {
+fn users_of_a_constant_inherit_its_control_dependencies() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let update = w.assign_add(1.0f32);
@@ -118,7 +118,7 @@ fn a_constant_that_waits_for_an_update_passes_that_on_where_it_is_used() {
 }
 
 #[test]
-fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
+fn control_inputs_without_effects_do_not_run() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let w = g.variable("w", [1.0f32, 2.0]);
@@ -146,7 +146,7 @@ fn what_is_only_waited_for_and_has_no_effect_does_not_run() {
 }
 
 #[test]
-fn who_waits_for_an_alias_of_a_reference_waits_for_all_that_it_waits_for() {
+fn dependents_of_a_reference_alias_inherit_its_control_dependencies() {
     let g = Graph::new();
     let shape = ("shape", thalweg::graph::Attr::Shape(Shape::scalar()));
     let v = g.op("VariableV2").attr("dtype", DType::F32);

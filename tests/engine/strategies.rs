@@ -72,7 +72,7 @@ fn balanced(servers: u32, cost: fn(f64) -> f64) -> Balanced {
 }
 
 #[test]
-fn balanced_looks_at_bytes_and_at_what_updates_cost() {
+fn balanced_considers_bytes_and_update_costs() {
     let bytes = free(&[100, 10, 10, 10, 10]);
     // By bytes alone the small ones are all on the other server.
     let greedy = Greedy::by_bytes(2);
@@ -92,7 +92,7 @@ fn balanced_looks_at_bytes_and_at_what_updates_cost() {
 }
 
 #[test]
-fn greedy_goes_by_a_users_load() {
+fn greedy_uses_a_custom_load() {
     let next = AtomicU32::new(0);
     let loads = [5.0, 1.0, 1.0, 1.0, 9.0];
     let by = Greedy::by(2, move |_| {
@@ -102,7 +102,7 @@ fn greedy_goes_by_a_users_load() {
 }
 
 #[test]
-fn a_load_that_is_no_number_is_an_error() {
+fn a_nan_load_is_an_error() {
     for load in [f64::NAN, f64::INFINITY, -1.0] {
         let by = Greedy::by(2, move |_| Ok(load));
         let (_, errors) = tasks(by, 2, &free(&[1]));
@@ -182,7 +182,7 @@ fn a_setter_for_a_cluster_counts_the_tasks_of_its_job() {
 }
 
 #[test]
-fn a_malformed_device_string_is_said_of_the_scope_and_its_line() {
+fn a_malformed_device_string_names_the_scope_and_its_line() {
     let g = Graph::new();
     g.device("/cpu:x", || g.constant(1.0f32));
     let error = Session::new(&g).err().unwrap().to_string();

@@ -36,6 +36,6 @@ fn check(options: impl Fn() -> SessionOptions + Sync) {
 }
 
 #[test]
-fn every_golden_graph_gives_what_tensorflow_gives() {
+fn golden_graphs_match_tensorflow() {
     check(SessionOptions::default);
 }

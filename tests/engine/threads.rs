@@ -36,7 +36,7 @@ fn products<'g>(x: Output<'g>, parts: usize) -> Vec<Output<'g>> {
 }
 
 #[test]
-fn the_same_step_from_several_threads_gives_each_its_own_result() {
+fn concurrent_steps_return_their_own_results() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [48, 48]);
     let y = products(x, 6);
@@ -62,7 +62,7 @@ fn the_same_step_from_several_threads_gives_each_its_own_result() {
 }
 
 #[test]
-fn callables_of_several_threads_do_not_disturb_each_other() {
+fn concurrent_callables_are_independent() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [48, 48]);
     let y = products(x, 3);
@@ -86,7 +86,7 @@ fn callables_of_several_threads_do_not_disturb_each_other() {
 }
 
 #[test]
-fn updates_from_several_threads_are_all_counted() {
+fn concurrent_updates_are_all_applied() {
     let g = Graph::new();
     let count = g.variable("count", 0i64);
     let wide = g.variable("wide", vec![0.0f32; 50_000]);
@@ -110,7 +110,7 @@ fn updates_from_several_threads_are_all_counted() {
 
 /// Later steps do not change a fetched result, in whatever thread they run.
 #[test]
-fn a_fetched_variable_stays_as_it_was_fetched() {
+fn a_fetched_value_is_not_changed_by_later_steps() {
     let g = Graph::new();
     let w = g.variable("w", vec![0.0f32; 1000]);
     let add = w.assign_add(vec![1.0f32; 1000]);
@@ -161,7 +161,7 @@ fn a_step_that_times_out_leaves_the_session_usable() {
 }
 
 #[test]
-fn an_error_in_one_thread_does_not_reach_the_others() {
+fn an_error_in_one_thread_does_not_affect_others() {
     let g = Graph::new();
     let logits = g.placeholder("logits", DType::F32, [-1, 4]);
     let labels = g.placeholder("labels", DType::I64, [-1]);
@@ -257,7 +257,7 @@ fn waits(plan: &str) -> (usize, usize, usize) {
 }
 
 #[test]
-fn independent_branches_do_not_wait_for_each_others_memory() {
+fn memory_reuse_does_not_serialize_independent_branches() {
     let g = Graph::new();
     let branch = |i: usize| {
         let w = g.variable("w", matrix(32, i)).value();

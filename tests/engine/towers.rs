@@ -238,7 +238,7 @@ fn table(parts: Option<usize>) -> (Vec<u32>, Vec<u32>) {
 }
 
 #[test]
-fn a_variable_in_parts_on_several_devices_trains_as_the_whole() {
+fn a_partitioned_variable_trains_as_the_whole() {
     let whole = table(None);
     for parts in [1, 2, 3, 7] {
         assert_eq!(table(Some(parts)), whole, "{parts} parts");

@@ -69,7 +69,7 @@ fn stack(dtype: DType, values: &[Tensor]) -> Tensor {
 }
 
 #[test]
-fn linear_regression_takes_tensorflows_steps() {
+fn linear_regression_matches_tensorflows_steps() {
     each("linear_regression", |line| {
         let (xs, ys, losses) = (&line["x"], &line["y"], tensor(&line["losses"]));
         let dtype = losses.dtype();
@@ -107,7 +107,7 @@ fn linear_regression_takes_tensorflows_steps() {
 }
 
 #[test]
-fn every_optimizer_trains_a_small_network_as_tensorflows_does() {
+fn every_optimizer_trains_a_small_network_as_in_tensorflow() {
     each("conv_net", |line| {
         let (images, labels) = (tensor(&line["images"]), tensor(&line["labels"]));
         let g = Graph::new();
@@ -249,7 +249,7 @@ fn learning_rates_follow_the_global_step() {
 }
 
 #[test]
-fn slots_that_decay_become_zero_and_not_subnormal() {
+fn decaying_slots_flush_subnormals_to_zero() {
     // Whole vectors, and a remainder.
     const LENGTH: usize = 20;
     let g = Graph::new();
@@ -281,7 +281,7 @@ fn slots_that_decay_become_zero_and_not_subnormal() {
 }
 
 #[test]
-fn an_update_is_the_same_whoever_holds_what_it_replaces() {
+fn an_update_is_the_same_while_the_old_value_is_held() {
     const LENGTH: usize = 40_003;
     let start: Vec<f32> = (0..LENGTH).map(|i| (i % 977) as f32 - 400.0).collect();
     let minimizers: [fn(Output<'_>) -> Operation<'_>; 4] = [
@@ -328,7 +328,7 @@ fn an_update_is_the_same_whoever_holds_what_it_replaces() {
 }
 
 #[test]
-fn an_update_that_fails_leaves_a_value_that_is_held_as_it_was() {
+fn a_failing_update_leaves_a_held_value_unchanged() {
     let g = Graph::new();
     let w = g.variable("w", vec![3.0f32; 40_000]);
     let gradient = g.placeholder("gradient", DType::F32, Shape::unknown());

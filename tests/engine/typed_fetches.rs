@@ -4,7 +4,7 @@ use thalweg::prelude::*;
 use thalweg::session::Run;
 
 #[test]
-fn values_come_as_numbers_elements_text_and_tensors_nested_as_the_fetches_are() {
+fn results_have_the_types_and_nesting_of_the_fetches() {
     let g = Graph::new();
     let n = g.variable("n", 7i64);
     let x = g.constant([[1.0f32, 2.0], [3.0, 4.0]]);
@@ -25,7 +25,7 @@ fn values_come_as_numbers_elements_text_and_tensors_nested_as_the_fetches_are() 
 }
 
 #[test]
-fn what_is_only_run_has_no_value_wherever_it_stands() {
+fn operations_in_fetches_have_no_value() {
     let g = Graph::new();
     let n = g.variable("n", 1i32);
     let add = n.assign_add(1);
@@ -37,7 +37,7 @@ fn what_is_only_run_has_no_value_wherever_it_stands() {
 }
 
 #[test]
-fn a_value_that_is_something_else_is_an_error_that_names_it() {
+fn a_result_of_another_type_is_an_error_that_names_it() {
     let g = Graph::new();
     let pair = g.constant([1.0f32, 2.0]).named("pair");
     let session = Session::new(&g).unwrap();
@@ -58,7 +58,7 @@ fn a_value_that_is_something_else_is_an_error_that_names_it() {
 }
 
 #[test]
-fn names_and_numbers_stand_for_outputs_in_fetches_and_feeds() {
+fn names_and_indices_work_as_fetches_and_feeds() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let y = (x * 2).named("y");
@@ -75,7 +75,7 @@ fn names_and_numbers_stand_for_outputs_in_fetches_and_feeds() {
 }
 
 #[test]
-fn a_name_that_is_not_there_is_an_error_that_names_the_nearest() {
+fn an_unknown_name_is_an_error_with_a_suggestion() {
     let g = Graph::new();
     let x = g.placeholder("pixels", DType::F32, []);
     g.group("train", [x.operation()]);
@@ -106,7 +106,7 @@ fn a_name_that_is_not_there_is_an_error_that_names_the_nearest() {
 }
 
 #[test]
-fn an_error_that_main_returns_prints_its_sentence() {
+fn an_error_returned_from_main_prints_its_message() {
     let (g, other) = (Graph::new(), Graph::new());
     let stranger = other.placeholder("stranger", DType::F32, []);
     let session = Session::new(&g).unwrap();

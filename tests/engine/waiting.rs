@@ -51,7 +51,7 @@ fn identity<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
 }
 
 #[test]
-fn who_uses_a_passed_on_value_waits_for_what_that_waits_for() {
+fn users_of_a_passed_on_value_inherit_its_control_dependencies() {
     is_held_back(
         || sharing(1, 2),
         |g, x, y, w| {
@@ -63,7 +63,7 @@ fn who_uses_a_passed_on_value_waits_for_what_that_waits_for() {
 }
 
 #[test]
-fn who_uses_a_passed_on_handle_waits_for_what_that_waits_for() {
+fn users_of_a_passed_on_handle_inherit_its_control_dependencies() {
     is_held_back(
         || sharing(1, 2),
         |g, x, y, w| {
@@ -75,7 +75,7 @@ fn who_uses_a_passed_on_handle_waits_for_what_that_waits_for() {
 }
 
 #[test]
-fn another_device_waits_for_what_a_passed_on_value_waits_for() {
+fn control_dependencies_of_a_passed_on_value_cross_devices() {
     is_held_back(
         || sharing(2, 4),
         |g, x, y, w| {
@@ -89,7 +89,7 @@ fn another_device_waits_for_what_a_passed_on_value_waits_for() {
 }
 
 #[test]
-fn nodes_that_run_nothing_hand_on_each_wait_once() {
+fn pass_through_nodes_forward_each_dependency_once() {
     // Doubled at each of these layers, there would be 2^48 waits.
     const LAYERS: usize = 48;
     let g = Graph::new();
@@ -112,7 +112,7 @@ fn nodes_that_run_nothing_hand_on_each_wait_once() {
 }
 
 #[test]
-fn steps_that_end_early_leave_the_others_as_they_are() {
+fn cancelled_steps_do_not_affect_others() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [1 << 14]);
     let a = g.device("/cpu:0", || x.square());
@@ -181,7 +181,7 @@ fn a_graph_may_grow_while_steps_run() {
 }
 
 #[test]
-fn one_name_is_a_variable_of_its_own_on_each_device() {
+fn variables_of_one_name_on_two_devices_are_separate() {
     let g = Graph::new();
     let handle = |device: &str| {
         g.device(device, || {
@@ -218,7 +218,7 @@ fn one_name_is_a_variable_of_its_own_on_each_device() {
 }
 
 #[test]
-fn a_name_that_is_given_under_control_dependencies_waits_for_them() {
+fn renaming_under_control_dependencies_keeps_them() {
     let g = Graph::new();
     let seen = g.variable("seen", 0i64);
     let y = g.constant(2.0f32) * 2.0;
@@ -253,7 +253,7 @@ fn waits_on_two_devices(join: &Join) {
 }
 
 #[test]
-fn devices_that_wait_for_other_ranks_go_on_whichever_thread_is_woken() {
+fn devices_waiting_for_other_ranks_continue_on_any_thread() {
     let (done, all) = std::sync::mpsc::channel();
     let mut coordinators = Vec::new();
     // More threads than processors: some are late to see that no instruction is ready.

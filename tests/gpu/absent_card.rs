@@ -66,7 +66,7 @@ fn card() -> Option<AbsentCard> {
 }
 
 #[test]
-fn an_engine_of_cudnn_computes_every_convolution_of_resnet_and_inception_on_an_h200() {
+fn cudnn_has_an_engine_for_every_convolution_of_resnet_and_inception_on_an_h200() {
     let Some(card) = card() else { return };
     let mut convs = RESNET_50.to_vec();
     convs.extend(INCEPTION_V3.iter().filter(|c| !RESNET_50.contains(c)));

@@ -49,7 +49,7 @@ fn a_warmed_up_step_is_one_launch_and_one_wait() {
 }
 
 #[test]
-fn what_a_gpu_cannot_do_runs_on_the_host_and_the_plan_says_why() {
+fn nodes_without_gpu_kernels_run_on_the_host_with_a_reason_in_the_plan() {
     let Some(gpu) = emulated() else { return };
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, Shape::unknown());
@@ -78,7 +78,7 @@ fn what_a_gpu_cannot_do_runs_on_the_host_and_the_plan_says_why() {
 }
 
 #[test]
-fn a_gpu_without_memory_is_an_error_that_names_node_and_device_and_the_session_goes_on() {
+fn a_full_gpu_is_an_error_that_names_node_and_device() {
     if !is_there() {
         return;
     }
@@ -105,7 +105,7 @@ fn a_gpu_without_memory_is_an_error_that_names_node_and_device_and_the_session_g
 }
 
 #[test]
-fn a_command_that_fails_is_an_error_of_its_node_and_the_session_goes_on() {
+fn a_failing_command_is_an_error_of_its_node() {
     let Some(gpu) = emulated() else { return };
     let mut failures = 0;
     for after in 0..12 {
@@ -131,7 +131,7 @@ fn a_command_that_fails_is_an_error_of_its_node_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_value_between_two_gpus_is_copied_once_and_not_through_the_host() {
+fn a_value_between_two_gpus_is_copied_directly() {
     let Some(gpu) = emulated() else { return };
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);

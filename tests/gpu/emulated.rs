@@ -37,7 +37,7 @@ fn check(emulated: &Emulated) {
 }
 
 #[test]
-fn kernels_give_what_tensorflow_gives() {
+fn emulated_kernels_match_tensorflow() {
     if is_there() {
         check(&Emulated::new(false));
     }
@@ -56,7 +56,7 @@ fn sanitizer() -> Option<String> {
 
 #[test]
 #[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu emulated:: -- --ignored"]
-fn kernels_touch_no_memory_that_is_not_theirs() {
+fn kernels_access_no_memory_out_of_bounds() {
     // The library has to be loaded before any allocation: the test runs itself once more with it.
     const INSIDE: &str = "THALWEG_SANITIZED";
     if std::env::var(INSIDE).is_ok() {
@@ -74,7 +74,7 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
         println!("SKIPPED: no libasan, so the GPU's kernels are not watched");
         return;
     };
-    let name = "emulated::kernels_touch_no_memory_that_is_not_theirs";
+    let name = "emulated::kernels_access_no_memory_out_of_bounds";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--ignored"])
         .env(INSIDE, "1")
@@ -92,7 +92,7 @@ fn kernels_touch_no_memory_that_is_not_theirs() {
 }
 
 #[test]
-fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
+fn kernels_match_the_cpu_on_large_cases() {
     if !is_there() {
         return;
     }
@@ -142,7 +142,7 @@ fn kernels_give_what_the_cpu_gives_where_their_work_is_split() {
 }
 
 #[test]
-fn an_element_that_a_kernel_cannot_take_is_told_as_the_cpu_tells_it() {
+fn an_invalid_element_is_reported_as_on_the_cpu() {
     if !is_there() {
         return;
     }

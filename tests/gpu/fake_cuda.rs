@@ -163,7 +163,7 @@ fn a_session_trains_through_the_driver_and_the_compiler() {
 }
 
 #[test]
-fn a_value_goes_from_one_card_to_another_directly() {
+fn a_value_is_copied_directly_between_cards() {
     if !is_there() {
         return;
     }
@@ -200,7 +200,7 @@ fn inside_nccl() {
 }
 
 #[test]
-fn what_is_missing_or_too_old_or_fails_is_said() {
+fn missing_outdated_or_failing_libraries_are_reported() {
     if !is_there() {
         return;
     }
@@ -247,7 +247,7 @@ fn what_is_missing_or_too_old_or_fails_is_said() {
 }
 
 #[test]
-fn each_library_is_missing_by_itself() {
+fn each_missing_library_is_reported_by_itself() {
     if !is_there() {
         return;
     }
@@ -267,7 +267,7 @@ fn each_library_is_missing_by_itself() {
 }
 
 #[test]
-fn libraries_that_are_none_of_cudas_are_an_error() {
+fn libraries_without_cudas_functions_are_an_error() {
     if !is_there() {
         return;
     }
@@ -402,7 +402,7 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
 }
 
 #[test]
-fn where_a_library_fails_kernels_compute_and_the_plan_says_why() {
+fn after_a_library_failure_kernels_compute_with_a_reason_in_the_plan() {
     if !is_there() {
         return;
     }

@@ -49,7 +49,7 @@ fn assign_through_another_handle(
 }
 
 #[test]
-fn a_value_that_is_larger_than_its_variable_is_refused() {
+fn a_value_larger_than_its_variable_is_rejected() {
     if !is_there() {
         return;
     }
@@ -62,7 +62,7 @@ fn a_value_that_is_larger_than_its_variable_is_refused() {
 }
 
 #[test]
-fn a_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
+fn a_cross_entropy_of_zero_classes_writes_nothing_out_of_bounds() {
     if !is_there() {
         return;
     }
@@ -102,7 +102,7 @@ fn a_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
 }
 
 #[test]
-fn a_step_that_fails_leaves_variables_as_on_the_cpu() {
+fn a_failing_step_leaves_variables_as_on_the_cpu() {
     if !is_there() {
         return;
     }
@@ -147,7 +147,7 @@ fn a_step_that_fails_leaves_variables_as_on_the_cpu() {
 }
 
 #[test]
-fn what_waits_for_a_node_that_fails_does_not_run() {
+fn dependents_of_a_failing_node_do_not_run() {
     if !is_there() {
         return;
     }
@@ -175,7 +175,7 @@ fn what_waits_for_a_node_that_fails_does_not_run() {
 }
 
 #[test]
-fn idle_plans_give_their_memory_up_for_a_new_variable() {
+fn idle_plans_release_memory_for_a_new_variable() {
     if !is_there() {
         return;
     }
@@ -193,7 +193,7 @@ fn idle_plans_give_their_memory_up_for_a_new_variable() {
 }
 
 #[test]
-fn a_counter_whose_start_failed_is_started_again() {
+fn a_counter_is_initialized_again_after_a_failure() {
     if !is_there() {
         return;
     }
@@ -220,7 +220,7 @@ fn a_counter_whose_start_failed_is_started_again() {
 }
 
 #[test]
-fn one_variable_behind_two_inputs_is_refused() {
+fn one_variable_as_two_inputs_of_an_update_is_rejected() {
     if !is_there() {
         return;
     }
@@ -248,7 +248,7 @@ fn one_variable_behind_two_inputs_is_refused() {
 }
 
 #[test]
-fn a_plan_whose_nodes_have_all_moved_says_so() {
+fn a_plan_with_all_nodes_on_the_host_reports_it() {
     if !is_there() {
         return;
     }
@@ -268,7 +268,7 @@ fn a_plan_whose_nodes_have_all_moved_says_so() {
 }
 
 #[test]
-fn a_value_that_is_not_finite_is_found_where_it_is_read() {
+fn a_non_finite_value_is_found_where_it_is_read() {
     if !is_there() {
         return;
     }
@@ -292,7 +292,7 @@ fn a_value_that_is_not_finite_is_found_where_it_is_read() {
 }
 
 #[test]
-fn values_beyond_all_memory_are_an_error_and_no_panic() {
+fn a_value_beyond_all_memory_is_an_error() {
     if !is_there() {
         return;
     }
@@ -321,7 +321,7 @@ fn values_beyond_all_memory_are_an_error_and_no_panic() {
 }
 
 #[test]
-fn a_slot_that_is_smaller_than_its_variable_is_refused() {
+fn a_slot_smaller_than_its_variable_is_rejected() {
     if !is_there() {
         return;
     }
@@ -356,7 +356,7 @@ fn a_slot_that_is_smaller_than_its_variable_is_refused() {
 }
 
 #[test]
-fn an_initializer_that_says_it_has_run_has_run() {
+fn a_failing_initializer_is_not_reported_as_run() {
     if !is_there() {
         return;
     }
@@ -388,7 +388,7 @@ fn an_initializer_that_says_it_has_run_has_run() {
 }
 
 #[test]
-fn a_graph_without_devices_that_runs_on_a_cpu_runs_beside_a_gpu() {
+fn a_graph_without_devices_runs_beside_a_gpu() {
     if !is_there() {
         return;
     }
@@ -417,7 +417,7 @@ fn a_graph_without_devices_that_runs_on_a_cpu_runs_beside_a_gpu() {
 }
 
 #[test]
-fn a_sparse_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
+fn a_sparse_cross_entropy_of_zero_classes_writes_nothing_out_of_bounds() {
     if !is_there() {
         return;
     }
@@ -445,7 +445,7 @@ fn a_sparse_cross_entropy_of_no_classes_writes_nothing_it_does_not_have() {
 }
 
 #[test]
-fn a_device_of_a_large_number_is_an_error() {
+fn a_device_with_a_large_index_is_an_error() {
     let spec: DeviceSpec = "/gpu:2147483647".parse().unwrap();
     let g = Graph::new();
     let _ = g.constant(1.0f32);
@@ -453,7 +453,7 @@ fn a_device_of_a_large_number_is_an_error() {
 }
 
 #[test]
-fn whether_a_variable_on_a_gpu_has_a_value_can_be_asked() {
+fn is_initialized_works_on_a_gpu() {
     if !is_there() {
         return;
     }

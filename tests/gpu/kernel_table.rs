@@ -103,7 +103,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_table_of_kernels_is_what_the_registry_says() {
+fn the_table_of_kernels_matches_the_registry() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/kernels.md");
     let table = table();
     if std::env::var("UPDATE_DOCS").is_ok_and(|v| v == "1") {

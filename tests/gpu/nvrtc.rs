@@ -37,7 +37,7 @@ fn every_kernel_compiles_for_the_oldest_and_the_newest_architecture() {
 
 #[test]
 #[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu nvrtc:: -- --ignored"]
-fn every_kernel_compiles_for_the_architectures_between() {
+fn every_kernel_compiles_for_the_other_architectures() {
     compile_for(&ARCHITECTURES[1..5]);
 }
 
@@ -67,7 +67,7 @@ fn compile_for(architectures: &[&str]) {
 }
 
 #[test]
-fn a_kernel_counts_large_tensors_in_64_bits() {
+fn a_kernel_indexes_large_tensors_with_64_bits() {
     let Some(compiler) = compiler() else { return };
     for (_, (mut function, names)) in functions() {
         if !function.types.contains(&DType::F32) {
@@ -94,7 +94,7 @@ fn of(source: &'static Source) -> Function {
 }
 
 #[test]
-fn a_kernel_that_does_not_compile_is_an_error_with_the_compilers_words() {
+fn a_compile_error_carries_the_compilers_message() {
     let Some(compiler) = compiler() else { return };
     match compiler.cubin(&of(&WRONG), "sm_90") {
         Err(GpuError::Compile { file, log, .. }) => {
@@ -108,7 +108,7 @@ fn a_kernel_that_does_not_compile_is_an_error_with_the_compilers_words() {
 }
 
 #[test]
-fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
+fn machine_code_is_cached_and_recompiled_after_corruption() {
     let Some(compiler) = compiler() else { return };
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("cubins");
     let _ = std::fs::remove_dir_all(&folder);
@@ -142,7 +142,7 @@ fn machine_code_is_kept_and_made_again_where_its_file_is_torn() {
 }
 
 #[test]
-fn machine_code_that_was_made_ahead_needs_no_compiler() {
+fn precompiled_machine_code_needs_no_compiler() {
     let Some(compiler) = compiler() else { return };
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("made_ahead");
     let _ = std::fs::remove_dir_all(&folder);
@@ -159,7 +159,7 @@ fn machine_code_that_was_made_ahead_needs_no_compiler() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_where_it_was_looked_for_and_how_to_get_it() {
+fn a_missing_library_is_reported_with_search_paths_and_advice() {
     for library in Library::ALL {
         let Err(e) = library.open() else { continue };
         let text = e.to_string();

@@ -5,7 +5,7 @@ use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::scattered_graphs::check;
 
 #[test]
-fn graphs_over_cpus_and_gpus_give_what_the_naive_interpreter_gives() {
+fn graphs_over_cpus_and_gpus_match_the_naive_interpreter() {
     let Some(gpu) = card::gpu() else { return };
     check(&gpu, 512).unwrap_or_else(|e| panic!("{e}"));
     let launched = |c: &Call| matches!(c, Call::Submit(_, Some(_)) | Call::Capture(_));

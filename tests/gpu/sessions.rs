@@ -34,21 +34,21 @@ fn check(entry: Entry, libraries: bool) {
 }
 
 #[test]
-fn every_op_gives_the_same_in_a_session_with_a_gpu() {
+fn every_op_matches_tensorflow_with_a_gpu() {
     check(Entry::HostConstant, false);
 }
 
 #[test]
-fn every_op_gives_the_same_where_what_shapes_it_is_known_late_and_so_on_the_host() {
+fn every_op_matches_tensorflow_with_late_host_inputs_on_a_gpu() {
     check(Entry::Fed, false);
 }
 
 #[test]
-fn every_op_gives_the_same_of_constants_on_a_gpu() {
+fn every_op_matches_tensorflow_with_constants_on_a_gpu() {
     check(Entry::Constant, false);
 }
 
 #[test]
-fn every_op_gives_the_same_where_libraries_compute_products_and_convolutions() {
+fn every_op_matches_tensorflow_with_gpu_libraries() {
     check(Entry::HostConstant, true);
 }

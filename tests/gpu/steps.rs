@@ -10,23 +10,23 @@ fn check(check: Check) {
 }
 
 #[test]
-fn replayed_steps_give_what_uncaptured_ones_give() {
-    check(gpu_steps::replayed_steps_give_what_uncaptured_ones_give);
+fn replayed_steps_match_uncaptured_ones() {
+    check(gpu_steps::replayed_steps_match_uncaptured_ones);
 }
 
 #[test]
-fn what_is_read_before_an_update_stays_as_it_was_read() {
-    check(gpu_steps::what_is_read_before_an_update_stays_as_it_was_read);
+fn values_read_before_an_update_stay_unchanged() {
+    check(gpu_steps::values_read_before_an_update_stay_unchanged);
 }
 
 #[test]
-fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on() {
-    check(gpu_steps::a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on);
+fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device() {
+    check(gpu_steps::a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device);
 }
 
 #[test]
-fn a_limit_holds_and_logical_devices_have_memory_of_their_own() {
-    check(gpu_steps::a_limit_holds_and_logical_devices_have_memory_of_their_own);
+fn logical_devices_have_separate_memory_limits() {
+    check(gpu_steps::logical_devices_have_separate_memory_limits);
 }
 
 #[test]
@@ -35,13 +35,13 @@ fn a_variable_without_a_value_is_an_error_that_names_it() {
 }
 
 #[test]
-fn steps_of_several_threads_take_turns() {
-    check(gpu_steps::steps_of_several_threads_take_turns);
+fn concurrent_steps_on_a_gpu_are_all_applied() {
+    check(gpu_steps::concurrent_steps_on_a_gpu_are_all_applied);
 }
 
 #[test]
-fn a_cancelled_step_and_one_without_time_end_and_the_session_goes_on() {
-    check(gpu_steps::a_cancelled_step_and_one_without_time_end_and_the_session_goes_on);
+fn cancelled_and_timed_out_steps_end_and_the_session_remains_usable() {
+    check(gpu_steps::cancelled_and_timed_out_steps_end_and_the_session_remains_usable);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn log(out: &Path) -> String {
 }
 
 #[test]
-fn every_part_of_the_ten_minute_run_passes_on_the_emulated_card() {
+fn every_part_of_gpu_run_passes_on_the_emulated_card() {
     if !is_there() {
         return;
     }
@@ -82,7 +82,7 @@ fn every_part_of_the_ten_minute_run_passes_on_the_emulated_card() {
 }
 
 #[test]
-fn a_ten_minute_run_that_was_killed_goes_on_where_it_was() {
+fn a_killed_gpu_run_resumes() {
     if !is_there() {
         return;
     }
@@ -112,7 +112,7 @@ fn a_ten_minute_run_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_unit_that_hangs_or_dies_is_a_failure_and_the_run_goes_on() {
+fn a_unit_that_hangs_or_dies_fails_and_the_run_continues() {
     if !is_there() {
         return;
     }
@@ -131,7 +131,7 @@ fn a_unit_that_hangs_or_dies_is_a_failure_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_convolution_that_no_library_computes_is_a_failure() {
+fn a_convolution_without_a_library_engine_is_a_failure() {
     if !is_there() {
         return;
     }

@@ -11,11 +11,11 @@ fn check(format: DataFormat) {
 }
 
 #[test]
-fn deep_mnist_trains_on_a_gpu_as_on_the_cpu_with_channels_last() {
+fn deep_mnist_in_nhwc_trains_on_a_gpu_as_on_the_cpu() {
     check(DataFormat::Nhwc);
 }
 
 #[test]
-fn deep_mnist_trains_on_a_gpu_as_on_the_cpu_with_channels_first() {
+fn deep_mnist_in_nchw_trains_on_a_gpu_as_on_the_cpu() {
     check(DataFormat::Nchw);
 }

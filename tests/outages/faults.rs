@@ -278,7 +278,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
 }
 
 #[test]
-fn tasks_that_are_killed_and_stopped_hang_nobody_and_the_training_goes_on() {
+fn killed_and_stopped_tasks_hang_no_other_and_the_training_goes_on() {
     faults(6, 7, false);
 }
 

@@ -11,7 +11,7 @@ use thalweg::train::hooks::Every;
 use super::disk::SmallDisk;
 
 #[test]
-fn a_training_that_begins_on_a_full_disk_says_so_and_saves_once_there_is_room() {
+fn a_training_on_a_full_disk_reports_it_and_saves_once_there_is_space() {
     let Some(disk) = SmallDisk::new("full_from_the_start", 1) else {
         return;
     };

@@ -83,7 +83,7 @@ fn a_reader_of_a_large_parameter() {
 /// Reads a variable of 512 KiB over a slow cable; a second worker runs small steps meanwhile.
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
-fn a_reader_and_who_shares_its_cable() {
+fn a_reader_and_a_worker_on_the_same_cable() {
     const ELEMENTS: usize = 128 << 10;
     let server = processes::server(timeouts());
     let g = Graph::new();
@@ -238,7 +238,7 @@ fn assert_undisturbed(steps: &[(i64, f32, Duration)]) {
 }
 
 #[test]
-fn a_cable_that_loses_packets_changes_no_value() {
+fn packet_loss_changes_no_value() {
     let bad = |n: &Network| n.change_all(|c| (c.loss, c.delay) = (0.01, Duration::from_millis(5)));
     let Some(mut cluster) = Cluster::new(1, "a_trainer", bad) else {
         return;
@@ -255,7 +255,7 @@ fn a_cable_that_loses_packets_changes_no_value() {
 }
 
 #[test]
-fn a_long_cable_makes_steps_as_long_as_it_is_and_fails_none() {
+fn latency_slows_steps_and_fails_none() {
     const DELAY: Duration = Duration::from_millis(50);
     let long = |n: &Network| n.change_all(|c| c.delay = DELAY);
     let Some(mut cluster) = Cluster::new(1, "a_trainer", long) else {
@@ -276,7 +276,7 @@ fn a_long_cable_makes_steps_as_long_as_it_is_and_fails_none() {
 }
 
 #[test]
-fn a_slow_cable_that_is_busy_for_longer_than_a_task_may_be_silent_is_not_taken_for_a_dead_one() {
+fn a_transfer_longer_than_the_heartbeat_timeout_is_no_lost_task() {
     let slow = |n: &Network| n.change_all(|c| c.rate = 10_000_000);
     let Some(mut cluster) = Cluster::new(1, "a_reader_of_a_large_parameter", slow) else {
         return;
@@ -294,9 +294,9 @@ fn a_slow_cable_that_is_busy_for_longer_than_a_task_may_be_silent_is_not_taken_f
 }
 
 #[test]
-fn a_slow_cable_with_seconds_of_buffer_is_not_taken_for_a_dead_task() {
+fn seconds_of_buffered_data_are_no_lost_task() {
     let slow = |n: &Network| n.change_all(|c| (c.rate, c.queue) = (1_000_000, 2 << 20));
-    let Some(mut cluster) = Cluster::new(2, "a_reader_and_who_shares_its_cable", slow) else {
+    let Some(mut cluster) = Cluster::new(2, "a_reader_and_a_worker_on_the_same_cable", slow) else {
         return;
     };
     let took = |cluster: &Cluster| {
@@ -322,7 +322,7 @@ fn a_slow_cable_with_seconds_of_buffer_is_not_taken_for_a_dead_task() {
 }
 
 #[test]
-fn a_cable_that_is_pulled_and_put_back_does_not_end_the_training() {
+fn a_reconnected_cable_does_not_end_the_training() {
     let Some(mut cluster) = Cluster::new(2, "a_trainer", |_| {}) else {
         return;
     };

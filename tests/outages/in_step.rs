@@ -99,7 +99,7 @@ impl Cluster {
 }
 
 #[test]
-fn a_server_that_is_stopped_for_five_seconds_does_not_end_the_training() {
+fn a_server_stopped_for_five_seconds_does_not_end_the_training() {
     let mut cluster = Cluster::new(2, 2, |c| c);
     cluster.workers_say(&["step"]);
     let second = cluster.tasks[1].id();
@@ -178,7 +178,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_server_that_gets_nine_threads_trains_six_workers_or_says_what_it_lacks() {
+fn a_server_limited_to_nine_threads_trains_six_workers_or_reports_the_limit() {
     let Some(group) = Group::new(9) else {
         return;
     };

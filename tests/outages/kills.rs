@@ -221,14 +221,14 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
 }
 
 #[test]
-fn a_training_that_is_killed_goes_on_with_the_same_bits() {
+fn a_killed_training_continues_bit_for_bit() {
     let folder = Folder::new("kills");
     kill(folder.path(), number("KILLS", 12), false);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_training_on_a_disk_that_fills_up_goes_on_with_the_same_bits() {
+fn a_training_on_a_filling_disk_continues_bit_for_bit() {
     if let Some(disk) = SmallDisk::new("kills_full", 3) {
         kill(disk.path(), number("KILLS", 12), true);
     }

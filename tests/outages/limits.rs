@@ -61,7 +61,7 @@ impl Drop for Limited {
 }
 
 #[test]
-fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
+fn idle_connections_do_not_lock_out_clients() {
     let server = Limited::new("ulimit -n 256");
     let began = Instant::now();
     let mut idle = Vec::new();
@@ -91,7 +91,7 @@ fn idle_connections_that_take_all_descriptors_do_not_keep_a_client_out() {
 }
 
 #[test]
-fn a_variable_that_is_larger_than_a_file_may_be_does_not_end_its_server() {
+fn a_variable_beyond_the_file_size_limit_does_not_end_its_server() {
     // Of 512 bytes, or 1024 for some shells.
     let mut server = Limited::new("ulimit -f 1024");
     let values: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();

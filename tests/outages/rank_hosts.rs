@@ -173,7 +173,7 @@ fn joined(hosts: usize, megabits: u64, delay: Duration, loss: f64) -> Option<Net
 }
 
 #[test]
-fn ranks_on_hosts_reduce_over_slow_cables_that_lose_packets() {
+fn ranks_all_reduce_over_slow_and_lossy_cables() {
     let Some(network) = joined(3, 100, Duration::from_millis(1), 0.01) else {
         return;
     };

@@ -127,7 +127,7 @@ fn start(task: usize, hosts: &[String; 2], to: &Sender<Said>) -> Child {
 }
 
 #[test]
-fn a_server_that_waits_for_a_killed_worker_ends_and_names_it() {
+fn a_server_names_a_killed_worker_and_ends() {
     let mut cluster = Cluster::new();
     cluster.wait(1, "step");
     cluster.wait(2, "error Uninitialized");
@@ -140,7 +140,7 @@ fn a_server_that_waits_for_a_killed_worker_ends_and_names_it() {
 }
 
 #[test]
-fn a_worker_that_comes_back_in_time_is_waited_for() {
+fn a_worker_that_returns_in_time_is_not_lost() {
     let mut cluster = Cluster::new();
     cluster.wait(2, "error Uninitialized");
     cluster.tasks[2].kill().unwrap();
@@ -156,7 +156,7 @@ fn a_worker_that_comes_back_in_time_is_waited_for() {
 }
 
 #[test]
-fn a_server_that_is_stopped_when_the_last_worker_is_done_hears_of_it_later() {
+fn a_stopped_server_learns_of_the_last_workers_end_later() {
     let mut cluster = Cluster::new();
     cluster.wait(1, "step");
     cluster.wait(2, "error Uninitialized");

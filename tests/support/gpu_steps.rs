@@ -15,32 +15,32 @@ pub type Check = fn(&Gpu);
 /// All checks by name.
 pub const CHECKS: [(&str, Check); 8] = [
     (
-        "replayed_steps_give_what_uncaptured_ones_give",
-        replayed_steps_give_what_uncaptured_ones_give,
+        "replayed_steps_match_uncaptured_ones",
+        replayed_steps_match_uncaptured_ones,
     ),
     (
-        "what_is_read_before_an_update_stays_as_it_was_read",
-        what_is_read_before_an_update_stays_as_it_was_read,
+        "values_read_before_an_update_stay_unchanged",
+        values_read_before_an_update_stay_unchanged,
     ),
     (
-        "a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on",
-        a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on,
+        "a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device",
+        a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device,
     ),
     (
-        "a_limit_holds_and_logical_devices_have_memory_of_their_own",
-        a_limit_holds_and_logical_devices_have_memory_of_their_own,
+        "logical_devices_have_separate_memory_limits",
+        logical_devices_have_separate_memory_limits,
     ),
     (
         "a_variable_without_a_value_is_an_error_that_names_it",
         a_variable_without_a_value_is_an_error_that_names_it,
     ),
     (
-        "steps_of_several_threads_take_turns",
-        steps_of_several_threads_take_turns,
+        "concurrent_steps_on_a_gpu_are_all_applied",
+        concurrent_steps_on_a_gpu_are_all_applied,
     ),
     (
-        "a_cancelled_step_and_one_without_time_end_and_the_session_goes_on",
-        a_cancelled_step_and_one_without_time_end_and_the_session_goes_on,
+        "cancelled_and_timed_out_steps_end_and_the_session_remains_usable",
+        cancelled_and_timed_out_steps_end_and_the_session_remains_usable,
     ),
     (
         "a_trace_names_kernels_and_copies_with_their_bytes",
@@ -48,7 +48,7 @@ pub const CHECKS: [(&str, Check); 8] = [
     ),
 ];
 
-pub fn replayed_steps_give_what_uncaptured_ones_give(gpu: &Gpu) {
+pub fn replayed_steps_match_uncaptured_ones(gpu: &Gpu) {
     let steps = if card::is_required() { 1000 } else { 50 };
     let train = |replayed: bool| {
         let g = Graph::new();
@@ -73,7 +73,7 @@ pub fn replayed_steps_give_what_uncaptured_ones_give(gpu: &Gpu) {
     assert!(losses[49] < losses[0] / 100.0, "{losses:?}");
 }
 
-pub fn what_is_read_before_an_update_stays_as_it_was_read(gpu: &Gpu) {
+pub fn values_read_before_an_update_stay_unchanged(gpu: &Gpu) {
     let g = Graph::new();
     let v = g.variable("v", [1.0f32, 2.0]);
     let before = v.value();
@@ -91,9 +91,7 @@ pub fn what_is_read_before_an_update_stays_as_it_was_read(gpu: &Gpu) {
     }
 }
 
-pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_session_goes_on(
-    gpu: &Gpu,
-) {
+pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device(gpu: &Gpu) {
     let g = Graph::new();
     // Two tebibytes: more than any card and the emulated GPU have.
     let x = g.placeholder("x", DType::F64, []);
@@ -116,7 +114,7 @@ pub fn a_step_beyond_a_gpus_memory_is_an_error_that_names_the_device_and_the_ses
     }
 }
 
-pub fn a_limit_holds_and_logical_devices_have_memory_of_their_own(gpu: &Gpu) {
+pub fn logical_devices_have_separate_memory_limits(gpu: &Gpu) {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let on = |device: &str| g.device(device, || x.square().sum());
@@ -150,7 +148,7 @@ pub fn a_variable_without_a_value_is_an_error_that_names_it(gpu: &Gpu) {
     session.run(line.train, feeds(&line)).unwrap();
 }
 
-pub fn steps_of_several_threads_take_turns(gpu: &Gpu) {
+pub fn concurrent_steps_on_a_gpu_are_all_applied(gpu: &Gpu) {
     let g = Graph::new();
     let v = g.variable("v", 0.0f32);
     let add = v.assign_add(1.0f32);
@@ -164,7 +162,7 @@ pub fn steps_of_several_threads_take_turns(gpu: &Gpu) {
     assert_eq!(session.run::<f32>(v, []).unwrap(), 200.0);
 }
 
-pub fn a_cancelled_step_and_one_without_time_end_and_the_session_goes_on(gpu: &Gpu) {
+pub fn cancelled_and_timed_out_steps_end_and_the_session_remains_usable(gpu: &Gpu) {
     let g = Graph::new();
     let line = line(&g);
     let session = Session::with_options(&g, gpu.options()).unwrap();

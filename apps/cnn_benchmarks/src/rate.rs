@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_is_rates_with_passes_between_them() {
+    fn a_schedule_alternates_rates_and_epochs() {
         let found = pieces("0.3;10;0.2;25;0.1").unwrap();
         assert_eq!(found.until, [(0.3, 10.0), (0.2, 25.0)]);
         assert_eq!(found.last, 0.1);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_that_of_the_times_so_far() {
+    fn a_summary_covers_all_steps_so_far() {
         let mut speed = Speed::new(10, None);
         assert_eq!(speed.summary(), None);
         for seconds in [1.0, 2.0, 5.0] {

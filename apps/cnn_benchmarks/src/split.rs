@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_counts_where_nothing_is_computed_beside_it() {
+    fn an_exchange_counts_only_while_nothing_computes() {
         let trace = Trace {
             events: vec![
                 event("Conv2D", 0.0, 40.0, "/task:0/cpu:0"),

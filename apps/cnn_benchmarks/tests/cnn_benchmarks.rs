@@ -108,7 +108,7 @@ fn label<'r>(read: &'r Read, label: &str) -> &'r str {
 }
 
 #[test]
-fn the_output_is_that_of_tf_cnn_benchmarks() {
+fn the_output_has_tf_cnn_benchmarks_format() {
     let read = read(&small(&[]));
     assert_eq!(label(&read, "Model:"), "trivial");
     assert_eq!(label(&read, "Dataset:"), "cifar10 (synthetic)");
@@ -128,7 +128,7 @@ fn the_output_is_that_of_tf_cnn_benchmarks() {
 }
 
 #[test]
-fn accuracies_and_the_loss_without_decay_are_columns_that_are_asked_for() {
+fn flags_add_columns_of_accuracies_and_the_base_loss() {
     let read = read(&small(&[
         "--print_training_accuracy",
         "--loss_type_to_report=base_loss",
@@ -140,7 +140,7 @@ fn accuracies_and_the_loss_without_decay_are_columns_that_are_asked_for() {
 }
 
 #[test]
-fn the_output_of_2017_has_no_lines_of_later_years() {
+fn compat_2017_omits_later_header_lines() {
     let read = read(&small(&["--compat=2017"]));
     let labels: Vec<&str> = read.header.iter().map(|(l, _)| &**l).collect();
     for later in ["Dataset:", "SingleSess:", "Num batches:", "NUMA bind:"] {
@@ -151,7 +151,7 @@ fn the_output_of_2017_has_no_lines_of_later_years() {
 }
 
 #[test]
-fn every_way_of_one_process_trains_on_two_devices() {
+fn every_local_update_mode_trains_on_two_devices() {
     for more in [
         &["--variable_update=independent"][..],
         &["--variable_update=parameter_server"],
@@ -187,7 +187,7 @@ fn every_way_of_one_process_trains_on_two_devices() {
 }
 
 #[test]
-fn patterns_are_learned_saved_and_evaluated() {
+fn synthetic_patterns_are_learned_saved_and_evaluated() {
     let folder = std::env::temp_dir().join(format!("thalweg-cnn-{}", std::process::id()));
     let dir = format!("--train_dir={}", folder.display());
     let figure = folder.with_extension("svg");
@@ -216,7 +216,7 @@ fn patterns_are_learned_saved_and_evaluated() {
 }
 
 #[test]
-fn json_is_all_that_is_printed_where_it_is_asked_for() {
+fn json_mode_prints_only_json() {
     let models = small(&["--json", "--list_models"]);
     assert_eq!(models.len(), thalweg::models::all().len());
     for more in [
@@ -232,7 +232,7 @@ fn json_is_all_that_is_printed_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_explained_names_the_bottleneck() {
+fn explain_names_the_bottleneck() {
     let said = small(&["--explain"]).join("\n");
     for part in [
         "variables on",
@@ -245,7 +245,7 @@ fn what_is_explained_names_the_bottleneck() {
 }
 
 #[test]
-fn flags_are_written_as_abseils_are_and_those_without_effect_say_so() {
+fn flags_follow_abseils_syntax_and_ignored_ones_print_a_note() {
     let done = run(&[
         "-model=trivial",
         "--data_name",
@@ -269,7 +269,7 @@ fn flags_are_written_as_abseils_are_and_those_without_effect_say_so() {
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_in_words() {
+fn contradicting_flags_are_rejected_with_a_message() {
     let cases: &[(&[&str], &str)] = &[
         (&["resnet50"], "unexpected argument 'resnet50'"),
         (&["--modle=x"], "--model"),
@@ -398,7 +398,7 @@ fn what_does_not_go_together_is_refused_in_words() {
 /// A model whose first step needs more memory than the limit is an error before that step.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_model_that_needs_more_memory_than_there_is_says_what_needs_it() {
+fn a_model_beyond_the_memory_limit_names_its_largest_value() {
     let program = env!("CARGO_BIN_EXE_cnn_benchmarks");
     let line = format!(
         "ulimit -v 3000000; exec {program} --model=vgg16 --device=cpu --batch_size=512 --num_batches=1"
@@ -417,7 +417,7 @@ fn a_model_that_needs_more_memory_than_there_is_says_what_needs_it() {
 }
 
 #[test]
-fn every_flag_is_used_or_says_that_it_is_not() {
+fn every_flag_is_used_or_prints_a_note() {
     let help = run(&["--help"]);
     let help = text(&help.stdout);
     let flags = help

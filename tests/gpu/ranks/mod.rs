@@ -165,7 +165,7 @@ fn training() {
 }
 
 #[test]
-fn ranks_train_on_gpus_as_on_cpus_and_have_the_same_bits() {
+fn ranks_on_gpus_match_ranks_on_cpus_and_have_equal_bits() {
     if !is_there() {
         return;
     }
@@ -200,7 +200,7 @@ fn beside() {
 }
 
 #[test]
-fn what_runs_beside_a_sum_does_not_write_over_what_it_reads() {
+fn nodes_beside_an_all_reduce_do_not_overwrite_its_input() {
     if !is_there() {
         return;
     }
@@ -250,7 +250,7 @@ fn lost() {
 }
 
 #[test]
-fn a_rank_that_is_lost_while_gpus_wait_for_it_is_named() {
+fn a_rank_lost_during_a_gpu_all_reduce_is_named() {
     if !is_there() {
         return;
     }
@@ -278,7 +278,7 @@ fn late() {
 }
 
 #[test]
-fn a_step_whose_time_is_up_while_gpus_wait_ends_and_ends_the_job() {
+fn a_timeout_during_a_gpu_all_reduce_ends_the_job() {
     if !is_there() {
         return;
     }

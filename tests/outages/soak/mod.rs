@@ -47,7 +47,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 #[ignore = "takes as long as SECONDS says: see the top of this file"]
-fn a_training_that_is_disturbed_all_the_time_goes_on_and_stays_as_large_as_it_is() {
+fn a_training_under_constant_faults_goes_on_without_leaks() {
     let seconds = number("SECONDS", 300);
     let seed = number("SEED", 1);
     let in_step = number("IN_STEP", 1) == 1;
@@ -127,7 +127,7 @@ fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
 }
 
 #[test]
-fn an_update_that_is_lost_or_made_twice_moves_some_weight_by_a_tenth() {
+fn a_lost_or_repeated_update_changes_some_weight_by_a_tenth() {
     for steps in 0..200 {
         let [before, after] = [steps, steps + 1].map(|n| undisturbed(WORKERS as u32, n));
         let apart = before.iter().flatten().zip(after.iter().flatten());

@@ -98,14 +98,14 @@ fn dependencies_run_one_way() {
 }
 
 #[test]
-fn files_are_read_into_graphs_and_nothing_else() {
+fn graphdef_depends_on_graph_and_tensor_only() {
     let used = &dependencies()["thalweg-graphdef"];
     let own: Vec<&String> = used.iter().filter(|d| d.starts_with("thalweg")).collect();
     assert_eq!(own, ["thalweg-graph", "thalweg-tensor"]);
 }
 
 #[test]
-fn graphs_and_numeric_kernels_know_values_and_not_each_other() {
+fn graph_and_cpu_depend_on_tensor_only() {
     for name in ["thalweg-graph", "thalweg-cpu"] {
         let used = &dependencies()[name];
         let own: Vec<&String> = used.iter().filter(|d| d.starts_with("thalweg")).collect();
@@ -123,7 +123,7 @@ fn estimates_and_environments_use_no_other_crate() {
 }
 
 #[test]
-fn only_files_and_the_wire_know_protobuf() {
+fn only_file_formats_and_dist_use_protobuf() {
     for (name, used) in dependencies() {
         let knows = used.iter().any(|d| d.starts_with("prost"));
         let may = [
@@ -138,7 +138,7 @@ fn only_files_and_the_wire_know_protobuf() {
 }
 
 #[test]
-fn only_dist_knows_the_network() {
+fn only_dist_uses_the_network() {
     for (name, used) in dependencies() {
         let knows = used.iter().any(|d| d == "tokio" || d.starts_with("tonic"));
         assert_eq!(knows, name == "thalweg-dist", "{name}");
@@ -146,7 +146,7 @@ fn only_dist_knows_the_network() {
 }
 
 #[test]
-fn only_the_graph_crate_knows_petgraph() {
+fn only_the_graph_crate_uses_petgraph() {
     for (name, used) in dependencies() {
         let knows = used.iter().any(|d| d == "petgraph");
         assert_eq!(knows, name == "thalweg-graph", "{name}");
@@ -206,7 +206,7 @@ fn petgraph_is_in_no_public_signature() {
 }
 
 #[test]
-fn nothing_is_global_or_of_a_thread() {
+fn libraries_have_no_global_or_thread_local_state() {
     let mut files = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
     sources(&root, &mut files);
