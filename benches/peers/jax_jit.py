@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training and inference of the example `bench` in JAX, compiled by `jax.jit`: `peer.py` says what is read
+"""Training and inference of the example `bench` in JAX, compiled by `jax.jit`: `peer.py` describes the lines read
 and written. XLA takes all processors that the process may run on: cases of other numbers of threads are not
 done (`taskset` gives fewer)."""
 

@@ -1,7 +1,7 @@
-"""What the peers of the example `bench` share: they read a line of JSON for each case, and answer one.
+"""Library of the peers of the example `bench`: they read a line of JSON for each case, and answer one.
 
 In:  {"case": {"kind": "conv", ...}, "seconds": 0.2}
-Out: {"seconds": 0.0012}, of one step; {"seconds": null} for what is not done here
+Out: {"seconds": 0.0012}, of one step; {"seconds": null} for cases that are not supported
 """
 
 import json
@@ -27,7 +27,7 @@ def seconds(step, limit):
 
 
 def answer(find):
-    """Answers until nobody asks; `find` gives a step of a case, or nothing where it is not done."""
+    """Answers until the input ends; `find` returns a step of a case, or None where it is not supported."""
     known, step = None, None
     for text in sys.stdin:
         request = json.loads(text)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The cases of the example `bench` on PyTorch, eager; `peer.py` says what is read and written."""
+"""The cases of the example `bench` on PyTorch, eager; `peer.py` describes the lines read and written."""
 
 import math
 

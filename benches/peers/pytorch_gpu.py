@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `gpu_run` measures, on PyTorch and a GPU; `peer.py` says what is read and written. A step of a
+"""The cases of `gpu_run` on PyTorch and a GPU; `peer.py` describes the lines read and written. A step of a
 convolution is ten of them, which are waited for at once.
 
 usage: pytorch_gpu.py [DEVICE]   cuda, if nothing is said

@@ -17,7 +17,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __restrict__
-// Blocks run one after the other: what a block shares is static, in templates too each library's own
+// Blocks run one after the other: shared memory is static, in templates too each library's own
 // (-fno-gnu-unique).
 #define __shared__ static
 
@@ -44,7 +44,7 @@ struct Fiber {
     void* stack_pointer = nullptr;
     std::vector<char> stack;
     bool done = false;
-    // What a thread offers to the others of its warp.
+    // A thread's value for the others of its warp.
     unsigned long long offered = 0;
 };
 

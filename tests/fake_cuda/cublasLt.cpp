@@ -32,7 +32,7 @@ struct Operation {
 
 struct Preference {
     size_t workspace = 0;
-    // What the library takes addresses to be multiples of, unless it is told.
+    // Default alignment that the library assumes for addresses.
     uint32_t alignment = 256;
 };
 

@@ -1,12 +1,12 @@
 // A driver of CUDA whose card is this processor: so much of the driver's interface as Thalweg calls.
 // Machine code is the path of a library of emulated kernels, which the NVRTC beside this makes.
 //
-// What is handed to a stream runs when the stream is waited for or asked whether it has run, and no earlier. What a second
-// stream is handed runs as late as it may: where a stream waits for it. So who reads its results too early, or writes over
-// its inputs, gets other results.
+// Commands of a stream run when a caller waits for the stream or queries it, and no earlier. Commands of a second
+// stream run as late as possible: where a stream waits for it. So a read of a result without a wait, or a write to an
+// argument, changes the results.
 //
-// FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES say what driver and cards these are;
-// FAKE_CUDA_FAILS names a function that fails.
+// FAKE_CUDA_VERSION, FAKE_CUDA_CARDS and FAKE_CUDA_BYTES set the version of the driver, and the number and memory of the
+// cards; FAKE_CUDA_FAILS names a function that fails.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -42,11 +42,11 @@ struct Stream {
     Commands waiting;
     Commands captured;
     bool captures = false;
-    // The stream after which this one runs what it is handed, and whose capture it has joined.
+    // The stream that this one follows, and whose capture it has joined.
     Stream* origin = nullptr;
-    // What it was handed and nobody has waited for.
+    // Commands that no wait has run yet.
     Commands aside;
-    // What runs, where it was asked whether it has run.
+    // Commands in progress after a query.
     std::thread runner;
     std::atomic<bool> done{false};
     int result = 0;
@@ -110,14 +110,14 @@ static int run(Commands commands) {
     return SUCCESS;
 }
 
-// Ends what a query has begun.
+// Ends the commands that a query has begun.
 static int end_query(Stream* stream) {
     stream->runner.join();
     return stream->result;
 }
 
 #ifndef WITHOUT_FUNCTIONS
-// For the libraries beside this: hands what they compute to a stream.
+// For the other fake libraries: submits their work to a stream.
 extern "C" int fake_cuda_hand(Stream* stream, std::function<int()>* command) {
     std::lock_guard<std::mutex> guard(lock);
     return hand(stream, *command);
@@ -219,7 +219,7 @@ int cuStreamSynchronize(Stream* stream) {
     if (stream->captures) return CAPTURE_INVALID;
     Commands commands;
     commands.swap(stream->waiting);
-    // What nobody waits for runs at last.
+    // Commands without a wait run at the end.
     for (auto& command : stream->aside) commands.push_back(command);
     stream->aside.clear();
     guard.unlock();
@@ -273,12 +273,12 @@ int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
     Stream* other = event->stream;
     if (!other || other == stream) return SUCCESS;
     if (other->origin == stream) {
-        // What was set aside runs here.
+        // Deferred commands run here.
         for (auto& command : other->aside) hand(stream, std::move(command));
         other->aside.clear();
         return SUCCESS;
     }
-    // All that this stream is handed comes after what the other has been handed before.
+    // All later commands of this stream come after the other stream's earlier commands.
     if (stream->origin && stream->origin != other && !stream->aside.empty()) return INVALID_VALUE;
     stream->origin = other;
     return SUCCESS;

@@ -91,7 +91,7 @@ struct Descriptor {
     const Descriptor& to(int attribute) const { return refers.at(attribute).at(0); }
 };
 
-// What an engine does: its notes, the bytes that it works with, what making a plan with it gives.
+// An engine: its notes, its workspace in bytes, the status of making a plan with it.
 struct Engine {
     std::vector<int> notes;
     int64_t workspace;
@@ -131,7 +131,7 @@ static void store(int dtype, void* at, size_t i, double value) {
 // A convolution as it is computed: images, filter and output are tensors 0 to 2.
 struct Work {
     int kind, dtype, compute;
-    // Of each tensor: the number by which a pack names it, and what it is.
+    // Each tensor's number in variant packs, and its descriptor.
     int64_t numbers[3];
     std::vector<int64_t> dims[3], steps[3], before, after, stride, dilation;
 };

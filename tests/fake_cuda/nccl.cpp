@@ -4,7 +4,7 @@
 // As with NCCL, a rank that is gone is not noticed: the others wait until they abort. A communicator that does not block
 // says that it is in progress for a while.
 //
-// FAKE_NCCL_LOG names a file to which each collective is written, a line each: what, how many elements, of which type.
+// FAKE_NCCL_LOG names a file to which each collective is written, a line each: kind, number of elements, type.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -74,7 +74,7 @@ static sockaddr_un address(const char* path) {
     return to;
 }
 
-// Moves bytes; what cannot go on waits to be aborted, as NCCL's kernels do.
+// Moves bytes; a transfer that cannot continue waits for an abort, as NCCL's kernels do.
 template <typename Move>
 static int all(Meeting& meeting, size_t bytes, Move move) {
     for (size_t done = 0; done < bytes;) {
@@ -158,7 +158,7 @@ static void multiply(char* data, size_t n, int dtype, double factor) {
     }
 }
 
-// What all ranks run, in one order; the place of the root in a broadcast, and -1 in a reduction.
+// A collective that all ranks run in one order; the root's index in a broadcast, and -1 in a reduction.
 struct Call {
     long root, n, dtype, op;
     bool operator==(const Call& o) const {
@@ -340,7 +340,7 @@ int ncclAllReduce(const void* from, void* to, size_t n, int dtype, int op, Comm*
         factor = scaled->second.factor;
         op = 0;
     }
-    // The average of floats is a sum of what is divided before.
+    // The average of floats is a sum of values that are divided before.
     if (op == 4 && is_float(dtype)) factor = 1.0 / meeting->size;
     const Call call{-1, (long)n, dtype, op};
     log_call("all_reduce", n, dtype);

@@ -1,4 +1,4 @@
-// How a fake library hands what it computes to a stream of the fake driver.
+// Interface for fake libraries to submit work to a stream of the fake driver.
 #pragma once
 
 #include <dlfcn.h>

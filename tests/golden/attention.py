@@ -1,4 +1,4 @@
-"""What Keras's multi-head attention makes of sequences.
+"""Results of Keras's multi-head attention on sequences.
 
     python tests/golden/attention.py            # writes attention.jsonl.gz beside this file
     python tests/golden/attention.py --check    # compares with it, writes nothing
@@ -28,7 +28,7 @@ import tf_keras  # noqa: E402
 FILE = pathlib.Path(__file__).resolve().parent / "attention.jsonl.gz"
 TOLERANCE = {"f32": {"rel": 1e-4, "abs": 1e-5}, "f64": {"rel": 1e-10, "abs": 1e-10}}
 
-# Heads, width, the dimensions of what attends, and what is special.
+# Heads, width, dimensions of the queries, and special options.
 CASES = {
     "plain": (2, 3, [2, 4, 5], {}),
     "f32": (3, 2, [2, 5, 4], {"dtype": "f32"}),

@@ -95,7 +95,7 @@ def casts(s):
 
 
 def shapes(s):
-    """What a shape says, and the ops that change only it."""
+    """Ops that read shapes or change only the shape."""
     for dims in ([], [0], [5], [2, 3], [2, 0, 4], [1, 2, 1, 3, 1]):
         label = dims_label(dims)
         for out in ("i32", "i64"):

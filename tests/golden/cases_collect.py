@@ -105,7 +105,7 @@ def largest(s):
 
 
 def distinct(s):
-    """Positions of what is true, distinct elements, differences of lists."""
+    """Positions of true elements, distinct elements, differences of lists."""
     for name in ("bool", "f32", "f64", "i8", "i32", "i64", "u8"):
         lo = 0 if name[0] == "u" else -1
         s.case("Where", f"{name}_3x4", condition=rnd(ANY[name], [3, 4], lo, 1, 0))

@@ -75,7 +75,7 @@ def add(s):
         if label in IN_F64:
             forward(s, f"f64_{label}", f64, *config)
         if label in IN_HALVES:
-            # TensorFlow's own sums are of halves: what is computed in f32 stands for them.
+            # TensorFlow's own sums are in half precision: results computed in f32 replace them.
             forward(s, f"f16_{label}", f16, *config)
             forward(s, f"bf16_{label}", bf16, *config)
             whole(s, f"i32_{label}", *config)
@@ -119,7 +119,7 @@ def attributes(strides, padding, dilations):
 
 
 def forward(s, label, dtype, dims, filter_dims, strides, padding, dilations):
-    """One configuration as Conv2D; its output's shape is then what the gradients are given."""
+    """One configuration as Conv2D; its output's shape is then the gradients' input."""
     attrs = attributes(strides, padding, dilations)
     run = s.case_twice(
         "Conv2D", label, images=(0,), input=rnd(dtype, dims), filter=rnd(dtype, filter_dims), **attrs

@@ -76,7 +76,7 @@ def case(s, label, dtype, dims, filter_dims, stride, padding, dilations):
     arguments = {"input": image, "filter_sizes": np.array(wide.shape, i32), "out_backprop": dy}
 
     def taken(outputs):
-        # Without images TensorFlow leaves what was in memory.
+        # Without images TensorFlow leaves the memory uninitialized.
         own = outputs[0][:: dilations[0], :: dilations[1]]
         return [own if dy.size else np.zeros_like(own)]
 

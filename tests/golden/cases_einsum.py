@@ -63,7 +63,7 @@ def add(s):
     add_qr(s)
 
 
-# What has nothing below the diagonal is left as it is; a column of zeros too.
+# A matrix with zeros below the diagonal is unchanged; a column of zeros too.
 SPECIAL = {
     "identity": np.eye(3),
     "negative_diagonal": np.diag([-1.0, 2.0, -3.0]),
@@ -77,7 +77,7 @@ SPECIAL = {
 
 
 def add_qr(s):
-    """Adds QR decompositions: signs are what can differ, and those are of Householder's reflections."""
+    """Adds QR decompositions: only signs can differ, and those are of Householder's reflections."""
     shapes = ([1, 1], [3, 3], [4, 2], [2, 4], [5, 1], [1, 5], [2, 3, 2], [2, 2, 2, 3], [17, 9], [9, 17])
     empty = ([0, 3], [3, 0], [0, 2, 2], [2, 0, 3])
     for name in ("f32", "f64"):

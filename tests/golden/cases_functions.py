@@ -124,7 +124,7 @@ def binary(s):
             y = np.array([0, 1, 0, 0, NAN, 0, INF, 1, -1, 2], FLOAT[name])
             if op in ("Mod", "TruncateMod"):
                 x, y = x[6:], y[6:]
-            # What is next to an f32 is not what is next to an f64.
+            # The neighbours of an f32 are not those of an f64.
             s.case(op, f"{name}_limits", audit=op != "NextAfter", **{keys[0]: x, keys[1]: y})
     s.case("Zeta", "f64_limits", x=np.array([1.0, 0.5, 2, 3, 2.5, 2]), q=np.array([1.0, 1, 0, -1, -0.5, -0.5]))
     for name in ("f32", "f64"):

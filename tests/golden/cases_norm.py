@@ -135,8 +135,8 @@ def volumes(s):
 def responses(s):
     """LRN and its gradient.
 
-    TensorFlow has no kernel for bf16. What is not finite it spreads over all channels of a pixel, as it sums by a
-    product with a band of ones: that is no part of what the op means, and in no case.
+    TensorFlow has no kernel for bf16. It spreads non-finite values over all channels of a pixel, as it sums by a
+    product with a band of ones: that is not part of the op's definition, and in no case.
     """
     configs = {
         "defaults": ([2, 2, 3, 12], {}),

@@ -16,7 +16,7 @@ def add(s):
 
 
 def variables(s):
-    """Assignment, reading, and whether there is a value."""
+    """Assignment, reading, and checks for a value."""
     types = FLOAT | {"i32": i32, "i64": i64, "bool": np.bool_}
     for name, dtype in types.items():
         for label, dims in (("scalar", []), ("2x3", [2, 3]), ("empty", [0, 2])):

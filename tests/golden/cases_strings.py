@@ -1,4 +1,4 @@
-"""Strings, and what is told of a run: text, numbers in it, hashes, summaries."""
+"""Strings and summaries: text, numbers in it, hashes."""
 
 import numpy as np
 
@@ -197,7 +197,7 @@ def summary(tag, value):
 
 
 def shown(s):
-    """What is shown to people, and what it leaves of its inputs."""
+    """Ops that print, and their outputs."""
     x = rnd(f32, [2, 3])
     s.case("Print", "f32", input=x, data=[np.array("of x:", object)], message="x", tol=None)
     s.case("Assert", "true", condition=np.array(True), data=[np.array("no", object)])

@@ -47,7 +47,7 @@ WHOLE = """KerasMomentum ProximalGradientDescent ProximalAdagrad AdagradDA Adade
 AdaMax AdamWithAmsgrad""".split()
 ROWS = """KerasMomentum ProximalGradientDescent ProximalAdagrad AdagradDA Adadelta Ftrl FtrlV2 Adagrad AdagradV2
 Momentum RMSProp CenteredRMSProp""".split()
-# By op: labels with what they change.
+# By op: labels with their changed arguments.
 VARIANTS = {
     "KerasMomentum": {"_nesterov": {"use_nesterov": True}},
     "Momentum": {"_nesterov": {"use_nesterov": True}},

@@ -51,7 +51,7 @@ def uniform(name, count):
 
 
 def values(name, shape):
-    """The value of a variable: what its last name calls for."""
+    """The value of a variable, according to the last part of its name."""
     x = uniform(name, int(np.prod(shape)))
     kind = name.split("/")[-1]
     if kind == "moving_mean":
@@ -115,7 +115,7 @@ class Normalization:
 
 
 def with_contrib():
-    """What is left of tensorflow.contrib: MobileNet and NASNet are written with its slim."""
+    """A stand-in for tensorflow.contrib: MobileNet and NASNet use its slim."""
     import types
     from tensorflow.python.keras import legacy_tf_layers
     from tensorflow.python.keras.legacy_tf_layers import base, convolutional, core, pooling

@@ -1,4 +1,4 @@
-"""What TensorFlow makes of device strings, device scopes, device functions and placements.
+"""TensorFlow's results for device strings, device scopes, device functions and placements.
 
     python tests/golden/devices.py
 

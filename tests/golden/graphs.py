@@ -89,7 +89,7 @@ def verify(name):
 
 
 def report(task, name):
-    """What `task` says of a graph, and its failures; an exception is one."""
+    """The result of `task` for a graph, and its failures; an exception is one."""
     v1.logging.set_verbosity(v1.logging.ERROR)
     try:
         return name, *task(name)

@@ -74,7 +74,7 @@ def shapes(g):
 
 @golden("arrays_choices")
 def choices(g):
-    """What is chosen, counted, sorted, or given out by numbers."""
+    """Ops that select, count, sort or distribute by indices."""
     x, n = inputs()
     row = x[0, 0]
     low, high = tf.dynamic_partition(row, tf.cast(row > 0.0, tf.int32), 2)

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def excess(got, expected, tolerance):
-    """The largest distance over what the tolerance allows; infinite where anything else differs."""
+    """The largest ratio of distance to tolerance; infinite where anything else differs."""
     if got.shape != expected.shape or got.dtype != expected.dtype:
         return np.inf
     if got.dtype.kind != "f":

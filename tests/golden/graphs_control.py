@@ -19,7 +19,7 @@ def cond(g):
         return tf.cond(q, lambda: tf.sin(x) * one, lambda: x + other)
 
     y = tf.cond(p, lambda: inner() * 2.0, lambda: tf.exp(x) * one * other)
-    # A branch may return what was computed outside of it, as it is.
+    # A branch may return an outer value unchanged.
     kept = tf.cond(q, lambda: y, lambda: x)
     gradients = [tf.convert_to_tensor(d) for d in tf.gradients(kept * kept, [x, one, other])]
 
@@ -91,7 +91,7 @@ golden("case_v2", flow="v2")(cases)
 
 @golden("dead_values")
 def dead_values(g):
-    """Switches and merges by hand: what a dead value stops, and who may look at it."""
+    """Switches and merges by hand: propagation of dead values."""
     p = v1.placeholder(tf.bool, [], name="p")
     x = v1.placeholder(tf.float32, [2], name="x")
     count = variable("count", [], "resource", v1.zeros_initializer())
@@ -125,7 +125,7 @@ def dead_values(g):
         g.step(both_dead.value_index, feeds=feeds, fails=True)
         g.step(held, feeds=feeds, fails=not truth)
         g.step(three.output, three.value_index, feeds=feeds, fails=truth)
-        # What is only run may be dead; then it does nothing.
+        # A target that is dead does nothing.
         g.step(feeds=feeds, run=[counted, old_counted, chosen, mixed])
         g.step(tf.identity(count), old)
         g.step(ref_merge.output, ref_merge.value_index, feeds=feeds)

@@ -1,4 +1,4 @@
-"""A golden graph's files: the graph, arrays, and JSON that says what to run; the same bytes each time."""
+"""A golden graph's files: the graph, arrays, and JSON with the steps; the same bytes each time."""
 
 import base64
 import gzip
@@ -32,7 +32,7 @@ class Arrays:
         return key
 
     def put_fed(self, key, array):
-        """Like `put`, but what was fed before keeps its first key."""
+        """Like `put`, but a value that was fed before keeps its first key."""
         data = str(array.tolist()) if array.dtype == object else array.tobytes()
         content = (array.shape, array.dtype.str, data)
         if content not in self.fed:
@@ -102,7 +102,7 @@ def json_text(head, rows):
 
 
 def read(name, folder):
-    """What the JSON says, and the steps with their arrays."""
+    """The JSON's content, and the steps with their arrays."""
     about = json.loads((folder / f"{name}.json").read_text())
     arrays = dict(np.load(folder / f"{name}.npz"))
     for key, value in about["strings"].items():
@@ -124,7 +124,7 @@ def read(name, folder):
 
 
 def run_files(name, folder):
-    """Runs a graph from its files: what they say of it, its steps as recorded, and as they went now."""
+    """Runs a graph from its files: its description, its recorded steps, and the new results."""
     about, recorded = read(name, folder)
     if "graph" in about:
         load = load_graph(gzip.decompress((folder / about["graph"]).read_bytes()))
@@ -136,11 +136,11 @@ def run_files(name, folder):
 
 
 def load_meta(data):
-    """What brings in a MetaGraphDef from its bytes."""
+    """An importer of a MetaGraphDef from its bytes."""
     meta = v1.MetaGraphDef.FromString(data)
     return lambda sess: v1.train.import_meta_graph(meta)
 
 
 def load_saved(folder, tags):
-    """What brings in a SavedModel and its variables."""
+    """An importer of a SavedModel and its variables."""
     return lambda sess: v1.saved_model.load(sess, tags, str(folder))

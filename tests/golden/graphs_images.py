@@ -14,7 +14,7 @@ def placeholders(size, channels=3):
 def fit(g, loss, optimizer, images, labels, classes, batch=2, global_step=None, run=()):
     """Ten steps on two batches."""
     gradients = optimizer.compute_gradients(loss)
-    # No gradient needs what decay adds to the loss: without this it could see weights that are updated.
+    # No gradient needs the decay's part of the loss: without this it could see weights that are updated.
     with tf.control_dependencies([loss]):
         step = optimizer.apply_gradients(gradients, global_step)
     dims = [batch, *images.shape[1:]]

@@ -74,7 +74,7 @@ golden("while_v2", flow="v2")(loops)
 
 
 def updates(g):
-    """A loop updates a variable; what it read before and after is told apart by control edges."""
+    """A loop updates a variable; control edges separate the reads before and after."""
     n = v1.placeholder(tf.int32, [], name="n")
     total = variable("total", [], "resource", v1.zeros_initializer())
 

@@ -24,7 +24,7 @@ class Cell:
         return tuple(tf.zeros([batch, UNITS], dtype) for _ in range(2))
 
     def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
-        """What newer versions of dynamic_rnn ask for."""
+        """An attribute that newer versions of dynamic_rnn need."""
         return self.zero_state(batch_size, dtype)
 
     def __call__(self, inputs, state, scope=None):

@@ -75,7 +75,7 @@ def strings(g):
 
 @golden("checks")
 def checks(g):
-    """Assert, CheckNumerics, Print: they pass what they are given, or end the step."""
+    """Assert, CheckNumerics, Print: they pass on their input, or end the step."""
     x = v1.placeholder(tf.float32, [None], name="x")
     n = v1.placeholder(tf.int32, [], name="n")
     count = variable("count", [], "resource", v1.zeros_initializer())

@@ -89,7 +89,7 @@ def old_variables(g):
     g.step(resource, fails=True)
     g.step(run=v1.assign_add(resource, x), feeds={x: np.array([1, 2], f32)}, fails=True)
     g.step(raw.VarIsInitializedOp(resource=resource.handle))
-    # What is pushed comes back in the opposite order; a stack lives as long as its step.
+    # Pushed values come back in the opposite order; a stack lives as long as its step.
     stack = raw.Stack(elem_type=tf.float32, stack_name="numbers")
     one = raw.StackPush(handle=stack, elem=x)
     with tf.control_dependencies([one]):

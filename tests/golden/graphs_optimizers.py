@@ -1,4 +1,4 @@
-"""Golden graphs: every optimizer on variables of both kinds, and what goes with them."""
+"""Golden graphs: every optimizer on variables of both kinds, with clipping and averages."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ OPTIMIZERS = {
 
 
 def network(kind):
-    """Two layers; the placeholders, the loss and what to feed."""
+    """Two layers; the placeholders, the loss and the feeds."""
     x = v1.placeholder(tf.float32, [None, 5], name="x")
     labels = v1.placeholder(tf.int32, [None], name="labels")
     layers = Layers(kind, 0.5)
@@ -56,7 +56,7 @@ def by_raw_op(g, kind, op, slots, settings):
         given = {s: variable(f"{v.op.name}/{s}", v.shape, **zeros) for s in slots} | {"var": v}
         handles = {k: s.handle if kind == "resource" else s._ref() for k, s in given.items()}
         update = getattr(raw, ("Resource" if kind == "resource" else "") + op)
-        # All gradients are there before the first update, which would change what others read.
+        # All gradients are there before the first update, which would change the values that others read.
         with tf.control_dependencies([loss, *gradients]):
             updates.append(update(grad=gradient, **handles, **settings))
     train(g, tf.group(*updates), [loss], feeds)

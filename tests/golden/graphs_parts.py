@@ -20,7 +20,7 @@ def variable(name, dims, kind, initializer=None, dtype=tf.float32, trainable=Tru
 
 
 def digests(tensors):
-    """What stands for large tensors: their mean magnitudes, and up to eight elements from all over each."""
+    """A digest of large tensors: their mean magnitudes, and up to eight elements from all over each."""
     rows = [tf.reshape(t, [-1]) for t in tensors]
     means = [tf.reduce_mean(tf.abs(row)) for row in rows]
     some = [row[:: max(1, row.shape.num_elements() // 7)][:8] for row in rows]

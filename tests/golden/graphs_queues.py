@@ -9,7 +9,7 @@ from reference import f32, i32, i64, raw, tf, v1
 
 @golden("queue_fifo")
 def fifo(g):
-    """Two components, one and many at a time; what is left after a close; then errors."""
+    """Two components, one and many at a time; the remaining elements after a close; then errors."""
     queue = v1.FIFOQueue(5, [tf.float32, tf.int32], [[], [2]], names=None, shared_name="pairs", name="queue")
     x, y = v1.placeholder(tf.float32, [], name="x"), v1.placeholder(tf.int32, [2], name="y")
     xs, ys = v1.placeholder(tf.float32, [None], name="xs"), v1.placeholder(tf.int32, [None, 2], name="ys")
@@ -25,7 +25,7 @@ def fifo(g):
     g.step(size)
     g.step(*dequeue)
     g.step(*several, feeds={count: 3})
-    # What waits for room goes on when the same step makes some.
+    # An enqueue that waits for space continues when the same step makes some.
     g.step(feeds=many, run=enqueue_many)
     g.step(*dequeue, feeds=one | {count: 2}, run=enqueue)
     g.step(*several, feeds={count: 0})
@@ -35,7 +35,7 @@ def fifo(g):
     g.step(size, closed)
     g.step(feeds=one, run=enqueue, fails=True)
     g.step(feeds=many, run=enqueue_many, fails=True)
-    # A dequeue that fails puts back what it had taken.
+    # A failing dequeue puts its elements back.
     g.step(*several, feeds={count: 9}, fails=True)
     g.step(size)
     g.step(*several, feeds={count: 2})
@@ -50,7 +50,7 @@ def fifo(g):
 
 @golden("queue_cancel")
 def cancel(g):
-    """A close that cancels what waits for room; several queues; shapes that do not fit."""
+    """A close that cancels waiting enqueues; several queues; shapes that do not fit."""
     queue = v1.FIFOQueue(1, tf.float32, name="small")
     x = v1.placeholder(tf.float32, name="x")
     enqueue, dequeue = queue.enqueue(x), queue.dequeue()
@@ -62,7 +62,7 @@ def cancel(g):
     g.step(feeds={x: floats("of any shape", [2, 3])}, run=enqueue)
     g.step(dequeue)
     g.step(feeds={x: floats("of another shape", [4])}, run=enqueue)
-    # Nothing gets in, whichever of the two comes first; what the error says depends on it.
+    # Nothing gets in, whichever of the two comes first; the error's text depends on it.
     g.step(feeds={x: floats("too many", [2])}, run=[many, cancelling], fails=True)
     g.step(size)
     g.step(dequeue)
@@ -76,7 +76,7 @@ def cancel(g):
 
 @golden("queue_shuffle")
 def shuffle(g):
-    """A seeded RandomShuffleQueue: its order, and what it keeps back until it is closed."""
+    """A seeded RandomShuffleQueue: its order, and the elements that it keeps back until it is closed."""
     queue = v1.RandomShuffleQueue(20, 3, [tf.int64], [[]], seed=7, name="shuffled")
     xs = v1.placeholder(tf.int64, [None], name="xs")
     count = v1.placeholder(tf.int32, [], name="count")
@@ -249,7 +249,7 @@ def staging(g):
     g.step(*peek, feeds={index: 0})
     g.step(*peek, feeds={index: 2})
     g.step(*unstage)
-    # As input pipelines do: what was put in earlier comes out while the next goes in.
+    # As in input pipelines: earlier elements come out while the next go in.
     g.step(*unstage, feeds={x: floats("staged with", [2]), word: b"with"}, run=stage)
     g.step(size)
     g.step(run=clear)

@@ -133,7 +133,7 @@ def stateless(g):
 
 
 def initializers(g, kind):
-    """What variables start with."""
+    """Initial values of variables."""
     init = v1.initializers
     made = {
         "uniform": init.random_uniform(-0.1, 0.1, seed=1),

@@ -1,4 +1,4 @@
-"""A golden graph: what is built and to be run, recorded, and run again from the bytes alone."""
+"""Records a golden graph: its graph and steps, run while it is built and again from the bytes alone."""
 
 import dataclasses
 import functools
@@ -8,14 +8,14 @@ import numpy as np
 from harness import session
 from reference import tf, v1
 
-# A queue that waits for what never comes ends the step, and the script, after this time.
+# A queue that waits for ever ends the step, and the script, after this time.
 STEP_LIMIT_MS = 60_000
 ALL = {}
 
 
 @dataclasses.dataclass
 class Step:
-    """One call of Session.run by names, and what it gave: results in the order of the fetches or an error."""
+    """One call of Session.run by names, with its outcome: results in the order of the fetches or an error."""
 
     feeds: dict
     fetches: list
@@ -26,7 +26,7 @@ class Step:
 
 
 class Golden:
-    """What a graph's function calls to say what is to be run."""
+    """Recorder of the steps of a graph's function."""
 
     def __init__(self, graph):
         self.graph, self.inits, self.steps = graph, [], []
@@ -47,7 +47,7 @@ class Golden:
 
 
 def tensor_name(value):
-    """The name of a tensor; a variable's is that of what it is read through."""
+    """The name of a tensor; a variable's is that of its read op."""
     if isinstance(value, str):
         return value
     if isinstance(value, (v1.Variable, tf.Variable)):
@@ -61,7 +61,7 @@ def op_name(value):
 
 
 def fed(tensor, value):
-    """What is fed to a tensor, of the type that it takes."""
+    """A feed of a tensor, in the tensor's type."""
     return array_of(value).astype(tensor.dtype.as_numpy_dtype)
 
 
@@ -101,7 +101,7 @@ def golden(name, rel=1e-5, absolute=1e-6, flow="v1", **arguments):
 
 
 def build(name):
-    """The GraphDef and what to run, without results."""
+    """The GraphDef and the steps, without results."""
     definition = ALL[name]
     (v1.enable_control_flow_v2 if definition.flow == "v2" else v1.disable_control_flow_v2)()
     (v1.disable_resource_variables if definition.ref else v1.enable_resource_variables)()
@@ -122,7 +122,7 @@ def run(load, inits, steps):
 
 
 def load_graph(data):
-    """What brings in a GraphDef from its bytes."""
+    """An importer of a GraphDef from its bytes."""
     graph_def = v1.GraphDef.FromString(data)
     return lambda sess: tf.import_graph_def(graph_def, name="")
 
@@ -146,7 +146,7 @@ def run_step(sess, graph, step):
 
 
 def described(error):
-    """An error's code, OUT_OF_RANGE and the like, and what the runtime said, without nodes and traces."""
+    """An error's code, OUT_OF_RANGE and the like, and the runtime's message, without nodes and traces."""
     codes = {getattr(tf.errors, n): n for n in dir(tf.errors) if n.isupper()}
     bare = error.__context__ if isinstance(error.__context__, tf.errors.OpError) else error
     return {"code": codes[error.error_code], "message": bare.message.split("\n\t [[")[0]}

@@ -56,7 +56,7 @@ def collections(meta):
 
 
 def named(key, data):
-    """What an entry of bytes is called; one that is no message is text."""
+    """Name of an entry of bytes; an entry that is no message is text."""
     if key.endswith("variables") or key == "global_step":
         return VariableDef.FromString(data).variable_name
     if key == "queue_runners":
@@ -75,7 +75,7 @@ def settle(meta):
 
 
 def saver(meta):
-    """What a SaverDef says of the nodes that save and restore."""
+    """A SaverDef's nodes that save and restore."""
     definition = meta.saver_def
     return {
         "filename": definition.filename_tensor_name,
@@ -87,7 +87,7 @@ def saver(meta):
 
 
 def told(meta):
-    """What the JSON says of a MetaGraphDef."""
+    """The JSON description of a MetaGraphDef."""
     return {"signatures": signatures(meta), "collections": collections(meta), "saver": saver(meta)}
 
 
@@ -163,7 +163,7 @@ def meta_graph():
             feeds = {x: floats(f"meta {i}", [2 + i % 2, 3]), labels: whole(f"meta {i}", [2 + i % 2], 2)}
             recorded.step(loss, feeds=feeds, run=[step, average])
         recorded.step(count, *v1.trainable_variables())
-        # What is built from here on would not be in the file.
+        # Nodes built from here on would not be in the file.
         maker = v1.train.Saver(max_to_keep=3, sharded=True)
         meta = settle(v1.train.export_meta_graph(saver_def=maker.as_saver_def()))
     data = plain(meta)

@@ -1,7 +1,7 @@
 """Runs one TensorFlow op per case and records inputs, attributes and outputs as JSON.
 
 Every case has a graph and a session of its own, with graph rewriting switched off and the inputs
-fed, so what runs is the op's CPU kernel and nothing else.
+fed, so only the op's CPU kernel runs.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ def session(graph, threads=1):
 
 @dataclasses.dataclass
 class Result:
-    """What one op run gave."""
+    """Results of one run of an op."""
 
     attrs: dict = dataclasses.field(default_factory=dict)
     inputs: list = dataclasses.field(default_factory=list)

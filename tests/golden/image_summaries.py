@@ -1,10 +1,10 @@
-"""What TensorFlow's ImageSummary makes of images: tags, sizes and pixels.
+"""Results of TensorFlow's ImageSummary: tags, sizes and pixels.
 
     python tests/golden/image_summaries.py            # writes image_summaries.jsonl.gz beside this file
     python tests/golden/image_summaries.py --check    # compares with it, writes nothing
 
 in a virtual environment with tensorflow-cpu. crates/summary/tests/images.rs reads the file. The bytes of a PNG
-depend on who compresses it, so the cases hold pixels and are no part of ops.jsonl.gz.
+depend on the compressor, so the cases hold pixels and are no part of ops.jsonl.gz.
 """
 
 import pathlib
@@ -29,7 +29,7 @@ def drawn(name, dtype, dims, low, high):
 
 
 def cases():
-    """The name of each case, its images, how many are shown, and the colour of what is not finite."""
+    """The name of each case, its images, the number shown, and the colour of non-finite values."""
     dtypes = {"f16": f16, "f32": f32, "f64": f64}
     for channels in (1, 3, 4):
         dims = [2, 5, 4, channels]

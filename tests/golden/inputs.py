@@ -1,4 +1,4 @@
-"""What a case is given: arrays, random arrays that are drawn late, and variables."""
+"""Inputs of cases: arrays, random arrays that are drawn late, and variables."""
 
 import zlib
 

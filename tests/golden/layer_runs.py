@@ -31,7 +31,7 @@ def regularizer(what):
 SEEDED = {"kernel_initializer": {"class": "glorot_uniform", "seed": 5}}
 L2 = {"kernel_regularizer": {"l1": 0.0, "l2": 0.3}}
 
-# What is special: (type, options, placeholder's dimensions, options of the run)
+# Special cases: (type, options, placeholder's dimensions, options of the run)
 CASES = {
     "dense/plain": ("dense", {"units": 4} | SEEDED, [3, 5], {}),
     "dense/batch of unknown size": ("dense", {"units": 4} | SEEDED, [None, 5], {}),
@@ -219,7 +219,7 @@ def apply(kind, options, x, training):
 
 
 def in_scope(scope, build):
-    """What `build` makes, in a variable scope where there is one."""
+    """The result of `build`, in a variable scope where there is one."""
     if not scope:
         return build()
     arguments = {}
@@ -232,7 +232,7 @@ def in_scope(scope, build):
 
 
 def run(name, kind, options, dims, how):
-    """One layer: what it makes at first, and of given weights; gradients of a weighted sum."""
+    """One layer: initial values, outputs for given weights, gradients of a weighted sum."""
     rng = generator(name)
     dtype = how.get("dtype", "f32")
     numpy = TYPES[dtype].as_numpy_dtype

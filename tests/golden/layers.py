@@ -1,4 +1,4 @@
-"""What TensorFlow's variable scopes, initializers and layers make.
+"""Results of TensorFlow's variable scopes, initializers and layers.
 
     python tests/golden/layers.py            # writes layers.jsonl.gz beside this file
     python tests/golden/layers.py --check    # compares with it, writes nothing
@@ -33,7 +33,7 @@ NAMED = ("glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "lecun_un
 
 
 def initializers():
-    """(what it is, dims, dtype, the graph's seed), some of it with a seed of its own."""
+    """(initializer, dims, dtype, the graph's seed), some of them with a seed of their own."""
     for dtype in ("f32", "f64", "i32", "bool"):
         yield {"class": "zeros"}, [2, 3], dtype, None
         yield {"class": "ones"}, [], dtype, None

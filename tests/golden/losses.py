@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tf.compat.v1.losses and tf.compat.v1.metrics give, for tests/engine/losses.rs and metrics.rs.
+"""Results of tf.compat.v1.losses and tf.compat.v1.metrics, for tests/engine/losses.rs and metrics.rs.
 
     python tests/golden/losses.py            # writes losses.jsonl.gz
     python tests/golden/losses.py --check    # compares with it, writes nothing; fails on a difference
@@ -230,7 +230,7 @@ METRICS = {
 
 
 def weight_batches(kind, batches):
-    """What stands for weights at each batch; all of one rank."""
+    """Weights of each batch; all of one rank."""
 
     def of(batch):
         dims = list(batch.dims)

@@ -87,7 +87,7 @@ def optimizer(name, dtype, label):
         # Python's 1 - 0.999 is not that of f32.
         tolerance = {"rel": 1e-4, "abs": 1e-6}
     if label == "nadam" and name == "f64":
-        # What all variables share is f32.
+        # State shared by all variables is f32.
         tolerance = {"rel": 1e-6, "abs": 1e-7}
     return {
         "name": f"optimizer/{name}_{label}",
@@ -144,7 +144,7 @@ def in_tf_keras(kind, settings, start, gradients):
             "Adamax": lambda: (made._m, made._u),
             "Nadam": lambda: (made._momentums, made._velocities),
             "AdamW": lambda: (made._momentums, made._velocities),
-            # Keras keeps the step, with its sign; we keep what the rate multiplies.
+            # Keras keeps the step, with its sign; we keep the factor of the rate.
             "SGD": lambda: ([m / -settings["learning_rate"] for m in made.momentums],),
         }[kind]()
         return weights, {k: [one[i].numpy() for one in lists] for i, k in enumerate(variables)}
@@ -191,7 +191,7 @@ class Lamb:
         self.settings, self.slots = settings, [f64(0), f64(0)]
 
     def step(self, t, w, gradient):
-        """What is subtracted from `w` at step `t`, from 1."""
+        """The amount subtracted from `w` at step `t`, from 1."""
         s = self.settings
         beta1, beta2 = s["beta_1"], s["beta_2"]
         m = beta1 * self.slots[0] + (1 - beta1) * gradient
@@ -212,7 +212,7 @@ class Lars:
         self.settings, self.slots = settings, [f64(0)]
 
     def step(self, _, w, gradient):
-        """What is subtracted from `w`."""
+        """The amount subtracted from `w`."""
         s = self.settings
         decay = s["weight_decay"] if s["follows"] else 0
         local = 1
@@ -224,7 +224,7 @@ class Lars:
         return now + s["momentum"] * v if s["nesterov"] else v
 
 
-# label: (decay, whether the global step is given)
+# label: (decay, True if the global step is given)
 MOVING_AVERAGES = {"plain": (0.75, False), "by_step": (0.375, True)}
 
 

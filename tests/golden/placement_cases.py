@@ -20,7 +20,7 @@ def cpu(i):
 X = n("x", "Placeholder")
 W0, W1 = "cluster from worker 0", "cluster from ps 1"
 
-# What is asked for.
+# Requested devices.
 case("nothing asked", X, n("y", "Neg", "x"))
 case("a number asked", X, n("y", "Neg", "x", device=cpu(2)), n("z", "Neg", "y"))
 case("a type asked", n("x", "Placeholder", device="/device:CPU:*"), n("y", "Neg", "x", device=cpu(3)))

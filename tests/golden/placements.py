@@ -3,7 +3,7 @@
 
 Each case is a graph of a few ops with devices and colocation groups, hand-made (placement_cases.py)
 or random from its name. The whole graph is placed when a session first runs; the assignments are
-read from what `log_device_placement` prints. `--check` compares with the committed file.
+read from the output of `log_device_placement`. `--check` compares with the committed file.
 """
 
 import ctypes
@@ -79,7 +79,7 @@ def build(nodes):
 
 
 def printed(run):
-    """What `run` prints through C's stdout, and the error it ends with."""
+    """The output of `run` on C's stdout, and its error."""
     libc, error = ctypes.CDLL(None), None
     sys.stdout.flush()
     with tempfile.TemporaryFile() as file:

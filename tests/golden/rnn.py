@@ -1,4 +1,4 @@
-"""What TensorFlow's recurrent cells make of sequences, in a loop and step by step.
+"""Results of TensorFlow's recurrent cells on sequences, as a loop and unrolled.
 
     python tests/golden/rnn.py            # writes rnn.jsonl.gz beside this file
     python tests/golden/rnn.py --check    # compares with it, writes nothing
@@ -26,7 +26,7 @@ TOLERANCE = {"f32": {"rel": 1e-4, "abs": 1e-5}, "f64": {"rel": 1e-11, "abs": 1e-
 
 LSTM, GRU, BASIC = {"class": "lstm", "units": 3}, {"class": "gru", "units": 4}, {"class": "basic", "units": 3}
 
-# The cell, the dimensions of its input (batch, time, features), and what is special.
+# The cell, the dimensions of its input (batch, time, features), and special options.
 CASES = {
     "lstm/plain": (LSTM, [2, 5, 4], {}),
     "lstm/f32": (LSTM, [3, 6, 2], {"dtype": "f32"}),

@@ -148,7 +148,7 @@ ERRORS = {
 
 
 def run(program):
-    """The names of what the program makes; an error is the last."""
+    """The names that the program makes; an error is the last."""
     made, kept = [], {}
 
     def each(statements):

@@ -156,7 +156,7 @@ def variable(var):
 
 
 def is_low(array):
-    """Whether an array has a floating type coarser than f64."""
+    """True if an array has a floating type coarser than f64."""
     array = np.asarray(array)
     return array.dtype.kind not in "OSU" and SHORT[array.dtype.name] in FLOATS and array.dtype != f64
 

@@ -40,7 +40,7 @@ def raises(kind, text, run):
 
 
 def on_both(target, train):
-    """What a program prints here and on a server of TensorFlow's."""
+    """The output of a program here and on a server of TensorFlow's."""
     own = v1.train.Server.create_local_server()
     results = []
     for address in (target, own.target):
@@ -323,7 +323,7 @@ def a_parameter_server(target):
             losses = [session.run([loss, train], feed)[0] for _ in range(150)]
             assert losses[-1] < losses[0] * 1e-2, losses[::10]
             close(session.run(step), 150, 0)
-        # What another session finds; a loop, on another task than what uses it.
+        # Variables seen by another session; a loop, on another task than its user.
         with v1.Session(target) as session:
             close(session.run(w), np.full((2, 1), 3.0), 0.5)
         with v1.device("/job:ps/task:0"):
@@ -344,7 +344,7 @@ def a_parameter_server(target):
 
 
 def pieces_over_tasks(target):
-    """A step in pieces whose parts run on two tasks, and what was recorded of one."""
+    """A partial run whose parts run on two tasks, and the trace of one."""
     with tf.Graph().as_default():
         a, b, c = (v1.placeholder(tf.float32, []) for _ in range(3))
         with v1.device("/job:ps/task:0"):
@@ -376,7 +376,7 @@ def pieces_over_tasks(target):
         with v1.Session(target, config=config) as session:
             fine = 1 + 2.0**-20
             close(session.run(second, {a: fine, b: 0, c: 1}), 2, 0)
-            # What the client gives and takes in pieces goes as it is.
+            # Feeds and fetches of partial runs pass unchanged.
             handle = session.partial_run_setup([first, doubled], [a, b])
             close(session.partial_run(handle, first, {a: fine, b: 0}), fine, 0)
             close(session.partial_run(handle, doubled), 2 * fine, 0)
@@ -385,7 +385,7 @@ def pieces_over_tasks(target):
 
 
 def variables_of_another_task(target):
-    """What is made of a variable of a server on a worker: variables and control flow of both kinds."""
+    """Uses of a server's variable on a worker: variables and control flow of both kinds."""
 
     def reference(v):
         return v if v1.resource_variables_enabled() else v._ref()

@@ -60,7 +60,7 @@ def regression(x):
 
 
 class Worker:
-    """One of the workers of a program: its graph, and what happens to it."""
+    """One of the workers of a program: its graph, and its faults."""
 
     def __init__(self, case, task, target, checkpoints, last_step, meeting):
         self.case, self.task, self.target = case, task, target
@@ -213,7 +213,7 @@ class Case:
         for thread in threads:
             thread.join(max(0, until - time.monotonic()))
         errors = [w.error for w in workers if w.error is not None]
-        # What the other worker says follows from this.
+        # The other worker's output follows from this.
         first = [e for e in errors if not isinstance(e, threading.BrokenBarrierError)]
         if errors:
             raise (first or errors)[0]

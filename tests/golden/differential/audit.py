@@ -21,7 +21,7 @@ def widen(tensor):
 
 
 def prepare(lane, node):
-    """Runs the node in f64, before it changes its variables; returns what compares with that."""
+    """Runs the node in f64, before it changes its variables; returns a function that compares with that."""
     if type(node) not in (Node, State, Composite) or "Random" in node.op or "Truncated" in node.op:
         return None
     copies = {}
@@ -78,7 +78,7 @@ def note(node, got, want, inputs):
 
 
 def merge(into, errors):
-    """Adds what one job found to the rest."""
+    """Merges one job's findings."""
     for key, (part, count) in errors.items():
         before, counted = into.get(key, (0.0, 0))
         into[key] = (max(before, part), counted + count)

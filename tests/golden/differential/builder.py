@@ -1,4 +1,4 @@
-"""A graph while it grows: picks inputs, adds nodes, keeps what the lanes accept."""
+"""A graph while it grows: picks inputs, adds nodes, keeps those that the lanes accept."""
 
 from draw import Draw
 from facts import broadcast, test_dims, varies, within
@@ -158,7 +158,7 @@ class Builder(Draw):
     # Nodes.
 
     def may(self, *ops):
-        """Whether the graph may have all these ops."""
+        """True if the graph may have all these ops."""
         return self.allowed is None or all(op in self.allowed for op in ops)
 
     def add(self, op, junk=(), **arguments):
@@ -187,7 +187,7 @@ class Builder(Draw):
         return self.join(Stateful(f"{op}_{len(self.nodes)}", op, arguments, RULES[op], self))
 
     def compose(self, label, function, parts, rule):
-        """Adds what a Python function makes of wires and variables."""
+        """Adds the results of a Python function of wires and variables."""
         return self.join(Composite(f"{label}_{len(self.nodes)}", label, function, parts, rule))
 
     def variable(self, initial, kind, reference):

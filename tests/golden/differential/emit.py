@@ -16,7 +16,7 @@ class Unsound(Exception):
 
 @dataclasses.dataclass
 class Emitted:
-    """A graph as TensorFlow has it, and by what names it is run."""
+    """A graph in TensorFlow, and the names for running it."""
 
     graph: object
     graph_def: object
@@ -126,7 +126,7 @@ def same(a, b):
 
 
 def reference(g, emitted):
-    """What TensorFlow computes at each step: the same in three sessions, and what the lanes said."""
+    """TensorFlow's results of each step: the same in three sessions, and the lanes'."""
     first = run(emitted, emitted.graph, g.steps)
     graph = imported(emitted)
     for again in (run(emitted, graph, g.steps), run(emitted, graph, g.steps)):
@@ -145,7 +145,7 @@ def reference(g, emitted):
 
 
 def near(got, want, slack):
-    """Whether a session's result is within the tolerance of the eager one."""
+    """True if a session's result is within the tolerance of the eager one."""
     if got.shape != want.shape:
         return False
     if slack in (None, (0.0, 0.0)):

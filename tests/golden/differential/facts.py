@@ -4,19 +4,19 @@ from model import Stateful
 
 
 def varies(node):
-    """Whether the node may give something else at each step."""
+    """True if the node's results may differ between steps."""
     return bool(node.variables) or isinstance(node, Stateful) or any(w.varies for w in node.inputs)
 
 
 def within(wire, low, high):
-    """Whether all values lie in [low, high]."""
+    """True if all values are in [low, high]."""
     if wire.value.size == 0:
         return True
     return (low is None or bool(wire.value.min() >= low)) and (high is None or bool(wire.value.max() <= high))
 
 
 def broadcast(a, b):
-    """Whether two shapes broadcast."""
+    """True if two shapes broadcast."""
     return all(x == y or x == 1 or y == 1 for x, y in zip(reversed(a), reversed(b)))
 
 
@@ -28,5 +28,5 @@ class Shaped:
 
 
 def test_dims(test, kind, dims):
-    """Whether a wire of that shape would pass the test."""
+    """True if a wire of that shape would pass the test."""
     return test(Shaped(kind, dims))

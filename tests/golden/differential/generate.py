@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes random op graphs and what TensorFlow computes for them, as one file for a Rust program."""
+"""Writes random op graphs and TensorFlow's results for them, as one file for a Rust program."""
 
 import argparse
 import collections
@@ -49,7 +49,7 @@ class Batch:
 
 
 class Statistics:
-    """What all graphs have together."""
+    """Statistics of all graphs."""
 
     def __init__(self):
         self.made = self.failed = 0
@@ -102,7 +102,7 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--coverage", action="store_true", help="print the ops of the graphs")
     parser.add_argument("--show", action="store_true", help="print the graphs")
-    parser.add_argument("--errors", action="store_true", help="print examples of what TensorFlow refused")
+    parser.add_argument("--errors", action="store_true", help="print examples of errors from TensorFlow")
     parser.add_argument("--audit", action="store_true", help="print how much of its error each op uses up")
     parser.add_argument("--list", action="store_true", help="print the table's entries")
     return parser.parse_args()
@@ -119,7 +119,7 @@ def allowed_ops(text):
 
 
 def main():
-    """Writes and prints what is asked for; the exit status says whether all graphs were sound."""
+    """Writes and prints the requested graphs; the exit status tells if all graphs were sound."""
     options = arguments()
     if options.list:
         print(*sorted(ENTRIES), sep="\n")

@@ -75,8 +75,8 @@ def make_graph(
 ):
     """A Builder with 3 to 30 nodes; `focus` names an op that it is mostly about.
 
-    The `extras` are what a graph can do without: gradients and Python functions for control flow bring
-    ops along that nobody asked for, and with shapes that are not known TensorFlow infers wrong ones.
+    The `extras` are optional parts of a graph: gradients and Python functions for control flow bring
+    unrequested ops along, and with shapes that are not known TensorFlow infers wrong ones.
     Entries of the `avoided` names are left out.
     """
     g = Builder(seed, allowed, "unknown shapes" in extras)

@@ -1,7 +1,7 @@
 """Evaluates nodes eagerly, several times side by side with nudged results.
 
 Lane 0 is TensorFlow's own result. In the other lanes each inexact result is moved by as much as a
-right implementation may differ, so what the lanes disagree about is how far errors carry. A node
+right implementation may differ, so the lanes' disagreement measures the propagation of errors. A node
 whose discrete result differs between lanes, or whose error explodes, does not join the graph.
 """
 
@@ -91,7 +91,7 @@ class Lane:
 def evaluate(lanes, node, number):
     """Runs a node in all lanes, keeps its values there and returns the arrays of each output.
 
-    What depends on nothing inexact is the same everywhere and runs once.
+    Nodes that depend on nothing inexact are the same everywhere and run once.
     """
     rounds = node.rule is not None and (node.rule.noise != "exact" or node.rule.composed)
     taped = lanes[0].tape is not None
@@ -126,7 +126,7 @@ def evaluate(lanes, node, number):
 
 
 def settle(node, wire, kind, arrays):
-    """Checks what the lanes say about a wire and sets its facts; later steps only widen them."""
+    """Checks the lanes' values of a wire and sets its facts; later steps only widen them."""
     first = arrays[0]
     if wire.value is None:
         wire.kind, wire.dims, wire.value = kind, first.shape, first
@@ -154,7 +154,7 @@ def settle(node, wire, kind, arrays):
     if not np.all(np.isfinite(deviation)):
         raise Refused("unstable", "special values")
     worst = deviation.max(initial=0.0)
-    # What is left when numbers near one cancel counts as a number near one.
+    # The result of cancelling numbers near one counts as a number near one.
     inputs = max(
         (np.abs(w.value).max(initial=0) for w in node.inputs if w.kind in FLOAT and w.finite), default=0
     )
@@ -167,7 +167,7 @@ def settle(node, wire, kind, arrays):
 def tolerance(size, deviation, finite, kind):
     """(rel, abs) that cover the deviation with some room: the pair that allows less in all.
 
-    The lanes are a few draws of many, so eight times what they show; a half's steps are so coarse that
+    The lanes are a few draws of many, so eight times their spread; a half's steps are so coarse that
     two times it is room enough.
     """
     size, bound = size[finite], (2 if kind in HALF else 8) * deviation[finite]

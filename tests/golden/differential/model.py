@@ -1,4 +1,4 @@
-"""What a random graph is made of before TensorFlow has it: wires, variables and nodes."""
+"""Model of a random graph: wires, variables and nodes."""
 
 import inspect
 import sys
@@ -134,7 +134,7 @@ class Node:
 
 
 class Source(Node):
-    """A constant, or a placeholder that is fed; `shape` is what the placeholder declares."""
+    """A constant, or a placeholder that is fed; `shape` is the placeholder's declared shape."""
 
     def __init__(self, name, array, kind, fed, shape):
         super().__init__(name, "Placeholder" if fed else "Const", {}, None)
@@ -160,7 +160,7 @@ class State(Node):
         self.twin = twin
 
     def run(self, resolve, name=None):
-        """Calls the op; what it returns, if anything, is the reference that it was given."""
+        """Calls the op; its result, if any, is the given reference."""
         arguments = self.resolved(resolve)
         if name is None:
             twin = getattr(raw, self.twin)
@@ -221,7 +221,7 @@ class Stateful(Node):
 
 
 class Composite(Node):
-    """What a Python function makes of wires and variables: several ops, or ops with functions.
+    """Results of a Python function of wires and variables: several ops, or ops with functions.
 
     The function is called in eager mode and in a graph.
     """
@@ -250,7 +250,7 @@ def known(tensor, item):
 class Gradient(Node):
     """tf.gradients of `ys` with respect to `xs`; in eager mode a tape has recorded the way there.
 
-    What no way leads to gets zeros: a tape sees only the branches that were taken, a graph all.
+    Unreachable inputs get zeros: a tape sees only the branches that were taken, a graph all.
     """
 
     def __init__(self, name, ys, xs, rule):

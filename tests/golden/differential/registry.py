@@ -1,4 +1,4 @@
-"""The table of ops: what each is called, how it is made, and how exact it is."""
+"""The table of ops: name, construction and exactness of each."""
 
 import dataclasses
 import functools
@@ -24,16 +24,16 @@ class Entry:
     needs: dict
 
     def fits(self, allowed, flow):
-        """Whether a graph of these op types may have it; None stands for all."""
+        """True if a graph of these op types may have it; None stands for all."""
         return allowed is None or self.needs[flow] <= allowed
 
     @property
     def composed(self):
-        """Whether ops come along that `needs` does not name."""
+        """True if it adds ops that `needs` does not name."""
         return self.name not in self.needs[1] and not self.name.startswith("read")
 
     def makes(self, op, flow):
-        """Whether it is there to make that op, in a graph with that form of control flow."""
+        """True if it makes that op, in a graph with that form of control flow."""
         return op == self.name or op in self.needs[flow]
 
 

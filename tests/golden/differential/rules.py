@@ -1,4 +1,4 @@
-"""How far a right implementation of an op may be from TensorFlow's, and what it may be given."""
+"""Tolerances of ops against TensorFlow's results, and valid inputs."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ class Rule:
 
     `factor` scales the error; below the size `least` it is no smaller than there. `specials` says that
     infinities and NaNs may go in and come out. `composed` is for exact ops of several steps: halves may
-    be rounded after each, or once. `single` is for ops that compute in f32 what they return as f64.
+    be rounded after each, or once. `single` is for ops that compute in f32 and return f64.
     """
 
     noise: str
@@ -26,7 +26,7 @@ class Rule:
     single: bool = False
 
     def exact(self, kind):
-        """Whether results of this type have one right value only."""
+        """True if results of this type have only one right value."""
         return kind not in FLOAT or self.noise == "exact" and not (self.composed and kind in HALF)
 
 

@@ -1,4 +1,4 @@
-"""Errors inside of a node that is many ops: what one step gets wrong, the next ones may make larger.
+"""Errors inside of a node that is many ops: later steps may amplify the error of one step.
 
 A composite's function calls `stirred` on each inexact step. In the nudged lanes of an eager run that
 moves the step's result, as `Lane.nudge` does with a node's; everywhere else it does nothing.

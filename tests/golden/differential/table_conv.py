@@ -38,7 +38,7 @@ def spans(g, x, padding):
 
 
 def produced(g, x, size, settings, dilations=(1, 1)):
-    """Height and width of what the windows of that size give."""
+    """Height and width of the result of windows of that size."""
     out = []
     pads = settings.get("explicit_paddings", [0] * 8)
     for i in (0, 1):

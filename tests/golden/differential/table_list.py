@@ -135,7 +135,7 @@ def list_pushed(g):
 
 @pattern("list reserved", "TensorListReserve TensorListSetItem TensorListResize TensorListStack", weight=0.5)
 def list_reserved(g):
-    """Elements that nobody has set are zeros; then it is made longer."""
+    """Unset elements are zeros; then the list is resized."""
     x = g.wire(g.kind(NUMBER, "AddV2"), rank=(0, 3))
     dims, dtype, more = np.array(x.dims, np.int32), TYPES[x.kind], g.integer(2, 5)
 

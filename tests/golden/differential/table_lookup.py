@@ -31,7 +31,7 @@ def gather(g):
 
 
 def tuples(g, dims, unique=False, depth=None):
-    """Index tuples into a shape, as a source, and the shape of what each picks."""
+    """Index tuples into a shape, as a source, and the shape of each result."""
     depth = g.integer(1, len(dims)) if depth is None else depth
     outer = g.shape((1, 2), most=6)
     count = int(np.prod(outer))
@@ -130,7 +130,7 @@ def unsorted(g, name):
     covers = name.endswith(("Max", "Min")) and x.kind in FLOAT
     size = int(np.prod(dims))
     if covers:
-        # The identity of a maximum is the lowest float, which is too large for what follows.
+        # The identity of a maximum is the lowest float, which is too large for later ops.
         count = min(count, size)
         ids = [i % count for i in range(size)] if count else []
         g.random.shuffle(ids)

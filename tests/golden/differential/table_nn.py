@@ -98,7 +98,7 @@ def batch_norm(g, name):
 
 @family("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", NORMALISED, weight=0.8)
 def fused_batch_norm(g, name):
-    """Nobody writes the moments that are saved for a gradient where there is no training, nor ever the
+    """TensorFlow does not write the moments that are saved for a gradient outside of training, nor ever the
     third reserved space, which is for GPUs."""
     x, training, arguments = batch_norm(g, name)
     g.add(name, junk=(5,) if training else (3, 4, 5), x=x, **arguments)

@@ -65,7 +65,7 @@ def factored(g, size):
 
 @op("Reshape", EXACT_SPECIAL, weight=2)
 def reshape(g):
-    """To a shape that is given, or that another tensor has; -1 stands for what is left."""
+    """To a shape that is given, or that another tensor has; -1 stands for the remaining size."""
     x = g.wire(g.kind(EVERY), specials=True)
     twins = [w for w in g.wires() if w.size == x.size and w.dims != x.dims]
     if twins and g.may("Shape") and g.chance(0.3):
@@ -175,12 +175,12 @@ def concat_offset(g):
 
 @op("Empty", weight=0.2)
 def empty(g):
-    """Initialised, for what memory holds otherwise is nobody's promise."""
+    """Initialised, because other memory is undefined."""
     g.add("Empty", shape=g.host(g.shape()), dtype=TYPES[g.kind(NUMBER, attr="dtype")], init=True)
 
 
 @op("PlaceholderWithDefault", EXACT_SPECIAL, weight=0.4)
 def placeholder_with_default(g):
-    """Nobody feeds it: it hands on."""
+    """Not fed: it passes on its input."""
     x = g.wire(g.kind(ANY), specials=True)
     g.add("PlaceholderWithDefault", input=x, shape=[None if g.chance(0.4) else d for d in x.dims])

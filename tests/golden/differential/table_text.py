@@ -63,7 +63,7 @@ def hash_strong(g):
 
 @op("Substr")
 def substr(g):
-    """Positions are inside of the string, from either end; what is too long is cut."""
+    """Positions are inside of the string, from either end; longer ones are cut."""
     unit = g.one("BYTE", "UTF8_CHAR")
     x = g.wire("string", rank=(0, 3), test=readable(unit))
     if not valid(x, unit):
@@ -77,12 +77,12 @@ def substr(g):
 
 
 def readable(unit):
-    """A test of wires: what is yet to be made is tested when it is there."""
+    """A test of wires: wires that are made later are tested then."""
     return lambda w: not hasattr(w, "value") or valid(w, unit)
 
 
 def valid(wire, unit):
-    """Whether all strings can be taken apart into units."""
+    """True if all strings can be split into units."""
     if unit == "BYTE":
         return True
     try:

@@ -57,7 +57,7 @@ UNARY = {
     "BesselI0e": (SINGLE, -20, 20, ROUNDED),
     "BesselI1e": (SINGLE, -20, 20, ROUNDED),
 }
-# What the raw op calls its input.
+# The raw op's name of its input.
 FEATURES = {"Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign"}
 
 
@@ -123,7 +123,7 @@ def grad_by_outputs(g, name):
 
 @op("Cast", EXACT_SPECIAL, weight=4)
 def cast(g):
-    """Between any types; what a float does outside of an integer's range differs by machine."""
+    """Between any types; conversions of floats outside of an integer's range differ by machine."""
     source, target = g.one(*ANY), g.kind(ANY, "Cast", "DstT")
     if g.chance(0.6):
         source = g.kind(ANY, "Cast", "SrcT")

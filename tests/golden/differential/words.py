@@ -1,4 +1,4 @@
-"""Random strings: what strings of a graph may hold."""
+"""Random strings for graphs."""
 
 from model import np
 

@@ -1,4 +1,4 @@
-"""Makes the graphs of some seeds from start to end; what a process of the generator does."""
+"""Makes the graphs of some seeds from start to end: the work of a process of the generator."""
 
 import collections
 import dataclasses
@@ -21,7 +21,7 @@ TYPE_ATTRS = ("T", "dtype", "SrcT", "element_dtype", "Tparams", "Ta", "Tidx", "T
 
 @dataclasses.dataclass
 class Job:
-    """Which seeds, and what is wanted of them."""
+    """Seeds, and the requested outputs."""
 
     seeds: range
     allowed: frozenset | None = None
