@@ -4,13 +4,13 @@
 use thalweg::{graphdef, prelude::*, train::data::Mnist};
 use thalweg_examples::say;
 
-const HERE: &str = env!("CARGO_MANIFEST_DIR");
+const EXAMPLES: &str = env!("CARGO_MANIFEST_DIR");
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let g = Graph::new();
-    graphdef::load(&g, format!("{HERE}/frozen/softmax.pb"))?;
+    graphdef::load(&g, format!("{EXAMPLES}/frozen/softmax.pb"))?;
     let session = Session::new(&g)?;
-    let mnist = Mnist::load(format!("{HERE}/../data/mnist"))?;
+    let mnist = Mnist::load(format!("{EXAMPLES}/../data/mnist"))?;
     let [images, labels] = mnist.test.tensors()?;
     let digits: Vec<i64> = session.run("digit", ["images".feed(images)])?;
     let same = |(d, l): &(&i64, &i64)| d == l;

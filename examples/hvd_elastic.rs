@@ -26,7 +26,7 @@ use thalweg_examples::say;
 
 const BATCH: usize = 50;
 /// Number of test images.
-const TESTED: usize = 2000;
+const TEST_IMAGES: usize = 2000;
 
 struct Options {
     steps: i64,
@@ -116,7 +116,7 @@ fn train(job: &mut Elastic, options: &Options, mnist: &Mnist) -> Result<usize, B
     let mut own = [0.0, 0.0];
     let mut tested = mnist.test.batches(BATCH, 0)?;
     let mut values = feeds(BATCH, 1.0)?;
-    for number in 0..TESTED / BATCH {
+    for number in 0..TEST_IMAGES / BATCH {
         let [images, labels, _] = &mut values;
         tested.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         if number % hvd.size() == hvd.rank() {
@@ -128,7 +128,7 @@ fn train(job: &mut Elastic, options: &Options, mnist: &Mnist) -> Result<usize, B
     if hvd.rank() == 0 {
         let accuracy = 100.0 * sums[0] / sums[1];
         say::line(format_args!(
-            "{accuracy:.2}% of {TESTED} test images are recognized"
+            "{accuracy:.2}% of {TEST_IMAGES} test images are recognized"
         ));
     }
     session.close()?;

@@ -120,7 +120,7 @@ fn network<'g>(g: &'g Graph, hvd: &Hvd, flags: &Flags) -> Result<Network<'g>, Bo
 }
 
 /// Computed traffic that a rank sends in a step, in MB: all-reduce of the whole variables, and all-to-all both ways.
-fn exchanged(hvd: &Hvd, flags: &Flags, whole: &[Variable<'_>]) -> f64 {
+fn megabytes_sent(hvd: &Hvd, flags: &Flags, whole: &[Variable<'_>]) -> f64 {
     let n = hvd.size() as f64;
     let elements = |v: &Variable<'_>| {
         let dims = v.value().shape().to_dims().unwrap_or_default();
@@ -128,12 +128,12 @@ fn exchanged(hvd: &Hvd, flags: &Flags, whole: &[Variable<'_>]) -> f64 {
     };
     let reduced: f64 = whole.iter().map(elements).sum();
     let rows = flags.batch as f64 / n;
-    let exchanged = match flags.whole {
+    let megabytes_sent = match flags.whole {
         true => 0.0,
         // Features forward, and their gradients back; logits, and theirs.
         false => 2.0 * (n - 1.0) * rows * (FEATURES + CLASSES) as f64,
     };
-    4.0 * (2.0 * (n - 1.0) / n * reduced + exchanged) / 1e6
+    4.0 * (2.0 * (n - 1.0) / n * reduced + megabytes_sent) / 1e6
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -197,7 +197,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         say::line(format_args!(
             "{:.2}% of the test images are recognized, {:.1} MB sent by each rank in a step",
             100.0 * mean.to_scalar::<f32>()?,
-            exchanged(&hvd, &flags, &net.whole),
+            megabytes_sent(&hvd, &flags, &net.whole),
         ));
         if flags.steps > WARM_UP {
             let images = (flags.steps - WARM_UP) * flags.batch;

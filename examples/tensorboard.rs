@@ -48,7 +48,7 @@ struct Flags {
 /// The share of the features that the dropout keeps in training.
 const KEEP: f32 = 0.5;
 /// Number of test images of an accuracy.
-const TESTED: usize = 1000;
+const TEST_IMAGES: usize = 1000;
 
 fn main() -> Result<()> {
     let flags = Flags::parse();
@@ -171,7 +171,7 @@ fn train<'g>(
                 let (found, summary): (_, Tensor) =
                     session.run((fetches, summaries), net.feed(&batch))?;
                 writer.summary(&summary.as_strings()?[0], step_number)?;
-                let tested = test.accuracy(&mnist.test, TESTED)?;
+                let tested = test.accuracy(&mnist.test, TEST_IMAGES)?;
                 writer.scalar("accuracy/test", tested, step_number)?;
                 found
             }

@@ -18,7 +18,7 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Held by the running test.
-static ALONE: Mutex<()> = Mutex::new(());
+static RUNNING: Mutex<()> = Mutex::new(());
 
 fn count(bytes: usize) {
     ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ fn bytes_of_sequence(time: usize) -> usize {
 
 #[test]
 fn memory_of_a_recurrent_layer_and_its_gradient_is_linear_in_time() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = RUNNING.lock().unwrap();
     // From 257 to 4096 elements, the tree of a list has the same height.
     let [short, longer, longest] = [500, 1000, 2000].map(bytes_of_sequence);
     let ratio = (longest - longer) as f64 / (longer - short) as f64;
@@ -179,7 +179,7 @@ fn memory_of_a_recurrent_layer_and_its_gradient_is_linear_in_time() {
 
 #[test]
 fn a_warm_step_of_a_callable_allocates_nothing() {
-    let _alone = ALONE.lock().unwrap();
+    let _alone = RUNNING.lock().unwrap();
     // The counter counts at all.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     drop(std::hint::black_box(vec![0u8; 100]));

@@ -11,9 +11,9 @@ use thalweg_tests::runtime::{Runtime, attributes};
 use thalweg_tests::session::{Entry, SessionRuntime};
 
 /// A pseudo-random number generator with a fixed seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -39,10 +39,10 @@ const EXTREMES: &[i64] = &[
 ];
 
 /// Zeros in a shape near the tensor's.
-fn reshaped(t: &Tensor, chance: &mut Chance) -> Tensor {
+fn reshaped(t: &Tensor, random: &mut Random) -> Tensor {
     let mut dims = t.dims().to_vec();
-    let at = chance.below(dims.len());
-    match chance.below(6) {
+    let at = random.below(dims.len());
+    match random.below(6) {
         0 => dims.insert(at, 1),
         1 if !dims.is_empty() => drop(dims.remove(at)),
         2 if !dims.is_empty() => dims[at] = 0,
@@ -54,8 +54,8 @@ fn reshaped(t: &Tensor, chance: &mut Chance) -> Tensor {
 }
 
 /// The tensor with one extreme integer, or in another dtype.
-fn revalued(t: &Tensor, chance: &mut Chance) -> Tensor {
-    let (at, value) = (chance.below(t.len()), chance.of(EXTREMES));
+fn revalued(t: &Tensor, random: &mut Random) -> Tensor {
+    let (at, value) = (random.below(t.len()), random.of(EXTREMES));
     let mut t = t.clone();
     match t.dtype() {
         _ if t.is_empty() => {}
@@ -66,32 +66,32 @@ fn revalued(t: &Tensor, chance: &mut Chance) -> Tensor {
         DType::I64 => t.as_mut_slice::<i64>().unwrap()[at] = value,
         DType::F32 => {
             t.as_mut_slice::<f32>().unwrap()[at] =
-                chance.of(&[f32::NAN, f32::INFINITY, -0.0, f32::MAX])
+                random.of(&[f32::NAN, f32::INFINITY, -0.0, f32::MAX])
         }
-        _ => t = Tensor::zeros(chance.of(&DType::ALL[..14]), t.dims()).unwrap(),
+        _ => t = Tensor::zeros(random.of(&DType::ALL[..14]), t.dims()).unwrap(),
     }
     t
 }
 
-fn spoil_attr(value: &Attr, chance: &mut Chance) -> Attr {
+fn mutate_attr(value: &Attr, random: &mut Random) -> Attr {
     match value {
-        Attr::Int(_) => Attr::Int(chance.of(EXTREMES)),
-        Attr::Float(_) => Attr::Float(chance.of(&[f32::NAN, f32::INFINITY, -1.0, 0.0])),
+        Attr::Int(_) => Attr::Int(random.of(EXTREMES)),
+        Attr::Float(_) => Attr::Float(random.of(&[f32::NAN, f32::INFINITY, -1.0, 0.0])),
         Attr::Bool(v) => Attr::Bool(!v),
         Attr::Str(_) => Attr::Str(
-            chance
+            random
                 .of(&["", "SAME", "VALID", "EXPLICIT", "NCHW", "NHWC"])
                 .to_owned(),
         ),
-        Attr::Type(_) => Attr::Type(chance.of(&DType::ALL)),
+        Attr::Type(_) => Attr::Type(random.of(&DType::ALL)),
         Attr::Ints(v) => {
             let mut v = v.clone();
-            let at = chance.below(v.len());
-            match chance.below(4) {
+            let at = random.below(v.len());
+            match random.below(4) {
                 0 => drop(v.pop()),
                 1 => v.push(1),
                 _ if v.is_empty() => v.push(-1),
-                _ => v[at] = chance.of(EXTREMES),
+                _ => v[at] = random.of(EXTREMES),
             }
             Attr::Ints(v)
         }
@@ -100,22 +100,22 @@ fn spoil_attr(value: &Attr, chance: &mut Chance) -> Attr {
 }
 
 /// The case with one thing changed.
-fn spoiled(case: &Case, chance: &mut Chance) -> Case {
+fn mutated(case: &Case, random: &mut Random) -> Case {
     let mut case = case.clone();
     let parts = case.inputs.len() + case.attrs.len();
-    let part = chance.below(parts);
+    let part = random.below(parts);
     if let Some(input) = case.inputs.get_mut(part) {
         if let Input::Tensor(t) = input {
-            *t = if chance.below(2) == 0 {
-                reshaped(t, chance)
+            *t = if random.below(2) == 0 {
+                reshaped(t, random)
             } else {
-                revalued(t, chance)
+                revalued(t, random)
             };
         } else if let Input::Variable(_, dims, _) = input {
             dims.push(2);
         }
     } else if let Some((_, value)) = case.attrs.get_mut(part - case.inputs.len()) {
-        *value = spoil_attr(value, chance);
+        *value = mutate_attr(value, random);
     }
     case
 }
@@ -140,7 +140,7 @@ fn too_large(case: &Case) -> bool {
 fn mutated_cases_never_panic() {
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
-    let mut chance = Chance(0x5eed_1234_5678_9abc);
+    let mut random = Random(0x5eed_1234_5678_9abc);
     let mut panics: Vec<String> = Vec::new();
     let (mut errors, mut runs) = (0, 0);
     for (i, case) in cases(&std::env::var("GOLDEN").unwrap_or_default())
@@ -148,7 +148,7 @@ fn mutated_cases_never_panic() {
         .enumerate()
     {
         for round in 0..6 {
-            let case = spoiled(case, &mut chance);
+            let case = mutated(case, &mut random);
             let runtime = SessionRuntime {
                 threads: 1,
                 optimise: round % 2 == 0,
@@ -201,7 +201,7 @@ fn mutated_cases_never_panic() {
     );
     assert!(
         errors > runs / 10,
-        "only {errors} of {runs} are errors: they are hardly spoiled"
+        "only {errors} of {runs} are errors: they are hardly mutated"
     );
 }
 

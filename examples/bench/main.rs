@@ -51,7 +51,7 @@ struct Flags {
 }
 
 /// Result of a case.
-struct Found {
+struct CaseResult {
     case: Case,
     /// Seconds of a step, the median of the rounds.
     own: f64,
@@ -77,7 +77,7 @@ fn seconds(step: &mut Step<'_>, limit: f64) -> Result<f64> {
     Ok(median(times).unwrap_or_default())
 }
 
-fn measured(case: &Case, flags: &Flags, peer: &mut Option<Peer>) -> Result<Found> {
+fn measured(case: &Case, flags: &Flags, peer: &mut Option<Peer>) -> Result<CaseResult> {
     let request = case.request();
     ours::with(case, |step| {
         let (mut own, mut other, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -90,7 +90,7 @@ fn measured(case: &Case, flags: &Flags, peer: &mut Option<Peer>) -> Result<Found
                 ratios.push(theirs / ours);
             }
         }
-        Ok(Found {
+        Ok(CaseResult {
             case: case.clone(),
             own: median(own).unwrap_or_default(),
             peer: median(other),
@@ -99,7 +99,7 @@ fn measured(case: &Case, flags: &Flags, peer: &mut Option<Peer>) -> Result<Found
     })
 }
 
-impl Found {
+impl CaseResult {
     /// The share of the machine's operations, and of its memory's bytes, that a step reaches.
     fn shares(&self, machine: &Machine) -> [f64; 2] {
         let (floor, most) = (

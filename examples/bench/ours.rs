@@ -23,7 +23,7 @@ fn numbers(dims: &[usize]) -> Result<Tensor> {
 }
 
 /// A placeholder for this tensor.
-fn fed<'g>(g: &'g Graph, tensor: &Tensor) -> Output<'g> {
+fn placeholder_for<'g>(g: &'g Graph, tensor: &Tensor) -> Output<'g> {
     let dims: Vec<i64> = tensor.dims().iter().map(|&d| d as i64).collect();
     g.placeholder("fed", tensor.dtype(), dims)
 }
@@ -59,7 +59,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
             }
             Model::LeNet => {
                 let [images, labels, _] = synthetic_feeds(batch)?;
-                let (x, y) = (fed(&g, &images), fed(&g, &labels));
+                let (x, y) = (placeholder_for(&g, &images), placeholder_for(&g, &labels));
                 let loss = lenet(&g, x, format).softmax_cross_entropy(y).mean();
                 let train = GradientDescent::new(0.01).minimize(loss);
                 run(&g, case, (train, loss), &[x, y], &[images, labels], measure)
@@ -71,9 +71,9 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
             batch,
         } => {
             let [images, ..] = synthetic_feeds(batch)?;
-            let x = fed(&g, &images);
+            let x = placeholder_for(&g, &images);
             let logits = match model {
-                Model::DeepMnist => deep_mnist_answers(&g, x, format),
+                Model::DeepMnist => deep_mnist_logits(&g, x, format),
                 Model::LeNet => lenet(&g, x, format),
             };
             run(&g, case, logits.arg_max(1), &[x], &[images], measure)
@@ -87,13 +87,13 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
         } => {
             let a = numbers(&if ta { [k, m] } else { [m, k] })?;
             let b = numbers(&if tb { [n, k] } else { [k, n] })?;
-            let (x, y) = (fed(&g, &a), fed(&g, &b));
+            let (x, y) = (placeholder_for(&g, &a), placeholder_for(&g, &b));
             let product = x.matmul_t(y, ta, tb).operation();
             run(&g, case, product, &[x, y], &[a, b], measure)
         }
         Work::Chain { ops, numbers: n } => {
             let a = numbers(&[n])?;
-            let x = fed(&g, &a);
+            let x = placeholder_for(&g, &a);
             let chain = (0..ops).fold(x, |x, op| match op % 4 {
                 0 => x * 1.01,
                 1 => x + 0.1,
@@ -108,7 +108,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
             for (i, row) in b.as_mut_slice::<f32>()?.chunks_mut(classes).enumerate() {
                 row[i % classes] = 1.0;
             }
-            let (x, y) = (fed(&g, &a), fed(&g, &b));
+            let (x, y) = (placeholder_for(&g, &a), placeholder_for(&g, &b));
             let loss = x.softmax_cross_entropy(y).mean();
             let found = gradients(&[loss], &[x])[0].ok_or("a loss has a gradient")?;
             run(
@@ -122,7 +122,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
         }
         Work::Adam { numbers: n } => {
             let a = numbers(&[n])?;
-            let gradient = fed(&g, &a);
+            let gradient = placeholder_for(&g, &a);
             let w = g.variable("w", Tensor::zeros(DType::F32, &[n])?);
             let train = Adam::new(1e-4).apply_gradients(&g, &[(gradient, w)], None);
             run(&g, case, train, &[gradient], &[a], measure)
@@ -151,7 +151,7 @@ fn line<R>(
     measure: impl FnOnce(&mut Step<'_>) -> Result<R>,
 ) -> Result<R> {
     let points = numbers(&[16])?;
-    let (x, y) = (fed(g, &points), fed(g, &points));
+    let (x, y) = (placeholder_for(g, &points), placeholder_for(g, &points));
     let (w, b) = (g.variable("w", 0.0f32), g.variable("b", 0.0f32));
     let loss = (w * x + b - y).square().mean();
     let train = GradientDescent::new(0.1).minimize(loss);
@@ -167,7 +167,7 @@ fn line<R>(
 }
 
 /// Deep MNIST's logits, without dropout.
-fn deep_mnist_answers<'g>(g: &'g Graph, x: Output<'g>, format: DataFormat) -> Output<'g> {
+fn deep_mnist_logits<'g>(g: &'g Graph, x: Output<'g>, format: DataFormat) -> Output<'g> {
     let x = images(x, format);
     let x = conv_pool(g, x, [5, 1, 32], Padding::Same, format);
     let x = conv_pool(g, x, [5, 32, 64], Padding::Same, format);
@@ -228,7 +228,11 @@ fn convolution<R>(
     let image = numbers(&shape(conv.side, conv.side, conv.from))?;
     let filter = numbers(&[conv.filter[0], conv.filter[1], conv.from, conv.to])?;
     let given = numbers(&shape(h, w, conv.to))?;
-    let (x, f, dy) = (fed(g, &image), fed(g, &filter), fed(g, &given));
+    let (x, f, dy) = (
+        placeholder_for(g, &image),
+        placeholder_for(g, &filter),
+        placeholder_for(g, &given),
+    );
     let padding = if conv.same {
         Padding::Same
     } else {

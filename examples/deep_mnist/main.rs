@@ -14,7 +14,7 @@ use thalweg::tensor::text::counted;
 use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{Every, NanTensorHook, StopAtStepHook};
 use thalweg::train::{Kept, MonitoredSession, TrainError};
-use thalweg_examples::accuracy::{Test, looked_at};
+use thalweg_examples::accuracy::{Test, describe_images};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
@@ -28,7 +28,7 @@ use thalweg_examples::traces::warmed_up;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Test images of the accuracy in each line of progress.
-const TEST_GLANCE: usize = 1000;
+const PROGRESS_TEST_IMAGES: usize = 1000;
 
 fn main() -> ExitCode {
     let start = Instant::now();
@@ -117,7 +117,8 @@ where
             "{images} images to train on, {tests} to test; {format}"
         ));
     }
-    let [glance, whole] = [TEST_GLANCE, usize::MAX].map(|n| looked_at(n, mnist.test.len()));
+    let [glance, whole] =
+        [PROGRESS_TEST_IMAGES, usize::MAX].map(|n| describe_images(n, mnist.test.len()));
     let (mut losses, mut accuracies) = (Vec::new(), Vec::new());
     let mut spent = Duration::ZERO;
     let (mut done, mut sum, mut summed) = (begun, 0.0, 0.0);
@@ -128,7 +129,7 @@ where
         batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
         position.set(batches.position());
         let fetched = session.run::<((), f32)>((net.train, net.loss), net.feed(&batch));
-        let Some((_, loss)) = fetched.map_err(advised)? else {
+        let Some((_, loss)) = fetched.map_err(with_advice)? else {
             break;
         };
         spent += begin.elapsed();
@@ -137,7 +138,7 @@ where
         sum += f64::from(loss);
         summed += 1.0;
         if done % flags.display_every == 0 || done == flags.train_steps {
-            let accuracy = test.accuracy(&mnist.test, TEST_GLANCE)?;
+            let accuracy = test.accuracy(&mnist.test, PROGRESS_TEST_IMAGES)?;
             losses.push((done as f64, sum / summed));
             accuracies.push((done as f64, accuracy));
             if !flags.json {
@@ -209,7 +210,7 @@ fn trace<'g>(
 }
 
 /// Adds advice to the error of a loss that is not finite.
-fn advised(error: TrainError) -> Box<dyn Error> {
+fn with_advice(error: TrainError) -> Box<dyn Error> {
     match error {
         TrainError::Diverged { .. } => format!("{error}: try a lower --learning-rate").into(),
         error => error.into(),

@@ -32,7 +32,7 @@ struct Flags {
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A variable's name and dimensions.
-type Named = (String, Vec<i64>);
+type NamedShape = (String, Vec<i64>);
 
 fn main() -> Result<()> {
     let flags = Flags::parse();
@@ -61,7 +61,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     ];
     let mut drawn = Vec::new();
     for (title, setter) in placements {
-        let loads = placed(&variables, setter.into(), 3)?;
+        let loads = place_variables(&variables, setter.into(), 3)?;
         say::line(format_args!("{title}\n{}", loads.to_text()));
         let sized = |name: &String| {
             let dims = variables.iter().find(|(n, _)| n == name);
@@ -85,7 +85,11 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
 }
 
 /// Builds variables in a device scope; returns the load of each server.
-fn placed(variables: &[Named], scope: DeviceScope, servers: u32) -> Result<LoadTable> {
+fn place_variables(
+    variables: &[NamedShape],
+    scope: DeviceScope,
+    servers: u32,
+) -> Result<LoadTable> {
     let g = Graph::new();
     g.device(scope, || {
         for (name, dims) in variables {
@@ -127,14 +131,14 @@ fn resnet_50(flags: &Flags) -> Result<()> {
         // No part larger than a quarter of an even share.
         let most = (elements as usize).div_ceil(servers as usize);
         let even = [
-            placed(
+            place_variables(
                 &variables,
                 ReplicaDeviceSetter::new(servers).into(),
                 servers,
             )?,
-            placed(&variables, greedy().into(), servers)?,
-            placed(&variables, balanced.into(), servers)?,
-            placed(&split(&variables, most), greedy().into(), servers)?,
+            place_variables(&variables, greedy().into(), servers)?,
+            place_variables(&variables, balanced.into(), servers)?,
+            place_variables(&split(&variables, most), greedy().into(), servers)?,
         ]
         .map(|loads| loads.imbalance());
         if flags.json {
@@ -164,7 +168,7 @@ const STRATEGIES: [&str; 4] = [
 ];
 
 /// The same variables in the parts that `partitioned_variable` makes of them with this limit.
-fn split(variables: &[Named], bytes: usize) -> Vec<Named> {
+fn split(variables: &[NamedShape], bytes: usize) -> Vec<NamedShape> {
     let mut all = Vec::new();
     for (name, dims) in variables {
         let lens: Vec<usize> = dims.iter().map(|&d| d as usize).collect();

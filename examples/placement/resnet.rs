@@ -1,11 +1,11 @@
 //! The variables of ResNet-50.
 
-use super::Named;
+use super::NamedShape;
 
 /// The variables of ResNet-50 version 1 (He and others, "Deep Residual Learning", 2015, table 1) for
 /// 1001 classes, in the order in which a program builds them: each convolution with the scale,
 /// offset, mean and variance of its batch normalisation.
-pub fn variables() -> Vec<Named> {
+pub fn variables() -> Vec<NamedShape> {
     let mut all = Vec::new();
     let mut conv = |name: &str, side: i64, from: i64, to: i64| {
         all.push((format!("{name}/weights"), vec![side, side, from, to]));

@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 const TEST_BATCH: usize = 200;
 
 /// Describes the images of an accuracy over the first `most` of `all`: `the first 1000 of 10000 test images`.
-pub fn looked_at(most: usize, all: usize) -> String {
+pub fn describe_images(most: usize, all: usize) -> String {
     match most < all {
         true => format!("the first {most} of {all} test images"),
         false => format!("all {all} test images"),

@@ -10,7 +10,7 @@ const TEMPLATE: &str = "{bar:8.cyan/dim} {wide_msg}";
 
 /// Interval of updates of the text beside the bar: short enough to look live, long enough to cost nothing in steps of
 /// microseconds.
-const PERIOD: Duration = Duration::from_millis(100);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Steps done, loss, time left and images a second, on standard error.
 ///
@@ -56,7 +56,7 @@ impl Progress {
     /// Counts one more step, which ended with `loss`.
     pub fn step(&mut self, loss: f32) {
         self.bar.inc(1);
-        if self.shown.is_none_or(|at| at.elapsed() >= PERIOD) {
+        if self.shown.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL) {
             self.shown = Some(Instant::now());
             let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
             let left = HumanDuration(self.bar.eta());

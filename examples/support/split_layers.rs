@@ -37,12 +37,12 @@ impl SplitLayers {
     /// The rows of all ranks from each rank's own.
     fn all_rows(self, x: Output<'_>) -> Output<'_> {
         let copies = vec![x; self.ranks];
-        self.exchanged(x.graph().concat(&copies, 0))
+        self.all_to_all(x.graph().concat(&copies, 0))
     }
 
     /// All-to-all: sends an equal number of rows to each rank. Layers over one rank are whole on each, whatever other
     /// ranks there are.
-    fn exchanged(self, x: Output<'_>) -> Output<'_> {
+    fn all_to_all(self, x: Output<'_>) -> Output<'_> {
         match self.ranks {
             1 => x,
             _ => x.all_to_all(Vec::<i32>::new(), ALL_RANKS).0,
@@ -71,7 +71,7 @@ impl SplitLayers {
         units: usize,
     ) -> Output<'g> {
         // One part of each sum from each rank.
-        let parts = self.exchanged(x.matmul(weights));
+        let parts = self.all_to_all(x.matmul(weights));
         let parts = parts.reshape([self.ranks as i32, -1, units as i32]);
         parts.reduce_sum(&[0], false) + biases
     }
@@ -79,7 +79,7 @@ impl SplitLayers {
     /// Own rows from own features, of which there are `features` in all.
     pub fn own_rows(self, x: Output<'_>, features: usize) -> Output<'_> {
         let parts =
-            self.exchanged(x)
+            self.all_to_all(x)
                 .reshape([self.ranks as i32, -1, (features / self.ranks) as i32]);
         parts.transpose([1, 0, 2]).reshape([-1, features as i32])
     }
@@ -88,6 +88,6 @@ impl SplitLayers {
     pub fn own_features(self, x: Output<'_>, features: usize) -> Output<'_> {
         let share = (features / self.ranks) as i32;
         let parts = x.reshape([-1, self.ranks as i32, share]);
-        self.exchanged(parts.transpose([1, 0, 2]).reshape([-1, share]))
+        self.all_to_all(parts.transpose([1, 0, 2]).reshape([-1, share]))
     }
 }

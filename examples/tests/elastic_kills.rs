@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// The launcher's output so far.
 #[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<String>>>);
+struct LauncherOutput(Arc<Mutex<Vec<String>>>);
 
-impl Said {
+impl LauncherOutput {
     fn lines(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
@@ -48,7 +48,7 @@ impl Said {
 
 struct Launch {
     child: Child,
-    said: Said,
+    said: LauncherOutput,
 }
 
 impl Launch {
@@ -70,7 +70,7 @@ impl Launch {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = Said::default();
+        let said = LauncherOutput::default();
         let outputs: [Box<dyn std::io::Read + Send>; 2] = [
             Box::new(child.stdout.take().unwrap()),
             Box::new(child.stderr.take().unwrap()),

@@ -4,15 +4,15 @@
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_fuzz::raw::Stranger;
+use thalweg_fuzz::raw::RawClient;
 
 /// Made once, because this takes far longer than a connection.
-static STRANGER: LazyLock<Mutex<Stranger>> = LazyLock::new(Mutex::default);
+static CLIENT: LazyLock<Mutex<RawClient>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {
     let Some((greets, bytes)) = input.split_first() else {
         return;
     };
-    let stranger = STRANGER.lock().expect("no run has panicked");
+    let stranger = CLIENT.lock().expect("no run has panicked");
     stranger.send(greets & 1 == 1, bytes);
 });

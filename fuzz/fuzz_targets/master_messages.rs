@@ -17,7 +17,7 @@ static CLIENT: LazyLock<Mutex<Client>> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     let mut client = CLIENT.lock().expect("no run has panicked");
-    client.anew();
+    client.reopen();
     for (name, body) in calls(input, &CALLS, message).take(6) {
         client.call(name, &body);
     }

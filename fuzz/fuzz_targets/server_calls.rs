@@ -5,11 +5,11 @@
 use std::sync::{LazyLock, Mutex};
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_fuzz::raw::Stranger;
+use thalweg_fuzz::raw::RawClient;
 
 /// Made once, because this takes far longer than a call.
-static STRANGER: LazyLock<Mutex<Stranger>> = LazyLock::new(Mutex::default);
+static CLIENT: LazyLock<Mutex<RawClient>> = LazyLock::new(Mutex::default);
 
 fuzz_target!(|input: &[u8]| {
-    STRANGER.lock().expect("no run has panicked").call(input);
+    CLIENT.lock().expect("no run has panicked").call(input);
 });

@@ -15,7 +15,7 @@ static MESSAGES: LazyLock<HashMap<&str, Vec<u8>>> =
 
 fuzz_target!(|input: &[u8]| {
     let mut task = TASK.lock().expect("no run has panicked");
-    task.anew();
+    task.reopen();
     for (name, body) in calls(input, &CALLS, |name| MESSAGES[name].clone()).take(6) {
         task.call(name, body);
     }

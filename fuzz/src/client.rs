@@ -32,9 +32,9 @@ pub const CALLS: [&str; 10] = [
     "Reset",
 ];
 /// Timeout of a step, in milliseconds.
-const STEP: i64 = 100;
+const STEP_TIMEOUT_MS: i64 = 100;
 /// Timeout after which the client drops a call.
-const GOES: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A client with a server of its own, which has low limits.
 pub struct Client {
@@ -56,7 +56,7 @@ impl Default for Client {
             .enable_all()
             .build()
             .expect("a runtime without threads is made");
-        let server = Server::start(little()).expect("a port is free");
+        let server = Server::start(low_limits()).expect("a port is free");
         let connected = async {
             let address = format!("http://{}", server.address());
             let endpoint = Channel::from_shared(address).expect("an address is a part of one");
@@ -78,7 +78,7 @@ impl Default for Client {
 }
 
 /// Options with low limits.
-fn little() -> ServerOptions {
+fn low_limits() -> ServerOptions {
     let mut options = ServerOptions::listening("127.0.0.1:0");
     options.session.threads = 1;
     options.session.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
@@ -94,7 +94,7 @@ fn little() -> ServerOptions {
 
 impl Client {
     /// Closes the session with all its state, and creates another one.
-    pub fn anew(&mut self) {
+    pub fn reopen(&mut self) {
         self.call("CloseSession", &[]);
         self.call("Reset", &[]);
         self.call("CreateSession", &message("CreateSession"));
@@ -112,8 +112,8 @@ impl Client {
                 let mut message = $message::decode(bytes).ok()?;
                 let put: &dyn Fn(&Client, &mut $message) = &$put;
                 put(self, &mut message);
-                let answer = self.waited(service.$call(message));
-                self.kept(answer, $keep)
+                let answer = self.wait_for_answer(service.$call(message));
+                self.keep_names(answer, $keep)
             }};
         }
         Some(match name {
@@ -187,7 +187,7 @@ impl Client {
     }
 
     /// Keeps the server's names from an answer.
-    fn kept<T>(
+    fn keep_names<T>(
         &mut self,
         answer: Result<Response<T>, tonic::Status>,
         keep: impl FnOnce(&mut Client, T),
@@ -200,24 +200,24 @@ impl Client {
     }
 
     /// Waits for an answer until the client's timeout.
-    fn waited<T>(
+    fn wait_for_answer<T>(
         &self,
         answer: impl Future<Output = Result<Response<T>, tonic::Status>>,
     ) -> Result<Response<T>, tonic::Status> {
-        let waited = async { tokio::time::timeout(GOES, answer).await };
+        let wait_for_answer = async { tokio::time::timeout(CLIENT_TIMEOUT, answer).await };
         let gone = |_| Err(tonic::Status::cancelled("the client has gone"));
-        self.runtime.block_on(waited).unwrap_or_else(gone)
+        self.runtime.block_on(wait_for_answer).unwrap_or_else(gone)
     }
 }
 
 fn limit(options: &mut RunOptions) {
-    options.timeout_in_ms = STEP;
+    options.timeout_in_ms = STEP_TIMEOUT_MS;
 }
 
 /// A valid message of a call.
 pub fn message(name: &str) -> Vec<u8> {
-    static MADE: OnceLock<HashMap<&str, Vec<u8>>> = OnceLock::new();
-    let made = MADE.get_or_init(|| CALLS.map(|name| (name, make(name))).into());
+    static MESSAGES: OnceLock<HashMap<&str, Vec<u8>>> = OnceLock::new();
+    let made = MESSAGES.get_or_init(|| CALLS.map(|name| (name, make(name))).into());
     made.get(name).cloned().unwrap_or_default()
 }
 

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 // Targets run on one thread: nothing is lost between a load and a store, which are cheaper than one atomic addition.
 fn more(bytes: usize) {
     let used = USED.load(Relaxed) + bytes;
     USED.store(used, Relaxed);
-    if used > MOST.load(Relaxed) {
-        MOST.store(used, Relaxed);
+    if used > PEAK.load(Relaxed) {
+        PEAK.store(used, Relaxed);
     }
 }
 
@@ -54,7 +54,7 @@ unsafe impl GlobalAlloc for Counting {
 /// Bytes for each byte of an input.
 const PER_BYTE: usize = 600;
 /// Bytes beyond that: messages, tables that an allocator or a library makes once.
-const BESIDE: usize = 64 << 10;
+const FIXED_BYTES: usize = 64 << 10;
 
 /// Runs the reader of an input of `length` bytes.
 ///
@@ -62,8 +62,8 @@ const BESIDE: usize = 64 << 10;
 /// If the peak of memory is above the limit.
 pub fn bounded(length: usize, run: impl FnOnce()) {
     let before = USED.load(Relaxed);
-    MOST.store(before, Relaxed);
+    PEAK.store(before, Relaxed);
     run();
-    let most = MOST.load(Relaxed).wrapping_sub(before);
-    assert!(most <= PER_BYTE * length + BESIDE, "an input of {length} bytes took {most}");
+    let most = PEAK.load(Relaxed).wrapping_sub(before);
+    assert!(most <= PER_BYTE * length + FIXED_BYTES, "an input of {length} bytes took {most}");
 }

@@ -13,11 +13,11 @@ use tonic::transport::Channel;
 /// HTTP/2's connection preface, and an empty SETTINGS frame.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// Timeout of an answer to raw bytes.
-const ANSWERS: Duration = Duration::from_millis(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(2);
 /// Timeout after which the client drops a call.
-const GOES: Duration = Duration::from_secs(1);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most bytes of a message before it is compressed.
-const MOST: usize = 1 << 22;
+const MAX_MESSAGE_BYTES: usize = 1 << 22;
 
 /// Paths of the calls.
 pub const PATHS: [&str; 16] = [
@@ -40,7 +40,7 @@ pub const PATHS: [&str; 16] = [
 ];
 
 /// A server with low limits, and a connection to it.
-pub struct Stranger {
+pub struct RawClient {
     channel: Channel,
     runtime: Runtime,
     server: Server,
@@ -53,8 +53,8 @@ pub fn ignore_closed_connections() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-impl Default for Stranger {
-    fn default() -> Stranger {
+impl Default for RawClient {
+    fn default() -> RawClient {
         ignore_closed_connections();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -67,18 +67,18 @@ impl Default for Stranger {
         let address = format!("http://{}", server.address());
         let endpoint = Channel::from_shared(address).expect("an address is a part of one");
         let channel = runtime.block_on(async { endpoint.connect_lazy() });
-        Stranger { channel, runtime, server }
+        RawClient { channel, runtime, server }
     }
 }
 
-impl Stranger {
+impl RawClient {
     /// Sends bytes on a new connection, after HTTP/2's preface if `greets`.
     pub fn send(&self, greets: bool, bytes: &[u8]) {
         let Ok(mut stream) = TcpStream::connect(self.server.address()) else {
             panic!("the server does not listen any more");
         };
         // The server may close it at any time.
-        let _ = stream.set_read_timeout(Some(ANSWERS));
+        let _ = stream.set_read_timeout(Some(ANSWER_TIMEOUT));
         let _ = stream.write_all(if greets { PREFACE } else { b"" });
         let _ = stream.write_all(bytes);
         let _ = stream.read(&mut [0; 4096]);
@@ -89,7 +89,7 @@ impl Stranger {
         let Some((&[which, how, times], bytes)) = input.split_first_chunk() else {
             return;
         };
-        let times = (1usize << (times % 20)).min(MOST / bytes.len().max(1)).max(1);
+        let times = (1usize << (times % 20)).min(MAX_MESSAGE_BYTES / bytes.len().max(1)).max(1);
         let message = bytes.repeat(times);
         let (encoding, message) = match how % 4 {
             0 => ("identity", message),
@@ -113,7 +113,7 @@ impl Stranger {
             std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(channel, cx)).await?;
             channel.call(request).await
         };
-        let answered = self.runtime.block_on(async { tokio::time::timeout(GOES, called).await });
+        let answered = self.runtime.block_on(async { tokio::time::timeout(CLIENT_TIMEOUT, called).await });
         if let Ok(Err(e)) = answered {
             // A reset stream is an answer; the server must still accept connections.
             assert!(TcpStream::connect(self.server.address()).is_ok(), "{e:?}");

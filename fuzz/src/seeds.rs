@@ -10,11 +10,11 @@ use thalweg_graph::Graph;
 use thalweg_ops::NewGraph;
 
 /// The most cases of an op.
-const CASES: usize = 3;
+const MAX_CASES: usize = 3;
 /// Nodes of each op that has no case.
-const GROWN: u8 = 12;
+const NODES_WITHOUT_CASE: u8 = 12;
 /// An op with one input, to build other ops on.
-const SIMPLE: &str = "Relu";
+const UNARY_OP: &str = "Relu";
 
 /// Cases of every op of the table, every golden graph, and every other op on valid inputs.
 pub fn steps() -> Vec<(String, Vec<u8>)> {
@@ -22,12 +22,12 @@ pub fn steps() -> Vec<(String, Vec<u8>)> {
     let mut simple = 0;
     for number in 0..BASES.count() {
         let name = BASES.name(number);
-        if name == SIMPLE {
+        if name == UNARY_OP {
             simple = number;
         }
         let (cases, [high, low]) = (BASES.cases(number), (number as u16).to_be_bytes());
-        for k in 0..CASES.min(cases) {
-            let (which, fed) = ((k * cases / CASES) as u8, [0xff, 0, 0xff][k]);
+        for k in 0..MAX_CASES.min(cases) {
+            let (which, fed) = ((k * cases / MAX_CASES) as u8, [0xff, 0, 0xff][k]);
             let header = [k as u8 & 1, fed, [0, 0, 0xff][k], high, low, which];
             seeds.push((format!("{name}-{k}"), header.to_vec()));
         }
@@ -36,7 +36,7 @@ pub fn steps() -> Vec<(String, Vec<u8>)> {
     let known: Vec<&str> = (0..BASES.count()).map(|n| BASES.name(n)).collect();
     for (number, op) in Graph::new().registry().iter().enumerate() {
         let [above, below] = (number as u16).to_be_bytes();
-        for k in (0..GROWN).filter(|_| !known.contains(&op.name)) {
+        for k in (0..NODES_WITHOUT_CASE).filter(|_| !known.contains(&op.name)) {
             let grown = [8, above, below, k.wrapping_mul(37), k.wrapping_mul(101)];
             seeds.push((
                 format!("{}-{k}", op.name),

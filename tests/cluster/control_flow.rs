@@ -7,7 +7,7 @@ use thalweg_tests::servers::{cluster, servers};
 const HERE: &str = "/job:worker/task:0";
 const THERE: &str = "/job:worker/task:1";
 
-fn two() -> Vec<Server> {
+fn two_servers() -> Vec<Server> {
     servers(&cluster(&[("worker", 2)]))
 }
 
@@ -24,7 +24,7 @@ fn referenced(g: &Graph, value: f32) -> (Output<'_>, Operation<'_>) {
 /// As `initialized_value` of TensorFlow's variables, which monitored sessions use to read the global step.
 #[test]
 fn a_branch_on_a_reference_runs_on_the_task_of_the_variable() {
-    let all = two();
+    let all = two_servers();
     let g = Graph::new();
     let (v, init) = referenced(&g, 2.0);
     let on = g.placeholder("on", DType::Bool, []);
@@ -49,7 +49,7 @@ fn a_branch_on_a_reference_runs_on_the_task_of_the_variable() {
 
 #[test]
 fn a_loop_on_another_task_takes_values_of_this_task() {
-    let all = two();
+    let all = two_servers();
     let g = Graph::new();
     let n = g.placeholder("n", DType::I32, []);
     let limit = g.device(HERE, || n + g.constant(1i32));
@@ -79,7 +79,7 @@ fn a_loop_on_another_task_takes_values_of_this_task() {
 /// A node on another task than the reference's variable gets the value, as in TensorFlow.
 #[test]
 fn a_reference_crosses_between_tasks_as_a_value() {
-    let all = two();
+    let all = two_servers();
     let g = Graph::new();
     let (v, init) = referenced(&g, 2.0);
     let added = g.op("AssignAdd").input(v).input(g.constant(1.0f32));
@@ -101,7 +101,7 @@ fn a_reference_crosses_between_tasks_as_a_value() {
 
 #[test]
 fn a_handle_crossing_tasks_is_an_error_of_its_node() {
-    let all = two();
+    let all = two_servers();
     let g = Graph::new();
     let v = g.device(THERE, || g.variable("v", 1.0f32));
     let handle = g.device(HERE, || g.op("Identity").input(v.handle()).output());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use thalweg::dist::{Cause, ClusterOptions, ClusterSpec, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
-use thalweg_tests::servers::{apart, cluster, free_addresses, server, servers, train};
+use thalweg_tests::servers::{cluster, free_addresses, remote_model, server, servers, train};
 use thalweg_tests::tasks::JOB;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_restarted_task_is_rejoined_and_its_lost_variables_are_reported() {
     let ps = server(&cluster, "ps", 0, 1, timeouts);
     let worker = server(&cluster, "worker", 0, 1, timeouts);
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
     train(&session, &line, 2);
@@ -74,7 +74,7 @@ fn steps_after_the_end_of_the_server_are_errors() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let mut all = servers(&cluster);
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     let worker = all.pop().unwrap();
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
@@ -95,7 +95,7 @@ fn the_timeout_of_a_step_covers_waiting_for_a_missing_task() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let worker = server(&cluster, "worker", 0, 1, Timeouts::default());
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
     let options = RunOptions::new().timeout(Duration::from_millis(50));
     let error = session.step_with(line.w, [], &options).unwrap_err();

@@ -1,11 +1,11 @@
 //! Tests of clusters whose tasks are servers of this process.
 
 mod checkpoints;
-mod flow;
+mod control_flow;
 mod golden_graphs;
-mod losses;
+mod lost_tasks;
 mod parallel;
+mod partitioned_steps;
 mod sessions;
-mod steps;
-mod sync;
-mod tasks;
+mod step_options;
+mod synchronous;

@@ -117,13 +117,13 @@ fn in_cluster(parallel: &DataParallel, servers: usize, workers: usize) -> Vec<Le
     })
 }
 
-fn alone(workers: u32) -> Learned {
+fn one_process(workers: u32) -> Learned {
     let process = Process::alone(SessionOptions::new());
     let parallel = DataParallel::new(VariableUpdate::Independent);
     learn(&process, parallel, |step| batch(0..workers, step)).unwrap()
 }
 
-fn agree(found: &[f32], expected: &[f32], what: &str) {
+fn assert_close(found: &[f32], expected: &[f32], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (a, b) in found.iter().zip(expected) {
         assert!(
@@ -136,7 +136,7 @@ fn agree(found: &[f32], expected: &[f32], what: &str) {
 #[test]
 fn synchronous_workers_match_one_device_with_all_batches() {
     for (servers, workers, towers) in [(1, 1, 1), (2, 2, 1), (2, 3, 2)] {
-        let expected = alone(workers as u32);
+        let expected = one_process(workers as u32);
         for update in [
             VariableUpdate::ParameterServer,
             VariableUpdate::DistributedReplicated,
@@ -146,10 +146,10 @@ fn synchronous_workers_match_one_device_with_all_batches() {
             let all = in_cluster(&parallel, servers, workers);
             let mean = |step: usize| all.iter().map(|w| w.0[step]).sum::<f32>() / workers as f32;
             let losses: Vec<f32> = (0..STEPS as usize).map(mean).collect();
-            agree(&losses, &expected.0, &what);
+            assert_close(&losses, &expected.0, &what);
             for (name, value) in &all[0].1 {
                 let (_, wanted) = expected.1.iter().find(|e| e.0 == *name).unwrap();
-                agree(value, wanted, &what);
+                assert_close(value, wanted, &what);
             }
         }
     }
@@ -157,7 +157,7 @@ fn synchronous_workers_match_one_device_with_all_batches() {
 
 #[test]
 fn one_asynchronous_worker_matches_one_device() {
-    let expected = alone(1);
+    let expected = one_process(1);
     for update in [
         VariableUpdate::ParameterServer,
         VariableUpdate::DistributedReplicated,
@@ -165,7 +165,7 @@ fn one_asynchronous_worker_matches_one_device() {
         for towers in [1, 2] {
             let parallel = DataParallel::new(update).towers(towers).in_step(false);
             let all = in_cluster(&parallel, 2, 1);
-            agree(&all[0].0, &expected.0, update.name());
+            assert_close(&all[0].0, &expected.0, update.name());
         }
     }
 }
@@ -206,7 +206,7 @@ fn a_gradient_sum_is_the_mean_times_the_number_of_workers() {
             own
         })
     };
-    agree(
+    assert_close(
         &losses(Reduction::Sum, 0.02),
         &losses(Reduction::Mean, 0.04),
         "two workers",

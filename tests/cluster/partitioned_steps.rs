@@ -17,7 +17,7 @@ use thalweg_tests::tasks::{JOB, compare};
 
 /// Values in transit, and the receivers that wait for them.
 #[derive(Default)]
-struct Mail(Mutex<State>);
+struct Mailbox(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -26,7 +26,7 @@ struct State {
     over: bool,
 }
 
-impl Mail {
+impl Mailbox {
     /// Ends all waiting: a task has failed.
     fn abort(&self) {
         let mut state = self.0.lock().unwrap();
@@ -35,7 +35,7 @@ impl Mail {
     }
 }
 
-impl Exchange for Mail {
+impl Exchange for Mailbox {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         let mut state = self.0.lock().unwrap();
         assert!(state.values.insert(channel, value).is_none(), "sent twice");
@@ -103,7 +103,7 @@ impl Tasks {
         let given: Vec<_> = given.collect();
         let cut = self.cutter.cut(&g.snapshot(), fetches, &given);
         let cut = cut.map_err(|e| e.to_string())?;
-        let mail = Mail::default();
+        let mail = Mailbox::default();
         let values = Mutex::new(vec![None; fetches.len()]);
         let run = |part: &TaskPart| -> Result<(), String> {
             let own = |d: &u32| {

@@ -9,7 +9,7 @@ use thalweg::prelude::{Session as Local, *};
 use thalweg::session::Fetch;
 use thalweg::tensor::Tensor;
 use thalweg_tests::random_graph::Gene;
-use thalweg_tests::servers::{apart, cluster, server, servers, train};
+use thalweg_tests::servers::{cluster, remote_model, server, servers, train};
 use thalweg_tests::tasks::{JOB, Tasks, compare};
 
 /// Tasks that are servers; steps are run by the first of them.
@@ -61,7 +61,7 @@ fn a_worker_trains_variables_of_a_parameter_server() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
     let all = servers(&cluster);
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
     session.run(g.initializers(), []).unwrap();
     let losses = train(&session, &line, 20);
@@ -242,7 +242,7 @@ fn a_session_works_inside_an_async_task() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let g = Graph::new();
-        let line = apart(&g);
+        let line = remote_model(&g);
         let session = Session::on(&all[1], &g, ClusterOptions::default()).unwrap();
         session.run(g.initializers(), []).unwrap();
         assert!(train(&session, &line, 3)[2] > 0.0);

@@ -7,10 +7,10 @@ use thalweg::prelude::*;
 use thalweg::session::{Event, Wire, WireType};
 use thalweg::tensor::Tensor;
 use thalweg_plan::Edge;
-use thalweg_tests::chrome::arrows;
-use thalweg_tests::servers::{apart, cluster, servers, train};
+use thalweg_tests::chrome_trace::arrows;
+use thalweg_tests::servers::{cluster, remote_model, servers, train};
 
-fn asking(wire: Wire) -> ClusterOptions {
+fn with_wire(wire: Wire) -> ClusterOptions {
     let mut options = ClusterOptions::default();
     options.session.wire = Some(wire);
     options
@@ -49,7 +49,7 @@ fn f32_values_cross_as_bf16_or_f16_on_request() {
         (WireType::F16, 10),
         (WireType::BF16, 7),
     ] {
-        let session = Session::on(&all[0], &g, asking(Wire::all(wire))).unwrap();
+        let session = Session::on(&all[0], &g, with_wire(Wire::all(wire))).unwrap();
         let feed = [x.feed(Tensor::vector(&given))];
         let (found, trace) = session
             .step_with((near, counted, far), &feed, &RunOptions::new().traced())
@@ -132,13 +132,13 @@ fn sent_values_are_not_overwritten_by_later_steps() {
 fn wire_dtypes_by_edge_work_in_training() {
     let all = servers(&cluster(&[("ps", 1), ("worker", 1)]));
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     // Gradients go as bf16, weights as they are.
     let gradients = Wire::each(|edge: &Edge<'_>| match edge.to.job.as_deref() {
         Some("ps") => WireType::BF16,
         _ => WireType::F32,
     });
-    let session = Session::on(&all[1], &g, asking(gradients)).unwrap();
+    let session = Session::on(&all[1], &g, with_wire(gradients)).unwrap();
     session.run(g.initializers(), []).unwrap();
     let losses = train(&session, &line, 40);
     assert!(losses[39] < losses[0] * 1e-3, "{losses:?}");
@@ -155,7 +155,7 @@ fn wire_dtypes_by_edge_work_in_training() {
 fn a_trace_covers_all_tasks_on_one_clock() {
     let all = servers(&cluster(&[("ps", 1), ("worker", 1)]));
     let g = Graph::new();
-    let line = apart(&g);
+    let line = remote_model(&g);
     for session in [
         Session::on(&all[1], &g, ClusterOptions::default()).unwrap(),
         // Where all tasks are others.

@@ -52,7 +52,7 @@ fn batch(worker: u32, step: i64, size: usize) -> [Tensor; 2] {
 }
 
 /// The variables that one process learns from the batches of all workers at once.
-fn alone<'g>(g: &'g Graph, optimizer: impl Optimizer<'g>, workers: u32) -> Vec<Vec<f32>> {
+fn one_process<'g>(g: &'g Graph, optimizer: impl Optimizer<'g>, workers: u32) -> Vec<Vec<f32>> {
     let net = net(g);
     let train = optimizer.minimize(net.loss);
     let session = Local::new(g).unwrap();
@@ -159,8 +159,8 @@ fn synchronous_workers_match_one_process_with_all_batches() {
         });
         let g = Graph::new();
         let expected = match adam {
-            true => alone(&g, Adam::new(0.05), workers),
-            false => alone(&g, GradientDescent::new(0.1), workers),
+            true => one_process(&g, Adam::new(0.05), workers),
+            false => one_process(&g, GradientDescent::new(0.1), workers),
         };
         for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
             let near = (found - expected).abs() <= 1e-5 * (1.0 + expected.abs());

@@ -4,12 +4,17 @@ use thalweg::ops::{DataFormat, NnOps, Padding};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-use super::fused::{FORMATS, numbers, one_by_one};
+use super::fusion::{FORMATS, numbers, one_by_one};
 
 const NORMS: [&str; 3] = ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"];
 
 /// Runs `fetches` fused and unfused, twice each; the fused plan must have exactly these numbers of ops.
-fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, usize)]) {
+fn assert_fused_matches(
+    what: &str,
+    fetches: &[Output<'_>],
+    feeds: &[Feed<'_>],
+    ops: &[(&str, usize)],
+) {
     let g = fetches[0].graph();
     let (fused, plain) = (Session::new(g).unwrap(), one_by_one(g));
     let text = fused.explain(fetches, feeds).unwrap();
@@ -118,8 +123,8 @@ fn inference_batch_norms_and_relu_fuse_into_convolutions() {
         let what = format!("{format:?}, {sizes:?}, {op}");
         let ops = [("_FusedConv2D", 1), ("Conv2D", 0), (op, 0), ("Relu", 0)];
         let values = feeds(&l.inputs);
-        same(&what, &[l.norm[0]], &values, &ops);
-        same(&format!("{what}, relu"), &[l.norm[0].relu()], &values, &ops);
+        assert_fused_matches(&what, &[l.norm[0]], &values, &ops);
+        assert_fused_matches(&format!("{what}, relu"), &[l.norm[0].relu()], &values, &ops);
     }
 }
 
@@ -140,7 +145,7 @@ fn a_constant_filter_is_cached_for_a_convolution_with_batch_norm() {
         let y = norm(NORMS[2], conv, moments, format, false)[0].relu();
         let inputs: Vec<_> = [x].into_iter().chain(moments).collect();
         let ops = [("_FusedConv2D", 1)];
-        same(&format!("{format:?}"), &[y], &feeds(&inputs), &ops);
+        assert_fused_matches(&format!("{format:?}"), &[y], &feeds(&inputs), &ops);
     }
 }
 
@@ -154,18 +159,18 @@ fn a_batch_norm_with_used_intermediates_does_not_fuse_into_the_convolution() {
         let l = layer(&g, op, format, sizes, false);
         let values = feeds(&l.inputs);
         let y = l.norm[0];
-        same("the convolution is fetched", &[y, l.conv], &values, &apart);
+        assert_fused_matches("the convolution is fetched", &[y, l.conv], &values, &apart);
         let twice = y * l.conv;
-        same("the convolution is used twice", &[twice], &values, &apart);
-        same("the mean is fetched", &[y, l.norm[1]], &values, &apart);
-        same("the mean is used", &[y, l.norm[1] + 1.0], &values, &apart);
+        assert_fused_matches("the convolution is used twice", &[twice], &values, &apart);
+        assert_fused_matches("the mean is fetched", &[y, l.norm[1]], &values, &apart);
+        assert_fused_matches("the mean is used", &[y, l.norm[1] + 1.0], &values, &apart);
         // The normalized value may be fetched: it is that of the single node.
         let both = [("_FusedConv2D", 1), (op, 0), ("Relu", 1)];
-        same("both are fetched", &[y, y.relu()], &values, &both);
+        assert_fused_matches("both are fetched", &[y, y.relu()], &values, &both);
         let g = Graph::new();
         let l = layer(&g, op, format, sizes, true);
         let values = feeds(&l.inputs);
-        same("training", &[l.norm[0].relu()], &values, &apart);
+        assert_fused_matches("training", &[l.norm[0].relu()], &values, &apart);
     }
 }
 
@@ -180,7 +185,7 @@ fn a_batch_norm_over_another_axis_does_not_fuse() {
     let y = norm(NORMS[2], conv, moments, DataFormat::Nchw, false)[0];
     let inputs: Vec<_> = [x, f].into_iter().chain(moments).collect();
     let apart = [("_FusedConv2D", 0), ("Conv2D", 1)];
-    same("axis", &[y], &feeds(&inputs), &apart);
+    assert_fused_matches("axis", &[y], &feeds(&inputs), &apart);
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn half_precision_batch_norms_do_not_fuse() {
     let y = norm(NORMS[2], conv, moments, format, false)[0].relu();
     let inputs: Vec<_> = [x, f].into_iter().chain(moments).collect();
     let apart = [("_FusedConv2D", 0), ("Conv2D", 1), (NORMS[2], 1)];
-    same("halves", &[y.cast(DType::F32)], &feeds(&inputs), &apart);
+    assert_fused_matches("halves", &[y.cast(DType::F32)], &feeds(&inputs), &apart);
 }
 
 #[test]
@@ -252,8 +257,8 @@ fn a_batch_norm_fuses_with_a_sum_and_a_relu() {
         let inputs: Vec<_> = [x].into_iter().chain(moments).collect();
         let fused = [(EX, 1), (op, 0), ("Relu", 0)];
         let relu = y.relu();
-        same(&what, &[relu], &feeds(&inputs), &fused);
-        same(
+        assert_fused_matches(&what, &[relu], &feeds(&inputs), &fused);
+        assert_fused_matches(
             &format!("{what}, on"),
             &[relu.tanh()],
             &feeds(&inputs),
@@ -262,9 +267,9 @@ fn a_batch_norm_fuses_with_a_sum_and_a_relu() {
         let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
         for (i, sum) in sums(y, side).into_iter().enumerate() {
             let what = format!("{what}, sum {i}");
-            same(&what, &[sum.relu()], &feeds(&inputs), &fused);
+            assert_fused_matches(&what, &[sum.relu()], &feeds(&inputs), &fused);
             let on = sum.relu().tanh();
-            same(&format!("{what}, on"), &[on], &feeds(&inputs), &fused);
+            assert_fused_matches(&format!("{what}, on"), &[on], &feeds(&inputs), &fused);
         }
     }
 }
@@ -285,7 +290,7 @@ fn a_fused_batch_norm_trains_as_its_single_nodes() {
         let inputs: Vec<_> = [x, side].into_iter().chain(moments).collect();
         let grad = op.replace("Norm", "NormGrad");
         let ops = [(EX, 1), (op, 0), (&*grad, 1), ("ReluGrad", 1), ("Relu", 0)];
-        same(
+        assert_fused_matches(
             &format!("{format:?}, {op}"),
             &fetches,
             &feeds(&inputs),
@@ -309,12 +314,12 @@ fn a_batch_norm_fuses_although_its_moments_are_used_later() {
     let values = feeds(&inputs);
     let fused = [(EX, 1), (op, 0), ("Relu", 0)];
     let apart = [(EX, 0), (op, 1), ("Relu", 1)];
-    same("alone", &[on], &values, &fused);
-    same("late", &[on, late], &values, &fused);
-    same("early", &[on, early], &values, &apart);
+    assert_fused_matches("alone", &[on], &values, &fused);
+    assert_fused_matches("late", &[on, late], &values, &fused);
+    assert_fused_matches("early", &[on, early], &values, &apart);
     // A fetched value is not overwritten in place.
-    same("fetched", &[relu, late], &values, &fused);
-    same("fetched, early", &[relu, early], &values, &apart);
+    assert_fused_matches("fetched", &[relu, late], &values, &fused);
+    assert_fused_matches("fetched, early", &[relu, early], &values, &apart);
 }
 
 #[test]
@@ -329,13 +334,13 @@ fn a_batch_norm_with_a_sum_may_overwrite_either_input() {
         let (last, doubled) = ((y + side).relu().tanh(), (y + x).relu().tanh());
         let fused = [(EX, 1), ("Relu", 0)];
         let what = format!("{format:?}, {training}");
-        same(&format!("{what}, both end"), &[last], &values, &fused);
-        same(&format!("{what}, one ends"), &[last, x], &values, &fused);
-        same(&format!("{what}, other"), &[last, side], &values, &fused);
-        same(&format!("{what}, none"), &[last, side, x], &values, &fused);
+        assert_fused_matches(&format!("{what}, both end"), &[last], &values, &fused);
+        assert_fused_matches(&format!("{what}, one ends"), &[last, x], &values, &fused);
+        assert_fused_matches(&format!("{what}, other"), &[last, side], &values, &fused);
+        assert_fused_matches(&format!("{what}, none"), &[last, side, x], &values, &fused);
         let inputs: Vec<_> = [inputs[0]].into_iter().chain(moments).collect();
         let values = feeds(&inputs);
-        same(&format!("{what}, itself"), &[doubled], &values, &fused);
+        assert_fused_matches(&format!("{what}, itself"), &[doubled], &values, &fused);
     }
 }
 
@@ -348,7 +353,7 @@ fn a_sum_of_two_batch_norms_fuses_into_one_of_them() {
     let [a, b] = [x, side].map(|x| norm(NORMS[2], x, moments, format, true)[0]);
     for sum in sums(a, b) {
         let ops = [(EX, 1), (NORMS[2], 1), ("Relu", 0)];
-        same("two", &[sum.relu().tanh()], &feeds(&inputs), &ops);
+        assert_fused_matches("two", &[sum.relu().tanh()], &feeds(&inputs), &ops);
     }
 }
 
@@ -365,24 +370,24 @@ fn a_batch_norm_with_other_users_does_not_fuse() {
     let plain: Vec<_> = [x].into_iter().chain(moments).collect();
     let (plain, values) = (feeds(&plain), feeds(&inputs));
     let apart = [(EX, 0), (op, 1)];
-    same("fetched", &[y.relu(), y], &plain, &apart);
-    same("used twice", &[y.relu(), y.tanh()], &plain, &apart);
-    same("used twice by one", &[(y + y).relu()], &plain, &apart);
-    same("the sum is fetched", &[sum.relu(), sum], &values, &apart);
-    same(
+    assert_fused_matches("fetched", &[y.relu(), y], &plain, &apart);
+    assert_fused_matches("used twice", &[y.relu(), y.tanh()], &plain, &apart);
+    assert_fused_matches("used twice by one", &[(y + y).relu()], &plain, &apart);
+    assert_fused_matches("the sum is fetched", &[sum.relu(), sum], &values, &apart);
+    assert_fused_matches(
         "the sum is used",
         &[sum.relu(), sum.tanh()],
         &values,
         &apart,
     );
-    same("no relu", &[sum], &values, &apart);
+    assert_fused_matches("no relu", &[sum], &values, &apart);
     let with_row: Vec<_> = [x, row].into_iter().chain(moments).collect();
-    same("a row", &[(y + row).relu()], &feeds(&with_row), &apart);
+    assert_fused_matches("a row", &[(y + row).relu()], &feeds(&with_row), &apart);
     let half = norm(op, x.cast(DType::F16), moments, format, true)[0];
     let half = half.relu().cast(DType::F32);
-    same("halves", &[half], &plain, &apart);
+    assert_fused_matches("halves", &[half], &plain, &apart);
     let late = g.control_dependencies([y], || side.tanh());
-    same("waited for", &[y.relu(), late], &values, &apart);
+    assert_fused_matches("waited for", &[y.relu(), late], &values, &apart);
 }
 
 #[test]
@@ -396,7 +401,7 @@ fn an_inference_batch_norm_prefers_its_convolution() {
         let inputs: Vec<_> = l.inputs.into_iter().chain([side]).collect();
         let ops = [("_FusedConv2D", 1), (EX, 0), (NORMS[2], 0)];
         let y = (l.norm[0] + side).relu();
-        same(&format!("{format:?}"), &[y], &feeds(&inputs), &ops);
+        assert_fused_matches(&format!("{format:?}"), &[y], &feeds(&inputs), &ops);
     }
 }
 

@@ -26,14 +26,14 @@ const FLATTEN: [&str; 7] = [
 const DECAY: f64 = 4e-5;
 /// Tolerance of a first loss, which depends on no gradient. NASNet has nearly constant channels, whose last bits
 /// normalization amplifies.
-const FIRST: [f64; 2] = [1e-4, 1e-3];
+const FIRST_LOSS_TOLERANCE: [f64; 2] = [1e-4, 1e-3];
 /// Tolerance of all other values: the effect of one active ReLU more or less on a gradient's norm, without and with
 /// batch normalization.
 const TOLERANCE: [f64; 2] = [1e-3, 2e-2];
 /// Alternative tolerance: this multiple of TensorFlow's own variation when images change by a millionth.
-const OWN: f64 = 3.0;
+const OWN_VARIATIONS: f64 = 3.0;
 
-struct Line {
+struct Record {
     model: String,
     data: String,
     batch: usize,
@@ -46,15 +46,15 @@ struct Line {
     moving_variances: BTreeMap<String, f64>,
 }
 
-fn lines() -> Vec<Line> {
+fn lines() -> Vec<Record> {
     let packed: &[u8] = include_bytes!("../golden/cnn.jsonl.gz");
     let mut text = String::new();
     GzDecoder::new(packed).read_to_string(&mut text).unwrap();
-    text.lines().map(Line::read).collect()
+    text.lines().map(Record::read).collect()
 }
 
-impl Line {
-    fn read(text: &str) -> Line {
+impl Record {
+    fn read(text: &str) -> Record {
         let all: Value = serde_json::from_str(text).unwrap();
         let numbers = |key: &str| -> BTreeMap<String, f64> {
             let all = all[key].as_object().unwrap().iter();
@@ -67,7 +67,7 @@ impl Line {
         };
         let shapes = all["shapes"].as_object().unwrap().iter();
         let losses = all["losses"].as_array().unwrap().iter();
-        Line {
+        Record {
             model: all["model"].as_str().unwrap().to_owned(),
             data: all["data"].as_str().unwrap().to_owned(),
             batch: all["batch"].as_u64().unwrap() as usize,
@@ -119,7 +119,7 @@ fn value(name: &str, dims: &[usize]) -> Tensor {
 }
 
 /// The largest relative difference of a network from the table's.
-fn compare(line: &Line, format: DataFormat) -> f64 {
+fn compare(line: &Record, format: DataFormat) -> f64 {
     let data = match &*line.data {
         "cifar10" => Data::Cifar10,
         _ => Data::ImageNet,
@@ -204,7 +204,7 @@ fn compare(line: &Line, format: DataFormat) -> f64 {
             .unwrap();
         // No gradient has been used before the first.
         let far = (f64::from(ours) - loss).abs() / loss;
-        let most = FIRST[usize::from(line.model == "nasnet")];
+        let most = FIRST_LOSS_TOLERANCE[usize::from(line.model == "nasnet")];
         assert!(
             step > 0 || far <= most,
             "{}: {ours}, and TensorFlow's {loss}",
@@ -226,7 +226,7 @@ fn compare(line: &Line, format: DataFormat) -> f64 {
     worst
 }
 
-fn agree(wanted: impl Fn(&Line) -> bool) {
+fn assert_networks_match(wanted: impl Fn(&Record) -> bool) {
     let (mut seen, mut far) = (0, Vec::new());
     for line in lines().iter().filter(|l| wanted(l)) {
         // The weights after a flattening differ where channels come first.
@@ -242,7 +242,7 @@ fn agree(wanted: impl Fn(&Line) -> bool) {
                 line.model, line.data, line.varies
             );
             let normalized = !line.moving_variances.is_empty();
-            if worst > TOLERANCE[usize::from(normalized)].max(OWN * line.varies) {
+            if worst > TOLERANCE[usize::from(normalized)].max(OWN_VARIATIONS * line.varies) {
                 far.push(format!(
                     "{} {} {format:?}: {worst:.1e}",
                     line.model, line.data
@@ -257,11 +257,11 @@ fn agree(wanted: impl Fn(&Line) -> bool) {
 
 #[test]
 fn small_networks_match_tf_cnn_benchmarks() {
-    agree(|line| QUICK.contains(&(&*line.model, &*line.data)));
+    assert_networks_match(|line| QUICK.contains(&(&*line.model, &*line.data)));
 }
 
 #[test]
 #[ignore = "takes minutes: run it by name, optimised"]
 fn all_networks_match_tf_cnn_benchmarks() {
-    agree(|_| true);
+    assert_networks_match(|_| true);
 }

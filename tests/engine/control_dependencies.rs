@@ -15,7 +15,7 @@ fn sharing(count: usize, threads: usize) -> SessionOptions {
     options
 }
 
-const LONG: usize = 1 << 16;
+const LENGTH: usize = 1 << 16;
 
 /// An update that fails late, because its variable has no value.
 fn failing<'g>(g: &'g Graph, x: Output<'g>) -> Operation<'g> {
@@ -30,7 +30,7 @@ fn is_held_back(
 ) {
     for _ in 0..20 {
         let g = Graph::new();
-        let x = g.placeholder("x", DType::F32, [LONG as i64]);
+        let x = g.placeholder("x", DType::F32, [LENGTH as i64]);
         let y = g.placeholder("y", DType::F32, []);
         let w = g.device("/cpu:0", || g.variable("w", 1.0f32));
         let update = build(&g, x, y, w);
@@ -38,7 +38,7 @@ fn is_held_back(
         let session = Session::with_options(&g, options()).unwrap();
         session.run(w.initializer(), []).unwrap();
         let feeds = [
-            x.feed(Tensor::zeros(DType::F32, &[LONG]).unwrap()),
+            x.feed(Tensor::zeros(DType::F32, &[LENGTH]).unwrap()),
             y.feed(5.0f32),
         ];
         assert!(session.step(update, feeds).is_err());

@@ -227,13 +227,13 @@ fn mistakes_in_branches_and_loops_name_their_line() {
     );
     let texts: Vec<String> = g.errors().iter().map(ToString::to_string).collect();
     assert!(
-        texts[0].contains("tests/engine/flow.rs") && texts[0].contains("same dtypes"),
+        texts[0].contains("tests/engine/control_flow.rs") && texts[0].contains("same dtypes"),
         "{texts:?}"
     );
     assert!(texts[1].contains("must be bool"), "{texts:?}");
     assert!(texts[2].contains("it must give what it takes"), "{texts:?}");
     assert!(
-        texts[3].contains("MatMul") && texts[3].contains("tests/engine/flow.rs"),
+        texts[3].contains("MatMul") && texts[3].contains("tests/engine/control_flow.rs"),
         "{texts:?}"
     );
     assert_eq!(texts.len(), 4, "{texts:?}");

@@ -3,11 +3,11 @@
 use thalweg::graph::place::{NamePart, PlaceReason};
 use thalweg::graph::{PlaceError, Reason};
 use thalweg::prelude::*;
-use thalweg_tests::chrome::arrows;
+use thalweg_tests::chrome_trace::arrows;
 use thalweg_tests::cpus::cpus;
 
 /// The placement error of a graph.
-fn refused(g: &Graph, options: SessionOptions) -> PlaceError {
+fn placement_error(g: &Graph, options: SessionOptions) -> PlaceError {
     match Session::with_options(g, options) {
         Err(SessionError::Place(e) | SessionError::Gpu { place: e, .. }) => *e,
         Err(e) => panic!("{e}"),
@@ -32,7 +32,7 @@ fn an_unknown_device_is_an_error_with_a_suggestion() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     g.device("/cpu:3", || g.op("Square").input(x).name("y").output());
-    let e = refused(&g, cpus(2));
+    let e = placement_error(&g, cpus(2));
     let text = e.to_string();
     let PlaceReason::NoSuchDevice { part, nearest, .. } = e.reason else {
         panic!("{text}");
@@ -51,7 +51,7 @@ fn an_unknown_device_is_an_error_with_a_suggestion() {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, []);
         g.device(asked, || x.square());
-        match refused(&g, cpus(1)).reason {
+        match placement_error(&g, cpus(1)).reason {
             PlaceReason::NoSuchDevice { part, .. } => assert_eq!(part, missing, "{asked}"),
             e => panic!("{e}"),
         }
@@ -107,7 +107,7 @@ fn conflicting_colocated_nodes_are_listed_with_their_requests() {
     let a = g.device("/cpu:0", || x.tanh().operation());
     let b = g.device("/cpu:1", || x.tanh().operation());
     g.colocate_with(a, || g.colocate_with(b, || x.square()));
-    let e = refused(&g, cpus(2));
+    let e = placement_error(&g, cpus(2));
     let text = e.to_string();
     let PlaceReason::Conflict { members, part, .. } = e.reason else {
         panic!("{text}");
@@ -160,7 +160,7 @@ fn soft_placement_falls_back_and_reports_it() {
     let got = session.step(y, [x.feed(3.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 9.0);
     options.deny_fallback = true;
-    let denied = refused(&g, options).reason;
+    let denied = placement_error(&g, options).reason;
     assert!(matches!(denied, PlaceReason::Fallback { .. }), "{denied}");
 }
 
@@ -286,7 +286,7 @@ fn a_partitioned_graph_is_drawn_with_a_box_for_each_device() {
 }
 
 /// The error of a session, or of its step, for a branch that updates variables of two devices.
-fn refused_branch(
+fn branch_error(
     soft: bool,
     build: impl for<'g> Fn(&'g Graph, [Variable<'g>; 2]) -> Operation<'g>,
 ) -> String {
@@ -308,7 +308,7 @@ fn refused_branch(
 
 #[test]
 fn a_branch_updating_variables_of_two_devices_is_an_error() {
-    let switched = refused_branch(true, |_, [a, b]| {
+    let switched = branch_error(true, |_, [a, b]| {
         Accumulate::new(GradientDescent::new(1.0), 1).minimize(a * 2.0 + b * 3.0)
     });
     assert!(
@@ -316,7 +316,7 @@ fn a_branch_updating_variables_of_two_devices_is_an_error() {
         "{switched}"
     );
     assert!(switched.contains("runs on one device"), "{switched}");
-    let called = refused_branch(false, |g, [a, b]| {
+    let called = branch_error(false, |g, [a, b]| {
         let yes = g.constant(true);
         let done = g.cond(
             yes,

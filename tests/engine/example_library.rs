@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use indicatif::ProgressDrawTarget;
 
-use support::accuracy::looked_at;
+use support::accuracy::describe_images;
 use support::plot::{Boxes, Curve, Line, boxes, check_name, curves, scatter_with_lines};
 use support::progress::Progress;
 use support::report::{Outcome, Spread, table};
 use support::traces::warmed_up;
 use thalweg::session::{Event, Trace};
-use thalweg_tests::screen::Screen;
+use thalweg_tests::recording_terminal::Screen;
 
 const TRUE_LINE: Line = Line {
     weight: 3.0,
@@ -171,11 +171,11 @@ fn curves_draw_both_charts_with_gaps() {
 #[test]
 fn an_accuracy_names_its_images() {
     assert_eq!(
-        looked_at(1000, 10_000),
+        describe_images(1000, 10_000),
         "the first 1000 of 10000 test images"
     );
-    assert_eq!(looked_at(usize::MAX, 10_000), "all 10000 test images");
-    assert_eq!(looked_at(1000, 1000), "all 1000 test images");
+    assert_eq!(describe_images(usize::MAX, 10_000), "all 10000 test images");
+    assert_eq!(describe_images(1000, 1000), "all 1000 test images");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Invalid feeds and fetches of a step: each is a typed error that names the node and gives advice, none is a panic,
-//! and the session remains usable. Mistakes in building are in `bad_graphs.rs`.
+//! and the session remains usable. Mistakes in building are in `graph_errors.rs`.
 
 use thalweg::device::KernelError;
 use thalweg::prelude::*;
@@ -19,7 +19,7 @@ fn error<'g>(
 }
 
 /// Asserts that a message contains all of these.
-fn says(error: &SessionError, parts: &[&str]) {
+fn assert_contains(error: &SessionError, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
@@ -33,12 +33,12 @@ fn a_missing_feed_names_the_placeholder_and_its_line() {
     let session = Session::new(&g).unwrap();
     let e = error(&session, x * 2.0, &[]);
     assert!(matches!(e, SessionError::MissingFeed { .. }), "{e:?}");
-    says(
+    assert_contains(
         &e,
         &[
             "'pixels'",
             "f32[?,784]",
-            "tests/engine/bad_input.rs:",
+            "tests/engine/feed_errors.rs:",
             "must be fed",
         ],
     );
@@ -59,7 +59,7 @@ fn a_feed_of_a_wrong_dtype_or_shape_names_the_expected_one() {
     ] {
         let e = error(&session, x + 1.0, &[x.feed(wrong)]);
         assert!(matches!(e, SessionError::Feed { .. }), "{e:?}");
-        says(&e, &["'x:0'", "f32[?,2]", "bad_input.rs:"]);
+        assert_contains(&e, &["'x:0'", "f32[?,2]", "feed_errors.rs:"]);
     }
     let got = session.step(x + 1.0, [x.feed([[1.0f32, 2.0]])]).unwrap();
     assert_eq!(got.slice::<f32>(0).unwrap(), [2.0, 3.0]);
@@ -75,7 +75,7 @@ fn a_feed_that_contradicts_another_is_an_error_of_the_node_between_them() {
     let feeds = [x.feed([1.0f32, 2.0]), y.feed([1.0f32, 2.0, 3.0])];
     let e = error(&session, z, &feeds);
     assert!(matches!(e, SessionError::Graph { .. }), "{e:?}");
-    says(&e, &["AddV2", "[2]", "[3]", "broadcast", "bad_input.rs:"]);
+    assert_contains(&e, &["AddV2", "[2]", "[3]", "broadcast", "feed_errors.rs:"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn feeding_an_output_twice_is_an_error() {
     let session = Session::new(&g).unwrap();
     let e = error(&session, x + 1.0, &[x.feed(1.0f32), x.feed(2.0f32)]);
     assert!(matches!(e, SessionError::FedTwice { .. }), "{e:?}");
-    says(&e, &["'x:0'", "twice"]);
+    assert_contains(&e, &["'x:0'", "twice"]);
 }
 
 #[test]
@@ -95,10 +95,10 @@ fn handles_cannot_be_fed_or_fetched() {
     let session = Session::new(&g).unwrap();
     let e = error(&session, w.handle(), &[]);
     assert!(matches!(e, SessionError::Handle { .. }), "{e:?}");
-    says(&e, &["'weight:0'", "value"]);
+    assert_contains(&e, &["'weight:0'", "value"]);
     let e = error(&session, w, &[w.handle().feed(1.0f32)]);
     assert!(matches!(e, SessionError::Handle { .. }), "{e:?}");
-    says(&e, &["'weight:0'", "value"]);
+    assert_contains(&e, &["'weight:0'", "value"]);
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn an_uninitialized_variable_names_itself_and_the_initializers() {
         session.step(w * 2.0, []).unwrap_err(),
         session.step(add, []).unwrap_err(),
     ] {
-        says(&e, &["'weight'", "not initialized", "initializers"]);
+        assert_contains(&e, &["'weight'", "not initialized", "initializers"]);
         let SessionError::Kernel { source, .. } = e else {
             panic!("{e:?}");
         };
@@ -191,7 +191,7 @@ fn two_handles_of_one_variable_must_agree() {
     session.run(assign, []).unwrap();
     for wrong in [read(b, DType::F64), read(c, DType::F32)] {
         let e = error(&session, wrong, &[]);
-        says(&e, &["shared", "f32[2]"]);
+        assert_contains(&e, &["shared", "f32[2]"]);
     }
     let got = session.step(read(a, DType::F32), []).unwrap();
     assert_eq!(got.slice::<f32>(0).unwrap(), [1.0, 2.0]);
@@ -208,7 +208,7 @@ fn results_are_read_only_as_their_own_dtype() {
     assert!(got.slice::<f64>(0).is_err(), "f32 is not f64");
     assert!(got.tensor(1).is_err(), "an operation has no value");
     assert!(got.tensor(2).is_err(), "only two things were fetched");
-    says(&got.slice::<f64>(0).unwrap_err(), &["0", "f32"]);
+    assert_contains(&got.slice::<f64>(0).unwrap_err(), &["0", "f32"]);
 }
 
 #[test]

@@ -25,7 +25,12 @@ pub(super) fn one_by_one(g: &Graph) -> Session<'_> {
 }
 
 /// Runs `fetches` fused and unfused; the fused plan must have exactly these numbers of ops.
-fn same(what: &str, fetches: &[Output<'_>], feeds: &[Feed<'_>], ops: &[(&str, usize)]) {
+fn assert_fused_matches(
+    what: &str,
+    fetches: &[Output<'_>],
+    feeds: &[Feed<'_>],
+    ops: &[(&str, usize)],
+) {
     let g = fetches[0].graph();
     let (fused, plain) = (Session::new(g).unwrap(), one_by_one(g));
     let text = fused.explain(fetches, feeds).unwrap();
@@ -97,7 +102,7 @@ fn a_fused_layer_trains_as_its_single_nodes() {
             ("MaxPool", 0),
             ("BiasAdd", 0),
         ];
-        same(&what, &fetches, &feeds(&inputs), &ops);
+        assert_fused_matches(&what, &fetches, &feeds(&inputs), &ops);
     }
 }
 
@@ -112,13 +117,13 @@ fn fetched_values_inside_fused_groups_are_available() {
         ("Conv2D", 1),
         ("_MaxPoolStoreArgmax", 1),
     ];
-    same("conv", &[conv, dx], &feeds(&inputs), &ops);
+    assert_fused_matches("conv", &[conv, dx], &feeds(&inputs), &ops);
     let ops = [("_FusedConv2D", 1), ("_MaxPoolStoreArgmax", 1)];
-    same("relu", &[relu, dx], &feeds(&inputs), &ops);
+    assert_fused_matches("relu", &[relu, dx], &feeds(&inputs), &ops);
     let of_relu = gradients(&[pooled], &[relu])[0].unwrap();
     // The gradient of the pooling is fetched itself, so Relu's gradient comes after it.
     let ops = [("_MaxPoolGradStoredArgmax", 1), ("ReluGrad", 1)];
-    same("its gradient", &[of_relu, dx], &feeds(&inputs), &ops);
+    assert_fused_matches("its gradient", &[of_relu, dx], &feeds(&inputs), &ops);
 }
 
 #[test]
@@ -138,18 +143,18 @@ fn bias_and_activation_fuse_into_convolutions_in_both_formats() {
         let values = feeds(&[x, f, b]);
         let ops = [("_FusedConv2D", 1), ("BiasAdd", 0)];
         let what = format!("{format:?}");
-        same(&what, &[biased], &values, &ops);
+        assert_fused_matches(&what, &[biased], &values, &ops);
         for name in ACTIVATIONS {
             let last = g.op(name).input(biased).output();
             let ops = [("_FusedConv2D", 1), ("BiasAdd", 0), (name, 0)];
-            same(&format!("{what} {name}"), &[last], &values, &ops);
+            assert_fused_matches(&format!("{what} {name}"), &[last], &values, &ops);
         }
         let relu = biased.relu();
         // Other users of the convolution get its value, and a pooling stays a node after it.
         let pooled = relu.max_pool([2, 2], [2, 2], Padding::Valid, format);
         let ops = [("_FusedConv2D", 1), ("MaxPool", 1), ("Relu", 0)];
-        same(&what, &[pooled, relu], &values, &ops);
-        same(&what, &[pooled], &values, &ops);
+        assert_fused_matches(&what, &[pooled, relu], &values, &ops);
+        assert_fused_matches(&what, &[pooled], &values, &ops);
     }
 }
 
@@ -163,9 +168,9 @@ fn a_bias_on_either_side_fuses_into_a_matmul() {
     let (left, right) = (x.matmul(w) + b, b + x.matmul(w));
     let inputs = [x, w, b, c];
     let values = feeds(&inputs);
-    same("left", &[left], &values[..3], &[("_FusedMatMul", 1)]);
+    assert_fused_matches("left", &[left], &values[..3], &[("_FusedMatMul", 1)]);
     let relu = right.relu();
-    same(
+    assert_fused_matches(
         "right",
         &[relu],
         &values[..3],
@@ -173,10 +178,10 @@ fn a_bias_on_either_side_fuses_into_a_matmul() {
     );
     let both = [left, relu];
     // The two products are the same node, which both need.
-    same("both", &both, &values[..3], &[("MatMul", 1), ("Relu", 1)]);
+    assert_fused_matches("both", &both, &values[..3], &[("MatMul", 1), ("Relu", 1)]);
     let whole = x.matmul(w) + c;
     let needed = [values[0].clone(), values[1].clone(), values[3].clone()];
-    same(
+    assert_fused_matches(
         "a matrix",
         &[whole],
         &needed,
@@ -194,7 +199,7 @@ fn a_node_with_control_dependents_does_not_fuse() {
     let sum = product + b;
     let late = g.control_dependencies([product], || x + 1.0);
     let values = feeds(&[x, w, b]);
-    same(
+    assert_fused_matches(
         "waiting",
         &[sum, late],
         &values,
@@ -250,11 +255,11 @@ fn a_chain_of_elementwise_ops_fuses() {
             ("_Fused[Mul AddV2 Relu Sub Mul Maximum Tanh AddV2]", 1),
             ("Tanh", 0),
         ];
-        same(&format!("{dims:?}"), &[y], &feeds(&inputs), &ops);
+        assert_fused_matches(&format!("{dims:?}"), &[y], &feeds(&inputs), &ops);
         // A fetched value ends a chain, and so does a value that two chains use.
         let (low, high) = (y.sigmoid() * x, y.square() - x);
         let ops = [("_Fused[Sigmoid Mul]", 1), ("_Fused[Square Sub]", 1)];
-        same(
+        assert_fused_matches(
             &format!("{dims:?}, apart"),
             &[low, high],
             &feeds(&inputs),
@@ -274,7 +279,7 @@ fn a_chain_of_several_dtypes_fuses() {
         .cast(DType::F64)
         * x;
     let ops = [("_Fused[Mul Cast Square Greater Cast Mul]", 1)];
-    same("dtypes", &[y], &feeds(&[x]), &ops);
+    assert_fused_matches("dtypes", &[y], &feeds(&[x]), &ops);
 }
 
 #[test]
@@ -284,7 +289,7 @@ fn a_chain_does_not_overwrite_values_used_later() {
     let made = x.exp();
     let y = (made + 1.0) * 2.0;
     let after = g.control_dependencies([y], || made - 3.0);
-    same(
+    assert_fused_matches(
         "after",
         &[y, after],
         &feeds(&[x]),
@@ -293,7 +298,7 @@ fn a_chain_does_not_overwrite_values_used_later() {
     // The last op reads the value that the chain may overwrite, beside the chain's own result.
     let product = x.reshape([300, 100]).matmul(x.reshape([100, 300]));
     let last = (product.square() + product) * product;
-    same(
+    assert_fused_matches(
         "last",
         &[last],
         &feeds(&[x]),
@@ -325,7 +330,7 @@ fn constants_are_folded_before_the_step() {
     let pooled = x.relu().max_pool([2, 2], [2, 2], Padding::Same, format);
     let dx = gradients(&[pooled], &[x])[0].unwrap();
     let ops = [("MaxPool", 0), ("_MaxPoolStoreArgmax", 0), ("ReluGrad", 0)];
-    same("constants", &[pooled, dx], &[], &ops);
+    assert_fused_matches("constants", &[pooled, dx], &[], &ops);
 }
 
 #[test]
@@ -335,12 +340,12 @@ fn chains_that_cannot_be_split_are_not_fused() {
     let b = g.placeholder("b", DType::F64, [1]);
     // A bias needs channels, which a piece of a single one lacks.
     let y = x.tanh().bias_add(b, DataFormat::Nhwc).square();
-    same("one channel", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
+    assert_fused_matches("one channel", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
     let x = g.placeholder("images", DType::F64, [2, 90, 90, 90]);
     let b = g.placeholder("biases", DType::F64, [90]);
     // The channels are not the last dimension, though as many.
     let y = x.tanh().bias_add(b, DataFormat::Nchw).square();
-    same("channels first", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
+    assert_fused_matches("channels first", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
 }
 
 /// `MaxPoolGrad` of windows that are squares, two pixels apart.
@@ -362,7 +367,7 @@ fn a_pool_gradient_of_other_windows_does_not_fuse() {
         let dx = pool_grad(relu, y, dy, k);
         let back = g.op("ReluGrad").input(dx).input(relu).output();
         let ops = [("MaxPool", 1), ("MaxPoolGrad", 1), ("ReluGrad", 1)];
-        same(&format!("{k}"), &[y, back], &feeds(&[x, dy]), &ops);
+        assert_fused_matches(&format!("{k}"), &[y, back], &feeds(&[x, dy]), &ops);
     }
 }
 
@@ -381,7 +386,7 @@ fn a_gradient_with_a_late_shape_does_not_fuse() {
     let dx = gradients_with(&[y], &[x], &[Some(dy)], &[])[0].unwrap();
     let mut given = feeds(&[x, flat]);
     given.push(shape.feed([1i32, 2, 2, 1]));
-    same(
+    assert_fused_matches(
         "late",
         &[y, dx],
         &given,
@@ -404,7 +409,7 @@ fn a_sum_leaves_no_unused_gradient() {
         ("_MaxPoolGradStoredArgmax", 0),
         ("BiasAddGrad", 1),
     ];
-    same("sum", &[db], &feeds(&[x, b]), &ops);
+    assert_fused_matches("sum", &[db], &feeds(&[x, b]), &ops);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Golden graphs: TensorFlow's programs, imported from files and compared with TensorFlow's results.
 //!
-//! `GRAPH=cond cargo test -p thalweg-tests --test engine tensorflow_graphs::` runs those whose names begin with `cond`.
+//! `GRAPH=cond cargo test -p thalweg-tests --test engine golden_graphs::` runs those whose names begin with `cond`.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,26 +6,32 @@ use std::collections::BTreeSet;
 
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
-use thalweg_tests::card;
 use thalweg_tests::emulated_gpu::Call;
-use thalweg_tests::gradient_cases::Case;
+use thalweg_tests::gradient_cases::GradientCase;
 use thalweg_tests::gradient_check::{all_cases, check};
+use thalweg_tests::test_gpu;
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";
 
 /// Ops with a gradient rule and without a case, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
-    ("If", "it calls functions: tests/engine/flow.rs"),
-    ("StatelessIf", "it calls functions: tests/engine/flow.rs"),
-    ("While", "it calls functions: tests/engine/flow.rs"),
-    ("StatelessWhile", "it calls functions: tests/engine/flow.rs"),
+    ("If", "it calls functions: tests/engine/control_flow.rs"),
+    (
+        "StatelessIf",
+        "it calls functions: tests/engine/control_flow.rs",
+    ),
+    ("While", "it calls functions: tests/engine/control_flow.rs"),
+    (
+        "StatelessWhile",
+        "it calls functions: tests/engine/control_flow.rs",
+    ),
     (
         "PartitionedCall",
-        "it calls a function: tests/engine/flow.rs",
+        "it calls a function: tests/engine/control_flow.rs",
     ),
     (
         "StatefulPartitionedCall",
-        "it calls a function: tests/engine/flow.rs",
+        "it calls a function: tests/engine/control_flow.rs",
     ),
     ("ResourceGather", "it reads a variable: a test below"),
     ("ResourceGatherNd", "it reads a variable: a test below"),
@@ -45,7 +51,7 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
 ];
 
 /// The cases whose names begin with the variable `GRADIENT`.
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<GradientCase> {
     let prefix = std::env::var("GRADIENT").unwrap_or_default();
     let all = all_cases().into_iter();
     all.filter(|c| c.name.starts_with(&prefix)).collect()
@@ -78,7 +84,7 @@ fn gradients_match_finite_differences_with_late_shapes() {
 
 #[test]
 fn gradients_match_finite_differences_on_a_gpu() {
-    let Some(gpu) = card::gpu() else { return };
+    let Some(gpu) = test_gpu::gpu() else { return };
     check_all(false, &gpu.options());
     let launched = |call: &Call| matches!(call, Call::Submit(_, Some(_)));
     let calls = gpu.calls();

@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 
 /// Returns the only mistake of a graph, and checks that a session reports it.
 #[track_caller]
-fn mistake(g: &Graph) -> GraphError {
+fn only_mistake(g: &Graph) -> GraphError {
     let errors = g.errors();
     assert_eq!(errors.len(), 1, "{errors:?}");
     let error = errors[0].clone();
@@ -15,7 +15,7 @@ fn mistake(g: &Graph) -> GraphError {
         other => panic!("{other:?}"),
     }
     let text = error.to_string();
-    assert!(text.contains("tests/engine/bad_graphs.rs:"), "{text}");
+    assert!(text.contains("tests/engine/graph_errors.rs:"), "{text}");
     error
 }
 
@@ -26,7 +26,7 @@ fn a_mistake_names_the_line_that_made_it() {
     let line = line!() + 1;
     let sum = a + b;
     assert!(sum.is_invalid());
-    let error = mistake(&g);
+    let error = only_mistake(&g);
     let Origin::Line(origin) = error.origin else {
         panic!("{:?}", error.origin);
     };
@@ -46,7 +46,7 @@ fn nodes_built_on_a_mistake_add_no_further_mistakes() {
     assert!(gradients(&[more], &[w.handle()])[0].unwrap().is_invalid());
     assert!(g.variable("v", more).handle().is_invalid());
     assert_eq!(more.name(), "<invalid>:0");
-    mistake(&g);
+    only_mistake(&g);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_mistake_after_the_session_is_reported_with_the_next_plan() {
 fn mixed_dtypes_are_rejected() {
     let g = Graph::new();
     let _ = g.constant(1.0f32) + g.constant(1i32);
-    let error = mistake(&g);
+    let error = only_mistake(&g);
     assert!(matches!(
         error.reason,
         Reason::InputType {
@@ -131,20 +131,20 @@ fn mixed_dtypes_are_rejected() {
 fn a_constant_outside_its_dtypes_range_is_rejected() {
     let g = Graph::new();
     let _ = g.constant(1i32) * 1.5;
-    assert!(mistake(&g).to_string().contains("1.5"));
+    assert!(only_mistake(&g).to_string().contains("1.5"));
     let g = Graph::new();
     let _ = g.constant(1u8) + 256.0;
-    assert!(mistake(&g).to_string().contains("u8"));
+    assert!(only_mistake(&g).to_string().contains("u8"));
     let g = Graph::new();
     let _ = g.constant(1i64) + f64::NAN;
-    mistake(&g);
+    only_mistake(&g);
 }
 
 #[test]
 fn unknown_ops_and_attributes_are_named() {
     let g = Graph::new();
     g.op("MatMull").input(g.constant(1.0f32)).build();
-    let error = mistake(&g);
+    let error = only_mistake(&g);
     assert_eq!(
         error.reason,
         Reason::UnknownOp {
@@ -161,19 +161,19 @@ fn unknown_ops_and_attributes_are_named() {
         .input(g.constant(1.0f32))
         .attr("speed", 3i64)
         .build();
-    assert!(matches!(mistake(&g).reason, Reason::UnknownAttr { attr } if attr == "speed"));
+    assert!(matches!(only_mistake(&g).reason, Reason::UnknownAttr { attr } if attr == "speed"));
 
     let g = Graph::new();
     g.op("Placeholder").build();
     assert!(matches!(
-        mistake(&g).reason,
+        only_mistake(&g).reason,
         Reason::MissingAttr { attr: "dtype" }
     ));
 
     let g = Graph::new();
     g.op("Placeholder").attr("dtype", 3i64).build();
     assert!(matches!(
-        mistake(&g).reason,
+        only_mistake(&g).reason,
         Reason::AttrKind { attr: "dtype", .. }
     ));
 
@@ -183,7 +183,7 @@ fn unknown_ops_and_attributes_are_named() {
         .input(g.constant([[1.0f32]]))
         .build();
     assert!(matches!(
-        mistake(&g).reason,
+        only_mistake(&g).reason,
         Reason::AttrKind {
             attr: "transpose_a",
             ..
@@ -198,7 +198,7 @@ fn a_wrong_number_of_inputs_is_rejected() {
         let x = g.constant(1.0f32);
         g.op("AddV2").inputs(std::iter::repeat_n(x, count)).build();
         assert_eq!(
-            mistake(&g).reason,
+            only_mistake(&g).reason,
             Reason::InputCount {
                 expected: 2,
                 found: count
@@ -212,7 +212,7 @@ fn a_missing_output_as_input_is_rejected() {
     let g = Graph::new();
     let x = g.constant(1.0f32).operation();
     let _ = -x.output(1);
-    assert!(mistake(&g).to_string().contains("Const:1"));
+    assert!(only_mistake(&g).to_string().contains("Const:1"));
 }
 
 #[test]
@@ -221,15 +221,15 @@ fn nodes_of_another_graph_are_rejected() {
     let strangers: Vec<_> = (0..9).map(|_| other.constant(1.0f32)).collect();
     let stranger = strangers[8];
     let _ = g.constant(1.0f32) + stranger;
-    assert_eq!(mistake(&g).reason, Reason::OtherGraph { input: 1 });
+    assert_eq!(only_mistake(&g).reason, Reason::OtherGraph { input: 1 });
 
     let g = Graph::new();
     g.op("NoOp").control(stranger).build();
-    assert!(matches!(mistake(&g).reason, Reason::OtherGraph { .. }));
+    assert!(matches!(only_mistake(&g).reason, Reason::OtherGraph { .. }));
 
     let g = Graph::new();
     g.control_dependencies([stranger], || g.constant(1.0f32));
-    assert!(matches!(mistake(&g).reason, Reason::OtherGraph { .. }));
+    assert!(matches!(only_mistake(&g).reason, Reason::OtherGraph { .. }));
 
     for part in 0..4 {
         let g = Graph::new();
@@ -243,7 +243,7 @@ fn nodes_of_another_graph_are_rejected() {
             &[at(3, x)],
         );
         assert!(
-            matches!(mistake(&g).reason, Reason::OtherGraph { .. }),
+            matches!(only_mistake(&g).reason, Reason::OtherGraph { .. }),
             "part {part}"
         );
     }
@@ -255,11 +255,11 @@ fn invalid_characters_in_names_are_rejected() {
         let g = Graph::new();
         let x = g.constant(1.0f32);
         assert!(x.named(bad).is_invalid(), "{bad:?}");
-        assert_eq!(mistake(&g).reason, Reason::Name, "{bad:?}");
+        assert_eq!(only_mistake(&g).reason, Reason::Name, "{bad:?}");
     }
     let g = Graph::new();
     g.name_scope("bad scope", || g.constant(1.0f32));
-    assert_eq!(mistake(&g).reason, Reason::Name);
+    assert_eq!(only_mistake(&g).reason, Reason::Name);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_finalized_graph_grows_only_inside_extend() {
     let sum: f32 = Session::new(&g).unwrap().run(y, []).unwrap();
     assert_eq!(sum, 2.0);
     assert!((-x).is_invalid());
-    let error = mistake(&g);
+    let error = only_mistake(&g);
     assert_eq!(error.reason, Reason::Finalized);
     assert!(error.to_string().contains("extend"), "{error}");
 }
@@ -282,7 +282,7 @@ fn gradients_of_integers_are_rejected() {
     let g = Graph::new();
     let x = g.constant(2i32);
     let _ = gradients(&[x.square()], &[x]);
-    let error = mistake(&g);
+    let error = only_mistake(&g);
     assert_eq!(
         error.reason,
         Reason::NotDifferentiable { found: DType::I32 }
@@ -292,7 +292,10 @@ fn gradients_of_integers_are_rejected() {
     let x = g.constant([1.0f32, 2.0]);
     let wrong = g.constant([1.0f32, 2.0, 3.0]);
     let _ = gradients_with(&[x.square()], &[x], &[Some(wrong)], &[]);
-    assert!(matches!(mistake(&g).reason, Reason::GradientShape { .. }));
+    assert!(matches!(
+        only_mistake(&g).reason,
+        Reason::GradientShape { .. }
+    ));
 }
 
 #[test]
@@ -300,15 +303,15 @@ fn a_variable_needs_a_known_shape_and_a_fitting_value() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     assert!(g.variable("v", x).handle().is_invalid());
-    assert!(mistake(&g).to_string().contains("known"));
+    assert!(only_mistake(&g).to_string().contains("known"));
 
     let g = Graph::new();
     let v = g.variable("v", [1.0f32, 2.0]);
     v.assign([1.0f32, 2.0, 3.0]);
-    assert!(matches!(mistake(&g).reason, Reason::Infer(_)));
+    assert!(matches!(only_mistake(&g).reason, Reason::Infer(_)));
 
     let g = Graph::new();
     let v = g.variable("v", [1.0f32, 2.0]);
     v.assign_add([1.0f64, 2.0]);
-    mistake(&g);
+    only_mistake(&g);
 }

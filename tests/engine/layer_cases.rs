@@ -46,14 +46,14 @@ fn initializers_match_tensorflow() {
 }
 
 /// A layer of `layers.jsonl.gz` in a graph.
-struct Built<'g> {
+struct BuiltLayer<'g> {
     x: Output<'g>,
     y: Output<'g>,
     training: Option<Output<'g>>,
 }
 
 /// Builds the layer; images in another format are transposed before and after it.
-fn build<'g>(g: &'g Graph, line: &Json, format: DataFormat) -> Built<'g> {
+fn build<'g>(g: &'g Graph, line: &Json, format: DataFormat) -> BuiltLayer<'g> {
     let dims = line["dims"].as_array().unwrap().iter();
     let dims: Vec<i64> = dims.map(|d| d.as_i64().unwrap()).collect();
     let x = g.placeholder("x", tensor(&line["input"]).dtype(), dims);
@@ -87,14 +87,14 @@ fn build<'g>(g: &'g Graph, line: &Json, format: DataFormat) -> Built<'g> {
             g.variable_scope(scope, on)
         }
     };
-    Built {
+    BuiltLayer {
         x,
         y,
         training: fed,
     }
 }
 
-impl<'g> Built<'g> {
+impl<'g> BuiltLayer<'g> {
     /// The output, and the gradients of a run: of the sum of the output times the weights.
     fn with_gradients(&self, run: &Json) -> Vec<Output<'g>> {
         let graph = self.y.graph();
@@ -115,7 +115,7 @@ impl<'g> Built<'g> {
 }
 
 /// A name, the computed value, and TensorFlow's.
-type Compared<'a> = (String, Tensor, &'a Json);
+type RecordedPair<'a> = (String, Tensor, &'a Json);
 
 /// The results of a step, and the recorded ones.
 fn step<'a, 'g>(
@@ -123,7 +123,7 @@ fn step<'a, 'g>(
     fetches: &[Output<'g>],
     feeds: &[Feed<'g>],
     expected: impl IntoIterator<Item = (String, &'a Json)>,
-) -> Result<Vec<Compared<'a>>, Box<dyn Error>> {
+) -> Result<Vec<RecordedPair<'a>>, Box<dyn Error>> {
     let found = session.step(fetches, feeds)?;
     let mut all = Vec::new();
     for (i, (name, recorded)) in expected.into_iter().enumerate() {

@@ -16,10 +16,10 @@ struct Program<'g> {
 }
 
 /// A program ends at its first error.
-type Done = Result<(), ()>;
+type ProgramResult = Result<(), ()>;
 
 impl<'g> Program<'g> {
-    fn each(&mut self, statements: &Json) -> Done {
+    fn each(&mut self, statements: &Json) -> ProgramResult {
         let statements = statements.as_array().unwrap();
         statements.iter().try_for_each(|s| {
             self.one(s)?;
@@ -31,7 +31,7 @@ impl<'g> Program<'g> {
         })
     }
 
-    fn one(&mut self, s: &Json) -> Done {
+    fn one(&mut self, s: &Json) -> ProgramResult {
         let text = |key: &str| s[key].as_str();
         let graph = self.graph;
         let reuse = match text("reuse") {

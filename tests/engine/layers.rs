@@ -303,7 +303,7 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
 }
 
 /// The graph's error for `build`'s output of images.
-fn refusal(dims: [i64; 4], build: impl Fn(Output<'_>) -> Output<'_>) -> String {
+fn build_error(dims: [i64; 4], build: impl Fn(Output<'_>) -> Output<'_>) -> String {
     let g = Graph::new();
     build(g.placeholder("x", DType::F32, dims));
     let errors = g.errors();
@@ -314,7 +314,7 @@ fn refusal(dims: [i64; 4], build: impl Fn(Output<'_>) -> Output<'_>) -> String {
 #[test]
 fn an_invalid_convolution_is_an_error() {
     let conv = |filter: [i64; 4], strides, dilations, padding| {
-        refusal([1, 5, 5, 2], |x| {
+        build_error([1, 5, 5, 2], |x| {
             let w = x.graph().placeholder("w", DType::F32, filter);
             x.conv2d_dilated(w, strides, dilations, padding, DataFormat::Nhwc)
         })
@@ -359,7 +359,7 @@ fn an_invalid_convolution_is_an_error() {
 #[test]
 fn each_window_attribute_is_checked() {
     let pool = |ksize: &[i64], strides: &[i64], explicit: &[i64]| {
-        refusal([1, 4, 4, 1], |x| {
+        build_error([1, 4, 4, 1], |x| {
             let padding = if explicit.is_empty() {
                 "VALID"
             } else {

@@ -31,9 +31,9 @@ fn model(g: &Graph) -> Model<'_> {
 }
 
 /// A hook that records its calls.
-struct Notes(Rc<RefCell<Vec<String>>>);
+struct RecordingHook(Rc<RefCell<Vec<String>>>);
 
-impl SessionRunHook for Notes {
+impl SessionRunHook for RecordingHook {
     fn begin(&mut self, graph: &Graph) -> Result<(), TrainError> {
         // The graph may still grow.
         graph.constant(1.0f32);
@@ -78,7 +78,7 @@ fn hooks_run_in_tensorflows_order() {
     let model = model(&g);
     let notes = Rc::new(RefCell::new(Vec::new()));
     let mut session = MonitoredTrainingSession::new(&g)
-        .hook(Notes(notes.clone()))
+        .hook(RecordingHook(notes.clone()))
         .hook(StopAtStepHook::num_steps(2))
         .quiet()
         .start(|| Session::new(&g))
@@ -105,7 +105,7 @@ fn a_failing_step_ends_the_session_without_the_end_hook() {
     let x = g.placeholder("x", DType::F32, []);
     let notes = Rc::new(RefCell::new(Vec::new()));
     let mut session = MonitoredTrainingSession::new(&g)
-        .hook(Notes(notes.clone()))
+        .hook(RecordingHook(notes.clone()))
         .quiet()
         .start(|| Session::new(&g))
         .unwrap();
@@ -125,8 +125,8 @@ fn a_lost_session_is_recreated_from_the_last_checkpoint() {
     let model = model(&g);
     let (lines, log) = logged();
     // A hook that loses the session once, after step 5.
-    struct Loses(bool);
-    impl SessionRunHook for Loses {
+    struct LosesSessionOnce(bool);
+    impl SessionRunHook for LosesSessionOnce {
         fn before_run(&mut self, _: &mut BeforeRun<'_>) -> Result<(), TrainError> {
             Ok(())
         }
@@ -142,7 +142,7 @@ fn a_lost_session_is_recreated_from_the_last_checkpoint() {
     let mut session = MonitoredTrainingSession::new(&g)
         .checkpoint_dir(folder.path())
         .save_checkpoint(Every::Steps(2))
-        .hook(Loses(false))
+        .hook(LosesSessionOnce(false))
         .hook(StopAtStepHook::last_step(8))
         .log(log)
         .start(|| {

@@ -10,7 +10,7 @@ use crate::training::each;
 const NAMES: [&str; 2] = ["w", "b"];
 
 /// A comparison: name, computed value, expected value.
-type Compared = (String, Tensor, Tensor);
+type Comparison = (String, Tensor, Tensor);
 
 /// The optimizer that a line names; settings that it does not give have their defaults.
 fn optimizer<'g>(settings: &Json) -> Box<dyn Optimizer<'g> + 'g> {
@@ -101,7 +101,7 @@ fn course<'g>(
     session: &Session<'g>,
     (train, places, fed): (Operation<'g>, &[Output<'g>], &Json),
     (variables, expected): (&[Variable<'g>], &Json),
-) -> Vec<Compared> {
+) -> Vec<Comparison> {
     let steps = tensor(&fed["w"]).dims()[0];
     let mut found = vec![Vec::new(); variables.len()];
     for step in 0..steps {

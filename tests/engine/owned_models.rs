@@ -6,7 +6,7 @@ use thalweg::graph::{NodeId, OutputId};
 use thalweg::prelude::*;
 
 /// A line that is fitted to points.
-struct Line {
+struct LineModel {
     graph: Arc<Graph>,
     session: Session<'static>,
     step: Callable<'static>,
@@ -16,8 +16,8 @@ struct Line {
     predicted: OutputId,
 }
 
-impl Line {
-    fn new() -> Result<Line, SessionError> {
+impl LineModel {
+    fn new() -> Result<LineModel, SessionError> {
         let graph = Arc::new(Graph::new());
         let g = &*graph;
         let x = g.placeholder("x", DType::F32, [-1]);
@@ -27,7 +27,7 @@ impl Line {
         let train = GradientDescent::new(0.05).minimize(loss);
         let session = Session::new(graph.clone())?;
         session.run(g.initializers(), [])?;
-        Ok(Line {
+        Ok(LineModel {
             step: session.callable((train, loss), [x, y])?,
             train: train.id(),
             x: x.id(),
@@ -49,7 +49,7 @@ impl Line {
 
 #[test]
 fn a_model_in_a_struct_moves_to_another_thread() {
-    let mut line = Line::new().unwrap();
+    let mut line = LineModel::new().unwrap();
     let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 6.0]));
     line.fit(&x, &y).unwrap();
     let thread = std::thread::spawn(move || {

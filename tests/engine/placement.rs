@@ -44,7 +44,7 @@ fn canonical(device: &str) -> String {
 
 /// Strings that TensorFlow accepts and Thalweg rejects: a second value for the same part (TensorFlow keeps the last), a
 /// part without its leading `/` or its value, names that no job can have, and numbers below zero or beyond an int.
-fn is_refused_on_purpose(text: &str) -> bool {
+fn is_rejected_on_purpose(text: &str) -> bool {
     let part = |name: &str| text.matches(name).count();
     let devices = part("/device:") + part("/cpu") + part("/gpu") + part("/GPU");
     let second = part("/job:") > 1 || part("/task:") > 1 || part("/replica:") > 1 || devices > 1;
@@ -68,7 +68,7 @@ fn device_strings_parse_and_print_as_in_tensorflow() {
         match (&case["printed"], ours) {
             (Json::String(theirs), Ok(ours)) => assert_eq!(ours, canonical(theirs), "{given:?}"),
             (Json::String(_), Err(e)) => {
-                assert!(is_refused_on_purpose(given), "{e}");
+                assert!(is_rejected_on_purpose(given), "{e}");
                 refused.push(given.to_owned());
             }
             (_, Ok(ours)) => {

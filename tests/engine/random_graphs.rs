@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 use thalweg::session::Feed;
 use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
-use thalweg_tests::interpreter::{Interpreter, Stuck};
+use thalweg_tests::interpreter::{Interpreter, NoResult};
 use thalweg_tests::random_graph::{Gene, Model, numbers};
 
 /// The same bits, where one NaN is as good as another.
@@ -38,10 +38,10 @@ fn request() -> impl Strategy<Value = Request> {
 
 /// A kind of session: threads, CPU devices, whether graphs are optimised, whether nodes run at the
 /// same time.
-type Kind = (usize, usize, bool, Parallel);
+type SessionKind = (usize, usize, bool, Parallel);
 
 /// On one device.
-const ONE: &[Kind] = &[
+const ONE_DEVICE: &[SessionKind] = &[
     (1, 1, true, Parallel::Never),
     (2, 1, true, Parallel::Always),
     (1, 1, false, Parallel::WhereWorth),
@@ -49,7 +49,7 @@ const ONE: &[Kind] = &[
 ];
 
 /// On several.
-const SEVERAL: &[Kind] = &[
+const SEVERAL_DEVICES: &[SessionKind] = &[
     (2, 2, true, Parallel::Always),
     (4, 4, false, Parallel::Always),
     (8, 8, true, Parallel::Always),
@@ -79,7 +79,7 @@ fn compare(
     genes: &[Gene],
     vague: bool,
     requests: &[Request],
-    kinds: &[Kind],
+    kinds: &[SessionKind],
 ) -> Result<(), TestCaseError> {
     let g = Graph::new();
     let most = kinds.iter().map(|k| k.1).max().unwrap_or(1) as u32;
@@ -132,10 +132,10 @@ fn compare(
         let targets: Vec<_> = updates.iter().map(|u| u.id()).collect();
         let expected = match interpreter.run(&data, &outputs, &targets, &values) {
             Ok(expected) => expected,
-            Err(Stuck::Cycle) => {
+            Err(NoResult::Cycle) => {
                 return Err(TestCaseError::reject("reads and updates in a circle"));
             }
-            Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
+            Err(NoResult::Failed(e)) => return Err(TestCaseError::fail(e)),
         };
         let feeds: Vec<Feed<'_>> = fed.iter().map(|(o, t)| o.feed(t)).collect();
         for (kind, session) in &sessions {
@@ -169,7 +169,7 @@ proptest! {
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..4),
     ) {
-        compare(&genes, false, &requests, ONE)?;
+        compare(&genes, false, &requests, ONE_DEVICE)?;
     }
 
     #[test]
@@ -177,7 +177,7 @@ proptest! {
         genes in proptest::collection::vec(any::<Gene>(), 1..40),
         requests in proptest::collection::vec(request(), 1..3),
     ) {
-        compare(&genes, true, &requests, ONE)?;
+        compare(&genes, true, &requests, ONE_DEVICE)?;
     }
 
     #[test]
@@ -186,7 +186,7 @@ proptest! {
         requests in proptest::collection::vec(request(), 1..4),
         vague in any::<bool>(),
     ) {
-        compare(&genes, vague, &requests, SEVERAL)?;
+        compare(&genes, vague, &requests, SEVERAL_DEVICES)?;
     }
 }
 

@@ -6,14 +6,15 @@ use thalweg_graph::op::Gradient;
 use thalweg_tests::golden::cases;
 
 /// Reasons for ops without a case.
-const FILES_OF_OWN: &str = "it works on files: tests/engine/checkpoints.rs runs it";
+const NEEDS_FILES: &str = "it works on files: tests/engine/checkpoints.rs runs it";
 const NO_KERNEL: &str = "it is there so that graphs can be read, and has no kernel yet";
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives runs it";
-const TURNS: &str = "TensorFlow does not have it: tests/cluster/sync.rs runs it";
-const LISTED: &str = "the table has no lists, arrays or stacks: tests/engine/lists.rs runs it";
+const NOT_IN_TENSORFLOW: &str = "TensorFlow does not have it: tests/cluster/synchronous.rs runs it";
+const NOT_IN_TABLE: &str =
+    "the table has no lists, arrays or stacks: tests/engine/tensor_lists.rs runs it";
 
-/// The ops that the golden graphs have, which `tests/engine/tensorflow_graphs.rs` runs.
+/// The ops that the golden graphs have, which `tests/engine/golden_graphs.rs` runs.
 fn in_graphs() -> BTreeSet<String> {
     let folder = thalweg_tests::root().join("tests/golden/graphs");
     let mut ops = BTreeSet::new();
@@ -46,20 +47,20 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "DisableCopyOnRead",
         "it computes nothing: crates/train/tests/exported_models.rs loads models that have it",
     ),
-    ("FakeParam", LISTED),
-    ("TensorListGather", LISTED),
-    ("TensorListScatterV2", LISTED),
-    ("TensorListScatterIntoExistingList", LISTED),
-    ("TensorListConcatV2", LISTED),
-    ("TensorListSplit", LISTED),
-    ("StackCloseV2", LISTED),
-    ("TensorArrayCloseV3", LISTED),
-    ("TensorArraySplitV3", LISTED),
-    ("TensorArrayConcatV3", LISTED),
-    ("OptionalHasValue", LISTED),
+    ("FakeParam", NOT_IN_TABLE),
+    ("TensorListGather", NOT_IN_TABLE),
+    ("TensorListScatterV2", NOT_IN_TABLE),
+    ("TensorListScatterIntoExistingList", NOT_IN_TABLE),
+    ("TensorListConcatV2", NOT_IN_TABLE),
+    ("TensorListSplit", NOT_IN_TABLE),
+    ("StackCloseV2", NOT_IN_TABLE),
+    ("TensorArrayCloseV3", NOT_IN_TABLE),
+    ("TensorArraySplitV3", NOT_IN_TABLE),
+    ("TensorArrayConcatV3", NOT_IN_TABLE),
+    ("OptionalHasValue", NOT_IN_TABLE),
     (
         "TensorSummary",
-        "it gives its own name, which the table does not have: tests/engine/more_ops.rs runs it",
+        "it gives its own name, which the table does not have: tests/engine/ops_by_hand.rs runs it",
     ),
     (
         "ImageSummary",
@@ -67,28 +68,28 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ),
     ("AudioSummary", NO_KERNEL),
     ("AudioSummaryV2", NO_KERNEL),
-    ("SaveV2", FILES_OF_OWN),
-    ("RestoreV2", FILES_OF_OWN),
-    ("MergeV2Checkpoints", FILES_OF_OWN),
+    ("SaveV2", NEEDS_FILES),
+    ("RestoreV2", NEEDS_FILES),
+    ("MergeV2Checkpoints", NEEDS_FILES),
     ("Save", NO_KERNEL),
     ("SaveSlices", NO_KERNEL),
     ("Restore", NO_KERNEL),
     ("RestoreSlice", NO_KERNEL),
     (
         "DestroyResourceOp",
-        "it leaves no value to compare: tests/engine/more_ops.rs runs it",
+        "it leaves no value to compare: tests/engine/ops_by_hand.rs runs it",
     ),
     (
         "TopK",
         "TensorFlow has taken it back; it is TopKV2 with an attribute for an input",
     ),
     ("VarHandleOp", "every variable of every case is one"),
-    ("_TurnSum", TURNS),
-    ("_TurnBegin", TURNS),
-    ("_TurnGive", TURNS),
-    ("_TurnMean", TURNS),
-    ("_TurnKeep", TURNS),
-    ("_TurnKept", TURNS),
+    ("_TurnSum", NOT_IN_TENSORFLOW),
+    ("_TurnBegin", NOT_IN_TENSORFLOW),
+    ("_TurnGive", NOT_IN_TENSORFLOW),
+    ("_TurnMean", NOT_IN_TENSORFLOW),
+    ("_TurnKeep", NOT_IN_TENSORFLOW),
+    ("_TurnKept", NOT_IN_TENSORFLOW),
     ("HorovodAllreduce", RANKS),
     ("HorovodAllgather", RANKS),
     ("HorovodBroadcast", RANKS),

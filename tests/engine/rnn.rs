@@ -5,11 +5,11 @@ use thalweg::layers::{Cell, Rnn, Sequence, gru_cell, lstm_cell, rnn, rnn_cell};
 use thalweg::ops::Variable;
 use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
-use thalweg_tests::gradient_cases::{Case, case, mixed};
+use thalweg_tests::gradient_cases::{GradientCase, case, mixed};
 use thalweg_tests::gradient_check::check;
 
 /// A case's description of a layer.
-struct Said<'g> {
+struct CaseLayer<'g> {
     x: Output<'g>,
     initial: Vec<Output<'g>>,
     lengths: Option<Output<'g>>,
@@ -17,7 +17,7 @@ struct Said<'g> {
     unrolled: bool,
 }
 
-impl<'g> Said<'g> {
+impl<'g> CaseLayer<'g> {
     fn over<C: Cell>(&self, cell: C) -> Sequence<'g> {
         let mut layer: Rnn<'g, C> = rnn(cell);
         if self.unrolled {
@@ -77,7 +77,7 @@ fn differences(line: &Json, vague: bool) -> Vec<String> {
         let lengths: Vec<i64> = l.iter().map(|n| n.as_i64().unwrap()).collect();
         g.constant(lengths)
     });
-    let said = Said {
+    let said = CaseLayer {
         x,
         initial: initial.clone(),
         lengths,
@@ -162,7 +162,7 @@ fn recurrent_cells_match_tensorflow() {
 }
 
 /// A layer over three sequences of length `time`, from a given state.
-fn layer(gru: bool, time: usize, lengths: Option<[i32; 3]>, unrolled: bool) -> Case {
+fn layer(gru: bool, time: usize, lengths: Option<[i32; 3]>, unrolled: bool) -> GradientCase {
     let name = format!("gru {gru}, {time} steps, lengths {lengths:?}, unrolled {unrolled}");
     let inputs = vec![
         mixed(&[3, time, 2], 1),
@@ -171,7 +171,7 @@ fn layer(gru: bool, time: usize, lengths: Option<[i32; 3]>, unrolled: bool) -> C
     ];
     case(&name, inputs, move |g, x| {
         g.set_seed(1);
-        let said = Said {
+        let said = CaseLayer {
             x: x[0],
             initial: x[1..if gru { 2 } else { 3 }].to_vec(),
             lengths: lengths.map(|l| g.constant(l)),
@@ -204,7 +204,7 @@ fn results(gru: bool, batch: usize, time: usize, lengths: bool, unrolled: bool) 
     let g = Graph::new();
     g.set_seed(5);
     let x = g.constant(mixed(&[batch, time, 3], 7));
-    let said = Said {
+    let said = CaseLayer {
         x,
         initial: Vec::new(),
         lengths: lengths.then(|| {

@@ -16,7 +16,7 @@ fn error<'g>(session: &Session<'g>, fetch: Output<'g>, feeds: &[Feed<'g>]) -> Se
 }
 
 /// Asserts that a message contains all of these.
-fn says(error: &SessionError, parts: &[&str]) {
+fn assert_contains(error: &SessionError, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
@@ -33,7 +33,7 @@ fn a_label_out_of_range_names_the_element() {
     for wrong in [3i64, -1, i64::MAX, i64::MIN] {
         let e = error(&session, loss, &[labels.feed([0i64, wrong])]);
         assert!(matches!(e, SessionError::Kernel { .. }), "{e:?}");
-        says(&e, &[&wrong.to_string(), "element 1", "bad_values.rs:"]);
+        assert_contains(&e, &[&wrong.to_string(), "element 1", "value_errors.rs:"]);
     }
     let good = session.step(loss, [labels.feed([0i64, 2])]).unwrap();
     assert!(good.slice::<f32>(0).unwrap().iter().all(|l| l.is_finite()));
@@ -71,7 +71,7 @@ fn a_non_finite_value_is_traced_to_its_first_node() {
         panic!("{e:?}");
     };
     assert_eq!((op.as_str(), *element, *value), ("Mul", 1, f64::INFINITY));
-    says(&e, &["element 1", "inf", "bad_values.rs:"]);
+    assert_contains(&e, &["element 1", "inf", "value_errors.rs:"]);
     // Without the check, the step succeeds.
     assert!(
         session
@@ -90,7 +90,7 @@ fn timeouts_may_be_zero_or_unlimited() {
     let run = |limit| session.step_with(y, [x.feed(1.0f32)], &RunOptions::new().timeout(limit));
     let e = run(Duration::ZERO).unwrap_err();
     assert!(matches!(e, SessionError::Timeout { .. }), "{e:?}");
-    says(&e, &["AddV2"]);
+    assert_contains(&e, &["AddV2"]);
     assert_eq!(run(Duration::MAX).unwrap().0.scalar::<f32>(0).unwrap(), 2.0);
 }
 
@@ -116,7 +116,7 @@ fn a_step_larger_than_the_address_space_is_an_error() {
     for product in [three, four, -four, rows, chain] {
         let e = error(&session, product, &feeds);
         assert!(matches!(e, SessionError::Memory { .. }), "{e:?}");
-        says(&e, &["Mul", "memory", "bad_values.rs:"]);
+        assert_contains(&e, &["Mul", "memory", "value_errors.rs:"]);
     }
 }
 
@@ -131,7 +131,7 @@ fn cost_estimates_of_huge_shapes_do_not_overflow() {
         let session = Session::new(&g).unwrap();
         for y in [rows, chain] {
             for feeds in [vec![], vec![x.feed([[1.0f32]])]] {
-                says(&error(&session, y, &feeds), &["'x", "bad_values.rs:"]);
+                assert_contains(&error(&session, y, &feeds), &["'x", "value_errors.rs:"]);
             }
         }
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
-use thalweg_tests::emulated::{Emulated, is_there};
+use thalweg_tests::emulated::{Emulated, has_compiler};
 use thalweg_tests::emulated_gpu::{Call, EmulatedGpu};
 use thalweg_tests::line::{feeds, line, values};
 
 fn emulated() -> Option<Arc<EmulatedGpu>> {
-    is_there().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
+    has_compiler().then(|| EmulatedGpu::new(&Arc::new(Emulated::new(false))))
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
@@ -79,7 +79,7 @@ fn nodes_without_gpu_kernels_run_on_the_host_with_a_reason_in_the_plan() {
 
 #[test]
 fn a_full_gpu_is_an_error_that_names_node_and_device() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let gpu = EmulatedGpu::of(&Arc::new(Emulated::new(false)), 1 << 16);

@@ -7,7 +7,7 @@ use std::process::Command;
 use thalweg_graph::{Attr, Graph};
 use thalweg_ops::NewGraph;
 use thalweg_tensor::Tensor;
-use thalweg_tests::emulated::{Emulated, is_there};
+use thalweg_tests::emulated::{Emulated, has_compiler};
 use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
 use thalweg_tests::runtime::{Direct, Runtime, build, report};
@@ -38,7 +38,7 @@ fn check(emulated: &Emulated) {
 
 #[test]
 fn emulated_kernels_match_tensorflow() {
-    if is_there() {
+    if has_compiler() {
         check(&Emulated::new(false));
     }
 }
@@ -58,14 +58,14 @@ fn sanitizer() -> Option<String> {
 #[ignore = "takes minutes: cargo test -p thalweg-tests --test gpu emulated:: -- --ignored"]
 fn kernels_access_no_memory_out_of_bounds() {
     // The library has to be loaded before any allocation: the test runs itself once more with it.
-    const INSIDE: &str = "THALWEG_SANITIZED";
-    if std::env::var(INSIDE).is_ok() {
+    const CHILD_PROCESS: &str = "THALWEG_SANITIZED";
+    if std::env::var(CHILD_PROCESS).is_ok() {
         let emulated = Emulated::new(true);
         check(&emulated);
         report(&emulated, &in_parts());
         return;
     }
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let Some(library) = sanitizer() else {
@@ -77,7 +77,7 @@ fn kernels_access_no_memory_out_of_bounds() {
     let name = "emulated::kernels_access_no_memory_out_of_bounds";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--ignored"])
-        .env(INSIDE, "1")
+        .env(CHILD_PROCESS, "1")
         .env("LD_PRELOAD", library)
         // Leaks of the tests themselves do not matter.
         .env("ASAN_OPTIONS", "detect_leaks=0")
@@ -93,7 +93,7 @@ fn kernels_access_no_memory_out_of_bounds() {
 
 #[test]
 fn kernels_match_the_cpu_on_large_cases() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let mut cases = Vec::new();
@@ -143,7 +143,7 @@ fn kernels_match_the_cpu_on_large_cases() {
 
 #[test]
 fn an_invalid_element_is_reported_as_on_the_cpu() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let (cpu, emulated) = (Direct::new(1), Emulated::new(false));

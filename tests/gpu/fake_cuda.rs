@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::device::cuda::Library;
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
-use thalweg_tests::emulated::is_there;
+use thalweg_tests::emulated::has_compiler;
 use thalweg_tests::root;
 
 /// Makes file names of concurrent compilations unique.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Environment variable that is set in the process with the fakes.
-const INSIDE: &str = "THALWEG_FAKE_CUDA";
+const CHILD_PROCESS: &str = "THALWEG_FAKE_CUDA";
 
 /// A folder with the fakes of these libraries.
 pub fn fakes(test: &str, libraries: &[&str]) -> PathBuf {
@@ -76,16 +76,18 @@ fn compiled(library: &str, define: &str) -> PathBuf {
     path
 }
 
-/// Runs test `inside` of this program with the fakes that are in a folder.
+/// Runs test `child_session` of this program with the fakes that are in a folder.
 fn run_with(folder: &Path, variables: &[(&str, &str)]) -> process::Output {
-    run_test("inside", folder, variables)
+    run_test("child_session", folder, variables)
 }
 
 /// Runs a test of this program with the fakes that are in a folder.
 fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("fake_cuda::{test}"), "--nocapture"]);
-    command.env(INSIDE, "1").env("LD_LIBRARY_PATH", folder);
+    command
+        .env(CHILD_PROCESS, "1")
+        .env("LD_LIBRARY_PATH", folder);
     command.env("FAKE_CUDA_FOLDER", folder);
     command.env("FAKE_CUDA_EMULATOR", root().join("tests/emulator"));
     command.env("THALWEG_CACHE", folder.join("cache"));
@@ -93,20 +95,20 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
     command.output().unwrap()
 }
 
-/// The result line that `inside` prints.
-fn said(output: &process::Output) -> String {
+/// The result line that `child_session` prints.
+fn result_line(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().find_map(|l| l.split_once("inside: "));
-    let (_, said) = line.unwrap_or_else(|| {
+    let line = text.lines().find_map(|l| l.split_once("child_session: "));
+    let (_, result_line) = line.unwrap_or_else(|| {
         panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
     });
-    said.to_owned()
+    result_line.to_owned()
 }
 
 /// Runs with the fakes: fits a line on two logical devices of card 0.
 #[test]
-fn inside() {
-    if std::env::var(INSIDE).is_err() {
+fn child_session() {
+    if std::env::var(CHILD_PROCESS).is_err() {
         return;
     }
     let fit = || -> Result<String, SessionError> {
@@ -145,11 +147,11 @@ fn inside() {
 
 #[test]
 fn a_session_trains_through_the_driver_and_the_compiler() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("trains", &["cuda", "nvrtc"]);
-    assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
+    assert_eq!(result_line(&run_with(&folder, &[])), "w is 2.000");
     let programs = || {
         let names = std::fs::read_dir(&folder).unwrap();
         let names = names.map(|e| e.unwrap().file_name().into_string().unwrap());
@@ -158,24 +160,24 @@ fn a_session_trains_through_the_driver_and_the_compiler() {
     let compiled = programs();
     assert!(compiled > 0);
     // Another process finds the compiled machine code again.
-    assert_eq!(said(&run_with(&folder, &[])), "w is 2.000");
+    assert_eq!(result_line(&run_with(&folder, &[])), "w is 2.000");
     assert_eq!(programs(), compiled);
 }
 
 #[test]
 fn a_value_is_copied_directly_between_cards() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("two_cards", &["cuda", "nvrtc"]);
     let two = [("FAKE_CUDA_CARDS", "2"), ("SECOND_CARD", "1")];
     // The fake copies between cards only where one has been told that it reaches the other.
-    assert_eq!(said(&run_with(&folder, &two)), "w is 2.000");
+    assert_eq!(result_line(&run_with(&folder, &two)), "w is 2.000");
 }
 
 #[test]
 fn nccl_is_found_by_the_name_that_its_wheel_has() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("nccl", &[]);
@@ -183,15 +185,15 @@ fn nccl_is_found_by_the_name_that_its_wheel_has() {
     let mut compiler = Command::new("g++");
     compiler.args(["-shared", "-fPIC", "-x", "c++", "/dev/null", "-o"]);
     assert!(compiler.arg(&library).status().unwrap().success());
-    assert_eq!(said(&run_test("inside_nccl", &folder, &[])), "Ok(())");
+    assert_eq!(result_line(&run_test("child_nccl", &folder, &[])), "Ok(())");
     std::fs::remove_file(library).unwrap();
-    let text = said(&run_test("inside_nccl", &folder, &[]));
+    let text = result_line(&run_test("child_nccl", &folder, &[]));
     assert!(text.contains("libnccl.so.2") || text == "Ok(())", "{text}");
 }
 
 #[test]
-fn inside_nccl() {
-    if std::env::var(INSIDE).is_ok() {
+fn child_nccl() {
+    if std::env::var(CHILD_PROCESS).is_ok() {
         println!(
             "\ninside: {:?}",
             Library::Nccl.open().map_err(|e| e.to_string())
@@ -201,7 +203,7 @@ fn inside_nccl() {
 
 #[test]
 fn missing_outdated_or_failing_libraries_are_reported() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("fails", &["cuda", "nvrtc"]);
@@ -241,24 +243,27 @@ fn missing_outdated_or_failing_libraries_are_reported() {
         ),
     ];
     for (variables, expected) in cases {
-        let said = said(&run_with(&folder, variables));
-        assert!(said.contains(expected), "{variables:?}: {said}");
+        let result_line = result_line(&run_with(&folder, variables));
+        assert!(
+            result_line.contains(expected),
+            "{variables:?}: {result_line}"
+        );
     }
 }
 
 #[test]
 fn each_missing_library_is_reported_by_itself() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let without_driver = fakes("without_driver", &["nvrtc"]);
-    let text = said(&run_with(&without_driver, &[]));
+    let text = result_line(&run_with(&without_driver, &[]));
     assert!(
         text.contains("the NVIDIA driver is missing: looked for libcuda.so"),
         "{text}"
     );
     let without_compiler = fakes("without_compiler", &["cuda"]);
-    let text = said(&run_with(&without_compiler, &[]));
+    let text = result_line(&run_with(&without_compiler, &[]));
     assert!(
         text.contains("NVRTC, the compiler of CUDA kernels, is missing"),
         "{text}"
@@ -268,22 +273,22 @@ fn each_missing_library_is_reported_by_itself() {
 
 #[test]
 fn libraries_without_cudas_functions_are_an_error() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     for name in ["cuda", "nvrtc"] {
         let whole = if name == "cuda" { "nvrtc" } else { "cuda" };
         let hollow = format!("{name} without functions");
         let folder = fakes(&format!("hollow_{name}"), &[whole, &hollow]);
-        let text = said(&run_with(&folder, &[]));
+        let text = result_line(&run_with(&folder, &[]));
         assert!(text.contains("has no function"), "{text}");
     }
 }
 
 /// Runs with fakes of cuBLASLt and cuDNN: products and convolutions with their gradients, on card 0 and on the CPU.
 #[test]
-fn inside_libraries() {
-    if std::env::var(INSIDE).is_err() {
+fn child_libraries() {
+    if std::env::var(CHILD_PROCESS).is_err() {
         return;
     }
     let (mut alike, mut who) = (0, BTreeMap::new());
@@ -378,17 +383,17 @@ fn computed(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
 
 #[test]
 fn libraries_compute_products_and_convolutions_with_their_gradients() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("libraries", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
-    let output = run_test("inside_libraries", &folder, &[]);
+    let output = run_test("child_libraries", &folder, &[]);
     // The engine that may use tensor cores is used for half precision only.
     let expected = "124 values are alike; {\"bf16 by a library\": 7, \"bf16 by a library, engine 1\": 24, \
                     \"f16 by a library\": 7, \"f16 by a library, engine 1\": 24, \
                     \"f32 by a library\": 7, \"f32 by a library, engine 6 (Winograd)\": 24, \
                     \"f64 by a library\": 7, \"f64 by a library, engine 1\": 24}";
-    assert_eq!(said(&output), expected);
+    assert_eq!(result_line(&output), expected);
     let sources = std::fs::read_dir(&folder)
         .unwrap()
         .filter_map(|e| std::fs::read_to_string(e.unwrap().path().join("source.cpp")).ok());
@@ -403,12 +408,12 @@ fn libraries_compute_products_and_convolutions_with_their_gradients() {
 
 #[test]
 fn after_a_library_failure_kernels_compute_with_a_reason_in_the_plan() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let folder = fakes("failing", &["cuda", "nvrtc", "cublasLt", "cudnn"]);
-    let output = run_test("inside_libraries", &folder, &[("FAKE_CUDNN_FAILS", "1")]);
-    let text = said(&output);
+    let output = run_test("child_libraries", &folder, &[("FAKE_CUDNN_FAILS", "1")]);
+    let text = result_line(&output);
     assert!(text.starts_with("124 values are alike"), "{text}");
     assert!(!text.contains("engine"), "{text}");
     let why = "f32 by a kernel of our own: ";

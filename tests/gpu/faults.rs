@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
-use thalweg_tests::emulated::{Emulated, is_there};
+use thalweg_tests::emulated::{Emulated, has_compiler};
 use thalweg_tests::emulated_gpu::EmulatedGpu;
 
 fn gpu() -> Arc<EmulatedGpu> {
@@ -50,7 +50,7 @@ fn assign_through_another_handle(
 
 #[test]
 fn a_value_larger_than_its_variable_is_rejected() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     for op in ["AssignVariableOp", "AssignAddVariableOp"] {
@@ -63,7 +63,7 @@ fn a_value_larger_than_its_variable_is_rejected() {
 
 #[test]
 fn a_cross_entropy_of_zero_classes_writes_nothing_out_of_bounds() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -103,7 +103,7 @@ fn a_cross_entropy_of_zero_classes_writes_nothing_out_of_bounds() {
 
 #[test]
 fn a_failing_step_leaves_variables_as_on_the_cpu() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -148,7 +148,7 @@ fn a_failing_step_leaves_variables_as_on_the_cpu() {
 
 #[test]
 fn dependents_of_a_failing_node_do_not_run() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -176,7 +176,7 @@ fn dependents_of_a_failing_node_do_not_run() {
 
 #[test]
 fn idle_plans_release_memory_for_a_new_variable() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let driver = EmulatedGpu::of(&Arc::new(Emulated::new(false)), 1 << 16);
@@ -194,7 +194,7 @@ fn idle_plans_release_memory_for_a_new_variable() {
 
 #[test]
 fn a_counter_is_initialized_again_after_a_failure() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let draw = |fails: Option<usize>| {
@@ -221,7 +221,7 @@ fn a_counter_is_initialized_again_after_a_failure() {
 
 #[test]
 fn one_variable_as_two_inputs_of_an_update_is_rejected() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -249,7 +249,7 @@ fn one_variable_as_two_inputs_of_an_update_is_rejected() {
 
 #[test]
 fn a_plan_with_all_nodes_on_the_host_reports_it() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let driver = gpu();
@@ -269,7 +269,7 @@ fn a_plan_with_all_nodes_on_the_host_reports_it() {
 
 #[test]
 fn a_non_finite_value_is_found_where_it_is_read() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -293,7 +293,7 @@ fn a_non_finite_value_is_found_where_it_is_read() {
 
 #[test]
 fn a_value_beyond_all_memory_is_an_error() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let g = Graph::new();
@@ -322,7 +322,7 @@ fn a_value_beyond_all_memory_is_an_error() {
 
 #[test]
 fn a_slot_smaller_than_its_variable_is_rejected() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |device: &str, options: SessionOptions| {
@@ -357,7 +357,7 @@ fn a_slot_smaller_than_its_variable_is_rejected() {
 
 #[test]
 fn a_failing_initializer_is_not_reported_as_run() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     for second in 0..6 {
@@ -389,7 +389,7 @@ fn a_failing_initializer_is_not_reported_as_run() {
 
 #[test]
 fn a_graph_without_devices_runs_beside_a_gpu() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let run = |options: SessionOptions| {
@@ -418,7 +418,7 @@ fn a_graph_without_devices_runs_beside_a_gpu() {
 
 #[test]
 fn a_sparse_cross_entropy_of_zero_classes_writes_nothing_out_of_bounds() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let g = Graph::new();
@@ -454,7 +454,7 @@ fn a_device_with_a_large_index_is_an_error() {
 
 #[test]
 fn is_initialized_works_on_a_gpu() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let g = Graph::new();

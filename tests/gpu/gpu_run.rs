@@ -6,24 +6,24 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use thalweg_tests::emulated::is_there;
+use thalweg_tests::emulated::has_compiler;
 use thalweg_tests::root;
 
 use super::fake_cuda::fakes;
 
 /// Timeout of a run: far more than it needs.
-const PATIENCE: Duration = Duration::from_secs(500);
+const RUN_TIMEOUT: Duration = Duration::from_secs(500);
 
-struct Run {
+struct GpuRun {
     fakes: PathBuf,
     out: PathBuf,
 }
 
-impl Run {
-    fn new(test: &str) -> Run {
+impl GpuRun {
+    fn new(test: &str) -> GpuRun {
         let fakes = fakes(test, &["cuda", "nvrtc", "cublasLt", "cudnn"]);
         let out = fakes.join("results");
-        Run { fakes, out }
+        GpuRun { fakes, out }
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -57,10 +57,10 @@ fn log(out: &Path) -> String {
 
 #[test]
 fn every_part_of_gpu_run_passes_on_the_emulated_card() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let run = Run::new("ten_minutes");
+    let run = GpuRun::new("ten_minutes");
     let output = run.command(&["--each", "2"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}\n{}", log(&run.out));
@@ -83,14 +83,14 @@ fn every_part_of_gpu_run_passes_on_the_emulated_card() {
 
 #[test]
 fn a_killed_gpu_run_resumes() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let run = Run::new("ten_minutes_killed");
+    let run = GpuRun::new("ten_minutes_killed");
     let arguments = ["--only", "networks/", "--each", "6"];
     let mut child = run.command(&arguments).spawn().unwrap();
     let began = Instant::now();
-    while run.lines().len() < 2 && began.elapsed() < PATIENCE {
+    while run.lines().len() < 2 && began.elapsed() < RUN_TIMEOUT {
         std::thread::sleep(Duration::from_millis(5));
     }
     child.kill().unwrap();
@@ -113,10 +113,10 @@ fn a_killed_gpu_run_resumes() {
 
 #[test]
 fn a_unit_that_hangs_or_dies_fails_and_the_run_continues() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let run = Run::new("ten_minutes_dies");
+    let run = GpuRun::new("ten_minutes_dies");
     // A driver that exits the process at the first launch.
     let mut command = run.command(&["--only", "smoke/", "--each", "3"]);
     let output = command.env("FAKE_CUDA_DIES", "1").output().unwrap();
@@ -132,10 +132,10 @@ fn a_unit_that_hangs_or_dies_fails_and_the_run_continues() {
 
 #[test]
 fn a_convolution_without_a_library_engine_is_a_failure() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let run = Run::new("ten_minutes_falls_back");
+    let run = GpuRun::new("ten_minutes_falls_back");
     for only in ["convolutions/", "training/deep_mnist NHWC"] {
         let mut command = run.command(&["--only", only, "--each", "1"]);
         let status = command.env("FAKE_CUDNN_FAILS", "1").status().unwrap();

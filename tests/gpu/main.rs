@@ -1,15 +1,15 @@
 //! Tests of the GPU backend: emulated, against fakes of CUDA, and on a card where there is one.
 
-mod absent_card;
-mod commands;
+mod cudnn_engines;
+mod driver_calls;
 mod emulated;
 mod fake_cuda;
 mod faults;
+mod gpu_run;
 mod kernel_table;
 mod nvrtc;
 mod random_graphs;
 mod ranks;
 mod sessions;
 mod steps;
-mod ten_minutes;
 mod training;

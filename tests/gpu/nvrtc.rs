@@ -5,7 +5,7 @@ use thalweg::device::cuda::{Compiler, Cubins, Library, cards};
 use thalweg::device::gpu::{Function, GpuError, Source};
 use thalweg::ops::gpu::HEADER;
 use thalweg_tensor::DType;
-use thalweg_tests::launched::functions;
+use thalweg_tests::launched_functions::functions;
 
 /// The supported architectures.
 const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a"];

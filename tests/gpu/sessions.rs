@@ -1,15 +1,15 @@
 //! The op table in sessions with a GPU, a card or the emulated one.
 
 use std::collections::BTreeMap;
-use thalweg_tests::card;
 use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::golden::cases;
 use thalweg_tests::runtime::report;
 use thalweg_tests::session::{Entry, SessionRuntime};
+use thalweg_tests::test_gpu;
 
 /// Runs the op table in sessions with a GPU; ops without a GPU kernel run on the CPU.
 fn check(entry: Entry, libraries: bool) {
-    let Some(gpu) = card::gpu_with(libraries) else {
+    let Some(gpu) = test_gpu::gpu_with(libraries) else {
         return;
     };
     let prefix = std::env::var("GOLDEN").unwrap_or_default();

@@ -1,10 +1,10 @@
 //! Steps on a card or the emulated GPU: the checks of `support/gpu_steps.rs`.
 
-use thalweg_tests::card;
 use thalweg_tests::gpu_steps::{self, Check};
+use thalweg_tests::test_gpu;
 
 fn check(check: Check) {
-    if let Some(gpu) = card::gpu() {
+    if let Some(gpu) = test_gpu::gpu() {
         check(&gpu);
     }
 }

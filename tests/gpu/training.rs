@@ -1,11 +1,11 @@
 //! Deep MNIST on a card or the emulated GPU, compared with the CPU.
 
 use thalweg::prelude::DataFormat;
-use thalweg_tests::card;
 use thalweg_tests::gpu_training::deep_mnist_trains_alike;
+use thalweg_tests::test_gpu;
 
 fn check(format: DataFormat) {
-    if let Some(gpu) = card::gpu() {
+    if let Some(gpu) = test_gpu::gpu() {
         deep_mnist_trains_alike(&gpu, format);
     }
 }

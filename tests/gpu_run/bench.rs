@@ -16,11 +16,11 @@ use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
 use thalweg_examples::peer::Peer;
 use thalweg_examples::report::median;
-use thalweg_tests::card::Gpu;
 use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::root;
+use thalweg_tests::test_gpu::Gpu;
 
-use crate::units::{self, Found};
+use crate::units::{self, UnitResult};
 
 /// The peer's library path: the value of `LD_LIBRARY_PATH` before it was changed for the workers.
 pub const PEER_LIBRARIES: &str = "THALWEG_PEER_LIBRARIES";
@@ -159,7 +159,7 @@ fn line(bench: &mut Bench, unit: &str) -> Value {
     let found = catch_unwind(AssertUnwindSafe(|| units::run(bench, unit)));
     let found: Result<Value, String> = match found {
         Ok(found) => found.map_err(|e| e.to_string()),
-        Err(panic) => Err(said(&*panic)),
+        Err(panic) => Err(panic_message(&*panic)),
     };
     let (result, rest) = match found {
         Ok(rest) if rest.get("skipped").is_some() => ("skipped", rest),
@@ -171,7 +171,7 @@ fn line(bench: &mut Bench, unit: &str) -> Value {
     })
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panicked").to_owned()
@@ -196,7 +196,7 @@ pub fn serve(scale: Scale) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A [`Found`] for work that is skipped here.
-pub fn skipped(why: &str) -> Found {
+/// A [`UnitResult`] for work that is skipped here.
+pub fn skipped(why: &str) -> UnitResult {
     Ok(json!({"skipped": why}))
 }

@@ -9,13 +9,13 @@ use thalweg::ops::gpu::HEADER;
 use thalweg_tests::root;
 
 use crate::bench::{Bench, skipped};
-use crate::units::Found;
+use crate::units::UnitResult;
 
 pub fn names() -> Vec<String> {
     ["versions", "properties"].map(str::to_owned).into()
 }
 
-pub fn run(bench: &mut Bench, name: &str) -> Found {
+pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
         "versions" => versions(bench),
         "properties" => properties(),
@@ -23,7 +23,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
     }
 }
 
-fn versions(bench: &mut Bench) -> Found {
+fn versions(bench: &mut Bench) -> UnitResult {
     let card = cards()?.into_iter().next().ok_or("there is no card")?;
     bench.driver()?;
     let version = |l: Library| (l.name().trim_end_matches(','), l.open().err(), l.version());
@@ -42,7 +42,7 @@ fn versions(bench: &mut Bench) -> Found {
 }
 
 /// The card properties that cuDNN uses, and their differences from those of the absent card that the tests plan for.
-fn properties() -> Found {
+fn properties() -> UnitResult {
     let card = cards()?.into_iter().next().ok_or("there is no card")?;
     if Library::Cudnn.open().is_err() {
         return skipped("there is no cuDNN");

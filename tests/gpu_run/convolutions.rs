@@ -7,7 +7,7 @@ use thalweg::prelude::*;
 use thalweg_examples::convs::{Conv, INCEPTION_V3, RESNET_50};
 
 use crate::bench::{Bench, no_fallback};
-use crate::units::Found;
+use crate::units::UnitResult;
 
 const DTYPES: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
 
@@ -29,7 +29,7 @@ pub fn names() -> Vec<String> {
     DTYPES.into_iter().flat_map(of).collect()
 }
 
-pub fn run(bench: &mut Bench, wanted: &str) -> Found {
+pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
     let pairs = DTYPES
         .into_iter()
         .flat_map(|d| all().into_iter().map(move |c| (c, d)));

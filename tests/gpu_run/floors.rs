@@ -12,12 +12,12 @@ use thalweg::prelude::*;
 use thalweg_examples::report::median;
 
 use crate::bench::{Bench, no_fallback};
-use crate::units::Found;
+use crate::units::UnitResult;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Copies or replays per wait, so that the wait itself counts little.
-const TOGETHER: u32 = 20;
+const COMMANDS_PER_WAIT: u32 = 20;
 /// Launches of the captured graph.
 const LAUNCHES: usize = 100;
 /// Number of measurements of each figure, after two warm-up ones.
@@ -53,7 +53,7 @@ pub fn names() -> Vec<String> {
     all.map(str::to_owned).into()
 }
 
-pub fn run(bench: &mut Bench, name: &str) -> Found {
+pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
         "copies" => copies(bench),
         "launches" => launches(bench),
@@ -66,11 +66,11 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
 }
 
 /// Bytes a second, in units of 10^9.
-fn copies(bench: &mut Bench) -> Found {
+fn copies(bench: &mut Bench) -> UnitResult {
     let bytes = bench.sized(1 << 30, 1 << 20);
-    let gpu = Gpu::open(bench, bytes)?;
+    let gpu = CardMemory::open(bench, bytes)?;
     let copy = |command: Command| -> Result<f64> {
-        let seconds = gpu.seconds(TOGETHER, &command)?;
+        let seconds = gpu.seconds(COMMANDS_PER_WAIT, &command)?;
         Ok(bytes as f64 / seconds / 1e9)
     };
     let [from, to] = gpu.blocks;
@@ -93,15 +93,15 @@ fn copies(bench: &mut Bench) -> Found {
     }))
 }
 
-fn launches(bench: &mut Bench) -> Found {
-    let gpu = Gpu::open(bench, 1 << 20)?;
+fn launches(bench: &mut Bench) -> UnitResult {
+    let gpu = CardMemory::open(bench, 1 << 20)?;
     let (empty, many) = (gpu.captured(0)?, gpu.captured(LAUNCHES)?);
     let micros = |together, graph| -> Result<f64> {
         Ok(gpu.seconds(together, &Command::Replay { graph })? * 1e6)
     };
     let found = json!({
         "unit": "us", "replay_of_nothing": micros(1, empty)?,
-        "replay_of_nothing_unwaited": micros(TOGETHER, empty)?,
+        "replay_of_nothing_unwaited": micros(COMMANDS_PER_WAIT, empty)?,
         "replay_of_100_launches": micros(1, many)?,
     });
     gpu.driver.drop_graph(empty);
@@ -110,7 +110,7 @@ fn launches(bench: &mut Bench) -> Found {
 }
 
 /// GEMMs of large squares.
-fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> Found {
+fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> UnitResult {
     let side = bench.sized(8192, 64);
     let g = Graph::new();
     let nodes: Vec<Operation<'_>> = g.device("/gpu:0", || {
@@ -137,7 +137,7 @@ fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> Found {
 }
 
 /// A card with memory to copy between.
-struct Gpu {
+struct CardMemory {
     driver: Arc<dyn Driver>,
     queue: Handle,
     bytes: usize,
@@ -145,10 +145,10 @@ struct Gpu {
     host: NonNull<u8>,
 }
 
-impl Gpu {
-    fn open(bench: &mut Bench, bytes: usize) -> Result<Gpu> {
+impl CardMemory {
+    fn open(bench: &mut Bench, bytes: usize) -> Result<CardMemory> {
         let driver = bench.driver()?;
-        let gpu = Gpu {
+        let gpu = CardMemory {
             queue: driver.queue()?,
             bytes,
             blocks: [driver.allocate(bytes)?, driver.allocate(bytes)?],
@@ -201,7 +201,7 @@ impl Gpu {
     }
 }
 
-impl Drop for Gpu {
+impl Drop for CardMemory {
     fn drop(&mut self) {
         // An error was returned by an earlier wait.
         let _ = self.driver.wait(self.queue);

@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use thalweg::device::cuda::{Compiler, Cubins};
 use thalweg::device::gpu::Function;
 use thalweg::ops::gpu::HEADER;
-use thalweg_tests::launched::functions;
+use thalweg_tests::launched_functions::functions;
 
 use bench::Scale;
 

@@ -9,7 +9,7 @@ use thalweg_tests::runtime::wrong;
 use thalweg_tests::session::{Entry, SessionRuntime};
 
 use crate::bench::Bench;
-use crate::units::Found;
+use crate::units::UnitResult;
 
 /// Prefixes of the names of ops in convolutional networks and their training.
 const NETWORKS: &[&str] = &[
@@ -33,13 +33,14 @@ const NETWORKS: &[&str] = &[
 ];
 
 /// Form of the inputs, and `true` for libraries.
-type Way = (Entry, bool);
+type InputsAndLibraries = (Entry, bool);
 
 /// The ways of the brief table.
-pub const BRIEF: [Way; 2] = [(Entry::HostConstant, true), (Entry::HostConstant, false)];
+pub const BRIEF: [InputsAndLibraries; 2] =
+    [(Entry::HostConstant, true), (Entry::HostConstant, false)];
 
 /// The ways of the full table.
-pub const FULL: [Way; 4] = [
+pub const FULL: [InputsAndLibraries; 4] = [
     (Entry::HostConstant, true),
     (Entry::HostConstant, false),
     (Entry::Fed, false),
@@ -62,7 +63,7 @@ pub fn of_networks() -> Vec<String> {
 }
 
 /// Runs all cases of an op in these ways.
-pub fn run(bench: &mut Bench, op: &str, ways: &[Way]) -> Found {
+pub fn run(bench: &mut Bench, op: &str, ways: &[InputsAndLibraries]) -> UnitResult {
     let table = bench.cases();
     let most = bench.sized(usize::MAX, 4);
     let all: Vec<&Case> = table

@@ -13,10 +13,10 @@ use thalweg_tests::{root, scattered_graphs};
 
 use crate::bench::{Bench, Scale, skipped};
 use crate::op_table;
-use crate::units::Found;
+use crate::units::UnitResult;
 
 /// Time limit of the training.
-const TRAINING: Duration = Duration::from_secs(100);
+const TRAINING_LIMIT: Duration = Duration::from_secs(100);
 
 pub fn names() -> Vec<String> {
     let first = [
@@ -30,7 +30,7 @@ pub fn names() -> Vec<String> {
     first.map(str::to_owned).into_iter().chain(ops).collect()
 }
 
-pub fn run(bench: &mut Bench, name: &str) -> Found {
+pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     match name {
         "accuracy" => accuracy(bench),
         "memcheck" => memcheck(),
@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
 }
 
 /// Trains deep MNIST to an accuracy of 99% on all images, or 97.5% on the bundled sixth.
-fn accuracy(bench: &mut Bench) -> Found {
+fn accuracy(bench: &mut Bench) -> UnitResult {
     let full = root().join("data/full_mnist");
     let (folder, least) = match full.is_dir() {
         true => (full, 0.99),
@@ -68,7 +68,7 @@ fn accuracy(bench: &mut Bench) -> Found {
     let mut batches = mnist.train.batches(size, 1)?;
     let mut batch = feeds(size, 0.5)?;
     let (began, mut steps, mut found) = (Instant::now(), 0u32, 0.0);
-    while steps == 0 || (found < least && began.elapsed() < TRAINING) {
+    while steps == 0 || (found < least && began.elapsed() < TRAINING_LIMIT) {
         for _ in 0..bench.sized(600, 2) {
             let [images, labels, _] = &mut batch;
             batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
@@ -90,7 +90,7 @@ fn accuracy(bench: &mut Bench) -> Found {
 }
 
 /// Every gradient against finite differences.
-fn all_gradients(bench: &mut Bench) -> Found {
+fn all_gradients(bench: &mut Bench) -> UnitResult {
     let mut options = bench.options()?;
     options.soft_placement = true;
     let mut cases = all_cases();
@@ -107,13 +107,13 @@ fn all_gradients(bench: &mut Bench) -> Found {
 }
 
 /// compute-sanitizer on the kernels of pooling: those with the most complicated borders.
-fn memcheck() -> Found {
+fn memcheck() -> UnitResult {
     let arguments = ["--tool", "memcheck", "--error-exitcode", "99"];
     tool("compute-sanitizer", &arguments, "networks/MaxPoolGrad")
 }
 
 /// Nsight Compute on the kernels of a training step.
-fn profile() -> Found {
+fn profile() -> UnitResult {
     let arguments = [
         "--csv",
         "--set",
@@ -127,7 +127,7 @@ fn profile() -> Found {
 }
 
 /// Runs a unit under one of NVIDIA's tools.
-fn tool(name: &str, arguments: &[&str], unit: &str) -> Found {
+fn tool(name: &str, arguments: &[&str], unit: &str) -> UnitResult {
     if Command::new(name).arg("--version").output().is_err() {
         return skipped(&format!("there is no {name}"));
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// The file, open for more lines.
-pub struct Results {
+pub struct ResultsFile {
     file: File,
     path: PathBuf,
     commit: String,
@@ -17,9 +17,9 @@ pub struct Results {
     pub lines: Vec<Value>,
 }
 
-impl Results {
+impl ResultsFile {
     /// Opens or creates the file. An unfinished last line of a killed run is cut off.
-    pub fn open(path: &Path, commit: &str) -> Result<Results, Box<dyn Error>> {
+    pub fn open(path: &Path, commit: &str) -> Result<ResultsFile, Box<dyn Error>> {
         let failed = |e| format!("{}: {e}", path.display());
         let mut file = OpenOptions::new()
             .create(true)
@@ -39,7 +39,7 @@ impl Results {
         let lines = text
             .lines()
             .filter_map(|l| serde_json::from_str::<Value>(l).ok());
-        Ok(Results {
+        Ok(ResultsFile {
             file,
             path: path.to_owned(),
             commit: commit.to_owned(),

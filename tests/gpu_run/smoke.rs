@@ -7,7 +7,7 @@ use thalweg_tests::gpu_steps::CHECKS;
 use thalweg_tests::gpu_training::deep_mnist_trains_alike;
 
 use crate::bench::{Bench, fallbacks};
-use crate::units::Found;
+use crate::units::UnitResult;
 
 /// Dtypes, and the tolerance to the CPU's results as a share of the largest number.
 const DTYPES: [(DType, f64); 4] = [
@@ -33,7 +33,7 @@ pub fn names() -> Vec<String> {
     libraries.into_iter().chain(steps).chain(training).collect()
 }
 
-pub fn run(bench: &mut Bench, name: &str) -> Found {
+pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     if let Some((_, check)) = CHECKS.iter().find(|(check, _)| *check == name) {
         check(&bench.gpu(true)?);
         return Ok(json!({}));
@@ -94,7 +94,7 @@ fn calls(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
 
 /// Computes on the card and on the CPU, and compares. The card's step is checked three times: single commands,
 /// captured, and replayed.
-fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> Found {
+fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> UnitResult {
     let run = |device: &str, options: SessionOptions| {
         let g = Graph::new();
         let all = g.device(device, || calls(&g, dtype));

@@ -15,13 +15,13 @@ use thalweg_tests::root;
 
 use crate::RunFlags;
 use crate::bench::{PEER_LIBRARIES, Scale};
-use crate::results::Results;
-use crate::units::{Part, asked};
+use crate::results::ResultsFile;
+use crate::units::{Part, requested};
 
-type Done<T> = Result<T, Box<dyn Error>>;
+type RunResult<T> = Result<T, Box<dyn Error>>;
 
 /// The seconds of a run that the parts' own seconds add up to.
-const WHOLE: f64 = 560.0;
+const ALL_PARTS_SECONDS: f64 = 560.0;
 
 /// A process that runs units.
 struct Worker {
@@ -31,7 +31,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(flags: &RunFlags, libraries: &str) -> Done<Worker> {
+    fn start(flags: &RunFlags, libraries: &str) -> RunResult<Worker> {
         let log = File::options()
             .create(true)
             .append(true)
@@ -74,7 +74,7 @@ impl Worker {
     /// Runs a unit and returns its line; an error is the reason why there is none.
     fn run(&mut self, unit: &str, limit: Duration) -> Result<Value, String> {
         if writeln!(self.input, "{unit}").is_err() {
-            return Err(self.ended());
+            return Err(self.describe_end());
         }
         let deadline = Instant::now() + limit;
         loop {
@@ -90,13 +90,13 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(format!("it was stopped after {:.0} s", limit.as_secs_f64()));
                 }
-                Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.describe_end()),
             }
         }
     }
 
     /// Describes the end of a worker.
-    fn ended(&mut self) -> String {
+    fn describe_end(&mut self) -> String {
         match self.process.wait() {
             Ok(status) => format!("the process ended with {status}; see workers.log"),
             Err(error) => error.to_string(),
@@ -129,7 +129,7 @@ for s in site.getsitepackages() + [site.getusersitepackages()]:
 }
 
 /// The commit of the results: the one that `gpu_folder.sh` wrote, or the checkout's.
-fn commit() -> Done<String> {
+fn commit() -> RunResult<String> {
     let noted: PathBuf = root().join("commit");
     if let Ok(noted) = fs::read_to_string(noted) {
         return Ok(noted.trim().to_owned());
@@ -153,7 +153,7 @@ fn commit() -> Done<String> {
 struct Run<'f> {
     flags: &'f RunFlags,
     began: Instant,
-    results: Results,
+    results: ResultsFile,
     /// The folders of the wheels.
     libraries: String,
     worker: Option<Worker>,
@@ -170,7 +170,7 @@ impl Run<'_> {
         (part, units): &(Part, Vec<String>),
         most: Duration,
         bar: &ProgressBar,
-    ) -> Done<()> {
+    ) -> RunResult<()> {
         let (began, finished) = (Instant::now(), self.results.finished());
         for unit in units.iter().filter(|unit| !finished.contains(*unit)) {
             if self.remaining() < Duration::from_secs(1) || began.elapsed() >= most {
@@ -184,7 +184,7 @@ impl Run<'_> {
     }
 
     /// Runs a unit, and keeps its line.
-    fn unit(&mut self, unit: &str, most: Duration) -> Done<()> {
+    fn unit(&mut self, unit: &str, most: Duration) -> RunResult<()> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
             None => Worker::start(self.flags, &self.libraries)?,
@@ -207,11 +207,11 @@ impl Run<'_> {
 }
 
 /// Runs the units that have no line yet; returns `true` if none has failed.
-pub fn run(flags: &RunFlags) -> Done<bool> {
+pub fn run(flags: &RunFlags) -> RunResult<bool> {
     let began = Instant::now();
     fs::create_dir_all(&flags.out)?;
     let commit = commit()?;
-    let results = Results::open(&flags.out.join("results.jsonl"), &commit)?;
+    let results = ResultsFile::open(&flags.out.join("results.jsonl"), &commit)?;
     let libraries = wheels();
     let mut run = Run {
         flags,
@@ -220,13 +220,13 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
         libraries,
         worker: None,
     };
-    let units = asked(flags);
+    let units = requested(flags);
     let count: usize = units.iter().map(|(_, names)| names.len()).sum();
     let bar = ProgressBar::new(count as u64);
     let style = "{bar:8.cyan/dim} {pos}/{len}  {elapsed}  {wide_msg}";
     bar.set_style(ProgressStyle::with_template(style)?);
     for of_part in &units {
-        let share = of_part.0.seconds() as f64 / WHOLE * flags.seconds as f64;
+        let share = of_part.0.seconds() as f64 / ALL_PARTS_SECONDS * flags.seconds as f64;
         run.part(of_part, Duration::from_secs_f64(share), &bar)?;
     }
     // The remaining units of the parts whose time was over.
@@ -240,10 +240,10 @@ pub fn run(flags: &RunFlags) -> Done<bool> {
 /// Writes the results as Markdown and prints them; returns `true` if nothing has failed.
 fn report(
     flags: &RunFlags,
-    results: &Results,
+    results: &ResultsFile,
     commit: &str,
     units: &[(Part, Vec<String>)],
-) -> Done<bool> {
+) -> RunResult<bool> {
     let count = |part: Part, result: &str| {
         let prefix = format!("{}/", part.name());
         let of = |l: &&Value| {

@@ -10,7 +10,7 @@ use thalweg_examples::report::median;
 
 use crate::bench::{Bench, Scale, no_fallback};
 use crate::resnet::{CLASSES, ResNet};
-use crate::units::Found;
+use crate::units::UnitResult;
 
 /// Number of measurements of both sides, in alternation.
 const ROUNDS: usize = 3;
@@ -20,7 +20,7 @@ const SECONDS: f64 = 1.0;
 
 /// Network, layout, batch, dtype of products, and PyTorch's way of running it.
 #[derive(Clone, Copy)]
-struct Case {
+struct TrainingCase {
     model: &'static str,
     format: DataFormat,
     batch: usize,
@@ -30,8 +30,8 @@ struct Case {
 }
 
 /// The networks, most valuable first; batches of 2 on an emulated card.
-fn cases(scale: Scale) -> Vec<Case> {
-    let case = |model, format, batch, tf32, peer| Case {
+fn cases(scale: Scale) -> Vec<TrainingCase> {
+    let case = |model, format, batch, tf32, peer| TrainingCase {
         model,
         format,
         batch: if scale == Scale::Small { 2 } else { batch },
@@ -51,10 +51,10 @@ fn cases(scale: Scale) -> Vec<Case> {
     ]
 }
 
-impl Case {
+impl TrainingCase {
     fn name(&self) -> String {
         let precision = if self.tf32 { "tf32" } else { "f32" };
-        let Case {
+        let TrainingCase {
             model, batch, peer, ..
         } = self;
         format!("{model} {} {batch} {precision} {peer}", self.format.name())
@@ -72,7 +72,7 @@ pub fn names(scale: Scale) -> Vec<String> {
     names
 }
 
-pub fn run(bench: &mut Bench, name: &str) -> Found {
+pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let found = cases(bench.scale).into_iter().find(|c| c.name() == name);
     let case = found.ok_or("there is no such case")?;
     let g = Graph::new();
@@ -110,7 +110,7 @@ pub fn run(bench: &mut Bench, name: &str) -> Found {
 }
 
 /// A network with images and labels on the card: its training op and its loss.
-fn built<'g>(g: &'g Graph, case: &Case, scale: Scale) -> (Operation<'g>, Output<'g>) {
+fn built<'g>(g: &'g Graph, case: &TrainingCase, scale: Scale) -> (Operation<'g>, Output<'g>) {
     let batch = case.batch as i32;
     let labels = |classes: i32| {
         let labels = (0..batch).map(|i| i % classes).collect::<Vec<i32>>();
@@ -144,7 +144,7 @@ fn built<'g>(g: &'g Graph, case: &Case, scale: Scale) -> (Operation<'g>, Output<
     (Momentum::new(1e-3, 0.9).minimize(loss), loss)
 }
 
-fn theirs(bench: &mut Bench, case: &Case) -> Result<Option<f64>, Box<dyn Error>> {
+fn theirs(bench: &mut Bench, case: &TrainingCase) -> Result<Option<f64>, Box<dyn Error>> {
     let case: Value = json!({
         "kind": "train", "model": case.model, "format": case.format.name(), "batch": case.batch,
         "tf32": case.tf32, "compiled": case.peer == "compiled",

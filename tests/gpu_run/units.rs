@@ -9,7 +9,7 @@ use crate::bench::{Bench, Scale};
 use crate::{RunFlags, card, convolutions, floors, op_table, rest, smoke, training};
 
 /// Result of a unit, as the members of its line.
-pub type Found = Result<Value, Box<dyn Error>>;
+pub type UnitResult = Result<Value, Box<dyn Error>>;
 
 /// Parts of units, in the order of their value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Part {
 }
 
 /// The names of the requested units, by part: `floors/copies`.
-pub fn asked(flags: &RunFlags) -> Vec<(Part, Vec<String>)> {
+pub fn requested(flags: &RunFlags) -> Vec<(Part, Vec<String>)> {
     let of = |part: Part| {
         let all = part.units(flags.scale()).into_iter();
         let all = all.map(|name| format!("{}/{name}", part.name()));
@@ -109,14 +109,14 @@ pub fn asked(flags: &RunFlags) -> Vec<(Part, Vec<String>)> {
 /// Prints the names of the units that a run would run.
 pub fn print(flags: &RunFlags) -> Result<bool, Box<dyn Error>> {
     let mut out = std::io::stdout();
-    for name in asked(flags).iter().flat_map(|(_, names)| names) {
+    for name in requested(flags).iter().flat_map(|(_, names)| names) {
         writeln!(out, "{name}")?;
     }
     Ok(true)
 }
 
 /// Runs a unit.
-pub fn run(bench: &mut Bench, unit: &str) -> Found {
+pub fn run(bench: &mut Bench, unit: &str) -> UnitResult {
     let (part, name) = unit.split_once('/').unwrap_or((unit, ""));
     let part = Part::ALL.into_iter().find(|p| p.name() == part);
     match part.ok_or("there is no such part")? {

@@ -11,28 +11,28 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use thalweg::dist::Timeouts;
-use thalweg_tests::processes::{self, Said};
+use thalweg_tests::endless_training;
+use thalweg_tests::processes::{self, TaskLine};
 use thalweg_tests::servers::free_addresses;
-use thalweg_tests::trainer;
 
 /// Heartbeat timeout, after which the others take a silent task for lost.
-const SILENCE: Duration = Duration::from_secs(1);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most time without a line of a living task, whatever happens to the others.
-const HANGS: Duration = Duration::from_secs(5);
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 /// Most time until the training goes on once all tasks are up.
-const RESUMES: Duration = Duration::from_secs(20);
+const MAX_RECOVERY: Duration = Duration::from_secs(20);
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_task() {
     let mut timeouts = Timeouts::default();
-    timeouts.heartbeat = SILENCE;
-    timeouts.connect = HANGS / 2;
+    timeouts.heartbeat = HEARTBEAT_TIMEOUT;
+    timeouts.connect = MAX_SILENCE / 2;
     let server = processes::server(timeouts);
     if server.task().0 == "ps" {
         server.join().unwrap();
     }
-    trainer::train(&server, timeouts);
+    endless_training::train(&server, timeouts);
 }
 
 struct Task {
@@ -48,8 +48,8 @@ struct Task {
 struct Cluster {
     tasks: Vec<Task>,
     hosts: [String; 2],
-    lines: Receiver<Said>,
-    sender: Sender<Said>,
+    lines: Receiver<TaskLine>,
+    sender: Sender<TaskLine>,
     /// Numbers of errors by kind.
     errors: BTreeMap<String, usize>,
 }
@@ -70,12 +70,12 @@ fn start(
     index: usize,
     number: usize,
     generation: usize,
-    to: &Sender<Said>,
+    to: &Sender<TaskLine>,
 ) -> Child {
     let mut child = processes::task("faults::a_task", job, index, hosts)
         .spawn()
         .unwrap();
-    processes::hear(&mut child, number, generation, to);
+    processes::forward_lines(&mut child, number, generation, to);
     child
 }
 
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     /// Reads the tasks' lines for a while; panics if a living task is silent for too long.
-    fn listen(&mut self, time: Duration) {
+    fn read_lines(&mut self, time: Duration) {
         let end = Instant::now() + time;
         loop {
             while let Ok(said) = self.lines.recv_timeout(Duration::from_millis(10)) {
@@ -140,7 +140,7 @@ impl Cluster {
                 }
                 let silent = task.heard.elapsed();
                 assert!(
-                    silent < HANGS,
+                    silent < MAX_SILENCE,
                     "worker {} hangs: silent for {silent:?}",
                     task.index
                 );
@@ -161,7 +161,7 @@ impl Cluster {
     fn resume(&mut self) -> Duration {
         let began = Instant::now();
         loop {
-            self.listen(Duration::from_millis(20));
+            self.read_lines(Duration::from_millis(20));
             let workers = self.tasks.iter().filter(|t| t.job == "worker");
             if workers
                 .clone()
@@ -169,7 +169,10 @@ impl Cluster {
             {
                 return began.elapsed();
             }
-            assert!(began.elapsed() < RESUMES, "the training does not go on");
+            assert!(
+                began.elapsed() < MAX_RECOVERY,
+                "the training does not go on"
+            );
         }
     }
 
@@ -193,7 +196,7 @@ impl Cluster {
 }
 
 /// Open files of a process, and its memory in KiB.
-fn held(child: &Child) -> Option<(usize, usize)> {
+fn resources(child: &Child) -> Option<(usize, usize)> {
     let files = std::fs::read_dir(format!("/proc/{}/fd", child.id())).ok()?;
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let memory = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
@@ -220,7 +223,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
         let what = match below(3) {
             0 => {
                 cluster.kill(task);
-                cluster.listen(pause);
+                cluster.read_lines(pause);
                 cluster.restart(task);
                 "killed, and started again"
             }
@@ -229,7 +232,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
                 let other = (task + 1) % cluster.tasks.len();
                 cluster.kill(task);
                 cluster.kill(other);
-                cluster.listen(pause);
+                cluster.read_lines(pause);
                 cluster.restart(other);
                 cluster.restart(task);
                 "killed with another one, and started again"
@@ -237,7 +240,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
             _ => {
                 cluster.tasks[task].stopped = true;
                 cluster.signal(task, "STOP");
-                cluster.listen(SILENCE + pause);
+                cluster.read_lines(HEARTBEAT_TIMEOUT + pause);
                 cluster.signal(task, "CONT");
                 cluster.tasks[task].stopped = false;
                 cluster.tasks[task].heard = Instant::now();
@@ -253,7 +256,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
         }
     }
     for task in &cluster.tasks {
-        if let Some((files, memory)) = held(&task.child) {
+        if let Some((files, memory)) = resources(&task.child) {
             assert!(
                 files < 100,
                 "{} {} has {files} open files",

@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 use thalweg::train::MonitoredTrainingSession;
 use thalweg::train::hooks::Every;
 
-use super::disk::SmallDisk;
+use super::small_disk::SmallDisk;
 
 #[test]
 fn a_training_on_a_full_disk_reports_it_and_saves_once_there_is_space() {

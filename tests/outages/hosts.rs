@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use thalweg::dist::{ClusterOptions, Session, Timeouts};
 use thalweg::prelude::*;
+use thalweg_tests::endless_training;
 use thalweg_tests::network::Network;
-use thalweg_tests::processes::{self, Said, say, say_error};
-use thalweg_tests::trainer;
+use thalweg_tests::processes::{self, TaskLine, send_error, send_line};
 
 /// Heartbeat timeout, after which the others take a silent task for lost.
-const SILENCE: Duration = Duration::from_secs(2);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of every wait.
-const LATE: Duration = Duration::from_secs(20);
-/// Most time beyond [`SILENCE`] until a task reports a loss.
-const TELLS: Duration = Duration::from_secs(5);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Most time beyond [`HEARTBEAT_TIMEOUT`] until a task reports a loss.
+const REPORT_MARGIN: Duration = Duration::from_secs(5);
 /// The elements of a parameter of 4 MiB.
 const LARGE: usize = 1 << 20;
 
 fn timeouts() -> Timeouts {
     let mut timeouts = Timeouts::default();
-    timeouts.heartbeat = SILENCE;
-    timeouts.connect = LATE;
+    timeouts.heartbeat = HEARTBEAT_TIMEOUT;
+    timeouts.connect = WAIT_TIMEOUT;
     timeouts
 }
 
@@ -40,7 +40,7 @@ fn a_parameter_server() {
     loop {
         let present = server.present("worker");
         if before.as_ref() != Some(&present) {
-            say(&format!("present {present:?}"));
+            send_line(&format!("present {present:?}"));
             before = Some(present);
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -50,7 +50,7 @@ fn a_parameter_server() {
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_trainer() {
-    trainer::train(&processes::server(timeouts()), timeouts());
+    endless_training::train(&processes::server(timeouts()), timeouts());
 }
 
 #[test]
@@ -65,17 +65,17 @@ fn a_reader_of_a_large_parameter() {
     let session = Session::on(&server, &g, options).unwrap();
     let began = Instant::now();
     if let Err(e) = session.step(w.initializer(), []) {
-        return say_error(&e);
+        return send_error(&e);
     }
-    say(&format!("written {}", began.elapsed().as_micros()));
+    send_line(&format!("written {}", began.elapsed().as_micros()));
     loop {
         let began = Instant::now();
         match session.step(w, []) {
             Ok(found) if found.slice::<f32>(0).unwrap() == values => {
-                say(&format!("read {}", began.elapsed().as_micros()));
+                send_line(&format!("read {}", began.elapsed().as_micros()));
             }
-            Ok(_) => say("wrong"),
-            Err(e) => return say_error(&e),
+            Ok(_) => send_line("wrong"),
+            Err(e) => return send_error(&e),
         }
     }
 }
@@ -100,20 +100,20 @@ fn a_reader_and_a_worker_on_the_same_cable() {
     };
     let mut found = session.step(init, []);
     while found.is_ok() {
-        say(what);
+        send_line(what);
         let began = Instant::now();
         found = session.step(read, []);
-        say(&format!("took {}", began.elapsed().as_micros()));
+        send_line(&format!("took {}", began.elapsed().as_micros()));
         std::thread::sleep(Duration::from_millis(50));
     }
-    say_error(&found.unwrap_err());
+    send_error(&found.unwrap_err());
 }
 
 /// A parameter server and workers, each on a host of its own.
 struct Cluster {
     network: Network,
     tasks: Vec<Child>,
-    lines: Receiver<Said>,
+    lines: Receiver<TaskLine>,
     /// Lines so far, with the hosts that printed them.
     said: Vec<(usize, String)>,
     /// Serializes the tests, which would wait for each other's processors.
@@ -151,7 +151,7 @@ impl Cluster {
                 _ => processes::task(&format!("hosts::{body}"), "worker", host - 1, &hosts),
             };
             let mut child = network.start(host, &mut command).unwrap();
-            processes::hear(&mut child, host, 0, &sender);
+            processes::forward_lines(&mut child, host, 0, &sender);
             tasks.push(child);
         }
         Some(Cluster {
@@ -181,7 +181,7 @@ impl Cluster {
     }
 
     /// Reads the tasks' lines for a while.
-    fn listen(&mut self, time: Duration) {
+    fn read_lines(&mut self, time: Duration) {
         let end = Instant::now() + time;
         let rest = || end.saturating_duration_since(Instant::now());
         while let Ok(said) = self.lines.recv_timeout(rest()) {
@@ -215,18 +215,18 @@ impl Cluster {
     fn kill(&mut self, task: usize) {
         self.tasks[task].kill().unwrap();
         self.tasks[task].wait().unwrap();
-        self.listen(Duration::from_millis(200));
+        self.read_lines(Duration::from_millis(200));
     }
 }
 
 /// Asserts that a worker's steps are those of a training without faults.
-fn assert_undisturbed(steps: &[(i64, f32, Duration)]) {
+fn assert_fault_free(steps: &[(i64, f32, Duration)]) {
     let g = Graph::new();
-    let model = trainer::model(&g);
+    let model = endless_training::model(&g);
     let session = thalweg::session::Session::new(&g).unwrap();
     session.run(g.initializers(), []).unwrap();
     for (number, (before, found, _)) in steps.iter().enumerate() {
-        let feed = model.x.feed(trainer::batch());
+        let feed = model.x.feed(endless_training::batch());
         let done = session.step((model.train, model.loss), [feed]).unwrap();
         let expected = done.scalar::<f32>(1).unwrap();
         assert_eq!(*before, number as i64, "an update was lost, or made twice");
@@ -243,15 +243,15 @@ fn packet_loss_changes_no_value() {
     let Some(mut cluster) = Cluster::new(1, "a_trainer", bad) else {
         return;
     };
-    cluster.wait(1, "step", LATE);
-    cluster.listen(Duration::from_secs(5));
-    cluster.wait(1, "step", LATE);
+    cluster.wait(1, "step", WAIT_TIMEOUT);
+    cluster.read_lines(Duration::from_secs(5));
+    cluster.wait(1, "step", WAIT_TIMEOUT);
     let steps = cluster.steps(1);
     let lost = cluster.network.lost();
     println!("{} steps with 1% loss, {lost} packets", steps.len());
     assert!(lost > 0);
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
-    assert_undisturbed(&steps);
+    assert_fault_free(&steps);
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn latency_slows_steps_and_fails_none() {
     let Some(mut cluster) = Cluster::new(1, "a_trainer", long) else {
         return;
     };
-    cluster.wait(1, "step", LATE);
-    cluster.listen(Duration::from_secs(3));
-    cluster.wait(1, "step", LATE);
+    cluster.wait(1, "step", WAIT_TIMEOUT);
+    cluster.read_lines(Duration::from_secs(3));
+    cluster.wait(1, "step", WAIT_TIMEOUT);
     let steps = cluster.steps(1);
     let least = steps.iter().map(|s| s.2).min().unwrap();
     println!(
@@ -272,7 +272,7 @@ fn latency_slows_steps_and_fails_none() {
     );
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
     assert!(least >= 2 * DELAY, "{least:?}");
-    assert_undisturbed(&steps);
+    assert_fault_free(&steps);
 }
 
 #[test]
@@ -285,11 +285,11 @@ fn a_transfer_longer_than_the_heartbeat_timeout_is_no_lost_task() {
         let micros = line.split(' ').nth(1).unwrap().parse().unwrap();
         let time = Duration::from_micros(micros);
         println!("{line} us");
-        assert!(time > SILENCE, "{time:?}: the cable is not slow");
+        assert!(time > HEARTBEAT_TIMEOUT, "{time:?}: the cable is not slow");
     };
-    long(&cluster.wait(1, "written", LATE).0);
-    long(&cluster.wait(1, "read", LATE).0);
-    long(&cluster.wait(1, "read", LATE).0);
+    long(&cluster.wait(1, "written", WAIT_TIMEOUT).0);
+    long(&cluster.wait(1, "read", WAIT_TIMEOUT).0);
+    long(&cluster.wait(1, "read", WAIT_TIMEOUT).0);
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
 }
 
@@ -304,14 +304,17 @@ fn seconds_of_buffered_data_are_no_lost_task() {
         let micros = of_reader.find_map(|(_, line)| line.strip_prefix("took ")?.parse().ok());
         micros.map(Duration::from_micros)
     };
-    let until = Instant::now() + 2 * LATE;
+    let until = Instant::now() + 2 * WAIT_TIMEOUT;
     while took(&cluster).is_none() && cluster.errors().is_empty() && Instant::now() < until {
-        cluster.listen(Duration::from_millis(100));
+        cluster.read_lines(Duration::from_millis(100));
     }
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
     let took = took(&cluster).expect("the reader has read");
     println!("the reader waits {took:?}");
-    assert!(took > 2 * SILENCE, "{took:?}: the cable is not slow");
+    assert!(
+        took > 2 * HEARTBEAT_TIMEOUT,
+        "{took:?}: the cable is not slow"
+    );
     let longest = (cluster.said.iter())
         .filter(|(from, _)| *from == 2)
         .filter_map(|(_, line)| line.strip_prefix("took ")?.parse::<u64>().ok());
@@ -327,9 +330,9 @@ fn a_reconnected_cable_does_not_end_the_training() {
         return;
     };
     for worker in [1, 2] {
-        cluster.wait(worker, "step", LATE);
+        cluster.wait(worker, "step", WAIT_TIMEOUT);
     }
-    cluster.listen(Duration::from_secs(1));
+    cluster.read_lines(Duration::from_secs(1));
     let present = |cluster: &Cluster| {
         let mut said = cluster.said.iter().rev();
         said.find(|(from, _)| *from == PS).unwrap().1.clone()
@@ -338,40 +341,40 @@ fn a_reconnected_cable_does_not_end_the_training() {
 
     // For a moment: no task gets an error, and nothing is lost.
     cluster.network.change(1, |c| c.pulled = true);
-    cluster.listen(Duration::from_millis(300));
+    cluster.read_lines(Duration::from_millis(300));
     cluster.network.change(1, |c| c.pulled = false);
-    cluster.listen(Duration::from_millis(50));
-    cluster.wait(1, "step", LATE);
+    cluster.read_lines(Duration::from_millis(50));
+    cluster.wait(1, "step", WAIT_TIMEOUT);
     assert!(cluster.errors().is_empty(), "{:?}", cluster.errors());
 
     // For longer than the heartbeat timeout.
     cluster.network.change(1, |c| c.pulled = true);
-    let (error, after) = cluster.wait(1, "error", SILENCE + TELLS);
+    let (error, after) = cluster.wait(1, "error", HEARTBEAT_TIMEOUT + REPORT_MARGIN);
     println!("after {after:?}: {error}");
     let lost = ["error Unreachable", "error Silent"];
     assert!(lost.iter().any(|l| error.starts_with(l)), "{error}");
     let named = "/job:ps/task:0 at 10.77.0.1:2222 is not reached (last heard of";
     assert!(error.contains(named), "{error}");
     if present(&cluster) != "present {1}" {
-        let (_, after) = cluster.wait(PS, "present {1}", SILENCE + TELLS);
+        let (_, after) = cluster.wait(PS, "present {1}", HEARTBEAT_TIMEOUT + REPORT_MARGIN);
         println!("the parameter server forgets the worker {after:?} later");
     }
     // The other worker trains on, and the one with the pulled cable reports errors repeatedly.
-    let (error, _) = cluster.wait(1, "error", SILENCE + TELLS);
+    let (error, _) = cluster.wait(1, "error", HEARTBEAT_TIMEOUT + REPORT_MARGIN);
     assert!(lost.iter().any(|l| error.starts_with(l)), "{error}");
-    cluster.wait(2, "step", LATE);
+    cluster.wait(2, "step", WAIT_TIMEOUT);
     cluster.network.change(1, |c| c.pulled = false);
-    let (_, after) = cluster.wait(1, "step", LATE);
+    let (_, after) = cluster.wait(1, "step", WAIT_TIMEOUT);
     println!("the training goes on {after:?} after the cable was put back");
-    cluster.wait(1, "step", LATE);
+    cluster.wait(1, "step", WAIT_TIMEOUT);
     assert_eq!(present(&cluster), "present {0, 1}");
 
     // Every update that was reported as done was done, and none twice.
     cluster.kill(2);
     let failed = cluster.errors().len() + 1;
     let others = cluster.steps(2).len();
-    cluster.wait(1, "step", LATE);
-    cluster.wait(1, "step", LATE);
+    cluster.wait(1, "step", WAIT_TIMEOUT);
+    cluster.wait(1, "step", WAIT_TIMEOUT);
     let steps = cluster.steps(1);
     assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "{steps:?}");
     let updates = steps.last().unwrap().0 as usize + 1;

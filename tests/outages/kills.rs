@@ -15,14 +15,14 @@ use thalweg::train::hooks::Every;
 use thalweg::train::{Kept, data::Split};
 use thalweg_tests::folders::Folder;
 
-use super::disk::SmallDisk;
+use super::small_disk::SmallDisk;
 
 /// The folder of a training that runs as a process.
 const FOLDER: &str = "THALWEG_TEST_FOLDER";
 /// Numbers of each weight: with Adam's slots a checkpoint has some 0.4 MB.
 const SIZE: usize = 32 << 10;
 /// Most milliseconds before a process is killed.
-const LONGEST: u64 = 350;
+const MAX_RUN_MS: u64 = 350;
 
 struct Model<'g> {
     x: Output<'g>,
@@ -48,12 +48,12 @@ fn input() -> Split {
 }
 
 /// Feeds of the steps from a position on.
-struct Input<'s> {
+struct TrainingInput<'s> {
     batches: thalweg::train::data::Batches<'s>,
     position: Kept,
 }
 
-impl Input<'_> {
+impl TrainingInput<'_> {
     fn next(&mut self) -> Tensor {
         let [images, _] = self.batches.tensors().unwrap();
         self.position.set(self.batches.position());
@@ -80,7 +80,7 @@ fn a_training() {
     let split = input();
     let mut batches = split.batches(4, 1).unwrap();
     batches.seek(position.get().to_scalar().unwrap());
-    let mut input = Input { batches, position };
+    let mut input = TrainingInput { batches, position };
     loop {
         let images = input.next();
         session.run(model.train, [model.x.feed(images)]).unwrap();
@@ -98,13 +98,13 @@ fn start(folder: &Path) -> Child {
 }
 
 /// The reference training without kills, as far as it has come.
-struct Undisturbed<'g> {
+struct ReferenceTraining<'g> {
     session: Session<'g>,
     model: Model<'g>,
-    input: Input<'g>,
+    input: TrainingInput<'g>,
 }
 
-impl Undisturbed<'_> {
+impl ReferenceTraining<'_> {
     /// The weights after `step` steps.
     fn at(&mut self, step: i64) -> Vec<f32> {
         let now = || self.session.run::<i64>(self.model.step, []).unwrap();
@@ -118,9 +118,9 @@ impl Undisturbed<'_> {
 }
 
 /// Numbers that depend on the seed alone: xorshift.
-struct Moments(u64);
+struct Random(u64);
 
-impl Moments {
+impl Random {
     fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -150,12 +150,12 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
     session.run(g.initializers(), []).unwrap();
     let position = Saver::new(&g).keep("input/position", 0u64);
     let batches = split.batches(4, 1).unwrap();
-    let mut undisturbed = Undisturbed {
+    let mut expected_weights = ReferenceTraining {
         session,
         model,
-        input: Input { batches, position },
+        input: TrainingInput { batches, position },
     };
-    let mut moments = Moments(number("SEED", 1).max(1));
+    let mut moments = Random(number("SEED", 1).max(1));
     let (mut last, mut progress, mut full) = (0, 0, 0);
     let ballast = folder.join("ballast");
     for kill in 0..kills {
@@ -170,7 +170,7 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
             }
         }
         let mut child = start(folder);
-        std::thread::sleep(Duration::from_micros(moments.below(LONGEST * 1000)));
+        std::thread::sleep(Duration::from_micros(moments.below(MAX_RUN_MS * 1000)));
         // It has ended by itself only if it failed.
         let ended = child.try_wait().unwrap();
         child.kill().unwrap();
@@ -198,7 +198,7 @@ fn kill(folder: &Path, kills: u64, little_room: bool) {
         let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(
             bits(&weights),
-            bits(&undisturbed.at(step)),
+            bits(&expected_weights.at(step)),
             "kill {kill}, step {step}"
         );
         // Every file that looks like a checkpoint is one.

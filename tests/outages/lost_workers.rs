@@ -8,28 +8,28 @@ use std::time::{Duration, Instant};
 
 use thalweg::dist::{ClusterOptions, Server, Session, Timeouts};
 use thalweg::prelude::*;
-use thalweg_tests::processes::{self, Said, say};
+use thalweg_tests::endless_training;
+use thalweg_tests::processes::{self, TaskLine, send_line};
 use thalweg_tests::servers::free_addresses;
-use thalweg_tests::trainer;
 
 /// Timeout of every wait.
-const LATE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time after which an absent worker counts as lost.
-const ABSENCE: Duration = Duration::from_secs(2);
+const MAX_ABSENCE: Duration = Duration::from_secs(2);
 
 fn timeouts() -> Timeouts {
     Timeouts::new()
         .heartbeat(Duration::from_secs(1))
-        .connect(LATE)
-        .worker_rejoin(ABSENCE)
+        .connect(WAIT_TIMEOUT)
+        .worker_rejoin(MAX_ABSENCE)
 }
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_parameter_server() {
     match processes::server(timeouts()).join_workers("worker") {
-        Ok(()) => say("joined"),
-        Err(e) => say(&format!("failed {e}")),
+        Ok(()) => send_line("joined"),
+        Err(e) => send_line(&format!("failed {e}")),
     }
 }
 
@@ -39,31 +39,31 @@ fn a_parameter_server() {
 fn a_worker() {
     let server = processes::server(timeouts());
     match server.task().1 {
-        0 => train_until_told(&server),
-        _ => trainer::train(&server, timeouts()),
+        0 => train_until_input_ends(&server),
+        _ => endless_training::train(&server, timeouts()),
     }
 }
 
-fn train_until_told(server: &Server) {
+fn train_until_input_ends(server: &Server) {
     let g = Graph::new();
     let w = g.device("/job:ps/task:0", || g.variable("first", 0.0f32));
     let session = Session::on(server, &g, ClusterOptions::new()).unwrap();
     session.run(w.initializer(), []).unwrap();
-    say("step 0");
+    send_line("step 0");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     drop(session);
-    say("finishes");
+    send_line("finishes");
     server.finish("ps");
-    say("finished");
+    send_line("finished");
 }
 
 struct Cluster {
     hosts: [String; 2],
     /// The parameter server, and two workers.
     tasks: [Child; 3],
-    lines: Receiver<Said>,
-    sender: Sender<Said>,
+    lines: Receiver<TaskLine>,
+    sender: Sender<TaskLine>,
 }
 
 impl Drop for Cluster {
@@ -104,7 +104,7 @@ impl Cluster {
     #[track_caller]
     fn wait(&self, task: usize, begins: &str) -> String {
         let began = Instant::now();
-        while let Some(rest) = LATE.checked_sub(began.elapsed()) {
+        while let Some(rest) = WAIT_TIMEOUT.checked_sub(began.elapsed()) {
             match self.lines.recv_timeout(rest) {
                 Ok(said) if said.from == task && said.line.starts_with(begins) => {
                     return said.line;
@@ -116,13 +116,13 @@ impl Cluster {
     }
 }
 
-fn start(task: usize, hosts: &[String; 2], to: &Sender<Said>) -> Child {
+fn start(task: usize, hosts: &[String; 2], to: &Sender<TaskLine>) -> Child {
     let mut command = match task {
-        0 => processes::task("workers::a_parameter_server", "ps", 0, hosts),
-        _ => processes::task("workers::a_worker", "worker", task - 1, hosts),
+        0 => processes::task("lost_workers::a_parameter_server", "ps", 0, hosts),
+        _ => processes::task("lost_workers::a_worker", "worker", task - 1, hosts),
     };
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
-    processes::hear(&mut child, task, 0, to);
+    processes::forward_lines(&mut child, task, 0, to);
     child
 }
 
@@ -149,7 +149,7 @@ fn a_worker_that_returns_in_time_is_not_lost() {
     cluster.wait(1, "finished");
     cluster.tasks[2] = start(2, &cluster.hosts, &cluster.sender);
     cluster.wait(2, "error Uninitialized");
-    std::thread::sleep(ABSENCE + ABSENCE / 2);
+    std::thread::sleep(MAX_ABSENCE + MAX_ABSENCE / 2);
     assert!(cluster.tasks[0].try_wait().unwrap().is_none());
     cluster.tasks[2].kill().unwrap();
     cluster.wait(0, "failed");
@@ -163,7 +163,7 @@ fn a_stopped_server_learns_of_the_last_workers_end_later() {
     cluster.signal(0, "STOP");
     cluster.tell_the_first_worker();
     cluster.wait(1, "finishes");
-    std::thread::sleep(ABSENCE * 3 / 4);
+    std::thread::sleep(MAX_ABSENCE * 3 / 4);
     cluster.signal(0, "CONT");
     cluster.wait(1, "finished");
     cluster.tasks[2].kill().unwrap();

@@ -1,12 +1,12 @@
 //! Tests of clusters whose tasks are processes, which are killed, stopped and cut off.
 
-mod disk;
 mod faults;
 mod full_disk;
 mod hosts;
-mod in_step;
 mod kills;
-mod limits;
+mod lost_workers;
 mod rank_hosts;
+mod small_disk;
 mod soak;
-mod workers;
+mod synchronous;
+mod system_limits;

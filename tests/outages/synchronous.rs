@@ -7,17 +7,17 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use thalweg::dist::Timeouts;
-use thalweg_tests::in_step;
-use thalweg_tests::processes::{self, Said};
+use thalweg_tests::processes::{self, TaskLine};
 use thalweg_tests::servers::free_addresses;
+use thalweg_tests::synchronous_training;
 
 /// Timeout of every wait.
-const LATE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn timeouts() -> Timeouts {
     Timeouts::new()
         .heartbeat(Duration::from_secs(1))
-        .connect(LATE)
+        .connect(WAIT_TIMEOUT)
 }
 
 #[test]
@@ -25,16 +25,16 @@ fn timeouts() -> Timeouts {
 fn a_task() {
     let server = processes::server(timeouts());
     match (&*server.task().0, server.task().1) {
-        ("ps", 0) => in_step::coordinate(&server, timeouts(), i64::MAX),
+        ("ps", 0) => synchronous_training::coordinate(&server, timeouts(), i64::MAX),
         ("ps", _) => server.join().unwrap(),
-        _ => in_step::train(&server, timeouts(), true),
+        _ => synchronous_training::train(&server, timeouts(), true),
     }
 }
 
 struct Cluster {
     tasks: Vec<Child>,
     servers: usize,
-    lines: Receiver<Said>,
+    lines: Receiver<TaskLine>,
 }
 
 impl Drop for Cluster {
@@ -56,13 +56,13 @@ impl Cluster {
         let jobs = (0..servers).map(|i| ("ps", i));
         let jobs = jobs.chain((0..workers).map(|i| ("worker", i)));
         let start = |(number, (job, index))| {
-            let command = processes::task("in_step::a_task", job, index, &hosts);
+            let command = processes::task("synchronous::a_task", job, index, &hosts);
             let mut command = match job {
                 "ps" => limited(command),
                 _ => command,
             };
             let mut child = command.spawn().unwrap();
-            processes::hear(&mut child, number, 0, &sender);
+            processes::forward_lines(&mut child, number, 0, &sender);
             child
         };
         Cluster {
@@ -74,13 +74,13 @@ impl Cluster {
 
     /// Waits until each worker has printed a line of one of these kinds from now on; panics with the lines so far.
     #[track_caller]
-    fn workers_say(&mut self, kinds: &[&str]) -> Vec<String> {
+    fn wait_for_lines(&mut self, kinds: &[&str]) -> Vec<String> {
         let mut found = vec![None; self.tasks.len() - self.servers];
         // Drops earlier lines.
         while self.lines.try_recv().is_ok() {}
         let began = Instant::now();
         let mut others = Vec::new();
-        while let Some(rest) = LATE.checked_sub(began.elapsed()) {
+        while let Some(rest) = WAIT_TIMEOUT.checked_sub(began.elapsed()) {
             let Ok(said) = self.lines.recv_timeout(rest) else {
                 break;
             };
@@ -101,7 +101,7 @@ impl Cluster {
 #[test]
 fn a_server_stopped_for_five_seconds_does_not_end_the_training() {
     let mut cluster = Cluster::new(2, 2, |c| c);
-    cluster.workers_say(&["step"]);
+    cluster.wait_for_lines(&["step"]);
     let second = cluster.tasks[1].id();
     let signal = |name: &str| {
         let sent = Command::new("kill")
@@ -112,8 +112,8 @@ fn a_server_stopped_for_five_seconds_does_not_end_the_training() {
     signal("STOP");
     std::thread::sleep(Duration::from_secs(5));
     signal("CONT");
-    cluster.workers_say(&["step"]);
-    let mut steps = cluster.workers_say(&["step"]);
+    cluster.wait_for_lines(&["step"]);
+    let mut steps = cluster.wait_for_lines(&["step"]);
     steps.sort();
     let ended = cluster.tasks[0].try_wait().unwrap();
     assert!(ended.is_none(), "the coordinator has ended: {ended:?}");
@@ -121,10 +121,10 @@ fn a_server_stopped_for_five_seconds_does_not_end_the_training() {
 
 /// A cgroup that limits the number of threads. Prints a message and is `None` where no such group can be made; with
 /// `REQUIRE_CGROUPS=1`, panics.
-struct Group(PathBuf);
+struct ThreadLimitGroup(PathBuf);
 
-impl Group {
-    fn new(threads: usize) -> Option<Group> {
+impl ThreadLimitGroup {
+    fn new(threads: usize) -> Option<ThreadLimitGroup> {
         let roots = ["/sys/fs/cgroup/pids", "/sys/fs/cgroup"];
         let made = roots.iter().find_map(|root| {
             let path = Path::new(root).join(format!("thalweg-test-{}", std::process::id()));
@@ -133,7 +133,7 @@ impl Group {
                 .exists()
                 .then_some(())?;
             std::fs::create_dir(&path).ok()?;
-            let group = Group(path);
+            let group = ThreadLimitGroup(path);
             std::fs::write(group.0.join("pids.max"), threads.to_string()).ok()?;
             Some(group)
         });
@@ -148,7 +148,7 @@ impl Group {
     }
 
     /// The same command in the group.
-    fn holds(&self, command: &Command) -> Command {
+    fn command_in_group(&self, command: &Command) -> Command {
         let mut held = Command::new("sh");
         held.args(["-c", r#"echo $$ > "$GROUP" && exec "$0" "$@""#])
             .arg(command.get_program())
@@ -165,7 +165,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ThreadLimitGroup {
     fn drop(&mut self) {
         // A killed process stays in it for a moment.
         for _ in 0..100 {
@@ -179,15 +179,15 @@ impl Drop for Group {
 
 #[test]
 fn a_server_limited_to_nine_threads_trains_six_workers_or_reports_the_limit() {
-    let Some(group) = Group::new(9) else {
+    let Some(group) = ThreadLimitGroup::new(9) else {
         return;
     };
-    let mut cluster = Cluster::new(1, 6, |c| group.holds(&c));
+    let mut cluster = Cluster::new(1, 6, |c| group.command_in_group(&c));
     let kinds = ["step", "error Exhausted"];
-    let said = cluster.workers_say(&kinds);
+    let said = cluster.wait_for_lines(&kinds);
     let lacks = |line: &String| line.contains("threads");
     if !said.iter().any(lacks) {
-        let later = cluster.workers_say(&kinds);
+        let later = cluster.wait_for_lines(&kinds);
         let goes_on = later.iter().all(|line| line != "step 0");
         assert!(goes_on || later.iter().any(lacks), "{later:?}");
     }

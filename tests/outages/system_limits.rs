@@ -11,7 +11,7 @@ use thalweg_tests::processes;
 use thalweg_tests::servers::free_addresses;
 
 /// Timeout of every wait.
-const LATE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
@@ -30,7 +30,7 @@ impl Limited {
         let hosts = free_addresses(2);
         let address = hosts[0].clone();
         let hosts = [hosts[0].clone(), hosts[1].clone()];
-        let task = processes::task("limits::a_parameter_server", "ps", 0, &hosts);
+        let task = processes::task("system_limits::a_parameter_server", "ps", 0, &hosts);
         let mut command = Command::new("sh");
         command
             .args(["-c", &format!(r#"{limit} && exec "$0" "$@""#)])
@@ -71,7 +71,7 @@ fn idle_connections_do_not_lock_out_clients() {
             Ok(stream) => idle.push(stream),
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
-        assert!(began.elapsed() < LATE, "{} connections", idle.len());
+        assert!(began.elapsed() < WAIT_TIMEOUT, "{} connections", idle.len());
     }
     let g = Graph::new();
     let y = g.constant(2.0f32) + 1.0;
@@ -84,7 +84,7 @@ fn idle_connections_do_not_lock_out_clients() {
     let session = loop {
         match Session::connect(&target, &g, options()) {
             Ok(session) => break session,
-            Err(e) => assert!(began.elapsed() < LATE, "{e}"),
+            Err(e) => assert!(began.elapsed() < WAIT_TIMEOUT, "{e}"),
         }
     };
     assert_eq!(session.run::<f32>(y, []).unwrap(), 3.0);

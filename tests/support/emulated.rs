@@ -24,7 +24,7 @@ use super::runtime::{Results, Runtime, build};
 const ORDERS: [u32; 3] = [0, 1, 7];
 
 /// Each library has one emulated machine as a global: launches are serialized.
-static ALONE: Mutex<()> = Mutex::new(());
+static LAUNCHING: Mutex<()> = Mutex::new(());
 
 /// A source's name, and the macros that it is compiled with.
 type Key = (&'static str, Vec<String>);
@@ -40,7 +40,7 @@ pub struct Emulated {
 }
 
 /// `true` if there is a C++ compiler. Prints a message where there is none, and panics where one is required.
-pub fn is_there() -> bool {
+pub fn has_compiler() -> bool {
     let there = Command::new("g++").arg("--version").output();
     let there = there.is_ok_and(|o| o.status.success());
     let required = std::env::var("REQUIRE_EMU").is_ok_and(|v| v == "1");
@@ -345,7 +345,7 @@ pub unsafe fn run_emulated(
     // SAFETY: `KERNEL` defines it with this signature.
     let run = unsafe { library.get::<Launch>(format!("launch_{name}").as_bytes()) };
     let run = run.map_err(|e| e.to_string())?;
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: by the caller's promise.
     match unsafe { run(blocks, threads, args.as_mut_ptr(), order) } {
         0 => Ok(()),

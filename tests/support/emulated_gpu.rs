@@ -15,7 +15,7 @@ use thalweg::device::gpu::{
 };
 
 use super::emulated::{Emulated, run_emulated};
-use super::naive_calls;
+use super::naive_libraries;
 
 /// A call of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,11 +68,11 @@ impl std::fmt::Debug for EmulatedGpu {
     }
 }
 
-const HUGE: usize = 1 << 40;
+const DEFAULT_BYTES: usize = 1 << 40;
 
 impl EmulatedGpu {
     pub fn new(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
-        EmulatedGpu::of(kernels, HUGE)
+        EmulatedGpu::of(kernels, DEFAULT_BYTES)
     }
 
     /// A GPU with this memory, in bytes.
@@ -82,7 +82,7 @@ impl EmulatedGpu {
 
     /// A GPU with libraries of GEMMs and convolutions.
     pub fn with_libraries(kernels: &Arc<Emulated>) -> Arc<EmulatedGpu> {
-        EmulatedGpu::made(kernels, HUGE, true)
+        EmulatedGpu::made(kernels, DEFAULT_BYTES, true)
     }
 
     fn made(kernels: &Arc<Emulated>, bytes: usize, libraries: bool) -> Arc<EmulatedGpu> {
@@ -144,7 +144,7 @@ impl EmulatedGpu {
                 Command::Fill { to, byte, bytes } => (*to as *mut u8).write_bytes(*byte, *bytes),
                 Command::Call {
                     call, addresses, ..
-                } => naive_calls::compute(&state.made[*call as usize], *addresses),
+                } => naive_libraries::compute(&state.made[*call as usize], *addresses),
                 Command::Replay { .. } => return Err("a graph in a graph".to_owned()),
                 Command::Collective { .. } | Command::Join { .. } => {
                     return Err("it has no communicators".to_owned());
@@ -237,7 +237,7 @@ unsafe impl Driver for EmulatedGpu {
         if !self.libraries {
             return Err("this GPU has no libraries".to_owned());
         }
-        if !naive_calls::takes(call) {
+        if !naive_libraries::takes(call) {
             return Err("it is not computed one element after the other".to_owned());
         }
         let mut state = self.state();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use thalweg::dist::{Cause, ClusterOptions, Server, Session, Timeouts};
 use thalweg::prelude::*;
 
-use super::processes::{say, say_error};
+use super::processes::{send_error, send_line};
 
 /// The training op and the fetches of each step.
 pub struct Model<'g> {
@@ -55,21 +55,21 @@ pub fn train(server: &Server, timeouts: Timeouts) {
         let began = Instant::now();
         let done = session.step((model.train, model.loss, model.step), [model.x.feed(&feed)]);
         match done {
-            Ok(found) => say(&format!(
+            Ok(found) => send_line(&format!(
                 "step {} {} {}",
                 found.scalar::<i64>(2).unwrap(),
                 found.scalar::<f32>(1).unwrap(),
                 began.elapsed().as_micros()
             )),
             Err(e) => {
-                say_error(&e);
+                send_error(&e);
                 // Worker 0 initializes all variables after a server's loss, so that they are consistent.
                 if index == 0 && e.cause == Cause::Uninitialized {
                     let all = session.step(made, []);
                     if all.is_ok_and(|a| !a.scalar::<bool>(0).unwrap())
                         && let Err(e) = session.step(g.initializers(), [])
                     {
-                        say_error(&e);
+                        send_error(&e);
                     }
                 }
                 std::thread::sleep(Duration::from_millis(20));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use thalweg::prelude::*;
 use thalweg::session::Cancel;
 
-use super::card::{self, Gpu};
 use super::line::{feeds, line};
+use super::test_gpu::{self, Gpu};
 
 /// A check of a GPU; panics on failure.
 pub type Check = fn(&Gpu);
@@ -49,7 +49,7 @@ pub const CHECKS: [(&str, Check); 8] = [
 ];
 
 pub fn replayed_steps_match_uncaptured_ones(gpu: &Gpu) {
-    let steps = if card::is_required() { 1000 } else { 50 };
+    let steps = if test_gpu::is_required() { 1000 } else { 50 };
     let train = |replayed: bool| {
         let g = Graph::new();
         let line = line(&g);

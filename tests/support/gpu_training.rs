@@ -3,8 +3,8 @@
 use thalweg::prelude::*;
 use thalweg_examples::model;
 
-use super::card::{self, Gpu};
 use super::emulated_gpu::Call;
+use super::test_gpu::{self, Gpu};
 
 const STEPS: usize = 3;
 const BATCH: usize = 4;
@@ -51,7 +51,7 @@ pub fn deep_mnist_trains_alike(gpu: &Gpu, format: DataFormat) {
     println!("{on_gpu:?}\n{on_cpu:?}");
     // A card's libraries may round a product's operands to 10 bits, and Adam's steps follow the sign of a small
     // gradient.
-    let near = if card::is_required() { 2e-2 } else { 1e-3 };
+    let near = if test_gpu::is_required() { 2e-2 } else { 1e-3 };
     for (a, b) in on_gpu.iter().zip(&on_cpu) {
         assert!((a - b).abs() < near * b, "{on_gpu:?} and {on_cpu:?}");
     }

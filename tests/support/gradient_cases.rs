@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor};
 pub type Build = Box<dyn for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>>>;
 
 /// A computation whose gradient is compared with finite differences.
-pub struct Case {
+pub struct GradientCase {
     pub name: String,
     /// The `f64` inputs that are differentiated.
     pub inputs: Vec<Tensor>,
@@ -50,7 +50,7 @@ pub fn node(
     op: &'static str,
     inputs: Vec<Tensor>,
     attrs: &[(&'static str, Attr)],
-) -> Case {
+) -> GradientCase {
     let attrs = attrs.to_vec();
     case(name, inputs, move |g, x| {
         let node = with(g.op(op), &attrs).inputs(x.iter().copied()).build();
@@ -67,8 +67,8 @@ pub fn case(
     name: &str,
     inputs: Vec<Tensor>,
     build: impl for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>> + 'static,
-) -> Case {
-    Case {
+) -> GradientCase {
+    GradientCase {
         name: name.to_owned(),
         inputs,
         build: Box::new(build),
@@ -81,11 +81,11 @@ pub fn single(
     name: &str,
     inputs: Vec<Tensor>,
     build: impl for<'g> Fn(&'g Graph, &[Output<'g>]) -> Vec<Output<'g>> + 'static,
-) -> Case {
+) -> GradientCase {
     fn cast(x: Output<'_>, to: DType) -> Output<'_> {
         x.graph().op("Cast").input(x).attr("DstT", to).output()
     }
-    Case {
+    GradientCase {
         single: true,
         ..case(name, inputs, move |g, x| {
             let x: Vec<Output<'_>> = x.iter().map(|&x| cast(x, DType::F32)).collect();
@@ -106,7 +106,7 @@ pub fn ints<'g>(g: &'g Graph, values: &[i32]) -> Output<'g> {
 }
 
 /// Elementwise ops and broadcasting.
-pub fn elementwise() -> Vec<Case> {
+pub fn elementwise() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for op in [
         "Neg",
@@ -222,7 +222,7 @@ pub fn elementwise() -> Vec<Case> {
 }
 
 /// Reductions and products.
-pub fn reductions() -> Vec<Case> {
+pub fn reductions() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for op in ["Sum", "Mean", "Prod", "Max", "Min"] {
         for (axes, keep) in [

@@ -3,16 +3,16 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
 
-use super::gradient_cases::{Case, case, mixed};
+use super::gradient_cases::{GradientCase, case, mixed};
 
 /// `values` as an output that is known only when a step runs.
-fn late<'g>(g: &'g Graph, values: &[i32], x: Output<'g>) -> Output<'g> {
+fn computed_in_step<'g>(g: &'g Graph, values: &[i32], x: Output<'g>) -> Output<'g> {
     let zero = x.rank_tensor() - x.rank_tensor();
     g.constant(values) + zero
 }
 
 /// Lookups, sums of segments, stacks and unstacks.
-pub fn lookups() -> Vec<Case> {
+pub fn lookups() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for (name, dims, indices, ids_dims, axis, batch) in [
         ("vector", &[5][..], &[4, 0, 4][..], &[3][..], 0i64, 0i64),
@@ -62,30 +62,37 @@ pub fn lookups() -> Vec<Case> {
             vec![parts[0], parts[2]]
         },
     ));
-    all.extend(known_late());
+    all.extend(late_moves());
     all
 }
 
 /// Moves by amounts that are known only when a step runs.
-fn known_late() -> Vec<Case> {
+fn late_moves() -> Vec<GradientCase> {
     let x = || vec![mixed(&[2, 3], 1)];
     vec![
         case("Slice, late", x(), |g, x| {
-            vec![x[0].slice(late(g, &[0, 1], x[0]), late(g, &[1, -1], x[0]))]
+            vec![x[0].slice(
+                computed_in_step(g, &[0, 1], x[0]),
+                computed_in_step(g, &[1, -1], x[0]),
+            )]
         }),
         case("StridedSlice, late", x(), |g, x| {
-            let strides = late(g, &[1, -2], x[0]);
-            vec![x[0].strided_slice(late(g, &[1, 2], x[0]), late(g, &[2, -9], x[0]), strides)]
+            let strides = computed_in_step(g, &[1, -2], x[0]);
+            vec![x[0].strided_slice(
+                computed_in_step(g, &[1, 2], x[0]),
+                computed_in_step(g, &[2, -9], x[0]),
+                strides,
+            )]
         }),
         case("Pad, late", x(), |g, x| {
-            let paddings = g.constant([[1i32, 0], [2, 1]]) + late(g, &[0], x[0]);
+            let paddings = g.constant([[1i32, 0], [2, 1]]) + computed_in_step(g, &[0], x[0]);
             vec![x[0].pad(paddings)]
         }),
         case("Tile, late", x(), |g, x| {
-            vec![x[0].tile(late(g, &[2, 3], x[0]))]
+            vec![x[0].tile(computed_in_step(g, &[2, 3], x[0]))]
         }),
         case("Transpose, late", x(), |g, x| {
-            vec![x[0].transpose(late(g, &[1, 0], x[0]))]
+            vec![x[0].transpose(computed_in_step(g, &[1, 0], x[0]))]
         }),
         case(
             "ConcatV2, late",
@@ -97,10 +104,10 @@ fn known_late() -> Vec<Case> {
             },
         ),
         case("Fill, late", vec![mixed(&[], 1)], |g, x| {
-            vec![g.fill(late(g, &[2, 2], x[0]), x[0])]
+            vec![g.fill(computed_in_step(g, &[2, 2], x[0]), x[0])]
         }),
         case("BroadcastTo, late", vec![mixed(&[3], 1)], |g, x| {
-            vec![x[0].broadcast_to(late(g, &[2, 3], x[0]))]
+            vec![x[0].broadcast_to(computed_in_step(g, &[2, 3], x[0]))]
         }),
     ]
 }

@@ -4,10 +4,10 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{DType, Tensor};
 
-use super::gradient_cases::{Case, case, mixed, node};
+use super::gradient_cases::{GradientCase, case, mixed, node};
 
 /// Segments, TopK, stitches and partitions.
-pub fn collected() -> Vec<Case> {
+pub fn collected() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for op in [
         "SegmentSum",
@@ -87,7 +87,7 @@ pub fn collected() -> Vec<Case> {
 }
 
 /// Einsum and other products.
-fn products() -> Vec<Case> {
+fn products() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for (equation, dims) in [
         ("ij,jk->ki", &[&[2, 3][..], &[3, 2][..]][..]),

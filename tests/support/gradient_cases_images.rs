@@ -3,7 +3,7 @@
 use thalweg_graph::{Attr, Graph, NodeBuilder, Output, gradients_with};
 use thalweg_ops::SourceOps;
 
-use super::gradient_cases::{Case, case, mixed, positive, single, with};
+use super::gradient_cases::{GradientCase, case, mixed, positive, single, with};
 use super::gradient_cases_nn::{FORMATS, image, spatial};
 
 fn text(value: &str) -> Attr {
@@ -31,7 +31,7 @@ fn batch_norm<'g>(
     node.attr("data_format", format)
 }
 
-fn normalizations() -> Vec<Case> {
+fn normalizations() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for format in FORMATS {
         for training in [true, false] {
@@ -79,7 +79,7 @@ fn normalizations() -> Vec<Case> {
     all
 }
 
-fn depthwise() -> Vec<Case> {
+fn depthwise() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for format in FORMATS {
         for (stride, dilation, padding) in [(1, 1, "SAME"), (2, 1, "VALID"), (1, 2, "SAME")] {
@@ -130,7 +130,7 @@ fn depthwise() -> Vec<Case> {
 }
 
 /// ExtractImagePatches.
-fn patches() -> Vec<Case> {
+fn patches() -> Vec<GradientCase> {
     let ints = |values: [i64; 4]| Attr::Ints(values.to_vec());
     let mut all = Vec::new();
     for (stride, rate, padding) in [(1, 1, "SAME"), (2, 1, "VALID"), (1, 2, "SAME")] {
@@ -150,7 +150,7 @@ fn patches() -> Vec<Case> {
 }
 
 /// First and second gradients of pools, as functions of the incoming gradients.
-fn pools() -> Vec<Case> {
+fn pools() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for format in FORMATS {
         let x = image(format, [1, 5, 4, 2]);
@@ -219,7 +219,7 @@ fn sized<'g>(g: &'g Graph, node: NodeBuilder<'g>, second: bool, format: &str) ->
         .input(g.constant(&strides[..]))
 }
 
-fn sizes() -> Vec<Case> {
+fn sizes() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for mode in ["", "align_corners", "half_pixel_centers"] {
         for size in [[5i32, 3], [2, 4]] {
@@ -264,7 +264,7 @@ fn resized<'g>(g: &'g Graph, op: &str, mode: &'static str, x: Output<'g>) -> Nod
 }
 
 /// Layers of image models.
-pub fn images() -> Vec<Case> {
+pub fn images() -> Vec<GradientCase> {
     [normalizations(), depthwise(), pools(), sizes(), patches()]
         .into_iter()
         .flatten()

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, NodeBuilder, Output};
 use thalweg_ops::{FlowOps, MathOps, SourceOps};
 use thalweg_tensor::DType;
 
-use super::gradient_cases::{Case, case, mixed};
+use super::gradient_cases::{GradientCase, case, mixed};
 
 /// A list op; its elements are `f64`.
 fn op<'g>(g: &'g Graph, name: &str, inputs: &[Output<'g>]) -> NodeBuilder<'g> {
@@ -36,7 +36,7 @@ fn stacked<'g>(g: &'g Graph, list: Output<'g>) -> Output<'g> {
 }
 
 /// Lists outside of loops.
-pub fn listed() -> Vec<Case> {
+pub fn listed() -> Vec<GradientCase> {
     let mut all = looped();
     all.push(case(
         "TensorListFromTensor",
@@ -122,7 +122,7 @@ pub fn listed() -> Vec<Case> {
 }
 
 /// Lists that loops read and write.
-fn looped() -> Vec<Case> {
+fn looped() -> Vec<GradientCase> {
     let mut all = Vec::new();
     let three = || vec![mixed(&[5, 2], 1), mixed(&[2], 2), mixed(&[2], 3)];
     all.push(case("a loop from list to list", three(), |g, x| {

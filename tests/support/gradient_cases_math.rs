@@ -4,7 +4,7 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{Shape, Tensor};
 
-use super::gradient_cases::{Case, case, ints, mixed, node, positive};
+use super::gradient_cases::{GradientCase, case, ints, mixed, node, positive};
 
 /// Numbers between `from` and `to`, no two the same.
 fn between(from: f64, to: f64, seed: u64) -> Tensor {
@@ -19,7 +19,7 @@ fn between(from: f64, to: f64, seed: u64) -> Tensor {
 }
 
 /// Functions of one and two elements, limits, and running sums.
-pub fn functions() -> Vec<Case> {
+pub fn functions() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for (op, from, to) in [
         ("Sin", -2.0, 2.0),

@@ -3,10 +3,10 @@
 use thalweg_graph::Attr;
 use thalweg_ops::{SourceOps, StateOps};
 
-use super::gradient_cases::{Case, case, ints, mixed, node};
+use super::gradient_cases::{GradientCase, case, ints, mixed, node};
 
 /// Ops that move elements.
-pub fn moves() -> Vec<Case> {
+pub fn moves() -> Vec<GradientCase> {
     let x = || vec![mixed(&[2, 3, 2], 1)];
     let host = |name: &'static str, op: &'static str, values: &'static [i32]| {
         case(name, x(), move |g, x| {

@@ -4,7 +4,7 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{DType, Tensor};
 
-use super::gradient_cases::{Case, case, mixed, node, with};
+use super::gradient_cases::{GradientCase, case, mixed, node, with};
 
 /// The formats of images.
 pub const FORMATS: [&str; 2] = ["NHWC", "NCHW"];
@@ -26,7 +26,7 @@ pub fn spatial(format: &str, a: i64, b: i64) -> Attr {
 }
 
 /// Convolutions with strides, dilations and paddings.
-fn convolutions() -> Vec<Case> {
+fn convolutions() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for format in FORMATS {
         for (stride, dilation, padding) in [
@@ -89,7 +89,7 @@ fn convolutions() -> Vec<Case> {
     all
 }
 
-fn pools() -> Vec<Case> {
+fn pools() -> Vec<GradientCase> {
     let mut all = Vec::new();
     for format in FORMATS {
         for (op, padding) in [
@@ -130,7 +130,7 @@ fn pools() -> Vec<Case> {
 }
 
 /// Layers, biases and losses.
-pub fn layers() -> Vec<Case> {
+pub fn layers() -> Vec<GradientCase> {
     let mut all = convolutions();
     all.extend(pools());
     for format in FORMATS {

@@ -4,7 +4,7 @@ use thalweg_graph::{Attr, Graph, Output};
 use thalweg_ops::SourceOps;
 use thalweg_tensor::Tensor;
 
-use super::gradient_cases::{Case, case, mixed, node};
+use super::gradient_cases::{GradientCase, case, mixed, node};
 
 /// A case of one node: the differentiated inputs come first, then constants.
 fn then(
@@ -13,7 +13,7 @@ fn then(
     inputs: Vec<Tensor>,
     constants: Vec<Tensor>,
     attrs: &[(&'static str, Attr)],
-) -> Case {
+) -> GradientCase {
     let attrs = attrs.to_vec();
     case(name, inputs, move |g, x| {
         let given = constants.iter().map(|c| g.constant(c));
@@ -32,7 +32,7 @@ fn pairs(values: &[[i32; 2]]) -> Tensor {
 }
 
 /// Reversals, mirrors, blocks, diagonals, scatters.
-pub fn rearranged() -> Vec<Case> {
+pub fn rearranged() -> Vec<GradientCase> {
     let x = || vec![mixed(&[2, 3], 1)];
     let mut all = vec![
         then("ReverseV2", "ReverseV2", x(), vec![ints(&[1])], &[]),
@@ -106,7 +106,7 @@ pub fn rearranged() -> Vec<Case> {
     all
 }
 
-fn blocks() -> Vec<Case> {
+fn blocks() -> Vec<GradientCase> {
     let image = || vec![mixed(&[1, 4, 2, 4], 1)];
     let side = [("block_size", Attr::Int(2))];
     let sides = || ints(&[2, 1]);
@@ -145,7 +145,7 @@ fn blocks() -> Vec<Case> {
     ]
 }
 
-fn diagonals() -> Vec<Case> {
+fn diagonals() -> Vec<GradientCase> {
     let matrix = || mixed(&[2, 3, 4], 1);
     let number = |v: i32| Tensor::from(v);
     let zero = || Tensor::from(0.0f64);
@@ -188,7 +188,7 @@ fn diagonals() -> Vec<Case> {
     all
 }
 
-fn scatters() -> Vec<Case> {
+fn scatters() -> Vec<GradientCase> {
     let at = || Tensor::new(&[3, 1], &[2i32, 0, 2]).unwrap();
     let once = || Tensor::new(&[2, 1], &[2i32, 0]).unwrap();
     let mut all = vec![

@@ -3,7 +3,7 @@
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-use super::gradient_cases::{Case, elementwise, mixed, reductions};
+use super::gradient_cases::{GradientCase, elementwise, mixed, reductions};
 use super::gradient_cases_array::lookups;
 use super::gradient_cases_collect::collected;
 use super::gradient_cases_images::images;
@@ -17,7 +17,7 @@ use super::gradient_cases_rearrange::rearranged;
 const STEP: f64 = 1e-5;
 
 /// Every case.
-pub fn all_cases() -> Vec<Case> {
+pub fn all_cases() -> Vec<GradientCase> {
     let all = [
         elementwise(),
         functions(),
@@ -34,7 +34,7 @@ pub fn all_cases() -> Vec<Case> {
 }
 
 /// Checks the gradient of a case; `vague` hides its shapes while the graph is built.
-pub fn check(case: &Case, vague: bool, options: &SessionOptions) -> Result<(), String> {
+pub fn check(case: &GradientCase, vague: bool, options: &SessionOptions) -> Result<(), String> {
     let g = Graph::new();
     let xs: Vec<Output<'_>> = case
         .inputs

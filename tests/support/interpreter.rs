@@ -20,7 +20,7 @@ pub struct Interpreter {
 
 /// Reason for a step without a result to compare with.
 #[derive(Debug)]
-pub enum Stuck {
+pub enum NoResult {
     /// The rules for reads and updates of several variables contradict each other.
     Cycle,
     /// A node that failed.
@@ -45,13 +45,13 @@ impl Interpreter {
         fetches: &[OutputId],
         targets: &[NodeId],
         feeds: &[(OutputId, Tensor)],
-    ) -> Result<Vec<Tensor>, Stuck> {
+    ) -> Result<Vec<Tensor>, NoResult> {
         let mut values: HashMap<OutputId, Tensor> = feeds.iter().cloned().collect();
         let fed: BTreeSet<OutputId> = values.keys().copied().collect();
         let unfed = fetches.iter().filter(|f| !fed.contains(f));
         let roots = unfed.map(|f| f.node).chain(targets.iter().copied());
         let needed = needed(data, roots, &fed);
-        for id in order(data, &needed, &fed).ok_or(Stuck::Cycle)? {
+        for id in order(data, &needed, &fed).ok_or(NoResult::Cycle)? {
             let node = data.node(id);
             let is_fed = fed.contains(&OutputId { node: id, index: 0 });
             match node.op.effect {
@@ -84,7 +84,7 @@ impl Interpreter {
         data: &GraphData,
         node: &Node,
         values: &HashMap<OutputId, Tensor>,
-    ) -> Result<Vec<Tensor>, Stuck> {
+    ) -> Result<Vec<Tensor>, NoResult> {
         let random = node.op.effect == Effect::Random;
         let counter = random.then(|| &*self.counters.entry(node.name.clone()).or_default());
         let argument = |input: &OutputId| match handle(data, *input) {
@@ -95,7 +95,7 @@ impl Interpreter {
 
         let op = self.kernels[node.op.name];
         evaluate(&self.cpu, op, node, &arguments, counter)
-            .map_err(|e| Stuck::Failed(format!("{}: {e}", node.name)))
+            .map_err(|e| NoResult::Failed(format!("{}: {e}", node.name)))
     }
 }
 

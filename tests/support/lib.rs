@@ -2,11 +2,11 @@
 //! emulated GPU, emulated networks, servers and processes.
 
 pub mod addresses;
-pub mod card;
-pub mod chrome;
+pub mod chrome_trace;
 pub mod cpus;
 pub mod emulated;
 pub mod emulated_gpu;
+pub mod endless_training;
 pub mod folders;
 pub mod golden;
 pub mod golden_graphs;
@@ -22,24 +22,24 @@ pub mod gradient_cases_moves;
 pub mod gradient_cases_nn;
 pub mod gradient_cases_rearrange;
 pub mod gradient_check;
-pub mod in_step;
 pub mod interpreter;
 pub mod large_cases;
 pub mod large_cases_nn;
-pub mod launched;
+pub mod launched_functions;
 pub mod line;
-pub mod naive_calls;
+pub mod naive_libraries;
 #[cfg(target_os = "linux")]
 pub mod network;
 pub mod processes;
 pub mod random_graph;
+pub mod recording_terminal;
 pub mod runtime;
 pub mod scattered_graphs;
-pub mod screen;
 pub mod servers;
 pub mod session;
+pub mod synchronous_training;
 pub mod tasks;
-pub mod trainer;
+pub mod test_gpu;
 pub mod without_libraries;
 
 use std::path::PathBuf;

@@ -43,16 +43,16 @@ impl Default for Cable {
             delay: Duration::from_millis(1),
             loss: 0.0,
             rate: 0,
-            queue: QUEUE,
+            queue: DEFAULT_QUEUE,
             pulled: false,
         }
     }
 }
 
 /// Default queue in front of a slow cable, in bytes: that of a switch.
-const QUEUE: usize = 256 << 10;
+const DEFAULT_QUEUE: usize = 256 << 10;
 /// Interval of the carrying thread's checks for the end.
-const LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The longest packet.
 const PACKET: usize = 1500;
 
@@ -124,7 +124,7 @@ impl Network {
     /// Starts a process on a host.
     pub fn start(&self, host: usize, command: &mut Command) -> io::Result<Child> {
         let host = &self.hosts[host];
-        elsewhere(|| {
+        in_other_namespace(|| {
             setns(host, CloneFlags::CLONE_NEWNET)?;
             command.spawn()
         })
@@ -146,7 +146,7 @@ fn address(host: usize) -> String {
 }
 
 /// Runs this on a thread of its own; only that thread moves to another namespace.
-fn elsewhere<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+fn in_other_namespace<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
@@ -160,7 +160,7 @@ fn host(number: usize) -> io::Result<(File, File)> {
         done.then_some(())
             .ok_or_else(|| io::Error::other(format!("ip {args}: {said}")))
     };
-    elsewhere(|| {
+    in_other_namespace(|| {
         unshare(CloneFlags::CLONE_NEWNET)?;
         let line = tun(c"cable")?;
         ip(&format!("address add {}/24 dev cable", address(number)))?;
@@ -172,7 +172,7 @@ fn host(number: usize) -> io::Result<(File, File)> {
 
 /// The kernel's `struct ifreq`, for TUNSETIFF.
 #[repr(C)]
-struct Request {
+struct InterfaceRequest {
     name: [u8; libc::IFNAMSIZ],
     flags: i16,
     rest: [u8; 22],
@@ -182,7 +182,7 @@ nix::ioctl_readwrite_bad!(
     /// Attaches a TUN device to this file.
     set_device,
     nix::request_code_write!(b'T', 202, size_of::<libc::c_int>()),
-    Request
+    InterfaceRequest
 );
 
 /// A device whose packets this file reads and writes, in the namespace of this thread.
@@ -192,7 +192,7 @@ fn tun(name: &std::ffi::CStr) -> io::Result<File> {
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/net/tun")?;
-    let mut request = Request {
+    let mut request = InterfaceRequest {
         name: [0; libc::IFNAMSIZ],
         flags: (libc::IFF_TUN | libc::IFF_NO_PI) as i16,
         rest: [0; 22],
@@ -212,7 +212,7 @@ struct Packet {
 }
 
 /// One host's line: packets leave it in the order in which they came.
-struct Line {
+struct HostLine {
     end: File,
     under_way: VecDeque<Packet>,
     /// Time at which all waiting packets will have been sent.
@@ -221,14 +221,14 @@ struct Line {
 
 /// Carries packets from line to line.
 struct Switch {
-    lines: Vec<Line>,
+    lines: Vec<HostLine>,
     random: TestRng,
     lost: Arc<AtomicUsize>,
 }
 
 impl Switch {
     fn new(ends: Vec<File>, lost: Arc<AtomicUsize>) -> Switch {
-        let line = |end| Line {
+        let line = |end| HostLine {
             end,
             under_way: VecDeque::new(),
             free: Instant::now(),
@@ -244,7 +244,7 @@ impl Switch {
     fn carry(&mut self, cables: &Mutex<Vec<Cable>>) {
         let due = self.lines.iter().filter_map(|l| l.under_way.front());
         let wait = due.map(|p| p.arrives.saturating_duration_since(Instant::now()));
-        let wait = wait.min().unwrap_or(LOOKS).min(LOOKS);
+        let wait = wait.min().unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL);
         let all = self.lines.iter();
         let mut files: Vec<PollFd> = all
             .map(|l| PollFd::new(l.end.as_fd(), PollFlags::POLLIN))

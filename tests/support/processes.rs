@@ -10,7 +10,7 @@ use thalweg::dist::{ClusterError, ClusterSpec, Protection, Server, ServerOptions
 const TASK: &str = "THALWEG_TEST_TASK";
 
 /// A line of a task's output.
-pub struct Said {
+pub struct TaskLine {
     pub from: usize,
     /// Number of earlier starts of the task.
     pub generation: usize,
@@ -29,14 +29,14 @@ pub fn task(body: &str, job: &str, index: usize, hosts: &[String; 2]) -> Command
 }
 
 /// Forwards a task's lines.
-pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
+pub fn forward_lines(child: &mut Child, from: usize, generation: usize, to: &Sender<TaskLine>) {
     let output = BufReader::new(child.stdout.take().unwrap());
     let to = to.clone();
     std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
             if let Some(line) = line.strip_prefix('@') {
                 let line = line.to_owned();
-                let said = Said {
+                let said = TaskLine {
                     from,
                     generation,
                     line,
@@ -50,7 +50,7 @@ pub fn hear(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>
 }
 
 /// Forwards the panics on a task's standard error.
-pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sender<Said>) {
+pub fn forward_panics(child: &mut Child, from: usize, generation: usize, to: &Sender<TaskLine>) {
     let output = BufReader::new(child.stderr.take().unwrap());
     let to = to.clone();
     std::thread::spawn(move || {
@@ -62,7 +62,7 @@ pub fn hear_errors(child: &mut Child, from: usize, generation: usize, to: &Sende
             let why = lines.next().unwrap_or_default();
             let line = format!("{line} {why}");
             // An error means that the test has stopped listening.
-            let _ = to.send(Said {
+            let _ = to.send(TaskLine {
                 from,
                 generation,
                 line,
@@ -93,14 +93,14 @@ pub fn server_protected(timeouts: Timeouts, protection: Option<Protection>) -> S
 }
 
 /// In a task's process: sends a line to the test.
-pub fn say(line: &str) {
+pub fn send_line(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n@{line}").unwrap();
     out.flush().unwrap();
 }
 
 /// In a task's process: sends an error to the test, in one line.
-pub fn say_error(e: &ClusterError) {
+pub fn send_error(e: &ClusterError) {
     let text = e.to_string().replace('\n', " ");
-    say(&format!("error {:?} {text}", e.cause));
+    send_line(&format!("error {:?} {text}", e.cause));
 }

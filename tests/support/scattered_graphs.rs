@@ -7,9 +7,9 @@ use thalweg::session::Feed;
 use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
 
-use super::card::Gpu;
-use super::interpreter::{Interpreter, Stuck};
+use super::interpreter::{Interpreter, NoResult};
 use super::random_graph::{Gene, Model};
+use super::test_gpu::Gpu;
 
 /// Numbers of CPUs and GPUs that graphs are scattered over.
 const SESSIONS: [(usize, usize, Parallel); 4] = [
@@ -90,10 +90,10 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
             let targets: Vec<_> = updates.iter().map(|u| u.id()).collect();
             let expected = match interpreter.run(&data, &outputs, &targets, &values) {
                 Ok(expected) => expected,
-                Err(Stuck::Cycle) => {
+                Err(NoResult::Cycle) => {
                     return Err(TestCaseError::reject("reads and updates in a circle"));
                 }
-                Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
+                Err(NoResult::Failed(e)) => return Err(TestCaseError::fail(e)),
             };
             let feeds: Vec<Feed<'_>> = model.feeds.iter().map(|(o, t)| o.feed(t)).collect();
             let got = session.step((&fetches, &updates), &feeds);

@@ -95,7 +95,7 @@ impl Runtime for ClusterRuntime {
 }
 
 /// A model whose weight is on the server: the worker trains it to be 3.
-pub struct Apart<'g> {
+pub struct RemoteModel<'g> {
     pub loss: Output<'g>,
     pub train: Operation<'g>,
     pub x: Output<'g>,
@@ -103,18 +103,18 @@ pub struct Apart<'g> {
 }
 
 /// A weight on `/job:ps/task:0`, and its training on `/job:worker/task:0`.
-pub fn apart(g: &Graph) -> Apart<'_> {
+pub fn remote_model(g: &Graph) -> RemoteModel<'_> {
     let w = g.device("/job:ps/task:0", || g.variable("w", 0.5f32));
     let (loss, train, x) = g.device("/job:worker/task:0", || {
         let x = g.placeholder("x", DType::F32, [3]);
         let loss = (x * w - x * 3.0).square().mean();
         (loss, GradientDescent::new(0.1).minimize(loss), x)
     });
-    Apart { loss, train, x, w }
+    RemoteModel { loss, train, x, w }
 }
 
 /// Trains for `steps` steps; returns the losses.
-pub fn train(session: &Session<'_>, model: &Apart<'_>, steps: usize) -> Vec<f32> {
+pub fn train(session: &Session<'_>, model: &RemoteModel<'_>, steps: usize) -> Vec<f32> {
     let x = Tensor::vector(&[1.0f32, 2.0, 3.0]);
     let step = |_| {
         let done = session.step((model.train, model.loss), [model.x.feed(x.clone())]);

@@ -45,7 +45,7 @@ impl Entry {
 }
 
 /// A case as a graph.
-pub struct Built<'g> {
+pub struct BuiltCase<'g> {
     node: Operation<'g>,
     feeds: Vec<Feed<'g>>,
     assigns: Vec<Operation<'g>>,
@@ -61,7 +61,7 @@ pub fn built<'g>(
     case: &Case,
     entry: Entry,
     way: &dyn Fn(usize, Output<'g>) -> Output<'g>,
-) -> Result<Built<'g>, String> {
+) -> Result<BuiltCase<'g>, String> {
     let def = g.registry().get(&case.op).ok_or("there is no such op")?;
     let hosts = host_inputs(case, def);
     let mut feeds: Vec<Feed<'_>> = Vec::new();
@@ -108,7 +108,7 @@ pub fn built<'g>(
         let read = g.op("ReadVariableOp").input(*handle);
         read.attr("dtype", *dtype).output()
     };
-    Ok(Built {
+    Ok(BuiltCase {
         node,
         feeds,
         assigns,
@@ -118,12 +118,12 @@ pub fn built<'g>(
 }
 
 /// Runs a step: nodes or values, with feeds.
-pub type Run<'r> =
+pub type RunStep<'r> =
     dyn Fn(&[Operation<'_>], &[Output<'_>], &[Feed<'_>]) -> Result<Fetched, String> + 'r;
 
-impl Built<'_> {
+impl BuiltCase<'_> {
     /// The results of the case, with `run` to run steps.
-    pub fn results(&self, case: &Case, run: &Run<'_>) -> Result<Results, String> {
+    pub fn results(&self, case: &Case, run: &RunStep<'_>) -> Result<Results, String> {
         run(&self.assigns, &[], &self.initial)?;
         let fetches = self.node.outputs();
         let step = || match fetches.is_empty() {

@@ -9,7 +9,7 @@ use thalweg::prelude::*;
 use thalweg::train::hooks::Every;
 use thalweg::train::{SyncReplicas, Synchronized, TrainError};
 
-use super::processes::{say, say_error};
+use super::processes::{send_error, send_line};
 
 /// Numbers of each weight.
 const SIZE: usize = 64;
@@ -18,7 +18,7 @@ const SIZE: usize = 64;
 const RATE: f32 = 0.5;
 
 /// The model and its training.
-pub struct InStep<'g> {
+pub struct SynchronousModel<'g> {
     pub loss: Output<'g>,
     pub training: Synchronized<'g>,
 }
@@ -33,7 +33,7 @@ fn phases(worker: u32) -> Vec<f32> {
 ///
 /// The gradients are sines and cosines that do not depend on the weights: a lost gradient, or one that counts twice,
 /// shows in all later weights.
-pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
+pub fn model<'g>(g: &'g Graph, server: &Server) -> SynchronousModel<'g> {
     let cluster = server.cluster();
     let [servers, workers] = ["ps", "worker"].map(|job| cluster.len(job) as u32);
     let setter = ReplicaDeviceSetter::new(servers).worker_device(server.device());
@@ -45,7 +45,7 @@ pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
         let phase = step.value().cast(DType::F32) * 0.7 + phases;
         let loss = (phase.sin() * w.value() + phase.cos() * b.value()).sum();
         let all = SyncReplicas::new(GradientDescent::new(RATE), workers);
-        InStep {
+        SynchronousModel {
             loss,
             training: all.minimize(loss, step),
         }
@@ -53,7 +53,7 @@ pub fn model<'g>(g: &'g Graph, server: &Server) -> InStep<'g> {
 }
 
 /// `w` and `b` after `steps` steps of `workers` workers without faults.
-pub fn undisturbed(workers: u32, steps: i64) -> [Vec<f32>; 2] {
+pub fn expected_weights(workers: u32, steps: i64) -> [Vec<f32>; 2] {
     let mut weights = [vec![0.0f32; SIZE], vec![0.0f32; SIZE]];
     let phases: Vec<Vec<f32>> = (0..workers).map(phases).collect();
     for step in 0..steps {
@@ -80,8 +80,8 @@ pub fn coordinate(server: &Server, timeouts: Timeouts, last: i64) {
     let model = model(&g, server);
     let session = Session::on(server, &g, options(timeouts)).unwrap();
     match sync::coordinate(server, &session, &model.training, "worker", last) {
-        Ok(()) => say("coordinated"),
-        Err(e) => say_error(&e),
+        Ok(()) => send_line("coordinated"),
+        Err(e) => send_error(&e),
     }
 }
 
@@ -107,7 +107,7 @@ pub fn coordinate_until(
         .start(|| Session::on(server, &g, options(timeouts)))?;
     while !told.load(Ordering::Relaxed) {
         match session.run_step_fn(|s| coordinator.update(s))? {
-            Some(step) => say(&format!("updated {step}")),
+            Some(step) => send_line(&format!("updated {step}")),
             None => break,
         }
     }
@@ -129,10 +129,10 @@ pub fn train(server: &Server, timeouts: Timeouts, initialise: bool) {
     }
     loop {
         match sync::give::<f32>(&session, &model.training, worker, model.loss, []) {
-            Ok(Some((_, step))) => say(&format!("step {step}")),
-            Ok(None) => return say("done"),
+            Ok(Some((_, step))) => send_line(&format!("step {step}")),
+            Ok(None) => return send_line("done"),
             Err(e) => {
-                say_error(&e);
+                send_error(&e);
                 std::thread::sleep(Duration::from_millis(100));
             }
         }

@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 use thalweg::session::Fetch;
 use thalweg::tensor::Tensor;
 
-use super::interpreter::{Interpreter, Stuck};
+use super::interpreter::{Interpreter, NoResult};
 use super::random_graph::{Gene, Model};
 
 /// The job of the tasks.
@@ -73,8 +73,8 @@ pub fn compare(
             .collect();
         let expected = match interpreter.run(&data, &outputs, &targets, &feeds) {
             Ok(expected) => expected,
-            Err(Stuck::Cycle) => return Err(TestCaseError::reject("a circle")),
-            Err(Stuck::Failed(e)) => return Err(TestCaseError::fail(e)),
+            Err(NoResult::Cycle) => return Err(TestCaseError::reject("a circle")),
+            Err(NoResult::Failed(e)) => return Err(TestCaseError::fail(e)),
         };
         let mut fetches: Vec<Fetch> = outputs.iter().map(|&o| Fetch::Value(o)).collect();
         fetches.extend(targets.iter().map(|&t| Fetch::Run(t)));

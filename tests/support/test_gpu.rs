@@ -7,7 +7,7 @@ use thalweg::device::gpu::Driver;
 use thalweg::prelude::SessionOptions;
 use thalweg::session::GpuOptions;
 
-use super::emulated::{Emulated, is_there};
+use super::emulated::{Emulated, has_compiler};
 use super::emulated_gpu::{Call, EmulatedGpu};
 use super::without_libraries::WithoutLibraries;
 
@@ -37,7 +37,7 @@ pub fn gpu_with(libraries: bool) -> Option<Gpu> {
         let driver = opened.unwrap_or_else(|e| panic!("REQUIRE_GPU=1: {e}"));
         return Some(Gpu::of(driver, libraries));
     }
-    is_there().then(|| {
+    has_compiler().then(|| {
         let kernels = Arc::new(Emulated::new(false));
         let emulated = match libraries {
             true => EmulatedGpu::with_libraries(&kernels),

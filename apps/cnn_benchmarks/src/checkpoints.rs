@@ -10,7 +10,7 @@ use crate::Result;
 use crate::settings::Settings;
 
 /// Interval of checks for a request to end.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The checkpoints of a training, as they are written.
 pub struct Checkpoints {
@@ -55,8 +55,8 @@ impl Checkpoints {
             };
             let mut left = interval;
             while !left.is_zero() && !stop.requested() {
-                std::thread::sleep(left.min(LOOK));
-                left = left.saturating_sub(LOOK);
+                std::thread::sleep(left.min(POLL_INTERVAL));
+                left = left.saturating_sub(POLL_INTERVAL);
             }
         }
         Ok(None)

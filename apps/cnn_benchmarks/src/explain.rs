@@ -12,14 +12,14 @@ use crate::network::Network;
 use crate::settings::Settings;
 
 /// Assumed bandwidth between tasks, in Gbit/s.
-const LINK: f64 = 10.0;
+const LINK_GBITS: f64 = 10.0;
 /// Side of the matrices of the GEMM that measures the machine's speed.
-const SIDE: usize = 768;
+const GEMM_SIDE: usize = 768;
 /// Assumed share of the GEMM's speed that a network reaches.
-const REACHED: f64 = 0.6;
+const REACHED_SHARE: f64 = 0.6;
 
 /// Estimate of a step of this worker.
-pub struct Explained {
+pub struct StepEstimate {
     loads: LoadTable,
     /// Bytes that a step moves between tasks, or between the devices of this process.
     bytes: u64,
@@ -31,10 +31,10 @@ pub struct Explained {
     ranks: bool,
 }
 
-impl Explained {
+impl StepEstimate {
     /// # Errors
     /// The measuring GEMM fails.
-    pub fn new(settings: &Settings, g: &Graph, network: &Network<'_>) -> Result<Explained> {
+    pub fn new(settings: &Settings, g: &Graph, network: &Network<'_>) -> Result<StepEstimate> {
         let data = g.snapshot();
         let variables: u64 = network.training.towers[0]
             .iter()
@@ -55,11 +55,11 @@ impl Explained {
             true => 2 * variables * others / (others + 1),
             false => 2 * variables * crossings,
         };
-        Ok(Explained {
+        Ok(StepEstimate {
             loads: LoadTable::requested(&data, &[]),
             bytes,
             flops: data.nodes().map(|(_, node)| flops(&data, node)).sum(),
-            speed: measured()?,
+            speed: measure_flops()?,
             clustered,
             ranks,
         })
@@ -68,10 +68,10 @@ impl Explained {
     /// Seconds of computing, and of moving bytes between tasks.
     fn seconds(&self) -> [f64; 2] {
         let moving = match self.clustered {
-            true => self.bytes as f64 * 8.0 / (LINK * 1e9),
+            true => self.bytes as f64 * 8.0 / (LINK_GBITS * 1e9),
             false => 0.0,
         };
-        [self.flops / (self.speed * REACHED), moving]
+        [self.flops / (self.speed * REACHED_SHARE), moving]
     }
 
     fn bottleneck(&self) -> &'static str {
@@ -124,11 +124,11 @@ impl Explained {
                 format!("{speed:.0}"),
             ],
             [
-                format!("computing, at {REACHED} of that, ms"),
+                format!("computing, at {REACHED_SHARE} of that, ms"),
                 format!("{:.1}", compute * 1e3),
             ],
             [
-                format!("moving, at {LINK} Gbit/s between tasks, ms"),
+                format!("moving, at {LINK_GBITS} Gbit/s between tasks, ms"),
                 format!("{:.1}", exchange * 1e3),
             ],
         ];
@@ -193,17 +193,20 @@ fn flops(data: &GraphData, node: &Node) -> f64 {
 }
 
 /// Measures the floating-point operations a second of a GEMM.
-fn measured() -> Result<f64> {
+fn measure_flops() -> Result<f64> {
     let g = Graph::new();
-    let x = g.placeholder("x", DType::F32, [SIDE as i64, SIDE as i64]);
+    let x = g.placeholder("x", DType::F32, [GEMM_SIDE as i64, GEMM_SIDE as i64]);
     let y = x.matmul(x).sum();
     let session = Session::new(&g)?;
-    let ones = Tensor::new(&[SIDE, SIDE], &vec![1.0f32; SIDE * SIDE])?;
+    let ones = Tensor::new(
+        &[GEMM_SIDE, GEMM_SIDE],
+        &vec![1.0f32; GEMM_SIDE * GEMM_SIDE],
+    )?;
     let mut best = f64::INFINITY;
     for _ in 0..6 {
         let began = std::time::Instant::now();
         session.run::<f32>(y, [x.feed(&ones)])?;
         best = best.min(began.elapsed().as_secs_f64());
     }
-    Ok(2.0 * (SIDE as f64).powi(3) / best)
+    Ok(2.0 * (GEMM_SIDE as f64).powi(3) / best)
 }

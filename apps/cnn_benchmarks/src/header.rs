@@ -8,7 +8,7 @@ use crate::settings::Settings;
 /// The lines of tf_cnn_benchmarks' header, after a first line with Thalweg's version.
 pub fn lines(settings: &Settings) -> Vec<String> {
     let flags = &settings.flags;
-    let report = flags.own.compat == Compat::Report;
+    let report = flags.extensions.compat == Compat::Report;
     let mut lines = Vec::new();
     let mut row = |label: &str, value: String| lines.push(format!("{label:<13}{value}"));
     let truth = |x: bool| if x { "True" } else { "False" }.to_owned();

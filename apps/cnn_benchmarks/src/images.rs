@@ -12,7 +12,7 @@ const DEVIATION: f32 = 60.0;
 
 /// Feeds of the towers. Noise stays the same in all steps; patterns change with their labels.
 pub struct Images {
-    chance: Chance,
+    random: Random,
     classes: usize,
     side: usize,
     patterns: Vec<Vec<f32>>,
@@ -27,26 +27,26 @@ impl Images {
     /// A batch that is too large.
     pub fn new(settings: &Settings, worker: u32) -> Result<Images, TensorError> {
         let (side, n) = (settings.model.size, settings.batch);
-        let mut chance = Chance::new(settings.flags.run.tf_random_seed ^ (u64::from(worker) << 32));
+        let mut random = Random::new(settings.flags.run.tf_random_seed ^ (u64::from(worker) << 32));
         let classes = settings.model.data.classes() - 1;
-        let patterns = match settings.flags.own.synthetic {
+        let patterns = match settings.flags.extensions.synthetic {
             Synthetic::Random => Vec::new(),
             // The same for all workers.
             Synthetic::Patterns => {
-                let mut shared = Chance::new(settings.flags.run.tf_random_seed);
+                let mut shared = Random::new(settings.flags.run.tf_random_seed);
                 (0..classes).map(|_| pattern(&mut shared, side)).collect()
             }
         };
         let towers = (0..settings.towers).map(|_| {
             let mut images = Tensor::zeros(DType::F32, &[n, side, side, 3])?;
             for x in images.as_mut_slice::<f32>()? {
-                *x = MEAN + DEVIATION * chance.truncated_normal();
+                *x = MEAN + DEVIATION * random.truncated_normal();
             }
             Ok([images, Tensor::zeros(DType::I32, &[n])?])
         });
         Ok(Images {
             towers: towers.collect::<Result<_, TensorError>>()?,
-            chance,
+            random,
             classes,
             side,
             patterns,
@@ -61,7 +61,7 @@ impl Images {
         let pixels = self.side * self.side * 3;
         for [images, labels] in &mut self.towers {
             for label in labels.as_mut_slice::<i32>()? {
-                *label = self.chance.below(self.classes) as i32;
+                *label = self.random.below(self.classes) as i32;
             }
             if self.patterns.is_empty() {
                 continue;
@@ -70,7 +70,7 @@ impl Images {
             let images = images.as_mut_slice::<f32>()?;
             for (image, &label) in images.chunks_mut(pixels).zip(labels) {
                 for (x, &p) in image.iter_mut().zip(&self.patterns[label as usize]) {
-                    *x = MEAN + DEVIATION * 0.7 * (p + self.chance.truncated_normal());
+                    *x = MEAN + DEVIATION * 0.7 * (p + self.random.truncated_normal());
                 }
             }
         }
@@ -79,9 +79,9 @@ impl Images {
 }
 
 /// Random numbers on a coarse grid, with straight lines between them.
-fn pattern(chance: &mut Chance, side: usize) -> Vec<f32> {
+fn pattern(random: &mut Random, side: usize) -> Vec<f32> {
     let grid: Vec<f32> = (0..(POINTS + 1) * (POINTS + 1) * 3)
-        .map(|_| chance.truncated_normal())
+        .map(|_| random.truncated_normal())
         .collect();
     let at = |y: usize, x: usize, c: usize| grid[(y * (POINTS + 1) + x) * 3 + c];
     let place = |i: usize| {
@@ -103,11 +103,11 @@ fn pattern(chance: &mut Chance, side: usize) -> Vec<f32> {
 }
 
 /// A pseudo-random number generator with a seed.
-struct Chance(u64);
+struct Random(u64);
 
-impl Chance {
-    fn new(seed: u64) -> Chance {
-        Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     fn next(&mut self) -> u64 {

@@ -26,7 +26,7 @@ pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
     // Workers out of step count each of their steps.
     let in_a_step = match settings.in_step() {
         true => settings.global_batch(),
-        false => settings.own_batch(),
+        false => settings.worker_batch(),
     };
     let steps = move |epochs: f64| epochs * images / in_a_step as f64;
     let warmup = flags.num_learning_rate_warmup_epochs;
@@ -36,7 +36,7 @@ pub fn rate<'g>(settings: &Settings, step: Variable<'g>) -> Learning<'g> {
     };
     if let Some(text) = &flags.piecewise_learning_rate_schedule {
         // `check` has parsed it before.
-        let pieces = pieces(text).unwrap_or(Piecewise {
+        let pieces = parse_schedule(text).unwrap_or(Piecewise {
             until: Vec::new(),
             last: 0.0,
         });
@@ -123,7 +123,7 @@ impl Piecewise {
 ///
 /// # Errors
 /// A message about text of another form.
-fn pieces(text: &str) -> Result<Piecewise, String> {
+fn parse_schedule(text: &str) -> Result<Piecewise, String> {
     let wrong = |why: &str| format!("--piecewise_learning_rate_schedule={text}: {why}");
     let words: Vec<&str> = text.split(';').collect();
     if words.len().is_multiple_of(2) {
@@ -157,9 +157,9 @@ fn pieces(text: &str) -> Result<Piecewise, String> {
 
 /// # Errors
 /// A schedule that cannot be read.
-pub fn check(flags: &OptimizerFlags) -> Result<(), String> {
+pub fn check_schedule(flags: &OptimizerFlags) -> Result<(), String> {
     let text = flags.piecewise_learning_rate_schedule.as_deref();
-    text.map_or(Ok(()), |text| pieces(text).map(|_| ()))
+    text.map_or(Ok(()), |text| parse_schedule(text).map(|_| ()))
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_schedule_alternates_rates_and_epochs() {
-        let found = pieces("0.3;10;0.2;25;0.1").unwrap();
+        let found = parse_schedule("0.3;10;0.2;25;0.1").unwrap();
         assert_eq!(found.until, [(0.3, 10.0), (0.2, 25.0)]);
         assert_eq!(found.last, 0.1);
         for (text, why) in [
@@ -179,7 +179,7 @@ mod tests {
             ("0.3;9;0.2;9;0.1", "passes grow"),
             ("-1", "'-1' is no rate"),
         ] {
-            assert!(pieces(text).unwrap_err().contains(why), "{text}");
+            assert!(parse_schedule(text).unwrap_err().contains(why), "{text}");
         }
     }
 }

@@ -1,19 +1,19 @@
 //! tf_cnn_benchmarks on Thalweg: the same flags, models and output.
 
-mod evaluate;
+mod checkpoints;
 mod explain;
 mod flags;
 mod header;
 mod images;
-mod lines;
+mod learning_rate;
 mod network;
-mod picture;
-mod rate;
-mod serve;
+mod output;
+mod plot;
+mod process;
 mod settings;
-mod speed;
-mod split;
+mod step_time;
 mod steps;
+mod throughput;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ use thalweg::models;
 use thalweg_examples::report::table;
 use thalweg_examples::say;
 
-use flags::Given;
+use flags::ParsedFlags;
 use settings::Settings;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -43,9 +43,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(given: Given) -> Result<()> {
-    if given.flags.own.list_models {
-        match given.flags.own.json {
+fn run(given: ParsedFlags) -> Result<()> {
+    if given.flags.extensions.list_models {
+        match given.flags.extensions.json {
             true => models_json().for_each(say::line),
             false => say::line(models_table()),
         }
@@ -55,7 +55,7 @@ fn run(given: Given) -> Result<()> {
     for note in notes {
         say::error(format_args!("note: {note}"));
     }
-    let process = serve::process(&settings)?;
+    let process = process::process(&settings)?;
     steps::run(&settings, &process)
 }
 

@@ -11,7 +11,7 @@ use thalweg::parallel::{
 use thalweg::prelude::*;
 
 use crate::flags::{Algorithm, Consistency, Device};
-use crate::rate::rate;
+use crate::learning_rate::rate;
 use crate::settings::{Mode, Settings};
 
 /// Default loss scale in f16.
@@ -40,15 +40,15 @@ pub fn build<'g>(
     g: &'g Graph,
 ) -> Result<Network<'g>, ParallelError> {
     g.set_seed(settings.flags.run.tf_random_seed as i64);
-    let towers: RefCell<Vec<Built<'g>>> = RefCell::default();
+    let towers: RefCell<Vec<TowerOutputs<'g>>> = RefCell::default();
     let parallel = parallel(settings)?.on(process);
     let training = parallel.build(
         g,
         |step| optimizer(settings, step),
         |tower| {
-            let built = built(settings, tower);
-            let loss = built.loss;
-            towers.borrow_mut().push(built);
+            let build_tower = build_tower(settings, tower);
+            let loss = build_tower.loss;
+            towers.borrow_mut().push(build_tower);
             loss
         },
     )?;
@@ -70,13 +70,13 @@ pub fn build<'g>(
 }
 
 /// A tower.
-struct Built<'g> {
+struct TowerOutputs<'g> {
     inputs: [Output<'g>; 2],
     loss: Output<'g>,
     top: [Output<'g>; 2],
 }
 
-fn built<'g>(settings: &Settings, tower: &Tower<'g>) -> Built<'g> {
+fn build_tower<'g>(settings: &Settings, tower: &Tower<'g>) -> TowerOutputs<'g> {
     let (g, model) = (tower.graph(), settings.model);
     let (n, size) = (settings.batch as i64, model.size as i64);
     let images = g.placeholder("images", DType::F32, [n, size, size, 3]);
@@ -89,7 +89,7 @@ fn built<'g>(settings: &Settings, tower: &Tower<'g>) -> Built<'g> {
         Mode::Train => options,
         Mode::ForwardOnly | Mode::Evaluate => options.inference(),
     };
-    let options = match settings.flags.own.auxiliary_head {
+    let options = match settings.flags.extensions.auxiliary_head {
         true => options.auxiliary(),
         false => options,
     };
@@ -105,7 +105,7 @@ fn built<'g>(settings: &Settings, tower: &Tower<'g>) -> Built<'g> {
             .inputs([network.logits, labels, g.constant(k)]);
         hits.output().cast(DType::F32).mean()
     };
-    Built {
+    TowerOutputs {
         inputs: [images, labels],
         loss,
         top: [top(1), top(5)],
@@ -149,13 +149,13 @@ fn parallel(settings: &Settings) -> Result<DataParallel, ParallelError> {
     let rate = flags.training.weight_decay;
     let decays = !matches!(flags.training.optimizer, Algorithm::Lars | Algorithm::Lamb);
     if decays && rate > 0.0 {
-        parallel = parallel.decay(Decay::new(rate).only(decays_of));
+        parallel = parallel.decay(Decay::new(rate).only(has_weight_decay));
     }
     Ok(parallel)
 }
 
 /// `true` for variables with weight decay: all but those of batch normalization.
-fn decays_of(name: &str) -> bool {
+fn has_weight_decay(name: &str) -> bool {
     !name.contains("batchnorm")
 }
 
@@ -176,7 +176,7 @@ fn optimizer<'g>(settings: &Settings, step: Variable<'g>) -> Box<dyn Optimizer<'
     let flags = &settings.flags.training;
     let rate = rate(settings, step);
     let decay = flags.weight_decay as f32;
-    let excluded = |name: &str| !decays_of(name);
+    let excluded = |name: &str| !has_weight_decay(name);
     match flags.optimizer {
         Algorithm::Sgd => Box::new(GradientDescent::new(rate)),
         Algorithm::Momentum => Box::new(Momentum::new(rate, flags.momentum).nesterov(true)),

@@ -9,14 +9,14 @@ use thalweg_examples::say;
 
 use crate::flags::LossType;
 use crate::settings::{Mode, Settings};
-use crate::speed::Speed;
-use crate::split::Split;
+use crate::step_time::StepTime;
+use crate::throughput::Throughput;
 
 /// Loss, top-1 accuracy and top-5 accuracy of a step.
-pub type Values = [f32; 3];
+pub type StepValues = [f32; 3];
 
 /// Prints steps and results.
-pub struct Lines {
+pub struct Printer {
     pub json: bool,
     /// `false` on all ranks but the first: they print nothing.
     pub shown: bool,
@@ -25,11 +25,11 @@ pub struct Lines {
     accuracy: bool,
 }
 
-impl Lines {
-    pub fn new(settings: &Settings, shown: bool) -> Lines {
-        Lines {
+impl Printer {
+    pub fn new(settings: &Settings, shown: bool) -> Printer {
+        Printer {
             shown,
-            json: settings.flags.own.json,
+            json: settings.flags.extensions.json,
             loss: match settings.flags.run.loss_type_to_report {
                 LossType::TotalLoss => "total_loss",
                 LossType::BaseLoss => "base_loss",
@@ -55,7 +55,7 @@ impl Lines {
     }
 
     /// Prints a step, and the speed so far.
-    pub fn step(&self, progress: &Progress, step: u64, speed: &Speed, values: Values) {
+    pub fn step(&self, progress: &Progress, step: u64, speed: &Throughput, values: StepValues) {
         let Some(summary) = speed.summary().filter(|_| self.shown) else {
             return;
         };
@@ -79,7 +79,7 @@ impl Lines {
     }
 
     /// Prints an evaluation's accuracies.
-    pub fn found(&self, [first, five]: [f64; 2], images: usize) {
+    pub fn accuracy(&self, [first, five]: [f64; 2], images: usize) {
         if !self.shown {
             return;
         }
@@ -94,13 +94,15 @@ impl Lines {
     }
 
     /// Prints the speed over all steps, and the share of a traced step that was exchange.
-    pub fn total(&self, speed: f64, splits: &[(u64, Split)]) {
+    pub fn total(&self, speed: f64, step_times: &[(u64, StepTime)]) {
         if !self.shown {
             return;
         }
         if self.json {
-            let splits = splits.iter().filter(|(step, _)| *step > 0);
-            let parts = splits.map(|(_, split)| split.exchange_part()).collect();
+            let step_times = step_times.iter().filter(|(step, _)| *step > 0);
+            let parts = step_times
+                .map(|(_, step_time)| step_time.exchange_share())
+                .collect();
             return say::line(json!({
                 "total_images_per_sec": speed, "exchange_part": median(parts),
             }));

@@ -5,21 +5,26 @@ use std::path::Path;
 use thalweg_examples::plot::{Curve, Panel, panels};
 
 use crate::Result;
-use crate::split::Split;
+use crate::step_time::StepTime;
 
 /// Draws the figure.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn draw(path: &Path, batch: usize, steps: &[f64], splits: &[(u64, Split)]) -> Result<()> {
+pub fn draw(
+    path: &Path,
+    batch: usize,
+    steps: &[f64],
+    step_times: &[(u64, StepTime)],
+) -> Result<()> {
     let speeds: Vec<(f64, f64)> = (1..)
         .zip(steps)
         .map(|(step, seconds)| (f64::from(step), batch as f64 / seconds))
         .collect();
-    let part = |of: fn(&Split) -> f64| -> Vec<(f64, f64)> {
-        let splits = splits.iter().filter(|(step, _)| *step > 0);
-        splits
-            .map(|(step, split)| (*step as f64, of(split) * 1e3))
+    let part = |of: fn(&StepTime) -> f64| -> Vec<(f64, f64)> {
+        let step_times = step_times.iter().filter(|(step, _)| *step > 0);
+        step_times
+            .map(|(step, step_time)| (*step as f64, of(step_time) * 1e3))
             .collect()
     };
     let parts = [
@@ -38,7 +43,7 @@ pub fn draw(path: &Path, batch: usize, steps: &[f64], splits: &[(u64, Split)]) -
             }],
         },
         Panel {
-            name: "what a step's time went to, ms (traced steps)",
+            name: "time per step by activity, ms (traced steps)",
             curves: curves.collect(),
         },
     ];

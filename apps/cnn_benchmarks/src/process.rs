@@ -19,7 +19,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
     let threads = flags.devices.num_intra_threads.unwrap_or(0);
     let session = SessionOptions::new().threads(threads);
     let session = match flags.devices.device {
-        Device::Cpu => within_memory(settings, session.cpus(settings.towers)),
+        Device::Cpu => limit_memory(settings, session.cpus(settings.towers)),
         Device::Gpu => session.gpus(settings.towers),
     };
     let kept = flags.output.max_ckpts_to_keep;
@@ -35,7 +35,11 @@ pub fn process(settings: &Settings) -> Result<Process> {
         ("worker", &*exchange.worker_hosts),
     ];
     let cluster = ClusterSpec::from_flags(&jobs)?;
-    let keys = flags.own.protection.as_ref().map(Protection::from_dir);
+    let keys = flags
+        .extensions
+        .protection
+        .as_ref()
+        .map(Protection::from_dir);
     let options = ServerOptions::listening("")
         .session(session.clone())
         .protection(keys.transpose()?);
@@ -44,7 +48,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
         _ => ("worker", "Starting worker"),
     };
     let server = Server::new(cluster, name, exchange.task_index, options)?;
-    if !flags.own.json {
+    if !flags.extensions.json {
         say::line(format_args!("{what} {}", exchange.task_index));
     }
     Ok(Process::of(server, session).max_to_keep(kept))
@@ -53,7 +57,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
 /// Limits the towers' memory to the machine's, in training: a model that needs more is an error before its first step,
 /// and not a process that the system kills. Inference has no limit, because a limit would keep it from caching
 /// transformed filters.
-fn within_memory(settings: &Settings, session: SessionOptions) -> SessionOptions {
+fn limit_memory(settings: &Settings, session: SessionOptions) -> SessionOptions {
     let bytes = usize::try_from(Machine::here().memory).unwrap_or(usize::MAX);
     match settings.mode {
         Mode::Train => session.each_cpu(CpuOptions::new().memory_limit(bytes / settings.towers)),

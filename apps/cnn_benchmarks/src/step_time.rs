@@ -4,7 +4,7 @@ use thalweg::session::{Event, Trace};
 
 /// Seconds of a step by activity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Split {
+pub struct StepTime {
     /// A device of this process computed.
     pub compute: f64,
     /// No device computed, and values were sent or received.
@@ -15,16 +15,16 @@ pub struct Split {
     pub waiting: f64,
 }
 
-impl Split {
+impl StepTime {
     /// Splits a step's time. `took` is the whole step in seconds, input included; `input` is the time of making the
     /// images; `own` names the task whose devices count.
-    pub fn of(trace: &Trace, own: &str, took: f64, input: f64) -> Split {
+    pub fn of(trace: &Trace, own: &str, took: f64, input: f64) -> StepTime {
         let mine = trace.events.iter().filter(|e| e.device.contains(own));
         let (moves, work): (Vec<&Event>, Vec<&Event>) = mine.partition(|e| is_exchange(&e.op));
-        let compute = covered(work.iter().copied());
-        let both = covered(work.into_iter().chain(moves));
+        let compute = busy_seconds(work.iter().copied());
+        let both = busy_seconds(work.into_iter().chain(moves));
         let waiting = (took - input - both).max(0.0);
-        Split {
+        StepTime {
             compute,
             exchange: both - compute,
             input,
@@ -33,7 +33,7 @@ impl Split {
     }
 
     /// Share of the step in which values were exchanged and nothing was computed.
-    pub fn exchange_part(&self) -> f64 {
+    pub fn exchange_share(&self) -> f64 {
         let all = self.compute + self.exchange + self.input + self.waiting;
         self.exchange / all.max(1e-12)
     }
@@ -45,7 +45,7 @@ fn is_exchange(op: &str) -> bool {
 }
 
 /// Seconds during which at least one of the events was running.
-fn covered<'e>(events: impl Iterator<Item = &'e Event>) -> f64 {
+fn busy_seconds<'e>(events: impl Iterator<Item = &'e Event>) -> f64 {
     let mut spans: Vec<(f64, f64)> = events
         .map(|e| (e.start_us, e.start_us + e.duration_us))
         .collect();
@@ -87,12 +87,12 @@ mod tests {
                 event("MatMul", 60.0, 40.0, "/task:1/cpu:0"),
             ],
         };
-        let split = Split::of(&trace, "/task:0", 120e-6, 10e-6);
+        let step_time = StepTime::of(&trace, "/task:0", 120e-6, 10e-6);
         let micro = |s: f64| (s * 1e6).round();
-        assert_eq!(micro(split.compute), 60.0);
-        assert_eq!(micro(split.exchange), 25.0);
-        assert_eq!(micro(split.input), 10.0);
-        assert_eq!(micro(split.waiting), 25.0);
-        assert!((split.exchange_part() - 25.0 / 120.0).abs() < 1e-9);
+        assert_eq!(micro(step_time.compute), 60.0);
+        assert_eq!(micro(step_time.exchange), 25.0);
+        assert_eq!(micro(step_time.input), 10.0);
+        assert_eq!(micro(step_time.waiting), 25.0);
+        assert!((step_time.exchange_share() - 25.0 / 120.0).abs() < 1e-9);
     }
 }

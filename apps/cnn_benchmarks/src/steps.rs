@@ -15,19 +15,19 @@ use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 
 use crate::Result;
-use crate::evaluate::Checkpoints;
-use crate::explain::Explained;
+use crate::checkpoints::Checkpoints;
+use crate::explain::StepEstimate;
 use crate::header;
 use crate::images::Images;
-use crate::lines::{Lines, Values};
 use crate::network::{Network, build};
-use crate::picture;
+use crate::output::{Printer, StepValues};
+use crate::plot;
 use crate::settings::{Mode, Settings};
-use crate::speed::Speed;
-use crate::split::Split;
+use crate::step_time::StepTime;
+use crate::throughput::Throughput;
 
 /// Timeout of workers that wait for each other.
-const WAIT: Duration = Duration::from_secs(600);
+const WORKER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Builds the model and runs it; on a parameter server, serves until the workers are done.
 ///
@@ -35,33 +35,33 @@ const WAIT: Duration = Duration::from_secs(600);
 /// An error of the model, a step or a file.
 pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     let stop = Stop::on_ctrl_c()?;
-    if let Some(path) = &settings.flags.own.plot {
+    if let Some(path) = &settings.flags.extensions.plot {
         check_name(path)?;
     }
     let shown = process.ranks().is_none() || process.number() == 0;
-    let lines = Lines::new(settings, shown);
+    let printer = Printer::new(settings, shown);
     let g = Graph::new();
     if process.steps() {
         header::lines(settings)
             .iter()
-            .for_each(|line| lines.say(line));
-        lines.say(match settings.mode {
+            .for_each(|line| printer.say(line));
+        printer.say(match settings.mode {
             Mode::Evaluate => "Generating evaluation model",
             _ => "Generating training model",
         });
     }
     let network = build(settings, process, &g)?;
-    if settings.flags.own.explain {
+    if settings.flags.extensions.explain {
         if !process.steps() {
             return Ok(());
         }
         if !shown {
             return Ok(());
         }
-        let explained = Explained::new(settings, &g, &network)?;
-        match lines.json {
-            true => say::line(explained.to_json()),
-            false => say::line(explained.to_text()),
+        let estimate = StepEstimate::new(settings, &g, &network)?;
+        match printer.json {
+            true => say::line(estimate.to_json()),
+            false => say::line(estimate.to_text()),
         }
         return Ok(());
     }
@@ -70,7 +70,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         if let Some(path) = graph_file.filter(|_| shown) {
             write_graph(&g, path)?;
         }
-        lines.say("Initializing graph");
+        printer.say("Initializing graph");
     }
     let started = process.start(&g, &network.training, |session| {
         monitored(settings, session)
@@ -86,16 +86,16 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         run,
         images,
         stop,
-        lines,
+        printer,
         task,
-        splits: Vec::new(),
+        step_times: Vec::new(),
         inputs: Duration::ZERO,
     };
     if settings.mode == Mode::Evaluate {
         let mut checkpoints = Checkpoints::new(settings);
         while let Some(checkpoint) = checkpoints.next(&worker.stop)? {
             worker
-                .lines
+                .printer
                 .say(format_args!("Evaluating {}", checkpoint.display()));
             network
                 .training
@@ -107,8 +107,14 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     worker.warm_up()?;
     let speeds = worker.measure()?;
     // Of several workers the first one draws.
-    if let Some(path) = settings.flags.own.plot.as_ref().filter(|_| task == 0) {
-        picture::draw(path, settings.own_batch(), &speeds, &worker.splits)?;
+    if let Some(path) = settings
+        .flags
+        .extensions
+        .plot
+        .as_ref()
+        .filter(|_| task == 0)
+    {
+        plot::draw(path, settings.worker_batch(), &speeds, &worker.step_times)?;
     }
     // The last checkpoint.
     Ok(worker.run.close()?)
@@ -152,11 +158,11 @@ struct Worker<'w, 'g> {
     run: TrainingRun<'w, 'g>,
     images: Images,
     stop: Stop,
-    lines: Lines,
+    printer: Printer,
     /// Index among the workers.
     task: u32,
     /// Step numbers and times by activity of the traced steps.
-    splits: Vec<(u64, Split)>,
+    step_times: Vec<(u64, StepTime)>,
     /// Time of making the images of the last step.
     inputs: Duration,
 }
@@ -185,13 +191,13 @@ impl<'g> Worker<'_, 'g> {
             None => String::new(),
         };
         let took = began.elapsed().as_secs_f64();
-        let split = Split::of(&trace, &own, took, self.inputs.as_secs_f64());
-        self.splits.push((step, split));
+        let step_time = StepTime::of(&trace, &own, took, self.inputs.as_secs_f64());
+        self.step_times.push((step, step_time));
         Ok(trace)
     }
 
     /// Runs a step; returns `None` where the training is over.
-    fn step(&mut self) -> Result<Option<Values>> {
+    fn step(&mut self) -> Result<Option<StepValues>> {
         let feeds = self.feeds()?;
         let (loss, [first, five]) = (self.network.loss, self.network.top);
         let accuracy = self.settings.flags.run.print_training_accuracy;
@@ -210,9 +216,9 @@ impl<'g> Worker<'_, 'g> {
     }
 
     fn warm_up(&mut self) -> Result<()> {
-        self.lines.say("Running warm up");
+        self.printer.say("Running warm up");
         let trains = self.settings.mode == Mode::Train;
-        let plots = self.settings.flags.own.plot.is_some();
+        let plots = self.settings.flags.extensions.plot.is_some();
         for left in (0..self.settings.warmup).rev() {
             if self.stop.requested() {
                 break;
@@ -229,12 +235,12 @@ impl<'g> Worker<'_, 'g> {
                 break;
             }
         }
-        self.lines.say("Done warm up");
+        self.printer.say("Done warm up");
         if self.settings.workers > 1 || self.settings.job().is_some() {
-            self.lines
+            self.printer
                 .say("Waiting for other replicas to finish warm up");
             self.run
-                .wait_for_workers(self.settings.workers as u32, WAIT)?;
+                .wait_for_workers(self.settings.workers as u32, WORKER_TIMEOUT)?;
         }
         Ok(())
     }
@@ -242,16 +248,16 @@ impl<'g> Worker<'_, 'g> {
     /// Runs the measured steps; returns the seconds of each.
     fn measure(&mut self) -> Result<Vec<f64>> {
         let settings = self.settings;
-        let own = settings.own_batch();
-        self.lines.columns();
-        let mut speed = Speed::new(own, settings.flags.run.display_perf_ewma);
-        let visible = !self.lines.json && self.lines.shown;
+        let own = settings.worker_batch();
+        self.printer.columns();
+        let mut speed = Throughput::new(own, settings.flags.run.display_perf_ewma);
+        let visible = !self.printer.json && self.printer.shown;
         let mut progress = Progress::new(settings.steps, own, visible);
         let before = self.global_step()?;
         let began = Instant::now();
         let mut hits = [0.0f64; 2];
         let mut warned = false;
-        let plots = settings.flags.own.plot.is_some() && settings.mode == Mode::Train;
+        let plots = settings.flags.extensions.plot.is_some() && settings.mode == Mode::Train;
         for step in 1..=settings.steps {
             let at = Instant::now();
             let Some(values) = self.step()?.filter(|_| !self.stop.requested()) else {
@@ -273,22 +279,23 @@ impl<'g> Worker<'_, 'g> {
                 self.traced(step)?;
             }
             if step == 1 || step % settings.flags.run.display_every == 0 {
-                self.lines.step(&progress, step, &speed, values);
+                self.printer.step(&progress, step, &speed, values);
             }
         }
         progress.finish();
         let elapsed = began.elapsed().as_secs_f64();
         let done = speed.steps.len() as f64;
         if settings.mode == Mode::Evaluate && done > 0.0 {
-            self.lines
-                .found(hits.map(|h| h / done), done as usize * own);
+            self.printer
+                .accuracy(hits.map(|h| h / done), done as usize * own);
         }
         let all = match settings.job().is_some() && !settings.in_step() {
             // Workers that are not synchronized are measured by the global step.
             true => (self.global_step()? - before) as f64 * own as f64,
             false => done * settings.global_batch() as f64,
         };
-        self.lines.total(all / elapsed.max(1e-9), &self.splits);
+        self.printer
+            .total(all / elapsed.max(1e-9), &self.step_times);
         Ok(speed.steps)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_examples::report::median;
 
 /// The speed of the measured steps of one worker.
-pub struct Speed {
+pub struct Throughput {
     /// Images of a step.
     batch: f64,
     /// Weight of the past in an exponential moving average; `None` for a plain mean.
@@ -23,9 +23,9 @@ pub struct Summary {
     pub jitter: f64,
 }
 
-impl Speed {
-    pub fn new(batch: usize, smooth: Option<f64>) -> Speed {
-        Speed {
+impl Throughput {
+    pub fn new(batch: usize, smooth: Option<f64>) -> Throughput {
+        Throughput {
             batch: batch as f64,
             smooth,
             steps: Vec::new(),
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_summary_covers_all_steps_so_far() {
-        let mut speed = Speed::new(10, None);
+        let mut speed = Throughput::new(10, None);
         assert_eq!(speed.summary(), None);
         for seconds in [1.0, 2.0, 5.0] {
             speed.add(Duration::from_secs_f64(seconds));
@@ -80,7 +80,7 @@ mod tests {
         assert!((found.uncertainty - (98.0f64 / 9.0 / 3.0).sqrt()).abs() < 1e-12);
         assert!((found.jitter - 1.4826 * 3.0).abs() < 1e-12);
         // The newest step counts twice as much as the one before it.
-        let mut smooth = Speed::new(10, Some(0.5));
+        let mut smooth = Throughput::new(10, Some(0.5));
         smooth.steps = speed.steps;
         assert!((smooth.summary().unwrap().mean - 10.0 / (6.25 / 1.75)).abs() < 1e-12);
     }

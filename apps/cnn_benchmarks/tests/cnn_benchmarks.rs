@@ -32,7 +32,7 @@ fn small(more: &[&str]) -> Vec<String> {
 }
 
 /// Parsed output: fields of the header by label, step lines, and the total.
-struct Read {
+struct ParsedOutput {
     header: Vec<(String, String)>,
     columns: String,
     steps: Vec<Vec<String>>,
@@ -41,7 +41,7 @@ struct Read {
 
 /// Parses the output as upstream's own tests do: a step line has nine fields between white space, or eleven with
 /// accuracies.
-fn read(lines: &[String]) -> Read {
+fn read(lines: &[String]) -> ParsedOutput {
     let end = lines
         .iter()
         .position(|l| l == "==========")
@@ -94,7 +94,7 @@ fn read(lines: &[String]) -> Read {
     assert_eq!(said[at + 2], dashes);
     let total = said[at + 1].strip_prefix("total images/sec: ").unwrap();
     assert_eq!(total.split('.').nth(1).unwrap().len(), 2, "{total}");
-    Read {
+    ParsedOutput {
         header,
         columns: columns.clone(),
         steps,
@@ -102,7 +102,7 @@ fn read(lines: &[String]) -> Read {
     }
 }
 
-fn label<'r>(read: &'r Read, label: &str) -> &'r str {
+fn label<'r>(read: &'r ParsedOutput, label: &str) -> &'r str {
     let found = read.header.iter().find(|(l, _)| l == label);
     &found.unwrap_or_else(|| panic!("no {label}")).1
 }

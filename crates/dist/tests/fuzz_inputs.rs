@@ -46,7 +46,7 @@ fn no_bytes_of_a_client_do_harm() {
     });
     let ran = runner.run(&proptest::collection::vec(any::<u8>(), 0..200), |input| {
         let mut client = client.borrow_mut();
-        client.anew();
+        client.reopen();
         for (name, body) in calls(&input, &CALLS, message) {
             client.call(name, &body);
         }

@@ -17,13 +17,13 @@ pub struct Boxes<'a> {
 
 const WIDTH: i32 = 210;
 /// Width of the boxes; the texts beside them have the rest of a column's width.
-const BOX: i32 = 60;
+const BOX_WIDTH: i32 = 60;
 /// Height of the highest column.
 const HEIGHT: f64 = 200.0;
 /// Least height of a box, so that it is visible.
-const LEAST: i32 = 2;
+const MIN_BOX_HEIGHT: i32 = 2;
 /// Distance between the texts beside the boxes.
-const LINE: i32 = 18;
+const LINE_HEIGHT: i32 = 18;
 const GAP: i32 = 24;
 const TOP: i32 = 60;
 
@@ -44,8 +44,10 @@ pub fn boxes(path: impl AsRef<Path>, figures: &[Boxes<'_>]) -> Result<(), Box<dy
         }
     }
     // Texts beside low boxes may reach above the highest one.
-    let texts = all().map(|(_, things)| things.len() as i32 * LINE).max();
-    let floor = TOP + texts.unwrap_or(0).max(HEIGHT as i32 + LINE);
+    let texts = all()
+        .map(|(_, things)| things.len() as i32 * LINE_HEIGHT)
+        .max();
+    let floor = TOP + texts.unwrap_or(0).max(HEIGHT as i32 + LINE_HEIGHT);
     let size = ((across + GAP).max(200) as u32, (floor + 60) as u32);
     write_svg(path.as_ref(), size, |root| {
         let mut left = GAP;
@@ -60,7 +62,7 @@ pub fn boxes(path: impl AsRef<Path>, figures: &[Boxes<'_>]) -> Result<(), Box<dy
                 let x = left + at * WIDTH;
                 let own = bytes(things);
                 let share = 100.0 * own as f64 / whole.max(1) as f64;
-                let below = |line: i32| (x + 6, floor + 2 + line * LINE);
+                let below = |line: i32| (x + 6, floor + 2 + line * LINE_HEIGHT);
                 root.draw_text(name, &text(14, HPos::Left), below(1))?;
                 let told = format!("{own} bytes, {share:.1}%");
                 root.draw_text(&told, &text(14, HPos::Left), below(2))?;
@@ -103,19 +105,19 @@ impl Column<'_> {
         things: &[(String, u64)],
     ) -> Result<(), Box<dyn Error>> {
         let (left, mut bottom) = self.corner;
-        let right = left + BOX;
+        let right = left + BOX_WIDTH;
         // The text of the box below.
-        let mut last = bottom + LINE / 2;
+        let mut last = bottom + LINE_HEIGHT / 2;
         for (name, bytes) in things {
             let height = (*bytes as f64 * self.scale).round() as i32;
-            let top = bottom - height.max(LEAST);
+            let top = bottom - height.max(MIN_BOX_HEIGHT);
             let ink = self.names.iter().position(|n| n == name).unwrap_or(0);
             let ink = INKS[ink % INKS.len()];
             let corners = [(left, top), (right, bottom)];
             root.draw(&Rectangle::new(corners, ink.mix(0.4).filled()))?;
             root.draw(&Rectangle::new(corners, ink.stroke_width(1)))?;
             let middle = (top + bottom) / 2;
-            last = middle.min(last - LINE);
+            last = middle.min(last - LINE_HEIGHT);
             let path = vec![(right + 2, middle), (right + 10, last)];
             root.draw(&PathElement::new(path, ink.stroke_width(1)))?;
             let told = format!("{name}, {bytes} B");

@@ -50,7 +50,7 @@ pub fn curves(
 
     write_svg(path.as_ref(), (800, 640), |root| {
         let (above, below) = root.split_vertically(320);
-        Panel {
+        Chart {
             name: "loss",
             curves: losses,
             tick: |v| significant(*v),
@@ -58,7 +58,7 @@ pub fn curves(
             drawable: |v| v > 0.0 && v.is_finite(),
         }
         .draw(&above, steps.clone(), loss_axis)?;
-        Panel {
+        Chart {
             name: "accuracy",
             curves: accuracies,
             tick: |v| format!("{:.0}%", v * 100.0),
@@ -70,7 +70,7 @@ pub fn curves(
 }
 
 /// One of the figure's two charts, but for its axes.
-struct Panel<'a> {
+struct Chart<'a> {
     name: &'a str,
     curves: &'a [Curve<'a>],
     /// Formats a value for a mark on the axis.
@@ -80,7 +80,7 @@ struct Panel<'a> {
     drawable: fn(f64) -> bool,
 }
 
-impl Panel<'_> {
+impl Chart<'_> {
     fn draw<Y>(&self, on: &Area<'_>, steps: Range<f64>, values: Y) -> Result<(), Box<dyn Error>>
     where
         Y: AsRangedCoord<Value = f64>,

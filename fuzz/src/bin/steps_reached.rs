@@ -12,7 +12,7 @@ use thalweg_graph::op::Effect;
 use thalweg_ops::NewGraph;
 
 /// Inputs that take longer are printed.
-const LONG: Duration = Duration::from_secs(2);
+const SLOW: Duration = Duration::from_secs(2);
 
 fn main() -> std::io::Result<()> {
     let registry = Graph::new().registry().clone();
@@ -25,7 +25,7 @@ fn main() -> std::io::Result<()> {
             .error
             .as_ref()
             .is_some_and(|e| e.contains("panicked"))
-            || began.elapsed() > LONG
+            || began.elapsed() > SLOW
         {
             println!("{input:?}: {:?}, {:?}", began.elapsed(), outcome.error);
         }

@@ -18,7 +18,7 @@ use crate::golden::{Case, Input, case, texts};
 use crate::root;
 
 /// Larger graphs take too long.
-const MOST_BYTES: usize = 100 << 10;
+const MAX_GRAPH_BYTES: usize = 100 << 10;
 
 /// A graph with its feeds and the fetches of its steps.
 #[derive(Clone, Default)]
@@ -187,13 +187,13 @@ fn of_case(case: &Case, fed: u8, unknown: u8, registry: &Registry) -> Base {
         .filter(|(name, _)| def.attr(name).is_some());
     last.attr
         .extend(known.map(|(name, value)| (name.clone(), of(value))));
-    base.steps = vec![asked(&last, def); 2];
+    base.steps = vec![fetches_of(&last, def); 2];
     nodes.push(last);
     base
 }
 
 /// Fetches of a node: its outputs, or the node itself where it has none.
-pub fn asked(node: &NodeDef, def: &OpDef) -> Vec<String> {
+pub fn fetches_of(node: &NodeDef, def: &OpDef) -> Vec<String> {
     match outputs(def, node).len() {
         0 => vec![node.name.clone()],
         n => (0..n).map(|i| format!("{}:{i}", node.name)).collect(),
@@ -216,7 +216,7 @@ fn graphs() -> Vec<(String, Base)> {
             .ok()?;
         let def = GraphDef::decode(&bytes[..])
             .ok()
-            .filter(|_| bytes.len() <= MOST_BYTES)?;
+            .filter(|_| bytes.len() <= MAX_GRAPH_BYTES)?;
         let json = std::fs::read(folder.join(format!("{name}.json"))).ok()?;
         let json: serde_json::Value = serde_json::from_slice(&json).ok()?;
         Some((name, of_graph(def, &json)))

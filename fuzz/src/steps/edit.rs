@@ -5,19 +5,19 @@ use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_graphdef::messages::{AttrValue, NodeDef, TensorProto};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::base::{BASES, Base, asked, node, of, set_value, value_of};
+use super::base::{BASES, Base, fetches_of, node, of, set_value, value_of};
 use super::follow::outputs;
 use super::grown::grow;
 use super::values;
 
 /// Most nodes of a graph.
-const MOST_NODES: usize = 1 << 11;
+const MAX_NODES: usize = 1 << 11;
 
 /// Applies a mutation: one byte for its kind, and five for the place and the new value. Any six bytes are a valid
 /// mutation, so that an insertion or deletion by the fuzzer changes one or two mutations and keeps the others.
 pub fn apply(base: &mut Base, edit: &[u8; 6], registry: &Registry) {
     let &[kind, a, b, c, d, e] = edit;
-    if base.def.node.is_empty() || base.def.node.len() > MOST_NODES {
+    if base.def.node.is_empty() || base.def.node.len() > MAX_NODES {
         return;
     }
     // The newest nodes come first: the last one is the graph's main op.
@@ -50,7 +50,7 @@ pub fn apply(base: &mut Base, edit: &[u8; 6], registry: &Registry) {
             let count = registry.iter().count();
             if let Some(op) = registry.iter().nth(number % count) {
                 let grown = grow(base, op, registry, [d, e]);
-                base.steps.push(asked(&grown, op));
+                base.steps.push(fetches_of(&grown, op));
             }
         }
         10 => join(base, edit, registry),
@@ -75,7 +75,7 @@ fn attribute(node: &mut NodeDef, which: u8, [how, x, y]: [u8; 3]) {
     if let Some(value) = node.attr.get_mut(&name).and_then(|a| a.value.as_mut()) {
         match how {
             240.. => *value = other_kind(how, x),
-            _ => spoil(value, how, x, y),
+            _ => mutate(value, how, x, y),
         }
     }
 }
@@ -93,7 +93,7 @@ fn other_kind(how: u8, x: u8) -> Value {
     }
 }
 
-fn spoil(value: &mut Value, how: u8, x: u8, y: u8) {
+fn mutate(value: &mut Value, how: u8, x: u8, y: u8) {
     match value {
         Value::I(v) => *v = values::int(x),
         Value::F(v) => *v = values::float(x) as f32,
@@ -101,22 +101,22 @@ fn spoil(value: &mut Value, how: u8, x: u8, y: u8) {
         Value::S(v) => *v = values::string(x),
         Value::Type(v) => *v = values::dtype_number(x),
         Value::Shape(v) => *v = values::shape(x, y),
-        Value::Tensor(v) => spoil_tensor(v, how, x, y),
+        Value::Tensor(v) => mutate_tensor(v, how, x, y),
         Value::Func(v) => v.name = String::from_utf8_lossy(&values::string(x)).into_owned(),
         Value::Placeholder(v) => v.push('x'),
         Value::List(v) => {
-            spoil_items(&mut v.i, how, x, values::int(y));
-            spoil_items(&mut v.f, how, x, values::float(y) as f32);
-            spoil_items(&mut v.r#type, how, x, values::dtype_number(y));
-            spoil_items(&mut v.s, how, x, values::string(y));
-            spoil_items(&mut v.shape, how, x, values::shape(y, x));
-            spoil_items(&mut v.b, how, x, y & 1 == 1);
+            mutate_items(&mut v.i, how, x, values::int(y));
+            mutate_items(&mut v.f, how, x, values::float(y) as f32);
+            mutate_items(&mut v.r#type, how, x, values::dtype_number(y));
+            mutate_items(&mut v.s, how, x, values::string(y));
+            mutate_items(&mut v.shape, how, x, values::shape(y, x));
+            mutate_items(&mut v.b, how, x, y & 1 == 1);
         }
     }
 }
 
 /// Changes a list that is not empty: removes, adds or replaces an item.
-fn spoil_items<T>(items: &mut Vec<T>, how: u8, at: u8, item: T) {
+fn mutate_items<T>(items: &mut Vec<T>, how: u8, at: u8, item: T) {
     let count = items.len();
     match (how % 8, items.get_mut(usize::from(at) % count.max(1))) {
         (_, None) => {}
@@ -127,7 +127,7 @@ fn spoil_items<T>(items: &mut Vec<T>, how: u8, at: u8, item: T) {
 }
 
 /// Changes the message of a tensor, possibly to an invalid one.
-fn spoil_tensor(proto: &mut TensorProto, how: u8, x: u8, y: u8) {
+fn mutate_tensor(proto: &mut TensorProto, how: u8, x: u8, y: u8) {
     match how % 4 {
         0 => proto.tensor_shape = Some(values::shape(x, y)),
         1 => proto.dtype = values::dtype_number(x),
@@ -143,7 +143,7 @@ fn spoil_tensor(proto: &mut TensorProto, how: u8, x: u8, y: u8) {
 
 fn raw_value(node: &mut NodeDef, which: u8, [how, x, y]: [u8; 3]) {
     match node.attr.get_mut("value").and_then(|a| a.value.as_mut()) {
-        Some(Value::Tensor(proto)) => spoil_tensor(proto, how, x, y),
+        Some(Value::Tensor(proto)) => mutate_tensor(proto, how, x, y),
         _ => attribute(node, which, [how, x, y]),
     }
 }
@@ -225,7 +225,7 @@ fn ask(base: &mut Base, at: usize, how: u8, registry: &Registry) {
     let Some(op) = registry.get(&node.op) else {
         return;
     };
-    let names = asked(node, op);
+    let names = fetches_of(node, op);
     match base.steps.first_mut() {
         Some(first) if how & 1 == 0 => first.extend(names),
         _ => base.steps.push(names),

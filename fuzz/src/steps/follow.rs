@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::base::of;
 
 /// Most outputs of a node.
-const MOST_OUTPUTS: usize = 16;
+const MAX_OUTPUTS: usize = 16;
 
 fn value<'n>(node: &'n NodeDef, attr: &str) -> Option<&'n Value> {
     node.attr.get(attr)?.value.as_ref()
@@ -24,7 +24,7 @@ fn dtypes(arg: &Arg, node: &NodeDef, def: &OpDef) -> Vec<DType> {
     };
     let get = |name: &str| value(node, name).cloned().or_else(|| default(name));
     let number = |name: &str| match get(name) {
-        Some(Value::I(n)) => usize::try_from(n).unwrap_or(0).min(MOST_OUTPUTS),
+        Some(Value::I(n)) => usize::try_from(n).unwrap_or(0).min(MAX_OUTPUTS),
         _ => 0,
     };
     let dtype = match arg.ty {
@@ -40,7 +40,7 @@ fn dtypes(arg: &Arg, node: &NodeDef, def: &OpDef) -> Vec<DType> {
             return list
                 .r#type
                 .iter()
-                .take(MOST_OUTPUTS)
+                .take(MAX_OUTPUTS)
                 .filter_map(|&n| from_number(n).ok())
                 .collect();
         }
@@ -53,7 +53,7 @@ pub fn outputs(def: &OpDef, node: &NodeDef) -> Vec<DType> {
     def.outputs
         .iter()
         .flat_map(|arg| dtypes(arg, node, def))
-        .take(MOST_OUTPUTS)
+        .take(MAX_OUTPUTS)
         .collect()
 }
 

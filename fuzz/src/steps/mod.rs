@@ -28,15 +28,15 @@ use thalweg_tensor::Tensor;
 pub use base::{BASES, Base};
 
 /// The most bytes of a device.
-const MEMORY: usize = 2 << 20;
+const MEMORY_LIMIT: usize = 2 << 20;
 /// Timeout of a step. A kernel that is running then runs to its end.
-const STEP: Duration = Duration::from_millis(100);
+const STEP_TIMEOUT: Duration = Duration::from_millis(100);
 /// The most changes of a graph.
-const EDITS: usize = 24;
+const MAX_EDITS: usize = 24;
 /// Graphs of more nodes are not imported again for each change.
-const FEW: usize = 64;
+const SMALL_GRAPH_NODES: usize = 64;
 /// The most steps, those of initialisation not counted.
-const STEPS: usize = 6;
+const MAX_STEPS: usize = 6;
 
 /// Outcome of an input.
 #[derive(Default)]
@@ -61,23 +61,23 @@ pub fn run(input: &[u8], look: bool) -> Outcome {
     let number = usize::from(high) << 8 | usize::from(low);
     let base = BASES.get(number, which.into(), fed, unknown, g.registry());
     let mut edits = edits.as_chunks::<6>().0;
-    edits = &edits[..edits.len().min(EDITS)];
+    edits = &edits[..edits.len().min(MAX_EDITS)];
     let Some(base) = imported(&g, base, edits, &mut outcome) else {
         return outcome;
     };
     outcome.imported = true;
-    let slopes = if how & 0x20 != 0 {
-        slopes(&g, &base)
+    let gradients_of_fetches = if how & 0x20 != 0 {
+        gradients_of_fetches(&g, &base)
     } else {
         Vec::new()
     };
     match Session::with_options(&g, session_options(how)) {
         Err(e) => outcome.error = Some(e.to_string()),
         Ok(session) => {
-            let mut run_options = RunOptions::new().timeout(STEP);
+            let mut run_options = RunOptions::new().timeout(STEP_TIMEOUT);
             run_options.trace = look || how & 0x40 != 0;
             run_options.check_finite = how & 0x80 != 0;
-            steps(&session, &base, &slopes, &run_options, look, &mut outcome);
+            steps(&session, &base, &gradients_of_fetches, &run_options, look, &mut outcome);
         }
     }
     outcome
@@ -104,13 +104,13 @@ fn imported(g: &Graph, base: Base, edits: &[[u8; 6]], outcome: &mut Outcome) -> 
         return Some(all);
     };
     outcome.error = Some(e.to_string());
-    if base.def.node.len() > FEW {
+    if base.def.node.len() > SMALL_GRAPH_NODES {
         return None;
     }
     let mut kept = base;
     for one in edits.chunks(1) {
         let more = with(&kept, one);
-        if more.def.node.len() <= FEW && import(&Graph::new(), &more.def, &options).is_ok() {
+        if more.def.node.len() <= SMALL_GRAPH_NODES && import(&Graph::new(), &more.def, &options).is_ok() {
             kept = more;
         }
     }
@@ -119,7 +119,7 @@ fn imported(g: &Graph, base: Base, edits: &[[u8; 6]], outcome: &mut Outcome) -> 
 
 fn session_options(how: u8) -> SessionOptions {
     let mut options = SessionOptions::new().optimise(how & 1 == 0);
-    let device = CpuOptions::new().memory_limit(MEMORY);
+    let device = CpuOptions::new().memory_limit(MEMORY_LIMIT);
     options = options
         .cpus(if how & 2 == 0 { 2 } else { 1 })
         .each_cpu(device);
@@ -134,9 +134,9 @@ fn session_options(how: u8) -> SessionOptions {
 }
 
 /// Gradients of the first step's fetches with respect to all placeholders and variables.
-fn slopes<'g>(g: &'g Graph, base: &Base) -> Vec<Output<'g>> {
-    let asked = base.steps.first().into_iter().flatten();
-    let ys: Vec<Output<'_>> = asked
+fn gradients_of_fetches<'g>(g: &'g Graph, base: &Base) -> Vec<Output<'g>> {
+    let fetches_of = base.steps.first().into_iter().flatten();
+    let ys: Vec<Output<'_>> = fetches_of
         .filter_map(|n| names::find_output(g, n))
         .filter(|y| y.dtype().is_float())
         .collect();
@@ -159,7 +159,7 @@ fn slopes<'g>(g: &'g Graph, base: &Base) -> Vec<Output<'g>> {
 fn steps(
     session: &Session<'_>,
     base: &Base,
-    slopes: &[Output<'_>],
+    gradients_of_fetches: &[Output<'_>],
     options: &RunOptions,
     look: bool,
     outcome: &mut Outcome,
@@ -170,7 +170,7 @@ fn steps(
         .iter()
         .filter_map(|(name, t)| Some((names::find_output(g, name)?.id(), t.clone())));
     let mut feeds: Vec<(OutputId, Tensor)> = known.collect();
-    let slopes = slopes
+    let gradients_of_fetches = gradients_of_fetches
         .iter()
         .map(|s| Fetch::Value(s.id()))
         .collect::<Vec<_>>();
@@ -178,11 +178,11 @@ fn steps(
         .inits
         .iter()
         .map(std::slice::from_ref)
-        .chain(base.steps.iter().take(STEPS).map(Vec::as_slice));
-    for (i, asked) in all.enumerate() {
-        let mut fetches: Vec<Fetch> = asked.iter().filter_map(|name| fetch(g, name)).collect();
+        .chain(base.steps.iter().take(MAX_STEPS).map(Vec::as_slice));
+    for (i, fetches_of) in all.enumerate() {
+        let mut fetches: Vec<Fetch> = fetches_of.iter().filter_map(|name| fetch(g, name)).collect();
         if i == base.inits.len() {
-            fetches.extend(&slopes);
+            fetches.extend(&gradients_of_fetches);
         }
         let mut result = session.run_ids(&fetches, &feeds, options);
         if let Err(SessionError::Feed { .. }) = result {
@@ -204,7 +204,7 @@ fn steps(
                 let events = trace.events.iter();
                 let nodes = events
                     .flat_map(|e| e.members.iter().chain([&e.node]))
-                    .chain(asked);
+                    .chain(fetches_of);
                 outcome.ran.extend(nodes.filter_map(|name| op_of(g, name)));
                 outcome
                     .ran

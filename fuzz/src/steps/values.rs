@@ -6,9 +6,9 @@ use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_tensor::{DType, Tensor};
 
 /// The most elements that a tensor gets here: kernels make larger ones.
-const MOST: usize = 1 << 12;
+const MAX_ELEMENTS: usize = 1 << 12;
 /// The most bytes that a tensor's message may expand to.
-const ROOM: usize = 1 << 20;
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 const INTS: [i64; 24] = [
     i64::MIN,
@@ -123,7 +123,7 @@ pub fn shape(byte: u8, dims: u8) -> TensorShapeProto {
 
 /// The tensor of a message; `None` if it is invalid.
 pub fn read(proto: &TensorProto) -> Option<Tensor> {
-    from_proto(proto, &mut Budget::new(ROOM)).ok()
+    from_proto(proto, &mut Budget::new(MAX_MESSAGE_BYTES)).ok()
 }
 
 pub fn written(tensor: &Tensor) -> Option<TensorProto> {
@@ -200,7 +200,7 @@ fn filled(
     let count = dims
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d))
-        .filter(|&n| n <= MOST)?;
+        .filter(|&n| n <= MAX_ELEMENTS)?;
     match dtype {
         DType::Resource | DType::Variant => None,
         DType::String => Tensor::strings(dims, &(0..count).map(text).collect::<Vec<_>>()).ok(),

@@ -9,7 +9,7 @@ use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::prelude::*;
 use thalweg::session::RunOptions;
 use thalweg::tensor::DType;
-use thalweg_tests::emulated::is_there;
+use thalweg_tests::emulated::has_compiler;
 use thalweg_tests::root;
 
 use crate::fake_cuda::fakes;
@@ -58,12 +58,12 @@ fn log(folder: &Path, rank: usize) -> std::path::PathBuf {
 }
 
 /// The result line of a rank.
-fn said(ended: &Ended) -> String {
+fn result_line(ended: &Ended) -> String {
     let text = String::from_utf8_lossy(&ended.stdout);
     let line = text.lines().find_map(|l| l.split_once("rank: "));
-    let (_, said) =
+    let (_, result_line) =
         line.unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&ended.stderr)));
-    said.to_owned()
+    result_line.to_owned()
 }
 
 /// In a rank's process: the parameters for joining the others.
@@ -91,13 +91,13 @@ fn table() {
 
 #[test]
 fn the_table_of_collectives_passes_between_gpus() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     for size in [1, 2, 3] {
         let ended = job("table", size);
         for (rank, ended) in ended.iter().enumerate() {
-            assert_eq!(said(ended), "passes", "rank {rank} of {size}");
+            assert_eq!(result_line(ended), "passes", "rank {rank} of {size}");
             // Reductions of all lengths but 0, of dtypes that it has, of rounded sums twice, and in sets.
             let reductions = count("table", size, rank, "all_reduce");
             assert!(reductions > 40, "{reductions}");
@@ -166,11 +166,11 @@ fn training() {
 
 #[test]
 fn ranks_on_gpus_match_ranks_on_cpus_and_have_equal_bits() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     let ended = job("training", 3);
-    let all: Vec<String> = ended.iter().map(said).collect();
+    let all: Vec<String> = ended.iter().map(result_line).collect();
     assert!(all.iter().all(|bits| *bits == all[0]), "{all:?}");
     // One bucket of gradients: twice in steps that are not replayed, and once where it is captured.
     let reductions = count("training", 3, 0, "all_reduce");
@@ -201,12 +201,12 @@ fn beside() {
 
 #[test]
 fn nodes_beside_an_all_reduce_do_not_overwrite_its_input() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
     // x x = [[1, 2], [0, 1]] from each of two ranks, and 2 x x x = [[2, 6], [0, 2]].
     for ended in job("beside", 2) {
-        assert_eq!(said(&ended), "[4.0, 10.0, 0.0, 4.0]");
+        assert_eq!(result_line(&ended), "[4.0, 10.0, 0.0, 4.0]");
     }
 }
 
@@ -251,10 +251,10 @@ fn lost() {
 
 #[test]
 fn a_rank_lost_during_a_gpu_all_reduce_is_named() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let all: Vec<String> = job("lost", 3).iter().map(said).collect();
+    let all: Vec<String> = job("lost", 3).iter().map(result_line).collect();
     for rank in [0, 2] {
         assert!(all[rank].contains("'sum'"), "{all:?}");
         assert!(all[rank].contains("rank 1"), "{all:?}");
@@ -279,10 +279,10 @@ fn late() {
 
 #[test]
 fn a_timeout_during_a_gpu_all_reduce_ends_the_job() {
-    if !is_there() {
+    if !has_compiler() {
         return;
     }
-    let all: Vec<String> = job("late", 2).iter().map(said).collect();
+    let all: Vec<String> = job("late", 2).iter().map(result_line).collect();
     assert!(all[0].contains("within its 300ms"), "{all:?}");
     assert!(all[1].contains("'sum' ended"), "{all:?}");
 }

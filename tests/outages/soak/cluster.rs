@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use thalweg::checkpoint::state;
 use thalweg_tests::network::Network;
-use thalweg_tests::processes::{self, Said};
+use thalweg_tests::processes::{self, TaskLine};
 
 use super::keys::Keys;
 use super::tasks::{FOLDER, IN_STEP, KEYS};
 use super::{SERVERS, WORKERS};
 
 /// The host of clients.
-pub const OUTSIDE: usize = SERVERS + WORKERS;
+pub const CLIENT_HOST: usize = SERVERS + WORKERS;
 /// The port of each task.
 const PORT: u16 = 2222;
 
@@ -48,7 +48,7 @@ impl Task {
 
 /// Statistics of the tasks' lines.
 #[derive(Default)]
-pub struct Seen {
+pub struct Statistics {
     pub steps: u64,
     /// The greatest global step.
     pub greatest: u64,
@@ -59,7 +59,7 @@ pub struct Seen {
     told: BTreeMap<String, usize>,
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -83,9 +83,9 @@ pub struct Cluster {
     in_step: bool,
     /// Keys and certificates of the cluster.
     pub keys: Option<Keys>,
-    lines: Receiver<Said>,
-    sender: Sender<Said>,
-    seen: Seen,
+    lines: Receiver<TaskLine>,
+    sender: Sender<TaskLine>,
+    statistics: Statistics,
 }
 
 impl Drop for Cluster {
@@ -116,7 +116,7 @@ impl Cluster {
             in_step,
             lines,
             sender,
-            seen: Seen::default(),
+            statistics: Statistics::default(),
         };
         for host in 0..SERVERS + WORKERS {
             let (job, index) = match host.checked_sub(SERVERS) {
@@ -149,8 +149,8 @@ impl Cluster {
             command.env(IN_STEP, "1");
         }
         let mut child = self.network.start(host, &mut command).unwrap();
-        processes::hear(&mut child, host, generation, &self.sender);
-        processes::hear_errors(&mut child, host, generation, &self.sender);
+        processes::forward_lines(&mut child, host, generation, &self.sender);
+        processes::forward_panics(&mut child, host, generation, &self.sender);
         child
     }
 
@@ -171,7 +171,7 @@ impl Cluster {
             )
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        self.network.start(OUTSIDE, &mut command).unwrap()
+        self.network.start(CLIENT_HOST, &mut command).unwrap()
     }
 
     /// Sends SIGTERM to all tasks, the workers first; returns the time until all have ended. Synchronous workers end
@@ -181,8 +181,8 @@ impl Cluster {
         self.tasks.iter_mut().for_each(|t| t.expected = true);
         if self.in_step {
             self.signal(0, "TERM");
-            self.until_ended("worker", limit);
-            self.until_ended("ps", limit);
+            self.wait_for_end("worker", limit);
+            self.wait_for_end("ps", limit);
             return began.elapsed();
         }
         for first in ["worker", "ps"] {
@@ -191,16 +191,16 @@ impl Cluster {
                     self.signal(number, "TERM");
                 }
             }
-            self.until_ended(first, limit);
+            self.wait_for_end(first, limit);
         }
         began.elapsed()
     }
 
     /// Waits until all tasks of this job have ended.
-    fn until_ended(&mut self, job: &str, limit: Duration) {
+    fn wait_for_end(&mut self, job: &str, limit: Duration) {
         let began = Instant::now();
         loop {
-            self.listen(Duration::from_millis(50));
+            self.read_lines(Duration::from_millis(50));
             let ended = |t: &mut Task| t.child.try_wait().unwrap().is_some();
             let left: Vec<String> = (self.tasks.iter_mut())
                 .filter_map(|t| (t.job == job && !ended(t)).then(|| t.name()))
@@ -247,7 +247,7 @@ impl Cluster {
     }
 
     /// Reads the tasks' lines for a while, and restarts tasks that have ended by themselves.
-    pub fn listen(&mut self, time: Duration) {
+    pub fn read_lines(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while let Some(rest) = end.checked_duration_since(Instant::now()) {
             let Ok(said) = self.lines.recv_timeout(rest) else {
@@ -261,43 +261,43 @@ impl Cluster {
                 continue;
             }
             let name = task.job;
-            self.seen.ended += 1;
+            self.statistics.ended += 1;
             let text = format!("a {name} ended by itself, and was started again");
-            *self.seen.told.entry(text).or_default() += 1;
+            *self.statistics.told.entry(text).or_default() += 1;
             self.restart(number);
         }
     }
 
-    fn note(&mut self, said: Said) {
+    fn note(&mut self, said: TaskLine) {
         let task = &mut self.tasks[said.from];
         if said.line.contains("panicked") {
-            self.seen.panics += 1;
+            self.statistics.panics += 1;
             println!("{}: {}", task.name(), said.line);
         }
         if let Some(step) = said.line.strip_prefix("step ") {
-            self.seen.steps += 1;
+            self.statistics.steps += 1;
             let step = step.parse().unwrap_or(0);
-            self.seen.greatest = self.seen.greatest.max(step);
+            self.statistics.greatest = self.statistics.greatest.max(step);
             if said.generation == task.generation {
                 task.stepped = Some(Instant::now());
             }
         } else if let Some(why) = said.line.strip_prefix("ended ") {
             println!("        {} ended: {why}", task.name());
             let short: String = why.chars().take(60).collect();
-            *self.seen.told.entry(short).or_default() += 1;
+            *self.statistics.told.entry(short).or_default() += 1;
         } else if said.line.starts_with("error") {
             let short: Vec<&str> = said.line.split(' ').take(2).collect();
-            *self.seen.told.entry(short.join(" ")).or_default() += 1;
+            *self.statistics.told.entry(short.join(" ")).or_default() += 1;
         } else if said.line.starts_with("wrong") {
             panic!("{}: {}", task.name(), said.line);
         }
     }
 
     /// Waits until each worker has made a step from now on; returns the time of the wait.
-    pub fn until_all_step(&mut self, limit: Duration) -> Duration {
+    pub fn wait_for_steps_of_all(&mut self, limit: Duration) -> Duration {
         let began = Instant::now();
         loop {
-            self.listen(Duration::from_millis(20));
+            self.read_lines(Duration::from_millis(20));
             let mut workers = self.tasks.iter().filter(|t| t.job == "worker");
             if workers.all(|t| t.stepped.is_some_and(|s| s > began)) {
                 return began.elapsed();
@@ -312,8 +312,8 @@ impl Cluster {
     }
 
     /// The statistics so far.
-    pub fn seen(&mut self) -> Seen {
-        self.listen(Duration::from_millis(100));
-        std::mem::take(&mut self.seen)
+    pub fn statistics(&mut self) -> Statistics {
+        self.read_lines(Duration::from_millis(100));
+        std::mem::take(&mut self.statistics)
     }
 }

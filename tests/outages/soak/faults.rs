@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use thalweg_examples::report::table;
 
 use super::cluster::Cluster;
-use super::{ENDS, RESUMES, SERVERS, WORKERS};
-use crate::disk::SmallDisk;
+use super::{MAX_RECOVERY, SERVERS, SHUTDOWN_TIMEOUT, WORKERS};
+use crate::small_disk::SmallDisk;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,11 +55,11 @@ const ALL: [Fault; 12] = [
 ];
 
 /// Most time until a client gets an answer or an error, whatever affects the server.
-const ANSWERED: Duration = Duration::from_secs(90);
+const CLIENT_DEADLINE: Duration = Duration::from_secs(90);
 /// Time between the steps of a replacement of certificates.
-const RENEWS: Duration = Duration::from_secs(4);
+const RENEWAL_PAUSE: Duration = Duration::from_secs(4);
 /// Least time between two restarts of all tasks: samples of their memory need older processes.
-const RESTARTS: Duration = Duration::from_secs(60);
+const MIN_RESTART_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Fault {
     /// `true` for faults that affect neither a task nor its cable.
@@ -77,12 +77,12 @@ impl Fault {
 }
 
 /// A fault in progress, and its end.
-struct Begun {
+struct ActiveFault {
     over: Instant,
-    end: End,
+    end: FaultEnd,
 }
 
-enum End {
+enum FaultEnd {
     Restart(usize),
     Continue(usize),
     Mend(usize),
@@ -96,7 +96,7 @@ enum End {
 /// The faults in progress, and counts of past ones.
 pub struct Faults {
     state: u64,
-    begun: Vec<Begun>,
+    begun: Vec<ActiveFault>,
     counts: BTreeMap<Fault, usize>,
     /// Time of the last start of all tasks.
     started: Instant,
@@ -135,13 +135,13 @@ impl Faults {
                 Fault::CutLink | Fault::SlowLink => self.below(SERVERS + WORKERS),
                 _ => self.below(SERVERS),
             };
-            let renews = |b: &Begun| matches!(b.end, End::Renew(_));
+            let renews = |b: &ActiveFault| matches!(b.end, FaultEnd::Renew(_));
             let settled = Instant::now() > self.settled;
             let stays = task + 1 == SERVERS || task + 1 == SERVERS + WORKERS;
             let may = match fault {
                 Fault::KillServer | Fault::KillWorker => !(settled && stays),
                 Fault::NewKeys => cluster.keys.is_some() && !self.begun.iter().any(renews),
-                Fault::RestartAll => !settled && self.started.elapsed() > RESTARTS,
+                Fault::RestartAll => !settled && self.started.elapsed() > MIN_RESTART_INTERVAL,
                 _ => true,
             };
             if !may {
@@ -164,63 +164,63 @@ impl Faults {
         let end = match fault {
             Fault::KillWorker | Fault::KillServer => {
                 cluster.kill(task);
-                End::Restart(task)
+                FaultEnd::Restart(task)
             }
             Fault::StopWorker | Fault::StopServer => {
                 cluster.signal(task, "STOP");
-                End::Continue(task)
+                FaultEnd::Continue(task)
             }
             Fault::CutLink => {
                 cluster.network.change(task, |c| c.pulled = true);
-                End::Mend(task)
+                FaultEnd::Mend(task)
             }
             Fault::SlowLink => {
                 cluster.network.change(task, |c| {
                     c.rate = 2_000_000;
                     c.delay = Duration::from_millis(50);
                 });
-                End::Mend(task)
+                FaultEnd::Mend(task)
             }
             Fault::FullDisk => {
                 disk.fill();
                 what = format!("{fault:?} for {time:?}");
-                End::Free
+                FaultEnd::Free
             }
             Fault::NewKeys => {
                 what = format!("{fault:?}");
                 cluster.keys.iter().for_each(|k| k.renew("add"));
-                End::Renew(&["switch", "drop"])
+                FaultEnd::Renew(&["switch", "drop"])
             }
             // See above.
-            Fault::RestartAll => End::Free,
+            Fault::RestartAll => FaultEnd::Free,
             Fault::HostileClient => {
                 let kind = ["garbage", "idle", "bomb"][self.below(3)];
                 what = format!("{fault:?} {kind} at {}", cluster.tasks[task].name());
-                End::Client(cluster.client(kind, task), None)
+                FaultEnd::Client(cluster.client(kind, task), None)
             }
-            Fault::VanishedClient => End::Client(cluster.client("vanish", task), None),
+            Fault::VanishedClient => FaultEnd::Client(cluster.client("vanish", task), None),
             Fault::LargeGraph => {
-                let limit = Some(Instant::now() + ANSWERED);
-                End::Client(cluster.client("large", task), limit)
+                let limit = Some(Instant::now() + CLIENT_DEADLINE);
+                FaultEnd::Client(cluster.client("large", task), limit)
             }
         };
         cluster.tasks[task].disturbed |= !fault.is_from_outside();
         *self.counts.entry(fault).or_default() += 1;
         let time = if fault == Fault::NewKeys {
-            RENEWS
+            RENEWAL_PAUSE
         } else {
             time
         };
         let over = Instant::now() + time;
-        self.begun.push(Begun { over, end });
+        self.begun.push(ActiveFault { over, end });
         what
     }
 
     fn restart_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) -> String {
         self.end_all(cluster, disk);
         // A process that has just been started has no handler of SIGTERM yet.
-        cluster.until_all_step(RESUMES);
-        let took = cluster.drain(ENDS);
+        cluster.wait_for_steps_of_all(MAX_RECOVERY);
+        let took = cluster.drain(SHUTDOWN_TIMEOUT);
         for task in 0..cluster.tasks.len() {
             cluster.restart(task);
         }
@@ -230,7 +230,7 @@ impl Faults {
     }
 
     /// Ends the faults whose time is over.
-    pub fn end_what_is_over(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
+    pub fn end_due(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
         let now = Instant::now();
         let over = self.begun.extract_if(.., |b| b.over <= now);
         for begun in over.collect::<Vec<_>>() {
@@ -241,45 +241,45 @@ impl Faults {
     /// Ends all faults.
     pub fn end_all(&mut self, cluster: &mut Cluster, disk: &SmallDisk) {
         while let Some(begun) = self.begun.pop() {
-            if matches!(begun.end, End::Renew(_)) {
+            if matches!(begun.end, FaultEnd::Renew(_)) {
                 // Between two steps the tasks have time to read the new files.
-                std::thread::sleep(RENEWS.saturating_sub(begun.over.elapsed()));
+                std::thread::sleep(RENEWAL_PAUSE.saturating_sub(begun.over.elapsed()));
             }
             self.end(begun, cluster, disk);
         }
     }
 
-    fn end(&mut self, begun: Begun, cluster: &mut Cluster, disk: &SmallDisk) {
+    fn end(&mut self, begun: ActiveFault, cluster: &mut Cluster, disk: &SmallDisk) {
         match begun.end {
-            End::Restart(task) => {
+            FaultEnd::Restart(task) => {
                 cluster.restart(task);
                 cluster.tasks[task].disturbed = false;
             }
-            End::Continue(task) => {
+            FaultEnd::Continue(task) => {
                 cluster.signal(task, "CONT");
                 cluster.tasks[task].disturbed = false;
             }
-            End::Mend(host) => {
+            FaultEnd::Mend(host) => {
                 cluster.network.change(host, |c| *c = Default::default());
                 cluster.tasks[host].disturbed = false;
             }
-            End::Free => disk.free(),
-            End::Renew(steps) => {
+            FaultEnd::Free => disk.free(),
+            FaultEnd::Renew(steps) => {
                 let Some((step, left)) = steps.split_first() else {
                     return;
                 };
                 cluster.keys.iter().for_each(|k| k.renew(step));
-                self.begun.push(Begun {
-                    over: Instant::now() + RENEWS,
-                    end: End::Renew(left),
+                self.begun.push(ActiveFault {
+                    over: Instant::now() + RENEWAL_PAUSE,
+                    end: FaultEnd::Renew(left),
                 });
             }
-            End::Client(mut child, answered) => {
+            FaultEnd::Client(mut child, answered) => {
                 let ended = child.try_wait().unwrap();
                 if ended.is_none() && answered.is_some_and(|limit| Instant::now() < limit) {
-                    self.begun.push(Begun {
+                    self.begun.push(ActiveFault {
                         over: Instant::now() + Duration::from_millis(200),
-                        end: End::Client(child, answered),
+                        end: FaultEnd::Client(child, answered),
                     });
                     return;
                 }

@@ -15,9 +15,9 @@ pub const CLIENT: &str = "THALWEG_SOAK_CLIENT";
 /// Connections of one client.
 const CONNECTIONS: usize = 50;
 /// Time that idle connections are held.
-const HELD: Duration = Duration::from_secs(10);
+const IDLE_TIME: Duration = Duration::from_secs(10);
 /// Bytes of empty nodes that a small message expands to.
-const EXPANDED: usize = 160 << 20;
+const EXPANDED_BYTES: usize = 160 << 20;
 
 #[test]
 #[ignore = "the body of a client's process, which the soak starts"]
@@ -88,7 +88,7 @@ fn idle(address: &str) {
     let all: Vec<_> = (0..4 * CONNECTIONS)
         .filter_map(|_| TcpStream::connect(address).ok())
         .collect();
-    std::thread::sleep(HELD);
+    std::thread::sleep(IDLE_TIME);
     drop(all);
 }
 
@@ -106,7 +106,7 @@ fn bomb(address: &str) {
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     // The graph is field 1; its nodes are field 1, and empty.
     let mut head = vec![0x0a];
-    let mut length = EXPANDED as u64;
+    let mut length = EXPANDED_BYTES as u64;
     while length >= 0x80 {
         head.push(length as u8 | 0x80);
         length >>= 7;
@@ -114,7 +114,7 @@ fn bomb(address: &str) {
     head.push(length as u8);
     packed.write_all(&head).unwrap();
     let nodes = [0x0au8, 0].repeat(1 << 15);
-    for _ in 0..EXPANDED / nodes.len() {
+    for _ in 0..EXPANDED_BYTES / nodes.len() {
         packed.write_all(&nodes).unwrap();
     }
     let packed = packed.finish().unwrap();
@@ -129,7 +129,7 @@ fn bomb(address: &str) {
     if stream.write_all(&Frames::new().0).is_err() {
         return;
     }
-    std::thread::sleep(HELD / 20);
+    std::thread::sleep(IDLE_TIME / 20);
     let mut frames = Frames(Vec::new());
     frames.push(4, 1, 0, &[]);
     let headers = [
@@ -148,7 +148,7 @@ fn bomb(address: &str) {
     }
     // A closed connection means that the server applied its limit.
     let _ = stream.write_all(&frames.0);
-    let _ = stream.set_read_timeout(Some(HELD));
+    let _ = stream.set_read_timeout(Some(IDLE_TIME));
     // The call ends with the connection.
     let _ = stream.read_to_end(&mut Vec::new());
 }

@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use thalweg::checkpoint::BundleReader;
-use thalweg_tests::in_step::undisturbed;
+use thalweg_tests::synchronous_training::expected_weights;
 
-use super::disk::SmallDisk;
-use cluster::{Cluster, Seen};
+use super::small_disk::SmallDisk;
+use cluster::{Cluster, Statistics};
 use faults::Faults;
 use samples::Samples;
 
@@ -33,13 +33,13 @@ use samples::Samples;
 const SERVERS: usize = 2;
 const WORKERS: usize = 4;
 /// Time between two faults.
-const EVERY: Duration = Duration::from_secs(2);
+const FAULT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time between two samples.
-const SAMPLE: Duration = Duration::from_secs(1);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Most time until each worker makes a step after the end of a fault.
-const RESUMES: Duration = Duration::from_secs(60);
+const MAX_RECOVERY: Duration = Duration::from_secs(60);
 /// Most time until all tasks end after SIGTERM.
-const ENDS: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |n| n.parse().unwrap())
@@ -54,53 +54,56 @@ fn a_training_under_constant_faults_goes_on_without_leaks() {
     let disk = SmallDisk::new("soak", 8).expect("a tmpfs, which takes root");
     let mut cluster = Cluster::start(disk.path(), number("PROTECTED", 1) == 1, in_step)
         .expect("network namespaces, which take root");
-    cluster.until_all_step(RESUMES);
+    cluster.wait_for_steps_of_all(MAX_RECOVERY);
     // From then on one server and one worker are not restarted: their memory must not grow.
     let settled = Instant::now() + Duration::from_secs(seconds / 3);
     let mut faults = Faults::new(seed, settled);
     let mut samples = Samples::new();
     let began = Instant::now();
-    let (mut fault, mut sample) = (EVERY, Duration::ZERO);
+    let (mut fault, mut sample) = (FAULT_INTERVAL, Duration::ZERO);
     while began.elapsed() < Duration::from_secs(seconds) {
-        cluster.listen(Duration::from_millis(50));
-        faults.end_what_is_over(&mut cluster, &disk);
+        cluster.read_lines(Duration::from_millis(50));
+        faults.end_due(&mut cluster, &disk);
         if began.elapsed() >= fault {
             let what = faults.begin(&mut cluster, &disk);
-            fault = began.elapsed().max(fault) + EVERY;
+            fault = began.elapsed().max(fault) + FAULT_INTERVAL;
             println!("{:7.1} {what}", began.elapsed().as_secs_f64());
         }
         if began.elapsed() >= sample {
-            sample = began.elapsed() + SAMPLE;
+            sample = began.elapsed() + SAMPLE_INTERVAL;
             samples.take(began.elapsed(), &cluster);
         }
     }
     faults.end_all(&mut cluster, &disk);
-    let resumed = cluster.until_all_step(RESUMES);
+    let resumed = cluster.wait_for_steps_of_all(MAX_RECOVERY);
     println!("all workers train again after {resumed:?}");
-    println!("all tasks have ended after {:?}", cluster.drain(ENDS));
-    let seen = cluster.seen();
-    report(&seen, &faults, &samples);
-    assert_eq!(seen.panics, 0, "a task has panicked");
-    assert_eq!(seen.ended, 0, "tasks have ended by themselves");
+    println!(
+        "all tasks have ended after {:?}",
+        cluster.drain(SHUTDOWN_TIMEOUT)
+    );
+    let statistics = cluster.statistics();
+    report(&statistics, &faults, &samples);
+    assert_eq!(statistics.panics, 0, "a task has panicked");
+    assert_eq!(statistics.ended, 0, "tasks have ended by themselves");
     assert_eq!(
         faults.wrong, 0,
         "clients were not answered as they should be"
     );
     if in_step {
-        assert_undisturbed(&cluster);
+        assert_fault_free(&cluster);
     }
     samples.assert_flat();
 }
 
 /// Asserts that the result of synchronous training is the one without faults.
-fn assert_undisturbed(cluster: &Cluster) {
+fn assert_fault_free(cluster: &Cluster) {
     let reader = BundleReader::open(cluster.checkpoint()).unwrap();
     let step = reader
         .tensor("global_step")
         .unwrap()
         .to_scalar::<i64>()
         .unwrap();
-    let expected = undisturbed(WORKERS as u32, step);
+    let expected = expected_weights(WORKERS as u32, step);
     let mut farthest = 0.0f32;
     for (name, expected) in ["w", "b"].iter().zip(&expected) {
         let found = reader.tensor(name).unwrap().to_vec::<f32>().unwrap();
@@ -114,13 +117,17 @@ fn assert_undisturbed(cluster: &Cluster) {
     assert!(farthest < 1e-3, "{farthest}");
 }
 
-fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
+fn report(statistics: &Statistics, faults: &Faults, samples: &Samples) {
     println!("{}", faults.table());
     println!("{}", samples.table());
-    println!("{seen}");
+    println!("{statistics}");
     if let Some(folder) = std::env::var_os("SOAK").map(PathBuf::from) {
         std::fs::create_dir_all(&folder).unwrap();
-        let text = format!("{}\n\n{}\n\n{seen}\n", faults.table(), samples.table());
+        let text = format!(
+            "{}\n\n{}\n\n{statistics}\n",
+            faults.table(),
+            samples.table()
+        );
         std::fs::write(folder.join("soak.txt"), text).unwrap();
         samples.plot(&folder.join("soak.svg")).unwrap();
     }
@@ -129,7 +136,7 @@ fn report(seen: &Seen, faults: &Faults, samples: &Samples) {
 #[test]
 fn a_lost_or_repeated_update_changes_some_weight_by_a_tenth() {
     for steps in 0..200 {
-        let [before, after] = [steps, steps + 1].map(|n| undisturbed(WORKERS as u32, n));
+        let [before, after] = [steps, steps + 1].map(|n| expected_weights(WORKERS as u32, n));
         let apart = before.iter().flatten().zip(after.iter().flatten());
         let most = apart.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(most > 0.1, "{most} at {steps}");

@@ -10,11 +10,11 @@ use thalweg_examples::report::{median, table};
 use super::cluster::Cluster;
 
 /// Age up to which a process is not sampled, because its memory still grows.
-const YOUNG: Duration = Duration::from_secs(10);
+const MIN_AGE: Duration = Duration::from_secs(10);
 
 /// Resources of a process.
 #[derive(Clone, Copy)]
-struct Held {
+struct Resources {
     /// Seconds since the start of the soak.
     at: f64,
     /// Memory in MiB.
@@ -24,9 +24,9 @@ struct Held {
 }
 
 /// Name of a resource, its value, and the growth that is allowed beyond a tenth.
-type Kind = (&'static str, fn(&Held) -> f64, f64);
+type Resource = (&'static str, fn(&Resources) -> f64, f64);
 
-const KINDS: [Kind; 3] = [
+const RESOURCES: [Resource; 3] = [
     ("memory, MiB", |h| h.memory, 16.0),
     ("descriptors", |h| h.descriptors, 8.0),
     ("threads", |h| h.threads, 4.0),
@@ -34,7 +34,7 @@ const KINDS: [Kind; 3] = [
 
 /// All samples, by task.
 pub struct Samples {
-    tasks: Vec<(String, Vec<Held>)>,
+    tasks: Vec<(String, Vec<Resources>)>,
 }
 
 impl Samples {
@@ -48,17 +48,17 @@ impl Samples {
             if self.tasks.len() <= number {
                 self.tasks.push((task.name(), Vec::new()));
             }
-            if task.started.elapsed() < YOUNG || task.disturbed {
+            if task.started.elapsed() < MIN_AGE || task.disturbed {
                 continue;
             }
-            if let Some(held) = held(task.id(), at.as_secs_f64()) {
-                self.tasks[number].1.push(held);
+            if let Some(read_resources) = read_resources(task.id(), at.as_secs_f64()) {
+                self.tasks[number].1.push(read_resources);
             }
         }
     }
 
     /// The median of each kind in each third of the time.
-    fn thirds(samples: &[Held], value: fn(&Held) -> f64) -> Option<[f64; 3]> {
+    fn thirds(samples: &[Resources], value: fn(&Resources) -> f64) -> Option<[f64; 3]> {
         let end = samples.last()?.at;
         let third = |i: usize| {
             let part = samples
@@ -73,7 +73,7 @@ impl Samples {
     pub fn table(&self) -> String {
         let mut rows = Vec::new();
         for (name, samples) in &self.tasks {
-            for (kind, value, _) in KINDS {
+            for (kind, value, _) in RESOURCES {
                 let Some(thirds) = Samples::thirds(samples, value) else {
                     continue;
                 };
@@ -89,7 +89,7 @@ impl Samples {
     pub fn assert_flat(&self) {
         let mut grown = Vec::new();
         for (name, samples) in &self.tasks {
-            for (kind, value, more) in KINDS {
+            for (kind, value, more) in RESOURCES {
                 let Some([_, middle, last]) = Samples::thirds(samples, value) else {
                     grown.push(format!("{name}: {kind}: a third of the time has no sample"));
                     continue;
@@ -109,12 +109,12 @@ impl Samples {
     pub fn plot(&self, path: &Path) -> Result<(), Box<dyn Error>> {
         type Points = Vec<(f64, f64)>;
         let mut all: Vec<Vec<Points>> = Vec::new();
-        for (_, value, _) in KINDS {
-            let points = |samples: &[Held]| samples.iter().map(|h| (h.at, value(h))).collect();
+        for (_, value, _) in RESOURCES {
+            let points = |samples: &[Resources]| samples.iter().map(|h| (h.at, value(h))).collect();
             all.push(self.tasks.iter().map(|(_, s)| points(s)).collect());
         }
         let mut shown = Vec::new();
-        for ((name, ..), points) in KINDS.iter().zip(&all) {
+        for ((name, ..), points) in RESOURCES.iter().zip(&all) {
             let labelled = self.tasks.iter().zip(points);
             let curves = labelled.map(|((label, _), points)| Curve { label, points });
             let curves = curves.collect();
@@ -125,14 +125,14 @@ impl Samples {
 }
 
 /// Reads the resources of a process; `None` where it has ended.
-fn held(process: u32, at: f64) -> Option<Held> {
+fn read_resources(process: u32, at: f64) -> Option<Resources> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let number = |name: &str| -> Option<f64> {
         let line = status.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()
     };
     let descriptors = std::fs::read_dir(format!("/proc/{process}/fd")).ok()?;
-    Some(Held {
+    Some(Resources {
         at,
         memory: number("VmRSS:")? / 1024.0,
         descriptors: descriptors.count() as f64,

@@ -10,9 +10,9 @@ use thalweg::dist::{ClusterOptions, Protection, Server, Session, Timeouts};
 use thalweg::prelude::*;
 use thalweg::train::Role;
 use thalweg::train::hooks::Every;
-use thalweg_tests::in_step;
-use thalweg_tests::processes::{self, say};
-use thalweg_tests::trainer;
+use thalweg_tests::endless_training;
+use thalweg_tests::processes::{self, send_line};
+use thalweg_tests::synchronous_training;
 
 /// Environment variable of the folder with keys and certificates, if any.
 pub const KEYS: &str = "THALWEG_SOAK_KEYS";
@@ -22,9 +22,9 @@ pub const IN_STEP: &str = "THALWEG_SOAK_IN_STEP";
 pub const FOLDER: &str = "THALWEG_SOAK_FOLDER";
 
 /// Time that a server lets steps run after SIGTERM.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Two cores carry six tasks: a worker leaves some time to the others.
-const REST: Duration = Duration::from_millis(10);
+const WORKER_PAUSE: Duration = Duration::from_millis(10);
 
 fn timeouts() -> Timeouts {
     Timeouts::new()
@@ -41,19 +41,19 @@ fn a_task() {
             coordinate(&server);
         }
         "worker" if std::env::var_os(IN_STEP).is_some() => {
-            in_step::train(&server, timeouts(), false);
+            synchronous_training::train(&server, timeouts(), false);
             server.finish("ps");
         }
         "ps" => {
             let signalled = server.clone();
             let ends = move || {
-                signalled.drain(DRAIN);
+                signalled.drain(DRAIN_TIMEOUT);
                 signalled.shutdown();
             };
             ctrlc::set_handler(ends).unwrap();
             match server.join_workers("worker") {
-                Ok(()) => say("done"),
-                Err(e) => say(&format!("ended {e}")),
+                Ok(()) => send_line("done"),
+                Err(e) => send_line(&format!("ended {e}")),
             }
         }
         _ => work(&server),
@@ -61,11 +61,11 @@ fn a_task() {
 }
 
 fn coordinate(server: &Server) {
-    let done = in_step::coordinate_until(server, timeouts(), &folder(), &told());
+    let done = synchronous_training::coordinate_until(server, timeouts(), &folder(), &stop_flag());
     match done.map(|()| server.join_workers("worker")) {
-        Ok(Ok(())) => say("done"),
-        Ok(Err(e)) => say(&format!("ended {e}")),
-        Err(e) => say(&format!("ended {}", e.to_string().replace('\n', " "))),
+        Ok(Ok(())) => send_line("done"),
+        Ok(Err(e)) => send_line(&format!("ended {e}")),
+        Err(e) => send_line(&format!("ended {}", e.to_string().replace('\n', " "))),
     }
 }
 
@@ -79,25 +79,25 @@ pub fn keys() -> Option<Protection> {
 }
 
 /// Set once this process is to end: its input has ended, or SIGTERM came.
-fn told() -> Arc<AtomicBool> {
-    let told = Arc::<AtomicBool>::default();
-    let noted = told.clone();
+fn stop_flag() -> Arc<AtomicBool> {
+    let stop_flag = Arc::<AtomicBool>::default();
+    let noted = stop_flag.clone();
     ctrlc::set_handler(move || noted.store(true, Ordering::Relaxed)).unwrap();
-    let noted = told.clone();
+    let noted = stop_flag.clone();
     std::thread::spawn(move || {
         // An error is an end too.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         noted.store(true, Ordering::Relaxed);
     });
-    told
+    stop_flag
 }
 
 fn work(server: &Server) {
-    let told = told();
+    let stop_flag = stop_flag();
     let g = Graph::new();
     let servers = server.cluster().len("ps") as u32;
     let setter = ReplicaDeviceSetter::new(servers).worker_device(server.device());
-    let model = g.device(setter, || trainer::model(&g));
+    let model = g.device(setter, || endless_training::model(&g));
     let mut monitored = MonitoredTrainingSession::new(&g)
         .log_step_count(None)
         .save_summaries(None);
@@ -114,25 +114,25 @@ fn work(server: &Server) {
     let started = monitored.start(|| Session::on(server, &g, options.clone()));
     let mut session = match started {
         Ok(session) => session,
-        Err(e) => return say(&format!("ended {e}")),
+        Err(e) => return send_line(&format!("ended {e}")),
     };
-    let feed = trainer::batch();
-    while !told.load(Ordering::Relaxed) {
+    let feed = endless_training::batch();
+    while !stop_flag.load(Ordering::Relaxed) {
         let fetches = (model.train, model.loss, model.step);
         match session.run::<((), f32, i64)>(fetches, [model.x.feed(&feed)]) {
-            Ok(Some((_, loss, step))) if loss.is_finite() => say(&format!("step {step}")),
-            Ok(Some((_, loss, step))) => say(&format!("wrong {loss} at {step}")),
+            Ok(Some((_, loss, step))) if loss.is_finite() => send_line(&format!("step {step}")),
+            Ok(Some((_, loss, step))) => send_line(&format!("wrong {loss} at {step}")),
             Ok(None) => break,
             Err(e) => {
-                say(&format!("ended {}", e.to_string().replace('\n', " ")));
+                send_line(&format!("ended {}", e.to_string().replace('\n', " ")));
                 return;
             }
         }
-        std::thread::sleep(REST);
+        std::thread::sleep(WORKER_PAUSE);
     }
     if let Err(e) = session.close() {
-        say(&format!("error {}", e.to_string().replace('\n', " ")));
+        send_line(&format!("error {}", e.to_string().replace('\n', " ")));
     }
     server.finish("ps");
-    say("done");
+    send_line("done");
 }

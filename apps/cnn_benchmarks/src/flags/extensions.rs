@@ -26,7 +26,7 @@ pub enum Compat {
 
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Ours")]
-pub struct OwnFlags {
+pub struct ExtensionFlags {
     /// Reduction of the gradients of all towers and workers: mean or sum.
     #[arg(long, default_value = "mean", value_parser = ["mean", "sum"])]
     pub gradient_reduction: String,

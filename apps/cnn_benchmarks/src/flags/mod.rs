@@ -2,10 +2,10 @@
 
 mod devices;
 mod exchange;
+mod extensions;
 mod input;
 mod optimizer;
 mod output;
-mod own;
 mod run;
 
 use std::any::TypeId;
@@ -16,10 +16,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, 
 
 pub use devices::{Device, DeviceFlags};
 pub use exchange::{Consistency, ExchangeFlags, Job};
+pub use extensions::{Compat, ExtensionFlags, Synthetic};
 pub use input::InputFlags;
 pub use optimizer::{Algorithm, OptimizerFlags};
 pub use output::OutputFlags;
-pub use own::{Compat, OwnFlags, Synthetic};
 pub use run::{LossType, RunFlags};
 
 /// Trains convolutional networks and measures the speed, with the flags of tf_cnn_benchmarks.
@@ -41,20 +41,20 @@ pub struct Flags {
     #[command(flatten)]
     pub output: OutputFlags,
     #[command(flatten)]
-    pub own: OwnFlags,
+    pub extensions: ExtensionFlags,
 }
 
 /// Parsed flags.
-pub struct Given {
+pub struct ParsedFlags {
     pub flags: Flags,
     /// Names of the flags on the command line.
     pub names: Vec<String>,
 }
 
 /// Parses a command line; ends the program on an error and on `--help`.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> ParsedFlags {
     match read(args) {
-        Ok(given) => given,
+        Ok(names_on_command_line) => names_on_command_line,
         Err(error) => error.exit(),
     }
 }
@@ -63,22 +63,22 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Given {
 ///
 /// # Errors
 /// An unknown flag, or an invalid value.
-pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Given, clap::Error> {
+pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<ParsedFlags, clap::Error> {
     let mut command = Flags::command().args_override_self(true).mut_args(switch);
     let switches: Vec<String> = command
         .get_arguments()
         .filter(|arg| is_switch(arg))
         .filter_map(|arg| arg.get_long().map(str::to_owned))
         .collect();
-    let args = args.into_iter().map(|arg| spelled(arg, &switches));
+    let args = args.into_iter().map(|arg| normalized(arg, &switches));
     let matches = command.try_get_matches_from_mut(args)?;
-    Ok(Given {
+    Ok(ParsedFlags {
         flags: Flags::from_arg_matches(&matches).map_err(|e| e.format(&mut command))?,
-        names: given(&command, &matches),
+        names: names_on_command_line(&command, &matches),
     })
 }
 
-fn given(command: &Command, matches: &ArgMatches) -> Vec<String> {
+fn names_on_command_line(command: &Command, matches: &ArgMatches) -> Vec<String> {
     let said = |arg: &&Arg| {
         let source = matches.value_source(arg.get_id().as_str());
         source == Some(clap::parser::ValueSource::CommandLine)
@@ -110,7 +110,7 @@ fn switch(arg: Arg) -> Arg {
 }
 
 /// Rewrites `--nox` to `--x=false`, and `-x` to `--x`.
-fn spelled(arg: OsString, switches: &[String]) -> OsString {
+fn normalized(arg: OsString, switches: &[String]) -> OsString {
     let Some(text) = arg.to_str() else {
         return arg;
     };

@@ -1,7 +1,7 @@
 //! Flags that are accepted for compatibility and have no effect.
 
 /// Each flag with the reason.
-const FLAGS: &[(&str, &str)] = &[
+const IGNORED: &[(&str, &str)] = &[
     ("use_chrome_trace_format", "traces have no other format"),
     ("server_protocol", "servers speak gRPC"),
     (
@@ -84,7 +84,7 @@ const FLAGS: &[(&str, &str)] = &[
 
 /// A line for each of the given flags that has no effect.
 pub fn notes(given: &[String]) -> Vec<String> {
-    let reason = |name: &String| FLAGS.iter().find(|(flag, _)| flag == name);
+    let reason = |name: &String| IGNORED.iter().find(|(flag, _)| flag == name);
     let line = |(flag, why): &(&str, &str)| format!("--{flag} has no effect: {why}");
     given.iter().filter_map(reason).map(line).collect()
 }

@@ -1,7 +1,7 @@
 //! Settings of a run, derived from the flags: model, batch sizes, number of steps.
 
-mod refused;
-mod without_effect;
+mod ignored_flags;
+mod validation;
 
 use thalweg::collective::Join;
 use thalweg::models::{self, Data, Model};
@@ -9,7 +9,7 @@ use thalweg::ops::DataFormat;
 use thalweg::parallel::{Reduction, VariableUpdate};
 use thalweg::tensor::DType;
 
-use crate::flags::{Device, Flags, Given, Job};
+use crate::flags::{Device, Flags, Job, ParsedFlags};
 
 /// Settings of a run.
 pub struct Settings {
@@ -52,11 +52,11 @@ impl Mode {
 impl Settings {
     /// # Errors
     /// A message about flags that contradict each other.
-    pub fn new(given: Given) -> Result<(Settings, Vec<String>), String> {
-        let notes = without_effect::notes(&given.names);
+    pub fn new(given: ParsedFlags) -> Result<(Settings, Vec<String>), String> {
+        let notes = ignored_flags::notes(&given.names);
         let flags = given.flags;
-        refused::check(&flags, &given.names)?;
-        crate::rate::check(&flags.training)?;
+        validation::check(&flags, &given.names)?;
+        crate::learning_rate::check_schedule(&flags.training)?;
         let data = match flags.input.data_name.as_deref() {
             None | Some("imagenet") => Data::ImageNet,
             Some("cifar10") => Data::Cifar10,
@@ -64,7 +64,7 @@ impl Settings {
                 return Err(format!("--data_name={other}: give imagenet or cifar10"));
             }
         };
-        let model = found(&flags.run.model, data)?;
+        let model = find_model(&flags.run.model, data)?;
         let mode = match (flags.run.eval, flags.run.forward_only) {
             (true, _) => Mode::Evaluate,
             (_, true) => Mode::ForwardOnly,
@@ -95,7 +95,7 @@ impl Settings {
             Settings {
                 model,
                 update,
-                reduction: match &*flags.own.gradient_reduction {
+                reduction: match &*flags.extensions.gradient_reduction {
                     "sum" => Reduction::Sum,
                     _ => Reduction::Mean,
                 },
@@ -103,7 +103,7 @@ impl Settings {
                     (Some("NHWC"), _) | (None, Device::Cpu) => DataFormat::Nhwc,
                     _ => DataFormat::Nchw,
                 },
-                compute: match (flags.training.use_fp16, flags.own.use_bf16) {
+                compute: match (flags.training.use_fp16, flags.extensions.use_bf16) {
                     (true, _) => DType::F16,
                     (_, true) => DType::BF16,
                     _ => DType::F32,
@@ -125,13 +125,13 @@ impl Settings {
     }
 
     /// Images of all towers of this worker in a step.
-    pub fn own_batch(&self) -> usize {
+    pub fn worker_batch(&self) -> usize {
         self.batch * self.towers
     }
 
     /// Images of all workers in a step.
     pub fn global_batch(&self) -> usize {
-        self.own_batch() * self.workers
+        self.worker_batch() * self.workers
     }
 
     /// The job of this task; `None` outside of a cluster.
@@ -155,7 +155,7 @@ impl Settings {
 }
 
 /// Finds a model by name.
-fn found(name: &str, data: Data) -> Result<&'static Model, String> {
+fn find_model(name: &str, data: Data) -> Result<&'static Model, String> {
     models::find(name, data).ok_or_else(|| {
         let other = match data {
             Data::ImageNet => Data::Cifar10,

@@ -3,7 +3,7 @@
 use crate::flags::{Consistency, Device, Flags, Job};
 
 /// Flags of features that Thalweg does not have, with advice.
-const NOT_THERE: &[(&str, &str)] = &[
+const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "data_dir",
         "images are not read from files: leave it out for synthetic ones",
@@ -58,7 +58,7 @@ const NOT_THERE: &[(&str, &str)] = &[
 /// # Errors
 /// A message about the first flags that contradict each other.
 pub fn check(flags: &Flags, given: &[String]) -> Result<(), String> {
-    let missing = |name: &String| NOT_THERE.iter().find(|(flag, _)| flag == name);
+    let missing = |name: &String| UNSUPPORTED.iter().find(|(flag, _)| flag == name);
     if let Some((flag, advice)) = given.iter().find_map(missing) {
         return Err(format!("--{flag} is not there yet: {advice}"));
     }
@@ -252,7 +252,7 @@ fn numbers(flags: &Flags) -> Rules {
             "--piecewise_learning_rate_schedule excludes all other flags of the rate",
         ),
         (
-            training.use_fp16 && flags.own.use_bf16,
+            training.use_fp16 && flags.extensions.use_bf16,
             "--use_fp16 and --use_bf16 exclude each other",
         ),
         (
