@@ -98,7 +98,7 @@ fn run_test(test: &str, folder: &Path, variables: &[(&str, &str)]) -> process::O
 /// The result line that `child_session` prints.
 fn result_line(output: &process::Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().find_map(|l| l.split_once("child_session: "));
+    let line = text.lines().find_map(|l| l.split_once("outcome: "));
     let (_, result_line) = line.unwrap_or_else(|| {
         panic!("{text}\n{}", String::from_utf8_lossy(&output.stderr));
     });
@@ -140,8 +140,8 @@ fn child_session() {
     };
     // The harness begins a line of its own.
     match fit() {
-        Ok(text) => println!("\ninside: {text}"),
-        Err(e) => println!("\ninside: {e}"),
+        Ok(text) => println!("\noutcome: {text}"),
+        Err(e) => println!("\noutcome: {e}"),
     }
 }
 
@@ -195,7 +195,7 @@ fn nccl_is_found_by_the_name_that_its_wheel_has() {
 fn child_nccl() {
     if std::env::var(CHILD_PROCESS).is_ok() {
         println!(
-            "\ninside: {:?}",
+            "\noutcome: {:?}",
             Library::Nccl.open().map_err(|e| e.to_string())
         );
     }
@@ -323,7 +323,7 @@ fn child_libraries() {
             }
         }
     }
-    println!("\ninside: {alike} values are alike; {who:?}");
+    println!("\noutcome: {alike} values are alike; {who:?}");
 }
 
 /// Products with and without transposes and batches, and convolutions with their gradients.
