@@ -64,7 +64,7 @@ fn round(
     let held = step()?;
     drop(values);
     step()?;
-    // A save, with as many steps as there is time for.
+    // A save, with steps until it is on the disk.
     let began = Instant::now();
     let save = || saver.begin_save(session, prefix, 1);
     let begin = seconds(|| Ok(save().map(drop)?))?;

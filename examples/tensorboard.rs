@@ -37,7 +37,7 @@ struct Flags {
     /// Adam's learning rate
     #[arg(long, default_value_t = 1e-3)]
     learning_rate: f32,
-    /// Histograms, images and the accuracy of the test are written once in so many steps
+    /// Steps between writes of histograms, images and the test accuracy
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     summary_every: u64,
     /// The folder of MNIST's four files; a part of it comes with the program

@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! | module | what for |
+//! | module | purpose |
 //! | --- | --- |
 //! | [`prelude`] | all that most programs need |
 //! | [`session`] | running a graph: options, traces, errors |
@@ -39,7 +39,7 @@
 //! | [`collective`] | ranks, links between them, collectives |
 //! | [`parallel`] | one model on several devices or tasks |
 //! | [`checkpoint`] | files of weights |
-//! | [`summary`] | what TensorBoard shows |
+//! | [`summary`] | event files for TensorBoard |
 //! | `dist` (feature `cluster`) | clusters |
 //! | [`graphdef`] | TensorFlow's files |
 //! | [`device`], [`cpu`] | devices, and kernels of your own |

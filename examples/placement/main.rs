@@ -167,7 +167,7 @@ const STRATEGIES: [&str; 4] = [
     "greedy, large ones split",
 ];
 
-/// The same variables in the parts that `partitioned_variable` makes of them with this limit.
+/// The same variables, partitioned as by `partitioned_variable` with this limit.
 fn split(variables: &[NamedShape], bytes: usize) -> Vec<NamedShape> {
     let mut all = Vec::new();
     for (name, dims) in variables {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A peer at work.
+/// A running peer.
 pub struct Peer {
     process: Child,
     input: ChildStdin,

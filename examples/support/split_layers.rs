@@ -1,14 +1,14 @@
 //! Dense layers whose weights are split over ranks. Values go between ranks by all-to-all.
 //!
-//! A value is either of *own rows*, `[rows, features]`: each rank has all features of its own rows; or of *own features*,
-//! `[ranks * rows, features / ranks]`: each rank has some features of the rows of all ranks, in the order of ranks. All ranks
-//! have as many rows.
+//! A value is either of *own rows*, `[rows, features]`: each rank has all features of its own rows; or of *own
+//! features*, `[ranks * rows, features / ranks]`: each rank has some features of the rows of all ranks, in the order of
+//! ranks. All ranks have the same number of rows.
 
 use thalweg::graph::Output;
 use thalweg::ops::ALL_RANKS;
 use thalweg::prelude::*;
 
-/// A rank's share of layers that are split over so many ranks.
+/// A rank's share of layers that are split over ranks.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitLayers {
     ranks: usize,

@@ -48,7 +48,7 @@ fn recipe(parallel: DataParallel) -> DataParallel {
     parallel.decay(Decay::new(0.01)).clip(0.5)
 }
 
-/// The losses of each step of a process that works, and the variables at the end, by their names in a checkpoint.
+/// The losses of each step of a worker, and the variables at the end, by their names in a checkpoint.
 type Learned = (Vec<f32>, Vec<(String, Vec<f32>)>);
 
 fn learn(

@@ -244,7 +244,7 @@ fn a_server_ending_after_all_workers_is_no_error() {
                 match coordinator.update(&session) {
                     Ok(Some(_)) => {}
                     Ok(None) => return,
-                    // The worker gives the variables their values.
+                    // The worker initializes the variables.
                     Err(e) if e.cause == Cause::Uninitialized => {
                         std::thread::sleep(Duration::from_millis(5));
                     }
@@ -256,7 +256,7 @@ fn a_server_ending_after_all_workers_is_no_error() {
         let (net, all) = on_two(&g, "/job:worker/task:0");
         let session = Session::on(&worker, &g, options()).unwrap();
         session.run(g.initializers(), []).unwrap();
-        // The coordinator is at work.
+        // The coordinator is running.
         let [x, y] = batch(0, 0, BATCH);
         let feeds = [net.x.feed(x), net.y.feed(y)];
         let given = sync::give::<f32>(&session, &all, 0, net.loss, feeds).unwrap();

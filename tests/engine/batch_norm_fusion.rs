@@ -177,7 +177,7 @@ fn a_batch_norm_with_used_intermediates_does_not_fuse_into_the_convolution() {
 #[test]
 fn a_batch_norm_over_another_axis_does_not_fuse() {
     let g = Graph::new();
-    // As many lines as channels.
+    // Equal numbers of lines and channels.
     let x = g.placeholder("x", DType::F32, [2, 5, 4, 3]);
     let f = g.placeholder("f", DType::F32, [3, 3, 3, 5]);
     let moments = moments(&g, 5);

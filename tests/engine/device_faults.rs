@@ -82,7 +82,7 @@ fn a_cancelled_step_ends_with_an_error_and_the_next_one_runs() {
     let cancel = Cancel::new();
     let options = RunOptions::new().cancelled_by(&cancel);
     session.step_with(&values, &feeds, &options).unwrap();
-    // While steps run, whatever they are doing just then.
+    // While steps run, in any phase of a step.
     std::thread::scope(|scope| {
         let steps = scope.spawn(|| {
             loop {

@@ -216,7 +216,7 @@ fn a_checked_step_names_the_node_of_a_non_finite_value() {
     let sum = (y + g.constant([1.0f32, 1.0])).relu();
     let session = Session::new(&g).unwrap();
     let values = || [x.feed(Tensor::new(&[2, 2], &[f32::MIN; 4]).unwrap())];
-    // Relu makes a number of it again.
+    // Relu turns it into a number again.
     let got = session.step(sum, values()).unwrap();
     assert_eq!(got.slice::<f32>(0).unwrap(), [0.0; 4]);
     let e = session
@@ -343,7 +343,7 @@ fn chains_that_cannot_be_split_are_not_fused() {
     assert_fused_matches("one channel", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
     let x = g.placeholder("images", DType::F64, [2, 90, 90, 90]);
     let b = g.placeholder("biases", DType::F64, [90]);
-    // The channels are not the last dimension, though as many.
+    // The channels are not the last dimension, though of equal size.
     let y = x.tanh().bias_add(b, DataFormat::Nchw).square();
     assert_fused_matches("channels first", &[y], &feeds(&[x, b]), &[("BiasAdd", 1)]);
 }

@@ -80,7 +80,7 @@ fn balanced_considers_bytes_and_update_costs() {
     // Where each update costs the same, some of them move over.
     let (got, _) = tasks(balanced(2, |_| 1.0), 2, &bytes);
     assert!(got[1..].contains(&0), "{got:?}");
-    // Where cost goes with the bytes, it is greedy.
+    // With costs proportional to bytes, it equals the greedy strategy.
     assert_eq!(tasks(balanced(2, |b| b), 2, &bytes).0, [0, 1, 1, 1, 1]);
     // One that names its server counts there.
     let (got, _) = tasks(

@@ -58,7 +58,7 @@ fn initialize(session: &Session<'_>, weights: &[Variable<'_>]) {
     set(session, weights, &values.collect::<Vec<_>>());
 }
 
-/// Gives the parameters these values.
+/// Assigns these values to the parameters.
 fn set(session: &Session<'_>, weights: &[Variable<'_>], values: &[Vec<f32>]) {
     let assign = weights.iter().zip(values).map(|(w, values)| {
         let dims = w.value().shape().to_dims().unwrap();

@@ -171,7 +171,7 @@ fn a_value_is_copied_directly_between_cards() {
     }
     let folder = fakes("two_cards", &["cuda", "nvrtc"]);
     let two = [("FAKE_CUDA_CARDS", "2"), ("SECOND_CARD", "1")];
-    // The fake copies between cards only where one has been told that it reaches the other.
+    // The fake copies between cards only after peer access was enabled.
     assert_eq!(result_line(&run_with(&folder, &two)), "w is 2.000");
 }
 

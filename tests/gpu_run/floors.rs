@@ -163,8 +163,8 @@ impl CardMemory {
     }
 
     fn submit(&self, command: &Command) -> Result<()> {
-        // SAFETY: every address is of memory that `self` holds until the queue has run all, and
-        // has as many bytes as commands say; a launch's argument is as its function declares it.
+        // SAFETY: every address is of memory that `self` holds until the queue has run all, and has the sizes that the
+        // commands declare; a launch's argument has the declared type.
         Ok(unsafe { self.driver.submit(self.queue, command) }?)
     }
 

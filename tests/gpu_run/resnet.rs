@@ -42,7 +42,7 @@ impl<'g> ResNet<'g> {
         x.matmul(g.variable("weight", weight)) + g.variable("bias", vec![0f32; CLASSES as usize])
     }
 
-    /// Three convolutions beside a short cut.
+    /// A bottleneck block: three convolutions and a shortcut.
     fn block(&self, x: Output<'g>, from: i32, width: i32, stride: usize) -> Output<'g> {
         let short = match from == 4 * width {
             true => x,

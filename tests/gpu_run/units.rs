@@ -22,9 +22,9 @@ pub enum Part {
     Smoke,
     /// The op table of convolutional networks.
     Networks,
-    /// Each convolution of ResNet-50 and InceptionV3 beside PyTorch.
+    /// Each convolution of ResNet-50 and InceptionV3, compared with PyTorch.
     Convolutions,
-    /// Training steps beside PyTorch.
+    /// Training steps, compared with PyTorch.
     Training,
     /// All else.
     Rest,

@@ -96,7 +96,7 @@ unsafe fn gemm(p: &Gemm, [left, right, out]: [Elements; 3]) {
     }
 }
 
-/// Where an element of a tensor with these dimensions (images, channels, lines, columns) is.
+/// Index of an element of a tensor with these dimensions (images, channels, lines, columns).
 fn place(c: &Convolution, dims: [usize; 4], [n, ch, y, x]: [usize; 4]) -> usize {
     let [_, channels, lines, columns] = dims;
     match c.channels_last {

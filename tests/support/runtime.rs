@@ -59,7 +59,7 @@ pub fn build<'g>(g: &'g Graph, case: &Case) -> thalweg_graph::Operation<'g> {
     attributes(g, node, case).name("case").build()
 }
 
-/// Gives a node the attributes of a case.
+/// Sets the attributes of a case on a node.
 pub fn attributes<'g>(
     g: &'g Graph,
     mut node: thalweg_graph::NodeBuilder<'g>,

@@ -27,8 +27,8 @@ const LINE_HEIGHT: i32 = 18;
 const GAP: i32 = 24;
 const TOP: i32 = 60;
 
-/// Draws figures of boxes in columns, one beside the other, into the SVG file `path`. A box is as high as its thing has
-/// bytes, on one scale in all figures, and a thing has the same ink in all of them.
+/// Draws figures of stacked columns, side by side, into the SVG file `path`. The height of a box is proportional to its
+/// bytes, on one scale in all figures; boxes of one name have the same colour.
 ///
 /// # Errors
 /// When the name does not end in `.svg` or the file cannot be written.

@@ -275,7 +275,7 @@ pub fn value_of(node: &NodeDef) -> Option<Tensor> {
     }
 }
 
-/// Gives a constant another value.
+/// Replaces the value of a constant.
 pub fn set_value(node: &mut NodeDef, t: &Tensor) {
     if let Some(proto) = written(t) {
         node.attr.insert(

@@ -53,7 +53,7 @@ pub struct Statistics {
     /// The greatest global step.
     pub greatest: u64,
     pub panics: usize,
-    /// Tasks that have ended without being told to.
+    /// Number of tasks that have ended without SIGTERM or a fault.
     pub ended: usize,
     /// Counts of the errors that tasks reported, and of the last lines of those that ended by themselves, shortened.
     told: BTreeMap<String, usize>,

@@ -35,7 +35,7 @@ enum Fault {
     LargeGraph,
     /// New certificates and a new token, in three steps.
     NewKeys,
-    /// All tasks are told to end by SIGTERM, and are started again.
+    /// SIGTERM for all tasks, which are then started again.
     RestartAll,
 }
 

@@ -21,7 +21,7 @@ impl Device {
 #[derive(Args, Debug)]
 #[command(rename_all = "snake_case", next_help_heading = "Devices and threads")]
 pub struct DeviceFlags {
-    /// Where towers run.
+    /// The type of the towers' devices.
     #[arg(long, value_enum, default_value = "gpu", ignore_case = true)]
     pub device: Device,
     /// The towers of a worker, on CPUs too.
@@ -30,7 +30,7 @@ pub struct DeviceFlags {
     /// The order of GPUs in the ring.
     #[arg(long, default_value = "")]
     pub gpu_indices: String,
-    /// Where the variables of `parameter_server` are in one process: on the towers' devices, or on the CPU.
+    /// The devices of the variables of `parameter_server` in one process: the towers' devices, or the CPU.
     #[arg(long, value_enum, default_value = "gpu", ignore_case = true)]
     pub local_parameter_device: Device,
     /// The order of dimensions inside of the network: NCHW, which GPUs get without it, or NHWC, which CPUs get. Both work
@@ -43,7 +43,7 @@ pub struct DeviceFlags {
     /// 0 for the engine's choice, which is the only one.
     #[arg(long, default_value_t = 0)]
     pub num_inter_threads: usize,
-    /// How GPUs get their threads.
+    /// The assignment of threads to GPUs.
     #[arg(long, default_value = "gpu_private", value_parser = ["global", "gpu_shared", "gpu_private"])]
     pub gpu_thread_mode: String,
     /// Threads of each GPU; 0 for two.
