@@ -33,7 +33,7 @@ pub const GATHER: &str = include_str!("gather.cu");
 pub const LRN: &str = include_str!("lrn.cu");
 
 /// Strided copies: transposes, slices, paddings and concatenations.
-pub const MOVE: &str = include_str!("move.cu");
+pub const STRIDED_COPY: &str = include_str!("strided_copy.cu");
 
 /// Updates of optimizers.
 pub const OPTIMIZER: &str = include_str!("optimizer.cu");
@@ -42,7 +42,7 @@ pub const OPTIMIZER: &str = include_str!("optimizer.cu");
 pub const POOL: &str = include_str!("pool.cu");
 
 /// Argmax and argmin.
-pub const POSITION: &str = include_str!("position.cu");
+pub const ARG_MIN_MAX: &str = include_str!("arg_min_max.cu");
 
 /// GEMM, for devices without a library.
 pub const GEMM: &str = include_str!("gemm.cu");

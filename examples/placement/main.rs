@@ -172,7 +172,7 @@ fn split(variables: &[NamedShape], bytes: usize) -> Vec<NamedShape> {
     let mut all = Vec::new();
     for (name, dims) in variables {
         let lens: Vec<usize> = dims.iter().map(|&d| d as usize).collect();
-        let Some((axis, parts)) = Split::MostBytes(bytes).of(DType::F32, &lens) else {
+        let Some((axis, parts)) = Split::MaxBytes(bytes).of(DType::F32, &lens) else {
             all.push((name.clone(), dims.clone()));
             continue;
         };

@@ -181,7 +181,7 @@ impl<'g> BatchNorm<'g> {
             graph,
             || x.batch_norm(gamma, beta, epsilon, format).to_vec(),
             || {
-                let y = x.batch_norm_by(gamma, beta, moments, epsilon, format);
+                let y = x.batch_norm_with_moments(gamma, beta, moments, epsilon, format);
                 [y].into_iter().chain(moments).collect()
             },
         )

@@ -2,13 +2,13 @@
 //! ops themselves, so that a chain gives the same bits as its ops one by one.
 //!
 //! ```
-//! use thalweg_ops::fused::chain::{Kind, of_member};
+//! use thalweg_ops::fused::chain::{InputKind, member_attr};
 //!
 //! // A bias of four beside a matrix of two rows, and a single number.
-//! assert_eq!(Kind::of(&[4], &[2, 4]), Some(Kind::Row { len: 4, rank: 1 }));
-//! assert_eq!(Kind::of(&[], &[2, 4]), Some(Kind::One));
+//! assert_eq!(InputKind::of(&[4], &[2, 4]), Some(InputKind::Row { len: 4, rank: 1 }));
+//! assert_eq!(InputKind::of(&[], &[2, 4]), Some(InputKind::One));
 //! // The chain's name for the attribute `T` of its second op.
-//! assert_eq!(of_member(1, "T"), "1.T");
+//! assert_eq!(member_attr(1, "T"), "1.T");
 //! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +23,12 @@ use thalweg_graph::{Attr, AttrKind, Attrs, Node, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Dims};
 
-use super::links::{Chain, Link, Source};
+use super::chain_run::{ArgSource, Chain, ChainOp};
 
 /// Maximum number of elements of a piece: kernels run on it without splitting it, and several pieces fit in a cache.
-const PIECE: usize = 4096;
+const MAX_PIECE: usize = 4096;
 
-/// Attribute with the names of the ops. The attributes of each op are attributes of the chain, named by [`of_member`], and
+/// Attribute with the names of the ops. The attributes of each op are attributes of the chain, named by [`member_attr`], and
 /// so are [`ARGS`] and [`DTYPE`].
 pub const OPS: &str = "ops";
 /// Attribute of an op of a chain: sources of its inputs. A number from 0 on is an input of the chain; a negative one is an
@@ -38,7 +38,7 @@ pub const ARGS: &str = "args";
 pub const DTYPE: &str = "dtype";
 
 /// Name of the chain's attribute for an attribute of one of its ops.
-pub fn of_member(number: usize, name: &str) -> String {
+pub fn member_attr(number: usize, name: &str) -> String {
     format!("{number}.{name}")
 }
 
@@ -63,7 +63,7 @@ pub static CHAIN: Op = Op {
 
 /// Dimensions of an input, relative to the output's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum InputKind {
     /// All of the output's dimensions.
     Full,
     /// The last of the output's dimensions.
@@ -77,20 +77,20 @@ pub enum Kind {
     One,
 }
 
-impl Kind {
-    /// Kind of an input of these dimensions for an output of those; `None` if it fits none.
-    pub fn of(dims: &[usize], output: &[usize]) -> Option<Kind> {
+impl InputKind {
+    /// InputKind of an input of these dimensions for an output of those; `None` if it fits none.
+    pub fn of(dims: &[usize], output: &[usize]) -> Option<InputKind> {
         if dims == output {
-            return Some(Kind::Full);
+            return Some(InputKind::Full);
         }
         if elements(dims) == 1 && dims.len() <= output.len() {
-            return Some(Kind::One);
+            return Some(InputKind::One);
         }
         let leading = dims.iter().take_while(|&&d| d == 1).count();
         let (last, rank) = (&dims[leading..], dims.len() - leading);
         let (len, ends) = (elements(last), output.ends_with(last));
-        (ends && dims.len() <= output.len() && (1..=PIECE).contains(&len))
-            .then_some(Kind::Row { len, rank })
+        (ends && dims.len() <= output.len() && (1..=MAX_PIECE).contains(&len))
+            .then_some(InputKind::Row { len, rank })
     }
 }
 
@@ -123,7 +123,7 @@ pub fn elementwise(
 /// Op `number` of a chain, of this name, with its attributes.
 fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attrs)> {
     let op = crate::families::ops().find(|op| op.def.name.as_bytes() == name)?;
-    let (mut attrs, own) = (Attrs::default(), of_member(number, ""));
+    let (mut attrs, own) = (Attrs::default(), member_attr(number, ""));
     for (name, value) in chain.attrs.iter() {
         if let Some(name) = name.strip_prefix(&own) {
             attrs.set(name.to_owned(), value.clone());
@@ -136,16 +136,19 @@ fn member(chain: &Node, number: usize, name: &[u8]) -> Option<(&'static Op, Attr
 pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let missing = || KernelError::Argument("a chain of elementwise ops");
     let output = p.output_dims(0);
-    let kinds: Option<SmallVec<[Kind; 4]>> =
-        p.inputs.iter().map(|i| Kind::of(&i.dims, output)).collect();
+    let kinds: Option<SmallVec<[InputKind; 4]>> = p
+        .inputs
+        .iter()
+        .map(|i| InputKind::of(&i.dims, output))
+        .collect();
     let kinds = kinds.ok_or_else(missing)?;
     // Rows are the longest repeated input; a piece consists of whole rows.
     let rows = kinds.iter().filter_map(|k| match k {
-        Kind::Row { len, rank } => Some((*len, *rank)),
+        InputKind::Row { len, rank } => Some((*len, *rank)),
         _ => None,
     });
     let (row, rank) = rows.max().unwrap_or((1, 0));
-    let (len, piece) = (elements(output), PIECE / row * row);
+    let (len, piece) = (elements(output), MAX_PIECE / row * row);
     let shape = |elements: usize| -> Dims {
         let rows = std::iter::once(elements / row);
         rows.chain(output[output.len() - rank..].iter().copied())
@@ -155,7 +158,7 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let Some(Attr::Strs(ops)) = p.node.attrs.get(OPS) else {
         return Err(missing());
     };
-    let (mut links, mut cost): (Vec<Link>, u64) = (Vec::new(), 0);
+    let (mut chain_ops, mut cost): (Vec<ChainOp>, u64) = (Vec::new(), 0);
     // For each op: the inputs that it can overwrite.
     let mut overwritten: Vec<SmallVec<[usize; 2]>> = Vec::new();
     for (number, name) in ops.iter().enumerate() {
@@ -166,13 +169,13 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             return Err(missing());
         };
         let from = |&i: &i64| match usize::try_from(i) {
-            Ok(input) => (input < kinds.len()).then_some(Source::Input(input)),
+            Ok(input) => (input < kinds.len()).then_some(ArgSource::Input(input)),
             Err(_) => {
                 let before = usize::try_from(-1 - i).ok()?;
-                (before < links.len()).then_some(Source::Before(before))
+                (before < chain_ops.len()).then_some(ArgSource::Earlier(before))
             }
         };
-        let args: Option<SmallVec<[Source; 2]>> = args.iter().map(from).collect();
+        let args: Option<SmallVec<[ArgSource; 2]>> = args.iter().map(from).collect();
         let args = args.ok_or_else(missing)?;
         let node = Node {
             op: &op.def,
@@ -180,18 +183,18 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             inputs: smallvec![],
             ..p.node.clone()
         };
-        let link = |dims: &Dims| {
+        let chain_op = |dims: &Dims| {
             let operand = |dtype, dims: &[usize]| Operand {
                 dtype,
                 dims: dims.into(),
                 value: None,
             };
-            let of = |from: &Source| match *from {
-                Source::Before(i) => operand(links[i].dtype, dims),
-                Source::Input(i) => match kinds[i] {
-                    Kind::Full => operand(p.inputs[i].dtype, dims),
-                    Kind::One => operand(p.inputs[i].dtype, &[]),
-                    Kind::Row { rank, .. } => {
+            let of = |from: &ArgSource| match *from {
+                ArgSource::Earlier(i) => operand(chain_ops[i].dtype, dims),
+                ArgSource::Input(i) => match kinds[i] {
+                    InputKind::Full => operand(p.inputs[i].dtype, dims),
+                    InputKind::One => operand(p.inputs[i].dtype, &[]),
+                    InputKind::Row { rank, .. } => {
                         operand(p.inputs[i].dtype, &output[output.len() - rank..])
                     }
                 },
@@ -199,21 +202,21 @@ pub fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             let inputs: SmallVec<[Operand; 4]> = args.iter().map(of).collect();
             elementwise(p.cpu, op, &node, &inputs, operand(dtype, dims)).ok_or_else(missing)
         };
-        let ((kernel, on_whole), (_, on_last)) = (link(&whole)?, link(&last)?);
+        let ((kernel, on_whole), (_, on_last)) = (chain_op(&whole)?, chain_op(&last)?);
         let pieces = on_whole.cost.saturating_mul((len / piece) as u64);
         cost = cost.saturating_add(pieces).saturating_add(on_last.cost);
         let in_place = kernel.in_place.iter().filter(|(_, o)| *o == 0);
         overwritten.push(in_place.map(|(i, _)| *i).collect());
-        links.push(Link {
+        chain_ops.push(ChainOp {
             run: [on_whole.run, on_last.run],
             args,
             dtype,
             buffer: 0,
         });
     }
-    if links.is_empty() {
+    if chain_ops.is_empty() {
         return Err(missing());
     }
-    let chain = Chain::new(links, &overwritten, kinds, piece, len);
+    let chain = Chain::new(chain_ops, &overwritten, kinds, piece, len);
     Ok(chain.prepared(p.cpu.pool().threads()).with_cost(cost))
 }

@@ -19,7 +19,7 @@
 //! ```
 
 pub mod chain;
-mod links;
+mod chain_run;
 
 use thalweg_device::Op;
 use thalweg_graph::{Attr, Node};

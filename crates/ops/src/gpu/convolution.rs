@@ -17,7 +17,7 @@ use thalweg_cpu::conv::ConvGeometry;
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.in_c;
     let tiles = Tiles::new(1, [g.batch * g.out_h * g.out_w, g.out_c, places]);
-    let launches = over(p, g, tiles, &[Arg::Input(0), Arg::Input(1), Arg::Output(0)]);
+    let launches = tiled_launches(p, g, tiles, &[Arg::Input(0), Arg::Input(1), Arg::Output(0)]);
     with_library(p, g, Direction::Forward, launches)
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
 pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.out_c;
     let tiles = Tiles::new(1, [g.batch * g.in_h * g.in_w, g.in_c, places]);
-    let launches = over(p, g, tiles, &[Arg::Input(1), Arg::Input(2), Arg::Output(0)]);
+    let launches = tiled_launches(p, g, tiles, &[Arg::Input(1), Arg::Input(2), Arg::Output(0)]);
     with_library(p, g, Direction::Images, launches)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn convolution_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches 
         Arg::Output(0),
         Arg::Scratch(0),
     ];
-    let launches = over(p, g, tiles, &args);
+    let launches = tiled_launches(p, g, tiles, &args);
     with_library(p, g, Direction::Filter, launches)
 }
 
@@ -51,14 +51,14 @@ fn with_library(
     launches: Launches,
 ) -> Launches {
     Launches {
-        with_libraries: by_library(p, g, direction),
+        with_libraries: library_calls(p, g, direction),
         ..launches
     }
 }
 
 /// Candidate library calls, the best first. The library's filters have the output channels first,
 /// so the filter is moved to scratch memory and read there, or computed there and moved back.
-fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<WithLibraries> {
+fn library_calls(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<WithLibraries> {
     let dtype = p.outputs[0].dtype;
     let sizes = [g.input_len(), g.filter_len(), g.output_len()];
     if !DType::FLOATS.contains(&dtype) || sizes.contains(&0) {
@@ -80,8 +80,8 @@ fn by_library(p: &Prepare<'_>, g: &ConvGeometry, direction: Direction) -> Vec<Wi
         dilation: g.dilation,
     };
     let ways = [
-        called(g, call, None),
-        evened(call).and_then(|even| called(g, even, Some(call.images))),
+        library_call(g, call, None),
+        with_even_padding(call).and_then(|even| library_call(g, even, Some(call.images))),
     ];
     ways.into_iter().flatten().collect()
 }
@@ -94,7 +94,7 @@ fn zeros_after(g: &ConvGeometry, axis: usize, [len, before, k, out]: [usize; 4])
 
 /// Gradient of images with more zeros after than before, computed for larger images with symmetric padding, for which
 /// alone the library has exact engines. `None` if there are not more zeros after.
-fn evened(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
+fn with_even_padding(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
     let even = call.after == call.before;
     if even || call.direction != Direction::Images {
         return None;
@@ -109,7 +109,7 @@ fn evened(mut call: gpu::Convolution) -> Option<gpu::Convolution> {
 
 /// A library call with the moves around it; if the gradient of images has more rows and columns than
 /// `images` (images, channels, height, width), the rest is dropped.
-fn called(
+fn library_call(
     g: &ConvGeometry,
     call: gpu::Convolution,
     images: Option<[usize; 4]>,
@@ -186,7 +186,7 @@ fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
 }
 
 /// Launches of the function of `kernels/convolution.cu` with the op's name.
-fn over(p: &Prepare<'_>, g: &ConvGeometry, tiles: Tiles, args: &[Arg]) -> Launches {
+fn tiled_launches(p: &Prepare<'_>, g: &ConvGeometry, tiles: Tiles, args: &[Arg]) -> Launches {
     if p.outputs[0].elements() == 0 {
         return Launches::default();
     }
@@ -196,15 +196,15 @@ fn over(p: &Prepare<'_>, g: &ConvGeometry, tiles: Tiles, args: &[Arg]) -> Launch
     };
     let reach = reach(g.out_h, g.k_h, 0, g.pad_top).max(reach(g.out_w, g.k_w, 1, g.pad_left));
     let longest = g.input_len().max(g.output_len()).max(g.filter_len());
-    let most = longest.max(reach);
-    let mut launch: Launch = tiles.launch(p, &CONVOLUTION, p.node.op.name, most);
+    let max_index = longest.max(reach);
+    let mut launch: Launch = tiles.launch(p, &CONVOLUTION, p.node.op.name, max_index);
     launch.args.extend(args.iter().cloned());
-    let launch = launch.indices(&tiles.lay_out()).indices(&lay_out(g));
+    let launch = launch.indices(&tiles.to_struct()).indices(&to_struct(g));
     tiles.joined(launch)
 }
 
 /// A geometry as `struct Convolution` of `kernels/convolution.cu`.
-fn lay_out(g: &ConvGeometry) -> Vec<usize> {
+fn to_struct(g: &ConvGeometry) -> Vec<usize> {
     let image = |lines: usize, columns: usize, channels: usize| {
         let [pixel, channel] = match g.layout {
             Layout::Nhwc => [channels, 1],

@@ -16,7 +16,7 @@ pub(crate) fn depthwise(p: &Prepare<'_>, g: &ConvGeometry, inputs: [usize; 2]) -
     }
     let launch = launch(p, g, p.node.op.name);
     let launch = inputs.into_iter().fold(launch, Launch::input).output(0);
-    launch.indices(&[n]).indices(&lay_out(g)).into()
+    launch.indices(&[n]).indices(&to_struct(g)).into()
 }
 
 /// Gradient of the filter.
@@ -28,14 +28,14 @@ pub(crate) fn depthwise_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     }
     let segments = Segments::new(outputs, count, g.layout == Layout::Nchw);
     let sums = launch(p, g, "DepthwiseFilterSums").input(0).input(2);
-    let sums = sums.arg(Arg::Scratch(0)).indices(&lay_out(g));
+    let sums = sums.arg(Arg::Scratch(0)).indices(&to_struct(g));
     let all = launch(p, g, "DepthwiseFilter")
         .arg(Arg::Scratch(0))
         .output(0);
     Launches {
         list: [
-            segments.first(sums.indices(&segments.lay_out())),
-            segments.together(all.indices(&segments.lay_out())),
+            segments.partial_sums(sums.indices(&segments.to_struct())),
+            segments.join(all.indices(&segments.to_struct())),
         ]
         .into_iter()
         .collect(),
@@ -51,19 +51,19 @@ fn launch(p: &Prepare<'_>, g: &ConvGeometry, name: &'static str) -> Launch {
         out * g.stride[axis] + k * g.dilation[axis] + pad
     };
     let reach = reach(g.out_h, g.k_h, 0, g.pad_top).max(reach(g.out_w, g.k_w, 1, g.pad_left));
-    let most = g.input_len().max(g.output_len()).max(reach);
+    let max_index = g.input_len().max(g.output_len()).max(reach);
     let mut launch = Launch::over(
         p.outputs[0].elements(),
         &DEPTHWISE,
         name,
         &[p.outputs[0].dtype],
     );
-    launch.function.large |= most >= 1 << 31;
+    launch.function.large |= max_index >= 1 << 31;
     launch
 }
 
 /// A geometry as `struct Depthwise` of `kernels/depthwise.cu`.
-fn lay_out(g: &ConvGeometry) -> Vec<usize> {
+fn to_struct(g: &ConvGeometry) -> Vec<usize> {
     let image = |lines: usize, columns: usize, channels: usize| {
         let [pixel, channel] = match g.layout {
             Layout::Nhwc => [channels, 1],

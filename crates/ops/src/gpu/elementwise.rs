@@ -8,7 +8,7 @@ use crate::support::elementwise::Walk;
 
 /// Maximum number of dimensions of a walk in `kernels/thalweg.cuh`, after those with equal strides
 /// are merged.
-const MOST_DIMS: usize = 8;
+const MAX_DIMS: usize = 8;
 
 /// `out[i] = f(in[i])` by the function of `kernels/unary.cu` with the op's name.
 pub(crate) fn unary(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -68,7 +68,7 @@ pub(crate) fn broadcast(
         .input(1)
         .output(0)
         .indices(&[elements])
-        .indices(&lay_out(&walk)?);
+        .indices(&to_struct(&walk)?);
     Ok(with_alpha(p, launch).into())
 }
 
@@ -81,20 +81,20 @@ fn with_alpha(p: &Prepare<'_>, launch: Launch) -> Launch {
 }
 
 /// A walk as `struct Walk` of `kernels/thalweg.cuh`.
-pub(super) fn lay_out(walk: &Walk) -> Result<[usize; 1 + 3 * MOST_DIMS], KernelError> {
+pub(super) fn to_struct(walk: &Walk) -> Result<[usize; 1 + 3 * MAX_DIMS], KernelError> {
     let rank = walk.rank();
-    if rank > MOST_DIMS {
+    if rank > MAX_DIMS {
         return Err(KernelError::Invalid(format!(
             "its inputs broadcast along {rank} dimensions that no two can be taken together of; a \
-             GPU's kernel takes {MOST_DIMS}: Reshape them, or place it on a CPU"
+             GPU's kernel takes {MAX_DIMS}: Reshape them, or place it on a CPU"
         )));
     }
-    let mut all = [0; 1 + 3 * MOST_DIMS];
+    let mut all = [0; 1 + 3 * MAX_DIMS];
     all[0] = rank;
     for (i, (len, [a, b])) in walk.dims().enumerate() {
         all[1 + i] = len;
-        all[1 + MOST_DIMS + i] = a;
-        all[1 + 2 * MOST_DIMS + i] = b;
+        all[1 + MAX_DIMS + i] = a;
+        all[1 + 2 * MAX_DIMS + i] = b;
     }
     Ok(all)
 }

@@ -5,7 +5,7 @@ use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
-use super::elementwise::lay_out;
+use super::elementwise::to_struct;
 use super::strided_copy::{by_size, strided_copy};
 use super::{BINARY, CAST, FILL, UNARY};
 use crate::support::elementwise::Walk;
@@ -74,7 +74,7 @@ pub(crate) fn cast(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// Selects from inputs 1 and 2 by the condition in input 0, with broadcasting.
 pub(crate) fn select(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (n, out) = (p.outputs[0].elements(), p.output_dims(0));
-    let walk = |i: usize| lay_out(&Walk::new(p.dims(0), p.dims(i), out));
+    let walk = |i: usize| to_struct(&Walk::new(p.dims(0), p.dims(i), out));
     let launch = Launch::over(n, &FILL, "Select", &[by_size(p.dtype(1))?])
         .input(0)
         .input(1)
@@ -107,7 +107,7 @@ pub(crate) fn one_hot(
 /// Sum of all inputs, from the first to the last.
 pub(crate) fn add_n(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let n = p.outputs[0].elements();
-    let walk = lay_out(&Walk::new(&[n], &[n], &[n]))?;
+    let walk = to_struct(&Walk::new(&[n], &[n], &[n]))?;
     let mut launches = Launches::default();
     for i in 1..p.inputs.len() {
         // The first launch adds the first two inputs, the others are added to the output.

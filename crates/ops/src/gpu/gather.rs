@@ -13,9 +13,9 @@ pub(crate) fn gather(
     [batch, outer, len, inner, count]: [usize; 5],
 ) -> Result<Launches, KernelError> {
     let (n, indices) = (p.outputs[0].elements(), p.inputs[1].elements());
-    let most = n.max(indices).max(p.inputs[0].elements()).max(len);
+    let longest = n.max(indices).max(p.inputs[0].elements()).max(len);
     let types = [by_size(p.dtype(0))?, p.dtype(1)];
-    let launch = Launch::over(most, &GATHER, "GatherV2", &types)
+    let launch = Launch::over(longest, &GATHER, "GatherV2", &types)
         .input(0)
         .input(1)
         .output(0)
@@ -34,9 +34,9 @@ pub(crate) fn gather(
 /// Sums the slices of input 0 for each id in input 1.
 pub(crate) fn segment_sum(p: &Prepare<'_>, segments: usize, inner: usize) -> Launches {
     let (n, rows) = (p.outputs[0].elements(), p.inputs[1].elements());
-    let most = n.max(rows).max(p.inputs[0].elements()).max(segments);
+    let longest = n.max(rows).max(p.inputs[0].elements()).max(segments);
     let types = [p.dtype(0), p.dtype(1)];
-    let launch = Launch::over(most, &GATHER, "UnsortedSegmentSum", &types)
+    let launch = Launch::over(longest, &GATHER, "UnsortedSegmentSum", &types)
         .input(0)
         .input(1)
         .output(0)

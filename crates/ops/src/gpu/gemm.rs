@@ -6,7 +6,7 @@ use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
 use super::GEMM;
-use super::elementwise::lay_out;
+use super::elementwise::to_struct;
 use crate::support::elementwise::Walk;
 use thalweg_cpu::gemm::Gemm;
 
@@ -16,10 +16,10 @@ const TILE: usize = 64;
 const DEPTH: usize = 16;
 
 /// Number of blocks that fills a GPU: with fewer, a long inner dimension is split into segments.
-const ENOUGH_BLOCKS: usize = 256;
+const TARGET_BLOCKS: usize = 256;
 
 /// Minimum number of elements of the inner dimension in a segment.
-const SEGMENT: usize = 256;
+const MIN_SEGMENT: usize = 256;
 
 /// Split of GEMMs into tiles and segments, which depends on their shape alone.
 #[derive(Clone, Copy)]
@@ -47,8 +47,8 @@ impl Tiles {
 
     /// The same in segments, if there would be few blocks.
     pub(super) fn segmented(self) -> Tiles {
-        let most = (ENOUGH_BLOCKS / self.units().max(1)).max(1);
-        let segments = (self.depth / SEGMENT).clamp(1, most);
+        let max_segments = (TARGET_BLOCKS / self.units().max(1)).max(1);
+        let segments = (self.depth / MIN_SEGMENT).clamp(1, max_segments);
         if segments == 1 {
             return self;
         }
@@ -71,7 +71,7 @@ impl Tiles {
     }
 
     /// As `struct GEMM` of `kernels/thalweg.cuh`.
-    pub(super) fn lay_out(&self) -> [usize; 6] {
+    pub(super) fn to_struct(self) -> [usize; 6] {
         [
             self.batches,
             self.rows,
@@ -82,17 +82,17 @@ impl Tiles {
         ]
     }
 
-    /// Launch with a block for each tile of each segment, without arguments; `most` is the length
+    /// Launch with a block for each tile of each segment, without arguments; `longest` is the length
     /// of the longest tensor.
     pub(super) fn launch(
         &self,
         p: &Prepare<'_>,
         source: &'static Source,
         name: &'static str,
-        most: usize,
+        longest: usize,
     ) -> Launch {
-        let most = most.max(self.partial());
-        let mut launch = Launch::over(most, source, name, &[p.outputs[0].dtype]);
+        let longest = longest.max(self.partial());
+        let mut launch = Launch::over(longest, source, name, &[p.outputs[0].dtype]);
         let units = u32::try_from(self.units()).unwrap_or(u32::MAX);
         launch.blocks = units.clamp(1, 1 << 16);
         launch
@@ -109,7 +109,10 @@ impl Tiles {
         join.function.large = first.function.large;
         let mut launches = Launches::from(first);
         if self.segments > 1 {
-            let join = join.arg(Arg::Scratch(0)).output(0).indices(&self.lay_out());
+            let join = join
+                .arg(Arg::Scratch(0))
+                .output(0)
+                .indices(&self.to_struct());
             launches.list.push(join);
             // A sum has at most 8 bytes.
             launches.scratch = self.partial() * 8;
@@ -131,25 +134,25 @@ pub(crate) fn gemm(
         return Ok(Launches::default());
     }
     let tiles = Tiles::new(outputs / (m * n), [m, n, k]).segmented();
-    let most = p.inputs[0].elements().max(p.inputs[1].elements());
+    let longest = p.inputs[0].elements().max(p.inputs[1].elements());
     let transposed = u32::from(gemm.transpose_a) | u32::from(gemm.transpose_b) << 1;
     let launch = tiles
-        .launch(p, &GEMM, "MatMul", most)
+        .launch(p, &GEMM, "MatMul", longest)
         .input(0)
         .input(1)
         .output(0)
         .arg(Arg::Scratch(0))
-        .indices(&tiles.lay_out())
-        .indices(&lay_out(&Walk::new(a, b, out))?)
+        .indices(&tiles.to_struct())
+        .indices(&to_struct(&Walk::new(a, b, out))?)
         .value(transposed);
     Ok(Launches {
-        with_libraries: by_library(p, gemm, [a, b]).into_iter().collect(),
+        with_libraries: library_calls(p, gemm, [a, b]).into_iter().collect(),
         ..tiles.joined(launch)
     })
 }
 
 /// Library calls for GEMMs of floats whose batches are those of the output or one for all.
-fn by_library(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<WithLibraries> {
+fn library_calls(p: &Prepare<'_>, gemm: Gemm, batches: [&[usize]; 2]) -> Option<WithLibraries> {
     let Gemm { m, n, k, .. } = gemm;
     let whole = p.outputs[0].elements() / (m * n);
     if !DType::FLOATS.contains(&p.dtype(0)) || k == 0 {

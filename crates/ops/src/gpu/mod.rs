@@ -9,6 +9,7 @@
 //! assert!(unary.text.contains("UNARY(Relu,"));
 //! ```
 
+mod arg_min_max;
 mod convolution;
 mod depthwise;
 mod elementwise;
@@ -17,14 +18,14 @@ mod gather;
 mod gemm;
 mod normalize;
 mod pool;
-mod position;
 mod random;
 mod reduce;
-mod rows;
 mod segments;
-mod state;
+mod softmax;
 mod strided_copy;
+mod variables;
 
+pub(crate) use arg_min_max::position;
 pub(crate) use convolution::{convolution, convolution_filter, convolution_input};
 pub(crate) use depthwise::{depthwise, depthwise_filter};
 pub(crate) use elementwise::{binary, binary_as, broadcast, checked, unary};
@@ -33,12 +34,11 @@ pub(crate) use gather::{gather, segment_sum};
 pub(crate) use gemm::gemm;
 pub(crate) use normalize::{batch_norm, batch_norm_grad, lrn, lrn_grad};
 pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
-pub(crate) use position::position;
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
-pub(crate) use rows::{cross_entropy, softmax};
-pub(crate) use state::{assign, assign_by, step};
+pub(crate) use softmax::{cross_entropy, softmax};
 pub(crate) use strided_copy::strided_copy;
+pub(crate) use variables::{assign, assign_by, step};
 
 use thalweg_device::gpu::Source;
 
@@ -50,9 +50,9 @@ static BINARY: Source = Source {
     name: "binary",
     text: thalweg_kernels::BINARY,
 };
-static MOVE: Source = Source {
-    name: "move",
-    text: thalweg_kernels::MOVE,
+static STRIDED_COPY: Source = Source {
+    name: "strided_copy",
+    text: thalweg_kernels::STRIDED_COPY,
 };
 static FILL: Source = Source {
     name: "fill",
@@ -90,9 +90,9 @@ static RANDOM: Source = Source {
     name: "random",
     text: thalweg_kernels::RANDOM,
 };
-static POSITION: Source = Source {
-    name: "position",
-    text: thalweg_kernels::POSITION,
+static ARG_MIN_MAX: Source = Source {
+    name: "arg_min_max",
+    text: thalweg_kernels::ARG_MIN_MAX,
 };
 static GATHER: Source = Source {
     name: "gather",
@@ -115,7 +115,7 @@ static DEPTHWISE: Source = Source {
 pub static SOURCES: &[&Source] = &[
     &UNARY,
     &BINARY,
-    &MOVE,
+    &STRIDED_COPY,
     &FILL,
     &CAST,
     &REDUCE,
@@ -125,7 +125,7 @@ pub static SOURCES: &[&Source] = &[
     &GEMM,
     &CONVOLUTION,
     &RANDOM,
-    &POSITION,
+    &ARG_MIN_MAX,
     &GATHER,
     &BATCH_NORM,
     &LRN,

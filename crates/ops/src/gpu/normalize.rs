@@ -9,15 +9,15 @@ use thalweg_cpu::batch_norm::Channels;
 use thalweg_cpu::lrn::Response;
 
 /// Maximum bytes of a channel's statistics in `kernels/batch_norm.cu`.
-const NUMBERS: usize = 12;
+const MAX_CHANNEL_BYTES: usize = 12;
 
 /// Channels as `struct Channels` of `kernels/batch_norm.cu`.
-fn lay_out(g: &Channels) -> [usize; 2] {
+fn to_struct(g: &Channels) -> [usize; 2] {
     [g.channels, g.after]
 }
 
 /// Bytes for a value of this size for each channel; 0 if there are no elements, since nothing is written then.
-fn of_channels(g: &Channels, size: usize) -> usize {
+fn channel_bytes(g: &Channels, size: usize) -> usize {
     if g.elements() == 0 {
         size
     } else {
@@ -32,10 +32,13 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
     let epsilon = attrs.float("epsilon");
     let training = attrs.bool("is_training");
     let segments = Segments::new(g.channels, g.count(), g.after > 1);
-    let (partial, rate) = (Arg::Scratch(0), Arg::Scratch(segments.bytes(NUMBERS)));
+    let (partial, rate) = (
+        Arg::Scratch(0),
+        Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),
+    );
     let launch = |name| Launch::over(n.max(g.channels), &BATCH_NORM, name, &types);
     let mut launches = Launches {
-        scratch: segments.bytes(NUMBERS) + of_channels(g, size_of::<f32>()),
+        scratch: segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, size_of::<f32>()),
         ..Launches::default()
     };
     if p.outputs.len() > 5 {
@@ -47,15 +50,17 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
     if training || n == 0 {
         if n > 0 {
             let moments = launch("BatchNormMoments").input(0).arg(partial.clone());
-            let moments = moments.indices(&lay_out(g)).indices(&segments.lay_out());
-            launches.list.push(segments.first(moments));
+            let moments = moments
+                .indices(&to_struct(g))
+                .indices(&segments.to_struct());
+            launches.list.push(segments.partial_sums(moments));
         }
         let statistics = launch("BatchNormStatistics").arg(partial).input(1);
         let statistics = (1..5).fold(statistics.input(3).input(4), Launch::output);
-        let statistics = statistics.arg(rate.clone()).indices(&segments.lay_out());
+        let statistics = statistics.arg(rate.clone()).indices(&segments.to_struct());
         let statistics = statistics.value(epsilon);
         let statistics = statistics.value(attrs.float("exponential_avg_factor"));
-        launches.list.push(segments.together(statistics));
+        launches.list.push(segments.join(statistics));
     } else {
         let fixed = launch("BatchNormFixed").input(1).input(3).input(4);
         let fixed = (1..5).fold(fixed, Launch::output).arg(rate.clone());
@@ -71,7 +76,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
         let apply = launch("BatchNorm").input(0).arg(mean).arg(rate).input(2);
         launches
             .list
-            .push(apply.output(0).indices(&[n]).indices(&lay_out(g)));
+            .push(apply.output(0).indices(&[n]).indices(&to_struct(g)));
     }
     Ok(launches)
 }
@@ -81,35 +86,38 @@ pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
     let segments = Segments::new(g.channels, g.count(), g.after > 1);
-    let (partial, factors) = (Arg::Scratch(0), Arg::Scratch(segments.bytes(NUMBERS)));
+    let (partial, factors) = (
+        Arg::Scratch(0),
+        Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),
+    );
     let launch = |name| Launch::over(n.max(g.channels), &BATCH_NORM, name, &types);
     if g.channels == 0 {
         return Launches::default();
     }
     let mut launches = Launches {
-        scratch: segments.bytes(NUMBERS) + of_channels(g, NUMBERS),
+        scratch: segments.bytes(MAX_CHANNEL_BYTES) + channel_bytes(g, MAX_CHANNEL_BYTES),
         ..Launches::default()
     };
     if n > 0 {
         let products = launch("BatchNormProducts").input(0).input(1).input(3);
-        let products = products.arg(partial.clone()).indices(&lay_out(g));
+        let products = products.arg(partial.clone()).indices(&to_struct(g));
         launches
             .list
-            .push(segments.first(products.indices(&segments.lay_out())));
+            .push(segments.partial_sums(products.indices(&segments.to_struct())));
     }
     let gradients = launch("BatchNormGradients").arg(partial).input(2).input(4);
     let gradients = gradients.output(1).output(2).arg(factors.clone());
-    let gradients = gradients.indices(&segments.lay_out());
+    let gradients = gradients.indices(&segments.to_struct());
     launches
         .list
-        .push(segments.together(gradients.value(attrs.float("epsilon"))));
+        .push(segments.join(gradients.value(attrs.float("epsilon"))));
     if n > 0 {
         let apply = launch("BatchNormGrad")
             .input(0)
             .input(1)
             .input(3)
             .arg(factors);
-        let apply = apply.output(0).indices(&[n]).indices(&lay_out(g));
+        let apply = apply.output(0).indices(&[n]).indices(&to_struct(g));
         let training = usize::from(attrs.bool("is_training"));
         launches.list.push(apply.indices(&[training]));
     }

@@ -22,7 +22,7 @@ pub(crate) fn pool(
         launch = launch.input(i);
     }
     let launch = launch.output(0).indices(&[n]);
-    launch.indices(&lay_out(g)).into()
+    launch.indices(&to_struct(g)).into()
 }
 
 /// Maximum of each window and its index, which starts again after `image` elements.
@@ -30,17 +30,17 @@ pub(crate) fn pool_argmax(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> La
     let (n, types) = (g.output_len(), [p.dtype(0), p.outputs[1].dtype]);
     let launch = launch(n, "MaxPoolWithArgmax", g, &types).input(0);
     let launch = launch.output(0).output(1).indices(&[n]);
-    launch.indices(&lay_out(g)).indices(&[image]).into()
+    launch.indices(&to_struct(g)).indices(&[image]).into()
 }
 
 /// Gradient from these indices: an index outside of its window is an error.
 pub(crate) fn pool_argmax_grad(p: &Prepare<'_>, g: &PoolGeometry, image: usize) -> Launches {
     let (n, windows, types) = (g.input_len(), g.output_len(), [p.dtype(0), p.dtype(2)]);
     let places = launch(windows, "MaxPoolPlaces", g, &types).input(2);
-    let places = places.indices(&[windows]).indices(&lay_out(g));
+    let places = places.indices(&[windows]).indices(&to_struct(g));
     let gradient = launch(n, "MaxPoolGradWithArgmax", g, &types);
     let gradient = gradient.input(1).input(2).output(0).indices(&[n]);
-    let gradient = gradient.indices(&lay_out(g)).indices(&[image]);
+    let gradient = gradient.indices(&to_struct(g)).indices(&[image]);
     Launches {
         list: [places.indices(&[image]).arg(Arg::Status), gradient]
             .into_iter()
@@ -58,8 +58,8 @@ fn launch(n: usize, name: &'static str, g: &PoolGeometry, types: &[DType]) -> La
     // The end of a window, before it is cut off at the image's end.
     let end = |[len, _, window, stride, pad]: [usize; 5]| len + window + stride + pad;
     let ends = axes(g).map(end);
-    let most = g.input_len().max(g.output_len()).max(ends[0]).max(ends[1]);
-    launch.function.large |= most >= 1 << 31;
+    let max_index = g.input_len().max(g.output_len()).max(ends[0]).max(ends[1]);
+    launch.function.large |= max_index >= 1 << 31;
     launch
 }
 
@@ -71,7 +71,7 @@ fn axes(g: &PoolGeometry) -> [[usize; 5]; 2] {
 }
 
 /// A geometry as `struct Pool` of `kernels/pool.cu`.
-fn lay_out(g: &PoolGeometry) -> Vec<usize> {
+fn to_struct(g: &PoolGeometry) -> Vec<usize> {
     let inner = match g.layout {
         Layout::Nhwc => g.channels,
         Layout::Nchw => 1,

@@ -8,21 +8,21 @@ use thalweg_tensor::shape::elements;
 use super::REDUCE;
 
 /// Maximum number of dimensions of a kind in `kernels/reduce.cu`, after neighbours of one kind are merged.
-const MOST_DIMS: usize = 8;
+const MAX_DIMS: usize = 8;
 
 /// Numbers of blocks and threads that fill a GPU: further segments would not be worth the cost of joining them.
-const ENOUGH_BLOCKS: usize = 512;
-const ENOUGH_THREADS: usize = 1 << 15;
+const TARGET_BLOCKS: usize = 512;
+const TARGET_THREADS: usize = 1 << 15;
 
 /// Minimum number of elements of a segment, for a block and for a thread.
-const BLOCK_SHARE: usize = 4096;
-const THREAD_SHARE: usize = 64;
+const MIN_PER_BLOCK: usize = 4096;
+const MIN_PER_THREAD: usize = 64;
 
 /// Kinds of launches in `kernels/reduce.cu`: one block for each segment, one thread for each segment, and
 /// a join of the segments' results.
-const ACROSS: usize = 0;
-const ALONG: usize = 1;
-const TOGETHER: usize = 2;
+const BLOCK_PER_SEGMENT: usize = 0;
+const THREAD_PER_SEGMENT: usize = 1;
+const JOIN_SEGMENTS: usize = 2;
 
 /// Merged neighbouring dimensions of one kind: (length, step).
 type Dims = SmallVec<[(usize, usize); 4]>;
@@ -55,8 +55,8 @@ pub(crate) fn reduce(
     }
     let next_to_each_other = last != Some(false);
     let (share, enough) = match next_to_each_other {
-        true => (BLOCK_SHARE, ENOUGH_BLOCKS),
-        false => (THREAD_SHARE, ENOUGH_THREADS),
+        true => (MIN_PER_BLOCK, TARGET_BLOCKS),
+        false => (MIN_PER_THREAD, TARGET_THREADS),
     };
     let segments = (count / share).clamp(1, (enough / outputs).max(1));
     let each = count.div_ceil(segments);
@@ -64,7 +64,7 @@ pub(crate) fn reduce(
 
     let units = outputs * segments;
     let job = [outputs, count, segments, each];
-    let (kept, taken) = (lay_out(&kept)?, lay_out(&taken)?);
+    let (kept, taken) = (to_struct(&kept)?, to_struct(&taken)?);
     let all = p.inputs[0].elements().max(units);
     let launch = |form: usize| {
         Launch::over(all, &REDUCE, name, &[p.dtype(0)])
@@ -77,14 +77,14 @@ pub(crate) fn reduce(
             .indices(&[form])
     };
     let (form, blocks) = match next_to_each_other {
-        true => (ACROSS, units),
-        false => (ALONG, units.div_ceil(THREADS as usize)),
+        true => (BLOCK_PER_SEGMENT, units),
+        false => (THREAD_PER_SEGMENT, units.div_ceil(THREADS as usize)),
     };
     let mut first = launch(form);
     first.blocks = u32::try_from(blocks).unwrap_or(u32::MAX).clamp(1, 1 << 16);
     let mut launches = Launches::from(first);
     if segments > 1 {
-        launches.list.push(launch(TOGETHER));
+        launches.list.push(launch(JOIN_SEGMENTS));
         // A partial result has at most 8 bytes.
         launches.scratch = units * 8;
     }
@@ -92,19 +92,19 @@ pub(crate) fn reduce(
 }
 
 /// Dimensions as `struct Space` of `kernels/reduce.cu`.
-fn lay_out(dims: &Dims) -> Result<[usize; 1 + 2 * MOST_DIMS], KernelError> {
-    if dims.len() > MOST_DIMS {
+fn to_struct(dims: &Dims) -> Result<[usize; 1 + 2 * MAX_DIMS], KernelError> {
+    if dims.len() > MAX_DIMS {
         return Err(KernelError::Invalid(format!(
             "its axes alternate {} times between those that are reduced and those that are not; a \
-             GPU's kernel takes {MOST_DIMS}: Transpose, or place it on a CPU",
+             GPU's kernel takes {MAX_DIMS}: Transpose, or place it on a CPU",
             dims.len()
         )));
     }
-    let mut all = [0; 1 + 2 * MOST_DIMS];
+    let mut all = [0; 1 + 2 * MAX_DIMS];
     all[0] = dims.len();
     for (i, (len, step)) in dims.iter().enumerate() {
         all[1 + i] = *len;
-        all[1 + MOST_DIMS + i] = *step;
+        all[1 + MAX_DIMS + i] = *step;
     }
     Ok(all)
 }

@@ -8,7 +8,9 @@ use thalweg_graph::{Attr, Attrs, Fact, Node, NodeId, OutputId};
 use thalweg_tensor::DType;
 
 use thalweg_ops::fused::MEMBERS;
-use thalweg_ops::fused::chain::{ARGS, CHAIN, DTYPE, Kind, OPS, elementwise, of_member, prepare};
+use thalweg_ops::fused::chain::{
+    ARGS, CHAIN, DTYPE, InputKind, OPS, elementwise, member_attr, prepare,
+};
 
 use super::replacement::Replacement;
 use super::rewriter::Rewriter;
@@ -74,7 +76,7 @@ fn link(graph: &Rewriter<'_>, id: NodeId) -> Option<&'static Kernel> {
         let fact = graph.fact(*input)?;
         let dims = fact.shape.to_dims()?;
         let plain = DTYPES.contains(&fact.dtype) && !node.is_host_input(i) && !fact.reference;
-        (plain && Kind::of(&dims, &output.shape.to_dims()?).is_some()).then_some(Operand {
+        (plain && InputKind::of(&dims, &output.shape.to_dims()?).is_some()).then_some(Operand {
             dtype: fact.dtype,
             dims,
             value: None,
@@ -173,11 +175,11 @@ fn replacement(graph: &Rewriter<'_>, members: &[NodeId]) -> Option<Replacement> 
         };
         let number = ops.len();
         for (name, value) in node.attrs.iter() {
-            attrs.set(of_member(number, name), value.clone());
+            attrs.set(member_attr(number, name), value.clone());
         }
         let args = node.inputs.iter().map(from).collect();
-        attrs.set(of_member(number, ARGS), Attr::Ints(args));
-        attrs.set(of_member(number, DTYPE), node.outputs[0].dtype.into());
+        attrs.set(member_attr(number, ARGS), Attr::Ints(args));
+        attrs.set(member_attr(number, DTYPE), node.outputs[0].dtype.into());
         ops.push(node.op.name.as_bytes().to_vec());
     }
     let dtypes: Option<Vec<DType>> = inputs.iter().map(|&i| Some(graph.fact(i)?.dtype)).collect();

@@ -3,10 +3,10 @@
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Launch, Launches, THREADS};
 
-use super::POSITION;
+use super::ARG_MIN_MAX;
 
 /// Index along the middle one of three dimensions (the last is `inner` long), by the function of
-/// `kernels/position.cu` with the op's name.
+/// `kernels/arg_min_max.cu` with the op's name.
 pub(crate) fn position(p: &Prepare<'_>, n: usize, inner: usize) -> Launches {
     let outputs = p.outputs[0].elements();
     if outputs == 0 {
@@ -15,7 +15,7 @@ pub(crate) fn position(p: &Prepare<'_>, n: usize, inner: usize) -> Launches {
     let types = [p.dtype(0), p.outputs[0].dtype];
     // One thread for each row if a block would not share a row evenly.
     let together = n >= 2 * THREADS as usize;
-    let mut launch = Launch::over(p.inputs[0].elements(), &POSITION, p.node.op.name, &types);
+    let mut launch = Launch::over(p.inputs[0].elements(), &ARG_MIN_MAX, p.node.op.name, &types);
     let blocks = match together {
         true => outputs,
         false => outputs.div_ceil(THREADS as usize),

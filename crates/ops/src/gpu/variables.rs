@@ -4,7 +4,7 @@ use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
-use super::elementwise::lay_out;
+use super::elementwise::to_struct;
 use super::strided_copy::strided_copy;
 use super::{BINARY, OPTIMIZER};
 use crate::support::elementwise::Walk;
@@ -37,7 +37,7 @@ pub(crate) fn assign_by(p: &Prepare<'_>, name: &'static str) -> Result<Launches,
         .input(1)
         .arg(Arg::Variable(0))
         .indices(&[n])
-        .indices(&lay_out(&Walk::new(&[n], &[n], &[n]))?);
+        .indices(&to_struct(&Walk::new(&[n], &[n], &[n]))?);
     Ok(launch.into())
 }
 
