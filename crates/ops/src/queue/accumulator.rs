@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::stage::Waiting;
+use super::staging_area::WaitList;
 use crate::support::tensors::sum;
 use thalweg_cpu::number::Number;
 
@@ -23,7 +23,7 @@ pub(super) struct AccumulatorState {
     step: i64,
     count: i64,
     sum: Option<Tensor>,
-    waiting: Waiting,
+    waiting: WaitList,
 }
 
 impl Accumulator {
@@ -31,8 +31,8 @@ impl Accumulator {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds a gradient computed at step `local`, unless that step is older than the current one.
-    pub(super) fn apply(&self, local: i64, gradient: &Tensor) -> Result<(), KernelError> {
+    /// Adds a gradient computed at step `local_step`, unless that step is older than the current one.
+    pub(super) fn apply(&self, local_step: i64, gradient: &Tensor) -> Result<(), KernelError> {
         if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
             return Err(KernelError::Invalid(format!(
                 "an accumulator of {}{} does not take {}{}",
@@ -43,7 +43,7 @@ impl Accumulator {
             )));
         }
         self.with(|state| {
-            if local < state.step {
+            if local_step < state.step {
                 return Ok(());
             }
             state.sum = Some(match state.sum.take() {

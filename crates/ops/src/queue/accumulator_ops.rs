@@ -9,12 +9,12 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
 use super::accumulator::{Accumulator, AccumulatorState};
-use super::queues::handle;
+use super::queues::resource_handle;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
 
 /// Base definition of an op on accumulators.
-const STATE: OpDef = OpDef {
+const ACCUMULATOR_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
@@ -38,10 +38,10 @@ pub(crate) static ACCUMULATOR: Op = Op {
             str_attr("reduction_type", "MEAN", &["MEAN", "SUM"]),
         ],
         shape: crate::support::shapes::scalar,
-        ..STATE
+        ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        handle(cx, &|_| {
+        resource_handle(cx, &|_| {
             Ok(Arc::new(Accumulator {
                 dtype: cx.attrs().dtype("dtype").unwrap_or(DType::F32),
                 shape: cx.attrs().shape("shape"),
@@ -63,7 +63,7 @@ pub(crate) static APPLY_GRADIENT: Op = Op {
             arg("gradient", "dtype"),
         ],
         attrs: &[type_attr("dtype", DType::NUMBERS)],
-        ..STATE
+        ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
         accumulator(cx)?.apply(cx.int(1)?, cx.tensor(2)?)?;
@@ -80,7 +80,7 @@ pub(crate) static TAKE_GRADIENT: Op = Op {
         outputs: &[arg("average", "dtype")],
         attrs: &[type_attr("dtype", DType::NUMBERS)],
         effect: Effect::Waits,
-        ..STATE
+        ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![accumulator(cx)?.take(cx, cx.int(1)?)?])
@@ -95,7 +95,7 @@ pub(crate) static NUM_ACCUMULATED: Op = Op {
         inputs: &[HANDLE],
         outputs: &[arg_of("num_accumulated", DType::I32)],
         shape: crate::support::shapes::scalar,
-        ..STATE
+        ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(accumulator(cx)?.count() as i32)])
@@ -108,7 +108,7 @@ pub(crate) static SET_GLOBAL_STEP: Op = Op {
         name: "ResourceAccumulatorSetGlobalStep",
         summary: "Says which step it is: gradients of earlier ones are dropped.",
         inputs: &[HANDLE, arg_of("new_global_step", DType::I64)],
-        ..STATE
+        ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {
         accumulator(cx)?.set_step(cx.int(1)?);

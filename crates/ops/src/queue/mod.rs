@@ -3,14 +3,14 @@
 
 mod accumulator;
 mod accumulator_ops;
-mod element;
+mod blocking_queue;
+mod elements;
 mod optional;
 mod queue_ops;
 mod queue_references;
 mod queues;
-mod stage;
 mod stage_ops;
-mod state;
+mod staging_area;
 mod turns;
 
 use thalweg_device::Op;

@@ -11,13 +11,13 @@ use thalweg_tensor::{DType, Nesting, Tensor};
 /// A list of tensors, or nothing.
 struct Optional(Option<Vec<Tensor>>);
 
-const OP: OpDef = OpDef {
+const OPTIONAL_OP: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 
-fn give(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
+fn variant(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
     let mut nesting = Nesting::default();
     let values = optional.0.iter().flatten();
     values.into_iter().try_for_each(|v| nesting.add(v))?;
@@ -37,11 +37,11 @@ pub(crate) static FROM_VALUE: Op = Op {
         outputs: &[arg_of("optional", DType::Variant)],
         attrs: &[types_attr("Toutput_types")],
         shape: crate::support::shapes::scalar,
-        ..OP
+        ..OPTIONAL_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let values = (0..cx.inputs()).map(|i| cx.value(i));
-        give(Optional(Some(values.collect::<Result<_, _>>()?)))
+        variant(Optional(Some(values.collect::<Result<_, _>>()?)))
     })],
 };
 
@@ -52,9 +52,9 @@ pub(crate) static NONE: Op = Op {
         summary: "An optional that has no values.",
         outputs: &[arg_of("optional", DType::Variant)],
         shape: crate::support::shapes::scalar,
-        ..OP
+        ..OPTIONAL_OP
     },
-    kernels: &[cpu_tensors(|_| give(Optional(None)))],
+    kernels: &[cpu_tensors(|_| variant(Optional(None)))],
 };
 
 /// `true` if there are values.
@@ -65,7 +65,7 @@ pub(crate) static HAS_VALUE: Op = Op {
         inputs: &[arg_of("optional", DType::Variant)],
         outputs: &[arg_of("has_value", DType::Bool)],
         shape: crate::support::shapes::scalar,
-        ..OP
+        ..OPTIONAL_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(optional(cx)?.0.is_some())])
@@ -83,7 +83,7 @@ pub(crate) static GET_VALUE: Op = Op {
             types_attr("output_types"),
             list_attr("output_shapes", AttrKind::Shapes),
         ],
-        ..OP
+        ..OPTIONAL_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let missing = || KernelError::Invalid("the optional has no values".to_owned());

@@ -9,22 +9,23 @@ use thalweg_graph::op::{
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::element::elements;
-use super::state::Queue;
+use super::blocking_queue::Queue;
+use super::elements::split_batches;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
 /// Input: the components to add.
-pub(super) const PUT: Arg = args_of("components", "Tcomponents");
+pub(super) const ENQUEUED: Arg = args_of("components", "Tcomponents");
 /// Output: the components that were removed.
-pub(super) const TAKEN: Arg = args_of("components", "component_types");
+pub(super) const DEQUEUED: Arg = args_of("components", "component_types");
 /// Attributes of enqueue ops.
-pub(super) const PUT_ATTRS: &[AttrDef] = &[types_attr("Tcomponents"), int_attr("timeout_ms", -1)];
+pub(super) const ENQUEUE_ATTRS: &[AttrDef] =
+    &[types_attr("Tcomponents"), int_attr("timeout_ms", -1)];
 /// Attributes of dequeue ops.
-pub(super) const TAKEN_ATTRS: &[AttrDef] =
+pub(super) const DEQUEUE_ATTRS: &[AttrDef] =
     &[types_attr("component_types"), int_attr("timeout_ms", -1)];
 
 /// Base definition of a queue op that may block.
-const WAITS: OpDef = OpDef {
+const QUEUE_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Waits,
     ..OpDef::EMPTY
@@ -48,9 +49,9 @@ pub(crate) static ENQUEUE: Op = Op {
     def: OpDef {
         name: "QueueEnqueueV2",
         summary: "Puts an element into a queue, as soon as there is room.",
-        inputs: &[HANDLE, PUT],
-        attrs: PUT_ATTRS,
-        ..WAITS
+        inputs: &[HANDLE, ENQUEUED],
+        attrs: ENQUEUE_ATTRS,
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let element = || Ok(vec![components(cx)?]);
@@ -63,12 +64,12 @@ pub(crate) static ENQUEUE_MANY: Op = Op {
     def: OpDef {
         name: "QueueEnqueueManyV2",
         summary: "Puts the rows of its inputs into a queue, as soon as there is room for each.",
-        inputs: &[HANDLE, PUT],
-        attrs: PUT_ATTRS,
-        ..WAITS
+        inputs: &[HANDLE, ENQUEUED],
+        attrs: ENQUEUE_ATTRS,
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let all = || elements(cx.memory(), &components(cx)?);
+        let all = || split_batches(cx.memory(), &components(cx)?);
         queue(cx)?.enqueue(cx, all).map(|()| Vec::new())
     })],
 };
@@ -79,9 +80,9 @@ pub(crate) static DEQUEUE: Op = Op {
         name: "QueueDequeueV2",
         summary: "Takes an element out of a queue, as soon as there is one.",
         inputs: &[HANDLE],
-        outputs: &[TAKEN],
-        attrs: TAKEN_ATTRS,
-        ..WAITS
+        outputs: &[DEQUEUED],
+        attrs: DEQUEUE_ATTRS,
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let mut taken = queue(cx)?.dequeue(cx, 1, false)?;
@@ -89,7 +90,7 @@ pub(crate) static DEQUEUE: Op = Op {
     })],
 };
 
-fn many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelError> {
+fn dequeue_many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelError> {
     let queue = queue(cx)?;
     let elements = queue.dequeue(cx, cx.int(1)?, up_to)?;
     queue.batches(&elements)
@@ -101,11 +102,11 @@ pub(crate) static DEQUEUE_MANY: Op = Op {
         name: "QueueDequeueManyV2",
         summary: "Takes so many elements out of a queue, as batches.",
         inputs: &[HANDLE, arg_of("n", DType::I32)],
-        outputs: &[TAKEN],
-        attrs: TAKEN_ATTRS,
-        ..WAITS
+        outputs: &[DEQUEUED],
+        attrs: DEQUEUE_ATTRS,
+        ..QUEUE_OP
     },
-    kernels: &[cpu_tensors(|cx| many(cx, false))],
+    kernels: &[cpu_tensors(|cx| dequeue_many(cx, false))],
 };
 
 /// Removes many elements, or fewer once the queue is closed.
@@ -114,11 +115,11 @@ pub(crate) static DEQUEUE_UP_TO: Op = Op {
         name: "QueueDequeueUpToV2",
         summary: "Takes so many elements out of a queue, or those that are left when it is closed.",
         inputs: &[HANDLE, arg_of("n", DType::I32)],
-        outputs: &[TAKEN],
-        attrs: TAKEN_ATTRS,
-        ..WAITS
+        outputs: &[DEQUEUED],
+        attrs: DEQUEUE_ATTRS,
+        ..QUEUE_OP
     },
-    kernels: &[cpu_tensors(|cx| many(cx, true))],
+    kernels: &[cpu_tensors(|cx| dequeue_many(cx, true))],
 };
 
 /// Number of elements.
@@ -130,7 +131,7 @@ pub(crate) static SIZE: Op = Op {
         outputs: &[arg_of("size", DType::I32)],
         shape: scalar,
         effect: Effect::Stateful,
-        ..WAITS
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(queue(cx)?.len() as i32)])
@@ -145,7 +146,7 @@ pub(crate) static CLOSE: Op = Op {
         inputs: &[HANDLE],
         attrs: &[bool_attr("cancel_pending_enqueues", false)],
         effect: Effect::Stateful,
-        ..WAITS
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let cancel = cx.attrs().bool("cancel_pending_enqueues");
@@ -162,7 +163,7 @@ pub(crate) static IS_CLOSED: Op = Op {
         outputs: &[arg_of("is_closed", DType::Bool)],
         shape: scalar,
         effect: Effect::Stateful,
-        ..WAITS
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(queue(cx)?.is_closed())])

@@ -9,7 +9,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::DType;
 
-use super::queue_ops::{PUT, PUT_ATTRS, TAKEN, TAKEN_ATTRS};
+use super::queue_ops::{DEQUEUE_ATTRS, DEQUEUED, ENQUEUE_ATTRS, ENQUEUED};
 use super::queues::{FIFO_ATTRS, SHUFFLE_ATTRS};
 use super::{accumulator_ops, queue_ops, queues};
 
@@ -20,7 +20,7 @@ fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Base definition of an op that runs as its counterpart on handles.
-const ON_HANDLES: OpDef = OpDef {
+const REFERENCE_OP: OpDef = OpDef {
     summary: "The same behind a reference.",
     gradient: Gradient::None,
     effect: Effect::Stateful,
@@ -28,7 +28,7 @@ const ON_HANDLES: OpDef = OpDef {
 };
 
 /// Definition of an op that creates a reference, as its counterpart creates a handle.
-const fn source(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) -> Op {
+const fn creator(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) -> Op {
     Op {
         def: OpDef {
             name,
@@ -36,14 +36,14 @@ const fn source(name: &'static str, attrs: &'static [AttrDef], on: &'static Op) 
             attrs,
             shape: scalar,
             on_handles: Some(on.def.name),
-            ..ON_HANDLES
+            ..REFERENCE_OP
         },
         kernels: &[],
     }
 }
 
 /// Definition of an op that takes a reference.
-const fn user(
+const fn on_reference(
     name: &'static str,
     inputs: &'static [Arg],
     outputs: &'static [Arg],
@@ -59,58 +59,71 @@ const fn user(
             shape: on.def.shape,
             effect: on.def.effect,
             on_handles: Some(on.def.name),
-            ..ON_HANDLES
+            ..REFERENCE_OP
         },
         kernels: &[],
     }
 }
 
-const JUST: &[Arg] = &[HANDLE];
-const WITH_PUT: &[Arg] = &[HANDLE, PUT];
-const WITH_COUNT: &[Arg] = &[HANDLE, arg_of("n", DType::I32)];
-const OUT: &[Arg] = &[TAKEN];
-const CANCEL: &[AttrDef] = &[bool_attr("cancel_pending_enqueues", false)];
+const HANDLE_ONLY: &[Arg] = &[HANDLE];
+const HANDLE_AND_ELEMENT: &[Arg] = &[HANDLE, ENQUEUED];
+const HANDLE_AND_COUNT: &[Arg] = &[HANDLE, arg_of("n", DType::I32)];
+const ELEMENT_OUT: &[Arg] = &[DEQUEUED];
+const CLOSE_ATTRS: &[AttrDef] = &[bool_attr("cancel_pending_enqueues", false)];
 const IS_CLOSED_OUT: &[Arg] = &[arg_of("is_closed", DType::Bool)];
 const SIZE_OUT: &[Arg] = &[arg_of("size", DType::I32)];
 
-pub(crate) static FIFO: Op = source("FIFOQueue", FIFO_ATTRS, &queues::FIFO);
-pub(crate) static PADDING_FIFO: Op = source("PaddingFIFOQueue", FIFO_ATTRS, &queues::PADDING_FIFO);
+pub(crate) static FIFO: Op = creator("FIFOQueue", FIFO_ATTRS, &queues::FIFO);
+pub(crate) static PADDING_FIFO: Op = creator("PaddingFIFOQueue", FIFO_ATTRS, &queues::PADDING_FIFO);
 pub(crate) static RANDOM_SHUFFLE: Op =
-    source("RandomShuffleQueue", SHUFFLE_ATTRS, &queues::RANDOM_SHUFFLE);
-pub(crate) static ENQUEUE: Op = user(
+    creator("RandomShuffleQueue", SHUFFLE_ATTRS, &queues::RANDOM_SHUFFLE);
+pub(crate) static ENQUEUE: Op = on_reference(
     "QueueEnqueue",
-    WITH_PUT,
+    HANDLE_AND_ELEMENT,
     &[],
-    PUT_ATTRS,
+    ENQUEUE_ATTRS,
     &queue_ops::ENQUEUE,
 );
-pub(crate) static ENQUEUE_MANY: Op = user(
+pub(crate) static ENQUEUE_MANY: Op = on_reference(
     "QueueEnqueueMany",
-    WITH_PUT,
+    HANDLE_AND_ELEMENT,
     &[],
-    PUT_ATTRS,
+    ENQUEUE_ATTRS,
     &queue_ops::ENQUEUE_MANY,
 );
-pub(crate) static DEQUEUE: Op = user("QueueDequeue", JUST, OUT, TAKEN_ATTRS, &queue_ops::DEQUEUE);
-pub(crate) static DEQUEUE_MANY: Op = user(
+pub(crate) static DEQUEUE: Op = on_reference(
+    "QueueDequeue",
+    HANDLE_ONLY,
+    ELEMENT_OUT,
+    DEQUEUE_ATTRS,
+    &queue_ops::DEQUEUE,
+);
+pub(crate) static DEQUEUE_MANY: Op = on_reference(
     "QueueDequeueMany",
-    WITH_COUNT,
-    OUT,
-    TAKEN_ATTRS,
+    HANDLE_AND_COUNT,
+    ELEMENT_OUT,
+    DEQUEUE_ATTRS,
     &queue_ops::DEQUEUE_MANY,
 );
-pub(crate) static DEQUEUE_UP_TO: Op = user(
+pub(crate) static DEQUEUE_UP_TO: Op = on_reference(
     "QueueDequeueUpTo",
-    WITH_COUNT,
-    OUT,
-    TAKEN_ATTRS,
+    HANDLE_AND_COUNT,
+    ELEMENT_OUT,
+    DEQUEUE_ATTRS,
     &queue_ops::DEQUEUE_UP_TO,
 );
-pub(crate) static SIZE: Op = user("QueueSize", JUST, SIZE_OUT, &[], &queue_ops::SIZE);
-pub(crate) static CLOSE: Op = user("QueueClose", JUST, &[], CANCEL, &queue_ops::CLOSE);
-pub(crate) static IS_CLOSED: Op = user(
+pub(crate) static SIZE: Op =
+    on_reference("QueueSize", HANDLE_ONLY, SIZE_OUT, &[], &queue_ops::SIZE);
+pub(crate) static CLOSE: Op = on_reference(
+    "QueueClose",
+    HANDLE_ONLY,
+    &[],
+    CLOSE_ATTRS,
+    &queue_ops::CLOSE,
+);
+pub(crate) static IS_CLOSED: Op = on_reference(
     "QueueIsClosed",
-    JUST,
+    HANDLE_ONLY,
     IS_CLOSED_OUT,
     &[],
     &queue_ops::IS_CLOSED,
@@ -124,46 +137,46 @@ const ACCUMULATOR_ATTRS: &[AttrDef] = &[
     str_attr("shared_name", "", &[]),
     str_attr("reduction_type", "MEAN", &["MEAN", "SUM"]),
 ];
-const APPLIED: &[Arg] = &[
+const APPLY_GRADIENT_INPUTS: &[Arg] = &[
     HANDLE,
     arg_of("local_step", DType::I64),
     arg("gradient", "dtype"),
 ];
-const REQUIRED: &[Arg] = &[HANDLE, arg_of("num_required", DType::I32)];
-const AVERAGE: &[Arg] = &[arg("average", "dtype")];
-const NUMBER: &[Arg] = &[arg_of("num_accumulated", DType::I32)];
-const STEP: &[Arg] = &[HANDLE, arg_of("new_global_step", DType::I64)];
+const TAKE_GRADIENT_INPUTS: &[Arg] = &[HANDLE, arg_of("num_required", DType::I32)];
+const AVERAGE_OUT: &[Arg] = &[arg("average", "dtype")];
+const NUM_ACCUMULATED_OUT: &[Arg] = &[arg_of("num_accumulated", DType::I32)];
+const SET_GLOBAL_STEP_INPUTS: &[Arg] = &[HANDLE, arg_of("new_global_step", DType::I64)];
 const DTYPE_ATTRS: &[AttrDef] = &[DTYPE];
 
-pub(crate) static ACCUMULATOR: Op = source(
+pub(crate) static ACCUMULATOR: Op = creator(
     "ConditionalAccumulator",
     ACCUMULATOR_ATTRS,
     &accumulator_ops::ACCUMULATOR,
 );
-pub(crate) static APPLY_GRADIENT: Op = user(
+pub(crate) static APPLY_GRADIENT: Op = on_reference(
     "AccumulatorApplyGradient",
-    APPLIED,
+    APPLY_GRADIENT_INPUTS,
     &[],
     DTYPE_ATTRS,
     &accumulator_ops::APPLY_GRADIENT,
 );
-pub(crate) static TAKE_GRADIENT: Op = user(
+pub(crate) static TAKE_GRADIENT: Op = on_reference(
     "AccumulatorTakeGradient",
-    REQUIRED,
-    AVERAGE,
+    TAKE_GRADIENT_INPUTS,
+    AVERAGE_OUT,
     DTYPE_ATTRS,
     &accumulator_ops::TAKE_GRADIENT,
 );
-pub(crate) static NUM_ACCUMULATED: Op = user(
+pub(crate) static NUM_ACCUMULATED: Op = on_reference(
     "AccumulatorNumAccumulated",
-    JUST,
-    NUMBER,
+    HANDLE_ONLY,
+    NUM_ACCUMULATED_OUT,
     &[],
     &accumulator_ops::NUM_ACCUMULATED,
 );
-pub(crate) static SET_GLOBAL_STEP: Op = user(
+pub(crate) static SET_GLOBAL_STEP: Op = on_reference(
     "AccumulatorSetGlobalStep",
-    STEP,
+    SET_GLOBAL_STEP_INPUTS,
     &[],
     &[],
     &accumulator_ops::SET_GLOBAL_STEP,

@@ -9,7 +9,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Attrs, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::state::{Queue, Settings, Shuffle};
+use super::blocking_queue::{Queue, QueueSettings, Shuffle};
 use crate::random::philox::Philox;
 
 /// Attributes of every queue.
@@ -42,7 +42,7 @@ pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
 }
 
 /// Handle of the resource of the node's name; `make` creates it on first use.
-pub(super) fn handle(
+pub(super) fn resource_handle(
     cx: &TensorCx<'_>,
     make: &dyn Fn(&str) -> Result<Thing, KernelError>,
 ) -> Result<Vec<Tensor>, KernelError> {
@@ -59,8 +59,8 @@ fn queue(
     shuffle: fn(&Attrs) -> Option<Shuffle>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let attrs = cx.attrs();
-    handle(cx, &|name| {
-        Ok(Arc::new(Queue::new(Settings {
+    resource_handle(cx, &|name| {
+        Ok(Arc::new(Queue::new(QueueSettings {
             name: format!("{} '{name}'", cx.node().op.name.trim_end_matches("V2")),
             dtypes: attrs.types("component_types").to_vec(),
             shapes: attrs.shapes("shapes").to_vec(),
@@ -73,7 +73,7 @@ fn queue(
 }
 
 /// Base definition of an op that creates a queue.
-const QUEUE: OpDef = OpDef {
+const QUEUE_OP: OpDef = OpDef {
     outputs: &[arg_of("handle", DType::Resource)],
     attrs: FIFO_ATTRS,
     shape: |cx| {
@@ -90,7 +90,7 @@ pub(crate) static FIFO: Op = Op {
     def: OpDef {
         name: "FIFOQueueV2",
         summary: "A queue that gives out what was put in first.",
-        ..QUEUE
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| queue(cx, false, |_| None))],
 };
@@ -100,7 +100,7 @@ pub(crate) static PADDING_FIFO: Op = Op {
     def: OpDef {
         name: "PaddingFIFOQueueV2",
         summary: "A queue that fills up with zeros what it gives out as a batch.",
-        ..QUEUE
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| queue(cx, true, |_| None))],
 };
@@ -111,7 +111,7 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
         name: "RandomShuffleQueueV2",
         summary: "A queue that gives out any of its elements.",
         attrs: SHUFFLE_ATTRS,
-        ..QUEUE
+        ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         queue(cx, false, |attrs| {

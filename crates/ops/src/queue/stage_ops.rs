@@ -10,28 +10,28 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
 use super::queues::shared_name;
-use super::stage::Stage;
+use super::staging_area::StagingArea;
 
 const CAPACITY: AttrDef = int_attr("capacity", 0);
-const LIMIT: AttrDef = int_attr("memory_limit", 0);
+const MEMORY_LIMIT: AttrDef = int_attr("memory_limit", 0);
 const CONTAINER: AttrDef = str_attr("container", "", &[]);
 const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 const ATTRS: &[AttrDef] = &[
     CAPACITY,
-    LIMIT,
+    MEMORY_LIMIT,
     types_attr("dtypes"),
     CONTAINER,
     SHARED_NAME,
 ];
-const LOOSE: &[AttrDef] = &[
+const ATTRS_OF_ANY_TYPES: &[AttrDef] = &[
     CAPACITY,
-    LIMIT,
+    MEMORY_LIMIT,
     list_attr("dtypes", AttrKind::Types),
     CONTAINER,
     SHARED_NAME,
 ];
 
-const WAITS: OpDef = OpDef {
+const STAGE_OP: OpDef = OpDef {
     attrs: ATTRS,
     gradient: Gradient::None,
     effect: Effect::Waits,
@@ -39,12 +39,15 @@ const WAITS: OpDef = OpDef {
 };
 
 /// Staging area of the node's name; created on first use.
-fn stage(cx: &TensorCx<'_>) -> Result<Arc<Stage>, KernelError> {
+fn staging_area(cx: &TensorCx<'_>) -> Result<Arc<StagingArea>, KernelError> {
     let attrs = cx.attrs();
     let size = |attr| usize::try_from(attrs.int(attr)).unwrap_or(0);
     let (container, name) = (attrs.str("container"), shared_name(cx));
     let thing = cx.environment().thing(container, name, &mut || {
-        Ok(Arc::new(Stage::new(size("capacity"), size("memory_limit"))))
+        Ok(Arc::new(StagingArea::new(
+            size("capacity"),
+            size("memory_limit"),
+        )))
     })?;
     thing.downcast().map_err(|_| {
         KernelError::Invalid(format!("'{name}' is no staging area: give it another name"))
@@ -57,12 +60,12 @@ pub(crate) static STAGE: Op = Op {
         name: "Stage",
         summary: "Puts values into a staging area, as soon as there is room.",
         inputs: &[args_of("values", "dtypes")],
-        ..WAITS
+        ..STAGE_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let entry = (0..cx.inputs()).map(|i| cx.value(i));
         let entry = entry.collect::<Result<_, _>>()?;
-        stage(cx)?.put(cx, entry).map(|()| Vec::new())
+        staging_area(cx)?.put(cx, entry).map(|()| Vec::new())
     })],
 };
 
@@ -72,9 +75,9 @@ pub(crate) static UNSTAGE: Op = Op {
         name: "Unstage",
         summary: "Takes values out of a staging area, as soon as there are some.",
         outputs: &[args_of("values", "dtypes")],
-        ..WAITS
+        ..STAGE_OP
     },
-    kernels: &[cpu_tensors(|cx| stage(cx)?.take(cx))],
+    kernels: &[cpu_tensors(|cx| staging_area(cx)?.take(cx))],
 };
 
 /// Reads the values at an index, without removing them.
@@ -84,9 +87,9 @@ pub(crate) static PEEK: Op = Op {
         summary: "The values at a place of a staging area, as soon as there are some.",
         inputs: &[arg_of("index", DType::I32)],
         outputs: &[args_of("values", "dtypes")],
-        ..WAITS
+        ..STAGE_OP
     },
-    kernels: &[cpu_tensors(|cx| stage(cx)?.peek(cx, cx.int(0)?))],
+    kernels: &[cpu_tensors(|cx| staging_area(cx)?.peek(cx, cx.int(0)?))],
 };
 
 /// Number of entries.
@@ -95,13 +98,13 @@ pub(crate) static SIZE: Op = Op {
         name: "StageSize",
         summary: "How much lies in a staging area.",
         outputs: &[arg_of("size", DType::I32)],
-        attrs: LOOSE,
+        attrs: ATTRS_OF_ANY_TYPES,
         shape: crate::support::shapes::scalar,
         effect: Effect::Stateful,
-        ..WAITS
+        ..STAGE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        Ok(vec![Tensor::scalar(stage(cx)?.len() as i32)])
+        Ok(vec![Tensor::scalar(staging_area(cx)?.len() as i32)])
     })],
 };
 
@@ -110,12 +113,12 @@ pub(crate) static CLEAR: Op = Op {
     def: OpDef {
         name: "StageClear",
         summary: "Gives up all that lies in a staging area.",
-        attrs: LOOSE,
+        attrs: ATTRS_OF_ANY_TYPES,
         effect: Effect::Stateful,
-        ..WAITS
+        ..STAGE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        stage(cx)?.clear();
+        staging_area(cx)?.clear();
         Ok(Vec::new())
     })],
 };

@@ -12,7 +12,7 @@ use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, attr, str_attr, 
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::queues::{handle, shared_name};
+use super::queues::{resource_handle, shared_name};
 use crate::support::tensors::sum;
 
 /// Sum of the gradients of a turn, one for each ticket.
@@ -50,7 +50,7 @@ impl TurnSum {
     }
 
     /// Adds a gradient, unless the turn is over or already has one for the ticket.
-    fn give(&self, token: i64, ticket: i64, gradient: &Tensor) -> Result<(), KernelError> {
+    fn add_gradient(&self, token: i64, ticket: i64, gradient: &Tensor) -> Result<(), KernelError> {
         if gradient.dtype() != self.dtype || !self.shape.admits(gradient.dims()) {
             return Err(KernelError::Invalid(format!(
                 "a sum of {}{} does not take {}{}",
@@ -110,21 +110,21 @@ impl TurnSum {
 }
 
 /// Value for the update of one turn.
-struct Kept {
+struct KeptValue {
     name: String,
     value: Mutex<Option<(i64, Tensor)>>,
 }
 
-impl Kept {
+impl KeptValue {
     fn with<R>(&self, f: impl FnOnce(&mut Option<(i64, Tensor)>) -> R) -> R {
         f(&mut self.value.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-fn kept(cx: &TensorCx<'_>) -> Result<Arc<Kept>, KernelError> {
+fn kept_value(cx: &TensorCx<'_>) -> Result<Arc<KeptValue>, KernelError> {
     let name = shared_name(cx);
     let thing = cx.environment().thing("", name, &mut || {
-        Ok(Arc::new(Kept {
+        Ok(Arc::new(KeptValue {
             name: name.to_owned(),
             value: Mutex::default(),
         }))
@@ -138,13 +138,13 @@ const SHARED_NAME: AttrDef = str_attr("shared_name", "", &[]);
 const SHAPE: AttrDef = attr("shape", AttrKind::Shape);
 
 /// Sets the output's shape from attribute `shape`.
-fn of_attr(cx: &mut Infer<'_>) -> Result<(), InferError> {
+fn shape_of_attr(cx: &mut Infer<'_>) -> Result<(), InferError> {
     cx.set(0, cx.attrs().shape("shape"));
     Ok(())
 }
 
 /// Base definition of an op of a turn.
-const TURN: OpDef = OpDef {
+const TURN_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
@@ -158,10 +158,10 @@ pub(super) static SUM: Op = Op {
         outputs: &[arg_of("handle", DType::Resource)],
         attrs: &[type_attr("dtype", DType::NUMBERS), SHAPE, SHARED_NAME],
         shape: crate::support::shapes::scalar,
-        ..TURN
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        handle(cx, &|name| {
+        resource_handle(cx, &|name| {
             Ok(Arc::new(TurnSum {
                 name: name.to_owned(),
                 dtype: cx.attrs().dtype("dtype").unwrap_or(DType::F32),
@@ -181,7 +181,7 @@ pub(super) static BEGIN: Op = Op {
             arg_of("handle", DType::Resource),
             arg_of("token", DType::I64),
         ],
-        ..TURN
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
         cx.thing::<TurnSum>(0)?.begin(cx.int(1)?);
@@ -201,11 +201,12 @@ pub(super) static GIVE: Op = Op {
             arg("gradient", "dtype"),
         ],
         attrs: &[type_attr("dtype", DType::NUMBERS)],
-        ..TURN
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (token, ticket) = (cx.int(1)?, cx.int(2)?);
-        cx.thing::<TurnSum>(0)?.give(token, ticket, cx.tensor(3)?)?;
+        cx.thing::<TurnSum>(0)?
+            .add_gradient(token, ticket, cx.tensor(3)?)?;
         Ok(Vec::new())
     })],
 };
@@ -221,8 +222,8 @@ pub(super) static MEAN: Op = Op {
         ],
         outputs: &[arg("mean", "dtype")],
         attrs: &[type_attr("dtype", DType::NUMBERS), SHAPE],
-        shape: of_attr,
-        ..TURN
+        shape: shape_of_attr,
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![cx.thing::<TurnSum>(0)?.mean(cx.int(1)?)?])
@@ -236,13 +237,13 @@ pub(super) static KEEP: Op = Op {
         summary: "Keeps a value that the update of a turn will use, unless one of a later turn is kept.",
         inputs: &[arg_of("token", DType::I64), arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), SHARED_NAME],
-        ..TURN
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (token, value) = (cx.int(0)?, cx.value(1)?);
-        kept(cx)?.with(|kept| {
-            if kept.as_ref().is_none_or(|(of, _)| *of <= token) {
-                *kept = Some((token, value));
+        kept_value(cx)?.with(|kept_value| {
+            if kept_value.as_ref().is_none_or(|(of, _)| *of <= token) {
+                *kept_value = Some((token, value));
             }
         });
         Ok(Vec::new())
@@ -257,16 +258,16 @@ pub(super) static KEPT: Op = Op {
         inputs: &[arg_of("token", DType::I64)],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), SHAPE, SHARED_NAME],
-        shape: of_attr,
-        ..TURN
+        shape: shape_of_attr,
+        ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (token, kept) = (cx.int(0)?, kept(cx)?);
-        kept.with(|value| match value {
+        let (token, kept_value) = (cx.int(0)?, kept_value(cx)?);
+        kept_value.with(|value| match value {
             Some((of, value)) if *of == token => Ok(vec![value.clone()]),
             // The process was restarted in the meantime.
             _ => Err(KernelError::Uninitialized {
-                variable: kept.name.clone(),
+                variable: kept_value.name.clone(),
             }),
         })
     })],
@@ -277,31 +278,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_takes_one_gradient_for_a_ticket_and_none_of_another_turn() {
+    fn a_turn_takes_one_gradient_for_each_ticket_and_none_of_another_turn() {
         let sum = TurnSum {
             name: "w".to_owned(),
             dtype: DType::F32,
             shape: Shape::from([1]),
             state: Mutex::default(),
         };
-        let give = |token, ticket, x: f32| sum.give(token, ticket, &Tensor::vector(&[x]));
+        let add_gradient =
+            |token, ticket, x: f32| sum.add_gradient(token, ticket, &Tensor::vector(&[x]));
         let mean = |token| Some(sum.mean(token).ok()?.to_vec::<f32>().unwrap());
         sum.begin(2);
-        give(2, 0, 1.0).unwrap();
+        add_gradient(2, 0, 1.0).unwrap();
         // A repeated ticket, a gradient of the previous turn, and one of a turn that has not begun.
-        give(2, 0, 8.0).unwrap();
-        give(1, 1, 8.0).unwrap();
-        give(3, 1, 8.0).unwrap();
-        give(2, 1, 3.0).unwrap();
+        add_gradient(2, 0, 8.0).unwrap();
+        add_gradient(1, 1, 8.0).unwrap();
+        add_gradient(3, 1, 8.0).unwrap();
+        add_gradient(2, 1, 3.0).unwrap();
         assert_eq!((mean(1), mean(2)), (None, Some(vec![2.0])));
         // The mean was read, so the turn is over.
-        give(2, 2, 8.0).unwrap();
+        add_gradient(2, 2, 8.0).unwrap();
         assert_eq!(mean(2), Some(vec![2.0]));
         // An earlier turn does not start again.
         sum.begin(3);
         sum.begin(2);
         assert_eq!((mean(2), mean(3)), (None, None));
-        give(3, 0, 5.0).unwrap();
+        add_gradient(3, 0, 5.0).unwrap();
         assert_eq!(mean(3), Some(vec![5.0]));
     }
 }

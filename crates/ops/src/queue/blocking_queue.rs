@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_device::{KernelError, TensorCx, Ticket};
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
-use super::element::{batch, check_element};
+use super::elements::{check_element, join_elements};
 use crate::random::philox::Philox;
 
 /// One element of a queue: a tensor for each component.
 pub(super) type Element = Vec<Tensor>;
 
 /// Settings of a queue, fixed when it is created.
-pub(super) struct Settings {
+pub(super) struct QueueSettings {
     /// Kind and name of the queue, for error messages.
     pub(super) name: String,
     pub(super) dtypes: Vec<DType>,
@@ -38,7 +38,7 @@ pub(super) struct Shuffle {
 }
 
 pub(super) struct Queue {
-    pub(super) settings: Settings,
+    pub(super) settings: QueueSettings,
     state: Mutex<QueueState>,
 }
 
@@ -46,19 +46,19 @@ pub(super) struct Queue {
 struct QueueState {
     elements: VecDeque<Element>,
     closed: bool,
-    drawn: u64,
-    waiting: VecDeque<Attempt>,
+    draw_count: u64,
+    pending: VecDeque<PendingRequest>,
 }
 
 /// A pending enqueue or dequeue.
-struct Attempt {
+struct PendingRequest {
     ticket: Ticket,
-    what: What,
+    request: Request,
     /// The result, once the attempt has ended.
     outcome: Option<Result<Vec<Element>, KernelError>>,
 }
 
-enum What {
+enum Request {
     /// Adds these elements.
     Enqueue(VecDeque<Element>),
     /// Removes `count` elements; with `up_to`, fewer are enough once the queue is closed.
@@ -70,7 +70,7 @@ enum What {
 }
 
 impl Queue {
-    pub(super) fn new(settings: Settings) -> Queue {
+    pub(super) fn new(settings: QueueSettings) -> Queue {
         Queue {
             settings,
             state: Mutex::default(),
@@ -87,14 +87,14 @@ impl Queue {
         cx: &TensorCx<'_>,
         elements: impl FnOnce() -> Result<Vec<Element>, KernelError>,
     ) -> Result<(), KernelError> {
-        let what = || {
+        let request = || {
             let elements = elements()?;
             for element in &elements {
                 check_element(&self.settings, element)?;
             }
-            Ok(What::Enqueue(elements.into()))
+            Ok(Request::Enqueue(elements.into()))
         };
-        self.attempt(cx, what).map(drop)
+        self.submit(cx, request).map(drop)
     }
 
     /// Removes elements as soon as there are enough.
@@ -104,13 +104,13 @@ impl Queue {
         count: i64,
         up_to: bool,
     ) -> Result<Vec<Element>, KernelError> {
-        self.attempt(cx, || {
+        self.submit(cx, || {
             let count = usize::try_from(count).map_err(|_| {
                 KernelError::Invalid(format!(
                     "{count} elements cannot be taken: ask for 0 or more"
                 ))
             })?;
-            Ok(What::Dequeue {
+            Ok(Request::Dequeue {
                 count,
                 up_to,
                 taken: Vec::new(),
@@ -119,23 +119,27 @@ impl Queue {
     }
 
     /// Starts a node's enqueue or dequeue, or fetches its outcome if the node blocked on it before.
-    fn attempt(
+    fn submit(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
-        what: impl FnOnce() -> Result<What, KernelError>,
+        request: impl FnOnce() -> Result<Request, KernelError>,
     ) -> Result<Vec<Element>, KernelError> {
         let ticket = cx.environment().ticket();
         let number = ticket.number();
         let mut state = self.lock();
-        let own = |a: &Attempt| a.ticket.number() == number;
-        if !state.waiting.iter().any(own) {
-            state.waiting.push_back(Attempt {
+        let is_own = |a: &PendingRequest| a.ticket.number() == number;
+        if !state.pending.iter().any(is_own) {
+            state.pending.push_back(PendingRequest {
                 ticket,
-                what: what()?,
+                request: request()?,
                 outcome: None,
             });
-            state.go_on(&self.settings);
-            if state.waiting.iter().any(|a| own(a) && a.outcome.is_none()) {
+            state.advance_all(&self.settings);
+            if state
+                .pending
+                .iter()
+                .any(|a| is_own(a) && a.outcome.is_none())
+            {
                 drop(state);
                 let queue = Arc::downgrade(self);
                 cx.environment().on_abandon(Box::new(move || {
@@ -147,10 +151,10 @@ impl Queue {
             }
         }
         let at = state
-            .waiting
+            .pending
             .iter()
-            .position(|a| own(a) && a.outcome.is_some());
-        let done = at.and_then(|at| state.waiting.remove(at));
+            .position(|a| is_own(a) && a.outcome.is_some());
+        let done = at.and_then(|at| state.pending.remove(at));
         done.and_then(|a| a.outcome)
             .unwrap_or(Err(KernelError::Blocked))
     }
@@ -159,20 +163,20 @@ impl Queue {
     fn abandon(&self, number: u64) {
         let mut state = self.lock();
         let at = state
-            .waiting
+            .pending
             .iter()
             .position(|a| a.ticket.number() == number);
-        if let Some(attempt) = at.and_then(|at| state.waiting.remove(at)) {
-            let taken = match (attempt.outcome, attempt.what) {
+        if let Some(attempt) = at.and_then(|at| state.pending.remove(at)) {
+            let taken = match (attempt.outcome, attempt.request) {
                 (Some(Ok(elements)), _) => elements,
-                (None, What::Dequeue { taken, .. }) => taken,
+                (None, Request::Dequeue { taken, .. }) => taken,
                 _ => Vec::new(),
             };
             for element in taken.into_iter().rev() {
                 state.elements.push_front(element);
             }
         }
-        state.go_on(&self.settings);
+        state.advance_all(&self.settings);
     }
 
     /// Refuses further enqueues; with `cancel`, pending ones as well.
@@ -185,8 +189,8 @@ impl Queue {
         state.closed = true;
         if cancel {
             let name = &self.settings.name;
-            for attempt in &mut state.waiting {
-                if matches!(attempt.what, What::Enqueue(_)) && attempt.outcome.is_none() {
+            for attempt in &mut state.pending {
+                if matches!(attempt.request, Request::Enqueue(_)) && attempt.outcome.is_none() {
                     attempt.outcome = Some(Err(KernelError::Cancelled(format!(
                         "{name} was closed, and what was to be put in was cancelled"
                     ))));
@@ -194,7 +198,7 @@ impl Queue {
                 }
             }
         }
-        state.go_on(&self.settings);
+        state.advance_all(&self.settings);
         Ok(())
     }
 
@@ -209,37 +213,37 @@ impl Queue {
 
     /// Joins elements into batches, one for each component.
     pub(super) fn batches(&self, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
-        batch(&self.settings, elements)
+        join_elements(&self.settings, elements)
     }
 }
 
 impl QueueState {
     /// Advances pending attempts, enqueues and dequeues each in their order, until none can go on.
-    fn go_on(&mut self, settings: &Settings) {
-        while self.step(settings, true) | self.step(settings, false) {}
+    fn advance_all(&mut self, settings: &QueueSettings) {
+        while self.advance_first(settings, true) | self.advance_first(settings, false) {}
     }
 
     /// Advances the first pending enqueue or dequeue; returns `true` if anything changed.
-    fn step(&mut self, settings: &Settings, enqueues: bool) -> bool {
+    fn advance_first(&mut self, settings: &QueueSettings, enqueues: bool) -> bool {
         let QueueState {
             elements,
             closed,
-            drawn,
-            waiting,
+            draw_count,
+            pending,
         } = self;
-        let is_first = |a: &&mut Attempt| {
-            a.outcome.is_none() && matches!(a.what, What::Enqueue(_)) == enqueues
+        let is_first = |a: &&mut PendingRequest| {
+            a.outcome.is_none() && matches!(a.request, Request::Enqueue(_)) == enqueues
         };
-        let Some(first) = waiting.iter_mut().find(is_first) else {
+        let Some(first) = pending.iter_mut().find(is_first) else {
             return false;
         };
         let name = &settings.name;
         let (mut changed, mut outcome) = (false, None);
-        match &mut first.what {
-            What::Enqueue(_) if *closed => {
+        match &mut first.request {
+            Request::Enqueue(_) if *closed => {
                 outcome = Some(Err(KernelError::Cancelled(format!("{name} is closed"))));
             }
-            What::Enqueue(rest) => {
+            Request::Enqueue(rest) => {
                 let room =
                     |n: usize| usize::try_from(settings.capacity).map_or(true, |most| n < most);
                 while room(elements.len())
@@ -252,7 +256,7 @@ impl QueueState {
                     outcome = Some(Ok(Vec::new()));
                 }
             }
-            What::Dequeue {
+            Request::Dequeue {
                 count,
                 up_to,
                 taken,
@@ -279,7 +283,7 @@ impl QueueState {
                     _ => 0,
                 };
                 while outcome.is_none() && taken.len() < *count && elements.len() > kept {
-                    let Some(element) = draw(settings, elements, drawn) else {
+                    let Some(element) = draw(settings, elements, draw_count) else {
                         break;
                     };
                     taken.push(element);
@@ -300,14 +304,18 @@ impl QueueState {
 }
 
 /// Removes the next element: the first one, or a random one of a shuffling queue.
-fn draw(settings: &Settings, elements: &mut VecDeque<Element>, drawn: &mut u64) -> Option<Element> {
+fn draw(
+    settings: &QueueSettings,
+    elements: &mut VecDeque<Element>,
+    draw_count: &mut u64,
+) -> Option<Element> {
     let Some(shuffle) = &settings.shuffle else {
         return elements.pop_front();
     };
     // Uses one word after the other, as TensorFlow's `SingleSampleAdapter` does.
-    let words = shuffle.philox.block(*drawn / 4);
-    let word = words[(*drawn % 4) as usize];
-    *drawn += 1;
+    let words = shuffle.philox.block(*draw_count / 4);
+    let word = words[(*draw_count % 4) as usize];
+    *draw_count += 1;
     let at = word as usize % elements.len().max(1);
     elements.swap_remove_back(at)
 }

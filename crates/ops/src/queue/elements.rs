@@ -6,12 +6,15 @@ use thalweg_device::KernelError;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
-use super::state::{Element, Settings};
+use super::blocking_queue::{Element, QueueSettings};
 use crate::flow::rows::{rows, stacked};
 use crate::support::tensors::Counted;
 
 /// Fails if an element does not fit the queue's dtypes and shapes.
-pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<(), KernelError> {
+pub(super) fn check_element(
+    settings: &QueueSettings,
+    element: &Element,
+) -> Result<(), KernelError> {
     let name = &settings.name;
     if element.len() != settings.dtypes.len() {
         return Err(KernelError::Invalid(format!(
@@ -39,7 +42,7 @@ pub(super) fn check_element(settings: &Settings, element: &Element) -> Result<()
 }
 
 /// Splits batches, one for each component, into elements: one for each row.
-pub(super) fn elements(
+pub(super) fn split_batches(
     memory: &Arc<Memory>,
     batches: &[Tensor],
 ) -> Result<Vec<Element>, KernelError> {
@@ -67,12 +70,15 @@ pub(super) fn elements(
 }
 
 /// Joins elements into one batch for each component.
-pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
+pub(super) fn join_elements(
+    settings: &QueueSettings,
+    elements: &[Element],
+) -> Result<Vec<Tensor>, KernelError> {
     let component = |(i, &dtype): (usize, &DType)| {
         let items = elements.iter().filter_map(|e| e.get(i));
         let items: Vec<Tensor> = match settings.pads {
             false => items.cloned().collect(),
-            true => padded(&settings.memory, items)?,
+            true => pad_to_largest(&settings.memory, items)?,
         };
         let unknown = Shape::unknown();
         let shape = settings.shapes.get(i).unwrap_or(&unknown);
@@ -82,7 +88,7 @@ pub(super) fn batch(settings: &Settings, elements: &[Element]) -> Result<Vec<Ten
 }
 
 /// Pads tensors of one rank with zeros to the largest size in each dimension.
-fn padded<'a>(
+fn pad_to_largest<'a>(
     memory: &Arc<Memory>,
     items: impl Iterator<Item = &'a Tensor> + Clone,
 ) -> Result<Vec<Tensor>, KernelError> {

@@ -8,9 +8,9 @@ use thalweg_tensor::Tensor;
 
 /// Tickets of nodes that wait for a change.
 #[derive(Default)]
-pub(super) struct Waiting(Vec<Ticket>);
+pub(super) struct WaitList(Vec<Ticket>);
 
-impl Waiting {
+impl WaitList {
     /// Registers a waiting node.
     pub(super) fn wait<T>(&mut self, cx: &TensorCx<'_>) -> Result<T, KernelError> {
         let ticket = cx.environment().ticket();
@@ -27,33 +27,33 @@ impl Waiting {
 }
 
 /// A bounded first-in, first-out buffer of entries; an entry is a list of tensors.
-pub(super) struct Stage {
+pub(super) struct StagingArea {
     /// Limits on the number of entries and on their bytes; 0 for no limit.
     pub(super) capacity: usize,
     pub(super) bytes: usize,
-    state: Mutex<StageState>,
+    state: Mutex<StagingState>,
 }
 
 #[derive(Default)]
-struct StageState {
+struct StagingState {
     entries: VecDeque<Vec<Tensor>>,
-    waiting: Waiting,
+    waiting: WaitList,
 }
 
 fn bytes(entry: &[Tensor]) -> usize {
     entry.iter().map(|t| t.byte_size()).sum()
 }
 
-impl Stage {
-    pub(super) fn new(capacity: usize, bytes: usize) -> Stage {
-        Stage {
+impl StagingArea {
+    pub(super) fn new(capacity: usize, bytes: usize) -> StagingArea {
+        StagingArea {
             capacity,
             bytes,
             state: Mutex::default(),
         }
     }
 
-    fn with<R>(&self, f: impl FnOnce(&mut StageState) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut StagingState) -> R) -> R {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
