@@ -51,12 +51,12 @@ pub(super) fn has_effects(function: &Function) -> bool {
     function.body.nodes().any(|(_, n)| !idle(n.op.effect))
 }
 
-pub(super) fn types(outputs: &[Output<'_>]) -> Attr {
+pub(super) fn dtypes_attr(outputs: &[Output<'_>]) -> Attr {
     Attr::Types(outputs.iter().map(|o| o.dtype()).collect())
 }
 
 /// Adds a function to the graph, and returns the attribute that calls it.
-pub(super) fn define(graph: &Graph, function: Function) -> Attr {
+pub(super) fn define_function(graph: &Graph, function: Function) -> Attr {
     let name = function.name.clone();
     graph.define(function);
     Attr::Func(Func::named(&name))
@@ -65,7 +65,7 @@ pub(super) fn define(graph: &Graph, function: Function) -> Attr {
 /// Records an error of a loop, at the source line of the caller's caller: a closure would have a line of
 /// its own.
 #[track_caller]
-fn refused(graph: &Graph, count: usize, text: String) -> Vec<Output<'_>> {
+fn fail_loop(graph: &Graph, count: usize, text: String) -> Vec<Output<'_>> {
     vec![graph.fail("while", "While", Reason::Argument(text)); count]
 }
 
@@ -108,13 +108,13 @@ impl FlowOps for Graph {
         let mut node = self.op(op).name("cond").input(pred);
         for attr in ["then_branch", "else_branch"] {
             if let Some(function) = functions.next() {
-                node = node.attr(attr, define(self, function));
+                node = node.attr(attr, define_function(self, function));
             }
         }
         let node = node
             .inputs(closed.captured.iter().copied())
-            .attr("Tin", types(&closed.captured))
-            .attr("Tout", types(&a))
+            .attr("Tin", dtypes_attr(&closed.captured))
+            .attr("Tout", dtypes_attr(&a))
             .attr("output_shapes", shapes)
             .build();
         (0..a.len() as u32).map(|i| node.output(i)).collect()
@@ -152,7 +152,7 @@ impl FlowOps for Graph {
                 return vec![self.invalid(); initial.len()];
             }
             if goes_on.dtype() != DType::Bool {
-                return refused(
+                return fail_loop(
                     self,
                     initial.len(),
                     format!("its condition is {}, but must be bool", goes_on.dtype()),
@@ -166,7 +166,7 @@ impl FlowOps for Graph {
                         .collect::<Vec<_>>()
                         .join(", ")
                 };
-                return refused(
+                return fail_loop(
                     self,
                     initial.len(),
                     format!(
@@ -204,9 +204,9 @@ impl FlowOps for Graph {
                 .op(op)
                 .name("while")
                 .inputs(inputs.iter().copied())
-                .attr("T", types(&inputs))
-                .attr("cond", define(self, test))
-                .attr("body", define(self, turn))
+                .attr("T", dtypes_attr(&inputs))
+                .attr("cond", define_function(self, test))
+                .attr("body", define_function(self, turn))
                 .attr("output_shapes", shapes)
                 .build();
             return (0..initial.len() as u32).map(|i| node.output(i)).collect();

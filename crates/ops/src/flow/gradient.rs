@@ -13,10 +13,10 @@ use thalweg_graph::{
 };
 use thalweg_tensor::{DType, Shape};
 
-use super::build::{define, types};
+use super::build::{define_function, dtypes_attr};
 
 /// Copy of a function's body, in the graph that a gradient is built in.
-pub(super) struct Again<'g> {
+pub(super) struct BodyCopy<'g> {
     /// Replacements of its arguments.
     pub(super) arguments: Vec<Output<'g>>,
     /// Copies of the requested results.
@@ -25,13 +25,13 @@ pub(super) struct Again<'g> {
 
 /// Copies into `graph` the nodes that these results of a function depend on; `kept` replaces values that must
 /// not be computed again.
-pub(super) fn again<'g>(
+pub(super) fn copy_body<'g>(
     graph: &'g Graph,
     function: &Function,
     arguments: Vec<Output<'g>>,
     kept: &[(OutputId, Output<'g>)],
     results: impl Iterator<Item = usize>,
-) -> Again<'g> {
+) -> BodyCopy<'g> {
     let wanted: Vec<OutputId> = results
         .filter_map(|i| function.outputs.get(i).copied())
         .collect();
@@ -40,11 +40,11 @@ pub(super) fn again<'g>(
         given.insert(OutputId { node, index: 0 }, argument);
     }
     let results = function.inline(graph, &given, &wanted);
-    Again { arguments, results }
+    BodyCopy { arguments, results }
 }
 
 /// Returns `true` if a value can have a gradient. A variant may be a list of floats, whose gradient is a list.
-pub(super) fn is_smooth(fact: &Fact) -> bool {
+pub(super) fn is_differentiable(fact: &Fact) -> bool {
     match fact.dtype {
         DType::Resource => fact.variable.is_some(),
         DType::Variant => true,
@@ -90,7 +90,7 @@ fn functions(g: &GradCx<'_, '_>, attrs: &[&str]) -> Option<Vec<Arc<Function>>> {
 }
 
 /// Reports that a function contains an op that no gradient goes through.
-pub(super) fn refuse(graph: &Graph, function: &Function, node: &str) {
+pub(super) fn report_no_gradient(graph: &Graph, function: &Function, node: &str) {
     let text = format!(
         "no gradient goes through function '{}': its node '{node}' does more than compute, and would \
          do it twice",
@@ -101,18 +101,22 @@ pub(super) fn refuse(graph: &Graph, function: &Function, node: &str) {
 
 /// Gradient of a plain call.
 pub(super) fn call<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    choice(g, 0, &["f"])
+    choice_gradient(g, 0, &["f"])
 }
 
 /// Gradient of a choice between two functions.
 pub(super) fn branch<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    choice(g, 1, &["then_branch", "else_branch"])
+    choice_gradient(g, 1, &["then_branch", "else_branch"])
 }
 
 pub(super) use super::gradient_loop::repeat;
 
 /// Gradient of a choice between several functions. The first `first` inputs make the choice; arguments follow.
-fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> InputGradients<'g> {
+fn choice_gradient<'g>(
+    g: &GradCx<'_, 'g>,
+    first: usize,
+    attrs: &[&'static str],
+) -> InputGradients<'g> {
     let graph = g.graph();
     let none = || InputGradients::from_elem(None, g.inputs());
     let Some(functions) = functions(g, attrs) else {
@@ -124,7 +128,7 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
     let Some(kept) = unrepeatable(graph, &functions, &dys) else {
         return none();
     };
-    let given_out = give_out(g, &functions, attrs, &kept);
+    let given_out = add_kept_outputs(g, &functions, attrs, &kept);
     let inputs: Vec<Output<'g>> = (first..g.inputs()).map(|i| g.input(i)).collect();
     let given: Vec<Output<'g>> = inputs
         .iter()
@@ -133,7 +137,7 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
         .chain(given_out)
         .collect();
     let wanted: Vec<usize> = (0..inputs.len())
-        .filter(|&i| is_smooth(&inputs[i].fact()))
+        .filter(|&i| is_differentiable(&inputs[i].fact()))
         .collect();
     let choice = Choice {
         dys,
@@ -144,13 +148,13 @@ fn choice<'g>(g: &GradCx<'_, 'g>, first: usize, attrs: &[&'static str]) -> Input
     let mut bodies = Vec::new();
     let mut place = choice.arguments + choice.dys.len();
     for (function, kept) in functions.iter().zip(&kept) {
-        bodies.push(choice.back(graph, function, kept, place));
+        bodies.push(choice.build_gradient(graph, function, kept, place));
         place += kept.len();
     }
     // An argument without a gradient in any function has none.
     let has = |k: &usize| bodies.iter().any(|b| b.gradient(*k).is_some());
     let live: Vec<usize> = (0..choice.wanted.len()).filter(has).collect();
-    let node = choice.node(g, first, attrs, close(graph, &bodies, &live), &live);
+    let node = choice.node(g, first, attrs, close_all(graph, &bodies, &live), &live);
     let mut gradients = none();
     for (place, &k) in live.iter().enumerate() {
         gradients[first + choice.wanted[k]] = Some(node.output(place as u32));
@@ -171,7 +175,9 @@ fn unrepeatable<'g>(
             .filter_map(|(i, _)| function.outputs.get(*i).copied())
             .collect();
         let found = function.unrepeatable(&wanted);
-        found.map_err(|node| refuse(graph, function, &node)).ok()
+        found
+            .map_err(|node| report_no_gradient(graph, function, &node))
+            .ok()
     };
     functions.iter().map(of).collect()
 }
@@ -191,18 +197,18 @@ struct Choice<'g> {
 
 impl<'g> Choice<'g> {
     /// Gradient of one function, whose kept values start at index `place` of the inputs.
-    fn back(
+    fn build_gradient(
         &self,
         graph: &'g Graph,
         function: &Function,
         kept: &[OutputId],
         place: usize,
-    ) -> Back<'g> {
+    ) -> GradientBody<'g> {
         let body = graph.body(&format!("{}_grad", function.name));
         let given: Vec<Output<'g>> = self
             .given
             .iter()
-            .map(|o| body.argument("value", &plain(o.fact())))
+            .map(|o| body.argument("value", &without_value(o.fact())))
             .collect();
         let stand_in: Vec<(OutputId, Output<'g>)> = kept
             .iter()
@@ -211,12 +217,12 @@ impl<'g> Choice<'g> {
             .collect();
         let (arguments, seeds) = given.split_at(self.arguments);
         let results = self.dys.iter().map(|d| d.0);
-        let forward = again(body, function, arguments.to_vec(), &stand_in, results);
+        let forward = copy_body(body, function, arguments.to_vec(), &stand_in, results);
         let seeds: Vec<Option<Output<'g>>> =
             seeds[..self.dys.len()].iter().copied().map(Some).collect();
         let xs: Vec<Output<'g>> = self.wanted.iter().map(|&i| forward.arguments[i]).collect();
         let found = gradients_with(&forward.results, &xs, &seeds, &[]);
-        Back {
+        GradientBody {
             body,
             given,
             xs,
@@ -249,11 +255,11 @@ impl<'g> Choice<'g> {
             node = node.input(g.input(i));
         }
         for (attr, function) in attrs.iter().zip(closed.functions) {
-            node = node.attr(attr, define(graph, function));
+            node = node.attr(attr, define_function(graph, function));
         }
         node = node
             .inputs(all.iter().copied())
-            .attr("Tin", types(&all))
+            .attr("Tin", dtypes_attr(&all))
             .attr("Tout", Attr::Types(out.iter().map(|f| f.dtype).collect()));
         if first > 0 {
             let shapes: Vec<Shape> = out.iter().map(|f| f.shape.clone()).collect();
@@ -264,7 +270,7 @@ impl<'g> Choice<'g> {
 }
 
 /// Gradient of one function, in a graph of its own.
-struct Back<'g> {
+struct GradientBody<'g> {
     body: &'g Graph,
     /// Arguments of the gradient function.
     given: Vec<Output<'g>>,
@@ -273,7 +279,7 @@ struct Back<'g> {
     found: Vec<Option<Output<'g>>>,
 }
 
-impl<'g> Back<'g> {
+impl<'g> GradientBody<'g> {
     /// Gradient of a wanted argument.
     fn gradient(&self, k: usize) -> Option<Output<'g>> {
         self.found.get(k).copied().flatten()
@@ -290,7 +296,7 @@ impl<'g> Back<'g> {
 }
 
 /// Closes the gradient functions of all functions over the same arguments.
-fn close<'g>(graph: &'g Graph, bodies: &[Back<'g>], live: &[usize]) -> Closed<'g> {
+fn close_all<'g>(graph: &'g Graph, bodies: &[GradientBody<'g>], live: &[usize]) -> Closed<'g> {
     let results: Vec<Vec<Output<'g>>> = bodies.iter().map(|b| b.results(live)).collect();
     let finished: Vec<(&'g Graph, &[Output<'g>], &[Output<'g>])> = bodies
         .iter()
@@ -301,7 +307,7 @@ fn close<'g>(graph: &'g Graph, bodies: &[Back<'g>], live: &[usize]) -> Closed<'g
 }
 
 /// Facts of an argument, without its value.
-pub(super) fn plain(fact: Fact) -> Fact {
+pub(super) fn without_value(fact: Fact) -> Fact {
     Fact {
         value: None,
         ..fact
@@ -310,7 +316,7 @@ pub(super) fn plain(fact: Fact) -> Fact {
 
 /// Adds the kept values of its functions to the outputs of the call; a function that does not run gives
 /// values that nothing reads. Returns the new outputs, function after function.
-fn give_out<'g>(
+fn add_kept_outputs<'g>(
     g: &GradCx<'_, 'g>,
     functions: &[Arc<Function>],
     attrs: &[&'static str],

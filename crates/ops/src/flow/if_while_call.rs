@@ -18,17 +18,17 @@ const TOUT: AttrDef = list_attr("Tout", AttrKind::Types);
 const SHAPES: AttrDef = list_attr("output_shapes", AttrKind::Shapes);
 
 /// Base definition of an op that calls functions.
-const CALL: OpDef = OpDef {
+const CALL_OP: OpDef = OpDef {
     inputs: &[INPUT],
     outputs: &[OUTPUT],
-    shape: said,
+    shape: declared_shapes,
     gradient: Gradient::Missing,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
 
 /// Sets the shapes that attribute `output_shapes` gives, if any.
-fn said(cx: &mut Infer<'_>) -> Result<(), InferError> {
+fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shapes = cx.attrs().shapes("output_shapes");
     if shapes.len() == cx.outputs() {
         for (i, shape) in shapes.iter().enumerate() {
@@ -62,7 +62,7 @@ fn is_true(value: &Tensor) -> Result<bool, KernelError> {
     }, else Err(KernelError::DType(value.dtype())))
 }
 
-fn branch(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn run_if(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let taken = match is_true(cx.tensor(0)?)? {
         true => "then_branch",
         false => "else_branch",
@@ -71,7 +71,7 @@ fn branch(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         .call(function(cx, taken)?, arguments(cx, 1)?)
 }
 
-const BRANCHES: &[AttrDef] = &[
+const IF_ATTRS: &[AttrDef] = &[
     type_attr("Tcond", &DType::ALL),
     TIN,
     TOUT,
@@ -86,11 +86,11 @@ pub(crate) static IF: Op = Op {
         name: "If",
         summary: "Calls one of two functions, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
-        attrs: BRANCHES,
+        attrs: IF_ATTRS,
         gradient: Gradient::Rule(gradient::branch),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(branch)],
+    kernels: &[cpu_tensors(run_if)],
 };
 
 /// Like [`IF`], for functions without effects.
@@ -99,16 +99,16 @@ pub(crate) static STATELESS_IF: Op = Op {
         name: "StatelessIf",
         summary: "Calls one of two functions without effects, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
-        attrs: BRANCHES,
+        attrs: IF_ATTRS,
         effect: Effect::Pure,
         gradient: Gradient::Rule(gradient::branch),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(branch)],
+    kernels: &[cpu_tensors(run_if)],
 };
 
 /// Calls the function at an index; the last one if the index is out of range.
-fn case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn run_case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let branches = cx.attrs().funcs("branches");
     let index = usize::try_from(cx.int(0)?).unwrap_or(usize::MAX);
     let taken = branches.get(index).or(branches.last());
@@ -116,7 +116,7 @@ fn case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     cx.environment().call(taken, arguments(cx, 1)?)
 }
 
-const CASES: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), SHAPES];
+const CASE_ATTRS: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), SHAPES];
 
 /// Calls one of several functions.
 pub(crate) static CASE: Op = Op {
@@ -124,10 +124,10 @@ pub(crate) static CASE: Op = Op {
         name: "Case",
         summary: "Calls one of several functions, by its number; the last one where there is none.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
-        attrs: CASES,
-        ..CALL
+        attrs: CASE_ATTRS,
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(case)],
+    kernels: &[cpu_tensors(run_case)],
 };
 
 /// Like [`CASE`], for functions without effects.
@@ -136,14 +136,14 @@ pub(crate) static STATELESS_CASE: Op = Op {
         name: "StatelessCase",
         summary: "Calls one of several functions without effects, by its number.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
-        attrs: CASES,
+        attrs: CASE_ATTRS,
         effect: Effect::Pure,
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(case)],
+    kernels: &[cpu_tensors(run_case)],
 };
 
-fn repeat(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn run_while(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (cond, body) = (function(cx, "cond")?, function(cx, "body")?);
     let mut values = arguments(cx, 0)?;
     loop {
@@ -166,7 +166,7 @@ fn repeat(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     }
 }
 
-const LOOP: &[AttrDef] = &[
+const WHILE_ATTRS: &[AttrDef] = &[
     list_attr("T", AttrKind::Types),
     attr("cond", AttrKind::Func),
     attr("body", AttrKind::Func),
@@ -175,8 +175,8 @@ const LOOP: &[AttrDef] = &[
 ];
 
 /// Sets the shapes of `output_shapes`, and for a handle its variable, which no iteration changes.
-fn looped(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    said(cx)?;
+fn while_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    declared_shapes(cx)?;
     for i in 0..cx.outputs() {
         if let Some((dtype, shape)) = cx.variable(i) {
             cx.set_variable(i, dtype, shape);
@@ -192,12 +192,12 @@ pub(crate) static WHILE: Op = Op {
         summary: "Calls a function on its own results for as long as another one says.",
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
-        attrs: LOOP,
-        shape: looped,
+        attrs: WHILE_ATTRS,
+        shape: while_shapes,
         gradient: Gradient::Rule(gradient::repeat),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(repeat)],
+    kernels: &[cpu_tensors(run_while)],
 };
 
 /// Like [`WHILE`], for functions without effects.
@@ -207,20 +207,20 @@ pub(crate) static STATELESS_WHILE: Op = Op {
         summary: "Calls a function without effects on its own results for as long as another says.",
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
-        attrs: LOOP,
-        shape: looped,
+        attrs: WHILE_ATTRS,
+        shape: while_shapes,
         effect: Effect::Pure,
         gradient: Gradient::Rule(gradient::repeat),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(repeat)],
+    kernels: &[cpu_tensors(run_while)],
 };
 
-fn call(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+fn run_call(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     cx.environment().call(function(cx, "f")?, arguments(cx, 0)?)
 }
 
-const CALLED: &[AttrDef] = &[
+const CALL_ATTRS: &[AttrDef] = &[
     TIN,
     TOUT,
     attr("f", AttrKind::Func),
@@ -235,12 +235,12 @@ pub(crate) static PARTITIONED_CALL: Op = Op {
         name: "PartitionedCall",
         summary: "Calls a function without effects.",
         inputs: &[args_of("args", "Tin")],
-        attrs: CALLED,
+        attrs: CALL_ATTRS,
         effect: Effect::Pure,
         gradient: Gradient::Rule(gradient::call),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(call)],
+    kernels: &[cpu_tensors(run_call)],
 };
 
 /// Calls a function with effects.
@@ -249,11 +249,11 @@ pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
         name: "StatefulPartitionedCall",
         summary: "Calls a function.",
         inputs: &[args_of("args", "Tin")],
-        attrs: CALLED,
+        attrs: CALL_ATTRS,
         gradient: Gradient::Rule(gradient::call),
-        ..CALL
+        ..CALL_OP
     },
-    kernels: &[cpu_tensors(call)],
+    kernels: &[cpu_tensors(run_call)],
 };
 
 /// Placeholder for an output that a branch does not compute.

@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor};
 use crate::support::constants::{ints, shape_of};
 
 /// Scalar that stands for a shape of unknown rank.
-fn any_shape<'g>(graph: &'g Graph) -> Output<'g> {
+fn unknown_shape<'g>(graph: &'g Graph) -> Output<'g> {
     Value::Tensor(Tensor::scalar(-1i32)).on(graph)
 }
 
@@ -19,7 +19,7 @@ fn dtype(g: &GradCx<'_, '_>) -> DType {
 }
 
 /// First output of `op` on these inputs, with the list's element dtype.
-fn made<'g>(g: &GradCx<'_, 'g>, op: &str, inputs: &[Output<'g>]) -> Output<'g> {
+fn list_node<'g>(g: &GradCx<'_, 'g>, op: &str, inputs: &[Output<'g>]) -> Output<'g> {
     let node = g.graph().op(op).inputs(inputs.iter().copied());
     node.attr("element_dtype", dtype(g)).output()
 }
@@ -34,8 +34,8 @@ fn element_shape<'g>(list: Output<'g>) -> Output<'g> {
 }
 
 /// List of the same length with all elements absent.
-fn nothing_like<'g>(g: &GradCx<'_, 'g>, list: Output<'g>) -> Output<'g> {
-    made(g, "TensorListReserve", &[element_shape(list), length(list)])
+fn absent_like<'g>(g: &GradCx<'_, 'g>, list: Output<'g>) -> Output<'g> {
+    list_node(g, "TensorListReserve", &[element_shape(list), length(list)])
 }
 
 fn zeros_like<'g>(x: Output<'g>) -> Output<'g> {
@@ -63,7 +63,7 @@ fn row_shape<'g>(x: Output<'g>) -> Output<'g> {
 /// Gradient of TensorListPushBack.
 pub(super) fn push_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let shape = match dtype(g) {
-        DType::Variant => any_shape(g.graph()),
+        DType::Variant => unknown_shape(g.graph()),
         _ => shape_of(g.input(1)),
     };
     let node = g.graph().op("TensorListPopBack");
@@ -74,27 +74,27 @@ pub(super) fn push_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 
 /// Gradient of TensorListPopBack.
 pub(super) fn pop_back<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let shorter = g.dy(0).unwrap_or_else(|| nothing_like(g, g.output(0)));
+    let shorter = g.dy(0).unwrap_or_else(|| absent_like(g, g.output(0)));
     let last = g.dy(1).unwrap_or_else(|| zeros_like(g.output(1)));
-    smallvec![Some(made(g, "TensorListPushBack", &[shorter, last]))]
+    smallvec![Some(list_node(g, "TensorListPushBack", &[shorter, last]))]
 }
 
 /// Gradient of TensorListGetItem.
 pub(super) fn get_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let nothing = nothing_like(g, g.input(0));
+    let nothing = absent_like(g, g.input(0));
     let parts = [nothing, g.input(1), g.grad()];
-    smallvec![Some(made(g, "TensorListSetItem", &parts))]
+    smallvec![Some(list_node(g, "TensorListSetItem", &parts))]
 }
 
 /// Gradient of TensorListSetItem.
 pub(super) fn set_item<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (dlist, index, item) = (g.grad(), g.input(1), g.input(2));
-    let mut before = made(g, "TensorListSetItem", &[dlist, index, zeros_like(item)]);
+    let mut before = list_node(g, "TensorListSetItem", &[dlist, index, zeros_like(item)]);
     if g.attrs().bool("resize_if_index_out_of_bounds") {
         let parts = [before, length(g.input(0))];
         before = g.graph().op("TensorListResize").inputs(parts).output();
     }
-    let own = made(g, "TensorListGetItem", &[dlist, index, shape_of(item)]);
+    let own = list_node(g, "TensorListGetItem", &[dlist, index, shape_of(item)]);
     smallvec![Some(before), None, Some(own)]
 }
 
@@ -107,14 +107,14 @@ pub(super) fn resize<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 
 /// Gradient of TensorListStack.
 pub(super) fn stack<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let parts = [g.grad(), any_shape(g.graph())];
-    smallvec![Some(made(g, "TensorListFromTensor", &parts))]
+    let parts = [g.grad(), unknown_shape(g.graph())];
+    smallvec![Some(list_node(g, "TensorListFromTensor", &parts))]
 }
 
 /// Gradient of TensorListFromTensor.
 pub(super) fn from_tensor<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), row_shape(g.input(0))];
-    smallvec![Some(made(g, "TensorListStack", &parts))]
+    smallvec![Some(list_node(g, "TensorListStack", &parts))]
 }
 
 /// Gradient of TensorListGather.
@@ -123,27 +123,27 @@ pub(super) fn gather<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     // An element that was gathered twice gets the sum of both gradients.
     let parts = [g.grad(), g.input(1), length(g.input(0))];
     let rows = graph.op("UnsortedSegmentSum").inputs(parts).output();
-    smallvec![Some(made(
+    smallvec![Some(list_node(
         g,
         "TensorListFromTensor",
-        &[rows, any_shape(graph)]
+        &[rows, unknown_shape(graph)]
     ))]
 }
 
 /// Gradient of TensorListScatterV2.
 pub(super) fn scatter<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let parts = [g.grad(), g.input(1), row_shape(g.input(0))];
-    smallvec![Some(made(g, "TensorListGather", &parts))]
+    smallvec![Some(list_node(g, "TensorListGather", &parts))]
 }
 
 /// Gradient of TensorListScatterIntoExistingList.
 pub(super) fn scatter_into<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (dlist, tensor, indices) = (g.grad(), g.input(1), g.input(2));
     let parts = [dlist, zeros_like(tensor), indices];
-    let before = made(g, "TensorListScatterIntoExistingList", &parts);
+    let before = list_node(g, "TensorListScatterIntoExistingList", &parts);
     let parts = [before, length(g.input(0))];
     let before = g.graph().op("TensorListResize").inputs(parts).output();
-    let rows = made(g, "TensorListGather", &[dlist, indices, row_shape(tensor)]);
+    let rows = list_node(g, "TensorListGather", &[dlist, indices, row_shape(tensor)]);
     smallvec![Some(before), Some(rows)]
 }
 
@@ -153,7 +153,7 @@ pub(super) fn concat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         return InputGradients::new();
     };
     let parts = [dy, element_shape(g.input(0)), g.output(1)];
-    smallvec![Some(made(g, "TensorListSplit", &parts))]
+    smallvec![Some(list_node(g, "TensorListSplit", &parts))]
 }
 
 /// Gradient of TensorListSplit.
@@ -165,5 +165,5 @@ pub(super) fn split<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         .input(Value::Tensor(Tensor::scalar(0i32)).on(graph))
         .output();
     let parts = [g.grad(), shape, g.input(2)];
-    smallvec![Some(made(g, "TensorListConcatV2", &parts))]
+    smallvec![Some(list_node(g, "TensorListConcatV2", &parts))]
 }

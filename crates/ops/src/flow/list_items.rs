@@ -7,8 +7,8 @@ use thalweg_device::KernelError;
 use thalweg_tensor::{Nesting, Tensor};
 
 /// A branch has two to the power of this many children.
-const BITS: u32 = 4;
-const WIDTH: usize = 1 << BITS;
+const BRANCH_BITS: u32 = 4;
+const BRANCH_WIDTH: usize = 1 << BRANCH_BITS;
 
 /// Elements by index; some may be absent.
 #[derive(Clone, Default)]
@@ -18,7 +18,7 @@ pub(super) struct Items {
     height: u32,
     root: Node,
     /// Nesting of the elements that are variants.
-    within: Nesting,
+    item_nesting: Nesting,
 }
 
 /// A place of the tree.
@@ -28,12 +28,14 @@ enum Node {
     #[default]
     Absent,
     Item(Tensor),
-    Branch(Arc<[Node; WIDTH]>),
+    Branch(Arc<[Node; BRANCH_WIDTH]>),
 }
 
 /// Maximum number of elements under a node at this height.
-fn room(height: u32) -> usize {
-    1usize.checked_shl(BITS * height).unwrap_or(usize::MAX)
+fn max_items(height: u32) -> usize {
+    1usize
+        .checked_shl(BRANCH_BITS * height)
+        .unwrap_or(usize::MAX)
 }
 
 impl Items {
@@ -57,7 +59,7 @@ impl Items {
         }
         while let Node::Branch(children) = node {
             height -= 1;
-            node = &children[(i >> (BITS * height)) % WIDTH];
+            node = &children[(i >> (BRANCH_BITS * height)) % BRANCH_WIDTH];
         }
         match node {
             Node::Item(item) => Some(item),
@@ -75,25 +77,25 @@ impl Items {
         if i >= self.len {
             return;
         }
-        self.count_no_more(i);
+        self.uncount(i);
         let held = item.nesting();
-        self.within.depth = self.within.depth.max(held.depth);
-        self.within.values = self.within.values.saturating_add(held.values);
+        self.item_nesting.depth = self.item_nesting.depth.max(held.depth);
+        self.item_nesting.values = self.item_nesting.values.saturating_add(held.values);
         self.root.set(self.height, i, item);
     }
 
     /// Removes the element at an index from the count of nesting.
-    fn count_no_more(&mut self, i: usize) {
+    fn uncount(&mut self, i: usize) {
         let held = self.get(i).map(Tensor::nesting).unwrap_or_default();
-        self.within.values = self.within.values.saturating_sub(held.values);
+        self.item_nesting.values = self.item_nesting.values.saturating_sub(held.values);
     }
 
     /// Nesting of values in a list of these elements. An absent element counts as a present one: it stands for
     /// zeros.
     pub(super) fn nesting(&self) -> Nesting {
         Nesting {
-            values: self.within.values.saturating_add(self.len as u64),
-            ..self.within
+            values: self.item_nesting.values.saturating_add(self.len as u64),
+            ..self.item_nesting
         }
     }
 
@@ -106,15 +108,15 @@ impl Items {
     /// Truncates to `len` elements, or adds absent ones.
     pub(super) fn resize(&mut self, len: usize) {
         if len < self.len {
-            if self.within.values > 0 {
-                (len..self.len).for_each(|i| self.count_no_more(i));
+            if self.item_nesting.values > 0 {
+                (len..self.len).for_each(|i| self.uncount(i));
             }
-            self.root.cut(self.height, len);
+            self.root.truncate(self.height, len);
         }
-        while room(self.height) < len {
+        while max_items(self.height) < len {
             let below = std::mem::take(&mut self.root);
             if !matches!(below, Node::Absent) {
-                let mut children: [Node; WIDTH] = Default::default();
+                let mut children: [Node; BRANCH_WIDTH] = Default::default();
                 children[0] = below;
                 self.root = Node::Branch(Arc::new(children));
             }
@@ -143,10 +145,10 @@ impl Items {
         // The tree that was longer before may be higher.
         let (mut one, mut other) = (self.clone(), other.clone());
         let len = one.len;
-        let room = room(one.height.max(other.height));
-        one.resize(room);
-        other.resize(room);
-        let nested = one.within.values > 0 || other.within.values > 0;
+        let max_items = max_items(one.height.max(other.height));
+        one.resize(max_items);
+        other.resize(max_items);
+        let nested = one.item_nesting.values > 0 || other.item_nesting.values > 0;
         let mut merged = Items {
             root: one.root.merge(&other.root, f)?,
             ..one
@@ -154,7 +156,7 @@ impl Items {
         merged.len = len;
         if nested {
             let all = merged.iter().flatten().map(Tensor::nesting);
-            merged.within = all.fold(Nesting::default(), |sum, held| Nesting {
+            merged.item_nesting = all.fold(Nesting::default(), |sum, held| Nesting {
                 depth: sum.depth.max(held.depth),
                 values: sum.values.saturating_add(held.values),
             });
@@ -173,20 +175,20 @@ impl Node {
             *self = Node::Branch(Arc::default());
         }
         if let Node::Branch(children) = self {
-            let place = (i >> (BITS * below)) % WIDTH;
+            let place = (i >> (BRANCH_BITS * below)) % BRANCH_WIDTH;
             Arc::make_mut(children)[place].set(below, i, item);
         }
     }
 
     /// Keeps the first `len` elements.
-    fn cut(&mut self, height: u32, len: usize) {
+    fn truncate(&mut self, height: u32, len: usize) {
         if len == 0 {
             *self = Node::Absent;
         } else if let Node::Branch(children) = self {
-            let each = room(height - 1);
+            let each = max_items(height - 1);
             let last = (len - 1) / each;
             for (k, child) in Arc::make_mut(children).iter_mut().enumerate().skip(last) {
-                child.cut(height - 1, len.saturating_sub(k * each));
+                child.truncate(height - 1, len.saturating_sub(k * each));
             }
         }
     }
@@ -199,7 +201,7 @@ impl Node {
             Node::Absent => Node::Absent,
             Node::Item(item) => Node::Item(f(item)?),
             Node::Branch(children) => {
-                let mut made: [Node; WIDTH] = Default::default();
+                let mut made: [Node; BRANCH_WIDTH] = Default::default();
                 for (made, child) in made.iter_mut().zip(children.iter()) {
                     *made = child.map(f)?;
                 }
@@ -216,7 +218,7 @@ impl Node {
         Ok(match (self, other) {
             (Node::Item(one), Node::Item(other)) => Node::Item(f(one, other)?),
             (Node::Branch(one), Node::Branch(other)) => {
-                let mut made: [Node; WIDTH] = Default::default();
+                let mut made: [Node; BRANCH_WIDTH] = Default::default();
                 for (k, made) in made.iter_mut().enumerate() {
                     *made = one[k].merge(&other[k], f)?;
                 }
@@ -254,7 +256,7 @@ mod tests {
     proptest! {
         /// A vector of options with the same elements.
         #[test]
-        fn it_does_what_a_vector_does(steps in prop::collection::vec((0usize..4, 0usize..600), 1..60)) {
+        fn items_behave_like_a_vector(steps in prop::collection::vec((0usize..4, 0usize..600), 1..60)) {
             let (mut items, mut vector): (Items, Vec<Option<i32>>) = Default::default();
             let mut versions = Vec::new();
             for (n, (step, at)) in steps.into_iter().enumerate() {
@@ -284,7 +286,7 @@ mod tests {
 
         /// Merges lists of any length.
         #[test]
-        fn what_is_in_one_of_two_stays_and_what_is_in_both_is_added(
+        fn merge_keeps_items_of_one_list_and_adds_items_of_both(
             one in prop::collection::vec(0usize..300, 0..40),
             other in prop::collection::vec(0usize..300, 0..40),
             before in 1usize..5000,

@@ -5,7 +5,7 @@ use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Tensor};
 
 use super::list_items::Items;
-use super::tensor_list::List;
+use super::tensor_list::TensorList;
 use crate::support::tensors::sum;
 
 /// Zeros in the shapes of a variant's elements: of a list, or of a list of lists.
@@ -13,7 +13,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
     if of.dtype() != DType::Variant {
         return cx.zeros(of.dtype(), of.dims());
     }
-    let Some(list) = of.thing::<List>() else {
+    let Some(list) = of.thing::<TensorList>() else {
         // A variant that is no list has no zeros.
         return Ok(of.clone());
     };
@@ -21,7 +21,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
         true => Items::absent(list.items.len()),
         false => list.items.map(&mut |item| zeros_like(cx, item))?,
     };
-    let zeros = List {
+    let zeros = TensorList {
         items,
         shape: list.shape.clone(),
         ..*list
@@ -34,7 +34,7 @@ pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
     if a.dtype() != DType::Variant {
         return sum(a.clone(), b);
     }
-    let (Some(one), Some(other)) = (a.thing::<List>(), b.thing::<List>()) else {
+    let (Some(one), Some(other)) = (a.thing::<TensorList>(), b.thing::<TensorList>()) else {
         return Err(KernelError::Invalid(
             "what is no list cannot be added".to_owned(),
         ));
@@ -52,7 +52,7 @@ pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
             one.shape, other.shape
         ))
     })?;
-    let sums = List {
+    let sums = TensorList {
         items: one.items.merge(&other.items, &mut added)?,
         shape,
         ..*one

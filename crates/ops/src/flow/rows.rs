@@ -8,10 +8,10 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Memory, Shape, StringTensor, Tensor, dispatch};
 
 /// Maximum number of rows that become tensors of their own: a tensor without elements may have any number.
-const MOST: usize = 1 << 24;
+const MAX_ROWS: usize = 1 << 24;
 
 /// The `count` elements from index `start` on, in dimensions `dims`.
-fn piece(
+fn slice_elements(
     memory: &Arc<Memory>,
     from: &Tensor,
     start: usize,
@@ -67,14 +67,14 @@ pub(crate) fn rows(memory: &Arc<Memory>, tensor: &Tensor) -> Result<Vec<Tensor>,
             "a scalar has no rows: give it a tensor with one dimension at least".to_owned(),
         ));
     };
-    if *count > MOST {
+    if *count > MAX_ROWS {
         return Err(KernelError::Invalid(format!(
-            "{count} rows are too many to be values of their own: there may be {MOST}"
+            "{count} rows are too many to be values of their own: there may be {MAX_ROWS}"
         )));
     }
     let size = checked_elements(dims).unwrap_or(0);
     (0..*count)
-        .map(|i| piece(memory, tensor, i * size, dims))
+        .map(|i| slice_elements(memory, tensor, i * size, dims))
         .collect()
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn split(
         })?;
         let mut dims = vec![end - start];
         dims.extend_from_slice(inner);
-        parts.push(piece(memory, tensor, start * size, &dims)?);
+        parts.push(slice_elements(memory, tensor, start * size, &dims)?);
         start = end;
     }
     if start != *count {

@@ -11,12 +11,12 @@ use thalweg_tensor::{DType, Shape, Tensor};
 struct Stack {
     dtype: DType,
     /// Maximum number of values; negative for no limit.
-    most: i64,
+    max_size: i64,
     values: Mutex<Vec<Tensor>>,
 }
 
 /// Base definition of a stack op.
-const STATE: OpDef = OpDef {
+const STACK_OP: OpDef = OpDef {
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
@@ -37,15 +37,15 @@ pub(crate) static STACK: Op = Op {
             cx.set(0, Shape::scalar());
             Ok(())
         },
-        ..STATE
+        ..STACK_OP
     },
-    kernels: &[cpu_tensors(|cx| new(cx, cx.int(0)?))],
+    kernels: &[cpu_tensors(|cx| new_stack(cx, cx.int(0)?))],
 };
 
-fn new(cx: &TensorCx<'_>, most: i64) -> Result<Vec<Tensor>, KernelError> {
+fn new_stack(cx: &TensorCx<'_>, max_size: i64) -> Result<Vec<Tensor>, KernelError> {
     let stack = Stack {
         dtype: cx.attrs().dtype("elem_type").unwrap_or(DType::F32),
-        most,
+        max_size,
         values: Mutex::default(),
     };
     Ok(vec![Tensor::handle(DType::Resource, Arc::new(stack))?])
@@ -63,7 +63,7 @@ pub(crate) static PUSH: Op = Op {
             cx.set(0, cx.shape(1).clone());
             Ok(())
         },
-        ..STATE
+        ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (stack, value) = (cx.thing::<Stack>(0)?, cx.value(1)?);
@@ -72,10 +72,10 @@ pub(crate) static PUSH: Op = Op {
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
         }
-        if usize::try_from(stack.most).is_ok_and(|most| values.len() >= most) {
+        if usize::try_from(stack.max_size).is_ok_and(|max_size| values.len() >= max_size) {
             return Err(KernelError::Invalid(format!(
                 "the stack overflowed: it takes {} values",
-                stack.most
+                stack.max_size
             )));
         }
         values.push(value.clone());
@@ -91,7 +91,7 @@ pub(crate) static POP: Op = Op {
         inputs: &[arg_of("handle", DType::Resource)],
         outputs: &[arg("elem", "elem_type")],
         attrs: &[type_attr("elem_type", &DType::ALL)],
-        ..STATE
+        ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let stack = cx.thing::<Stack>(0)?;
@@ -108,7 +108,7 @@ pub(crate) static CLOSE: Op = Op {
         name: "StackCloseV2",
         summary: "Gives up what a stack holds.",
         inputs: &[arg_of("handle", DType::Resource)],
-        ..STATE
+        ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let stack = cx.thing::<Stack>(0)?;
@@ -118,7 +118,7 @@ pub(crate) static CLOSE: Op = Op {
     })],
 };
 
-const REF: Arg = arg_of("handle", DType::String).reference();
+const REF_HANDLE: Arg = arg_of("handle", DType::String).reference();
 
 /// Creates a stack without a limit.
 pub(crate) static NEW: Op = Op {
@@ -128,7 +128,7 @@ pub(crate) static NEW: Op = Op {
         inputs: &[],
         ..STACK.def
     },
-    kernels: &[cpu_tensors(|cx| new(cx, -1))],
+    kernels: &[cpu_tensors(|cx| new_stack(cx, -1))],
 };
 
 /// Creates a stack behind a reference.
@@ -136,7 +136,7 @@ pub(crate) static REF_STACK: Op = Op {
     def: OpDef {
         name: "Stack",
         inputs: &[],
-        outputs: &[REF],
+        outputs: &[REF_HANDLE],
         on_handles: Some("_NewStack"),
         ..STACK.def
     },
@@ -147,7 +147,7 @@ pub(crate) static REF_STACK: Op = Op {
 pub(crate) static REF_PUSH: Op = Op {
     def: OpDef {
         name: "StackPush",
-        inputs: &[REF, arg("elem", "T")],
+        inputs: &[REF_HANDLE, arg("elem", "T")],
         on_handles: Some("StackPushV2"),
         ..PUSH.def
     },
@@ -158,7 +158,7 @@ pub(crate) static REF_PUSH: Op = Op {
 pub(crate) static REF_POP: Op = Op {
     def: OpDef {
         name: "StackPop",
-        inputs: &[REF],
+        inputs: &[REF_HANDLE],
         on_handles: Some("StackPopV2"),
         ..POP.def
     },
@@ -169,7 +169,7 @@ pub(crate) static REF_POP: Op = Op {
 pub(crate) static REF_CLOSE: Op = Op {
     def: OpDef {
         name: "StackClose",
-        inputs: &[REF],
+        inputs: &[REF_HANDLE],
         on_handles: Some("StackCloseV2"),
         ..CLOSE.def
     },

@@ -19,7 +19,7 @@ const INTERPRETED: Kernel = Kernel {
 };
 
 /// Base definition of an op of control flow.
-const FLOW: OpDef = OpDef {
+const CONTROL_FLOW_OP: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Flow,
     ..OpDef::EMPTY
@@ -28,7 +28,7 @@ const FLOW: OpDef = OpDef {
 const T: AttrDef = type_attr("T", &DType::ALL);
 
 /// Gives every output the input's shape and the variable behind it.
-fn passed_on(cx: &mut Infer<'_>) {
+fn forward_input_facts(cx: &mut Infer<'_>) {
     for i in 0..cx.outputs() {
         cx.set(i, cx.shape(0).clone());
         if let Some((dtype, shape)) = cx.variable(0) {
@@ -39,7 +39,7 @@ fn passed_on(cx: &mut Infer<'_>) {
 
 fn switch(cx: &mut Infer<'_>) -> Result<(), InferError> {
     expect_scalar(cx, 1)?;
-    passed_on(cx);
+    forward_input_facts(cx);
     Ok(())
 }
 
@@ -77,7 +77,7 @@ pub(crate) static SWITCH: Op = Op {
         outputs: &[arg("output_false", "T"), arg("output_true", "T")],
         attrs: &[T],
         shape: switch,
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[INTERPRETED],
 };
@@ -95,7 +95,7 @@ pub(crate) static REF_SWITCH: Op = Op {
         attrs: &[T],
         shape: switch,
         on_handles: Some("Switch"),
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[],
 };
@@ -109,7 +109,7 @@ pub(crate) static MERGE: Op = Op {
         outputs: &[arg("output", "T"), arg_of("value_index", DType::I32)],
         attrs: &[T, count_attr("N")],
         shape: merge,
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[INTERPRETED],
 };
@@ -127,7 +127,7 @@ pub(crate) static REF_MERGE: Op = Op {
         attrs: &[T, count_attr("N")],
         shape: merge,
         on_handles: Some("Merge"),
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[],
 };
@@ -140,7 +140,7 @@ const ENTER_ATTRS: &[AttrDef] = &[
 ];
 
 fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    passed_on(cx);
+    forward_input_facts(cx);
     Ok(())
 }
 
@@ -153,7 +153,7 @@ pub(crate) static ENTER: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: ENTER_ATTRS,
         shape: unchanged,
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[INTERPRETED],
 };
@@ -168,7 +168,7 @@ pub(crate) static REF_ENTER: Op = Op {
         attrs: ENTER_ATTRS,
         shape: unchanged,
         on_handles: Some("Enter"),
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[],
 };
@@ -179,7 +179,7 @@ const REF_DATA: &[Arg] = &[arg("data", "T").reference()];
 const REF_OUTPUT: &[Arg] = &[arg("output", "T").reference()];
 
 /// Definition of an op that passes its input on.
-const fn pass(name: &'static str, summary: &'static str) -> Op {
+const fn forwarding_op(name: &'static str, summary: &'static str) -> Op {
     Op {
         def: OpDef {
             name,
@@ -188,14 +188,14 @@ const fn pass(name: &'static str, summary: &'static str) -> Op {
             outputs: OUTPUT,
             attrs: &[T],
             shape: unchanged,
-            ..FLOW
+            ..CONTROL_FLOW_OP
         },
         kernels: &[INTERPRETED],
     }
 }
 
 /// Like `on`, for references.
-const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) -> Op {
+const fn ref_forwarding_op(name: &'static str, summary: &'static str, on: &'static Op) -> Op {
     Op {
         def: OpDef {
             name,
@@ -205,23 +205,24 @@ const fn ref_pass(name: &'static str, summary: &'static str, on: &'static Op) ->
             attrs: &[T],
             shape: unchanged,
             on_handles: Some(on.def.name),
-            ..FLOW
+            ..CONTROL_FLOW_OP
         },
         kernels: &[],
     }
 }
 
 /// Passes a value out of a loop's frame.
-pub(crate) static EXIT: Op = pass("Exit", "Gives its input out of a loop, once.");
+pub(crate) static EXIT: Op = forwarding_op("Exit", "Gives its input out of a loop, once.");
 /// Like [`EXIT`], for references.
-pub(crate) static REF_EXIT: Op = ref_pass("RefExit", "Gives a reference out of a loop.", &EXIT);
+pub(crate) static REF_EXIT: Op =
+    ref_forwarding_op("RefExit", "Gives a reference out of a loop.", &EXIT);
 /// Passes a value to the next iteration of a loop.
-pub(crate) static NEXT_ITERATION: Op = pass(
+pub(crate) static NEXT_ITERATION: Op = forwarding_op(
     "NextIteration",
     "Gives its input to the next turn of a loop.",
 );
 /// Like [`NEXT_ITERATION`], for references.
-pub(crate) static REF_NEXT_ITERATION: Op = ref_pass(
+pub(crate) static REF_NEXT_ITERATION: Op = ref_forwarding_op(
     "RefNextIteration",
     "Gives a reference to the next turn of a loop.",
     &NEXT_ITERATION,
@@ -235,7 +236,7 @@ pub(crate) static LOOP_COND: Op = Op {
         inputs: &[arg_of("input", DType::Bool)],
         outputs: &[arg_of("output", DType::Bool)],
         shape: unchanged,
-        ..FLOW
+        ..CONTROL_FLOW_OP
     },
     kernels: &[INTERPRETED],
 };
@@ -263,7 +264,7 @@ pub(crate) static REF_SELECT: Op = Op {
         ],
         outputs: &[arg("output", "T").reference()],
         attrs: &[T, count_attr("N")],
-        shape: selected,
+        shape: ref_select_shape,
         gradient: Gradient::None,
         on_handles: Some(HANDLE_OF.def.name),
         ..OpDef::EMPTY
@@ -272,7 +273,7 @@ pub(crate) static REF_SELECT: Op = Op {
 };
 
 /// Sets the output's shape to the common part of the shapes of all inputs from the second on.
-fn selected(cx: &mut Infer<'_>) -> Result<(), InferError> {
+fn ref_select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     expect_scalar(cx, 0)?;
     let mut shape = cx.variable_shape(1);
     for i in 2..cx.inputs() {
@@ -295,7 +296,7 @@ pub(crate) static HANDLE_OF: Op = Op {
         ],
         outputs: &[arg_of("output", DType::Resource)],
         attrs: &[count_attr("N")],
-        shape: selected,
+        shape: ref_select_shape,
         gradient: Gradient::None,
         effect: Effect::Stateful,
         ..OpDef::EMPTY

@@ -11,35 +11,35 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
-use super::tensor_list::count;
+use super::tensor_list::element_count;
 use crate::support::tensors::{Counted, sum};
 
 /// An array of tensors, each written once.
-pub(super) struct Array {
+pub(super) struct TensorArray {
     pub(super) dtype: DType,
-    grows: bool,
-    clears: bool,
+    dynamic_size: bool,
+    clear_after_read: bool,
     /// Adds up repeated writes of an element: the array is a gradient.
-    adds: bool,
+    accumulates: bool,
     /// Order of the gradient: 0 for an array, 1 for its gradient, 2 for the gradient of that, and so on.
-    order: u32,
+    gradient_order: u32,
     /// Memory that elements are allocated from, apart from their values.
     memory: Arc<Memory>,
     state: Mutex<ArrayState>,
-    gradients: Mutex<BTreeMap<String, Arc<Array>>>,
+    gradients: Mutex<BTreeMap<String, Arc<TensorArray>>>,
 }
 
 /// Maximum order of a gradient of gradients.
-const MOST_ORDER: u32 = 64;
+const MAX_GRADIENT_ORDER: u32 = 64;
 
 struct ArrayState {
     shape: Shape,
-    elements: Counted<Element>,
+    elements: Counted<ArrayElement>,
     closed: bool,
 }
 
 #[derive(Clone, Default)]
-struct Element {
+struct ArrayElement {
     value: Option<Tensor>,
     /// In a gradient: shape of the element that it is the gradient of.
     shape: Shape,
@@ -47,7 +47,7 @@ struct Element {
     cleared: bool,
 }
 
-impl Array {
+impl TensorArray {
     fn lock(&self) -> MutexGuard<'_, ArrayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -69,11 +69,11 @@ impl Array {
             return Err(closed());
         }
         if len > state.elements.len() {
-            if !self.grows {
+            if !self.dynamic_size {
                 return Err(out_of_range(len as i64 - 1, state.elements.len()));
             }
-            count(len as i64)?;
-            state.elements.grow(len, Element::default())?;
+            element_count(len as i64)?;
+            state.elements.grow(len, ArrayElement::default())?;
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Array {
         }
         element.value = Some(match element.value.take() {
             None => value,
-            Some(before) if self.adds => sum(before, &value)?,
+            Some(before) if self.accumulates => sum(before, &value)?,
             Some(before) => {
                 element.value = Some(before);
                 return Err(KernelError::Invalid(format!(
@@ -141,7 +141,7 @@ impl Array {
                 cx.zeros(self.dtype, &dims)?
             }
         };
-        if self.clears {
+        if self.clear_after_read {
             element.value = None;
             element.cleared = true;
         }
@@ -149,7 +149,7 @@ impl Array {
     }
 
     /// Gradient array of name `source`; created on first use.
-    fn gradient(&self, source: &str) -> Result<Arc<Array>, KernelError> {
+    fn gradient(&self, source: &str) -> Result<Arc<TensorArray>, KernelError> {
         let state = self.lock();
         if state.closed {
             return Err(closed());
@@ -161,22 +161,22 @@ impl Array {
         if let Some(gradient) = gradients.get(source) {
             return Ok(gradient.clone());
         }
-        if self.order == MOST_ORDER {
+        if self.gradient_order == MAX_GRADIENT_ORDER {
             return Err(KernelError::Invalid(format!(
-                "an array has gradients of gradients {MOST_ORDER} times at most"
+                "an array has gradients of gradients {MAX_GRADIENT_ORDER} times at most"
             )));
         }
         let len = state.elements.len();
-        let mut elements = Counted::filled(len, Element::default(), &self.memory)?;
+        let mut elements = Counted::filled(len, ArrayElement::default(), &self.memory)?;
         for (to, e) in elements.iter_mut().zip(state.elements.iter()) {
             to.shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
         }
-        let gradient = Arc::new(Array {
+        let gradient = Arc::new(TensorArray {
             dtype: self.dtype,
-            grows: false,
-            clears: true,
-            adds: true,
-            order: self.order + 1,
+            dynamic_size: false,
+            clear_after_read: true,
+            accumulates: true,
+            gradient_order: self.gradient_order + 1,
             memory: self.memory.clone(),
             state: Mutex::new(ArrayState {
                 shape: state.shape.clone(),
@@ -207,7 +207,7 @@ fn out_of_range(i: i64, len: usize) -> KernelError {
 }
 
 /// Base definition of a tensor array op.
-pub(super) const STATE: OpDef = OpDef {
+pub(super) const ARRAY_OP: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
@@ -234,8 +234,8 @@ pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Array behind the handle at input 0.
-pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<Array>, KernelError> {
-    cx.thing::<Array>(0)
+pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<TensorArray>, KernelError> {
+    cx.thing::<TensorArray>(0)
 }
 
 /// Creates an array.
@@ -254,21 +254,21 @@ pub(crate) static ARRAY: Op = Op {
             str_attr("tensor_array_name", "", &[]),
         ],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let attrs = cx.attrs();
-        let size = count(cx.int(0)?)?;
-        let array = Array {
+        let size = element_count(cx.int(0)?)?;
+        let array = TensorArray {
             dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
-            grows: attrs.bool("dynamic_size"),
-            clears: attrs.bool("clear_after_read"),
-            adds: false,
-            order: 0,
+            dynamic_size: attrs.bool("dynamic_size"),
+            clear_after_read: attrs.bool("clear_after_read"),
+            accumulates: false,
+            gradient_order: 0,
             memory: cx.memory().clone(),
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
-                elements: Counted::filled(size, Element::default(), cx.memory())?,
+                elements: Counted::filled(size, ArrayElement::default(), cx.memory())?,
                 closed: false,
             }),
             gradients: Mutex::default(),
@@ -287,7 +287,7 @@ pub(crate) static GRADIENT: Op = Op {
         outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
         attrs: &[attr("source", AttrKind::Str)],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let gradient = array(cx)?.gradient(cx.attrs().str("source"))?;
@@ -310,7 +310,7 @@ pub(crate) static WRITE: Op = Op {
         outputs: &[FLOW_OUT],
         attrs: &[type_attr("T", &DType::ALL)],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         array(cx)?.write(cx.int(1)?, cx.value(2)?)?;
@@ -326,7 +326,7 @@ pub(crate) static READ: Op = Op {
         inputs: &[HANDLE, arg_of("index", DType::I32), FLOW_IN],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL)],
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| Ok(vec![array(cx)?.read(cx, cx.int(1)?)?]))],
 };
@@ -339,7 +339,7 @@ pub(crate) static SIZE: Op = Op {
         inputs: &[HANDLE, FLOW_IN],
         outputs: &[arg_of("size", DType::I32)],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(array(cx)?.len() as i32)])
@@ -352,7 +352,7 @@ pub(crate) static CLOSE: Op = Op {
         name: "TensorArrayCloseV3",
         summary: "Gives up what an array holds.",
         inputs: &[HANDLE],
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         array(cx)?.close();

@@ -7,7 +7,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use super::rows::{concatenated, rows, split, stacked};
-use super::tensor_array::{FLOW_IN, FLOW_OUT, HANDLE, STATE, array, scalars, shape_attr};
+use super::tensor_array::{ARRAY_OP, FLOW_IN, FLOW_OUT, HANDLE, array, scalars, shape_attr};
 
 /// Stacks some elements into one tensor.
 pub(crate) static GATHER: Op = Op {
@@ -17,14 +17,14 @@ pub(crate) static GATHER: Op = Op {
         inputs: &[HANDLE, arg_of("indices", DType::I32), FLOW_IN],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), shape_attr("element_shape")],
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let array = array(cx)?;
         let items = cx.ints(1)?.into_iter().map(|i| array.read(cx, i));
         let items: Vec<Tensor> = items.collect::<Result<_, _>>()?;
-        let asked = cx.attrs().shape("element_shape");
-        let shape = array.shape().merge(&asked).unwrap_or(asked);
+        let requested = cx.attrs().shape("element_shape");
+        let shape = array.shape().merge(&requested).unwrap_or(requested);
         Ok(vec![stacked(cx.memory(), array.dtype, &items, &shape)?])
     })],
 };
@@ -43,7 +43,7 @@ pub(crate) static SCATTER: Op = Op {
         outputs: &[FLOW_OUT],
         attrs: &[type_attr("T", &DType::ALL)],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (array, indices) = (array(cx)?, cx.ints(1)?);
@@ -76,7 +76,7 @@ pub(crate) static SPLIT: Op = Op {
         outputs: &[FLOW_OUT],
         attrs: &[type_attr("T", &DType::ALL)],
         shape: scalars,
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let array = array(cx)?;
@@ -100,7 +100,7 @@ pub(crate) static CONCAT: Op = Op {
             type_attr("dtype", &DType::ALL),
             shape_attr("element_shape_except0"),
         ],
-        ..STATE
+        ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let array = array(cx)?;

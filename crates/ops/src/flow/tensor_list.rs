@@ -13,22 +13,22 @@ use super::list_gradient;
 use super::list_items::Items;
 
 /// Maximum number of elements of one list.
-const MOST: usize = 1 << 24;
+const MAX_ELEMENTS: usize = 1 << 24;
 
 /// A list of tensors; some may be absent.
 #[derive(Clone)]
-pub(super) struct List {
+pub(super) struct TensorList {
     pub(super) dtype: DType,
     /// Known part of the shape of the elements.
     pub(super) shape: Shape,
     /// Maximum number of elements; negative for no limit.
-    pub(super) most: i64,
+    pub(super) max_elements: i64,
     pub(super) items: Items,
 }
 
-impl List {
+impl TensorList {
     /// The list as the only output of a kernel.
-    pub(super) fn give(self) -> Result<Vec<Tensor>, KernelError> {
+    pub(super) fn output(self) -> Result<Vec<Tensor>, KernelError> {
         Ok(vec![self.value()?])
     }
 
@@ -46,7 +46,7 @@ impl List {
         shape: &Shape,
     ) -> Result<Tensor, KernelError> {
         if i >= self.items.len() {
-            return Err(self.no_such(i as i64));
+            return Err(self.no_such_element(i as i64));
         }
         if let Some(item) = self.items.get(i) {
             return match shape.admits(item.dims()) {
@@ -68,7 +68,7 @@ impl List {
         cx.zeros(self.dtype, &dims)
     }
 
-    pub(super) fn no_such(&self, i: i64) -> KernelError {
+    pub(super) fn no_such_element(&self, i: i64) -> KernelError {
         KernelError::Invalid(format!(
             "there is no element {i} in a list of {}",
             self.items.len()
@@ -91,7 +91,7 @@ impl List {
 }
 
 /// Shape given by an input: -1 for an unknown dimension, a scalar -1 for an unknown rank.
-pub(super) fn shape_of(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError> {
+pub(super) fn shape_input(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError> {
     let dims = cx.ints(i)?;
     if cx.tensor(i)?.dims().is_empty() {
         return match dims[..] {
@@ -105,20 +105,20 @@ pub(super) fn shape_of(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelError
 }
 
 /// List at input `i`.
-pub(super) fn list_at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<List>, KernelError> {
-    cx.thing::<List>(i)
+pub(super) fn list_at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<TensorList>, KernelError> {
+    cx.thing::<TensorList>(i)
 }
 
-fn index(cx: &TensorCx<'_>, list: &List, i: usize) -> Result<usize, KernelError> {
+fn index(cx: &TensorCx<'_>, list: &TensorList, i: usize) -> Result<usize, KernelError> {
     let at = cx.int(i)?;
     usize::try_from(at)
         .ok()
         .filter(|&at| at < list.items.len())
-        .ok_or_else(|| list.no_such(at))
+        .ok_or_else(|| list.no_such_element(at))
 }
 
 /// Base definition of a list op.
-pub(super) const LIST: OpDef = OpDef::EMPTY;
+pub(super) const LIST_OP: OpDef = OpDef::EMPTY;
 
 /// Input that is a list.
 pub(super) const INPUT: Arg = arg_of("input_handle", DType::Variant);
@@ -132,7 +132,7 @@ pub(super) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Shape that input `i` gives, as far as it is known when the graph is built.
-pub(super) fn told(cx: &Infer<'_>, i: usize) -> Shape {
+pub(super) fn inferred_shape_input(cx: &Infer<'_>, i: usize) -> Shape {
     let is_vector = cx.shape(i).dims().is_some_and(|dims| dims.len() == 1);
     match cx.ints(i).filter(|_| is_vector) {
         Some(dims) => Shape::partial(dims.iter().map(|&d| usize::try_from(d).ok())),
@@ -141,12 +141,14 @@ pub(super) fn told(cx: &Infer<'_>, i: usize) -> Shape {
 }
 
 /// Number of elements: not negative, and no more than the maximum.
-pub(super) fn count(n: i64) -> Result<usize, KernelError> {
+pub(super) fn element_count(n: i64) -> Result<usize, KernelError> {
     usize::try_from(n)
         .ok()
-        .filter(|&n| n <= MOST)
+        .filter(|&n| n <= MAX_ELEMENTS)
         .ok_or_else(|| {
-            KernelError::Invalid(format!("a list has between 0 and {MOST} elements, not {n}"))
+            KernelError::Invalid(format!(
+                "a list has between 0 and {MAX_ELEMENTS} elements, not {n}"
+            ))
         })
 }
 
@@ -166,16 +168,16 @@ pub(crate) static EMPTY: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::None,
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        List {
+        TensorList {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
-            shape: shape_of(cx, 0)?,
-            most: cx.int(1)?,
+            shape: shape_input(cx, 0)?,
+            max_elements: cx.int(1)?,
             items: Items::default(),
         }
-        .give()
+        .output()
     })],
 };
 
@@ -195,16 +197,16 @@ pub(crate) static RESERVE: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::None,
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        List {
+        TensorList {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
-            shape: shape_of(cx, 0)?,
-            most: -1,
-            items: Items::absent(count(cx.int(1)?)?),
+            shape: shape_input(cx, 0)?,
+            max_elements: -1,
+            items: Items::absent(element_count(cx.int(1)?)?),
         }
-        .give()
+        .output()
     })],
 };
 
@@ -218,21 +220,23 @@ pub(crate) static PUSH_BACK: Op = Op {
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::push_back),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (list, item) = (list_at(cx, 0)?, cx.value(1)?);
         list.check(&item)?;
-        if usize::try_from(list.most).is_ok_and(|most| list.items.len() >= most) {
+        if usize::try_from(list.max_elements)
+            .is_ok_and(|max_elements| list.items.len() >= max_elements)
+        {
             return Err(KernelError::Invalid(format!(
                 "the list takes {} elements and has them",
-                list.most
+                list.max_elements
             )));
         }
-        count(list.items.len() as i64 + 1)?;
-        let mut list = List::clone(&list);
+        element_count(list.items.len() as i64 + 1)?;
+        let mut list = TensorList::clone(&list);
         list.items.push(item);
-        list.give()
+        list.output()
     })],
 };
 
@@ -246,17 +250,17 @@ pub(crate) static POP_BACK: Op = Op {
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::pop_back),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
         let Some(last) = list.items.len().checked_sub(1) else {
             return Err(KernelError::Invalid("the list is empty".to_owned()));
         };
-        let item = list.item(cx, last, &shape_of(cx, 1)?)?;
-        let mut list = List::clone(&list);
+        let item = list.item(cx, last, &shape_input(cx, 1)?)?;
+        let mut list = TensorList::clone(&list);
         list.items.resize(last);
-        let mut given = list.give()?;
+        let mut given = list.output()?;
         given.push(item);
         Ok(given)
     })],
@@ -278,16 +282,16 @@ pub(crate) static GET_ITEM: Op = Op {
             type_attr_or("Tshape", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
-            cx.set(0, told(cx, 2));
+            cx.set(0, inferred_shape_input(cx, 2));
             Ok(())
         },
         gradient: Gradient::Rule(list_gradient::get_item),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
         let at = index(cx, &list, 1)?;
-        Ok(vec![list.item(cx, at, &shape_of(cx, 2)?)?])
+        Ok(vec![list.item(cx, at, &shape_input(cx, 2)?)?])
     })],
 };
 
@@ -308,20 +312,20 @@ pub(crate) static SET_ITEM: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::set_item),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
         let item = cx.value(2)?;
         list.check(&item)?;
-        let mut list = List::clone(&list);
+        let mut list = TensorList::clone(&list);
         let at = cx.int(1)?;
         if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
-            list.items.resize(count(at.saturating_add(1))?);
+            list.items.resize(element_count(at.saturating_add(1))?);
         }
         let at = index(cx, &list, 1)?;
         list.items.set(at, item);
-        list.give()
+        list.output()
     })],
 };
 
@@ -334,7 +338,7 @@ pub(crate) static LENGTH: Op = Op {
         outputs: &[arg_of("length", DType::I32)],
         shape: scalar,
         gradient: Gradient::None,
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         Ok(vec![Tensor::scalar(list_at(cx, 0)?.items.len() as i32)])
@@ -350,7 +354,7 @@ pub(crate) static ELEMENT_SHAPE: Op = Op {
         outputs: &[arg("element_shape", "shape_type")],
         attrs: &[type_attr("shape_type", DType::INDICES)],
         gradient: Gradient::None,
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
@@ -377,12 +381,12 @@ pub(crate) static RESIZE: Op = Op {
         outputs: &[OUTPUT],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::resize),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
-        let mut list = List::clone(&list);
-        list.items.resize(count(cx.int(1)?)?);
-        list.give()
+        let mut list = TensorList::clone(&list);
+        list.items.resize(element_count(cx.int(1)?)?);
+        list.output()
     })],
 };

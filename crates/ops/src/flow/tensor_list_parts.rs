@@ -10,22 +10,29 @@ use thalweg_tensor::{DType, Shape, Tensor};
 use super::list_gradient;
 use super::list_items::Items;
 use super::rows::{concatenated, rows, split, stacked};
-use super::tensor_list::{INPUT, LIST, List, OUTPUT, count, list_at, scalar, shape_of, told};
+use super::tensor_list::{
+    INPUT, LIST_OP, OUTPUT, TensorList, element_count, inferred_shape_input, list_at, scalar,
+    shape_input,
+};
 
 /// All elements of a list; an absent one is an error if its shape is not known.
-fn all(cx: &TensorCx<'_>, list: &List, shape: &Shape) -> Result<Vec<Tensor>, KernelError> {
+fn all_elements(
+    cx: &TensorCx<'_>,
+    list: &TensorList,
+    shape: &Shape,
+) -> Result<Vec<Tensor>, KernelError> {
     (0..list.items.len())
         .map(|i| list.item(cx, i, shape))
         .collect()
 }
 
-fn merged(list: &List, asked: Shape) -> Shape {
-    list.shape.merge(&asked).unwrap_or(asked)
+fn merged_shape(list: &TensorList, requested: Shape) -> Shape {
+    list.shape.merge(&requested).unwrap_or(requested)
 }
 
 /// Shape of `rows` rows, each of the shape that input `i` gives.
 fn stack_shape(cx: &mut Infer<'_>, i: usize, rows: Option<usize>) -> Result<(), InferError> {
-    if let Some(row) = told(cx, i).dims() {
+    if let Some(row) = inferred_shape_input(cx, i).dims() {
         cx.set(0, Shape::partial(std::iter::once(rows).chain(row.to_vec())));
     }
     Ok(())
@@ -47,11 +54,11 @@ pub(crate) static STACK: Op = Op {
             stack_shape(cx, 1, rows)
         },
         gradient: Gradient::Rule(list_gradient::stack),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
-        let asked = shape_of(cx, 1)?;
+        let requested = shape_input(cx, 1)?;
         let wanted = cx.attrs().int("num_elements");
         if wanted >= 0 && wanted != list.items.len() as i64 {
             return Err(KernelError::Invalid(format!(
@@ -59,12 +66,12 @@ pub(crate) static STACK: Op = Op {
                 counted(list.items.len(), "element")
             )));
         }
-        let items = all(cx, &list, &asked)?;
+        let items = all_elements(cx, &list, &requested)?;
         Ok(vec![stacked(
             cx.memory(),
             list.dtype,
             &items,
-            &merged(&list, asked),
+            &merged_shape(&list, requested),
         )?])
     })],
 };
@@ -85,24 +92,27 @@ pub(crate) static FROM_TENSOR: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::from_tensor),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
         let rows = rows(cx.memory(), tensor)?;
-        let said = shape_of(cx, 1)?;
-        let shape = said
+        let requested = shape_input(cx, 1)?;
+        let shape = requested
             .merge(&Shape::known(&tensor.dims()[1..]))
             .ok_or_else(|| {
-                KernelError::Invalid(format!("the rows of {} are not {said}", tensor.shape()))
+                KernelError::Invalid(format!(
+                    "the rows of {} are not {requested}",
+                    tensor.shape()
+                ))
             })?;
-        List {
+        TensorList {
             dtype: tensor.dtype(),
             shape,
-            most: -1,
+            max_elements: -1,
             items: rows.into_iter().collect(),
         }
-        .give()
+        .output()
     })],
 };
 
@@ -124,21 +134,21 @@ pub(crate) static GATHER: Op = Op {
             stack_shape(cx, 2, rows)
         },
         gradient: Gradient::Rule(list_gradient::gather),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
-        let asked = shape_of(cx, 2)?;
+        let requested = shape_input(cx, 2)?;
         let item = |i: i64| match usize::try_from(i) {
-            Ok(i) => list.item(cx, i, &asked),
-            Err(_) => Err(list.no_such(i)),
+            Ok(i) => list.item(cx, i, &requested),
+            Err(_) => Err(list.no_such_element(i)),
         };
         let items: Result<Vec<Tensor>, _> = cx.ints(1)?.into_iter().map(item).collect();
         Ok(vec![stacked(
             cx.memory(),
             list.dtype,
             &items?,
-            &merged(&list, asked.clone()),
+            &merged_shape(&list, requested.clone()),
         )?])
     })],
 };
@@ -161,31 +171,31 @@ pub(crate) static SCATTER: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::scatter),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let (tensor, indices) = (cx.tensor(0)?, cx.ints(1)?);
         let rows = rows(cx.memory(), tensor)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
-        let asked = cx.int(3)?;
-        let len = count(if asked < 0 {
+        let requested = cx.int(3)?;
+        let len = element_count(if requested < 0 {
             last.saturating_add(1)
         } else {
-            asked
+            requested
         })?;
-        let mut list = List {
+        let mut list = TensorList {
             dtype: tensor.dtype(),
-            shape: shape_of(cx, 2)?,
-            most: -1,
+            shape: shape_input(cx, 2)?,
+            max_elements: -1,
             items: Items::absent(len),
         };
-        put(&mut list, &indices, rows)?;
-        list.give()
+        set_rows(&mut list, &indices, rows)?;
+        list.output()
     })],
 };
 
 /// Sets elements of a list to rows; there must be as many indices as rows.
-fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
+fn set_rows(list: &mut TensorList, indices: &[i64], rows: Vec<Tensor>) -> Result<(), KernelError> {
     if rows.len() != indices.len() {
         return Err(KernelError::Invalid(format!(
             "{} for {}",
@@ -196,7 +206,7 @@ fn put(list: &mut List, indices: &[i64], rows: Vec<Tensor>) -> Result<(), Kernel
     for (&i, row) in indices.iter().zip(rows) {
         list.check(&row)?;
         let place = usize::try_from(i).ok().filter(|&i| i < list.items.len());
-        let place = place.ok_or_else(|| list.no_such(i))?;
+        let place = place.ok_or_else(|| list.no_such_element(i))?;
         list.items.set(place, row);
     }
     Ok(())
@@ -216,16 +226,16 @@ pub(crate) static SCATTER_INTO: Op = Op {
         attrs: &[type_attr("element_dtype", &DType::ALL)],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::scatter_into),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let mut list = List::clone(&*list_at(cx, 0)?);
+        let mut list = TensorList::clone(&*list_at(cx, 0)?);
         let indices = cx.ints(2)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
-        let len = count(last.saturating_add(1).max(list.items.len() as i64))?;
+        let len = element_count(last.saturating_add(1).max(list.items.len() as i64))?;
         list.items.resize(len);
-        put(&mut list, &indices, rows(cx.memory(), cx.tensor(1)?)?)?;
-        list.give()
+        set_rows(&mut list, &indices, rows(cx.memory(), cx.tensor(1)?)?)?;
+        list.output()
     })],
 };
 
@@ -248,17 +258,17 @@ pub(crate) static CONCAT: Op = Op {
             type_attr("shape_type", DType::INDICES),
         ],
         gradient: Gradient::Rule(list_gradient::concat),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
-        let asked = shape_of(cx, 1)?;
+        let requested = shape_input(cx, 1)?;
         let leading = cx.ints(2)?;
         let mut items = Vec::with_capacity(list.items.len());
         for i in 0..list.items.len() {
-            let mut shape = asked.clone();
+            let mut shape = requested.clone();
             // An absent element has the number of rows that this input gives.
-            if let (Some(dims), Some(&rows)) = (asked.dims(), leading.get(i))
+            if let (Some(dims), Some(&rows)) = (requested.dims(), leading.get(i))
                 && !dims.is_empty()
             {
                 let mut dims = dims.to_vec();
@@ -267,7 +277,7 @@ pub(crate) static CONCAT: Op = Op {
             }
             items.push(list.item(cx, i, &shape)?);
         }
-        let (tensor, lengths) = concatenated(cx.memory(), list.dtype, &items, &asked)?;
+        let (tensor, lengths) = concatenated(cx.memory(), list.dtype, &items, &requested)?;
         Ok(vec![tensor, lengths])
     })],
 };
@@ -289,17 +299,17 @@ pub(crate) static SPLIT: Op = Op {
         ],
         shape: scalar,
         gradient: Gradient::Rule(list_gradient::split),
-        ..LIST
+        ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
         let items = split(cx.memory(), tensor, &cx.ints(2)?)?;
-        List {
+        TensorList {
             dtype: tensor.dtype(),
-            shape: shape_of(cx, 1)?,
-            most: -1,
+            shape: shape_input(cx, 1)?,
+            max_elements: -1,
             items: items.into_iter().collect(),
         }
-        .give()
+        .output()
     })],
 };

@@ -7,8 +7,10 @@ use thalweg_graph::{
 use thalweg_tensor::{DType, Shape};
 
 use super::{Loop, int};
-use crate::flow::build::{define, types};
-use crate::flow::gradient::{Again, again, gradient_fact, is_smooth, plain, zeros};
+use crate::flow::build::{define_function, dtypes_attr};
+use crate::flow::gradient::{
+    BodyCopy, copy_body, gradient_fact, is_differentiable, without_value, zeros,
+};
 
 /// Builds the backward loop, and returns the gradients of the forward loop's inputs.
 pub(super) fn backward<'g>(
@@ -25,8 +27,8 @@ pub(super) fn backward<'g>(
     let turns = graph.op("TensorListLength").input(first).output();
     let mut initial = vec![turns];
     initial.extend(lists);
-    initial.extend(back.starts(g));
-    initial.extend(back.fixed.iter().map(|&i| looped.inputs[i]));
+    initial.extend(back.initial_gradients(g));
+    initial.extend(back.invariant.iter().map(|&i| looped.inputs[i]));
     let facts = back.facts(g, &initial);
     let name = &looped.body.name;
     let (test, turn) = (
@@ -55,10 +57,10 @@ pub(super) fn backward<'g>(
 struct Backward<'l, 'g> {
     looped: &'l Loop<'g>,
     /// Values of the loop with gradients that may differ from zero, and those that no iteration changes.
-    smooth: Vec<usize>,
-    fixed: Vec<usize>,
+    differentiable: Vec<usize>,
+    invariant: Vec<usize>,
     /// Index of the first gradient among its values: after the number of iterations and the lists.
-    at: usize,
+    first_gradient: usize,
 }
 
 impl<'l, 'g> Backward<'l, 'g> {
@@ -72,33 +74,37 @@ impl<'l, 'g> Backward<'l, 'g> {
         } = looped;
         Backward {
             looped,
-            smooth: (0..inputs.len())
-                .filter(|&i| live[i] && is_smooth(&inputs[i].fact()))
+            differentiable: (0..inputs.len())
+                .filter(|&i| live[i] && is_differentiable(&inputs[i].fact()))
                 .collect(),
-            fixed: (0..inputs.len()).filter(|&i| !changes[i]).collect(),
-            at: 1 + lists,
+            invariant: (0..inputs.len()).filter(|&i| !changes[i]).collect(),
+            first_gradient: 1 + lists,
         }
     }
 
     /// Gradients before the first backward iteration.
-    fn starts(&self, g: &GradCx<'_, 'g>) -> Vec<Output<'g>> {
+    fn initial_gradients(&self, g: &GradCx<'_, 'g>) -> Vec<Output<'g>> {
         let graph = g.graph();
         let start = |&i: &usize| match (self.looped.changes[i], g.dy(i)) {
             (true, Some(dy)) => dy,
             (true, None) => zeros(graph, g.output(i as u32)),
             (false, _) => zeros(graph, self.looped.inputs[i]),
         };
-        self.smooth.iter().map(start).collect()
+        self.differentiable.iter().map(start).collect()
     }
 
     /// Facts of the loop's values, from their initial ones.
     fn facts(&self, g: &GradCx<'_, 'g>, initial: &[Output<'g>]) -> Vec<Fact> {
-        let mut facts: Vec<Fact> = initial.iter().map(|o| plain(o.fact())).collect();
+        let mut facts: Vec<Fact> = initial.iter().map(|o| without_value(o.fact())).collect();
         // A gradient has the shape of its value, even if the first gradient has a more specific one.
-        for (&i, fact) in self.smooth.iter().zip(&mut facts[self.at..]) {
-            let said = g.attrs().shapes("output_shapes").get(i).cloned();
+        for (&i, fact) in self
+            .differentiable
+            .iter()
+            .zip(&mut facts[self.first_gradient..])
+        {
+            let declared = g.attrs().shapes("output_shapes").get(i).cloned();
             fact.shape = match self.looped.changes[i] {
-                true => said.unwrap_or_default(),
+                true => declared.unwrap_or_default(),
                 false => gradient_fact(&self.looped.inputs[i].fact()).shape,
             };
         }
@@ -107,23 +113,26 @@ impl<'l, 'g> Backward<'l, 'g> {
 
     /// One backward iteration: from its input values to those of the next.
     fn turn(&self, turn: &'g Graph, given: &[Output<'g>]) -> Vec<Output<'g>> {
-        let (carried, fixed) = given.split_at(self.at + self.smooth.len());
-        let (lists, dys) = (&carried[1..self.at], &carried[self.at..]);
+        let (carried, invariant) = given.split_at(self.first_gradient + self.differentiable.len());
+        let (lists, dys) = (
+            &carried[1..self.first_gradient],
+            &carried[self.first_gradient..],
+        );
         let mut results = vec![turn.op("Sub").input(given[0]).input(int(turn, 1)).output()];
-        let (shorter, saved) = self.pop(turn, lists);
+        let (shorter, saved) = self.pop_saved(turn, lists);
         results.extend(shorter);
-        let started = self.started(turn, &saved, fixed);
+        let started = self.iteration_inputs(turn, &saved, invariant);
         let changes = &self.looped.changes;
-        let changing = self.smooth.iter().copied().filter(|&i| changes[i]);
-        let forward = again(turn, &self.looped.body, started, &saved, changing);
-        results.extend(self.totals(turn, &forward, dys));
-        results.extend(fixed);
+        let changing = self.differentiable.iter().copied().filter(|&i| changes[i]);
+        let forward = copy_body(turn, &self.looped.body, started, &saved, changing);
+        results.extend(self.accumulated_gradients(turn, &forward, dys));
+        results.extend(invariant);
         results
     }
 
     /// Pops the values of the forward iteration: returns the shorter lists, and the replacement of each saved
     /// output.
-    fn pop(&self, turn: &'g Graph, lists: &[Output<'g>]) -> (Vec<Output<'g>>, Saved<'g>) {
+    fn pop_saved(&self, turn: &'g Graph, lists: &[Output<'g>]) -> (Vec<Output<'g>>, Saved<'g>) {
         let Loop { body, saved, .. } = self.looped;
         let pop = |(&of, &list): (&OutputId, &Output<'g>)| {
             let fact = body
@@ -148,18 +157,18 @@ impl<'l, 'g> Backward<'l, 'g> {
     }
 
     /// Values that the forward iteration started from.
-    fn started(
+    fn iteration_inputs(
         &self,
         turn: &'g Graph,
         saved: &[(OutputId, Output<'g>)],
-        fixed: &[Output<'g>],
+        invariant: &[Output<'g>],
     ) -> Vec<Output<'g>> {
         let Loop { body, changes, .. } = self.looped;
-        let mut fixed = fixed.iter().copied();
+        let mut invariant = invariant.iter().copied();
         let start = |(&node, &changes): (&NodeId, &bool)| {
             let of = OutputId { node, index: 0 };
             let popped = || saved.iter().find(|(o, _)| *o == of).map(|s| s.1);
-            let value = if changes { popped() } else { fixed.next() };
+            let value = if changes { popped() } else { invariant.next() };
             value.unwrap_or_else(|| turn.invalid())
         };
         body.inputs.iter().zip(changes).map(start).collect()
@@ -167,11 +176,20 @@ impl<'l, 'g> Backward<'l, 'g> {
 
     /// Gradients after a backward iteration: for values that change, the gradients before the forward iteration; for
     /// the others, the sums so far.
-    fn totals(&self, turn: &'g Graph, forward: &Again<'g>, dys: &[Output<'g>]) -> Vec<Output<'g>> {
+    fn accumulated_gradients(
+        &self,
+        turn: &'g Graph,
+        forward: &BodyCopy<'g>,
+        dys: &[Output<'g>],
+    ) -> Vec<Output<'g>> {
         let Loop { changes, .. } = self.looped;
-        let changing = || (self.smooth.iter().zip(dys)).filter(|(i, _)| changes[**i]);
+        let changing = || (self.differentiable.iter().zip(dys)).filter(|(i, _)| changes[**i]);
         let seeds: Vec<Option<Output<'g>>> = changing().map(|(_, &dy)| Some(dy)).collect();
-        let xs: Vec<Output<'g>> = self.smooth.iter().map(|&i| forward.arguments[i]).collect();
+        let xs: Vec<Output<'g>> = self
+            .differentiable
+            .iter()
+            .map(|&i| forward.arguments[i])
+            .collect();
         let found = gradients_with(&forward.results, &xs, &seeds, &[]);
         let total = |(k, &i): (usize, &usize)| {
             let own = found.get(k).copied().flatten();
@@ -182,14 +200,14 @@ impl<'l, 'g> Backward<'l, 'g> {
                 (false, None) => dys[k],
             }
         };
-        self.smooth.iter().enumerate().map(total).collect()
+        self.differentiable.iter().enumerate().map(total).collect()
     }
 
     /// Gradients of the forward loop's inputs, from the outputs of the backward loop.
     fn gradients(&self, g: &GradCx<'_, 'g>, node: Operation<'g>) -> InputGradients<'g> {
         let mut gradients = InputGradients::from_elem(None, self.looped.inputs.len());
-        for (k, &i) in self.smooth.iter().enumerate() {
-            let total = node.output((self.at + k) as u32);
+        for (k, &i) in self.differentiable.iter().enumerate() {
+            let total = node.output((self.first_gradient + k) as u32);
             gradients[i] = Some(match (self.looped.changes[i], g.dy(i)) {
                 // A value that the loop does not change passes its outer gradient on.
                 (false, Some(dy)) => sum(total, dy),
@@ -233,9 +251,9 @@ fn while_node<'g>(
     let node = graph
         .op("While")
         .inputs(all.iter().copied())
-        .attr("T", types(&all))
-        .attr("cond", define(graph, test))
-        .attr("body", define(graph, turn))
+        .attr("T", dtypes_attr(&all))
+        .attr("cond", define_function(graph, test))
+        .attr("body", define_function(graph, turn))
         .attr("output_shapes", shapes)
         .build();
     Some(node)

@@ -10,7 +10,7 @@ use thalweg_graph::op::InputGradients;
 use thalweg_graph::{Attr, Fact, Func, Function, GradCx, Graph, Output, OutputId, Value};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::gradient::{is_smooth, refuse};
+use super::gradient::{is_differentiable, report_no_gradient};
 use backward::backward;
 
 /// Description of a loop for its gradient.
@@ -53,7 +53,7 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let kept = match body.unrepeatable(&wanted) {
         Ok(kept) => kept,
         Err(node) => {
-            refuse(graph, &body, &node);
+            report_no_gradient(graph, &body, &node);
             return none();
         }
     };
@@ -77,7 +77,7 @@ pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         live,
         saved,
     };
-    let lists = save(g, &looped);
+    let lists = save_values(g, &looped);
     backward(g, &looped, &lists)
 }
 
@@ -92,7 +92,7 @@ fn live<'g>(g: &GradCx<'_, 'g>, body: &Function, inputs: &[Output<'g>]) -> (Vec<
         let needed: Vec<bool> = body.inputs.iter().map(|n| nodes[n.index()]).collect();
         let mut now = live.clone();
         for (i, live) in now.iter_mut().enumerate() {
-            *live |= needed[i] && is_smooth(&inputs[i].fact());
+            *live |= needed[i] && is_differentiable(&inputs[i].fact());
         }
         if now == live {
             return (live, needed);
@@ -106,7 +106,7 @@ fn int<'g>(graph: &'g Graph, value: i32) -> Output<'g> {
 }
 
 /// Makes the loop push the saved values onto lists; returns the final lists.
-fn save<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
+fn save_values<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
     let graph = g.graph();
     let had = g.inputs();
     let facts: Vec<Fact> = looped
