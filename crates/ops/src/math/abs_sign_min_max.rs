@@ -6,14 +6,14 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, one, two};
+use super::define::{FLOAT, NUMBER, binary_op, unary_op};
 use super::pow_exp_log::float_kernel;
 use crate::support::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `|x|`.
 pub(crate) static ABS: Op = Op {
-    def: one(
+    def: unary_op(
         "Abs",
         "The absolute value of each element.",
         NUMBER,
@@ -49,7 +49,7 @@ fn sign<T: Number>(x: T) -> T {
 
 /// -1, 0 or 1.
 pub(crate) static SIGN: Op = Op {
-    def: one(
+    def: unary_op(
         "Sign",
         "-1, 0 or 1 for each element, by its sign; a NaN stays.",
         NUMBER,
@@ -62,7 +62,7 @@ pub(crate) static SIGN: Op = Op {
 };
 
 /// The gradient goes to the input that was selected; to the first if they are equal.
-fn to_the_taken<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
+fn gradient_to_selected<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
     let (graph, x, y, dz) = (g.graph(), g.input(0), g.input(1), g.grad());
     let first = graph.op(compare).input(x).input(y).output();
     let zero = graph.op("ZerosLike").input(dz).output();
@@ -83,12 +83,12 @@ fn to_the_taken<'g>(g: &GradCx<'_, 'g>, compare: &str) -> [Output<'g>; 2] {
 
 /// Larger of two values.
 pub(crate) static MAXIMUM: Op = Op {
-    def: two(
+    def: binary_op(
         "Maximum",
         "The larger of two elements, with broadcasting; NaN if either is.",
         NUMBER,
         Gradient::Rule(|g| {
-            to_the_taken(g, "GreaterEqual")
+            gradient_to_selected(g, "GreaterEqual")
                 .map(Some)
                 .into_iter()
                 .collect()
@@ -110,11 +110,16 @@ pub(crate) static MAXIMUM: Op = Op {
 
 /// Smaller of two values.
 pub(crate) static MINIMUM: Op = Op {
-    def: two(
+    def: binary_op(
         "Minimum",
         "The smaller of two elements, with broadcasting; NaN if either is.",
         NUMBER,
-        Gradient::Rule(|g| to_the_taken(g, "LessEqual").map(Some).into_iter().collect()),
+        Gradient::Rule(|g| {
+            gradient_to_selected(g, "LessEqual")
+                .map(Some)
+                .into_iter()
+                .collect()
+        }),
     ),
     kernels: &[
         cpu(|p| {
@@ -131,7 +136,7 @@ pub(crate) static MINIMUM: Op = Op {
 
 /// Rounds down.
 pub(crate) static FLOOR: Op = Op {
-    def: one(
+    def: unary_op(
         "Floor",
         "The largest whole number not above each element.",
         FLOAT,

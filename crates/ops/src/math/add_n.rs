@@ -8,14 +8,14 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use super::broadcast::sum_to;
-use super::define::{NUMBER, two};
+use super::define::{NUMBER, binary_op};
 use crate::flow::list_sum;
 use crate::support::elementwise::{CHUNK, binary, computed, rounding};
 use crate::support::shapes;
 use thalweg_cpu::number::Number;
 
 /// Dtypes that can be added, including lists of tensors.
-const ADDED: &[DType] = &[
+const SUMMABLE: &[DType] = &[
     DType::F16,
     DType::BF16,
     DType::F32,
@@ -38,7 +38,7 @@ pub(crate) static ADD_N: Op = Op {
         summary: "The sum of tensors of one shape, from the first to the last.",
         inputs: &[arg("inputs", "T").list("N")],
         outputs: &[arg("sum", "T")],
-        attrs: &[count_attr("N"), type_attr("T", ADDED)],
+        attrs: &[count_attr("N"), type_attr("T", SUMMABLE)],
         shape: shapes::all_the_same,
         gradient: Gradient::Rule(|g| smallvec::SmallVec::from_elem(Some(g.grad()), g.inputs())),
         same_as: |cx| (cx.inputs() == 1).then_some(0),
@@ -93,19 +93,20 @@ pub(crate) static ACCUMULATE_N_V2: Op = Op {
 };
 
 /// Number of inputs that are added in one pass over the output.
-const GROUP: usize = 8;
+const INPUTS_PER_PASS: usize = 8;
 
 fn add_n(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    dispatch!(p.dtype(0), NUMBERS, T => Ok(added::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
+    dispatch!(p.dtype(0), NUMBERS, T => Ok(sum_kernel::<T>(p)), else Err(KernelError::DType(p.dtype(0))))
 }
 
-fn added<T: Number>(p: &Prepare<'_>) -> Prepared {
+fn sum_kernel<T: Number>(p: &Prepare<'_>) -> Prepared {
     let inputs = p.inputs.len();
     Prepared::new(p.outputs[0].elements() * inputs, move |cx| {
         let out = cx.output::<T>(0)?;
         // One group at a time, so that any number of inputs needs no list on the heap.
-        for first in (0..inputs).step_by(GROUP) {
-            let group: SmallVec<[&[T]; GROUP]> = (first..inputs.min(first + GROUP))
+        for first in (0..inputs).step_by(INPUTS_PER_PASS) {
+            let group: SmallVec<[&[T]; INPUTS_PER_PASS]> = (first
+                ..inputs.min(first + INPUTS_PER_PASS))
                 .map(|i| cx.input::<T>(i))
                 .collect::<Result<_, _>>()?;
             for_chunks(cx.pool(), out, CHUNK, &|task, part| {
@@ -129,7 +130,7 @@ fn added<T: Number>(p: &Prepare<'_>) -> Prepared {
 
 /// `(x - y)^2`.
 pub(crate) static SQUARED_DIFFERENCE: Op = Op {
-    def: two(
+    def: binary_op(
         "SquaredDifference",
         "The square of the difference of two tensors, with broadcasting.",
         NUMBER,

@@ -8,13 +8,13 @@ use thalweg_graph::{Infer, OpDef};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{NUMBER, two};
+use super::define::{NUMBER, binary_op};
 use crate::gpu::binary_as;
 use crate::support::elementwise::{binary, computed, unary};
 use crate::support::shapes;
 use thalweg_cpu::number::Number;
 
-const ADD_DEF: OpDef = two(
+const ADD_DEF: OpDef = binary_op(
     "AddV2",
     "The sum of two tensors, element by element, with broadcasting.",
     NUMBER,
@@ -74,7 +74,7 @@ pub(crate) static MUL: Op = Op {
         outputs: &[arg("z", "T")],
         attrs: &[type_attr("T", DType::NUMBERS)],
         shape: shapes::broadcast,
-        same_as: times_one,
+        same_as: factor_beside_one,
         gradient: Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
             smallvec![Some(sum_to(dz * y, x, y)), Some(sum_to(dz * x, y, x))]
@@ -88,7 +88,7 @@ pub(crate) static MUL: Op = Op {
 };
 
 /// Index of the other factor, if one factor is a scalar 1.
-fn times_one(cx: &Infer<'_>) -> Option<usize> {
+fn factor_beside_one(cx: &Infer<'_>) -> Option<usize> {
     let is_one = |i: usize| {
         let one = cx.value(i).filter(|v| v.dims().is_empty());
         one.is_some() && one == scalar_of(cx.dtype(i), 1.0).as_ref()

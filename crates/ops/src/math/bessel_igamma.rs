@@ -7,13 +7,13 @@ use thalweg_graph::{GradCx, OpDef};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, one, two};
-use super::scalar_functions::{called_wide, called_wide_2};
+use super::define::{FLOAT, binary_op, unary_op};
+use super::scalar_functions::{per_element_in_f64, per_element_in_f64_2};
 use thalweg_cpu::special::{i0e, i1e, igamma, igamma_slope, igammac};
 
 /// Modified Bessel function of order 0, exponentially scaled.
 pub(crate) static BESSEL_I0E: Op = Op {
-    def: one(
+    def: unary_op(
         "BesselI0e",
         "The modified Bessel function of order 0 at each element x, times exp(-|x|).",
         FLOAT,
@@ -25,12 +25,12 @@ pub(crate) static BESSEL_I0E: Op = Op {
             )]
         }),
     ),
-    kernels: &[cpu(|p| called_wide(p, i0e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, i0e)).in_place(&[(0, 0)])],
 };
 
 /// Modified Bessel function of order 1, exponentially scaled.
 pub(crate) static BESSEL_I1E: Op = Op {
-    def: one(
+    def: unary_op(
         "BesselI1e",
         "The modified Bessel function of order 1 at each element x, times exp(-|x|).",
         FLOAT,
@@ -47,7 +47,7 @@ pub(crate) static BESSEL_I1E: Op = Op {
             smallvec![Some(g.grad() * select(half, slope))]
         }),
     ),
-    kernels: &[cpu(|p| called_wide(p, i1e)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, i1e)).in_place(&[(0, 0)])],
 };
 
 const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
@@ -55,7 +55,7 @@ const A_X: &[Arg] = &[arg("a", "T"), arg("x", "T")];
 const WIDE: &[AttrDef] = &[type_attr("T", &[DType::F32, DType::F64])];
 
 /// Gradients of the lower incomplete gamma function; those of the upper one have the opposite sign.
-fn incomplete_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g> {
+fn incomplete_gamma_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g> {
     let (graph, a, x) = (g.graph(), g.input(0), g.input(1));
     let of = |op, x| graph.op(op).input(x).output();
     let by_a = graph.op("IgammaGradA").input(a).input(x).output();
@@ -71,40 +71,40 @@ fn incomplete_gradients<'g>(g: &GradCx<'_, 'g>, sign: f64) -> InputGradients<'g>
 pub(crate) static IGAMMA: Op = Op {
     def: OpDef {
         inputs: A_X,
-        ..two(
+        ..binary_op(
             "Igamma",
             "The lower incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
             FLOAT,
-            Gradient::Rule(|g| incomplete_gradients(g, 1.0)),
+            Gradient::Rule(|g| incomplete_gamma_gradients(g, 1.0)),
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, igamma)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, igamma)).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// Upper incomplete gamma function.
 pub(crate) static IGAMMAC: Op = Op {
     def: OpDef {
         inputs: A_X,
-        ..two(
+        ..binary_op(
             "Igammac",
             "The upper incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
             FLOAT,
-            Gradient::Rule(|g| incomplete_gradients(g, -1.0)),
+            Gradient::Rule(|g| incomplete_gamma_gradients(g, -1.0)),
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, igammac)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, igammac)).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// Derivative of the lower incomplete gamma function with respect to a.
 pub(crate) static IGAMMA_GRAD_A: Op = Op {
     def: OpDef {
         inputs: A_X,
-        ..two(
+        ..binary_op(
             "IgammaGradA",
             "The derivative by a of the lower incomplete gamma function, with broadcasting.",
             WIDE,
             Gradient::Missing,
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, igamma_slope)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, igamma_slope)).in_place(&[(0, 0), (1, 0)])],
 };

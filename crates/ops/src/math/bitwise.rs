@@ -5,7 +5,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::DType;
 
-use super::define::{one, two};
+use super::define::{binary_op, unary_op};
 use crate::support::elementwise::{binary, computed, convert, unary};
 use crate::support::shapes;
 
@@ -28,7 +28,7 @@ macro_rules! kernel {
 
 /// Bits that are set in both.
 pub(crate) static BITWISE_AND: Op = Op {
-    def: two(
+    def: binary_op(
         "BitwiseAnd",
         "The bits that are set in both elements, with broadcasting.",
         INTS,
@@ -39,7 +39,7 @@ pub(crate) static BITWISE_AND: Op = Op {
 
 /// Bits that are set in either.
 pub(crate) static BITWISE_OR: Op = Op {
-    def: two(
+    def: binary_op(
         "BitwiseOr",
         "The bits that are set in at least one of two elements, with broadcasting.",
         INTS,
@@ -50,7 +50,7 @@ pub(crate) static BITWISE_OR: Op = Op {
 
 /// Bits that are set in exactly one.
 pub(crate) static BITWISE_XOR: Op = Op {
-    def: two(
+    def: binary_op(
         "BitwiseXor",
         "The bits that are set in one of two elements alone, with broadcasting.",
         INTS,
@@ -61,7 +61,7 @@ pub(crate) static BITWISE_XOR: Op = Op {
 
 /// Bits shifted left.
 pub(crate) static LEFT_SHIFT: Op = Op {
-    def: two(
+    def: binary_op(
         "LeftShift",
         "x with its bits moved up by y, brought between 0 and the last bit, with broadcasting.",
         INTS,
@@ -72,7 +72,7 @@ pub(crate) static LEFT_SHIFT: Op = Op {
 
 /// Bits shifted right.
 pub(crate) static RIGHT_SHIFT: Op = Op {
-    def: two(
+    def: binary_op(
         "RightShift",
         "x with its bits moved down by y, brought between 0 and the last bit, with broadcasting; a sign stays.",
         INTS,
@@ -92,7 +92,7 @@ fn shift<T: Copy + Into<i128> + 'static>(
 
 /// All bits inverted.
 pub(crate) static INVERT: Op = Op {
-    def: one(
+    def: unary_op(
         "Invert",
         "The bits that are not set in each element.",
         INTS,

@@ -34,7 +34,7 @@ macro_rules! comparison_kernel {
 }
 
 /// Dtypes that can be compared for equality: all plain ones, and strings.
-const EQUATED: &[DType] = &{
+const EQUALITY_DTYPES: &[DType] = &{
     let mut all = [DType::String; DType::PLAIN.len() + 1];
     let mut i = 0;
     while i < DType::PLAIN.len() {
@@ -48,7 +48,7 @@ const EQUATED: &[DType] = &{
 pub(crate) static EQUAL: Op = Op {
     def: OpDef {
         attrs: &[
-            type_attr("T", EQUATED),
+            type_attr("T", EQUALITY_DTYPES),
             bool_attr("incompatible_shape_error", true),
         ],
         ..comparison(
@@ -63,7 +63,7 @@ pub(crate) static EQUAL: Op = Op {
 pub(crate) static NOT_EQUAL: Op = Op {
     def: OpDef {
         attrs: &[
-            type_attr("T", EQUATED),
+            type_attr("T", EQUALITY_DTYPES),
             bool_attr("incompatible_shape_error", true),
         ],
         ..comparison(

@@ -18,7 +18,7 @@ const Z: &[Arg] = &[arg("z", "T")];
 const Y_DY: &[Arg] = &[arg("y", "T"), arg("dy", "T")];
 
 /// Definition of an op with one input and an output of its dtype and shape.
-pub(super) const fn one(
+pub(super) const fn unary_op(
     name: &'static str,
     summary: &'static str,
     attrs: &'static [AttrDef],
@@ -37,7 +37,7 @@ pub(super) const fn one(
 }
 
 /// Definition of an op with two inputs of one dtype, broadcast to an output of that dtype.
-pub(super) const fn two(
+pub(super) const fn binary_op(
     name: &'static str,
     summary: &'static str,
     attrs: &'static [AttrDef],
@@ -56,7 +56,7 @@ pub(super) const fn two(
 }
 
 /// Definition of the gradient of an op, computed from its result `y` and the result's gradient `dy`.
-pub(super) const fn of_result(
+pub(super) const fn gradient_from_result(
     name: &'static str,
     summary: &'static str,
     gradient: Gradient,

@@ -8,13 +8,13 @@ use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, two};
+use super::define::{FLOAT, NUMBER, binary_op};
 use super::pow_exp_log::float_kernel_2;
 use crate::support::elementwise::{Compute, binary, computed};
 use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Gradients of `x / y`.
-const QUOTIENT: Gradient = Gradient::Rule(|g| {
+const QUOTIENT_GRADIENT: Gradient = Gradient::Rule(|g| {
     let (x, y, dz) = (g.input(0), g.input(1), g.grad());
     let dx = dz / y;
     smallvec![
@@ -25,39 +25,39 @@ const QUOTIENT: Gradient = Gradient::Rule(|g| {
 
 /// `x / y`.
 pub(crate) static REAL_DIV: Op = Op {
-    def: two(
+    def: binary_op(
         "RealDiv",
         "The quotient of two tensors of floats, with broadcasting.",
         FLOAT,
-        QUOTIENT,
+        QUOTIENT_GRADIENT,
     ),
     kernels: float_kernel_2!(|x, y| x / y),
 };
 
 /// `x / y`, rounded towards zero for integers.
 pub(crate) static DIV: Op = Op {
-    def: two(
+    def: binary_op(
         "Div",
         "The quotient of two tensors, with broadcasting; of integers, rounded towards zero.",
         NUMBER,
-        QUOTIENT,
+        QUOTIENT_GRADIENT,
     ),
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(x.widen() / y.widen()))), else
-            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
+            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
         gpu(|p| match DType::FLOATS.contains(&p.dtype(0)) {
             true => crate::gpu::binary_as(p, "RealDiv"),
-            false => on_a_gpu(p),
+            false => gpu_launches(p),
         }),
     ],
 };
 
 /// `floor(x / y)`.
 pub(crate) static FLOOR_DIV: Op = Op {
-    def: two(
+    def: binary_op(
         "FloorDiv",
         "The quotient of two tensors rounded down, with broadcasting.",
         NUMBER,
@@ -66,16 +66,16 @@ pub(crate) static FLOOR_DIV: Op = Op {
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(Wide::floor(x.widen() / y.widen())))), else
-            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_quotient))), else
+            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::floor_quotient))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
-        gpu(on_a_gpu),
+        gpu(gpu_launches),
     ],
 };
 
 /// `x - floor(x / y) y`.
 pub(crate) static FLOOR_MOD: Op = Op {
-    def: two(
+    def: binary_op(
         "FloorMod",
         "The remainder of a division rounded down: it has the divisor's sign.",
         NUMBER,
@@ -88,10 +88,10 @@ pub(crate) static FLOOR_MOD: Op = Op {
     kernels: &[
         cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow(float_mod(x.widen(), y.widen())))), else
-            computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::floor_remainder))), else
+            computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::floor_remainder))), else
                 Err(KernelError::DType(p.dtype(0)))))
         }),
-        gpu(on_a_gpu),
+        gpu(gpu_launches),
     ],
 };
 
@@ -107,7 +107,7 @@ fn float_mod<W: Wide>(x: W, y: W) -> W {
 
 /// Quotient, rounded towards zero.
 pub(crate) static TRUNCATE_DIV: Op = Op {
-    def: two(
+    def: binary_op(
         "TruncateDiv",
         "The quotient of two tensors rounded towards zero, with broadcasting.",
         NUMBER,
@@ -119,15 +119,15 @@ pub(crate) static TRUNCATE_DIV: Op = Op {
             let whole = Wide::floor(Wide::abs(quotient));
             T::narrow(if quotient < <T as Float>::Wide::ZERO { -whole } else { whole })
         })), else
-        computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, T::quotient))), else
+        computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, T::quotient))), else
             Err(KernelError::DType(p.dtype(0)))))
     })],
 };
 
-const TRUNCATE_MOD_DEF: OpDef = two(
+const TRUNCATE_MOD_DEF: OpDef = binary_op(
     "TruncateMod",
     "The remainder of a division rounded towards zero: it has the dividend's sign.",
-    REMAINDER,
+    REMAINDER_ATTRS,
     Gradient::Rule(|g| {
         let (x, y, dz) = (g.input(0), g.input(1), g.grad());
         let quotient = g.graph().op("TruncateDiv").input(x).input(y).output();
@@ -136,7 +136,7 @@ const TRUNCATE_MOD_DEF: OpDef = two(
 );
 
 /// Dtypes of TensorFlow's remainders.
-const REMAINDER: &[AttrDef] = &[type_attr(
+const REMAINDER_ATTRS: &[AttrDef] = &[type_attr(
     "T",
     &[
         DType::I32,
@@ -150,7 +150,7 @@ const REMAINDER: &[AttrDef] = &[type_attr(
 
 const TRUNCATE_MOD_KERNELS: &[Kernel] = &[cpu(|p| {
     computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::from_f64(x.to_f64() % y.to_f64()))), else
-    computed!(p.dtype(0), INTS, T => Ok(no_zero::<T>(p, binary::<T>(p, |x, y| x.remainder(y)))), else
+    computed!(p.dtype(0), INTS, T => Ok(with_zero_check::<T>(p, binary::<T>(p, |x, y| x.remainder(y)))), else
         Err(KernelError::DType(p.dtype(0)))))
 })];
 
@@ -170,8 +170,8 @@ pub(crate) static MOD: Op = Op {
 };
 
 /// Integer division that is defined for every pair: a division by zero gives zero (and is refused by
-/// [`no_zero`]), the lowest integer divided by -1 wraps.
-pub(crate) trait Divide: Number {
+/// [`with_zero_check`]), the lowest integer divided by -1 wraps.
+pub(crate) trait IntegerDivide: Number {
     fn quotient(self, by: Self) -> Self;
     fn remainder(self, by: Self) -> Self;
     fn floor_quotient(self, by: Self) -> Self;
@@ -182,7 +182,7 @@ pub(crate) trait Divide: Number {
 
 macro_rules! divide {
     ($($t:ty)*) => {$(
-        impl Divide for $t {
+        impl IntegerDivide for $t {
             fn quotient(self, by: $t) -> $t {
                 if by == 0 { 0 } else { self.wrapping_div(by) }
             }
@@ -224,12 +224,12 @@ divide! { i8 i16 i32 i64 u8 u16 u32 u64 }
 
 const BY_ZERO: &str = "division by zero: an integer has no infinity";
 
-fn no_zero<T: Compute + Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
-    checking::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)
+fn with_zero_check<T: Compute + Number>(p: &Prepare<'_>, inner: Prepared) -> Prepared {
+    with_check::<T>(p, inner, |y| y == T::ZERO, BY_ZERO)
 }
 
 /// The function of `kernels/binary.cu` with the op's name; for integers, after a check that no divisor is zero.
-fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
+fn gpu_launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     match DType::FLOATS.contains(&p.dtype(0)) {
         true => crate::gpu::binary(p),
         false => crate::gpu::checked(p, "CheckNotZero", BY_ZERO),
@@ -238,7 +238,7 @@ fn on_a_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 
 /// Kernel that checks all of input 1 before it runs, unless the output is empty. It must
 /// not run in place of that input.
-pub(super) fn checking<T: Compute>(
+pub(super) fn with_check<T: Compute>(
     p: &Prepare<'_>,
     inner: Prepared,
     wrong: fn(T) -> bool,
@@ -250,7 +250,7 @@ pub(super) fn checking<T: Compute>(
     let (run, dtype) = (inner.run, p.dtype(1));
     Prepared {
         run: Box::new(move |cx| {
-            if let Some(element) = position::<T>(cx, dtype, &wrong)? {
+            if let Some(element) = find_first::<T>(cx, dtype, &wrong)? {
                 return Err(KernelError::Element {
                     input: 1,
                     element,
@@ -266,7 +266,7 @@ pub(super) fn checking<T: Compute>(
 }
 
 /// Index of the first element of input 1 that is `wrong`.
-fn position<T: Compute>(
+fn find_first<T: Compute>(
     cx: &KernelCx<'_>,
     dtype: DType,
     wrong: &dyn Fn(T) -> bool,
@@ -286,7 +286,7 @@ fn position<T: Compute>(
 
 #[cfg(test)]
 mod tests {
-    use super::Divide;
+    use super::IntegerDivide;
 
     #[test]
     fn an_integer_power_counts_every_bit_of_its_exponent() {

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::abs_sign_min_max::magnitude;
 use super::broadcast::sum_to;
-use super::define::{FLOAT, two};
+use super::define::{FLOAT, binary_op};
 use crate::support::elementwise::{binary, binary_to, computed, convert, rounding};
 use crate::support::shapes;
 use thalweg_cpu::number::{Float, Number};
@@ -18,7 +18,7 @@ use thalweg_cpu::number::{Float, Number};
 const X: &[Arg] = &[arg("x", "T")];
 const Y_BOOL: &[Arg] = &[arg_of("y", DType::Bool)];
 
-const fn test(name: &'static str, summary: &'static str) -> OpDef {
+const fn predicate(name: &'static str, summary: &'static str) -> OpDef {
     OpDef {
         name,
         summary,
@@ -32,7 +32,7 @@ const fn test(name: &'static str, summary: &'static str) -> OpDef {
 }
 
 /// Kernel of a predicate that can be computed in `f32` for all narrower floats.
-fn ask(
+fn predicate_kernel(
     p: &Prepare<'_>,
     single: fn(f32) -> bool,
     double: fn(f64) -> bool,
@@ -46,23 +46,25 @@ fn ask(
 
 /// `true` for NaN.
 pub(crate) static IS_NAN: Op = Op {
-    def: test("IsNan", "Whether each element is not a number."),
-    kernels: &[cpu(|p| ask(p, f32::is_nan, f64::is_nan))],
+    def: predicate("IsNan", "Whether each element is not a number."),
+    kernels: &[cpu(|p| predicate_kernel(p, f32::is_nan, f64::is_nan))],
 };
 
 /// `true` for infinities.
 pub(crate) static IS_INF: Op = Op {
-    def: test("IsInf", "Whether each element is an infinity."),
-    kernels: &[cpu(|p| ask(p, f32::is_infinite, f64::is_infinite))],
+    def: predicate("IsInf", "Whether each element is an infinity."),
+    kernels: &[cpu(|p| {
+        predicate_kernel(p, f32::is_infinite, f64::is_infinite)
+    })],
 };
 
 /// `true` if neither infinite nor NaN.
 pub(crate) static IS_FINITE: Op = Op {
-    def: test(
+    def: predicate(
         "IsFinite",
         "Whether each element is a number and no infinity.",
     ),
-    kernels: &[cpu(|p| ask(p, f32::is_finite, f64::is_finite))],
+    kernels: &[cpu(|p| predicate_kernel(p, f32::is_finite, f64::is_finite))],
 };
 
 /// Passes the input on if all elements are finite; otherwise fails.
@@ -88,13 +90,13 @@ pub(crate) static CHECK_NUMERICS: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), FLOATS, T => Ok(checked::<T>(p)), else
+        dispatch!(p.dtype(0), FLOATS, T => Ok(check_numerics::<T>(p)), else
             Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)])],
 };
 
-fn checked<T: Float>(p: &Prepare<'_>) -> Prepared {
+fn check_numerics<T: Float>(p: &Prepare<'_>) -> Prepared {
     let message = p.node.attrs.str("message").to_owned();
     Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let look = |x: &[T]| {
@@ -149,7 +151,7 @@ pub(crate) static APPROXIMATE_EQUAL: Op = Op {
     })],
 };
 
-const NEXT: &[AttrDef] = &[type_attr_or("T", &[DType::F64, DType::F32], DType::F32)];
+const NEXT_AFTER_ATTRS: &[AttrDef] = &[type_attr_or("T", &[DType::F64, DType::F32], DType::F32)];
 const X_1_X_2: &[Arg] = &[arg("x1", "T"), arg("x2", "T")];
 
 /// Next float towards another one.
@@ -157,10 +159,10 @@ pub(crate) static NEXT_AFTER: Op = Op {
     def: OpDef {
         inputs: X_1_X_2,
         outputs: &[arg("output", "T")],
-        ..two(
+        ..binary_op(
             "NextAfter",
             "The float after x1 on the way to x2, with broadcasting.",
-            NEXT,
+            NEXT_AFTER_ATTRS,
             Gradient::Rule(|g| {
                 let (x, to) = (g.input(0), g.input(1));
                 smallvec![Some(sum_to(g.grad(), x, to)), None]

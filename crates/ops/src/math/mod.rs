@@ -24,7 +24,7 @@ mod trigonometry;
 use thalweg_device::Op;
 use thalweg_graph::{Graph, Output, Value};
 
-pub(crate) use division::Divide;
+pub(crate) use division::IntegerDivide;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -250,12 +250,12 @@ pub trait MathOps<'g>: Sized {
 }
 
 #[track_caller]
-fn one<'g>(op: &str, x: Output<'g>) -> Output<'g> {
+fn unary_op<'g>(op: &str, x: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).output()
 }
 
 #[track_caller]
-fn two<'g>(op: &str, x: Output<'g>, y: impl Into<Value<'g>>) -> Output<'g> {
+fn binary_op<'g>(op: &str, x: Output<'g>, y: impl Into<Value<'g>>) -> Output<'g> {
     let y = y.into().beside(x);
     x.graph().op(op).input(x).input(y).output()
 }
@@ -266,11 +266,11 @@ macro_rules! methods {
         impl<'g> MathOps<'g> for Output<'g> {
             $(#[track_caller]
             fn $name(self) -> Output<'g> {
-                one($op, self)
+                unary_op($op, self)
             })*
             $(#[track_caller]
             fn $name2(self, other: impl Into<Value<'g>>) -> Output<'g> {
-                two($op2, self, other)
+                binary_op($op2, self, other)
             })*
             #[track_caller]
             fn select(

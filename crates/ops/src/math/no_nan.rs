@@ -7,24 +7,24 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, two};
-use super::scalar_functions::called_wide_2;
+use super::define::{FLOAT, binary_op};
+use super::scalar_functions::per_element_in_f64_2;
 use crate::support::elementwise::{binary, computed};
 use thalweg_cpu::number::{Float, Number};
 
-fn of<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
+fn node<'g>(op: &str, x: Output<'g>, y: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).input(y).output()
 }
 
 /// 1 where `x` is not 0, 0 elsewhere.
 fn not_zero(x: Output<'_>) -> Output<'_> {
-    let not = of("NotEqual", x, x.constant_like(0));
+    let not = node("NotEqual", x, x.constant_like(0));
     let node = x.graph().op("Cast").input(not);
     node.attr("DstT", x.dtype()).output()
 }
 
 /// Gradients `dz by_x` and `dz by_y`.
-fn both<'g>(
+fn both_gradients<'g>(
     g: &GradCx<'_, 'g>,
     by_x: Output<'g>,
     by_y: Output<'g>,
@@ -35,15 +35,15 @@ fn both<'g>(
 
 /// `x / y`, or 0 if y is 0.
 pub(crate) static DIV_NO_NAN: Op = Op {
-    def: two(
+    def: binary_op(
         "DivNoNan",
         "The quotient of two tensors, 0 where the divisor is 0, with broadcasting.",
         FLOAT,
         Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
-            let by_y = dz * of("DivNoNan", of("DivNoNan", -x, y), y);
+            let by_y = dz * node("DivNoNan", node("DivNoNan", -x, y), y);
             smallvec![
-                Some(sum_to(of("DivNoNan", dz, y), x, y)),
+                Some(sum_to(node("DivNoNan", dz, y), x, y)),
                 Some(sum_to(by_y, y, x))
             ]
         }),
@@ -58,15 +58,15 @@ pub(crate) static DIV_NO_NAN: Op = Op {
 
 /// `x y`, or 0 if y is 0.
 pub(crate) static MUL_NO_NAN: Op = Op {
-    def: two(
+    def: binary_op(
         "MulNoNan",
         "The product of two tensors, 0 where the second is 0, with broadcasting.",
         FLOAT,
         Gradient::Rule(|g| {
             let (x, y, dz) = (g.input(0), g.input(1), g.grad());
             smallvec![
-                Some(sum_to(of("MulNoNan", dz, y), x, y)),
-                Some(sum_to(of("MulNoNan", x, dz), y, x))
+                Some(sum_to(node("MulNoNan", dz, y), x, y)),
+                Some(sum_to(node("MulNoNan", x, dz), y, x))
             ]
         }),
     ),
@@ -83,7 +83,7 @@ macro_rules! times {
     ($f:expr) => {{
         const KERNELS: &[Kernel] =
             &[
-                cpu(|p| called_wide_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
+                cpu(|p| per_element_in_f64_2(p, |x, y| if x == 0.0 { 0.0 } else { x * $f(y) }))
                     .in_place(&[(0, 0), (1, 0)]),
             ];
         KERNELS
@@ -92,13 +92,13 @@ macro_rules! times {
 
 /// `x log(y)`, or 0 if x is 0.
 pub(crate) static XLOGY: Op = Op {
-    def: two(
+    def: binary_op(
         "Xlogy",
         "x log(y), 0 where x is 0, with broadcasting.",
         FLOAT,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
-            both(g, of("Xlogy", not_zero(x), y), of("Xdivy", x, y))
+            both_gradients(g, node("Xlogy", not_zero(x), y), node("Xdivy", x, y))
         }),
     ),
     kernels: times!(f64::ln),
@@ -106,13 +106,17 @@ pub(crate) static XLOGY: Op = Op {
 
 /// `x log(1 + y)`, or 0 if x is 0.
 pub(crate) static XLOG1PY: Op = Op {
-    def: two(
+    def: binary_op(
         "Xlog1py",
         "x log(1 + y), 0 where x is 0, with broadcasting.",
         FLOAT,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
-            both(g, of("Xlog1py", not_zero(x), y), of("Xdivy", x, y + 1.0))
+            both_gradients(
+                g,
+                node("Xlog1py", not_zero(x), y),
+                node("Xdivy", x, y + 1.0),
+            )
         }),
     ),
     kernels: times!(f64::ln_1p),
@@ -120,14 +124,14 @@ pub(crate) static XLOG1PY: Op = Op {
 
 /// `x / y`, or 0 if x is 0.
 pub(crate) static XDIVY: Op = Op {
-    def: two(
+    def: binary_op(
         "Xdivy",
         "x / y, 0 where x is 0, with broadcasting.",
         FLOAT,
         Gradient::Rule(|g| {
             let (x, y) = (g.input(0), g.input(1));
             let square = y.graph().op("Square").input(y).output();
-            both(g, of("Xdivy", not_zero(x), y), of("Xdivy", -x, square))
+            both_gradients(g, node("Xdivy", not_zero(x), y), node("Xdivy", -x, square))
         }),
     ),
     kernels: &[cpu(|p| {

@@ -6,8 +6,8 @@ use thalweg_graph::op::Gradient;
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, of_result, one, two};
-use super::division::Divide;
+use super::define::{FLOAT, NUMBER, binary_op, gradient_from_result, unary_op};
+use super::division::IntegerDivide;
 use crate::support::elementwise::{Compute, binary, computed, unary};
 use thalweg_cpu::number::Wide;
 
@@ -37,7 +37,7 @@ pub(super) use {float_kernel, float_kernel_2};
 
 /// Square root.
 pub(crate) static SQRT: Op = Op {
-    def: one(
+    def: unary_op(
         "Sqrt",
         "The square root of each element.",
         FLOAT,
@@ -51,7 +51,7 @@ pub(crate) static SQRT: Op = Op {
 
 /// `0.5 dy / y`.
 pub(crate) static SQRT_GRAD: Op = Op {
-    def: of_result(
+    def: gradient_from_result(
         "SqrtGrad",
         "The gradient of a square root y: 0.5 dy / y.",
         Gradient::Rule(|g| {
@@ -71,7 +71,7 @@ fn sqrt_grad<W: Wide>(y: W, dy: W) -> W {
 
 /// `1 / sqrt(x)`.
 pub(crate) static RSQRT: Op = Op {
-    def: one(
+    def: unary_op(
         "Rsqrt",
         "One over the square root of each element.",
         FLOAT,
@@ -90,7 +90,7 @@ fn one_over_sqrt<W: Wide>(x: W) -> W {
 
 /// `-0.5 dy y^3`.
 pub(crate) static RSQRT_GRAD: Op = Op {
-    def: of_result(
+    def: gradient_from_result(
         "RsqrtGrad",
         "The gradient of one over a square root y: -0.5 dy y^3.",
         Gradient::Rule(|g| {
@@ -109,7 +109,7 @@ fn rsqrt_grad<W: Wide>(y: W, dy: W) -> W {
 
 /// e to the power of x.
 pub(crate) static EXP: Op = Op {
-    def: one(
+    def: unary_op(
         "Exp",
         "e to the power of each element.",
         FLOAT,
@@ -120,7 +120,7 @@ pub(crate) static EXP: Op = Op {
 
 /// Natural logarithm.
 pub(crate) static LOG: Op = Op {
-    def: one(
+    def: unary_op(
         "Log",
         "The natural logarithm of each element.",
         FLOAT,
@@ -131,7 +131,7 @@ pub(crate) static LOG: Op = Op {
 
 /// Natural logarithm of `1 + x`.
 pub(crate) static LOG1P: Op = Op {
-    def: one(
+    def: unary_op(
         "Log1p",
         "The natural logarithm of one more than each element.",
         FLOAT,
@@ -142,7 +142,7 @@ pub(crate) static LOG1P: Op = Op {
 
 /// e to the power of x, minus 1.
 pub(crate) static EXPM1: Op = Op {
-    def: one(
+    def: unary_op(
         "Expm1",
         "e to the power of each element, less 1.",
         FLOAT,
@@ -160,7 +160,7 @@ pub(crate) static EXPM1: Op = Op {
 
 /// `x ^ y`.
 pub(crate) static POW: Op = Op {
-    def: two(
+    def: binary_op(
         "Pow",
         "One tensor to the power of another, with broadcasting.",
         NUMBER,
@@ -191,6 +191,6 @@ pub(crate) static POW: Op = Op {
 const NEGATIVE: &str = "an integer cannot be raised to a negative power: Cast to a float";
 
 /// Integer powers, modulo the range. A negative exponent has no integer result.
-fn int_power<T: Divide + Compute>(p: &Prepare<'_>) -> Prepared {
-    super::division::checking::<T>(p, binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
+fn int_power<T: IntegerDivide + Compute>(p: &Prepare<'_>) -> Prepared {
+    super::division::with_check::<T>(p, binary::<T>(p, T::power), |y| y < T::ZERO, NEGATIVE)
 }

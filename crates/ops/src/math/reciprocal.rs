@@ -5,19 +5,19 @@ use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, OpDef};
 
-use super::define::{of_result, one};
+use super::define::{gradient_from_result, unary_op};
 use super::rounding::SIGNED;
 use crate::support::elementwise::{binary, computed, unary};
 use thalweg_cpu::number::{Float, Number};
 
-const RECIPROCAL_DEF: OpDef = one(
+const RECIPROCAL_DEF: OpDef = unary_op(
     "Reciprocal",
     "One divided by each element.",
     SIGNED,
     Gradient::Rule(|g| smallvec![Some(grad(g, g.output(0), g.grad()))]),
 );
 
-const GRAD_DEF: OpDef = of_result(
+const GRAD_DEF: OpDef = gradient_from_result(
     "ReciprocalGrad",
     "The gradient of a reciprocal y: -dy y^2.",
     Gradient::Rule(|g| {

@@ -5,7 +5,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
-use super::define::{FLOAT, one};
+use super::define::{FLOAT, unary_op};
 use crate::support::elementwise::{computed, unary};
 use thalweg_cpu::number::{Float, Wide};
 
@@ -26,7 +26,7 @@ pub(super) const SIGNED: &[AttrDef] = &[type_attr(
 
 /// Rounds up.
 pub(crate) static CEIL: Op = Op {
-    def: one(
+    def: unary_op(
         "Ceil",
         "The smallest whole number not below each element.",
         FLOAT,
@@ -58,7 +58,7 @@ fn to_even<T: Float>(x: T) -> T {
 pub(crate) static ROUND: Op = Op {
     def: OpDef {
         same_as: |cx| (!cx.dtype(0).is_float()).then_some(0),
-        ..one(
+        ..unary_op(
             "Round",
             "Each element rounded to the nearest whole number, halves to the even one.",
             SIGNED,
@@ -70,7 +70,7 @@ pub(crate) static ROUND: Op = Op {
 
 /// Rounds to the nearest integer, named as in C.
 pub(crate) static RINT: Op = Op {
-    def: one(
+    def: unary_op(
         "Rint",
         "Each element rounded to the nearest whole number, halves to the even one.",
         FLOAT,

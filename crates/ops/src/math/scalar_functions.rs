@@ -7,10 +7,10 @@ use thalweg_tensor::DType;
 use crate::support::elementwise::{binary, unary};
 
 /// Estimated nanoseconds of a call.
-const CALL: u64 = 10;
+const CALL_COST: u64 = 10;
 
 /// Kernel of a function of one float, in `f32` (also for halves) and in `f64`.
-pub(super) fn called(
+pub(super) fn per_element(
     p: &Prepare<'_>,
     single: fn(f32) -> f32,
     double: fn(f64) -> f64,
@@ -20,20 +20,23 @@ pub(super) fn called(
         DType::F16 | DType::BF16 | DType::F32 => unary::<f32>(p, single),
         other => return Err(KernelError::DType(other)),
     };
-    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL))
+    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * CALL_COST))
 }
 
 /// Kernel of a function of one float that is always computed in `f64`.
-pub(super) fn called_wide(p: &Prepare<'_>, f: fn(f64) -> f64) -> Result<Prepared, KernelError> {
+pub(super) fn per_element_in_f64(
+    p: &Prepare<'_>,
+    f: fn(f64) -> f64,
+) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0).is_float() {
         true => unary::<f64>(p, f),
         false => return Err(KernelError::DType(p.dtype(0))),
     };
-    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL))
+    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST))
 }
 
 /// Kernel of a function of two floats that is always computed in `f64`.
-pub(super) fn called_wide_2(
+pub(super) fn per_element_in_f64_2(
     p: &Prepare<'_>,
     f: fn(f64, f64) -> f64,
 ) -> Result<Prepared, KernelError> {
@@ -41,5 +44,5 @@ pub(super) fn called_wide_2(
         true => binary::<f64>(p, f),
         false => return Err(KernelError::DType(p.dtype(0))),
     };
-    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL))
+    Ok(prepared.with_cost(20 + p.outputs[0].elements() as u64 * 4 * CALL_COST))
 }

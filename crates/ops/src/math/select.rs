@@ -90,10 +90,10 @@ fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         for_chunks(cx.pool(), cx.output::<T>(0)?, CHUNK, &|task, out| {
             let at = task * CHUNK;
             if simple {
-                isa.run(Choose {
-                    c: own(c, at, out.len()),
-                    t: own(t, at, out.len()),
-                    e: own(e, at, out.len()),
+                isa.run(SelectLoop {
+                    c: task_part(c, at, out.len()),
+                    t: task_part(t, at, out.len()),
+                    e: task_part(e, at, out.len()),
                     out,
                 });
                 return;
@@ -111,7 +111,7 @@ fn select<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 }
 
 /// A task's part of an input, or its only element.
-fn own<T>(all: &[T], at: usize, len: usize) -> &[T] {
+fn task_part<T>(all: &[T], at: usize, len: usize) -> &[T] {
     match all.len() {
         1 => all,
         _ => &all[at..at + len],
@@ -119,43 +119,43 @@ fn own<T>(all: &[T], at: usize, len: usize) -> &[T] {
 }
 
 /// Selection from inputs that each have as many elements as the output, or one.
-struct Choose<'a, T> {
+struct SelectLoop<'a, T> {
     c: &'a [bool],
     t: &'a [T],
     e: &'a [T],
     out: &'a mut [T],
 }
 
-impl<T: Copy> Vectorize for Choose<'_, T> {
+impl<T: Copy> Vectorize for SelectLoop<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Choose { c, t, e, out } = self;
+        let SelectLoop { c, t, e, out } = self;
         let n = out.len();
         match (c, t, e) {
             (&[c], _, _) if n != 1 => match if c { t } else { e } {
                 &[only] => out.fill(only),
                 all => out.copy_from_slice(all),
             },
-            (_, &[t], &[e]) => pick(out, &c[..n], |_| t, |_| e),
+            (_, &[t], &[e]) => select_each(out, &c[..n], |_| t, |_| e),
             (_, &[t], _) => {
                 let e = &e[..n];
-                pick(out, &c[..n], |_| t, |i| e[i]);
+                select_each(out, &c[..n], |_| t, |i| e[i]);
             }
             (_, _, &[e]) => {
                 let t = &t[..n];
-                pick(out, &c[..n], |i| t[i], |_| e);
+                select_each(out, &c[..n], |i| t[i], |_| e);
             }
             _ => {
                 let (t, e) = (&t[..n], &e[..n]);
-                pick(out, &c[..n], |i| t[i], |i| e[i]);
+                select_each(out, &c[..n], |i| t[i], |i| e[i]);
             }
         }
     }
 }
 
 #[inline(always)]
-fn pick<T>(out: &mut [T], c: &[bool], t: impl Fn(usize) -> T, e: impl Fn(usize) -> T) {
+fn select_each<T>(out: &mut [T], c: &[bool], t: impl Fn(usize) -> T, e: impl Fn(usize) -> T) {
     for (i, (out, &c)) in out.iter_mut().zip(c).enumerate() {
         // Reads both, to avoid a branch.
         let (t, e) = (t(i), e(i));

@@ -5,14 +5,14 @@ use thalweg_device::{Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
 
-use super::define::{FLOAT, of_result, one};
+use super::define::{FLOAT, gradient_from_result, unary_op};
 use super::pow_exp_log::{float_kernel, float_kernel_2};
 use crate::support::shapes;
 use thalweg_cpu::number::Wide;
 
 /// Hyperbolic tangent.
 pub(crate) static TANH: Op = Op {
-    def: one(
+    def: unary_op(
         "Tanh",
         "The hyperbolic tangent of each element.",
         FLOAT,
@@ -26,7 +26,7 @@ pub(crate) static TANH: Op = Op {
 
 /// `dy (1 - y^2)`.
 pub(crate) static TANH_GRAD: Op = Op {
-    def: of_result(
+    def: gradient_from_result(
         "TanhGrad",
         "The gradient of a hyperbolic tangent y: dy (1 - y^2).",
         Gradient::Rule(|g| {
@@ -45,7 +45,7 @@ fn tanh_grad<W: Wide>(y: W, dy: W) -> W {
 
 /// `1 / (1 + exp(-x))`.
 pub(crate) static SIGMOID: Op = Op {
-    def: one(
+    def: unary_op(
         "Sigmoid",
         "1 / (1 + exp(-x)) for each element.",
         FLOAT,
@@ -75,7 +75,7 @@ fn sigmoid<W: Wide>(x: W) -> W {
 
 /// `dy y (1 - y)`.
 pub(crate) static SIGMOID_GRAD: Op = Op {
-    def: of_result(
+    def: gradient_from_result(
         "SigmoidGrad",
         "The gradient of a sigmoid y: dy y (1 - y).",
         Gradient::Rule(|g| {
@@ -98,7 +98,7 @@ pub(crate) static SOFTPLUS: Op = Op {
     def: OpDef {
         inputs: &[arg("features", "T")],
         outputs: &[arg("activations", "T")],
-        ..one(
+        ..unary_op(
             "Softplus",
             "log(1 + exp(x)) for each element.",
             FLOAT,

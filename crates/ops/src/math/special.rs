@@ -9,12 +9,12 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, one, two};
-use super::scalar_functions::{called_wide, called_wide_2};
+use super::define::{FLOAT, binary_op, unary_op};
+use super::scalar_functions::{per_element_in_f64, per_element_in_f64_2};
 use thalweg_cpu::special::{digamma, ndtri, polygamma, zeta};
 
 /// `grad * factor * exp(sign * x^2)`.
-fn bell<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {
+fn gaussian_gradient<'g>(g: &GradCx<'_, 'g>, x: Output<'g>, factor: f64, sign: f64) -> Output<'g> {
     let graph = g.graph();
     let exponent = graph.op("Square").input(x).output() * sign;
     g.grad() * factor * graph.op("Exp").input(exponent).output()
@@ -24,53 +24,75 @@ const TWO_BY_ROOT_PI: f64 = std::f64::consts::FRAC_2_SQRT_PI;
 
 /// Error function.
 pub(crate) static ERF: Op = Op {
-    def: one(
+    def: unary_op(
         "Erf",
         "The error function of each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(bell(g, g.input(0), TWO_BY_ROOT_PI, -1.0))]),
+        Gradient::Rule(|g| smallvec![Some(gaussian_gradient(g, g.input(0), TWO_BY_ROOT_PI, -1.0))]),
     ),
-    kernels: &[cpu(|p| called_wide(p, libm::erf)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, libm::erf)).in_place(&[(0, 0)])],
 };
 
 /// 1 minus the error function.
 pub(crate) static ERFC: Op = Op {
-    def: one(
+    def: unary_op(
         "Erfc",
         "One less the error function of each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(bell(g, g.input(0), -TWO_BY_ROOT_PI, -1.0))]),
+        Gradient::Rule(|g| {
+            smallvec![Some(gaussian_gradient(
+                g,
+                g.input(0),
+                -TWO_BY_ROOT_PI,
+                -1.0
+            ))]
+        }),
     ),
-    kernels: &[cpu(|p| called_wide(p, libm::erfc)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, libm::erfc)).in_place(&[(0, 0)])],
 };
 
 /// Inverse of the error function.
 pub(crate) static ERFINV: Op = Op {
-    def: one(
+    def: unary_op(
         "Erfinv",
         "What has each element for its error function.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(bell(g, g.output(0), PI.sqrt() / 2.0, 1.0))]),
+        Gradient::Rule(|g| {
+            smallvec![Some(gaussian_gradient(
+                g,
+                g.output(0),
+                PI.sqrt() / 2.0,
+                1.0
+            ))]
+        }),
     ),
     kernels: &[
-        cpu(|p| called_wide(p, |x| ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2)).in_place(&[(0, 0)]),
+        cpu(|p| per_element_in_f64(p, |x| ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2))
+            .in_place(&[(0, 0)]),
     ],
 };
 
 /// Quantile of the standard normal distribution.
 pub(crate) static NDTRI: Op = Op {
-    def: one(
+    def: unary_op(
         "Ndtri",
         "Below what a standard normal variable lies with the probability of each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(bell(g, g.output(0), (2.0 * PI).sqrt(), 0.5))]),
+        Gradient::Rule(|g| {
+            smallvec![Some(gaussian_gradient(
+                g,
+                g.output(0),
+                (2.0 * PI).sqrt(),
+                0.5
+            ))]
+        }),
     ),
-    kernels: &[cpu(|p| called_wide(p, ndtri)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, ndtri)).in_place(&[(0, 0)])],
 };
 
 /// Logarithm of the gamma function's absolute value.
 pub(crate) static LGAMMA: Op = Op {
-    def: one(
+    def: unary_op(
         "Lgamma",
         "The logarithm of the absolute value of the gamma function of each element.",
         FLOAT,
@@ -79,12 +101,12 @@ pub(crate) static LGAMMA: Op = Op {
             smallvec![Some(g.grad() * digamma)]
         }),
     ),
-    kernels: &[cpu(|p| called_wide(p, libm::lgamma)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, libm::lgamma)).in_place(&[(0, 0)])],
 };
 
 /// Derivative of the logarithm of the gamma function.
 pub(crate) static DIGAMMA: Op = Op {
-    def: one(
+    def: unary_op(
         "Digamma",
         "The derivative of the logarithm of the gamma function at each element.",
         FLOAT,
@@ -94,7 +116,7 @@ pub(crate) static DIGAMMA: Op = Op {
             smallvec![Some(g.grad() * next.input(x).output())]
         }),
     ),
-    kernels: &[cpu(|p| called_wide(p, digamma)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64(p, digamma)).in_place(&[(0, 0)])],
 };
 
 /// `T` is a float of at least 32 bits.
@@ -106,7 +128,7 @@ const X_Q: &[Arg] = &[arg("x", "T"), arg("q", "T")];
 pub(crate) static POLYGAMMA: Op = Op {
     def: OpDef {
         inputs: A_X,
-        ..two(
+        ..binary_op(
             "Polygamma",
             "The derivative of order a, a whole number, of digamma at x, with broadcasting.",
             WIDE,
@@ -118,14 +140,14 @@ pub(crate) static POLYGAMMA: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, polygamma)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, polygamma)).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// Hurwitz zeta function.
 pub(crate) static ZETA: Op = Op {
     def: OpDef {
         inputs: X_Q,
-        ..two(
+        ..binary_op(
             "Zeta",
             "The sum of (q + n)^-x over all whole n from 0, with broadcasting.",
             WIDE,
@@ -137,5 +159,5 @@ pub(crate) static ZETA: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, zeta)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, zeta)).in_place(&[(0, 0), (1, 0)])],
 };

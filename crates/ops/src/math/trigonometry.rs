@@ -6,103 +6,107 @@ use thalweg_graph::op::{Gradient, arg};
 use thalweg_graph::{GradCx, OpDef, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, one, two};
-use super::scalar_functions::{called, called_wide_2};
+use super::define::{FLOAT, binary_op, unary_op};
+use super::scalar_functions::{per_element, per_element_in_f64_2};
 
 /// `op` of the node's input.
-fn of_input<'g>(g: &GradCx<'_, 'g>, op: &str) -> Output<'g> {
-    of(op, g.input(0))
+fn node_of_input<'g>(g: &GradCx<'_, 'g>, op: &str) -> Output<'g> {
+    node(op, g.input(0))
 }
 
-fn of<'g>(op: &str, x: Output<'g>) -> Output<'g> {
+fn node<'g>(op: &str, x: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).output()
 }
 
 /// `1 - x^2`.
-fn less_square(x: Output<'_>) -> Output<'_> {
-    1.0 - of("Square", x)
+fn one_minus_square(x: Output<'_>) -> Output<'_> {
+    1.0 - node("Square", x)
 }
 
 /// Sine.
 pub(crate) static SIN: Op = Op {
-    def: one(
+    def: unary_op(
         "Sin",
         "The sine of each element, an angle in radians.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Cos"))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cos"))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::sin, f64::sin)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::sin, f64::sin)).in_place(&[(0, 0)])],
 };
 
 /// Cosine.
 pub(crate) static COS: Op = Op {
-    def: one(
+    def: unary_op(
         "Cos",
         "The cosine of each element, an angle in radians.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(-(g.grad() * of_input(g, "Sin")))]),
+        Gradient::Rule(|g| smallvec![Some(-(g.grad() * node_of_input(g, "Sin")))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::cos, f64::cos)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::cos, f64::cos)).in_place(&[(0, 0)])],
 };
 
 /// Tangent.
 pub(crate) static TAN: Op = Op {
-    def: one(
+    def: unary_op(
         "Tan",
         "The tangent of each element, an angle in radians.",
         FLOAT,
         Gradient::Rule(|g| {
-            let secant = of("Reciprocal", of_input(g, "Cos"));
-            smallvec![Some(of("Square", secant) * g.grad())]
+            let secant = node("Reciprocal", node_of_input(g, "Cos"));
+            smallvec![Some(node("Square", secant) * g.grad())]
         }),
     ),
-    kernels: &[cpu(|p| called(p, f32::tan, f64::tan)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::tan, f64::tan)).in_place(&[(0, 0)])],
 };
 
 /// Inverse sine.
 pub(crate) static ASIN: Op = Op {
-    def: one(
+    def: unary_op(
         "Asin",
         "The angle whose sine is each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Sqrt", less_square(g.input(0))))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sqrt", one_minus_square(g.input(0))))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::asin, f64::asin)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::asin, f64::asin)).in_place(&[(0, 0)])],
 };
 
 /// Inverse cosine.
 pub(crate) static ACOS: Op = Op {
-    def: one(
+    def: unary_op(
         "Acos",
         "The angle whose cosine is each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(-(g.grad() / of("Sqrt", less_square(g.input(0)))))]),
+        Gradient::Rule(|g| {
+            smallvec![Some(
+                -(g.grad() / node("Sqrt", one_minus_square(g.input(0))))
+            )]
+        }),
     ),
-    kernels: &[cpu(|p| called(p, f32::acos, f64::acos)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::acos, f64::acos)).in_place(&[(0, 0)])],
 };
 
 /// Inverse tangent.
 pub(crate) static ATAN: Op = Op {
-    def: one(
+    def: unary_op(
         "Atan",
         "The angle whose tangent is each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / (of_input(g, "Square") + 1.0))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() / (node_of_input(g, "Square") + 1.0))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::atan, f64::atan)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::atan, f64::atan)).in_place(&[(0, 0)])],
 };
 
 /// Angle of a point.
 pub(crate) static ATAN_2: Op = Op {
     def: OpDef {
         inputs: &[arg("y", "T"), arg("x", "T")],
-        ..two(
+        ..binary_op(
             "Atan2",
             "The angle of the point (x, y), with broadcasting.",
             FLOAT,
             Gradient::Rule(|g| {
                 let (y, x) = (g.input(0), g.input(1));
-                let by_square = g.grad() / (of("Square", y) + of("Square", x));
+                let by_square = g.grad() / (node("Square", y) + node("Square", x));
                 smallvec![
                     Some(sum_to(x * by_square, y, x)),
                     Some(sum_to(-(y * by_square), x, y))
@@ -110,51 +114,51 @@ pub(crate) static ATAN_2: Op = Op {
             }),
         )
     },
-    kernels: &[cpu(|p| called_wide_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)])],
+    kernels: &[cpu(|p| per_element_in_f64_2(p, f64::atan2)).in_place(&[(0, 0), (1, 0)])],
 };
 
 /// Hyperbolic sine.
 pub(crate) static SINH: Op = Op {
-    def: one(
+    def: unary_op(
         "Sinh",
         "The hyperbolic sine of each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Cosh"))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Cosh"))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::sinh, f64::sinh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::sinh, f64::sinh)).in_place(&[(0, 0)])],
 };
 
 /// Hyperbolic cosine.
 pub(crate) static COSH: Op = Op {
-    def: one(
+    def: unary_op(
         "Cosh",
         "The hyperbolic cosine of each element.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() * of_input(g, "Sinh"))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() * node_of_input(g, "Sinh"))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::cosh, f64::cosh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::cosh, f64::cosh)).in_place(&[(0, 0)])],
 };
 
 /// Inverse hyperbolic sine.
 pub(crate) static ASINH: Op = Op {
-    def: one(
+    def: unary_op(
         "Asinh",
         "What has each element for its hyperbolic sine.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Cosh", g.output(0)))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", g.output(0)))]),
     ),
-    kernels: &[cpu(|p| called(p, f32::asinh, f64::asinh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::asinh, f64::asinh)).in_place(&[(0, 0)])],
 };
 
 /// Inverse hyperbolic cosine.
 pub(crate) static ACOSH: Op = Op {
-    def: one(
+    def: unary_op(
         "Acosh",
         "What is not negative and has each element for its hyperbolic cosine.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() / of("Sinh", g.output(0)))]),
+        Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", g.output(0)))]),
     ),
-    kernels: &[cpu(|p| called(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
 };
 
 /// Computed from `x - 1`, to keep full precision near 1.
@@ -169,11 +173,15 @@ fn acosh(x: f64) -> f64 {
 
 /// Inverse hyperbolic tangent.
 pub(crate) static ATANH: Op = Op {
-    def: one(
+    def: unary_op(
         "Atanh",
         "What has each element for its hyperbolic tangent.",
         FLOAT,
-        Gradient::Rule(|g| smallvec![Some(g.grad() * of("Reciprocal", less_square(g.input(0))))]),
+        Gradient::Rule(|g| {
+            smallvec![Some(
+                g.grad() * node("Reciprocal", one_minus_square(g.input(0)))
+            )]
+        }),
     ),
-    kernels: &[cpu(|p| called(p, f32::atanh, f64::atanh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, f32::atanh, f64::atanh)).in_place(&[(0, 0)])],
 };

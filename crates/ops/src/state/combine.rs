@@ -3,7 +3,7 @@
 use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Element, dispatch};
 
-use crate::math::Divide;
+use crate::math::IntegerDivide;
 use thalweg_cpu::number::{Float, Number};
 
 /// Function from an element and its update to the new element.
@@ -11,7 +11,7 @@ pub(super) type Combine<T> = fn(T, T) -> T;
 
 /// A combining function, independent of the dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum UpdateKind {
     Update,
     Add,
     Sub,
@@ -22,39 +22,47 @@ pub(super) enum How {
 }
 
 /// Generic code that is called with the combining function for a dtype.
-pub(super) trait WithCombine {
+pub(super) trait CombineVisitor {
     type Out;
     /// If `divides`, updates must not be zero.
-    fn with<T: Element>(self, combine: Combine<T>, divides: bool) -> Self::Out;
+    fn visit<T: Element>(self, combine: Combine<T>, divides: bool) -> Self::Out;
 }
 
-impl How {
+impl UpdateKind {
     /// Calls `then` with the function for elements of `dtype`.
     ///
     /// # Errors
     /// [`KernelError::DType`] if there is no such function.
-    pub(super) fn of<W: WithCombine>(self, dtype: DType, then: W) -> Result<W::Out, KernelError> {
+    pub(super) fn of<W: CombineVisitor>(
+        self,
+        dtype: DType,
+        then: W,
+    ) -> Result<W::Out, KernelError> {
         match self {
-            How::Update => dispatch!(dtype, PLAIN, T => Ok(then.with::<T>(|_, x| x, false)), else
-                Err(KernelError::DType(dtype))),
-            How::Div => dispatch!(dtype, FLOATS, T => {
-                Ok(then.with::<T>(|v, x| T::narrow(v.widen() / x.widen()), false))
-            }, else dispatch!(dtype, INTS, T => Ok(then.with::<T>(T::quotient, true)), else
+            UpdateKind::Update => {
+                dispatch!(dtype, PLAIN, T => Ok(then.visit::<T>(|_, x| x, false)), else
+                Err(KernelError::DType(dtype)))
+            }
+            UpdateKind::Div => dispatch!(dtype, FLOATS, T => {
+                Ok(then.visit::<T>(|v, x| T::narrow(v.widen() / x.widen()), false))
+            }, else dispatch!(dtype, INTS, T => Ok(then.visit::<T>(T::quotient, true)), else
                 Err(KernelError::DType(dtype)))),
-            _ => dispatch!(dtype, NUMBERS, T => Ok(then.with::<T>(self.number::<T>(), false)), else
-                Err(KernelError::DType(dtype))),
+            _ => {
+                dispatch!(dtype, NUMBERS, T => Ok(then.visit::<T>(self.number::<T>(), false)), else
+                Err(KernelError::DType(dtype)))
+            }
         }
     }
 
     fn number<T: Number>(self) -> Combine<T> {
         match self {
-            How::Add => T::add,
-            How::Sub => T::sub,
-            How::Mul => T::mul,
+            UpdateKind::Add => T::add,
+            UpdateKind::Sub => T::sub,
+            UpdateKind::Mul => T::mul,
             // Like `std::min` and `std::max`, which keep the first operand if one is NaN.
-            How::Min => |v, x| if x < v { x } else { v },
-            How::Max => |v, x| if v < x { x } else { v },
-            How::Update | How::Div => |_, x| x,
+            UpdateKind::Min => |v, x| if x < v { x } else { v },
+            UpdateKind::Max => |v, x| if v < x { x } else { v },
+            UpdateKind::Update | UpdateKind::Div => |_, x| x,
         }
     }
 }
