@@ -7,7 +7,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use super::rows::value_dims;
+use super::row_indices::value_dims;
 use super::var_handle::expect_dtype;
 use thalweg_cpu::number::Number;
 
@@ -44,7 +44,7 @@ fn count_up<T: Number + Into<i64>>(limit: i64) -> Prepared {
     })
 }
 
-const COUNT: &[AttrDef] = &[attr("limit", AttrKind::Int), type_attr("T", DType::INDICES)];
+const COUNT_ATTRS: &[AttrDef] = &[attr("limit", AttrKind::Int), type_attr("T", DType::INDICES)];
 
 /// Increments a scalar variable at each run, until it has reached a limit.
 pub(crate) static COUNT_UP_TO: Op = Op {
@@ -53,7 +53,7 @@ pub(crate) static COUNT_UP_TO: Op = Op {
         summary: "Adds one to a scalar variable and gives what it was; an error once it has reached the limit.",
         inputs: &[arg_of("resource", DType::Resource)],
         outputs: &[arg("output", "T")],
-        attrs: COUNT,
+        attrs: COUNT_ATTRS,
         shape: count_shape,
         gradient: Gradient::None,
         effect: Effect::Write,
@@ -73,7 +73,7 @@ pub(crate) static REF_COUNT_UP_TO: Op = Op {
         summary: COUNT_UP_TO.def.summary,
         inputs: &[arg("ref", "T").reference()],
         outputs: &[arg("output", "T")],
-        attrs: COUNT,
+        attrs: COUNT_ATTRS,
         shape: count_shape,
         gradient: Gradient::None,
         effect: Effect::Write,

@@ -10,18 +10,18 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
-use super::rows::Indices;
-use super::scatter_nd::left_by;
+use super::row_indices::RowIndices;
+use super::scatter_nd::split_by_index;
 use super::var_handle::expect_dtype;
 use crate::array::of_slices;
 use crate::support::constants::ints;
 use crate::support::widened::moved;
 
 /// Number of dimensions that the variable and indices of `rank` share.
-fn batch_dims(asked: i64, rank: usize) -> Option<usize> {
-    let dims = match asked < 0 {
-        true => asked.checked_add(i64::try_from(rank).ok()?)?,
-        false => asked,
+fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
+    let dims = match requested < 0 {
+        true => requested.checked_add(i64::try_from(rank).ok()?)?,
+        false => requested,
     };
     usize::try_from(dims).ok().filter(|&b| b <= rank)
 }
@@ -31,12 +31,12 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (Some(params), Some(indices)) = (variable.dims(), cx.shape(1).dims()) else {
         return Ok(());
     };
-    let asked = cx.attrs().int("batch_dims");
-    let batch = batch_dims(asked, indices.len()).filter(|&b| b < params.len());
+    let requested = cx.attrs().int("batch_dims");
+    let batch = batch_dims(requested, indices.len()).filter(|&b| b < params.len());
     let batch = batch.ok_or_else(|| InferError::Attr {
         attr: "batch_dims",
         reason: format!(
-            "{asked} does not fit indices of shape {} and a variable of shape {variable}",
+            "{requested} does not fit indices of shape {} and a variable of shape {variable}",
             cx.shape(1)
         ),
     })?;
@@ -50,12 +50,12 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shared = shared.dims().unwrap_or_default().iter();
     let all = shared.chain(&indices[batch..]).chain(&params[batch + 1..]);
     let shape = Shape::partial(all.copied());
-    cx.set(0, countable(shape)?);
+    cx.set(0, check_countable(shape)?);
     Ok(())
 }
 
 /// Fails if the number of elements of a known shape overflows.
-fn countable(shape: Shape) -> Result<Shape, InferError> {
+fn check_countable(shape: Shape) -> Result<Shape, InferError> {
     let counted = |dims: &[usize]| thalweg_tensor::shape::checked_elements(dims).is_some();
     match shape.to_dims() {
         Some(dims) if !counted(&dims) => Err(InferError::Value {
@@ -70,28 +70,28 @@ fn gather(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let own = p.dims(1).to_vec();
     let batch = batch_dims(p.node.attrs.int("batch_dims"), own.len());
     let batch = batch.ok_or(KernelError::Argument("shared dimensions"))?;
-    let (indices, size) = (Indices::of(p, 1), dtype(p).size());
+    let (indices, size) = (RowIndices::of(p, 1), dtype(p).size());
     let count = elements(&own[batch..]);
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let value = cx.variable(0)?.read()?;
         let (params, out) = (value.bytes(), cx.output_bytes(0)?);
         let dims = value.dims();
         let (Some(&len), true) = (dims.get(batch), dims.get(..batch) == own.get(..batch)) else {
-            return Err(other_shape(&value.shape()));
+            return Err(shape_mismatch(&value.shape()));
         };
         let width = elements(&dims[batch + 1..]).saturating_mul(size);
         if out.len() != elements(&own).saturating_mul(width) {
-            return Err(other_shape(&value.shape()));
+            return Err(shape_mismatch(&value.shape()));
         }
-        indices.each(cx, &mut |i, at| {
-            let row = i / count.max(1) * len + indices.within(i, at, len)?;
+        indices.for_each(cx, &mut |i, at| {
+            let row = i / count.max(1) * len + indices.checked(i, at, len)?;
             out[i * width..(i + 1) * width].copy_from_slice(&params[row * width..][..width]);
             Ok(())
         })
     }))
 }
 
-fn other_shape(found: &Shape) -> KernelError {
+fn shape_mismatch(found: &Shape) -> KernelError {
     KernelError::Invalid(format!(
         "the variable has shape {found}, which the step was not planned for"
     ))
@@ -126,18 +126,18 @@ fn dtype(p: &Prepare<'_>) -> DType {
 }
 
 /// Value of the variable, used for its shape: if that is known, the value is not read.
-fn value<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+fn variable_value<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let dtype = g.attrs().dtype("dtype").unwrap_or(DType::F32);
     let read = g.graph().op("ReadVariableOp").input(g.input(0));
     read.attr("dtype", dtype).output()
 }
 
 fn gather_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (params, indices) = (value(g), g.input(1));
-    let asked = g.attrs().int("batch_dims");
+    let (params, indices) = (variable_value(g), g.input(1));
+    let requested = g.attrs().int("batch_dims");
     let batch = match indices.shape().rank() {
-        Some(rank) => batch_dims(asked, rank),
-        None => usize::try_from(asked).ok(),
+        Some(rank) => batch_dims(requested, rank),
+        None => usize::try_from(requested).ok(),
     };
     let dx = match batch {
         Some(batch) => of_slices(params, indices, g.grad(), batch, batch),
@@ -152,11 +152,11 @@ fn gather_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 
 fn nd_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let variable = expect_dtype(cx, "dtype")?;
-    if let Some((_, left)) = left_by(&variable, cx.shape(1))?
+    if let Some((_, left)) = split_by_index(&variable, cx.shape(1))?
         && let Some((_, outer)) = cx.shape(1).dims().and_then(<[_]>::split_last)
     {
         let shape = Shape::partial(outer.iter().copied().chain(left));
-        cx.set(0, countable(shape)?);
+        cx.set(0, check_countable(shape)?);
     }
     Ok(())
 }
@@ -167,17 +167,17 @@ fn gather_nd(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         .split_last()
         .ok_or(KernelError::Argument("indices"))?;
     let (depth, count) = (*depth, elements(outer));
-    let (indices, size) = (Indices::of(p, 1), dtype(p).size());
+    let (indices, size) = (RowIndices::of(p, 1), dtype(p).size());
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let value = cx.variable(0)?.read()?;
         let (params, out) = (value.bytes(), cx.output_bytes(0)?);
         let (Some(named), Some(left)) = (value.dims().get(..depth), value.dims().get(depth..))
         else {
-            return Err(other_shape(&value.shape()));
+            return Err(shape_mismatch(&value.shape()));
         };
         let width = elements(left).saturating_mul(size);
         if out.len() != count.saturating_mul(width) {
-            return Err(other_shape(&value.shape()));
+            return Err(shape_mismatch(&value.shape()));
         }
         if width == 0 {
             return Ok(());
@@ -188,9 +188,9 @@ fn gather_nd(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             return Ok(());
         }
         let mut start = 0;
-        indices.each(cx, &mut |i, at| {
+        indices.for_each(cx, &mut |i, at| {
             let (slice, entry) = (i / depth, i % depth);
-            let at = indices.within(i, at, named[entry])?;
+            let at = indices.checked(i, at, named[entry])?;
             start = if entry == 0 {
                 at
             } else {

@@ -48,7 +48,7 @@ fn by_device<'g>(
         let device = match node.is_invalid() || !std::ptr::eq(node.graph(), graph) {
             // An invalid node is reported when it becomes an input.
             true => DeviceSpec::default(),
-            false => asked(&data, node.id()),
+            false => requested_device(&data, node.id()),
         };
         match devices.iter_mut().find(|(d, _)| *d == device) {
             Some((_, there)) => there.push(node),
@@ -59,7 +59,7 @@ fn by_device<'g>(
 }
 
 /// Requested device of a node: a node that takes a handle is placed with the handle's node.
-fn asked(data: &GraphData, node: NodeId) -> DeviceSpec {
+fn requested_device(data: &GraphData, node: NodeId) -> DeviceSpec {
     let node = data.node(node);
     let handle = node.inputs.iter().find(|&&input| {
         let fact = data.fact(input);

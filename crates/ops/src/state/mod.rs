@@ -7,7 +7,7 @@ mod gather;
 mod group;
 mod partitioned;
 mod ref_variable;
-mod rows;
+mod row_indices;
 mod scatter;
 mod scatter_nd;
 mod var_handle;

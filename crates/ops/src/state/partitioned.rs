@@ -59,7 +59,7 @@ pub enum Split {
     },
     /// Along the longest dimension, into as few parts as possible of at most this many bytes
     /// each; if single rows are larger, into rows.
-    MostBytes(usize),
+    MaxBytes(usize),
 }
 
 impl From<usize> for Split {
@@ -75,7 +75,7 @@ impl Split {
     pub fn of(self, dtype: DType, dims: &[usize]) -> Option<(usize, Vec<usize>)> {
         let (axis, parts) = match self {
             Split::Parts { parts, axis } => (axis, parts),
-            Split::MostBytes(most) => {
+            Split::MaxBytes(most) => {
                 let longest = (0..dims.len()).rev().max_by_key(|&axis| dims[axis])?;
                 let bytes = elements(dims).saturating_mul(dtype.size());
                 let row = bytes / dims[longest].max(1);
@@ -144,7 +144,7 @@ fn in_parts<'g>(
     for (i, &len) in lens.iter().enumerate() {
         let name = format!("part_{i}");
         let part = match initial {
-            Value::Tensor(t) => match slice_of(t, axis, first, len) {
+            Value::Tensor(t) => match slice_rows(t, axis, first, len) {
                 Some(part) => Value::Tensor(part),
                 // The variable itself reports that it cannot hold strings.
                 None => Value::Tensor(t.clone()),
@@ -182,7 +182,7 @@ fn in_parts<'g>(
 }
 
 /// Returns `len` rows of a tensor along a dimension, from row `first` on; `None` for strings.
-fn slice_of(tensor: &Tensor, axis: usize, first: usize, len: usize) -> Option<Tensor> {
+fn slice_rows(tensor: &Tensor, axis: usize, first: usize, len: usize) -> Option<Tensor> {
     if tensor.dtype() == DType::String {
         return None;
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_cover_all_rows_and_differ_by_one_at_most() {
+    fn parts_cover_all_rows_and_differ_by_at_most_one() {
         let split = |parts, rows| Split::from(parts).of(DType::F32, &[rows, 2]);
         assert_eq!(split(3, 7), Some((0, vec![3, 2, 2])));
         for rows in 1..30 {
@@ -220,8 +220,8 @@ mod tests {
     }
 
     #[test]
-    fn parts_by_bytes_are_as_few_as_can_be() {
-        let split = |bytes| Split::MostBytes(bytes).of(DType::F32, &[3, 100]).unwrap();
+    fn max_bytes_gives_the_fewest_parts() {
+        let split = |bytes| Split::MaxBytes(bytes).of(DType::F32, &[3, 100]).unwrap();
         // A row of the longest dimension has 12 bytes.
         assert_eq!(split(1200), (1, vec![100]));
         assert_eq!(split(1199), (1, vec![50, 50]));
@@ -229,10 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_along_any_dimension_has_the_elements_of_it() {
+    fn slice_rows_works_along_any_dimension() {
         let t = Tensor::new(&[2, 3, 2], &(0..12).collect::<Vec<i32>>()).unwrap();
         let slice = |axis, first, len| {
-            let s = slice_of(&t, axis, first, len).unwrap();
+            let s = slice_rows(&t, axis, first, len).unwrap();
             s.as_slice::<i32>().unwrap().to_vec()
         };
         assert_eq!(slice(0, 1, 1), [6, 7, 8, 9, 10, 11]);

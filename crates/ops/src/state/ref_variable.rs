@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-const VARIABLE: &[AttrDef] = &[
+const VARIABLE_ATTRS: &[AttrDef] = &[
     attr("shape", AttrKind::Shape),
     type_attr("dtype", &DType::ALL),
     str_attr("container", "", &[]),
@@ -21,7 +21,7 @@ const fn variable(name: &'static str, shape: fn(&mut Infer<'_>) -> Result<(), In
             name,
             summary: "A variable, as a reference to it.",
             outputs: const { &[arg("ref", "dtype").reference()] },
-            attrs: VARIABLE,
+            attrs: VARIABLE_ATTRS,
             shape,
             gradient: Gradient::None,
             effect: Effect::Handle,
@@ -106,7 +106,7 @@ pub(crate) static ASSIGN: Op = assign(
     ],
 );
 
-const NUMBERS: &[AttrDef] = &[
+const NUMBER_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::NUMBERS),
     bool_attr("use_locking", false),
 ];
@@ -116,7 +116,7 @@ pub(crate) static ASSIGN_ADD: Op = assign(
     "AssignAdd",
     "Adds to the value of a variable.",
     "AssignAddVariableOp",
-    NUMBERS,
+    NUMBER_ATTRS,
 );
 
 /// Subtracts from a variable.
@@ -124,7 +124,7 @@ pub(crate) static ASSIGN_SUB: Op = assign(
     "AssignSub",
     "Subtracts from the value of a variable.",
     "AssignSubVariableOp",
-    NUMBERS,
+    NUMBER_ATTRS,
 );
 
 /// `true` if a variable has a value.

@@ -7,8 +7,8 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{Combine, How, WithCombine};
-use super::rows::{Indices, value_dims};
+use super::combine::{Combine, CombineVisitor, UpdateKind};
+use super::row_indices::{RowIndices, value_dims};
 
 /// The updates must have a row for each index, or be a scalar. On a reference, the output is the reference.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -44,18 +44,18 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn prepare(p: &Prepare<'_>, how: How) -> Result<Prepared, KernelError> {
-    how.of(p.dtype(2), Rows(p))
+fn prepare(p: &Prepare<'_>, kind: UpdateKind) -> Result<Prepared, KernelError> {
+    kind.of(p.dtype(2), ScatterRows(p))
 }
 
-struct Rows<'a, 'b>(&'a Prepare<'b>);
+struct ScatterRows<'a, 'b>(&'a Prepare<'b>);
 
-impl WithCombine for Rows<'_, '_> {
+impl CombineVisitor for ScatterRows<'_, '_> {
     type Out = Prepared;
 
-    fn with<T: Element>(self, combine: Combine<T>, divides: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: Combine<T>, divides: bool) -> Prepared {
         let p = self.0;
-        let indices = Indices::of(p, 1);
+        let indices = RowIndices::of(p, 1);
         let count = p.inputs.get(1).map_or(0, |i| i.elements());
         let elements = p.inputs.get(2).map_or(0, |i| i.elements());
         let one_for_all = p.dims(2).is_empty();
@@ -71,7 +71,7 @@ impl WithCombine for Rows<'_, '_> {
                     reason: "division by zero: an integer has no infinity".to_owned(),
                 });
             }
-            indices.each(cx, &mut |i, at| indices.within(i, at, rows).map(drop))?;
+            indices.for_each(cx, &mut |i, at| indices.checked(i, at, rows).map(drop))?;
             cx.update::<T, 1>([0], |[variable]| {
                 let width = variable.len() / rows.max(1);
                 if !one_for_all && updates.len() != count.saturating_mul(width) {
@@ -82,8 +82,8 @@ impl WithCombine for Rows<'_, '_> {
                         counted(width, "element")
                     )));
                 }
-                indices.each(cx, &mut |i, at| {
-                    let start = indices.within(i, at, rows)? * width;
+                indices.for_each(cx, &mut |i, at| {
+                    let start = indices.checked(i, at, rows)? * width;
                     let row = &mut variable[start..start + width];
                     match one_for_all {
                         true => row.iter_mut().for_each(|v| *v = combine(*v, updates[0])),
@@ -148,19 +148,19 @@ const fn on_references(
     }
 }
 
-const ANY: &[AttrDef] = &[type_attr("dtype", &DType::ALL), INDICES];
-const NUMBERS: &[AttrDef] = &[type_attr("dtype", DType::NUMBERS), INDICES];
-const REF_ANY: &[AttrDef] = &[
+const ANY_ATTRS: &[AttrDef] = &[type_attr("dtype", &DType::ALL), INDICES];
+const NUMBER_ATTRS: &[AttrDef] = &[type_attr("dtype", DType::NUMBERS), INDICES];
+const REF_ANY_ATTRS: &[AttrDef] = &[
     type_attr("T", &DType::ALL),
     INDICES,
     bool_attr("use_locking", true),
 ];
-const REF_NUMBERS: &[AttrDef] = &[
+const REF_NUMBER_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::NUMBERS),
     INDICES,
     bool_attr("use_locking", false),
 ];
-const REF_ORDERED: &[AttrDef] = &[
+const REF_ORDERED_ATTRS: &[AttrDef] = &[
     type_attr(
         "T",
         &[
@@ -181,14 +181,14 @@ pub(crate) static UPDATE: Op = Op {
     def: on_handles(
         "ResourceScatterUpdate",
         "Replaces the rows of a variable that the indices name.",
-        ANY,
+        ANY_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Update)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("dtype", DType::PLAIN)])],
 };
 
 /// [`UPDATE`] on a reference.
 pub(crate) static REF_UPDATE: Op = Op {
-    def: on_references("ScatterUpdate", &UPDATE.def, REF_ANY),
+    def: on_references("ScatterUpdate", &UPDATE.def, REF_ANY_ATTRS),
     kernels: &[],
 };
 
@@ -197,14 +197,14 @@ pub(crate) static ADD: Op = Op {
     def: on_handles(
         "ResourceScatterAdd",
         "Adds to the rows of a variable that the indices name.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Add)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`ADD`] on a reference.
 pub(crate) static REF_ADD: Op = Op {
-    def: on_references("ScatterAdd", &ADD.def, REF_NUMBERS),
+    def: on_references("ScatterAdd", &ADD.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -213,14 +213,14 @@ pub(crate) static SUB: Op = Op {
     def: on_handles(
         "ResourceScatterSub",
         "Subtracts from the rows of a variable that the indices name.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Sub)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`SUB`] on a reference.
 pub(crate) static REF_SUB: Op = Op {
-    def: on_references("ScatterSub", &SUB.def, REF_NUMBERS),
+    def: on_references("ScatterSub", &SUB.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -229,14 +229,14 @@ pub(crate) static MUL: Op = Op {
     def: on_handles(
         "ResourceScatterMul",
         "Multiplies the rows of a variable that the indices name.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Mul)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`MUL`] on a reference.
 pub(crate) static REF_MUL: Op = Op {
-    def: on_references("ScatterMul", &MUL.def, REF_NUMBERS),
+    def: on_references("ScatterMul", &MUL.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -245,14 +245,14 @@ pub(crate) static DIV: Op = Op {
     def: on_handles(
         "ResourceScatterDiv",
         "Divides the rows of a variable that the indices name; integers are rounded towards zero.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Div)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`DIV`] on a reference.
 pub(crate) static REF_DIV: Op = Op {
-    def: on_references("ScatterDiv", &DIV.def, REF_NUMBERS),
+    def: on_references("ScatterDiv", &DIV.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -261,14 +261,14 @@ pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterMin",
         "Lowers the rows of a variable that the indices name to the updates.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Min)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`MIN`] on a reference.
 pub(crate) static REF_MIN: Op = Op {
-    def: on_references("ScatterMin", &MIN.def, REF_ORDERED),
+    def: on_references("ScatterMin", &MIN.def, REF_ORDERED_ATTRS),
     kernels: &[],
 };
 
@@ -277,13 +277,13 @@ pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterMax",
         "Raises the rows of a variable that the indices name to the updates.",
-        NUMBERS,
+        NUMBER_ATTRS,
     ),
-    kernels: &[cpu(|p| prepare(p, How::Max)).only(&[("dtype", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("dtype", DType::NUMBERS)])],
 };
 
 /// [`MAX`] on a reference.
 pub(crate) static REF_MAX: Op = Op {
-    def: on_references("ScatterMax", &MAX.def, REF_ORDERED),
+    def: on_references("ScatterMax", &MAX.def, REF_ORDERED_ATTRS),
     kernels: &[],
 };

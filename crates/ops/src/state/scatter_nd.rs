@@ -7,15 +7,18 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{Combine, How, WithCombine};
-use super::rows::{Indices, value_dims};
+use super::combine::{Combine, CombineVisitor, UpdateKind};
+use super::row_indices::{RowIndices, value_dims};
 
 /// Number of dimensions that an index addresses, and the remaining dimensions.
-pub(super) type Left = (usize, Vec<Option<usize>>);
+pub(super) type IndexSplit = (usize, Vec<Option<usize>>);
 
 /// Number of dimensions that an index addresses, and the remaining dimensions, for a variable of shape
 /// `whole`; `None` if that is not known.
-pub(super) fn left_by(whole: &Shape, indices: &Shape) -> Result<Option<Left>, InferError> {
+pub(super) fn split_by_index(
+    whole: &Shape,
+    indices: &Shape,
+) -> Result<Option<IndexSplit>, InferError> {
     let rank = |expected: String| InferError::Rank {
         input: 1,
         expected,
@@ -52,7 +55,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             reason: format!("the variable holds {dtype}, not {}", cx.dtype(2)),
         });
     }
-    if let Some((_, left)) = left_by(&variable, cx.shape(1))?
+    if let Some((_, left)) = split_by_index(&variable, cx.shape(1))?
         && let Some((_, outer)) = cx.shape(1).dims().and_then(<[_]>::split_last)
     {
         let expected = Shape::partial(outer.iter().copied().chain(left));
@@ -68,18 +71,18 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn prepare(p: &Prepare<'_>, how: How) -> Result<Prepared, KernelError> {
-    how.of(p.dtype(2), Slices(p))
+fn prepare(p: &Prepare<'_>, kind: UpdateKind) -> Result<Prepared, KernelError> {
+    kind.of(p.dtype(2), ScatterSlices(p))
 }
 
-struct Slices<'a, 'b>(&'a Prepare<'b>);
+struct ScatterSlices<'a, 'b>(&'a Prepare<'b>);
 
-impl WithCombine for Slices<'_, '_> {
+impl CombineVisitor for ScatterSlices<'_, '_> {
     type Out = Prepared;
 
-    fn with<T: Element>(self, combine: Combine<T>, _: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: Combine<T>, _: bool) -> Prepared {
         let p = self.0;
-        let indices = Indices::of(p, 1);
+        let indices = RowIndices::of(p, 1);
         let depth = p.dims(1).last().copied().unwrap_or(0);
         let elements = p.inputs.get(2).map_or(0, |i| i.elements());
         // If an index has no entries, each one addresses the whole variable.
@@ -93,8 +96,8 @@ impl WithCombine for Slices<'_, '_> {
                 .get(..depth)
                 .ok_or(KernelError::Argument("a dimension"))?;
             if !lenient && depth > 0 {
-                indices.each(cx, &mut |i, at| {
-                    indices.within(i, at, named[i % depth]).map(drop)
+                indices.for_each(cx, &mut |i, at| {
+                    indices.checked(i, at, named[i % depth]).map(drop)
                 })?;
             }
             cx.update::<T, 1>([0], |[variable]| {
@@ -119,12 +122,12 @@ impl WithCombine for Slices<'_, '_> {
                     return Ok(());
                 }
                 let (mut start, mut inside) = (0, true);
-                indices.each(cx, &mut |i, at| {
+                indices.for_each(cx, &mut |i, at| {
                     let (slice, entry) = (i / depth, i % depth);
                     if entry == 0 {
                         (start, inside) = (0, true);
                     }
-                    match indices.within(i, at, named[entry]) {
+                    match indices.checked(i, at, named[entry]) {
                         Ok(at) => start = start * named[entry] + at,
                         Err(error) if !lenient => return Err(error),
                         Err(_) => inside = false,
@@ -140,7 +143,7 @@ impl WithCombine for Slices<'_, '_> {
 }
 
 const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
-const POLICY: AttrDef = str_attr(
+const BAD_INDICES_POLICY: AttrDef = str_attr(
     "bad_indices_policy",
     "",
     &["", "DEFAULT", "ERROR", "IGNORE"],
@@ -162,7 +165,7 @@ const fn on_handles(name: &'static str, summary: &'static str) -> OpDef {
                 type_attr("T", &DType::ALL),
                 INDICES,
                 bool_attr("use_locking", true),
-                POLICY,
+                BAD_INDICES_POLICY,
             ]
         },
         shape,
@@ -197,17 +200,17 @@ const fn on_references(
     }
 }
 
-const REF_ANY: &[AttrDef] = &[
+const REF_ANY_ATTRS: &[AttrDef] = &[
     type_attr("T", &DType::ALL),
     INDICES,
     bool_attr("use_locking", true),
-    POLICY,
+    BAD_INDICES_POLICY,
 ];
-const REF_NUMBERS: &[AttrDef] = &[
+const REF_NUMBER_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::NUMBERS),
     INDICES,
     bool_attr("use_locking", false),
-    POLICY,
+    BAD_INDICES_POLICY,
 ];
 
 /// Replaces slices.
@@ -216,12 +219,12 @@ pub(crate) static UPDATE: Op = Op {
         "ResourceScatterNdUpdate",
         "Replaces the slices of a variable that the indices name.",
     ),
-    kernels: &[cpu(|p| prepare(p, How::Update)).only(&[("T", DType::PLAIN)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("T", DType::PLAIN)])],
 };
 
 /// [`UPDATE`] on a reference.
 pub(crate) static REF_UPDATE: Op = Op {
-    def: on_references("ScatterNdUpdate", &UPDATE.def, REF_ANY),
+    def: on_references("ScatterNdUpdate", &UPDATE.def, REF_ANY_ATTRS),
     kernels: &[],
 };
 
@@ -231,12 +234,12 @@ pub(crate) static ADD: Op = Op {
         "ResourceScatterNdAdd",
         "Adds to the slices of a variable that the indices name.",
     ),
-    kernels: &[cpu(|p| prepare(p, How::Add)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::NUMBERS)])],
 };
 
 /// [`ADD`] on a reference.
 pub(crate) static REF_ADD: Op = Op {
-    def: on_references("ScatterNdAdd", &ADD.def, REF_NUMBERS),
+    def: on_references("ScatterNdAdd", &ADD.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -246,12 +249,12 @@ pub(crate) static SUB: Op = Op {
         "ResourceScatterNdSub",
         "Subtracts from the slices of a variable that the indices name.",
     ),
-    kernels: &[cpu(|p| prepare(p, How::Sub)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::NUMBERS)])],
 };
 
 /// [`SUB`] on a reference.
 pub(crate) static REF_SUB: Op = Op {
-    def: on_references("ScatterNdSub", &SUB.def, REF_NUMBERS),
+    def: on_references("ScatterNdSub", &SUB.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -261,12 +264,12 @@ pub(crate) static MIN: Op = Op {
         "ResourceScatterNdMin",
         "Lowers the slices of a variable that the indices name to the updates.",
     ),
-    kernels: &[cpu(|p| prepare(p, How::Min)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("T", DType::NUMBERS)])],
 };
 
 /// [`MIN`] on a reference.
 pub(crate) static REF_MIN: Op = Op {
-    def: on_references("ScatterNdMin", &MIN.def, REF_NUMBERS),
+    def: on_references("ScatterNdMin", &MIN.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };
 
@@ -276,11 +279,11 @@ pub(crate) static MAX: Op = Op {
         "ResourceScatterNdMax",
         "Raises the slices of a variable that the indices name to the updates.",
     ),
-    kernels: &[cpu(|p| prepare(p, How::Max)).only(&[("T", DType::NUMBERS)])],
+    kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("T", DType::NUMBERS)])],
 };
 
 /// [`MAX`] on a reference.
 pub(crate) static REF_MAX: Op = Op {
-    def: on_references("ScatterNdMax", &MAX.def, REF_NUMBERS),
+    def: on_references("ScatterNdMax", &MAX.def, REF_NUMBER_ATTRS),
     kernels: &[],
 };

@@ -2,9 +2,9 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
-use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, square};
+use super::arithmetic::{dtype, square};
+use super::define::{DENSE, FLOATS, INDICES, SPARSE, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
@@ -23,7 +23,7 @@ pub(crate) static ADADELTA: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(adadelta).only(FLOATS),
@@ -46,7 +46,7 @@ pub(crate) static SPARSE_ADADELTA: Op = Op {
             t("grad"),
             INDICES,
         ],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(adadelta).only(FLOATS)],
 };

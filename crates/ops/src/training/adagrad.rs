@@ -7,9 +7,9 @@ use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::arg_of;
 use thalweg_tensor::DType;
 
-use super::define::{FLOATS, INDICES, ROWS, ROWS_SLOTS, WHOLE, WHOLE_SLOTS, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, larger, shrunk, sign, square};
+use super::arithmetic::{dtype, max, shrink, sign, square};
+use super::define::{DENSE, DENSE_SLOTS, FLOATS, INDICES, SPARSE, SPARSE_SLOTS, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
@@ -19,7 +19,7 @@ pub(crate) static ADAGRAD: Op = Op {
         "ResourceApplyAdagrad",
         "Updates a variable by Adagrad.",
         &[var("var"), var("accum"), t("lr"), t("grad")],
-        WHOLE_SLOTS,
+        DENSE_SLOTS,
     ),
     kernels: &[
         cpu(adagrad).only(FLOATS),
@@ -33,7 +33,7 @@ pub(crate) static SPARSE_ADAGRAD: Op = Op {
         "ResourceSparseApplyAdagrad",
         "Updates rows of a variable by Adagrad.",
         &[var("var"), var("accum"), t("lr"), t("grad"), INDICES],
-        ROWS_SLOTS,
+        SPARSE_SLOTS,
     ),
     kernels: &[cpu(adagrad).only(FLOATS)],
 };
@@ -56,7 +56,7 @@ pub(crate) static ADAGRAD_V2: Op = Op {
         "ResourceApplyAdagradV2",
         "Updates a variable by Adagrad, with an epsilon beside the root.",
         &[var("var"), var("accum"), t("lr"), t("epsilon"), t("grad")],
-        WHOLE_SLOTS,
+        DENSE_SLOTS,
     ),
     kernels: &[
         cpu(adagrad_v2).only(FLOATS),
@@ -77,7 +77,7 @@ pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
             t("grad"),
             INDICES,
         ],
-        ROWS_SLOTS,
+        SPARSE_SLOTS,
     ),
     kernels: &[cpu(adagrad_v2).only(FLOATS)],
 };
@@ -107,7 +107,7 @@ pub(crate) static PROXIMAL_ADAGRAD: Op = Op {
             t("l2"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(proximal_adagrad).only(FLOATS),
@@ -129,7 +129,7 @@ pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
             t("grad"),
             INDICES,
         ],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(proximal_adagrad).only(FLOATS)],
 };
@@ -140,7 +140,7 @@ fn proximal_adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             move |[var, accum], g| {
                 let accum = accum + square(g);
                 let rate = lr / accum.sqrt();
-                [shrunk(var - g * rate, rate, l1, l2), accum]
+                [shrink(var - g * rate, rate, l1, l2), accum]
             }
         })
     }, else Err(KernelError::DType(dtype(p))))
@@ -162,7 +162,7 @@ pub(crate) static ADAGRAD_DA: Op = Op {
             t("l2"),
             arg_of("global_step", DType::I64),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(adagrad_da).only(FLOATS),
@@ -186,7 +186,7 @@ pub(crate) static SPARSE_ADAGRAD_DA: Op = Op {
             t("l2"),
             arg_of("global_step", DType::I64),
         ],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(adagrad_da).only(FLOATS)],
 };
@@ -199,7 +199,7 @@ fn adagrad_da(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             move |[_, sum, squares], g| {
                 let (sum, squares) = (sum + g, squares + square(g));
                 let kept = match l1 > zero {
-                    true => sign(sum) * larger(Wide::abs(sum) - l1 * global_step, zero),
+                    true => sign(sum) * max(Wide::abs(sum) - l1 * global_step, zero),
                     false => sum,
                 };
                 let below = l2 * global_step * lr + squares.sqrt();

@@ -4,9 +4,9 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
-use super::define::{FLOATS, WHOLE, WHOLE_NESTEROV, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, larger, square};
+use super::arithmetic::{dtype, max, square};
+use super::define::{DENSE, DENSE_NESTEROV, FLOATS, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number, Wide};
 
@@ -29,7 +29,7 @@ pub(crate) static ADAM: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE_NESTEROV,
+        DENSE_NESTEROV,
     ),
     kernels: &[cpu(adam).only(FLOATS), gpu(crate::gpu::step).only(FLOATS)],
 };
@@ -87,7 +87,7 @@ pub(crate) static AMSGRAD: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(amsgrad).only(FLOATS),
@@ -101,10 +101,10 @@ fn amsgrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 4, 6, _>(p, ADAM_RATES, move |[power1, power2, lr, beta1, beta2, epsilon]| {
             let alpha = lr * (one - power2).sqrt() / (one - power1);
             let (new1, new2) = (one - beta1, one - beta2);
-            move |[var, m, v, most], g| {
+            move |[var, m, v, max_v], g| {
                 let (m, v) = (m + (g - m) * new1, v + (square(g) - v) * new2);
-                let most = larger(most, v);
-                [var - m * alpha / (most.sqrt() + epsilon), m, v, most]
+                let max_v = max(max_v, v);
+                [var - m * alpha / (max_v.sqrt() + epsilon), m, v, max_v]
             }
         })
     }, else Err(KernelError::DType(dtype(p))))
@@ -127,7 +127,7 @@ pub(crate) static ADA_MAX: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(ada_max).only(FLOATS),
@@ -142,7 +142,7 @@ fn ada_max(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 3, 5, _>(p, rates, move |[power1, lr, beta1, beta2, epsilon]| {
             let (alpha, new1) = (lr / (one - power1), one - beta1);
             move |[var, m, v], g| {
-                let (m, v) = (m + (g - m) * new1, larger(beta2 * v, Wide::abs(g)));
+                let (m, v) = (m + (g - m) * new1, max(beta2 * v, Wide::abs(g)));
                 [var - alpha * (m / (v + epsilon)), m, v]
             }
         })

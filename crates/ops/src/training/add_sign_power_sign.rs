@@ -2,9 +2,9 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
-use super::define::{FLOATS, WHOLE, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, sign};
+use super::arithmetic::{dtype, sign};
+use super::define::{DENSE, FLOATS, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
@@ -23,7 +23,7 @@ pub(crate) static ADD_SIGN: Op = Op {
             t("beta"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(add_sign).only(FLOATS),
@@ -59,7 +59,7 @@ pub(crate) static POWER_SIGN: Op = Op {
             t("beta"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(power_sign).only(FLOATS),

@@ -12,21 +12,22 @@ const INDEX: AttrDef = type_attr("Tindices", DType::INDICES);
 const LOCKING: AttrDef = bool_attr("use_locking", false);
 
 /// Attributes of an op that takes a whole gradient.
-pub(super) const WHOLE: &[AttrDef] = &[T, LOCKING];
-/// [`WHOLE`] with `use_nesterov`.
-pub(super) const WHOLE_NESTEROV: &[AttrDef] = &[T, LOCKING, bool_attr("use_nesterov", false)];
-/// [`WHOLE`] with `update_slots`.
-pub(super) const WHOLE_SLOTS: &[AttrDef] = &[T, LOCKING, bool_attr("update_slots", true)];
-/// [`WHOLE`] with `multiply_linear_by_lr`.
-pub(super) const WHOLE_BY_LR: &[AttrDef] = &[T, LOCKING, bool_attr("multiply_linear_by_lr", false)];
+pub(super) const DENSE: &[AttrDef] = &[T, LOCKING];
+/// [`DENSE`] with `use_nesterov`.
+pub(super) const DENSE_NESTEROV: &[AttrDef] = &[T, LOCKING, bool_attr("use_nesterov", false)];
+/// [`DENSE`] with `update_slots`.
+pub(super) const DENSE_SLOTS: &[AttrDef] = &[T, LOCKING, bool_attr("update_slots", true)];
+/// [`DENSE`] with `multiply_linear_by_lr`.
+pub(super) const DENSE_BY_LR: &[AttrDef] = &[T, LOCKING, bool_attr("multiply_linear_by_lr", false)];
 /// Attributes of an op that takes rows of a gradient.
-pub(super) const ROWS: &[AttrDef] = &[T, INDEX, LOCKING];
-/// [`ROWS`] with `use_nesterov`.
-pub(super) const ROWS_NESTEROV: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("use_nesterov", false)];
-/// [`ROWS`] with `update_slots`.
-pub(super) const ROWS_SLOTS: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("update_slots", true)];
-/// [`ROWS`] with `multiply_linear_by_lr`.
-pub(super) const ROWS_BY_LR: &[AttrDef] =
+pub(super) const SPARSE: &[AttrDef] = &[T, INDEX, LOCKING];
+/// [`SPARSE`] with `use_nesterov`.
+pub(super) const SPARSE_NESTEROV: &[AttrDef] =
+    &[T, INDEX, LOCKING, bool_attr("use_nesterov", false)];
+/// [`SPARSE`] with `update_slots`.
+pub(super) const SPARSE_SLOTS: &[AttrDef] = &[T, INDEX, LOCKING, bool_attr("update_slots", true)];
+/// [`SPARSE`] with `multiply_linear_by_lr`.
+pub(super) const SPARSE_BY_LR: &[AttrDef] =
     &[T, INDEX, LOCKING, bool_attr("multiply_linear_by_lr", false)];
 
 /// Handle of a variable that the op updates.

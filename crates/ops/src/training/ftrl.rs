@@ -4,9 +4,9 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
-use super::define::{FLOATS, INDICES, ROWS_BY_LR, WHOLE_BY_LR, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, sign, square};
+use super::arithmetic::{dtype, sign, square};
+use super::define::{DENSE_BY_LR, FLOATS, INDICES, SPARSE_BY_LR, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::Wide;
 
@@ -28,7 +28,7 @@ pub(crate) static FTRL: Op = Op {
             t("l2"),
             t("lr_power"),
         ],
-        WHOLE_BY_LR,
+        DENSE_BY_LR,
     ),
     kernels: &[cpu(ftrl).only(FLOATS), gpu(crate::gpu::step).only(FLOATS)],
 };
@@ -49,7 +49,7 @@ pub(crate) static SPARSE_FTRL: Op = Op {
             t("l2"),
             t("lr_power"),
         ],
-        ROWS_BY_LR,
+        SPARSE_BY_LR,
     ),
     kernels: &[cpu(ftrl).only(FLOATS)],
 };
@@ -59,7 +59,7 @@ fn ftrl(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let by_lr = p.node.attrs.bool("multiply_linear_by_lr");
         step::<T, 3, 4, _>(p, ["lr", "l1", "l2", "lr_power"], move |[lr, l1, l2, power]| {
             move |[var, accum, linear], g| {
-                let rates = Rates { lr, l1, l2, power };
+                let rates = FtrlRates { lr, l1, l2, power };
                 rates.step([var, accum, linear], g, g, by_lr)
             }
         })
@@ -82,7 +82,7 @@ pub(crate) static FTRL_V2: Op = Op {
             t("l2_shrinkage"),
             t("lr_power"),
         ],
-        WHOLE_BY_LR,
+        DENSE_BY_LR,
     ),
     kernels: &[
         cpu(ftrl_v2).only(FLOATS),
@@ -107,7 +107,7 @@ pub(crate) static SPARSE_FTRL_V2: Op = Op {
             t("l2_shrinkage"),
             t("lr_power"),
         ],
-        ROWS_BY_LR,
+        SPARSE_BY_LR,
     ),
     kernels: &[cpu(ftrl_v2).only(FLOATS)],
 };
@@ -119,7 +119,7 @@ fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         step::<T, 3, 5, _>(p, names, move |[lr, l1, l2, shrinkage, power]| {
             let twice = shrinkage + shrinkage;
             move |[var, accum, linear], g| {
-                let rates = Rates { lr, l1, l2, power };
+                let rates = FtrlRates { lr, l1, l2, power };
                 rates.step([var, accum, linear], g, g + twice * var, by_lr)
             }
         })
@@ -127,17 +127,17 @@ fn ftrl_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 }
 
 /// Settings of a step.
-struct Rates<W> {
+struct FtrlRates<W> {
     lr: W,
     l1: W,
     l2: W,
     power: W,
 }
 
-impl<W: Wide> Rates<W> {
+impl<W: Wide> FtrlRates<W> {
     /// `x^-power`.
     #[inline(always)]
-    fn raised(&self, x: W) -> W {
+    fn to_minus_power(&self, x: W) -> W {
         // The usual power is a square root, which is cheaper and more accurate.
         match self.power == W::from_f64(-0.5) {
             true => x.sqrt(),
@@ -151,7 +151,7 @@ impl<W: Wide> Rates<W> {
         let lr = if by_lr { W::ONE } else { self.lr };
         let scale = if by_lr { self.lr } else { W::ONE };
         let new = accum + square(g);
-        let (old_rate, new_rate) = (self.raised(accum), self.raised(new));
+        let (old_rate, new_rate) = (self.to_minus_power(accum), self.to_minus_power(new));
         let linear = linear + added * scale - (new_rate - old_rate) / lr * var;
         let l1 = self.l1 * scale;
         let var = match Wide::abs(linear) > l1 {

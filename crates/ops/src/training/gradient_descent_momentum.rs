@@ -4,11 +4,11 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
+use super::arithmetic::{dtype, shrink};
 use super::define::{
-    FLOATS, INDICES, ROWS, ROWS_NESTEROV, WHOLE, WHOLE_NESTEROV, optimizer, t, var,
+    DENSE, DENSE_NESTEROV, FLOATS, INDICES, SPARSE, SPARSE_NESTEROV, optimizer, t, var,
 };
-use super::fused::step;
-use super::rules::{dtype, shrunk};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 
 /// `var -= alpha * delta`.
@@ -17,7 +17,7 @@ pub(crate) static GRADIENT_DESCENT: Op = Op {
         "ResourceApplyGradientDescent",
         "Takes a multiple of the gradient off a variable.",
         &[var("var"), t("alpha"), t("delta")],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(gradient_descent).only(FLOATS),
@@ -38,7 +38,7 @@ pub(crate) static MOMENTUM: Op = Op {
         "ResourceApplyMomentum",
         "Takes a multiple of a decaying sum of gradients off a variable.",
         &[var("var"), var("accum"), t("lr"), t("grad"), t("momentum")],
-        WHOLE_NESTEROV,
+        DENSE_NESTEROV,
     ),
     kernels: &[
         cpu(momentum).only(FLOATS),
@@ -59,7 +59,7 @@ pub(crate) static SPARSE_MOMENTUM: Op = Op {
             INDICES,
             t("momentum"),
         ],
-        ROWS_NESTEROV,
+        SPARSE_NESTEROV,
     ),
     kernels: &[cpu(momentum).only(FLOATS)],
 };
@@ -90,7 +90,7 @@ pub(crate) static KERAS_MOMENTUM: Op = Op {
         "ResourceApplyKerasMomentum",
         "Adds a decaying sum of multiples of the gradient to a variable.",
         &[var("var"), var("accum"), t("lr"), t("grad"), t("momentum")],
-        WHOLE_NESTEROV,
+        DENSE_NESTEROV,
     ),
     kernels: &[
         cpu(keras_momentum).only(FLOATS),
@@ -111,7 +111,7 @@ pub(crate) static SPARSE_KERAS_MOMENTUM: Op = Op {
             INDICES,
             t("momentum"),
         ],
-        ROWS_NESTEROV,
+        SPARSE_NESTEROV,
     ),
     kernels: &[cpu(keras_momentum).only(FLOATS)],
 };
@@ -135,7 +135,7 @@ pub(crate) static PROXIMAL_GRADIENT_DESCENT: Op = Op {
         "ResourceApplyProximalGradientDescent",
         "Updates a variable by FOBOS: a step down the gradient, then towards zero.",
         &[var("var"), t("alpha"), t("l1"), t("l2"), t("delta")],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(proximal_descent).only(FLOATS),
@@ -149,7 +149,7 @@ pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
         "ResourceSparseApplyProximalGradientDescent",
         "Updates rows of a variable by FOBOS: a step down the gradient, then towards zero.",
         &[var("var"), t("alpha"), t("l1"), t("l2"), t("grad"), INDICES],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(proximal_descent).only(FLOATS)],
 };
@@ -157,7 +157,7 @@ pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
 fn proximal_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     computed!(dtype(p), FLOATS, T => {
         step::<T, 1, 3, _>(p, ["alpha", "l1", "l2"], |[alpha, l1, l2]| {
-            move |[var], g| [shrunk(var - g * alpha, alpha, l1, l2)]
+            move |[var], g| [shrink(var - g * alpha, alpha, l1, l2)]
         })
     }, else Err(KernelError::DType(dtype(p))))
 }

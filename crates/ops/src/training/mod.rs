@@ -4,13 +4,13 @@ mod adadelta;
 mod adagrad;
 mod adam;
 mod add_sign_power_sign;
+mod arithmetic;
 mod define;
 mod ftrl;
-mod fused;
 mod gradient_descent_momentum;
+mod optimizer_kernel;
 mod references;
 mod rms_prop;
-mod rules;
 
 use thalweg_device::Op;
 use thalweg_graph::op::{Arg, ArgType};
@@ -96,7 +96,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         None => whole,
         Some(i) => {
             let count = cx.ranked(i, 1)?;
-            of_rows(&whole, &count).ok_or_else(|| InferError::Mismatch {
+            shape_of_rows(&whole, &count).ok_or_else(|| InferError::Mismatch {
                 what: "the gradient must have a row for each index".to_owned(),
                 left: whole,
                 right: count,
@@ -136,7 +136,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Shape of a variable, from the shapes of rows of it and of their indices; `None` if their numbers
 /// differ.
-fn of_rows(rows: &Shape, indices: &Shape) -> Option<Shape> {
+fn shape_of_rows(rows: &Shape, indices: &Shape) -> Option<Shape> {
     let Some(dims) = rows.dims() else {
         return Some(Shape::unknown());
     };

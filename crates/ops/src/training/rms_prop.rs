@@ -3,9 +3,9 @@
 
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 
-use super::define::{FLOATS, INDICES, ROWS, WHOLE, optimizer, t, var};
-use super::fused::step;
-use super::rules::{dtype, square};
+use super::arithmetic::{dtype, square};
+use super::define::{DENSE, FLOATS, INDICES, SPARSE, optimizer, t, var};
+use super::optimizer_kernel::step;
 use crate::support::elementwise::computed;
 use thalweg_cpu::number::{Float, Number};
 
@@ -25,7 +25,7 @@ pub(crate) static RMS_PROP: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(rms_prop).only(FLOATS),
@@ -49,7 +49,7 @@ pub(crate) static SPARSE_RMS_PROP: Op = Op {
             t("grad"),
             INDICES,
         ],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(rms_prop).only(FLOATS)],
 };
@@ -86,7 +86,7 @@ pub(crate) static CENTERED_RMS_PROP: Op = Op {
             t("epsilon"),
             t("grad"),
         ],
-        WHOLE,
+        DENSE,
     ),
     kernels: &[
         cpu(centered).only(FLOATS),
@@ -111,7 +111,7 @@ pub(crate) static SPARSE_CENTERED_RMS_PROP: Op = Op {
             t("grad"),
             INDICES,
         ],
-        ROWS,
+        SPARSE,
     ),
     kernels: &[cpu(centered).only(FLOATS)],
 };

@@ -13,21 +13,21 @@ pub(super) fn value_dims(cx: &KernelCx<'_>) -> Result<Dims, KernelError> {
 
 /// Indices of rows, read from input `input`.
 #[derive(Clone, Copy)]
-pub(super) struct Indices {
+pub(super) struct RowIndices {
     input: usize,
     dtype: DType,
 }
 
-impl Indices {
-    pub(super) fn of(p: &Prepare<'_>, input: usize) -> Indices {
-        Indices {
+impl RowIndices {
+    pub(super) fn of(p: &Prepare<'_>, input: usize) -> RowIndices {
+        RowIndices {
             input,
             dtype: p.dtype(input),
         }
     }
 
     /// Calls `f` with each index, in order.
-    pub(super) fn each(
+    pub(super) fn for_each(
         self,
         cx: &KernelCx<'_>,
         f: &mut dyn FnMut(usize, i64) -> Result<(), KernelError>,
@@ -47,7 +47,7 @@ impl Indices {
     }
 
     /// Checks an index: it must be below `count`.
-    pub(super) fn within(
+    pub(super) fn checked(
         self,
         element: usize,
         at: i64,

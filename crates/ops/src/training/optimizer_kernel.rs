@@ -26,24 +26,24 @@ pub(super) fn step<W: Wide + Compute + Pod, const N: usize, const R: usize, F>(
 where
     F: Fn([W; N], W) -> [W; N] + Copy + Send + Sync,
 {
-    const { assert!(R <= MOST_RATES) };
-    let rule = move |rates: &[W], then: &mut Then<'_, W, N>| {
+    const { assert!(R <= MAX_RATES) };
+    let rule = move |rates: &[W], then: &mut WithPass<'_, W, N>| {
         let mut of = [W::ZERO; R];
         of.copy_from_slice(rates);
-        then(&Stepped(rule(of)))
+        then(&RulePass(rule(of)))
     };
     prepare::<W, N>(p, &rates, Box::new(rule))
 }
 
 /// Maximum number of rates of a rule.
-const MOST_RATES: usize = 8;
+const MAX_RATES: usize = 8;
 
 /// Continuation that is called with the loop of a rule at given rates.
-type Then<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
+type WithPass<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
 
 /// A rule before its rates are known.
 type Rule<W, const N: usize> =
-    dyn Fn(&[W], &mut Then<'_, W, N>) -> Result<(), KernelError> + Send + Sync;
+    dyn Fn(&[W], &mut WithPass<'_, W, N>) -> Result<(), KernelError> + Send + Sync;
 
 /// A rule compiled into a loop over elements.
 trait Pass<W, const N: usize>: Sync {
@@ -51,9 +51,9 @@ trait Pass<W, const N: usize>: Sync {
     fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]);
 }
 
-struct Stepped<F>(F);
+struct RulePass<F>(F);
 
-impl<W: Wide, F, const N: usize> Pass<W, N> for Stepped<F>
+impl<W: Wide, F, const N: usize> Pass<W, N> for RulePass<F>
 where
     F: Fn([W; N], W) -> [W; N] + Copy + Sync,
 {
@@ -75,7 +75,7 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
     let missing = KernelError::Argument("a rate or a gradient");
     // The step number is an integer, whatever the dtype of the variables.
-    let mut rate_at: SmallVec<[(usize, bool); MOST_RATES]> = SmallVec::new();
+    let mut rate_at: SmallVec<[(usize, bool); MAX_RATES]> = SmallVec::new();
     for name in rates {
         let i = at(name).ok_or(missing.clone())?;
         rate_at.push((i, p.dtype(i) == DType::I64));
@@ -84,9 +84,9 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
     let indices = at("indices");
     let elements = p.inputs.get(grad).map_or(0, |grad| grad.elements());
     let cost = elements.saturating_mul(N + 1);
-    let stored = Stored::<W>(p.dtype(grad), W::conversion(p.dtype(grad)));
+    let stored = Storage::<W>(p.dtype(grad), W::conversion(p.dtype(grad)));
     Ok(Prepared::new(cost, move |cx| {
-        let mut rates = [W::ZERO; MOST_RATES];
+        let mut rates = [W::ZERO; MAX_RATES];
         for (rate, &at) in rates.iter_mut().zip(&rate_at) {
             *rate = stored.rate(cx, at)?;
         }
@@ -98,12 +98,12 @@ fn prepare<W: Wide + Compute + Pod, const N: usize>(
 }
 
 /// Old elements of a variable, unless they are in the new buffer already, and the new buffer.
-type Overwritten<'a> = (Option<&'a [u8]>, Disjoint<'a, u8>);
+type OldAndNew<'a> = (Option<&'a [u8]>, Disjoint<'a, u8>);
 
 /// Dtype of the variables, and the conversion of its elements to the type of the arithmetic.
-struct Stored<W>(DType, Option<Conversion<W>>);
+struct Storage<W>(DType, Option<Conversion<W>>);
 
-impl<W: Wide + Compute + Pod> Stored<W> {
+impl<W: Wide + Compute + Pod> Storage<W> {
     /// Value of scalar input `i`: a rate, or the step number.
     fn rate(&self, cx: &KernelCx<'_>, (i, is_number): (usize, bool)) -> Result<W, KernelError> {
         let value = match (is_number, self.1) {
@@ -129,7 +129,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         let (pool, isa) = (cx.pool(), cx.cpu().isa());
         let inputs: [usize; N] = std::array::from_fn(|i| i);
         cx.renew(&inputs, &mut |renewals| {
-            let mut values: [Overwritten<'_>; N] =
+            let mut values: [OldAndNew<'_>; N] =
                 std::array::from_fn(|_| (None, Disjoint::new(&mut [])));
             for (value, renewal) in values.iter_mut().zip(renewals) {
                 let old = renewal.old.map(Tensor::bytes);
@@ -163,7 +163,7 @@ impl<W: Wide + Compute + Pod> Stored<W> {
         })
     }
 
-    /// Like [`Stored::update`], for the indexed rows: one after the other, so that a row with two
+    /// Like [`Storage::update`], for the indexed rows: one after the other, so that a row with two
     /// indices is updated twice.
     fn update_rows<const N: usize>(
         &self,

@@ -36,16 +36,16 @@ pub(super) fn square<W: Wide>(g: W) -> W {
 
 /// The larger of two values.
 #[inline(always)]
-pub(super) fn larger<W: Wide>(a: W, b: W) -> W {
+pub(super) fn max<W: Wide>(a: W, b: W) -> W {
     if a < b { b } else { a }
 }
 
 /// Shrinks `x` at this rate, as FOBOS does: nearer to zero by `rate l1`, but not beyond it, and smaller by
 /// a factor.
 #[inline(always)]
-pub(super) fn shrunk<W: Wide>(x: W, rate: W, l1: W, l2: W) -> W {
+pub(super) fn shrink<W: Wide>(x: W, rate: W, l1: W, l2: W) -> W {
     let nearer = match l1 > W::ZERO {
-        true => sign(x) * larger(Wide::abs(x) - rate * l1, W::ZERO),
+        true => sign(x) * max(Wide::abs(x) - rate * l1, W::ZERO),
         false => x,
     };
     nearer / (W::ONE + l2 * rate)
