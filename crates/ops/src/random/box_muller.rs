@@ -9,7 +9,7 @@ use thalweg_cpu::number::single::{ROUND, high, ln_normal};
 
 /// Lower bound of the uniform number whose logarithm is taken; TensorFlow's. It bounds the normal
 /// numbers by `sqrt(-2 ln 1e-7)`, about 5.68.
-const LEAST: f64 = 1e-7;
+const MIN_UNIFORM: f64 = 1e-7;
 
 /// A number in `[0, 1)` from the word's low 23 bits.
 #[inline(always)]
@@ -25,9 +25,13 @@ pub(super) fn uniform_f64(high: u32, low: u32) -> f64 {
 
 /// Two independent normal numbers from two random words.
 #[inline(always)]
-pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
+pub(super) fn normal_pair_f32(x0: u32, x1: u32) -> [f32; 2] {
     let u = uniform_f32(x0);
-    let u = if u < LEAST as f32 { LEAST as f32 } else { u };
+    let u = if u < MIN_UNIFORM as f32 {
+        MIN_UNIFORM as f32
+    } else {
+        u
+    };
     let radius = (-2.0 * ln_normal(u)).sqrt();
     // TensorFlow multiplies in f64 as well: near a multiple of pi / 2 the last bit of the angle counts.
     let angle = (std::f64::consts::TAU * f64::from(uniform_f32(x1))) as f32;
@@ -37,9 +41,9 @@ pub(super) fn pair_f32(x0: u32, x1: u32) -> [f32; 2] {
 
 /// Two independent normal numbers from four random words.
 #[inline(always)]
-pub(super) fn pair_f64(x: [u32; 4]) -> [f64; 2] {
+pub(super) fn normal_pair_f64(x: [u32; 4]) -> [f64; 2] {
     let u = uniform_f64(x[0], x[1]);
-    let radius = (-2.0 * u.max(LEAST).ln()).sqrt();
+    let radius = (-2.0 * u.max(MIN_UNIFORM).ln()).sqrt();
     let (sin, cos) = (std::f64::consts::TAU * uniform_f64(x[2], x[3])).sin_cos();
     [sin * radius, cos * radius]
 }
@@ -81,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn sine_and_cosine_are_as_near_as_an_f32_angle_allows() {
+    fn sin_cos_is_as_accurate_as_an_f32_angle_allows() {
         for x in uniforms().map(|u| consts::TAU * u) {
             let (sin, cos) = sin_cos(x);
             let (exact_sin, exact_cos) = f64::from(x).sin_cos();
@@ -101,7 +105,7 @@ mod tests {
     #[test]
     fn the_largest_normal_number_is_finite() {
         for x1 in [0, 1 << 21, 1 << 22, 0x7f_ffff] {
-            for v in pair_f32(0, x1) {
+            for v in normal_pair_f32(0, x1) {
                 assert!(v.abs() < 5.7, "{v}");
             }
         }

@@ -39,7 +39,7 @@ impl<'g> DropoutOps<'g> for Output<'g> {
                 ));
             }
             Value::Tensor(keep) => {
-                let value = number(&keep);
+                let value = scalar_value(&keep);
                 let Some(value) = value.filter(|&v| v > 0.0 && v <= 1.0) else {
                     return fail(format!(
                         "keep_prob is {keep}: it must be a number above 0 and at most 1"
@@ -96,7 +96,7 @@ fn known_shape(x: Output<'_>) -> Option<Tensor> {
 }
 
 /// Value of a floating-point scalar.
-fn number(tensor: &Tensor) -> Option<f64> {
+fn scalar_value(tensor: &Tensor) -> Option<f64> {
     let scalar = tensor.dims().is_empty();
     let value = match tensor.dtype() {
         DType::F32 => tensor

@@ -11,13 +11,13 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::random::origin::Origin;
 use crate::random::philox::Philox;
+use crate::random::seed_source::SeedSource;
 use crate::support::elementwise::CHUNK;
 
 /// Number of blocks reserved for each element, used or not: the next run starts after them,
 /// as in TensorFlow.
-const RESERVED: u64 = 256;
+const RESERVED_PER_ELEMENT: u64 = 256;
 
 /// Attributes of all random ops: the seeds, and the dtype of the shape.
 pub(super) const SEED: AttrDef = int_attr("seed", 0);
@@ -62,13 +62,13 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Number of blocks reserved by a run that draws `elements` numbers.
-fn reserved(elements: usize) -> u64 {
-    (elements as u64).wrapping_mul(RESERVED)
+fn reserved_blocks(elements: usize) -> u64 {
+    (elements as u64).wrapping_mul(RESERVED_PER_ELEMENT)
 }
 
 /// First block of this run, which draws `elements` numbers.
 pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
-    take_blocks(cx, reserved(elements))
+    take_blocks(cx, reserved_blocks(elements))
 }
 
 /// Reserves `blocks` blocks, and returns the first.
@@ -78,20 +78,20 @@ pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelE
 
 /// GPU launches that draw the same numbers.
 pub(super) fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
-    let blocks = reserved(p.outputs[0].elements());
+    let blocks = reserved_blocks(p.outputs[0].elements());
     let seeds = Philox::of(&p.node.attrs).seeds();
     Ok(crate::gpu::random(p, seeds, blocks))
 }
 
 /// Loop that draws `N` elements from each block.
-struct Blocks<'a, T, F, const N: usize> {
+struct FillBlocks<'a, T, F, const N: usize> {
     philox: &'a Philox,
     first: u64,
     out: &'a mut [T],
     draw: F,
 }
 
-impl<T: Element, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for Blocks<'_, T, F, N> {
+impl<T: Element, F: Fn([u32; 4]) -> [T; N], const N: usize> Vectorize for FillBlocks<'_, T, F, N> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
@@ -119,7 +119,7 @@ pub(super) fn fill<T: Element, const N: usize>(
     const { assert!(CHUNK.is_multiple_of(N), "a block stands in one chunk") };
     for_chunks(cpu.pool(), out, CHUNK, &|i, out| {
         let first = first.wrapping_add((i * (CHUNK / N)) as u64);
-        cpu.isa().run(Blocks {
+        cpu.isa().run(FillBlocks {
             philox,
             first,
             out,
@@ -135,11 +135,11 @@ pub(super) fn blockwise<T: Element, const N: usize>(
     cost: u64,
     draw: impl Fn([u32; 4]) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
         let out = cx.output::<T>(0)?;
-        let (philox, first) = origin.start(cx, out.len())?;
+        let (philox, first) = source.start(cx, out.len())?;
         fill(cx.cpu(), &philox, first, out, draw);
         Ok(())
     };

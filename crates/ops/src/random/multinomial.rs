@@ -8,17 +8,17 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::box_muller::uniform_f64;
 use super::fill::{SEED, SEED2, take_blocks};
-use super::origin::Origin;
 use super::philox::Philox;
-use super::stateless::generator;
+use super::seed_source::SeedSource;
+use super::stateless::check_generator_inputs;
 use crate::support::shapes::expect_scalar;
 use thalweg_cpu::number::Number;
 
 /// Number of blocks reserved for each draw, which takes two words; TensorFlow's.
-const RESERVED: u64 = 2 * 256;
+const RESERVED_PER_DRAW: u64 = 2 * 256;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    generator(cx)?;
+    check_generator_inputs(cx)?;
     let logits = cx.ranked(0, 2)?;
     expect_scalar(cx, 1)?;
     let wrong = |reason: String| InferError::Value { input: 1, reason };
@@ -62,12 +62,12 @@ fn draw<T: Number>(
     for (row, logits) in logits.chunks_exact(classes.max(1)).enumerate() {
         // Logits that are not finite have probability zero.
         let finite = || logits.iter().map(|x| x.to_f64()).filter(|x| x.is_finite());
-        let most = finite().fold(f64::MIN, f64::max);
+        let largest = finite().fold(f64::MIN, f64::max);
         let mut total = 0.0;
         for (sum, x) in sums.iter_mut().zip(logits) {
             let x = x.to_f64();
             if x.is_finite() {
-                total += (x - most).exp();
+                total += (x - largest).exp();
             }
             *sum = total;
         }
@@ -83,7 +83,7 @@ fn draw<T: Number>(
 }
 
 fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     let [batch, classes] = *p.dims(0) else {
         return Err(KernelError::Argument("rows of logits"));
     };
@@ -91,12 +91,12 @@ fn prepare<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dtype = p.outputs.first().map_or(DType::I64, |o| o.dtype);
     let reserved = (batch as u64)
         .wrapping_mul(samples.next_multiple_of(4) as u64)
-        .wrapping_mul(RESERVED);
+        .wrapping_mul(RESERVED_PER_DRAW);
     let run = move |cx: &KernelCx<'_>| {
         let logits = cx.input::<T>(0)?;
-        let from = match origin {
-            Origin::Counter(philox) => (philox, take_blocks(cx, reserved)?),
-            _ => origin.start(cx, 0)?,
+        let from = match source {
+            SeedSource::Counter(philox) => (philox, take_blocks(cx, reserved)?),
+            _ => source.start(cx, 0)?,
         };
         let sums = cx.scratch::<f64>(classes)?;
         dispatch!(dtype, [I32 I64], O => {

@@ -6,24 +6,24 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
-use crate::random::box_muller::{pair_f32, pair_f64};
+use crate::random::box_muller::{normal_pair_f32, normal_pair_f64};
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, launches, listed_shape};
 use crate::random::redraw::truncated;
 
 /// Four normal numbers from a block.
 #[inline(always)]
-fn four([a, b, c, d]: [u32; 4]) -> [f32; 4] {
-    let ([v, w], [x, y]) = (pair_f32(a, b), pair_f32(c, d));
+fn four_normals([a, b, c, d]: [u32; 4]) -> [f32; 4] {
+    let ([v, w], [x, y]) = (normal_pair_f32(a, b), normal_pair_f32(c, d));
     [v, w, x, y]
 }
 
 /// Kernel of normal numbers.
 pub(super) fn normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(blockwise(p, 30, four)),
-        Some(DType::F64) => Ok(blockwise(p, 350, pair_f64)),
-        Some(DType::F16) => Ok(blockwise(p, 130, |x| four(x).map(f16::from_f32))),
-        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four(x).map(bf16::from_f32))),
+        Some(DType::F32) => Ok(blockwise(p, 30, four_normals)),
+        Some(DType::F64) => Ok(blockwise(p, 350, normal_pair_f64)),
+        Some(DType::F16) => Ok(blockwise(p, 130, |x| four_normals(x).map(f16::from_f32))),
+        Some(DType::BF16) => Ok(blockwise(p, 40, |x| four_normals(x).map(bf16::from_f32))),
         other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
     }
 }
@@ -31,10 +31,10 @@ pub(super) fn normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 /// Kernel of truncated normal numbers.
 pub(super) fn truncated_normal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.node.attrs.dtype("dtype") {
-        Some(DType::F32) => Ok(truncated(p, 70, four, |v| v)),
-        Some(DType::F64) => Ok(truncated(p, 400, pair_f64, |v| v)),
-        Some(DType::F16) => Ok(truncated(p, 180, four, |v| v.map(f16::from_f32))),
-        Some(DType::BF16) => Ok(truncated(p, 90, four, |v| v.map(bf16::from_f32))),
+        Some(DType::F32) => Ok(truncated(p, 70, four_normals, |v| v)),
+        Some(DType::F64) => Ok(truncated(p, 400, normal_pair_f64, |v| v)),
+        Some(DType::F16) => Ok(truncated(p, 180, four_normals, |v| v.map(f16::from_f32))),
+        Some(DType::BF16) => Ok(truncated(p, 90, four_normals, |v| v.map(bf16::from_f32))),
         other => Err(KernelError::DType(other.unwrap_or(DType::F32))),
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_those_that_its_authors_published() {
+    fn blocks_match_the_published_test_vectors() {
         let wide = |lo: u32, hi: u32| u64::from(lo) | u64::from(hi) << 32;
         let cases = [
             (
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn without_seeds_no_two_are_alike() {
+    fn sequences_without_seeds_differ() {
         let attrs = Attrs::default();
         let (a, b) = (Philox::of(&attrs), Philox::of(&attrs));
         assert_ne!(a.block(0), b.block(0));

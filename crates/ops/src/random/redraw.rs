@@ -5,28 +5,27 @@
 //! of their numbers that lie in the middle, until it is full. Most groups are full after one block,
 //! nearly all after two. So the first blocks of many groups are computed in one loop, then the
 //! second blocks of the groups that need one, and the rest block by block.
-//! second blocks of those that need one, and what is still missing block by block.
 
 use thalweg_cpu::Vectorize;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelCx, Prepare, Prepared};
 use thalweg_tensor::Element;
 
-use crate::random::origin::Origin;
 use crate::random::philox::Philox;
+use crate::random::seed_source::SeedSource;
 use crate::support::elementwise::CHUNK;
 use thalweg_cpu::number::Wide;
 
 /// Numbers at least this far from 0 are drawn again.
-const BOUND: f64 = 2.0;
+const TRUNCATION_BOUND: f64 = 2.0;
 /// Number of blocks that belong to a group, for each number in it.
-const BLOCKS: u64 = 64;
+const BLOCKS_PER_NUMBER: u64 = 64;
 /// Number of groups in a loop.
-const BATCH: usize = 256;
+const GROUPS_PER_LOOP: usize = 256;
 /// The second loop runs in steps of this many groups: the width of a vector.
-const STEP: usize = 16;
+const GROUPS_PER_STEP: usize = 16;
 
-struct Truncated<'a, T, D, R, const N: usize> {
+struct TruncatedGroups<'a, T, D, R, const N: usize> {
     philox: &'a Philox,
     /// First block of the first group.
     first: u64,
@@ -37,12 +36,12 @@ struct Truncated<'a, T, D, R, const N: usize> {
 
 /// Returns `true` if a number lies in a tail or is NaN.
 #[inline(always)]
-fn is_out<W: Wide>(v: W) -> bool {
-    let inside = v.abs() < W::from_f64(BOUND);
+fn is_rejected<W: Wide>(v: W) -> bool {
+    let inside = v.abs() < W::from_f64(TRUNCATION_BOUND);
     !inside
 }
 
-impl<W, T, D, R, const N: usize> Vectorize for Truncated<'_, T, D, R, N>
+impl<W, T, D, R, const N: usize> Vectorize for TruncatedGroups<'_, T, D, R, N>
 where
     W: Wide,
     T: Copy,
@@ -52,12 +51,12 @@ where
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let mut values = [[W::ZERO; N]; BATCH];
-        let mut second = [[W::ZERO; N]; BATCH];
-        let mut at = [0; BATCH];
-        let group_blocks = BLOCKS * N as u64;
+        let mut values = [[W::ZERO; N]; GROUPS_PER_LOOP];
+        let mut second = [[W::ZERO; N]; GROUPS_PER_LOOP];
+        let mut at = [0; GROUPS_PER_LOOP];
+        let group_blocks = BLOCKS_PER_NUMBER * N as u64;
         let mut base = self.first;
-        for out in self.out.chunks_mut(BATCH * N) {
+        for out in self.out.chunks_mut(GROUPS_PER_LOOP * N) {
             let values = &mut values[..out.len().div_ceil(N)];
             for (i, v) in values.iter_mut().enumerate() {
                 *v = (self.draw)(
@@ -66,12 +65,12 @@ where
                 );
             }
             // Writes the indices without a branch, which the processor could not predict.
-            let (mut short, mut count) = ([0u32; BATCH], 0);
+            let (mut short, mut count) = ([0u32; GROUPS_PER_LOOP], 0);
             for (i, v) in values.iter().enumerate() {
                 short[count] = i as u32;
-                count += usize::from(v.iter().fold(false, |any, &v| any | is_out(v)));
+                count += usize::from(v.iter().fold(false, |any, &v| any | is_rejected(v)));
             }
-            let padded = count.next_multiple_of(STEP).min(BATCH);
+            let padded = count.next_multiple_of(GROUPS_PER_STEP).min(GROUPS_PER_LOOP);
             for (at, &i) in at.iter_mut().zip(&short) {
                 *at = base.wrapping_add(u64::from(i) * group_blocks + 1);
             }
@@ -83,7 +82,7 @@ where
                     (self.draw)(self.philox.block(at))
                 });
             }
-            base = base.wrapping_add(BATCH as u64 * group_blocks);
+            base = base.wrapping_add(GROUPS_PER_LOOP as u64 * group_blocks);
             let (whole, rest) = out.as_chunks_mut::<N>();
             for (out, &v) in whole.iter_mut().zip(values.iter()) {
                 *out = (self.round)(v);
@@ -108,7 +107,7 @@ fn refill<W: Wide, const N: usize>(
     let mut next = Some(second);
     loop {
         for v in source {
-            if filled < N && !is_out(v) {
+            if filled < N && !is_rejected(v) {
                 values[filled] = v;
                 filled += 1;
             }
@@ -132,15 +131,15 @@ pub(super) fn truncated<W: Wide, T: Element, const N: usize>(
     round: impl Fn([W; N]) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
     const { assert!(CHUNK.is_multiple_of(N), "a group stands in one chunk") };
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     let elements = p.outputs.first().map_or(0, |o| o.elements());
     let run = move |cx: &KernelCx<'_>| {
         let (cpu, out) = (cx.cpu(), cx.output::<T>(0)?);
-        let (philox, first) = origin.start(cx, out.len())?;
+        let (philox, first) = source.start(cx, out.len())?;
         for_chunks(cpu.pool(), out, CHUNK, &|i, out| {
-            cpu.isa().run(Truncated {
+            cpu.isa().run(TruncatedGroups {
                 philox: &philox,
-                first: first.wrapping_add((i * CHUNK) as u64 * BLOCKS),
+                first: first.wrapping_add((i * CHUNK) as u64 * BLOCKS_PER_NUMBER),
                 out,
                 draw,
                 round,

@@ -6,15 +6,15 @@ use thalweg_graph::op::{Effect, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::fill::{SEED, SEED2, take_blocks};
-use super::origin::Origin;
 use super::philox::Philox;
-use super::stateless::generator;
+use super::seed_source::SeedSource;
+use super::stateless::check_generator_inputs;
 use crate::support::moved_strings::moved_strings;
 use crate::support::shapes;
 use crate::support::widened::moved;
 
 /// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
-fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {
+fn fisher_yates(philox: &Philox, first: u64, order: &mut [u64]) {
     let len = order.len();
     for (i, place) in order.iter_mut().enumerate() {
         *place = i as u64;
@@ -30,12 +30,12 @@ fn shuffled(philox: &Philox, first: u64, order: &mut [u64]) {
 }
 
 /// Number of blocks for this many rows: a word for each row but the last.
-fn blocks(rows: usize) -> u64 {
+fn block_count(rows: usize) -> u64 {
     rows.saturating_sub(1).div_ceil(4) as u64
 }
 
 fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     let rows = p.dims(0).first().copied().unwrap_or(1);
     let elements = p.inputs.first().map_or(0, |x| x.elements());
     let moved = rows > 1 && elements > 1;
@@ -47,11 +47,11 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
             return Ok(());
         }
         let order = cx.scratch::<u64>(places)?;
-        let (philox, first) = match origin {
-            Origin::Counter(philox) => (philox, take_blocks(cx, blocks(rows))?),
+        let (philox, first) = match source {
+            SeedSource::Counter(philox) => (philox, take_blocks(cx, block_count(rows))?),
             placed => placed.start(cx, rows)?,
         };
-        shuffled(&philox, first, order);
+        fisher_yates(&philox, first, order);
         let width = elements / rows;
         for (out, &row) in out.chunks_exact_mut(width).zip(&*order) {
             out.copy_from_slice(&x[row as usize * width..][..width]);
@@ -99,7 +99,7 @@ pub(crate) static STATELESS_SHUFFLE: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[type_attr("T", DType::ELEMENTS)],
         shape: |cx| {
-            generator(cx)?;
+            check_generator_inputs(cx)?;
             shapes::unchanged(cx)
         },
         gradient: Gradient::None,

@@ -10,13 +10,13 @@ use thalweg_tensor::{DType, Shape};
 
 use super::fill::listed_shape;
 use super::normal::{normal, truncated_normal};
-use super::origin::{Origin, PHILOX};
+use super::seed_source::{RNG_ALG_PHILOX, SeedSource};
 use super::uniform::{full_int, uniform, uniform_int};
 use crate::support::shapes::expect_scalar;
 
 /// Checks a list of dimensions; two seeds, or a key, a counter and an algorithm; and scalar bounds.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    generator(cx)?;
+    check_generator_inputs(cx)?;
     let inputs = cx.op().inputs;
     for (i, arg) in inputs.iter().enumerate() {
         if matches!(arg.name, "minval" | "maxval") {
@@ -27,7 +27,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Checks the shapes of the seeds, or of the key, counter and algorithm.
-pub(super) fn generator(cx: &Infer<'_>) -> Result<(), InferError> {
+pub(super) fn check_generator_inputs(cx: &Infer<'_>) -> Result<(), InferError> {
     for (i, arg) in cx.op().inputs.iter().enumerate() {
         let expected = match arg.name {
             "seed" | "counter" => Shape::known(&[2]),
@@ -64,20 +64,20 @@ const fn stateless(
     }
 }
 
-const BY_SEED: &[Arg] = &[arg("shape", "T").host(), arg("seed", "Tseed")];
-const BY_SEED_BETWEEN: &[Arg] = &[
+const SEED_INPUTS: &[Arg] = &[arg("shape", "T").host(), arg("seed", "Tseed")];
+const SEED_RANGE_INPUTS: &[Arg] = &[
     arg("shape", "T").host(),
     arg("seed", "Tseed"),
     arg("minval", "dtype"),
     arg("maxval", "dtype"),
 ];
-const BY_KEY: &[Arg] = &[
+const KEY_INPUTS: &[Arg] = &[
     arg("shape", "Tshape").host(),
     arg_of("key", DType::U64),
     arg_of("counter", DType::U64),
     arg_of("alg", DType::I32),
 ];
-const BY_KEY_BETWEEN: &[Arg] = &[
+const KEY_RANGE_INPUTS: &[Arg] = &[
     arg("shape", "Tshape").host(),
     arg_of("key", DType::U64),
     arg_of("counter", DType::U64),
@@ -86,19 +86,19 @@ const BY_KEY_BETWEEN: &[Arg] = &[
     arg("maxval", "dtype"),
 ];
 
-const WORDS: &[DType] = &[DType::I32, DType::I64, DType::U32, DType::U64];
+const INT_TYPES: &[DType] = &[DType::I32, DType::I64, DType::U32, DType::U64];
 const FLOAT: AttrDef = type_attr_or("dtype", DType::FLOATS, DType::F32);
 const LISTED: AttrDef = type_attr_or("T", DType::INDICES, DType::I32);
 const SEEDS: AttrDef = type_attr_or("Tseed", DType::INDICES, DType::I64);
 const LISTED_V2: AttrDef = type_attr_or("Tshape", DType::INDICES, DType::I32);
-const FULL: AttrDef = type_attr_or("dtype", WORDS, DType::U64);
+const FULL_INT_TYPE: AttrDef = type_attr_or("dtype", INT_TYPES, DType::U64);
 
 /// Uniform over `[0, 1)`, from seeds.
 pub(crate) static UNIFORM: Op = Op {
     def: stateless(
         "StatelessRandomUniform",
         "Numbers spread evenly over [0, 1), in the shape that the first input lists, by two seeds.",
-        BY_SEED,
+        SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
     kernels: &[cpu(uniform)],
@@ -109,7 +109,7 @@ pub(crate) static UNIFORM_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformV2",
         "Numbers spread evenly over [0, 1), in the shape that the first input lists, by a key and a counter.",
-        BY_KEY,
+        KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
     kernels: &[cpu(uniform)],
@@ -120,7 +120,7 @@ pub(crate) static NORMAL: Op = Op {
     def: stateless(
         "StatelessRandomNormal",
         "Numbers of the standard normal distribution, in the shape that the first input lists, by two seeds.",
-        BY_SEED,
+        SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
     kernels: &[cpu(normal)],
@@ -131,7 +131,7 @@ pub(crate) static NORMAL_V2: Op = Op {
     def: stateless(
         "StatelessRandomNormalV2",
         "Numbers of the standard normal distribution, in the shape that the first input lists, by a key and a counter.",
-        BY_KEY,
+        KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
     kernels: &[cpu(normal)],
@@ -142,7 +142,7 @@ pub(crate) static TRUNCATED: Op = Op {
     def: stateless(
         "StatelessTruncatedNormal",
         "Numbers of the standard normal distribution between -2 and 2, in the shape that the first input lists, by two seeds.",
-        BY_SEED,
+        SEED_INPUTS,
         &[FLOAT, LISTED, SEEDS],
     ),
     kernels: &[cpu(truncated_normal)],
@@ -153,7 +153,7 @@ pub(crate) static TRUNCATED_V2: Op = Op {
     def: stateless(
         "StatelessTruncatedNormalV2",
         "Numbers of the standard normal distribution between -2 and 2, in the shape that the first input lists, by a key and a counter.",
-        BY_KEY,
+        KEY_INPUTS,
         &[FLOAT, LISTED_V2],
     ),
     kernels: &[cpu(truncated_normal)],
@@ -164,7 +164,7 @@ pub(crate) static UNIFORM_INT: Op = Op {
     def: stateless(
         "StatelessRandomUniformInt",
         "Integers spread evenly over [minval, maxval), in the shape that the first input lists, by two seeds.",
-        BY_SEED_BETWEEN,
+        SEED_RANGE_INPUTS,
         &[type_attr("dtype", DType::INDICES), LISTED, SEEDS],
     ),
     kernels: &[cpu(uniform_int)],
@@ -175,8 +175,8 @@ pub(crate) static UNIFORM_INT_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformIntV2",
         "Integers spread evenly over [minval, maxval), in the shape that the first input lists, by a key and a counter.",
-        BY_KEY_BETWEEN,
-        &[type_attr("dtype", WORDS), LISTED_V2],
+        KEY_RANGE_INPUTS,
+        &[type_attr("dtype", INT_TYPES), LISTED_V2],
     ),
     kernels: &[cpu(uniform_int).only(&[("dtype", DType::INDICES)])],
 };
@@ -186,8 +186,12 @@ pub(crate) static FULL_INT: Op = Op {
     def: stateless(
         "StatelessRandomUniformFullInt",
         "Integers spread evenly over the range of their dtype, in the shape that the first input lists, by two seeds.",
-        BY_SEED,
-        &[FULL, LISTED, type_attr_or("Tseed", WORDS, DType::I64)],
+        SEED_INPUTS,
+        &[
+            FULL_INT_TYPE,
+            LISTED,
+            type_attr_or("Tseed", INT_TYPES, DType::I64),
+        ],
     ),
     kernels: &[cpu(full_int)],
 };
@@ -197,14 +201,14 @@ pub(crate) static FULL_INT_V2: Op = Op {
     def: stateless(
         "StatelessRandomUniformFullIntV2",
         "Integers spread evenly over the range of their dtype, in the shape that the first input lists, by a key and a counter.",
-        BY_KEY,
-        &[FULL, LISTED_V2],
+        KEY_INPUTS,
+        &[FULL_INT_TYPE, LISTED_V2],
     ),
     kernels: &[cpu(full_int)],
 };
 
 fn key_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    generator(cx)?;
+    check_generator_inputs(cx)?;
     cx.set(0, Shape::known(&[1]));
     cx.set(1, Shape::known(&[2]));
     cx.set(2, Shape::scalar());
@@ -212,16 +216,16 @@ fn key_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn key(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     let with_alg = p.outputs.len() > 2;
     Ok(Prepared::new(1, move |cx| {
-        let (key, stream) = origin.scrambled(cx)?;
+        let (key, stream) = source.scramble(cx)?;
         cx.output::<u64>(0)?.fill(key);
         for (out, value) in cx.output::<u64>(1)?.iter_mut().zip([0, stream]) {
             *out = value;
         }
         if with_alg {
-            cx.output::<i32>(2)?.fill(PHILOX);
+            cx.output::<i32>(2)?.fill(RNG_ALG_PHILOX);
         }
         Ok(())
     }))
@@ -273,7 +277,7 @@ pub(crate) static GET_ALG: Op = Op {
     },
     kernels: &[cpu(|_| {
         Ok(Prepared::new(1, |cx| {
-            cx.output::<i32>(0)?.fill(PHILOX);
+            cx.output::<i32>(0)?.fill(RNG_ALG_PHILOX);
             Ok(())
         }))
     })],

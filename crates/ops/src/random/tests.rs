@@ -28,7 +28,7 @@ fn first_run(cpu: &Cpu, output: Output<'_>) -> Tensor {
 }
 
 /// One node of each op and dtype, large enough for several tasks, with a size that is not a multiple of a block.
-fn all_kinds(g: &Graph) -> Vec<Output<'_>> {
+fn one_node_of_each_kind(g: &Graph) -> Vec<Output<'_>> {
     let size = [3, 16 * 1024 + 5];
     let floats = DType::FLOATS.iter().flat_map(|&dtype| {
         [
@@ -43,9 +43,9 @@ fn all_kinds(g: &Graph) -> Vec<Output<'_>> {
 }
 
 #[test]
-fn the_same_numbers_on_any_instructions_and_threads() {
+fn numbers_do_not_depend_on_instruction_set_or_threads() {
     let g = Graph::new();
-    for output in all_kinds(&g) {
+    for output in one_node_of_each_kind(&g) {
         let expected = first_run(&Cpu::with_isa(1, Isa::portable()), output);
         for isa in Isa::available() {
             for threads in [1, 3] {
@@ -59,7 +59,7 @@ fn the_same_numbers_on_any_instructions_and_threads() {
 }
 
 #[test]
-fn a_long_run_begins_as_a_short_one_and_runs_do_not_repeat() {
+fn a_longer_run_extends_a_shorter_one_and_runs_do_not_repeat() {
     let (g, cpu) = (Graph::new(), Cpu::new(2));
     let long = g.truncated_normal([40_000], 0.0, 1.0, DType::F32, Some(1));
     let short = g.truncated_normal([30_001], 0.0, 1.0, DType::F32, Some(1));
@@ -72,7 +72,7 @@ fn a_long_run_begins_as_a_short_one_and_runs_do_not_repeat() {
 }
 
 #[test]
-fn moments_and_bounds_are_those_of_the_distributions() {
+fn moments_and_bounds_match_the_distributions() {
     let (g, cpu) = (Graph::new(), Cpu::new(2));
     let n = 200_000;
     // Mean, variance, bound: those of a normal distribution without its tails beyond 2 follow
@@ -116,7 +116,7 @@ fn moments_and_bounds_are_those_of_the_distributions() {
 }
 
 #[test]
-fn without_a_seed_two_nodes_differ() {
+fn nodes_without_a_seed_differ() {
     let (g, cpu) = (Graph::new(), Cpu::new(1));
     let [a, b] =
         [(); 2].map(|()| first_run(&cpu, g.random_uniform([8], 0.0, 1.0, DType::F32, None)));
@@ -124,7 +124,7 @@ fn without_a_seed_two_nodes_differ() {
 }
 
 #[test]
-fn an_empty_interval_of_integers_is_an_error_unless_none_is_drawn() {
+fn an_empty_integer_interval_is_an_error_unless_nothing_is_drawn() {
     let (g, cpu, counter) = (Graph::new(), Cpu::new(1), AtomicU64::new(0));
     for (low, high) in [(5, 5), (6, 5)] {
         let error = run(
@@ -146,7 +146,7 @@ fn an_empty_interval_of_integers_is_an_error_unless_none_is_drawn() {
 }
 
 #[test]
-fn shapes_that_cannot_be_are_errors() {
+fn invalid_shapes_are_errors() {
     let wrong = |build: &dyn Fn(&Graph)| {
         let g = Graph::new();
         build(&g);
@@ -175,7 +175,7 @@ fn shapes_that_cannot_be_are_errors() {
 }
 
 #[test]
-fn a_shape_known_late_leaves_the_rank() {
+fn an_unknown_shape_input_still_gives_the_rank() {
     let g = Graph::new();
     let shape = g.placeholder("shape", DType::I64, [3]);
     let drawn = g.random_normal(shape, 1.0, 2.0, DType::F64, None);
@@ -187,7 +187,7 @@ fn a_shape_known_late_leaves_the_rank() {
 }
 
 #[test]
-fn what_changes_nothing_is_left_out() {
+fn scaling_by_one_and_shifts_by_zero_add_no_node() {
     let g = Graph::new();
     let op = |o: Output<'_>| g.snapshot().node(o.id().node).op.name;
     let dtype = DType::F32;

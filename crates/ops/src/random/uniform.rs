@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Element};
 
 use crate::random::box_muller::{uniform_f32, uniform_f64};
 use crate::random::fill::{SEED, SEED2, SHAPE_TYPE, blockwise, fill, launches, listed_shape};
-use crate::random::origin::Origin;
+use crate::random::seed_source::SeedSource;
 use crate::support::shapes::expect_scalar;
 
 /// Kernel of numbers in `[0, 1)`.
@@ -110,7 +110,7 @@ fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
     p: &Prepare<'_>,
     draw: impl Fn([u32; 4], T, T) -> [T; N] + Copy + Send + Sync + 'static,
 ) -> Prepared {
-    let origin = Origin::of(p);
+    let source = SeedSource::of(p);
     // The bounds are the last two inputs.
     let high_at = p.inputs.len().saturating_sub(1);
     let low_at = high_at.saturating_sub(1);
@@ -133,7 +133,7 @@ fn integers<T: Element + Ord + std::fmt::Display, const N: usize>(
                 ),
             });
         }
-        let (philox, first) = origin.start(cx, out.len())?;
+        let (philox, first) = source.start(cx, out.len())?;
         fill(cx.cpu(), &philox, first, out, |x| draw(x, *low, *high));
         Ok(())
     };

@@ -7,15 +7,15 @@ use thalweg_graph::op::{
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Tensor, dispatch};
 
-use super::each::{numbers, shown};
-use super::length_case_substr::stripped;
+use super::length_case_substr::strip;
+use super::map_strings::{map_to_numbers, quoted_escaped};
 use super::printf::{Field, Style, float};
 use crate::support::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
 /// Maximum width and number of digits, since a file may contain any. `format!` panics above 65,535, and the shortest style
 /// needs three more digits than requested.
-const MOST: i64 = 65_000;
+const MAX_WIDTH: i64 = 65_000;
 
 fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> {
     let wrong = |attr: &'static str, reason: &str| {
@@ -51,7 +51,7 @@ fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> 
         );
     }
     for attr in ["precision", "width"] {
-        if attrs.int(attr) > MOST {
+        if attrs.int(attr) > MAX_WIDTH {
             return wrong(attr, "use at most 65000");
         }
     }
@@ -128,10 +128,10 @@ pub(crate) static AS_STRING: Op = Op {
     kernels: &[cpu_tensors(as_string)],
 };
 
-fn parsed<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
-    let text = std::str::from_utf8(stripped(s)).ok();
+fn parse<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(strip(s)).ok();
     let value = text.and_then(|text| text.parse().ok());
-    value.ok_or_else(|| format!("{} is no number of this dtype", shown(s)))
+    value.ok_or_else(|| format!("{} is no number of this dtype", quoted_escaped(s)))
 }
 
 /// Parses strings as numbers.
@@ -159,7 +159,7 @@ pub(crate) static TO_NUMBER: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let dtype = cx.attrs().dtype("out_type").unwrap_or(DType::F32);
-        dispatch!(dtype, [F32 F64 I32 I64 U32 U64], T => numbers::<T>(cx, parsed::<T>), else
+        dispatch!(dtype, [F32 F64 I32 I64 U32 U64], T => map_to_numbers::<T>(cx, parse::<T>), else
             Err(KernelError::DType(dtype)))
     })],
 };

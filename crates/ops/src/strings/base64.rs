@@ -5,14 +5,14 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg_of, bool_attr};
 use thalweg_tensor::DType;
 
-use super::each::{strings, try_strings};
+use super::map_strings::{map_strings, try_map_strings};
 use crate::support::shapes::unchanged;
 
 const INPUT: &[Arg] = &[arg_of("input", DType::String)];
 const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-fn encoded(s: &[u8], pad: bool) -> Vec<u8> {
+fn encode(s: &[u8], pad: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(s.len().div_ceil(3) * 4);
     for group in s.chunks(3) {
         let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
@@ -28,7 +28,7 @@ fn encoded(s: &[u8], pad: bool) -> Vec<u8> {
     out
 }
 
-fn decoded(s: &[u8]) -> Result<Vec<u8>, String> {
+fn decode(s: &[u8]) -> Result<Vec<u8>, String> {
     // Padding must be complete or absent.
     let padding = s.iter().rev().take_while(|&&b| b == b'=').count();
     if padding > 2 || (padding > 0 && !s.len().is_multiple_of(4)) {
@@ -71,7 +71,7 @@ pub(crate) static ENCODE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let pad = cx.attrs().bool("pad");
-        strings(cx, |s| encoded(s, pad))
+        map_strings(cx, |s| encode(s, pad))
     })],
 };
 
@@ -86,5 +86,5 @@ pub(crate) static DECODE: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu_tensors(|cx| try_strings(cx, decoded))],
+    kernels: &[cpu_tensors(|cx| try_map_strings(cx, decode))],
 };

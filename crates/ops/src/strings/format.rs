@@ -10,12 +10,12 @@ use super::summarize::summary_v2;
 
 fn format(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (template, placeholder) = (cx.attrs().str("template"), cx.attrs().str("placeholder"));
-    let most = cx.attrs().int("summarize");
+    let max_elements = cx.attrs().int("summarize");
     let mut pieces = template.split(placeholder);
     let mut text = cx.string_tensor(&[])?;
     text.extend(pieces.next().unwrap_or("").as_bytes())?;
     for (i, piece) in pieces.enumerate() {
-        summary_v2(&mut text, cx.tensor(i)?, most)?;
+        summary_v2(&mut text, cx.tensor(i)?, max_elements)?;
         text.extend(piece.as_bytes())?;
     }
     text.end();

@@ -12,7 +12,7 @@ use thalweg_graph::op::{Allowed, Arg, AttrDef, Gradient, arg_of, attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, Tensor};
 
-use super::each::numbers;
+use super::map_strings::map_to_numbers;
 use crate::support::shapes::unchanged;
 
 const OUTPUT: &[Arg] = &[arg_of("output", DType::I64)];
@@ -36,7 +36,7 @@ fn buckets(cx: &TensorCx<'_>, hash: impl Fn(&[u8]) -> u64) -> Result<Vec<Tensor>
         .unwrap_or(1)
         .max(1);
     // Below the number of buckets, which is an i64.
-    numbers(cx, |s| Ok((hash(s) % count) as i64))
+    map_to_numbers(cx, |s| Ok((hash(s) % count) as i64))
 }
 
 /// Hashes as TensorFlow's first versions do.

@@ -49,13 +49,13 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let own = if strings.len() == 1 { 0 } else { element };
             parts.push(strings.get(own).ok_or(KernelError::Argument("a string"))?);
         }
-        put_together(&mut joined, &parts, separator)?;
+        append_joined(&mut joined, &parts, separator)?;
     }
     Ok(vec![joined.finish()?])
 }
 
 /// Appends one string: the parts, with a separator between.
-fn put_together(
+fn append_joined(
     to: &mut StringTensor,
     parts: &[&[u8]],
     separator: &[u8],
@@ -151,7 +151,7 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             let along = (0..len).filter_map(|at| from.get((o * len + at) * inner + i));
             parts.clear();
             parts.extend(along.map(|s| &**s));
-            put_together(&mut joined, &parts, separator)?;
+            append_joined(&mut joined, &parts, separator)?;
         }
         strings = joined.finish()?;
     }

@@ -5,7 +5,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, str_attr, type_attr};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::each::{shown, strings};
+use super::map_strings::{map_strings, quoted_escaped};
 use crate::support::shapes::unchanged;
 
 const INPUT: &[Arg] = &[arg_of("input", DType::String)];
@@ -13,7 +13,7 @@ const OUTPUT: &[Arg] = &[arg_of("output", DType::String)];
 const UNITS: &[&str] = &["BYTE", "UTF8_CHAR"];
 
 /// Returns `true` if a byte begins a character of UTF-8.
-fn begins(byte: &u8) -> bool {
+fn is_char_start(byte: &u8) -> bool {
     byte & 0xc0 != 0x80
 }
 
@@ -31,9 +31,9 @@ pub(crate) static LENGTH: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let chars = cx.attrs().str("unit") == "UTF8_CHAR";
-        super::each::numbers(cx, |s| {
+        super::map_strings::map_to_numbers(cx, |s| {
             let len = if chars {
-                s.iter().filter(|b| begins(b)).count()
+                s.iter().filter(|b| is_char_start(b)).count()
             } else {
                 s.len()
             };
@@ -43,14 +43,14 @@ pub(crate) static LENGTH: Op = Op {
 };
 
 /// Changes the case of ASCII characters, or of all.
-fn with_case(
+fn change_case(
     cx: &TensorCx<'_>,
     ascii: fn(&[u8]) -> Vec<u8>,
     all: fn(&str) -> String,
 ) -> Result<Vec<Tensor>, KernelError> {
     match cx.attrs().str("encoding") {
-        "" => strings(cx, ascii),
-        "utf-8" => strings(cx, |s| all(&String::from_utf8_lossy(s)).into_bytes()),
+        "" => map_strings(cx, ascii),
+        "utf-8" => map_strings(cx, |s| all(&String::from_utf8_lossy(s)).into_bytes()),
         other => Err(KernelError::Invalid(format!(
             "encoding \"{other}\": use \"\" (only letters of ASCII change) or \"utf-8\""
         ))),
@@ -70,7 +70,7 @@ pub(crate) static LOWER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        with_case(cx, <[u8]>::to_ascii_lowercase, str::to_lowercase)
+        change_case(cx, <[u8]>::to_ascii_lowercase, str::to_lowercase)
     })],
 };
 
@@ -87,7 +87,7 @@ pub(crate) static UPPER: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        with_case(cx, <[u8]>::to_ascii_uppercase, str::to_uppercase)
+        change_case(cx, <[u8]>::to_ascii_uppercase, str::to_uppercase)
     })],
 };
 
@@ -97,7 +97,7 @@ pub(super) fn is_space(byte: &u8) -> bool {
 }
 
 /// Removes the white space at both ends of a string.
-pub(super) fn stripped(s: &[u8]) -> &[u8] {
+pub(super) fn strip(s: &[u8]) -> &[u8] {
     let start = s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
     let end = s
         .iter()
@@ -117,14 +117,14 @@ pub(crate) static STRIP: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu_tensors(|cx| strings(cx, |s| stripped(s).to_vec()))],
+    kernels: &[cpu_tensors(|cx| map_strings(cx, |s| strip(s).to_vec()))],
 };
 
 /// Substring of `len` units from `pos` on; `None` if `pos` is out of range.
-fn part(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
+fn substring(s: &[u8], pos: i64, len: i64, chars: bool) -> Option<&[u8]> {
     // Start of each unit, and the end.
     let starts: Option<Vec<usize>> = chars.then(|| {
-        let starts = (0..s.len()).filter(|&i| begins(&s[i]));
+        let starts = (0..s.len()).filter(|&i| is_char_start(&s[i]));
         starts.chain([s.len()]).collect()
     });
     let units = starts.as_ref().map_or(s.len(), |s| s.len() - 1);
@@ -146,7 +146,10 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (own, given) = (cx.tensor(0)?.shape(), cx.tensor(1)?.shape());
     let dims = own.broadcast(&given).and_then(|s| s.to_dims());
     let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
-    let (at, from) = (Walk::new(&own, &dims), Walk::new(&given, &dims));
+    let (at, from) = (
+        BroadcastIndex::new(&own, &dims),
+        BroadcastIndex::new(&given, &dims),
+    );
     let count = thalweg_tensor::shape::elements(&dims);
     let mut parts = cx.string_tensor(&dims)?;
     for i in 0..count {
@@ -155,10 +158,13 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             return Err(KernelError::Argument("an element"));
         };
         let chars = cx.attrs().str("unit") == "UTF8_CHAR";
-        let part = part(s, pos, len, chars).ok_or_else(|| KernelError::Element {
+        let part = substring(s, pos, len, chars).ok_or_else(|| KernelError::Element {
             input: 1,
             element: p,
-            reason: format!("position {pos} is out of range for string {}", shown(s)),
+            reason: format!(
+                "position {pos} is out of range for string {}",
+                quoted_escaped(s)
+            ),
         })?;
         parts.push(part)?;
     }
@@ -166,13 +172,13 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 }
 
 /// Maps elements of a broadcast result to elements of an operand.
-struct Walk {
+struct BroadcastIndex {
     /// For each dimension of the result: its length, and the step in the operand.
     steps: Vec<(usize, usize)>,
 }
 
-impl Walk {
-    fn new(operand: &Shape, dims: &[usize]) -> Walk {
+impl BroadcastIndex {
+    fn new(operand: &Shape, dims: &[usize]) -> BroadcastIndex {
         let own = operand.to_dims().unwrap_or_default();
         let mut step = 1;
         let steps = dims.iter().rev().enumerate().map(|(i, &len)| {
@@ -181,7 +187,7 @@ impl Walk {
             step *= own;
             (len, walked)
         });
-        Walk {
+        BroadcastIndex {
             steps: steps.collect(),
         }
     }

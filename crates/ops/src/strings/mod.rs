@@ -2,12 +2,12 @@
 
 mod as_string_to_number;
 mod base64;
-mod each;
 mod farm_hash;
 mod format;
 mod hash;
 mod join;
 mod length_case_substr;
+mod map_strings;
 mod printf;
 mod raw;
 mod regex;

@@ -28,10 +28,10 @@ pub(super) fn float(x: f64, style: Style, precision: Option<usize>) -> String {
             match exponent {
                 Some(e) if e >= -4 && e < digits as i64 => {
                     let places = (digits as i64 - 1 - e).max(0) as usize;
-                    without_zeros(&format!("{x:.places$}"))
+                    strip_trailing_zeros(&format!("{x:.places$}"))
                 }
                 _ => match long.split_once('e') {
-                    Some((number, e)) => format!("{}e{e}", without_zeros(number)),
+                    Some((number, e)) => format!("{}e{e}", strip_trailing_zeros(number)),
                     None => long,
                 },
             }
@@ -54,7 +54,7 @@ fn scientific(x: f64, precision: usize) -> String {
     }
 }
 
-fn without_zeros(number: &str) -> String {
+fn strip_trailing_zeros(number: &str) -> String {
     match number.contains('.') {
         true => number
             .trim_end_matches('0')
@@ -102,7 +102,7 @@ impl Field {
 }
 
 /// Formats an `f32` with as many digits as are needed to read it back, like TensorFlow's messages: 6, or 9.
-pub(super) fn plain_f32(x: f32) -> String {
+pub(super) fn round_trip_f32(x: f32) -> String {
     let short = float(f64::from(x), Style::Shortest, Some(6));
     match short.parse::<f32>() {
         Ok(read) if read == x || x.is_nan() => short,
@@ -110,8 +110,8 @@ pub(super) fn plain_f32(x: f32) -> String {
     }
 }
 
-/// Like [`plain_f32`], for an `f64`: 15 digits, or 17.
-pub(super) fn plain_f64(x: f64) -> String {
+/// Like [`round_trip_f32`], for an `f64`: 15 digits, or 17.
+pub(super) fn round_trip_f64(x: f64) -> String {
     let short = float(x, Style::Shortest, Some(15));
     match short.parse::<f64>() {
         Ok(read) if read == x || x.is_nan() => short,

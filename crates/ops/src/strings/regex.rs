@@ -10,13 +10,13 @@ use thalweg_tensor::{DType, StringTensor, Tensor};
 
 use crate::support::shapes::unchanged;
 
-fn compiled(pattern: &str) -> Result<Regex, KernelError> {
+fn compile(pattern: &str) -> Result<Regex, KernelError> {
     Regex::new(pattern)
         .map_err(|e| KernelError::Invalid(format!("'{pattern}' is no regular expression: {e}")))
 }
 
 /// The only string of input `i`, which must be UTF-8.
-fn text<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
+fn text_input<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
     let wrong = || KernelError::Invalid(format!("input {i} must be one string of UTF-8"));
     match cx.strings(i)? {
         [one] => std::str::from_utf8(one).map_err(|_| wrong()),
@@ -26,8 +26,8 @@ fn text<'a>(cx: &TensorCx<'a>, i: usize) -> Result<&'a str, KernelError> {
 
 fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelError> {
     // Checks that the pattern is valid by itself, before it is put between anchors.
-    compiled(pattern)?;
-    let whole = compiled(&format!(r"\A(?:{pattern})\z"))?;
+    compile(pattern)?;
+    let whole = compile(&format!(r"\A(?:{pattern})\z"))?;
     let found: Vec<bool> = cx.strings(0)?.iter().map(|s| whole.is_match(s)).collect();
     Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &found)?])
 }
@@ -40,7 +40,7 @@ enum Piece {
 }
 
 /// Parses a replacement in RE2's syntax: `\1` is a group.
-fn rewritten(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
+fn parse_rewrite(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
     let mut bytes = rewrite.bytes();
@@ -66,7 +66,7 @@ fn rewritten(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
 }
 
 /// Appends a string with its matches, each given by its groups, replaced.
-fn replaced<'t>(
+fn append_replaced<'t>(
     out: &mut StringTensor,
     s: &'t [u8],
     matches: impl Iterator<Item = impl Fn(usize) -> Option<std::ops::Range<usize>> + 't>,
@@ -90,8 +90,8 @@ fn replaced<'t>(
 }
 
 fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor>, KernelError> {
-    let (regex, rewrite) = (compiled(pattern)?, rewritten(rewrite)?);
-    let most = match cx.attrs().bool("replace_global") {
+    let (regex, rewrite) = (compile(pattern)?, parse_rewrite(rewrite)?);
+    let max_matches = match cx.attrs().bool("replace_global") {
         true => usize::MAX,
         false => 1,
     };
@@ -101,21 +101,21 @@ fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor
     for s in cx.strings(0)? {
         match (&of_text, std::str::from_utf8(s)) {
             (Some(regex), Ok(text)) => {
-                let all = regex.captures_iter(text).take(most);
+                let all = regex.captures_iter(text).take(max_matches);
                 let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
-                replaced(&mut out, s, groups, &rewrite)?;
+                append_replaced(&mut out, s, groups, &rewrite)?;
             }
             _ => {
-                let all = regex.captures_iter(s).take(most);
+                let all = regex.captures_iter(s).take(max_matches);
                 let groups = all.map(|c| move |i: usize| c.get(i).map(|m| m.range()));
-                replaced(&mut out, s, groups, &rewrite)?;
+                append_replaced(&mut out, s, groups, &rewrite)?;
             }
         }
     }
     Ok(vec![out.finish()?])
 }
 
-const TEXT: OpDef = OpDef {
+const TEXT_OP: OpDef = OpDef {
     outputs: &[arg_of("output", DType::String)],
     shape: unchanged,
     gradient: Gradient::None,
@@ -132,9 +132,9 @@ pub(crate) static FULL_MATCH: Op = Op {
             arg_of("pattern", DType::String),
         ],
         outputs: &[arg_of("output", DType::Bool)],
-        ..TEXT
+        ..TEXT_OP
     },
-    kernels: &[cpu_tensors(|cx| full_match(cx, text(cx, 1)?))],
+    kernels: &[cpu_tensors(|cx| full_match(cx, text_input(cx, 1)?))],
 };
 
 /// Like [`FULL_MATCH`], with a constant pattern.
@@ -145,7 +145,7 @@ pub(crate) static STATIC_FULL_MATCH: Op = Op {
         inputs: &[arg_of("input", DType::String)],
         outputs: &[arg_of("output", DType::Bool)],
         attrs: &[attr("pattern", AttrKind::Str)],
-        ..TEXT
+        ..TEXT_OP
     },
     kernels: &[cpu_tensors(|cx| full_match(cx, cx.attrs().str("pattern")))],
 };
@@ -161,9 +161,11 @@ pub(crate) static REPLACE: Op = Op {
             arg_of("rewrite", DType::String),
         ],
         attrs: &[bool_attr("replace_global", true)],
-        ..TEXT
+        ..TEXT_OP
     },
-    kernels: &[cpu_tensors(|cx| replace(cx, text(cx, 1)?, text(cx, 2)?))],
+    kernels: &[cpu_tensors(|cx| {
+        replace(cx, text_input(cx, 1)?, text_input(cx, 2)?)
+    })],
 };
 
 /// Like [`REPLACE`], with a constant pattern.
@@ -177,7 +179,7 @@ pub(crate) static STATIC_REPLACE: Op = Op {
             attr("rewrite", AttrKind::Str),
             bool_attr("replace_global", true),
         ],
-        ..TEXT
+        ..TEXT_OP
     },
     kernels: &[cpu_tensors(|cx| {
         replace(cx, cx.attrs().str("pattern"), cx.attrs().str("rewrite"))

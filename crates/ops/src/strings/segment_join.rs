@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor};
 use crate::array::unsorted_shape;
 
 /// Maximum number of strings, since a file may ask for any.
-const MOST: usize = 1 << 26;
+const MAX_STRINGS: usize = 1 << 26;
 
 fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (input, ids) = (cx.tensor(0)?, cx.ints(1)?);
@@ -19,9 +19,9 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let separator = cx.attrs().str("separator").as_bytes();
     let width = elements(inner);
     let count = segments.saturating_mul(width);
-    if count > MOST {
+    if count > MAX_STRINGS {
         return Err(KernelError::Invalid(format!(
-            "{segments} segments of {width} strings are too many: there may be {MOST}"
+            "{segments} segments of {width} strings are too many: there may be {MAX_STRINGS}"
         )));
     }
     // The slices of each segment, in order: by segment, and within it by position.

@@ -24,13 +24,13 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Callback that receives the pieces of a string in order.
-type Take<'a, 'b> = &'b mut dyn FnMut(&'a [u8]) -> Result<(), KernelError>;
+type TakePiece<'a, 'b> = &'b mut dyn FnMut(&'a [u8]) -> Result<(), KernelError>;
 
 /// Collects the pieces of each string of input 0 from `pieces`; they are counted before memory for
 /// them is allocated.
-fn sparse<'a>(
+fn sparse_pieces<'a>(
     cx: &TensorCx<'a>,
-    pieces: impl Fn(&'a [u8], Take<'a, '_>) -> Result<(), KernelError>,
+    pieces: impl Fn(&'a [u8], TakePiece<'a, '_>) -> Result<(), KernelError>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let rows = cx.strings(0)?;
     let (mut count, mut longest) = (0usize, 0i64);
@@ -72,7 +72,7 @@ fn separator<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
 /// Splits at every byte of a delimiter; if that is empty, into bytes.
 fn split(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (delimiter, skip) = (separator(cx)?, cx.attrs().bool("skip_empty"));
-    sparse(cx, |s, take| match delimiter.is_empty() {
+    sparse_pieces(cx, |s, take| match delimiter.is_empty() {
         _ if s.is_empty() => Ok(()),
         true => s.chunks(1).try_for_each(take),
         false => {
@@ -88,22 +88,24 @@ fn split(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 fn split_v2(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let separator = separator(cx)?;
     // Zero is no limit either, as in TensorFlow.
-    let most = usize::try_from(cx.attrs().int("maxsplit")).ok();
-    let most = most.filter(|&most| most > 0).unwrap_or(usize::MAX);
-    sparse(cx, |s, take| match separator.is_empty() {
-        true => at_spaces(s, most, take),
-        false => at(s, separator, most, take),
+    let max_splits = usize::try_from(cx.attrs().int("maxsplit")).ok();
+    let max_splits = max_splits
+        .filter(|&max_splits| max_splits > 0)
+        .unwrap_or(usize::MAX);
+    sparse_pieces(cx, |s, take| match separator.is_empty() {
+        true => split_at_spaces(s, max_splits, take),
+        false => split_at_separator(s, separator, max_splits, take),
     })
 }
 
-fn at<'a>(
+fn split_at_separator<'a>(
     mut s: &'a [u8],
     separator: &[u8],
-    most: usize,
-    take: Take<'a, '_>,
+    max_splits: usize,
+    take: TakePiece<'a, '_>,
 ) -> Result<(), KernelError> {
     let mut count = 0;
-    while count < most
+    while count < max_splits
         && let Some(i) = s.windows(separator.len()).position(|w| w == separator)
     {
         take(&s[..i])?;
@@ -114,7 +116,11 @@ fn at<'a>(
 }
 
 /// The last piece is the rest, even if empty, as in TensorFlow.
-fn at_spaces<'a>(s: &'a [u8], most: usize, take: Take<'a, '_>) -> Result<(), KernelError> {
+fn split_at_spaces<'a>(
+    s: &'a [u8],
+    max_splits: usize,
+    take: TakePiece<'a, '_>,
+) -> Result<(), KernelError> {
     let begin = |s: &[u8]| s.iter().position(|b| !is_space(b)).unwrap_or(s.len());
     let mut count = 0;
     let mut rest = &s[begin(s)..];
@@ -124,7 +130,7 @@ fn at_spaces<'a>(s: &'a [u8], most: usize, take: Take<'a, '_>) -> Result<(), Ker
         count += 1;
         rest = &rest[end..];
         rest = &rest[begin(rest)..];
-        if count == most {
+        if count == max_splits {
             return take(rest);
         }
     }

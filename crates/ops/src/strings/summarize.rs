@@ -5,7 +5,7 @@ use std::ops::Range;
 use thalweg_device::KernelError;
 use thalweg_tensor::{DType, StringTensor, Tensor, dispatch};
 
-use super::printf::{plain_f32, plain_f64};
+use super::printf::{round_trip_f32, round_trip_f64};
 
 /// Element `i` as text; `string` formats strings.
 fn text(tensor: &Tensor, i: usize, string: fn(&[u8]) -> Vec<u8>) -> Result<Vec<u8>, KernelError> {
@@ -18,14 +18,14 @@ fn text(tensor: &Tensor, i: usize, string: fn(&[u8]) -> Vec<u8>) -> Result<Vec<u
         }
         DType::F64 => {
             let x = tensor.as_slice::<f64>()?.get(i).ok_or_else(missing)?;
-            plain_f64(*x).into_bytes()
+            round_trip_f64(*x).into_bytes()
         }
         DType::F32 => {
             let x = tensor.as_slice::<f32>()?.get(i).ok_or_else(missing)?;
-            plain_f32(*x).into_bytes()
+            round_trip_f32(*x).into_bytes()
         }
         dtype => dispatch!(dtype, [F16 BF16], T => {
-            plain_f32(tensor.as_slice::<T>()?.get(i).ok_or_else(missing)?.to_f32()).into_bytes()
+            round_trip_f32(tensor.as_slice::<T>()?.get(i).ok_or_else(missing)?.to_f32()).into_bytes()
         }, else dispatch!(dtype, INTS, T => {
             tensor.as_slice::<T>()?.get(i).ok_or_else(missing)?.to_string().into_bytes()
         }, else format!("<{dtype}>").into_bytes())),
@@ -48,14 +48,14 @@ fn c_escaped(s: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Appends the first `most` elements, or all if that is negative, in the format of Print and Assert:
+/// Appends the first `max_elements` elements, or all if that is negative, in the format of Print and Assert:
 /// `[1 2][3...]...`.
 pub(crate) fn summary(
     out: &mut StringTensor,
     tensor: &Tensor,
-    most: i64,
+    max_elements: i64,
 ) -> Result<(), KernelError> {
-    let limit = usize::try_from(most)
+    let limit = usize::try_from(max_elements)
         .unwrap_or(tensor.len())
         .min(tensor.len());
     if tensor.dims().is_empty() {
@@ -63,7 +63,7 @@ pub(crate) fn summary(
             out.extend(&text(tensor, 0, c_escaped)?)?;
         }
     } else {
-        one_dimension(tensor, 0, limit, &mut 0, out)?;
+        append_one_dimension(tensor, 0, limit, &mut 0, out)?;
     }
     if tensor.len() > limit {
         out.extend(b"...")?;
@@ -71,7 +71,7 @@ pub(crate) fn summary(
     Ok(())
 }
 
-fn one_dimension(
+fn append_one_dimension(
     tensor: &Tensor,
     at: usize,
     limit: usize,
@@ -106,7 +106,7 @@ fn one_dimension(
         if open {
             out.extend(b"[")?;
         }
-        one_dimension(tensor, at + 1, limit, next, out)?;
+        append_one_dimension(tensor, at + 1, limit, next, out)?;
         if open {
             out.extend(b"]")?;
         }
@@ -128,7 +128,7 @@ pub(crate) fn summary_v2(
     let ends = usize::try_from(ends)
         .unwrap_or(usize::MAX)
         .min(tensor.len());
-    block(tensor, 0, 0..tensor.len(), ends, out)
+    append_block(tensor, 0, 0..tensor.len(), ends, out)
 }
 
 fn quoted(s: &[u8]) -> Vec<u8> {
@@ -136,7 +136,7 @@ fn quoted(s: &[u8]) -> Vec<u8> {
 }
 
 /// Appends the elements at these indices, which are those below dimension `at`.
-fn block(
+fn append_block(
     tensor: &Tensor,
     at: usize,
     elements: Range<usize>,
@@ -165,7 +165,7 @@ fn block(
         if i > 0 {
             out.extend(&between)?;
         }
-        block(tensor, at + 1, number(i), ends, out)?;
+        append_block(tensor, at + 1, number(i), ends, out)?;
     }
     if last > first {
         out.extend(&between)?;
@@ -173,7 +173,7 @@ fn block(
     }
     for i in last..len {
         out.extend(&between)?;
-        block(tensor, at + 1, number(i), ends, out)?;
+        append_block(tensor, at + 1, number(i), ends, out)?;
     }
     out.extend(b"]")?;
     Ok(())

@@ -4,36 +4,36 @@ use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{Element, Tensor};
 
 /// Maps each string of input 0 to a string.
-pub(super) fn strings(
+pub(super) fn map_strings(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Vec<u8>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    try_strings(cx, |s| Ok(f(s)))
+    try_map_strings(cx, |s| Ok(f(s)))
 }
 
-/// Like [`strings`]; an error of `f` names the element.
-pub(super) fn try_strings(
+/// Like [`map_strings`]; an error of `f` names the element.
+pub(super) fn try_map_strings(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<Vec<u8>, String>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let mut all = cx.string_tensor(cx.tensor(0)?.dims())?;
-    for made in made(cx, f)? {
-        all.push(&made?)?;
+    for map_each in map_each(cx, f)? {
+        all.push(&map_each?)?;
     }
     Ok(vec![all.finish()?])
 }
 
 /// Maps each string of input 0 to a number.
-pub(super) fn numbers<T: Element>(
+pub(super) fn map_to_numbers<T: Element>(
     cx: &TensorCx<'_>,
     f: impl Fn(&[u8]) -> Result<T, String>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    let made: Vec<T> = made(cx, f)?.collect::<Result<_, _>>()?;
-    Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &made)?])
+    let map_each: Vec<T> = map_each(cx, f)?.collect::<Result<_, _>>()?;
+    Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &map_each)?])
 }
 
 /// Collects the results of `f` on the strings of input 0.
-fn made<'a, T>(
+fn map_each<'a, T>(
     cx: &TensorCx<'a>,
     f: impl Fn(&[u8]) -> Result<T, String> + 'a,
 ) -> Result<impl Iterator<Item = Result<T, KernelError>> + 'a, KernelError>
@@ -50,6 +50,6 @@ where
 }
 
 /// A string as it appears in a message.
-pub(super) fn shown(s: &[u8]) -> String {
+pub(super) fn quoted_escaped(s: &[u8]) -> String {
     format!("\"{}\"", s.escape_ascii())
 }

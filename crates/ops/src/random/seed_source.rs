@@ -8,13 +8,13 @@ use crate::random::fill::first_block;
 use crate::random::philox::Philox;
 
 /// Philox, by TensorFlow's number for the algorithm.
-pub(super) const PHILOX: i32 = 1;
+pub(super) const RNG_ALG_PHILOX: i32 = 1;
 /// The best algorithm for the device, which is Philox.
-const ANY: i32 = 3;
+const RNG_ALG_AUTO_SELECT: i32 = 3;
 
 /// Source of the start of random numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Origin {
+pub(super) enum SeedSource {
     /// The end of the previous run.
     Counter(Philox),
     /// Two seeds, in this input.
@@ -23,13 +23,13 @@ pub(super) enum Origin {
     Key([usize; 3]),
 }
 
-impl Origin {
-    pub(super) fn of(p: &Prepare<'_>) -> Origin {
+impl SeedSource {
+    pub(super) fn of(p: &Prepare<'_>) -> SeedSource {
         let at = |name: &str| p.node.op.inputs.iter().position(|arg| arg.name == name);
         match (at("seed"), at("key"), at("counter"), at("alg")) {
-            (Some(seed), ..) => Origin::Seeds(seed, p.dtype(seed)),
-            (None, Some(key), Some(counter), Some(alg)) => Origin::Key([key, counter, alg]),
-            _ => Origin::Counter(Philox::of(&p.node.attrs)),
+            (Some(seed), ..) => SeedSource::Seeds(seed, p.dtype(seed)),
+            (None, Some(key), Some(counter), Some(alg)) => SeedSource::Key([key, counter, alg]),
+            _ => SeedSource::Counter(Philox::of(&p.node.attrs)),
         }
     }
 
@@ -40,12 +40,12 @@ impl Origin {
         elements: usize,
     ) -> Result<(Philox, u64), KernelError> {
         match self {
-            Origin::Counter(philox) => Ok((philox, first_block(cx, elements)?)),
-            Origin::Seeds(..) => {
-                let (key, stream) = self.scrambled(cx)?;
+            SeedSource::Counter(philox) => Ok((philox, first_block(cx, elements)?)),
+            SeedSource::Seeds(..) => {
+                let (key, stream) = self.scramble(cx)?;
                 Ok((Philox::new(key, stream), 0))
             }
-            Origin::Key([key, counter, alg]) => {
+            SeedSource::Key([key, counter, alg]) => {
                 let [key] = cx.input::<u64>(key)? else {
                     return Err(KernelError::Argument("a key"));
                 };
@@ -53,9 +53,11 @@ impl Origin {
                     return Err(KernelError::Argument("a counter of two"));
                 };
                 match cx.input::<i32>(alg)? {
-                    [PHILOX | ANY] => Ok((Philox::new(*key, *stream), *first)),
+                    [RNG_ALG_PHILOX | RNG_ALG_AUTO_SELECT] => {
+                        Ok((Philox::new(*key, *stream), *first))
+                    }
                     other => Err(KernelError::Invalid(format!(
-                        "algorithm {other:?} is not known: use {PHILOX} (Philox), or {ANY} for any"
+                        "algorithm {other:?} is not known: use {RNG_ALG_PHILOX} (Philox), or {RNG_ALG_AUTO_SELECT} for any"
                     ))),
                 }
             }
@@ -64,12 +66,12 @@ impl Origin {
 
     /// Key and upper half of the counter for two seeds: a Philox block of
     /// them, so that it does not matter which bits of the seeds differ.
-    pub(super) fn scrambled(self, cx: &KernelCx<'_>) -> Result<(u64, u64), KernelError> {
+    pub(super) fn scramble(self, cx: &KernelCx<'_>) -> Result<(u64, u64), KernelError> {
         let (seed, seed2) = match self {
-            Origin::Seeds(i, DType::I32) => pair(cx.input::<i32>(i)?, |v| i64::from(v) as u64)?,
-            Origin::Seeds(i, DType::U32) => pair(cx.input::<u32>(i)?, u64::from)?,
-            Origin::Seeds(i, DType::U64) => pair(cx.input::<u64>(i)?, |v| v)?,
-            Origin::Seeds(i, _) => pair(cx.input::<i64>(i)?, |v| v as u64)?,
+            SeedSource::Seeds(i, DType::I32) => pair(cx.input::<i32>(i)?, |v| i64::from(v) as u64)?,
+            SeedSource::Seeds(i, DType::U32) => pair(cx.input::<u32>(i)?, u64::from)?,
+            SeedSource::Seeds(i, DType::U64) => pair(cx.input::<u64>(i)?, |v| v)?,
+            SeedSource::Seeds(i, _) => pair(cx.input::<i64>(i)?, |v| v as u64)?,
             _ => return Err(KernelError::Argument("seeds")),
         };
         const KEY: u64 = 0x0246_1e29_3ec8_f720;
