@@ -14,7 +14,7 @@ use crate::support::constants::{ints, shape_of};
 use thalweg_cpu::gemm::Gemm;
 
 /// Dimensions before the last two, if the rank is known.
-fn batch_of(shape: &Shape) -> Shape {
+fn batch_dims(shape: &Shape) -> Shape {
     match shape.dims() {
         Some([batch @ .., _, _]) => Shape::partial(batch.iter().copied()),
         _ => Shape::unknown(),
@@ -25,7 +25,7 @@ fn matrices(cx: &Infer<'_>, i: usize) -> Result<(Shape, [Option<usize>; 2]), Inf
     let shape = cx.shape(i);
     match shape.dims() {
         None => Ok((Shape::unknown(), [None, None])),
-        Some(&[.., rows, cols]) => Ok((batch_of(shape), [rows, cols])),
+        Some(&[.., rows, cols]) => Ok((batch_dims(shape), [rows, cols])),
         Some(_) => Err(InferError::Rank {
             input: i,
             expected: "at least 2".to_owned(),
@@ -85,14 +85,14 @@ fn gradients<'g>(g: &GradCx<'_, 'g>) -> [Output<'g>; 2] {
 /// to match `other`.
 fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output<'g> {
     let graph = grad.graph();
-    let (own, beside) = (batch_of(&x.shape()), batch_of(&other.shape()));
+    let (own, beside) = (batch_dims(&x.shape()), batch_dims(&other.shape()));
     if own.is_known() && own == beside {
         return grad;
     }
     let axes = match (own.to_dims(), beside.to_dims()) {
-        (Some(own), Some(beside)) => ints(graph, &repeated(&own, &beside)),
+        (Some(own), Some(beside)) => ints(graph, &repeated_axes(&own, &beside)),
         _ => {
-            let batch_of = |o: Output<'g>| {
+            let batch_dims = |o: Output<'g>| {
                 let shape = graph.op("Shape").input(o).output();
                 let slice = graph
                     .op("StridedSlice")
@@ -103,8 +103,8 @@ fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output
                     .input(ints(graph, &[1]))
                     .output()
             };
-            let args = graph.op("BroadcastGradientArgs").input(batch_of(x));
-            args.input(batch_of(other)).build().output(0)
+            let args = graph.op("BroadcastGradientArgs").input(batch_dims(x));
+            args.input(batch_dims(other)).build().output(0)
         }
     };
     let sum = graph
@@ -120,7 +120,7 @@ fn sum_batches<'g>(grad: Output<'g>, x: Output<'g>, other: Output<'g>) -> Output
 }
 
 /// Axes of the broadcast batches along which those of `own` are repeated.
-fn repeated(own: &[usize], beside: &[usize]) -> Vec<i32> {
+fn repeated_axes(own: &[usize], beside: &[usize]) -> Vec<i32> {
     let rank = own.len().max(beside.len());
     let at = |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map(|i| dims[i]);
     (0..rank)
@@ -235,7 +235,7 @@ pub(crate) static BATCH_MAT_MUL_V2: Op = Op {
 };
 
 /// Dtypes of the factors of [`BATCH_MAT_MUL_V3`].
-const FACTORS: &[DType] = &[
+const FACTOR_DTYPES: &[DType] = &[
     DType::F16,
     DType::BF16,
     DType::F32,
@@ -248,7 +248,7 @@ const FACTORS: &[DType] = &[
 ];
 
 /// Dtypes that are multiplied without conversion.
-const ALIKE: &[DType] = &[
+const OUTPUT_DTYPES: &[DType] = &[
     DType::F16,
     DType::BF16,
     DType::F32,
@@ -266,9 +266,9 @@ pub(crate) static BATCH_MAT_MUL_V3: Op = Op {
         inputs: &[arg("x", "Ta"), arg("y", "Tb")],
         outputs: &[arg("output", "Tout")],
         attrs: &[
-            type_attr("Ta", FACTORS),
-            type_attr("Tb", FACTORS),
-            type_attr("Tout", ALIKE),
+            type_attr("Ta", FACTOR_DTYPES),
+            type_attr("Tb", FACTOR_DTYPES),
+            type_attr("Tout", OUTPUT_DTYPES),
             bool_attr("adj_x", false),
             bool_attr("adj_y", false),
             bool_attr("grad_x", false),

@@ -12,7 +12,7 @@ use thalweg_graph::op::{Gradient, InputGradients, arg, attr, count_attr, type_at
 use thalweg_graph::{AttrKind, GradCx, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
-use super::equation::{self, Equation, Label, Sizes, Term};
+use super::equation::{self, Equation, Label, LabelSizes, Term};
 use super::gemm::int_gemm;
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
@@ -39,10 +39,10 @@ pub(crate) static EINSUM: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, Multiply {
+        dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, GemmKernel {
             scratch: |p, product| gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), product),
             run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
-        }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, Multiply {
+        }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, GemmKernel {
             scratch: |_, _| 0,
             run: |cx, product, a, b, c, _| int_gemm(cx.pool(), product, a, b, c),
         }), else Err(KernelError::DType(p.dtype(0)))))
@@ -62,7 +62,7 @@ pub(crate) static EINSUM: Op = Op {
 
 /// Function that multiplies two matrices.
 #[derive(Clone, Copy)]
-struct Multiply<T> {
+struct GemmKernel<T> {
     /// Bytes of scratch memory.
     scratch: fn(&Prepare<'_>, &Gemm) -> usize,
     run: Run<T>,
@@ -72,20 +72,20 @@ struct Multiply<T> {
 type Run<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
 
 /// Transposition of a tensor; `None` if it is in order already.
-struct Ordered {
+struct Transposed {
     moved: Option<Move>,
     len: usize,
 }
 
-impl Ordered {
+impl Transposed {
     /// Box of these axes, with their steps for reading and for writing.
-    fn new(axes: &[Axis], len: usize) -> Result<Ordered, KernelError> {
+    fn new(axes: &[Axis], len: usize) -> Result<Transposed, KernelError> {
         let same = axes.iter().all(|a| a.len == 1 || a.from == a.to);
         let moved = match same {
             true => None,
             false => Some(Move::new(0, 0, axes)?),
         };
-        Ok(Ordered { moved, len })
+        Ok(Transposed { moved, len })
     }
 
     /// Number of elements of scratch memory.
@@ -95,20 +95,23 @@ impl Ordered {
 }
 
 /// Bytes for this many elements, rounded up so that the next part is aligned.
-fn room<T>(len: usize) -> usize {
+fn aligned_bytes<T>(len: usize) -> usize {
     len.saturating_mul(size_of::<T>())
         .checked_next_multiple_of(64)
         .unwrap_or(usize::MAX)
 }
 
 /// The first `len` elements of `scratch`, and the rest of it.
-fn split<T: Pod>(scratch: &mut [u8], len: usize) -> Result<(&mut [T], &mut [u8]), KernelError> {
+fn split_scratch<T: Pod>(
+    scratch: &mut [u8],
+    len: usize,
+) -> Result<(&mut [T], &mut [u8]), KernelError> {
     let missing = KernelError::Argument("scratch memory");
     if len == 0 {
         return Ok((&mut [], scratch));
     }
     let (own, rest) = scratch
-        .split_at_mut_checked(room::<T>(len))
+        .split_at_mut_checked(aligned_bytes::<T>(len))
         .ok_or(missing.clone())?;
     let own = own.get_mut(..len * size_of::<T>()).ok_or(missing.clone())?;
     Ok((
@@ -118,13 +121,13 @@ fn split<T: Pod>(scratch: &mut [u8], len: usize) -> Result<(&mut [T], &mut [u8])
 }
 
 /// Labels, and the product of their sizes.
-struct Group {
+struct LabelGroup {
     labels: SmallVec<[(Label, usize); 6]>,
     len: usize,
 }
 
-impl Group {
-    fn new(sizes: &Sizes, is: impl Fn(Label) -> bool) -> Result<Group, KernelError> {
+impl LabelGroup {
+    fn new(sizes: &LabelSizes, is: impl Fn(Label) -> bool) -> Result<LabelGroup, KernelError> {
         let labels: SmallVec<[(Label, usize); 6]> = sizes
             .labels()
             .filter(|&l| is(l))
@@ -134,7 +137,7 @@ impl Group {
             .iter()
             .try_fold(1usize, |n, (_, d)| n.checked_mul(*d));
         let too_large = || KernelError::Invalid("the product of the sizes is too large".to_owned());
-        Ok(Group {
+        Ok(LabelGroup {
             len: len.ok_or_else(too_large)?,
             labels,
         })
@@ -142,7 +145,7 @@ impl Group {
 }
 
 /// Step of a label in a tensor: the sum over all dimensions that have it.
-fn step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[isize]) -> isize {
+fn label_step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[isize]) -> isize {
     let own = labels.iter().zip(dims).zip(steps);
     // A broadcast dimension has no step.
     own.filter(|((l, d), _)| **l == label.0 && (**d == label.1 || label.1 == 1))
@@ -151,7 +154,7 @@ fn step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[isize]
 }
 
 /// Axes of consecutive groups of labels, with `(from, to)` steps for each.
-fn axes(groups: &[&Group], of: impl Fn((Label, usize), isize) -> (isize, isize)) -> Vec<Axis> {
+fn axes(groups: &[&LabelGroup], of: impl Fn((Label, usize), isize) -> (isize, isize)) -> Vec<Axis> {
     let labels: Vec<(Label, usize)> = groups.iter().flat_map(|g| &g.labels).copied().collect();
     let lens: Vec<usize> = labels.iter().map(|l| l.1).collect();
     let dense = steps(&lens);
@@ -168,7 +171,7 @@ fn axes(groups: &[&Group], of: impl Fn((Label, usize), isize) -> (isize, isize))
 
 fn prepare<T: Number + Pod>(
     p: &Prepare<'_>,
-    multiply: Multiply<T>,
+    multiply: GemmKernel<T>,
 ) -> Result<Prepared, KernelError> {
     let invalid = |e: thalweg_graph::InferError| KernelError::Invalid(e.to_string());
     if p.outputs[0].elements() == 0 {
@@ -180,19 +183,19 @@ fn prepare<T: Number + Pod>(
     let (labels, output) = equation.labels(&ranks).map_err(invalid)?;
     let known = |i: usize| p.dims(i).iter().map(|&d| Some(d)).collect();
     let tensors = labels.iter().enumerate().map(|(i, l)| (&l[..], known(i)));
-    let sizes = Sizes::new(tensors).map_err(invalid)?;
+    let sizes = LabelSizes::new(tensors).map_err(invalid)?;
 
     let none = Vec::new();
     let (left, right) = (&labels[0], labels.get(1).unwrap_or(&none));
     let kept = |l: Label| output.contains(&l);
-    let batch = Group::new(&sizes, |l| {
+    let batch = LabelGroup::new(&sizes, |l| {
         kept(l) && left.contains(&l) && right.contains(&l)
     })?;
-    let rows = Group::new(&sizes, |l| {
+    let rows = LabelGroup::new(&sizes, |l| {
         kept(l) && left.contains(&l) && !right.contains(&l)
     })?;
-    let columns = Group::new(&sizes, |l| kept(l) && !left.contains(&l))?;
-    let summed = Group::new(&sizes, |l| !kept(l))?;
+    let columns = LabelGroup::new(&sizes, |l| kept(l) && !left.contains(&l))?;
+    let summed = LabelGroup::new(&sizes, |l| !kept(l))?;
     let product = Gemm {
         m: rows.len,
         n: columns.len,
@@ -200,17 +203,17 @@ fn prepare<T: Number + Pod>(
         transpose_a: false,
         transpose_b: false,
     };
-    let len = |groups: &[&Group]| {
+    let len = |groups: &[&LabelGroup]| {
         let len = groups.iter().try_fold(1usize, |n, g| n.checked_mul(g.len));
         len.filter(|&n| n <= isize::MAX as usize / 8)
             .ok_or_else(|| KernelError::Invalid("the product of the sizes is too large".to_owned()))
     };
-    let read = |groups: &[&Group], i: usize| -> Result<Ordered, KernelError> {
+    let read = |groups: &[&LabelGroup], i: usize| -> Result<Transposed, KernelError> {
         let (dims, own) = (p.dims(i), steps(p.dims(i)));
         let all = axes(groups, |label, to| {
-            (step(label, &labels[i], dims, &own), to)
+            (label_step(label, &labels[i], dims, &own), to)
         });
-        Ordered::new(&all, len(groups)?)
+        Transposed::new(&all, len(groups)?)
     };
     let a = read(&[&batch, &rows, &summed], 0)?;
     // A single input is multiplied by ones.
@@ -222,27 +225,27 @@ fn prepare<T: Number + Pod>(
     let own = steps(out);
     let groups = [&batch, &rows, &columns];
     let written = axes(&groups, |label, from| {
-        (from, step(label, &output, out, &own))
+        (from, label_step(label, &output, out, &own))
     });
-    let c = Ordered::new(&written, len(&groups)?)?;
+    let c = Transposed::new(&written, len(&groups)?)?;
     // A repeated label leaves elements that are not written.
     let gaps = c.len < p.outputs[0].elements();
 
-    let b_len = b.as_ref().map_or(product.k, Ordered::scratch);
+    let b_len = b.as_ref().map_or(product.k, Transposed::scratch);
     let own = (multiply.scratch)(p, &product);
     let scratch = [a.scratch(), b_len, c.scratch()]
         .iter()
-        .fold(own, |sum, &len| sum.saturating_add(room::<T>(len)));
+        .fold(own, |sum, &len| sum.saturating_add(aligned_bytes::<T>(len)));
     let steps = c.len as f64 * product.k as f64;
     let prepared = Prepared::new(0, move |cx| {
         let out = cx.output::<T>(0)?;
         let rest = cx.scratch::<u8>(scratch)?;
-        let (a_room, rest) = split::<T>(rest, a.scratch())?;
-        let (b_room, rest) = split::<T>(rest, b_len)?;
-        let (c_room, rest) = split::<T>(rest, c.scratch())?;
-        let a = ordered(cx, &a, 0, a_room)?;
+        let (a_room, rest) = split_scratch::<T>(rest, a.scratch())?;
+        let (b_room, rest) = split_scratch::<T>(rest, b_len)?;
+        let (c_room, rest) = split_scratch::<T>(rest, c.scratch())?;
+        let a = transpose(cx, &a, 0, a_room)?;
         let b = match &b {
-            Some(b) => ordered(cx, b, 1, b_room)?,
+            Some(b) => transpose(cx, b, 1, b_room)?,
             None => {
                 b_room.fill(T::ONE);
                 b_room
@@ -252,9 +255,9 @@ fn prepare<T: Number + Pod>(
             out.fill(T::ZERO);
         }
         match &c.moved {
-            None => multiplied(cx, &product, multiply, [a, b], out, rest),
+            None => multiply_all(cx, &product, multiply, [a, b], out, rest),
             Some(moved) => {
-                multiplied(cx, &product, multiply, [a, b], c_room, rest);
+                multiply_all(cx, &product, multiply, [a, b], c_room, rest);
                 moved.run(cx.cpu(), c_room, out)?;
             }
         }
@@ -266,9 +269,9 @@ fn prepare<T: Number + Pod>(
 }
 
 /// Elements of input `i` in order.
-fn ordered<'a, T: Number + Pod>(
+fn transpose<'a, T: Number + Pod>(
     cx: &KernelCx<'a>,
-    order: &Ordered,
+    order: &Transposed,
     i: usize,
     room: &'a mut [T],
 ) -> Result<&'a [T], KernelError> {
@@ -283,10 +286,10 @@ fn ordered<'a, T: Number + Pod>(
 }
 
 /// Product of each pair of matrices, written to `c`.
-fn multiplied<T>(
+fn multiply_all<T>(
     cx: &KernelCx<'_>,
     product: &Gemm,
-    multiply: Multiply<T>,
+    multiply: GemmKernel<T>,
     [a, b]: [&[T]; 2],
     c: &mut [T],
     scratch: &mut [u8],
@@ -317,11 +320,11 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         }
     };
     (0..g.inputs())
-        .map(|i| Some(of_input(g, &equation, i)))
+        .map(|i| Some(input_gradient(g, &equation, i)))
         .collect()
 }
 
-fn of_input<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Output<'g> {
+fn input_gradient<'g>(g: &GradCx<'_, 'g>, equation: &Equation, i: usize) -> Output<'g> {
     let (x, own) = (g.input(i), &equation.inputs[i]);
     let other = (equation.inputs.len() > 1).then(|| (&equation.inputs[1 - i], g.input(1 - i)));
     let has = |term: &Term, c: char| term.letters().any(|l| l == c);

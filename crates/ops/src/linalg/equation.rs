@@ -21,7 +21,7 @@ pub(super) struct Term {
     pub(super) after: Option<Vec<char>>,
 }
 
-fn wrong(reason: impl Into<String>) -> InferError {
+fn invalid(reason: impl Into<String>) -> InferError {
     InferError::Attr {
         attr: "equation",
         reason: reason.into(),
@@ -32,7 +32,7 @@ impl Term {
     fn parse(text: &str) -> Result<Term, InferError> {
         let letters = |text: &str| -> Result<Vec<char>, InferError> {
             match text.chars().find(|c| !c.is_ascii_alphabetic()) {
-                Some(c) => Err(wrong(format!(
+                Some(c) => Err(invalid(format!(
                     "{c:?} is no label: use letters and one ellipsis"
                 ))),
                 None => Ok(text.chars().collect()),
@@ -64,7 +64,7 @@ impl Term {
         match (rank.checked_sub(own), &self.after) {
             (Some(rest), Some(_)) => Ok(rest),
             (Some(0), None) => Ok(0),
-            _ => Err(wrong(format!(
+            _ => Err(invalid(format!(
                 "it has {} for a tensor of {}",
                 counted(own, "label"),
                 counted(rank, "dimension")
@@ -105,7 +105,7 @@ impl Equation {
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let (from, to) = text
             .split_once("->")
-            .ok_or_else(|| wrong("it must have a '->' before the labels of the output"))?;
+            .ok_or_else(|| invalid("it must have a '->' before the labels of the output"))?;
         let terms: Result<Vec<Term>, _> = from.split(',').map(Term::parse).collect();
         let equation = Equation {
             inputs: terms?,
@@ -113,7 +113,7 @@ impl Equation {
         };
         let n = equation.inputs.len();
         if n != inputs || n > 2 {
-            return Err(wrong(format!(
+            return Err(invalid(format!(
                 "it has {}, the node {inputs}: Einsum takes one or two",
                 counted(n, "input")
             )));
@@ -121,7 +121,7 @@ impl Equation {
         let known = |c: char| equation.inputs.iter().any(|t| t.letters().any(|l| l == c));
         let unknown = equation.output.letters().find(|&c| !known(c));
         match unknown {
-            Some(c) => Err(wrong(format!("{c:?} of the output is in no input"))),
+            Some(c) => Err(invalid(format!("{c:?} of the output is in no input"))),
             None => Ok(equation),
         }
     }
@@ -144,9 +144,9 @@ impl Equation {
 
 /// Sizes of labels.
 #[derive(Debug, Default)]
-pub(super) struct Sizes(SmallVec<[(Label, Option<usize>); 8]>);
+pub(super) struct LabelSizes(SmallVec<[(Label, Option<usize>); 8]>);
 
-impl Sizes {
+impl LabelSizes {
     pub(super) fn of(&self, label: Label) -> Option<usize> {
         self.0
             .iter()
@@ -169,7 +169,7 @@ impl Sizes {
             (Some(a), Some(b)) if a == b => Some(a),
             (Some(1), other) | (other, Some(1)) if broadcasts => other,
             (Some(a), Some(b)) => {
-                return Err(wrong(format!(
+                return Err(invalid(format!(
                     "a label has {} in one place and {b} in another",
                     counted(a, "element")
                 )));
@@ -182,8 +182,8 @@ impl Sizes {
     /// Sizes of the labels of tensors with these dimensions.
     pub(super) fn new<'a>(
         tensors: impl Iterator<Item = (&'a [Label], SmallVec<[Option<usize>; 6]>)>,
-    ) -> Result<Sizes, InferError> {
-        let mut sizes = Sizes::default();
+    ) -> Result<LabelSizes, InferError> {
+        let mut sizes = LabelSizes::default();
         for (labels, dims) in tensors {
             for (&label, d) in labels.iter().zip(dims) {
                 sizes.add(label, d)?;
@@ -208,12 +208,12 @@ pub(super) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         let dims = cx.shape(i).dims().unwrap_or_default();
         (&labels[..], dims.iter().copied().collect())
     });
-    let sizes = Sizes::new(tensors)?;
+    let sizes = LabelSizes::new(tensors)?;
     let shape = Shape::partial(output.iter().map(|&l| sizes.of(l)));
     if let Some(dims) = shape.to_dims()
         && thalweg_tensor::shape::checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize)
     {
-        return Err(wrong(format!("an output of shape {shape} is too large")));
+        return Err(invalid(format!("an output of shape {shape} is too large")));
     }
     cx.set(0, shape);
     Ok(())

@@ -90,7 +90,7 @@ fn cost(batches: &Batches) -> u64 {
 }
 
 /// Prepares the kernel of a single GEMM with a bias and an epilogue.
-pub(super) fn followed(
+pub(super) fn with_epilogue(
     p: &Prepare<'_>,
     gemm: Gemm,
     ops: FusedOps,
@@ -127,7 +127,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
         let epilogue = ops.epilogue::<T::Sum>(cx, &mut [])?;
         // Notes describe a whole input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
-        each::<T>(cx, &batches, |a, b, c| {
+        for_each_gemm::<T>(cx, &batches, |a, b, c| {
             gemm(on(cx.cpu()), &shape, [a, b], notes, epilogue, c, scratch);
         })
     })
@@ -139,7 +139,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
 fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
-        each::<T>(cx, &batches, |a, b, c| int_gemm(cx.pool(), &p, a, b, c))
+        for_each_gemm::<T>(cx, &batches, |a, b, c| int_gemm(cx.pool(), &p, a, b, c))
     })
     .with_cost(cost.saturating_mul(10))
 }
@@ -170,7 +170,7 @@ pub(super) fn int_gemm<T: Number>(pool: &ThreadPool, p: &Gemm, a: &[T], b: &[T],
 }
 
 /// Calls `body` with the matrices of each GEMM.
-fn each<T: thalweg_tensor::Element>(
+fn for_each_gemm<T: thalweg_tensor::Element>(
     cx: &KernelCx<'_>,
     batches: &Batches,
     mut body: impl FnMut(&[T], &[T], &mut [T]),

@@ -78,7 +78,7 @@ pub static FUSED_MAT_MUL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        gemm::followed(p, gemm_of(p)?, FusedOps::parse(&p.node.attrs)?)
+        gemm::with_epilogue(p, gemm_of(p)?, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 

@@ -152,11 +152,11 @@ pub(crate) static BIAS_ADD_GRAD: Op = Op {
 };
 
 /// Maximum number of tasks, each with its own sum for every channel.
-const TASKS: usize = 64;
+const MAX_TASKS: usize = 64;
 
 fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
     let row = channels * after;
-    let rows = (CHUNK / row.max(1)).max(1).max(before.div_ceil(TASKS));
+    let rows = (CHUNK / row.max(1)).max(1).max(before.div_ceil(MAX_TASKS));
     let tasks = before.div_ceil(rows);
     let partials = tasks * channels;
     Prepared::new(before * row, move |cx| {
@@ -165,7 +165,7 @@ fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
         let isa = cx.cpu().isa();
         for_chunks(cx.pool(), partials, channels, &|task, sums| {
             let x = &x[task * rows * row..x.len().min((task + 1) * rows * row)];
-            isa.run_over::<T, _>(Sum { x, sums, after });
+            isa.run_over::<T, _>(ChannelSums { x, sums, after });
         });
         for (c, out) in out.iter_mut().enumerate() {
             let own = partials.iter().skip(c).step_by(channels);
@@ -176,7 +176,7 @@ fn sums<T: Number>([before, channels, after]: [usize; 3]) -> Prepared {
     .with_scratch(partials * size_of::<T>())
 }
 
-struct Sum<'a, T> {
+struct ChannelSums<'a, T> {
     x: &'a [T],
     sums: &'a mut [T],
     after: usize,
@@ -185,11 +185,11 @@ struct Sum<'a, T> {
 /// Number of sums that are computed in parallel.
 const LANES: usize = 16;
 
-impl<T: Number> Vectorize for Sum<'_, T> {
+impl<T: Number> Vectorize for ChannelSums<'_, T> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
-        let Sum { x, sums, after } = self;
+        let ChannelSums { x, sums, after } = self;
         sums.fill(T::ZERO);
         if x.is_empty() {
             return;

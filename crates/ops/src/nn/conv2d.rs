@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::conv_kernels::{Direction, convolution, followed};
+use super::conv_kernels::{Direction, convolution, with_epilogue};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::support::constants::shape_of;
@@ -48,7 +48,7 @@ pub(super) const PADDING: AttrDef = AttrDef {
 pub(super) const FORMAT: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW"]);
 
 /// Node of `op` with the attributes of this node.
-fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = ATTRS.iter().filter(|attr| attr.name != "T");
     copied.fold(g.graph().op(op), |node, attr| {
         match g.attrs().get(attr.name) {
@@ -93,8 +93,12 @@ pub(crate) static CONV_2D: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (x, w, dy) = (g.input(0), g.input(1), g.grad());
-            let dx = alike(g, "Conv2DBackpropInput").input(shape_of(x)).input(w);
-            let dw = alike(g, "Conv2DBackpropFilter").input(x).input(shape_of(w));
+            let dx = node_like(g, "Conv2DBackpropInput")
+                .input(shape_of(x))
+                .input(w);
+            let dw = node_like(g, "Conv2DBackpropFilter")
+                .input(x)
+                .input(shape_of(w));
             smallvec![Some(dx.input(dy).output()), Some(dw.input(dy).output())]
         }),
         ..OpDef::EMPTY
@@ -135,7 +139,7 @@ pub static FUSED_CONV_2D: Op = Op {
     },
     kernels: &[cpu(|p| {
         let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-        followed(p, g, FusedOps::parse(&p.node.attrs)?)
+        with_epilogue(p, g, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 
@@ -163,8 +167,10 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (w, dy, d) = (g.input(1), g.input(2), g.grad());
-            let dw = alike(g, "Conv2DBackpropFilter").input(d).input(shape_of(w));
-            let ddy = alike(g, "Conv2D").input(d).input(w);
+            let dw = node_like(g, "Conv2DBackpropFilter")
+                .input(d)
+                .input(shape_of(w));
+            let ddy = node_like(g, "Conv2D").input(d).input(w);
             smallvec![None, Some(dw.input(dy).output()), Some(ddy.output())]
         }),
         ..OpDef::EMPTY
@@ -204,8 +210,10 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (x, dy, d) = (g.input(0), g.input(2), g.grad());
-            let dx = alike(g, "Conv2DBackpropInput").input(shape_of(x)).input(d);
-            let ddy = alike(g, "Conv2D").input(x).input(d);
+            let dx = node_like(g, "Conv2DBackpropInput")
+                .input(shape_of(x))
+                .input(d);
+            let ddy = node_like(g, "Conv2D").input(x).input(d);
             smallvec![Some(dx.input(dy).output()), None, Some(ddy.output())]
         }),
         ..OpDef::EMPTY

@@ -63,14 +63,14 @@ impl Direction {
 }
 
 /// Kernel of a convolution of this geometry, with its epilogue.
-pub(super) fn followed(
+pub(super) fn with_epilogue(
     p: &Prepare<'_>,
     g: ConvGeometry,
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0) {
-        DType::F32 => real::<f32>(p, Direction::Forward, g, ops),
-        DType::F64 => real::<f64>(p, Direction::Forward, g, ops),
+        DType::F32 => float_kernel::<f32>(p, Direction::Forward, g, ops),
+        DType::F64 => float_kernel::<f64>(p, Direction::Forward, g, ops),
         other => return Err(KernelError::DType(other)),
     };
     Ok(prepared.with_cost(cost(&g)))
@@ -84,11 +84,11 @@ pub(super) fn convolution(
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(direction.operands()[0]);
     let prepared = match dtype {
-        DType::F32 => real::<f32>(p, direction, g, FusedOps::NONE),
-        DType::F64 => real::<f64>(p, direction, g, FusedOps::NONE),
-        DType::F16 => halves::<f16>(p, direction, g),
-        DType::BF16 => halves::<bf16>(p, direction, g),
-        DType::I32 => integers(direction, g),
+        DType::F32 => float_kernel::<f32>(p, direction, g, FusedOps::NONE),
+        DType::F64 => float_kernel::<f64>(p, direction, g, FusedOps::NONE),
+        DType::F16 => half_kernel::<f16>(p, direction, g),
+        DType::BF16 => half_kernel::<bf16>(p, direction, g),
+        DType::I32 => int_kernel(direction, g),
         other => return Err(KernelError::DType(other)),
     };
     let slower = if dtype == DType::I32 { 20 } else { 1 };
@@ -101,7 +101,7 @@ fn cost(g: &ConvGeometry) -> u64 {
     200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
 }
 
-fn real<T: Real + Element>(
+fn float_kernel<T: Real + Element>(
     p: &Prepare<'_>,
     direction: Direction,
     g: ConvGeometry,
@@ -128,7 +128,7 @@ fn real<T: Real + Element>(
         };
         let (epilogue, scratch) = (ops.epilogue::<T>(cx, numbers)?, scratch.rest());
         let taps = operands[1];
-        match packing.and_then(|p| kept(cx, &g, p, taps, scratch)) {
+        match packing.and_then(|p| packed_filter(cx, &g, p, taps, scratch)) {
             Some(packed) => {
                 let filter = Filter {
                     taps,
@@ -144,14 +144,14 @@ fn real<T: Real + Element>(
 }
 
 /// Packed filter that is reused while the filter is unchanged.
-struct Kept {
+struct PackedFilter {
     packing: Packing,
     numbers: Tensor,
 }
 
 /// Packed filter of a convolution, from the notes of the filter or packed now; `None` if memory is limited,
 /// since the parameters themselves may need it.
-fn kept<'a, T: Real + Element>(
+fn packed_filter<'a, T: Real + Element>(
     cx: &KernelCx<'a>,
     g: &ConvGeometry,
     packing: Packing,
@@ -163,14 +163,14 @@ fn kept<'a, T: Real + Element>(
         let mut numbers = cx.zeros(T::DTYPE, &[packing.len()]).ok()?;
         let to = numbers.as_mut_slice::<T>().ok()?;
         conv2d_pack(on(cx.cpu()), g, filter, to, scratch);
-        Some(Kept { packing, numbers })
+        Some(PackedFilter { packing, numbers })
     });
     let kept = kept.filter(|kept| kept.packing == packing)?;
     kept.numbers.as_slice().ok()
 }
 
 /// Kernel for halves: computed in f32, on copies.
-fn halves<T: Float<Wide = f32> + Element>(
+fn half_kernel<T: Float<Wide = f32> + Element>(
     p: &Prepare<'_>,
     direction: Direction,
     g: ConvGeometry,
@@ -208,7 +208,7 @@ fn halves<T: Float<Wide = f32> + Element>(
 }
 
 /// Kernel for integers: computed by the definition, with sums that wrap.
-fn integers(direction: Direction, g: ConvGeometry) -> Prepared {
+fn int_kernel(direction: Direction, g: ConvGeometry) -> Prepared {
     let [a, b] = direction.operands();
     Prepared::new(0, move |cx| {
         let (a, b, out) = (

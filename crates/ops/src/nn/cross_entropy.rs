@@ -9,7 +9,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::softmax::{BLOCK, COST, LANES, Row, join, normalizer, rows_of_a_task};
+use super::softmax::{BLOCK, COST, LANES, Row, fold_lanes, normalizer, rows_per_task};
 use super::sum_of_classes;
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
@@ -56,7 +56,7 @@ fn sparse_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 /// Gradient with respect to the logits, of the shape of the second output: the gradient of the losses times
 /// the second output, plus the gradient of the second output propagated through its softmax.
 fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Option<Output<'g>> {
-    let by_loss = g.dy(0).map(|d| beside_classes(d) * g.output(1));
+    let by_loss = g.dy(0).map(|d| as_column(d) * g.output(1));
     let by_backprop = g.dy(1).map(|d| {
         let softmax = softmax();
         (d - sum_of_classes(d * softmax)) * softmax
@@ -68,7 +68,7 @@ fn logits_grad<'g>(g: &GradCx<'_, 'g>, softmax: impl Fn() -> Output<'g>) -> Opti
 }
 
 /// One number for each row, as a column that broadcasts over the classes.
-fn beside_classes(losses: Output<'_>) -> Output<'_> {
+fn as_column(losses: Output<'_>) -> Output<'_> {
     let axis = ints(losses.graph(), &[-1]);
     losses
         .graph()
@@ -89,7 +89,7 @@ fn dense_gradients<'g>(g: &GradCx<'_, 'g>) -> SmallVec<[Option<Output<'g>>; 4]> 
         } else {
             logits + g.graph().op("ZerosLike").input(backprop).output()
         };
-        -(beside_classes(d) * g.graph().op("LogSoftmax").input(full).output())
+        -(as_column(d) * g.graph().op("LogSoftmax").input(full).output())
     });
     let by_backprop = g.dy(1).map(|d| -d);
     let dlabels = match (by_loss, by_backprop) {
@@ -124,7 +124,10 @@ pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
             )
         }),
         gpu(|p| {
-            let ([x_row, x_class], [y_row, y_class]) = (steps(p.dims(0)), steps(p.dims(1)));
+            let ([x_row, x_class], [y_row, y_class]) = (
+                row_and_class_steps(p.dims(0)),
+                row_and_class_steps(p.dims(1)),
+            );
             crate::gpu::cross_entropy(p, Some([x_row, x_class, y_row, y_class]))
         }),
     ],
@@ -171,7 +174,7 @@ fn for_rows<T: Float>(
 ) {
     let rows = loss.len();
     let classes = backprop.len().checked_div(rows).unwrap_or(0);
-    let block = rows_of_a_task(classes);
+    let block = rows_per_task(classes);
     let (loss, backprop) = (Disjoint::new(loss), Disjoint::new(backprop));
     cpu.pool().parallel_for(rows.div_ceil(block), &|task| {
         let start = task * block;
@@ -214,7 +217,7 @@ impl<T, F: Fn(usize, &mut T, &mut [T])> Vectorize for LossRows<'_, T, F> {
 
 /// Steps to the next row and to the next class, for an input that broadcasts to rows and
 /// classes.
-fn steps(dims: &[usize]) -> [usize; 2] {
+fn row_and_class_steps(dims: &[usize]) -> [usize; 2] {
     let classes = dims.last().copied().unwrap_or(1);
     let rows = dims.len().checked_sub(2).map_or(1, |i| dims[i]);
     [
@@ -227,13 +230,16 @@ fn steps(dims: &[usize]) -> [usize; 2] {
 #[inline(always)]
 fn row_of<T: Float>(input: &[T], [row, class]: [usize; 2], i: usize, classes: usize) -> Row<'_, T> {
     match class {
-        0 => Row::of_one(&input[i * row], classes),
+        0 => Row::repeated(&input[i * row], classes),
         _ => Row::of(&input[i * row..][..classes]),
     }
 }
 
 fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
-    let (x_steps, y_steps) = (steps(p.dims(0)), steps(p.dims(1)));
+    let (x_steps, y_steps) = (
+        row_and_class_steps(p.dims(0)),
+        row_and_class_steps(p.dims(1)),
+    );
     Prepared::new(p.outputs[1].elements() * COST, move |cx| {
         let (x, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?);
         let (loss, backprop) = (cx.output::<T>(0)?, cx.output::<T>(1)?);
@@ -273,7 +279,7 @@ fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
             let part = y * (log - above);
             *x = if y != zero { part } else { zero };
         }
-        join(&mut losses, &x_block[..backprop.len()], |a, b| a + b);
+        fold_lanes(&mut losses, &x_block[..backprop.len()], |a, b| a + b);
     }
     T::narrow(losses.into_iter().fold(zero, |a, b| a + b))
 }

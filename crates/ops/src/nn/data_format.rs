@@ -13,7 +13,7 @@ const ATTRS: &[AttrDef] = &[
 ];
 
 /// For each dimension of the destination, its dimension in the source.
-fn sources(attrs: &Attrs) -> Result<Vec<usize>, InferError> {
+fn source_dims(attrs: &Attrs) -> Result<Vec<usize>, InferError> {
     let (from, to) = (attrs.str("src_format"), attrs.str("dst_format"));
     let error = |attr: &'static str, reason: String| InferError::Attr { attr, reason };
     if !(4..=5).contains(&from.len()) {
@@ -38,8 +38,8 @@ fn sources(attrs: &Attrs) -> Result<Vec<usize>, InferError> {
 }
 
 /// The same for `n` values: all dimensions, or the spatial ones only.
-fn sources_of(attrs: &Attrs, n: usize) -> Result<Vec<usize>, InferError> {
-    let (from, all) = (attrs.str("src_format"), sources(attrs)?);
+fn source_dims_of(attrs: &Attrs, n: usize) -> Result<Vec<usize>, InferError> {
+    let (from, all) = (attrs.str("src_format"), source_dims(attrs)?);
     if n == all.len() {
         return Ok(all);
     }
@@ -70,7 +70,7 @@ fn sources_of(attrs: &Attrs, n: usize) -> Result<Vec<usize>, InferError> {
 }
 
 fn permuted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    sources(cx.attrs())?;
+    source_dims(cx.attrs())?;
     let shape = cx.shape(0).clone();
     match shape.rank() {
         Some(1 | 2) | None => {}
@@ -94,7 +94,7 @@ fn permuted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         });
     }
     if let Some(n) = shape.dim(0) {
-        sources_of(cx.attrs(), n)?;
+        source_dims_of(cx.attrs(), n)?;
     }
     cx.set(0, shape);
     Ok(())
@@ -115,7 +115,7 @@ pub(crate) static DATA_FORMAT_VEC_PERMUTE: Op = Op {
     kernels: &[
         cpu(|p| {
             let n = p.dims(0).first().copied().unwrap_or(0);
-            let sources = sources_of(&p.node.attrs, n);
+            let sources = source_dims_of(&p.node.attrs, n);
             let sources = sources.map_err(|e| KernelError::Invalid(e.to_string()))?;
             let each = p.inputs[0].elements() / n.max(1);
             dispatch!(p.dtype(0), [I32 I64], T => Ok(Prepared::new(n, move |cx| {
@@ -139,7 +139,7 @@ pub(crate) static DATA_FORMAT_DIM_MAP: Op = Op {
         outputs: &[arg("y", "T")],
         attrs: ATTRS,
         shape: |cx| {
-            sources(cx.attrs())?;
+            source_dims(cx.attrs())?;
             cx.set(0, cx.shape(0).clone());
             Ok(())
         },
@@ -148,7 +148,7 @@ pub(crate) static DATA_FORMAT_DIM_MAP: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let sources = sources(&p.node.attrs);
+            let sources = source_dims(&p.node.attrs);
             let sources = sources.map_err(|e| KernelError::Invalid(e.to_string()))?;
             let rank = sources.len() as i64;
             // For each dimension of the source, its place in the destination.

@@ -27,7 +27,7 @@ const ATTRS: &[AttrDef] = &[
 ];
 
 /// Node of `op` with the attributes of this node.
-fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = ATTRS.iter().filter(|attr| attr.name != "T");
     copied.fold(g.graph().op(op), |node, attr| {
         match g.attrs().get(attr.name) {
@@ -98,8 +98,8 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (x, w, dy) = (g.input(0), g.input(1), g.grad());
-            let dx = alike(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
-            let dw = alike(g, "DepthwiseConv2dNativeBackpropFilter").input(x);
+            let dx = node_like(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
+            let dw = node_like(g, "DepthwiseConv2dNativeBackpropFilter").input(x);
             smallvec![
                 Some(dx.input(w).input(dy).output()),
                 Some(dw.input(shape_of(w)).input(dy).output())
@@ -148,8 +148,8 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (w, dy, d) = (g.input(1), g.input(2), g.grad());
-            let dw = alike(g, "DepthwiseConv2dNativeBackpropFilter").input(d);
-            let ddy = alike(g, "DepthwiseConv2dNative").input(d).input(w);
+            let dw = node_like(g, "DepthwiseConv2dNativeBackpropFilter").input(d);
+            let ddy = node_like(g, "DepthwiseConv2dNative").input(d).input(w);
             let dw = dw.input(shape_of(w)).input(dy);
             smallvec![None, Some(dw.output()), Some(ddy.output())]
         }),
@@ -196,8 +196,8 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
         },
         gradient: Gradient::Rule(|g| {
             let (x, dy, d) = (g.input(0), g.input(2), g.grad());
-            let dx = alike(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
-            let ddy = alike(g, "DepthwiseConv2dNative").input(x).input(d);
+            let dx = node_like(g, "DepthwiseConv2dNativeBackpropInput").input(shape_of(x));
+            let ddy = node_like(g, "DepthwiseConv2dNative").input(x).input(d);
             let dx = dx.input(d).input(dy);
             smallvec![Some(dx.output()), None, Some(ddy.output())]
         }),

@@ -293,10 +293,10 @@ impl Sliding {
 }
 
 /// Dimensions `[image, channel, row, column]` of a batch of images.
-pub(crate) type Parts = (Option<usize>, Option<usize>, [Option<usize>; 2]);
+pub(crate) type ImageDims = (Option<usize>, Option<usize>, [Option<usize>; 2]);
 
 /// Dimensions of a batch of images, independent of the format.
-pub(crate) fn parts(format: DataFormat, shape: &Shape) -> Parts {
+pub(crate) fn image_dims(format: DataFormat, shape: &Shape) -> ImageDims {
     let [line, column] = format.spatial();
     (
         shape.dim(0),

@@ -5,11 +5,11 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
-use super::format::{Sliding, parts};
+use super::format::{Sliding, image_dims};
 use thalweg_cpu::conv::ConvGeometry;
 
 /// Maximum number of elements of one padded image: beyond it no kernel has enough scratch memory.
-const MOST_PADDED: usize = 1 << 34;
+const MAX_PADDED: usize = 1 << 34;
 
 /// Output shape of a convolution of `image` (of rank 4) with `filter` (height, width,
 /// input channels, output channels); `image_at` is the input that is blamed for a window which does
@@ -23,7 +23,7 @@ pub(crate) fn output_shape(
     image: &Shape,
     filter: &Shape,
 ) -> Result<Shape, InferError> {
-    let (batch, channels, lengths) = parts(sliding.format, image);
+    let (batch, channels, lengths) = image_dims(sliding.format, image);
     if let (Some(found), Some(expected)) = (channels, filter.dim(2))
         && found != expected
     {
@@ -87,7 +87,7 @@ pub(crate) fn geometry(
 ) -> Result<ConvGeometry, KernelError> {
     let invalid = |e: InferError| KernelError::Invalid(e.to_string());
     let (Some(batch), Some(in_c), [Some(in_h), Some(in_w)]) =
-        parts(sliding.format, &Shape::known(image))
+        image_dims(sliding.format, &Shape::known(image))
     else {
         return Err(KernelError::Argument("images"));
     };
@@ -113,9 +113,9 @@ pub(crate) fn geometry(
         counted([batch, out_h, out_w, out_c]),
         counted([k_h, k_w, in_c, out_c]),
     ];
-    if padded.is_none_or(|n| n > MOST_PADDED) || whole.contains(&None) {
+    if padded.is_none_or(|n| n > MAX_PADDED) || whole.contains(&None) {
         return Err(KernelError::Invalid(format!(
-            "a convolution of images {} with a filter {} is too large: a padded image may have {MOST_PADDED} elements",
+            "a convolution of images {} with a filter {} is too large: a padded image may have {MAX_PADDED} elements",
             Shape::known(image),
             Shape::known(filter)
         )));

@@ -126,14 +126,14 @@ pub(crate) fn response(p: &Prepare<'_>) -> Result<Response, KernelError> {
 }
 
 /// Estimated number of elements that are read.
-fn seen(g: &Response) -> usize {
+fn elements_read(g: &Response) -> usize {
     (g.pixels * g.channels).saturating_mul(8 + 2 * g.radius)
 }
 
 fn forward<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = response(p)?;
     let scratch = g.scratch(p.cpu.pool().threads());
-    let run = Prepared::new(seen(&g), move |cx| {
+    let run = Prepared::new(elements_read(&g), move |cx| {
         let (x, y) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
         lrn(on(cx.cpu()), &g, x, y, cx.scratch::<u8>(scratch)?);
         Ok(())
@@ -144,7 +144,7 @@ fn forward<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared, 
 fn backward<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = response(p)?;
     let scratch = g.scratch(p.cpu.pool().threads());
-    let run = Prepared::new(2 * seen(&g), move |cx| {
+    let run = Prepared::new(2 * elements_read(&g), move |cx| {
         let inputs = [cx.input::<T>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?];
         let dx = cx.output::<T>(0)?;
         lrn_grad(on(cx.cpu()), &g, inputs, dx, cx.scratch::<u8>(scratch)?);

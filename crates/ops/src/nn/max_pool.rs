@@ -9,7 +9,9 @@ use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
-use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
+use super::pool::{
+    SAME_OR_VALID, expect_pooled, geometry, output_shape, pool_kernel, refined_shape,
+};
 use crate::support::cpu::on;
 use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
@@ -45,7 +47,7 @@ const GRAD_INPUTS: &[Arg] = &[
 ];
 
 /// Node of `op` with those attributes of this node that both have.
-fn alike<'g>(g: &GradCx<'_, 'g>, op: &str, of: &[&'static str]) -> NodeBuilder<'g> {
+fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str, of: &[&'static str]) -> NodeBuilder<'g> {
     of.iter()
         .fold(g.graph().op(op), |node, name| match g.attrs().get(name) {
             Some(value) => node.attr(name, value.clone()),
@@ -67,7 +69,7 @@ fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let pooled = output_shape(cx, 0, &image)?;
     let pooled = expect_pooled(cx, 1, &pooled)?;
     let pooled = expect_pooled(cx, 2, &pooled)?;
-    cx.set(0, refined(cx, image, &pooled));
+    cx.set(0, refined_shape(cx, image, &pooled));
     Ok(())
 }
 
@@ -83,7 +85,7 @@ fn forward_again_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened(p, &[0], &[0], &|p| {
-        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
@@ -93,7 +95,7 @@ fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened_ints(p, &[0, 2], &[0], &|p| {
-        dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
@@ -103,7 +105,7 @@ fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 fn forward_again(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened(p, &[0, 2], &[0], &|p| {
-        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         max_pool_grad_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
@@ -120,7 +122,7 @@ pub(crate) static MAX_POOL: Op = Op {
         attrs: ATTRS,
         shape: forward_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "MaxPoolGrad", WINDOWS);
+            let node = node_like(g, "MaxPoolGrad", WINDOWS);
             let node = match g.attrs().get("explicit_paddings") {
                 Some(value) => node.attr("explicit_paddings", value.clone()),
                 None => node,
@@ -157,7 +159,7 @@ pub(crate) static MAX_POOL_V2: Op = Op {
         attrs: ATTRS_V2,
         shape: forward_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "MaxPoolGradV2", WINDOWS).input(g.input(0));
+            let node = node_like(g, "MaxPoolGradV2", WINDOWS).input(g.input(0));
             let node = node.input(g.output(0)).input(g.grad());
             let node = node.input(g.input(1)).input(g.input(2));
             smallvec![Some(node.output())]
@@ -188,7 +190,7 @@ pub(crate) static MAX_POOL_GRAD: Op = Op {
         shape: backward_shape,
         gradient: Gradient::Rule(|g| {
             // The index of the largest element is locally constant.
-            let node = alike(g, "MaxPoolGradGrad", WINDOWS).input(g.input(0));
+            let node = node_like(g, "MaxPoolGradGrad", WINDOWS).input(g.input(0));
             let node = node.input(g.input(1)).input(g.grad());
             smallvec![None, None, Some(node.output())]
         }),
@@ -217,7 +219,7 @@ pub(crate) static MAX_POOL_GRAD_V2: Op = Op {
         attrs: ATTRS_V2,
         shape: backward_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "MaxPoolGradGradV2", WINDOWS).input(g.input(0));
+            let node = node_like(g, "MaxPoolGradGradV2", WINDOWS).input(g.input(0));
             let node = node.input(g.input(1)).input(g.grad());
             let node = node.input(g.input(3)).input(g.input(4));
             smallvec![None, None, Some(node.output())]
@@ -247,7 +249,7 @@ pub(crate) static MAX_POOL_GRAD_GRAD: Op = Op {
         attrs: GRAD_GRAD_ATTRS,
         shape: forward_again_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "MaxPoolGrad", WINDOWS).input(g.input(0));
+            let node = node_like(g, "MaxPoolGrad", WINDOWS).input(g.input(0));
             let node = node.input(g.input(1)).input(g.grad());
             smallvec![None, None, Some(node.output())]
         }),
@@ -276,7 +278,7 @@ pub(crate) static MAX_POOL_GRAD_GRAD_V2: Op = Op {
         attrs: GRAD_GRAD_ATTRS_V2,
         shape: forward_again_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "MaxPoolGradV2", WINDOWS).input(g.input(0));
+            let node = node_like(g, "MaxPoolGradV2", WINDOWS).input(g.input(0));
             let node = node.input(g.input(1)).input(g.grad());
             let node = node.input(g.input(3)).input(g.input(4));
             smallvec![None, None, Some(node.output())]

@@ -7,7 +7,9 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, attr, bool_attr, type_attr, type
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Element, dispatch};
 
-use super::pool::{SAME_OR_VALID, expect_pooled, geometry, output_shape, prepared, refined};
+use super::pool::{
+    SAME_OR_VALID, expect_pooled, geometry, output_shape, pool_kernel, refined_shape,
+};
 use crate::support::cpu::on;
 use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::number::Number;
@@ -93,7 +95,7 @@ pub(crate) static MAX_POOL_GRAD_WITH_ARGMAX: Op = Op {
             let pooled = output_shape(cx, 0, &image)?;
             let pooled = expect_pooled(cx, 1, &pooled)?;
             let pooled = expect_pooled(cx, 2, &pooled)?;
-            cx.set(0, refined(cx, image, &pooled));
+            cx.set(0, refined_shape(cx, image, &pooled));
             Ok(())
         },
         ..OpDef::EMPTY
@@ -123,7 +125,7 @@ fn forward<I: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     let image = image(p, &g);
     widened(p, &[0], &[0], &|p| {
-        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         let (x, y, places) = (cx.input::<T>(0)?, cx.output(0)?, cx.output::<I>(1)?);
         max_pool_argmax(on(cx.cpu()), &g, x, image, y, places);
         Ok(())
@@ -137,7 +139,7 @@ fn backward<I: Element>(p: &Prepare<'_>, to_i64: fn(I) -> i64) -> Result<Prepare
     let image = (g.input_len() / g.batch.max(1)).max(1);
     let windows = (g.output_len() / g.batch.max(1)).max(1);
     widened_ints(p, &[1], &[0], &|p| {
-        dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => Ok(prepared(g, move |cx| {
+        dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         let (grads, places) = (cx.input::<T>(1)?, cx.input::<I>(2)?);
         // Offset in its image of a window's index, if valid.
         let place = |window: usize| {

@@ -136,7 +136,7 @@ pub trait NnOps<'g>: Sized {
 
     /// Images normalized as in [`NnOps::batch_norm`], with a given mean and variance
     /// (`moments`).
-    fn batch_norm_by(
+    fn batch_norm_with_moments(
         self,
         scale: impl Into<Output<'g>>,
         offset: impl Into<Output<'g>>,
@@ -312,7 +312,7 @@ impl<'g> NnOps<'g> for Output<'g> {
     }
 
     #[track_caller]
-    fn batch_norm_by(
+    fn batch_norm_with_moments(
         self,
         scale: impl Into<Output<'g>>,
         offset: impl Into<Output<'g>>,

@@ -7,7 +7,7 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, NodeBuilder, OpD
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
-use super::format::{DataFormat, Padding, Sliding, parts};
+use super::format::{DataFormat, Padding, Sliding, image_dims};
 use super::geometry::sizes;
 use crate::support::constants::shape_of;
 use crate::support::cpu::on;
@@ -29,7 +29,7 @@ const AVG_ATTRS: &[AttrDef] = &[
 ];
 
 /// Node of `op` with the attributes of this node.
-pub(super) fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+pub(super) fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = g.attrs().iter().filter(|(name, _)| *name != "T");
     copied.fold(g.graph().op(op), |node, (name, value)| {
         node.attr(name, value.clone())
@@ -37,7 +37,7 @@ pub(super) fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
 }
 
 /// Index of the input `ksize` of the second versions, which lack that attribute: before `strides`, the last.
-fn sizes_at(attrs: &Attrs, inputs: usize) -> Option<usize> {
+fn ksize_input(attrs: &Attrs, inputs: usize) -> Option<usize> {
     match attrs.get("ksize") {
         Some(_) => None,
         None => inputs.checked_sub(2),
@@ -46,7 +46,7 @@ fn sizes_at(attrs: &Attrs, inputs: usize) -> Option<usize> {
 
 /// Sliding and size of the windows, from the attributes, or from `values` of the inputs `ksize` and `strides`,
 /// which start at input `i`.
-fn sliding_of(
+fn sliding_from(
     attrs: &Attrs,
     values: Option<(usize, [Vec<i64>; 2])>,
 ) -> Result<(Sliding, [usize; 2]), InferError> {
@@ -76,7 +76,7 @@ fn sliding_of(
 
 /// Sliding and size of the windows; `None` if they are inputs that are not known yet.
 fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError> {
-    let values = match sizes_at(cx.attrs(), cx.inputs()) {
+    let values = match ksize_input(cx.attrs(), cx.inputs()) {
         None => None,
         Some(i) => {
             (i..i + 2).try_for_each(|i| cx.ranked(i, 1).map(drop))?;
@@ -86,7 +86,7 @@ fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError
             Some((i, [window, strides]))
         }
     };
-    let (sliding, window) = sliding_of(cx.attrs(), values)?;
+    let (sliding, window) = sliding_from(cx.attrs(), values)?;
     if let Padding::Explicit(sides) = sliding.padding
         && let Some(axis) = (0..2).find(|&a| sides[a].iter().any(|&n| n >= window[a]))
     {
@@ -106,7 +106,7 @@ fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError
 /// Shape of the pooled output for images of this shape.
 pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Shape, InferError> {
     let format = DataFormat::of(cx.attrs());
-    let (batch, channels, lengths) = parts(format, image);
+    let (batch, channels, lengths) = image_dims(format, image);
     let mut counts = [None, None];
     let Some((sliding, window)) = window_of(cx)? else {
         return Ok(Shape::partial(format.order(batch, channels, counts)));
@@ -140,23 +140,23 @@ pub(super) fn expect_pooled(
 }
 
 /// Shape of the images, refined by the shape of the pooled output.
-pub(super) fn refined(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
+pub(super) fn refined_shape(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
     let format = DataFormat::of(cx.attrs());
-    let (batch, channels, _) = parts(format, pooled);
-    let told = Shape::partial(format.order(batch, channels, [None; 2]));
-    image.merge(&told).unwrap_or(image)
+    let (batch, channels, _) = image_dims(format, pooled);
+    let known = Shape::partial(format.order(batch, channels, [None; 2]));
+    image.merge(&known).unwrap_or(image)
 }
 
 /// Geometry of pooling images of these dimensions.
 pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry, KernelError> {
     let invalid = |e: InferError| KernelError::Invalid(e.to_string());
-    let values = match sizes_at(&p.node.attrs, p.inputs.len()) {
+    let values = match ksize_input(&p.node.attrs, p.inputs.len()) {
         Some(i) => Some((i, [p.ints(i)?, p.ints(i + 1)?])),
         None => None,
     };
-    let (sliding, window) = sliding_of(&p.node.attrs, values).map_err(invalid)?;
+    let (sliding, window) = sliding_from(&p.node.attrs, values).map_err(invalid)?;
     let (Some(batch), Some(channels), [Some(in_h), Some(in_w)]) =
-        parts(sliding.format, &Shape::known(image))
+        image_dims(sliding.format, &Shape::known(image))
     else {
         return Err(KernelError::Argument("images"));
     };
@@ -190,7 +190,7 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
 }
 
 /// Kernel that reads every element of every window, or writes every element of the images.
-pub(super) fn prepared(
+pub(super) fn pool_kernel(
     g: PoolGeometry,
     run: impl Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync + 'static,
 ) -> Prepared {
@@ -212,7 +212,7 @@ pub(crate) static AVG_POOL: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            let grad = alike(g, "AvgPoolGrad").input(shape_of(g.input(0)));
+            let grad = node_like(g, "AvgPoolGrad").input(shape_of(g.input(0)));
             smallvec![Some(grad.input(g.grad()).output())]
         }),
         ..OpDef::EMPTY
@@ -221,7 +221,7 @@ pub(crate) static AVG_POOL: Op = Op {
         cpu(|p| {
             let g = geometry(p, p.dims(0))?;
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => Ok(prepared(g, move |cx| {
+                dispatch!(p.dtype(0), [F32 F64], T => Ok(pool_kernel(g, move |cx| {
                 avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(0))))
@@ -253,18 +253,18 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
             let image = sizes(cx, 0)?;
             let pooled = output_shape(cx, 0, &image)?;
             let pooled = expect_pooled(cx, 1, &pooled)?;
-            cx.set(0, refined(cx, image, &pooled));
+            cx.set(0, refined_shape(cx, image, &pooled));
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            smallvec![None, Some(alike(g, "AvgPool").input(g.grad()).output())]
+            smallvec![None, Some(node_like(g, "AvgPool").input(g.grad()).output())]
         }),
         ..OpDef::EMPTY
     },
     kernels: &[
         cpu(|p| {
             let g = geometry(p, p.output_dims(0))?;
-            dispatch!(p.dtype(1), FLOATS, T => Ok(prepared(g, move |cx| {
+            dispatch!(p.dtype(1), FLOATS, T => Ok(pool_kernel(g, move |cx| {
                 avg_pool_grad::<T>(on(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(1))))

@@ -11,7 +11,12 @@ use crate::support::shapes;
 use thalweg_cpu::number::{Number, Wide};
 
 /// Node `op(gradients, values)` with the attributes of the differentiated node.
-fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<'g>) -> Output<'g> {
+fn gradient_node<'g>(
+    g: &GradCx<'_, 'g>,
+    op: &str,
+    gradients: Output<'g>,
+    values: Output<'g>,
+) -> Output<'g> {
     let node = g.graph().op(op).input(gradients).input(values);
     match g.attrs().get("alpha") {
         Some(alpha) => node.attr("alpha", alpha.clone()).output(),
@@ -21,7 +26,7 @@ fn back<'g>(g: &GradCx<'_, 'g>, op: &str, gradients: Output<'g>, values: Output<
 
 /// `max(x, 0)`; NaN stays NaN.
 #[inline(always)]
-fn at_least_zero<T: Number>(x: T) -> T {
+fn relu<T: Number>(x: T) -> T {
     let zero = T::ZERO;
     if x < zero { zero } else { x }
 }
@@ -40,12 +45,14 @@ pub(crate) static RELU: Op = Op {
         shape: shapes::unchanged,
         // From the output, which is 0 exactly where the input is not positive, so that the input need not be
         // kept.
-        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "ReluGrad", g.grad(), g.output(0)))]),
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(gradient_node(g, "ReluGrad", g.grad(), g.output(0)))]
+        }),
         ..OpDef::EMPTY
     },
     kernels: &[
         cpu(|p| {
-            computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, at_least_zero)), else
+            computed!(p.dtype(0), NUMBERS, T => Ok(unary::<T>(p, relu)), else
             Err(KernelError::DType(p.dtype(0))))
         })
         .in_place(&[(0, 0)]),
@@ -63,7 +70,7 @@ pub(crate) static RELU_GRAD: Op = Op {
         attrs: NUMBERS,
         shape: shapes::all_the_same,
         gradient: Gradient::Rule(|g| {
-            smallvec![Some(back(g, "ReluGrad", g.grad(), g.input(1))), None]
+            smallvec![Some(gradient_node(g, "ReluGrad", g.grad(), g.input(1))), None]
         }),
         ..OpDef::EMPTY
     },
@@ -83,7 +90,9 @@ pub(crate) static RELU_6: Op = Op {
         outputs: &[arg("activations", "T")],
         attrs: NUMBERS,
         shape: shapes::unchanged,
-        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "Relu6Grad", g.grad(), g.output(0)))]),
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(gradient_node(g, "Relu6Grad", g.grad(), g.output(0)))]
+        }),
         ..OpDef::EMPTY
     },
     kernels: &[
@@ -91,7 +100,7 @@ pub(crate) static RELU_6: Op = Op {
             computed!(p.dtype(0), NUMBERS, T => {
             let six = T::from_f64(6.0);
             Ok(unary::<T>(p, move |x| {
-                let x = at_least_zero(x);
+                let x = relu(x);
                 if x > six { six } else { x }
             }))
         }, else Err(KernelError::DType(p.dtype(0))))
@@ -111,7 +120,10 @@ pub(crate) static RELU_6_GRAD: Op = Op {
         attrs: NUMBERS,
         shape: shapes::all_the_same,
         gradient: Gradient::Rule(|g| {
-            smallvec![Some(back(g, "Relu6Grad", g.grad(), g.input(1))), None]
+            smallvec![
+                Some(gradient_node(g, "Relu6Grad", g.grad(), g.input(1))),
+                None
+            ]
         }),
         ..OpDef::EMPTY
     },
@@ -136,7 +148,9 @@ pub(crate) static ELU: Op = Op {
         outputs: &[arg("activations", "T")],
         attrs: FLOATS,
         shape: shapes::unchanged,
-        gradient: Gradient::Rule(|g| smallvec![Some(back(g, "EluGrad", g.grad(), g.output(0)))]),
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(gradient_node(g, "EluGrad", g.grad(), g.output(0)))]
+        }),
         ..OpDef::EMPTY
     },
     kernels: &[
@@ -170,7 +184,7 @@ pub(crate) static ELU_GRAD: Op = Op {
                 .output();
             let chosen = graph.op("SelectV2").input(negative);
             let by_output = chosen.input(by_output).input(zeros).output();
-            smallvec![Some(back(g, "EluGrad", d, y)), Some(by_output)]
+            smallvec![Some(gradient_node(g, "EluGrad", d, y)), Some(by_output)]
         }),
         ..OpDef::EMPTY
     },
@@ -214,7 +228,12 @@ pub(crate) static LEAKY_RELU: Op = Op {
         attrs: LEAKY,
         shape: shapes::unchanged,
         gradient: Gradient::Rule(|g| {
-            smallvec![Some(back(g, "LeakyReluGrad", g.grad(), g.input(0)))]
+            smallvec![Some(gradient_node(
+                g,
+                "LeakyReluGrad",
+                g.grad(),
+                g.input(0)
+            ))]
         }),
         ..OpDef::EMPTY
     },
@@ -231,7 +250,10 @@ pub(crate) static LEAKY_RELU_GRAD: Op = Op {
         attrs: LEAKY,
         shape: shapes::all_the_same,
         gradient: Gradient::Rule(|g| {
-            smallvec![Some(back(g, "LeakyReluGrad", g.grad(), g.input(1))), None]
+            smallvec![
+                Some(gradient_node(g, "LeakyReluGrad", g.grad(), g.input(1))),
+                None
+            ]
         }),
         ..OpDef::EMPTY
     },

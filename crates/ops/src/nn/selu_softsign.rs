@@ -13,7 +13,7 @@ use thalweg_cpu::number::{Float, Wide};
 const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
 /// Base definition of an activation.
-const ONE: OpDef = OpDef {
+const ACTIVATION_OP: OpDef = OpDef {
     inputs: &[arg("features", "T")],
     outputs: &[arg("activations", "T")],
     attrs: FLOATS,
@@ -22,7 +22,7 @@ const ONE: OpDef = OpDef {
 };
 
 /// Base definition of the gradient of an activation.
-const GRAD: OpDef = OpDef {
+const ACTIVATION_GRAD_OP: OpDef = OpDef {
     outputs: &[arg("backprops", "T")],
     attrs: FLOATS,
     shape: shapes::all_the_same,
@@ -30,7 +30,7 @@ const GRAD: OpDef = OpDef {
 };
 
 /// Kernels of a function of one float.
-macro_rules! of_one {
+macro_rules! unary_kernels {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
         computed!(p.dtype(0), FLOATS, T => Ok(unary::<T>(p, |x| T::narrow($f(x.widen())))), else
@@ -42,7 +42,7 @@ macro_rules! of_one {
 }
 
 /// Kernels of a function of two floats.
-macro_rules! of_two {
+macro_rules! binary_kernels {
     ($f:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |x, y| T::narrow($f(x.widen(), y.widen())))), else
@@ -62,9 +62,9 @@ pub(crate) static SOFTSIGN: Op = Op {
             let node = g.graph().op("SoftsignGrad").input(g.grad());
             smallvec![Some(node.input(g.input(0)).output())]
         }),
-        ..ONE
+        ..ACTIVATION_OP
     },
-    kernels: of_one!(softsign),
+    kernels: unary_kernels!(softsign),
 };
 
 #[inline(always)]
@@ -86,9 +86,9 @@ pub(crate) static SOFTSIGN_GRAD: Op = Op {
             let sign = graph.op("Sign").input(x).output();
             smallvec![Some(to_dy), Some(dz * g.output(0) * sign * -2.0 / size)]
         }),
-        ..GRAD
+        ..ACTIVATION_GRAD_OP
     },
-    kernels: of_two!(softsign_grad),
+    kernels: binary_kernels!(softsign_grad),
 };
 
 #[inline(always)]
@@ -111,9 +111,9 @@ pub(crate) static SELU: Op = Op {
             let node = g.graph().op("SeluGrad").input(g.grad());
             smallvec![Some(node.input(g.output(0)).output())]
         }),
-        ..ONE
+        ..ACTIVATION_OP
     },
-    kernels: of_one!(selu),
+    kernels: unary_kernels!(selu),
 };
 
 #[inline(always)]
@@ -140,9 +140,9 @@ pub(crate) static SELU_GRAD: Op = Op {
             let to_y = to_y.input(dz * dy).input(zeros).output();
             smallvec![Some(to_dy), Some(to_y)]
         }),
-        ..GRAD
+        ..ACTIVATION_GRAD_OP
     },
-    kernels: of_two!(selu_grad),
+    kernels: binary_kernels!(selu_grad),
 };
 
 #[inline(always)]

@@ -48,7 +48,7 @@ pub(crate) static SOFTMAX: Op = Op {
                 p,
                 &[0],
                 &[0],
-                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows_kernel(p, softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
             )
         }),
         gpu(crate::gpu::softmax),
@@ -77,7 +77,7 @@ pub(crate) static LOG_SOFTMAX: Op = Op {
                 p,
                 &[0],
                 &[0],
-                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
+                &|p| dispatch!(p.dtype(0), [F32 F64], T => Ok(rows_kernel(p, log_softmax::<T>)), else Err(KernelError::DType(p.dtype(0)))),
             )
         }),
         gpu(crate::gpu::softmax),
@@ -89,18 +89,18 @@ pub(super) const COST: usize = 16;
 
 /// Kernel that maps rows to rows; for `f32` and `f64`, `row` is compiled for each
 /// instruction set.
-fn rows<T: Float>(
+fn rows_kernel<T: Float>(
     p: &Prepare<'_>,
     row: impl Fn(&[T], &mut [T]) + Copy + Send + Sync + 'static,
 ) -> Prepared {
     let classes = p.dims(0).last().copied().unwrap_or(1).max(1);
-    let block = rows_of_a_task(classes) * classes;
+    let block = rows_per_task(classes) * classes;
     Prepared::new(p.inputs[0].elements() * COST, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
         let isa = cx.cpu().isa();
         for_chunks(cx.pool(), out, block, &|i, out| {
             let x = &x[i * block..][..out.len()];
-            isa.run_over::<T, _>(Rows {
+            isa.run_over::<T, _>(MapRows {
                 x,
                 out,
                 classes,
@@ -112,18 +112,18 @@ fn rows<T: Float>(
 }
 
 /// Number of rows of a task, for this number of classes.
-pub(super) fn rows_of_a_task(classes: usize) -> usize {
+pub(super) fn rows_per_task(classes: usize) -> usize {
     (CHUNK / 8 / classes.max(1)).max(1)
 }
 
-struct Rows<'a, T, F> {
+struct MapRows<'a, T, F> {
     x: &'a [T],
     out: &'a mut [T],
     classes: usize,
     row: F,
 }
 
-impl<T, F: Fn(&[T], &mut [T])> Vectorize for Rows<'_, T, F> {
+impl<T, F: Fn(&[T], &mut [T])> Vectorize for MapRows<'_, T, F> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
@@ -161,7 +161,7 @@ pub(super) const LANES: usize = 16;
 pub(super) struct Row<'a, T> {
     values: &'a [T],
     len: usize,
-    is_one: bool,
+    is_repeated: bool,
 }
 
 impl<'a, T: Float> Row<'a, T> {
@@ -170,17 +170,17 @@ impl<'a, T: Float> Row<'a, T> {
         Row {
             values,
             len: values.len(),
-            is_one: false,
+            is_repeated: false,
         }
     }
 
     /// A row of `len` numbers that are all `value`.
     #[inline(always)]
-    pub(super) fn of_one(value: &'a T, len: usize) -> Self {
+    pub(super) fn repeated(value: &'a T, len: usize) -> Self {
         Row {
             values: std::slice::from_ref(value),
             len,
-            is_one: true,
+            is_repeated: true,
         }
     }
 
@@ -188,7 +188,7 @@ impl<'a, T: Float> Row<'a, T> {
     #[inline(always)]
     pub(super) fn take(self, at: usize, block: &mut [T::Wide; BLOCK]) -> &mut [T::Wide] {
         let taken = &mut block[..BLOCK.min(self.len - at)];
-        if self.is_one {
+        if self.is_repeated {
             taken.fill(self.values[0].widen());
         } else {
             for (to, from) in taken.iter_mut().zip(&self.values[at..]) {
@@ -206,7 +206,7 @@ pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
     let mut block = [T::Wide::ZERO; BLOCK];
     let mut most = [T::Wide::NEG_INFINITY; LANES];
     for at in (0..logits.len).step_by(BLOCK) {
-        join(&mut most, logits.take(at, &mut block), larger);
+        fold_lanes(&mut most, logits.take(at, &mut block), larger);
     }
     let largest = most.into_iter().fold(T::Wide::NEG_INFINITY, larger);
     let mut sums = [T::Wide::ZERO; LANES];
@@ -215,7 +215,7 @@ pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
         for x in taken.iter_mut() {
             *x = (*x - largest).exp();
         }
-        join(&mut sums, taken, |a, b| a + b);
+        fold_lanes(&mut sums, taken, |a, b| a + b);
     }
     let sum = sums.into_iter().fold(T::Wide::ZERO, |a, b| a + b);
     (largest, sum)
@@ -223,7 +223,7 @@ pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
 
 /// Joins the numbers to `lanes` in turn.
 #[inline(always)]
-pub(super) fn join<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: impl Fn(W, W) -> W) {
+pub(super) fn fold_lanes<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: impl Fn(W, W) -> W) {
     let whole = numbers.chunks_exact(LANES);
     let rest = whole.remainder();
     for numbers in whole {

@@ -10,7 +10,7 @@ use super::axis_of;
 use crate::support::constants::ints;
 
 /// Gradients with respect to `y_backprop`, `x` and `scale`; the reserved values depend on `x`, or are constant.
-pub(super) fn second<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+pub(super) fn second_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let graph = g.graph();
     // New nodes, so that only gradients of these uses are computed.
     let own = |i: usize| graph.op("Identity").input(g.input(i)).output();
@@ -63,8 +63,8 @@ pub(super) fn second<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let to_offset = reshaped(along("Sum", dy), &[-1]);
 
     let outputs = [dx, to_scale, to_offset];
-    let asked = (0..3).filter_map(|i| Some((outputs[i], g.dy(i)?)));
-    let (ys, given): (Vec<_>, Vec<_>) = asked.map(|(y, d)| (y, Some(d))).unzip();
+    let requested = (0..3).filter_map(|i| Some((outputs[i], g.dy(i)?)));
+    let (ys, given): (Vec<_>, Vec<_>) = requested.map(|(y, d)| (y, Some(d))).unzip();
     if ys.is_empty() {
         return smallvec![];
     }

@@ -4,7 +4,7 @@ use thalweg_device::{InOut, KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
-use super::side_and_activation::Then;
+use super::side_and_activation::NormEpilogue;
 use super::{FACTOR, axis_of};
 use crate::support::cpu::on;
 use crate::support::widened::widened;
@@ -34,27 +34,27 @@ pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {
 
 pub(super) fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened(p, &[0], &[0], &|p| match p.dtype(0) {
-        DType::F32 => normalized(p, Then::NOTHING),
+        DType::F32 => forward_kernel(p, NormEpilogue::NONE),
         other => Err(KernelError::DType(other)),
     })
 }
 
 /// Kernel with the epilogue of the node.
-pub(super) fn followed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+pub(super) fn with_epilogue(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
-        DType::F32 => normalized(p, Then::of(&p.node.attrs)?),
+        DType::F32 => forward_kernel(p, NormEpilogue::of(&p.node.attrs)?),
         other => Err(KernelError::DType(other)),
     }
 }
 
 pub(super) fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened(p, &[0, 1], &[0], &|p| match p.dtype(0) {
-        DType::F32 => differentiated(p),
+        DType::F32 => gradient_kernel(p),
         other => Err(KernelError::DType(other)),
     })
 }
 
-fn normalized(p: &Prepare<'_>, then: Then) -> Result<Prepared, KernelError> {
+fn forward_kernel(p: &Prepare<'_>, epilogue: NormEpilogue) -> Result<Prepared, KernelError> {
     let g = view(p)?;
     let attrs = &p.node.attrs;
     let (epsilon, factor) = (attrs.float("epsilon"), attrs.float(FACTOR.name));
@@ -66,7 +66,7 @@ fn normalized(p: &Prepare<'_>, then: Then) -> Result<Prepared, KernelError> {
         _ => g.scratch::<3>() + 3 * Scratch::bytes::<f32>(columns),
     };
     Ok(Prepared::new(2 * g.elements(), move |cx| {
-        let side = then.side(cx, g.elements())?;
+        let side = epilogue.side(cx, g.elements())?;
         let (scale, offset) = (cx.input::<f32>(1)?, cx.input::<f32>(2)?);
         let old = [cx.input::<f32>(3)?, cx.input::<f32>(4)?];
         let [batch_mean, batch_variance] = [cx.output::<f32>(1)?, cx.output::<f32>(2)?];
@@ -117,13 +117,13 @@ fn normalized(p: &Prepare<'_>, then: Then) -> Result<Prepared, KernelError> {
         }
         let mut all = [mean, rate, shift];
         to_columns(&g, &mut all);
-        then.write(cpu, &g, x, side, y, all.map(|c| &*c));
+        epilogue.write(cpu, &g, x, side, y, all.map(|c| &*c));
         Ok(())
     })
     .with_scratch(scratch))
 }
 
-fn differentiated(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+fn gradient_kernel(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = view(p)?;
     let (epsilon, training) = (
         p.node.attrs.float("epsilon"),

@@ -12,9 +12,9 @@ use thalweg_graph::op::{
 use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use self::gradient_of_gradient::second;
-use self::kernels::{backward, followed, forward, view};
-use self::side_and_activation::{ACTIVATION, SIDE, SIDES};
+use self::gradient_of_gradient::second_gradient;
+use self::kernels::{backward, forward, view, with_epilogue};
+use self::side_and_activation::{ACTIVATION, NUM_SIDE_INPUTS, SIDE_INPUT};
 use super::conv2d::FORMAT;
 
 const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];
@@ -72,7 +72,7 @@ const INPUTS_EX: &[Arg] = &[
     INPUTS_V2[2],
     INPUTS_V2[3],
     INPUTS_V2[4],
-    arg("side_input", "T").list(SIDES.name),
+    arg("side_input", "T").list(NUM_SIDE_INPUTS.name),
 ];
 const OUTPUTS_V3: &[Arg] = &[
     arg("y", "T"),
@@ -158,7 +158,7 @@ fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Gradients by the op of this name, for the images, the scale and the offset.
-macro_rules! by_grad {
+macro_rules! gradient_rule {
     ($name:literal) => {{
         const RULE: GradientFn = |g| {
             let Some(dy) = g.dy(0) else {
@@ -198,8 +198,8 @@ macro_rules! by_grad {
     }};
 }
 
-const ON_GPU: Kernel = gpu(|p| crate::gpu::batch_norm(p, &view(p)?)).in_place(&[(0, 0)]);
-const GRAD_ON_GPU: Kernel =
+const GPU_KERNEL: Kernel = gpu(|p| crate::gpu::batch_norm(p, &view(p)?)).in_place(&[(0, 0)]);
+const GRAD_GPU_KERNEL: Kernel =
     gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?))).in_place(&[(0, 0)]);
 
 const SUMMARY: &str = "Images whose channels have a mean of offset and a deviation of scale: by their own mean and variance in training, by given ones otherwise.";
@@ -225,10 +225,10 @@ pub(crate) static FUSED_BATCH_NORM: Op = Op {
         ],
         attrs: ATTRS,
         shape: forward_shape,
-        gradient: by_grad!("FusedBatchNormGrad"),
+        gradient: gradient_rule!("FusedBatchNormGrad"),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
+    kernels: &[cpu(forward).in_place(&[(0, 0)]), GPU_KERNEL],
 };
 
 /// Batch normalization, also of halves.
@@ -240,10 +240,10 @@ pub(crate) static FUSED_BATCH_NORM_V2: Op = Op {
         outputs: OUTPUTS_V3.split_at(5).0,
         attrs: ATTRS_V2,
         shape: forward_shape,
-        gradient: by_grad!("FusedBatchNormGradV2"),
+        gradient: gradient_rule!("FusedBatchNormGradV2"),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(forward).in_place(&[(0, 0)]), ON_GPU],
+    kernels: &[cpu(forward).in_place(&[(0, 0)]), GPU_KERNEL],
 };
 
 /// Batch normalization, also of volumes.
@@ -255,12 +255,12 @@ pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
         outputs: OUTPUTS_V3,
         attrs: ATTRS_V3,
         shape: forward_shape,
-        gradient: by_grad!("FusedBatchNormGradV3"),
+        gradient: gradient_rule!("FusedBatchNormGradV3"),
         ..OpDef::EMPTY
     },
     kernels: &[
         cpu(forward).in_place(&[(0, 0)]).only(&[("U", F32)]),
-        ON_GPU.only(&[("U", F32)]),
+        GPU_KERNEL.only(&[("U", F32)]),
     ],
 };
 
@@ -278,14 +278,14 @@ pub static FUSED_BATCH_NORM_EX: Op = Op {
             FACTOR,
             FORMAT_V3,
             TRAINING,
-            SIDES,
+            NUM_SIDE_INPUTS,
             ACTIVATION,
         ],
         shape: forward_shape,
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(followed).in_place(&[(0, 0), (SIDE, 0)])],
+    kernels: &[cpu(with_epilogue).in_place(&[(0, 0), (SIDE_INPUT, 0)])],
 };
 
 const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm to its images, its scale and its offset, from the mean and the variance that it has used.";
@@ -311,10 +311,10 @@ pub(crate) static FUSED_BATCH_NORM_GRAD: Op = Op {
         ],
         attrs: GRAD_ATTRS,
         shape: backward_shape,
-        gradient: Gradient::Rule(second),
+        gradient: Gradient::Rule(second_gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_GPU_KERNEL],
 };
 
 /// Gradient of [`FUSED_BATCH_NORM_V2`].
@@ -332,10 +332,10 @@ pub(crate) static FUSED_BATCH_NORM_GRAD_V2: Op = Op {
         ],
         attrs: GRAD_ATTRS_V2,
         shape: backward_shape,
-        gradient: Gradient::Rule(second),
+        gradient: Gradient::Rule(second_gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_GPU_KERNEL],
 };
 
 /// Gradient of [`FUSED_BATCH_NORM_V3`].
@@ -353,8 +353,8 @@ pub(crate) static FUSED_BATCH_NORM_GRAD_V3: Op = Op {
         ],
         attrs: GRAD_ATTRS_V3,
         shape: backward_shape,
-        gradient: Gradient::Rule(second),
+        gradient: Gradient::Rule(second_gradient),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_ON_GPU],
+    kernels: &[cpu(backward).in_place(&[(0, 0)]), GRAD_GPU_KERNEL],
 };

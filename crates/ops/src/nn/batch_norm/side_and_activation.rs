@@ -10,31 +10,31 @@ use thalweg_graph::op::{AttrDef, int_attr, str_attr};
 pub(super) const ACTIVATION: AttrDef =
     str_attr("activation_mode", "Identity", &["Identity", "Relu"]);
 /// Attribute: number of tensors that are added, 0 or 1.
-pub(super) const SIDES: AttrDef = int_attr("num_side_inputs", 0);
+pub(super) const NUM_SIDE_INPUTS: AttrDef = int_attr("num_side_inputs", 0);
 /// Index of the input that is added.
-pub(super) const SIDE: usize = 5;
+pub(super) const SIDE_INPUT: usize = 5;
 
 /// The epilogue of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Then {
+pub(super) struct NormEpilogue {
     /// `true` if a side input is added.
     side: bool,
     /// Lower bound of the result.
-    least: f32,
+    lower_bound: f32,
 }
 
-impl Then {
-    pub(super) const NOTHING: Then = Then {
+impl NormEpilogue {
+    pub(super) const NONE: NormEpilogue = NormEpilogue {
         side: false,
-        least: f32::NEG_INFINITY,
+        lower_bound: f32::NEG_INFINITY,
     };
 
     /// Reads the attributes of a node.
     ///
     /// # Errors
     /// [`KernelError::Invalid`].
-    pub(super) fn of(attrs: &Attrs) -> Result<Then, KernelError> {
-        let least = match attrs.str(ACTIVATION.name) {
+    pub(super) fn of(attrs: &Attrs) -> Result<NormEpilogue, KernelError> {
+        let lower_bound = match attrs.str(ACTIVATION.name) {
             "Relu" => 0.0,
             "Identity" => f32::NEG_INFINITY,
             other => {
@@ -42,10 +42,10 @@ impl Then {
                 return Err(KernelError::Invalid(what));
             }
         };
-        match attrs.int(SIDES.name) {
-            sides @ 0..=1 => Ok(Then {
+        match attrs.int(NUM_SIDE_INPUTS.name) {
+            sides @ 0..=1 => Ok(NormEpilogue {
                 side: sides == 1,
-                least,
+                lower_bound,
             }),
             sides => {
                 let what = format!("num_side_inputs is {sides}: it must be 0 or 1");
@@ -62,16 +62,16 @@ impl Then {
         self,
         cx: &KernelCx<'a>,
         elements: usize,
-    ) -> Result<Side<'a>, KernelError> {
+    ) -> Result<SideInput<'a>, KernelError> {
         if !self.side {
-            return Ok(Side::Nothing);
+            return Ok(SideInput::Nothing);
         }
-        if cx.is_in_place(SIDE, 0) {
-            return Ok(Side::InOutput);
+        if cx.is_in_place(SIDE_INPUT, 0) {
+            return Ok(SideInput::InOutput);
         }
-        let side = cx.input::<f32>(SIDE)?;
+        let side = cx.input::<f32>(SIDE_INPUT)?;
         match side.len() == elements {
-            true => Ok(Side::Apart(side)),
+            true => Ok(SideInput::Separate(side)),
             false => Err(KernelError::Argument("side_input")),
         }
     }
@@ -83,20 +83,24 @@ impl Then {
         cpu: Cpu<'_>,
         g: &Channels,
         x: Option<&[f32]>,
-        side: Side<'_>,
+        side: SideInput<'_>,
         y: &mut [f32],
         columns: [&[f32]; 3],
     ) {
-        let least = self.least;
+        let lower_bound = self.lower_bound;
         // NaN stays.
-        let bounded = move |y: f32| if y < least { least } else { y };
+        let bounded = move |y: f32| if y < lower_bound { lower_bound } else { y };
         let of = |x: f32, [mean, rate, shift]: [f32; 3]| (x - mean) * rate + shift;
         match side {
-            Side::Nothing => apply(cpu, g, x, None, y, columns, |x, _, own| bounded(of(x, own))),
-            Side::Apart(side) => apply(cpu, g, x, Some(side), y, columns, |x, side, own| {
-                bounded(of(x, own) + side)
-            }),
-            Side::InOutput => apply(cpu, g, None, x, y, columns, |side, x, own| {
+            SideInput::Nothing => {
+                apply(cpu, g, x, None, y, columns, |x, _, own| bounded(of(x, own)))
+            }
+            SideInput::Separate(side) => {
+                apply(cpu, g, x, Some(side), y, columns, |x, side, own| {
+                    bounded(of(x, own) + side)
+                })
+            }
+            SideInput::InOutput => apply(cpu, g, None, x, y, columns, |side, x, own| {
                 bounded(of(x, own) + side)
             }),
         }
@@ -105,9 +109,9 @@ impl Then {
 
 /// Location of the side input.
 #[derive(Clone, Copy)]
-pub(super) enum Side<'a> {
+pub(super) enum SideInput<'a> {
     Nothing,
     /// In the output's memory.
     InOutput,
-    Apart(&'a [f32]),
+    Separate(&'a [f32]),
 }

@@ -13,27 +13,27 @@ use thalweg_cpu::number::{Float, Number};
 
 /// Mapping of positions in the resized images to positions in the original ones.
 #[derive(Clone, Copy)]
-struct Placements {
+struct Sampling {
     align: bool,
     centers: bool,
 }
 
 /// Two adjacent pixels, and the fraction of the distance from the first to the second.
 #[derive(Clone, Copy)]
-struct Between {
+struct Interpolation {
     low: usize,
     high: usize,
-    part: f32,
+    fraction: f32,
 }
 
-impl Placements {
-    fn of(p: &Prepare<'_>) -> Result<Placements, KernelError> {
-        let places = Placements {
+impl Sampling {
+    fn of(p: &Prepare<'_>) -> Result<Sampling, KernelError> {
+        let places = Sampling {
             align: p.node.attrs.bool(ALIGN.name),
             centers: p.node.attrs.bool(CENTERS.name),
         };
         match places {
-            Placements {
+            Sampling {
                 align: true,
                 centers: true,
             } => Err(KernelError::Invalid(
@@ -52,7 +52,7 @@ impl Placements {
         }
     }
 
-    fn between(self, image: usize, resized: usize) -> impl Fn(usize) -> Between {
+    fn interpolation(self, image: usize, resized: usize) -> impl Fn(usize) -> Interpolation {
         let scale = self.scale(image, resized);
         move |i| {
             let at = match self.centers {
@@ -62,10 +62,10 @@ impl Placements {
             let floor = at.floor();
             let last = image.saturating_sub(1);
             // Conversions saturate: negative positions become the first pixel.
-            Between {
+            Interpolation {
                 low: (floor as usize).min(last),
                 high: (at.ceil() as usize).min(last),
-                part: at - floor,
+                fraction: at - floor,
             }
         }
     }
@@ -97,11 +97,17 @@ fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
 type List<T> = SmallVec<[T; 32]>;
 
 pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Placements::of(p)?;
+    let places = Sampling::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
     let n = p.outputs[0].elements();
-    let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
-    let columns: List<Between> = (0..out_w).take(n).map(places.between(w, out_w)).collect();
+    let rows: List<Interpolation> = (0..out_h)
+        .take(n)
+        .map(places.interpolation(h, out_h))
+        .collect();
+    let columns: List<Interpolation> = (0..out_w)
+        .take(n)
+        .map(places.interpolation(w, out_w))
+        .collect();
     Ok(Prepared::new(4 * n, move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output::<f32>(0)?);
         if out.is_empty() {
@@ -118,10 +124,10 @@ pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
                     let (left, right) = (x.low * c, x.high * c);
                     for (k, out) in out.iter_mut().enumerate() {
                         let of = |row: &[T], at: usize| row[at + k].to_f64() as f32;
-                        let mix = |a: f32, b: f32, part: f32| a + (b - a) * part;
-                        let top = mix(of(top, left), of(top, right), x.part);
-                        let bottom = mix(of(bottom, left), of(bottom, right), x.part);
-                        *out = mix(top, bottom, y.part);
+                        let mix = |a: f32, b: f32, fraction: f32| a + (b - a) * fraction;
+                        let top = mix(of(top, left), of(top, right), x.fraction);
+                        let bottom = mix(of(bottom, left), of(bottom, right), x.fraction);
+                        *out = mix(top, bottom, y.fraction);
                     }
                 }
             }
@@ -131,11 +137,17 @@ pub(super) fn bilinear<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
 }
 
 pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Placements::of(p)?;
+    let places = Sampling::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(1), p.dims(0))?;
     let n = p.inputs[0].elements();
-    let rows: List<Between> = (0..out_h).take(n).map(places.between(h, out_h)).collect();
-    let columns: List<Between> = (0..out_w).take(n).map(places.between(w, out_w)).collect();
+    let rows: List<Interpolation> = (0..out_h)
+        .take(n)
+        .map(places.interpolation(h, out_h))
+        .collect();
+    let columns: List<Interpolation> = (0..out_w)
+        .take(n)
+        .map(places.interpolation(w, out_w))
+        .collect();
     Ok(Prepared::new(4 * n, move |cx| {
         let (grads, dx) = (cx.input::<f32>(0)?, cx.output::<T>(0)?);
         dx.fill(T::ZERO);
@@ -147,10 +159,10 @@ pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, Kerne
             for (grads, y) in grads.chunks_exact(out_w * c).zip(&rows) {
                 for (grads, x) in grads.chunks_exact(c).zip(&columns) {
                     let corners = [
-                        (y.low, x.low, 1.0 - y.part, 1.0 - x.part),
-                        (y.low, x.high, 1.0 - y.part, x.part),
-                        (y.high, x.low, y.part, 1.0 - x.part),
-                        (y.high, x.high, y.part, x.part),
+                        (y.low, x.low, 1.0 - y.fraction, 1.0 - x.fraction),
+                        (y.low, x.high, 1.0 - y.fraction, x.fraction),
+                        (y.high, x.low, y.fraction, 1.0 - x.fraction),
+                        (y.high, x.high, y.fraction, x.fraction),
                     ];
                     for (line, column, down, across) in corners {
                         let to = &mut dx[(line * w + column) * c..][..c];
@@ -168,7 +180,7 @@ pub(super) fn bilinear_grad<T: Float>(p: &Prepare<'_>) -> Result<Prepared, Kerne
 }
 
 pub(super) fn nearest<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Placements::of(p)?;
+    let places = Sampling::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.dims(0), p.output_dims(0))?;
     let n = p.outputs[0].elements();
     let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();
@@ -194,7 +206,7 @@ pub(super) fn nearest<T: Element>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
 }
 
 pub(super) fn nearest_grad<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let places = Placements::of(p)?;
+    let places = Sampling::of(p)?;
     let [[_, h, w, c], [_, out_h, out_w, _]] = pair(p.output_dims(0), p.dims(0))?;
     let n = p.inputs[0].elements();
     let rows: List<usize> = (0..out_h).take(n).map(places.nearest(h, out_h)).collect();

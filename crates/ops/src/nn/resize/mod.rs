@@ -13,7 +13,7 @@ use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
 use crate::support::constants::ints;
 use crate::support::widened::{moved, widened, widened_ints};
 
-const SMALL: &[DType] = &[
+const PIXEL_DTYPES: &[DType] = &[
     DType::I8,
     DType::U8,
     DType::I16,
@@ -27,7 +27,7 @@ const SMALL: &[DType] = &[
 ];
 const ALIGN: AttrDef = bool_attr("align_corners", false);
 const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
-const ATTRS: &[AttrDef] = &[type_attr("T", SMALL), ALIGN, CENTERS];
+const ATTRS: &[AttrDef] = &[type_attr("T", PIXEL_DTYPES), ALIGN, CENTERS];
 const BILINEAR_GRAD_ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS), ALIGN, CENTERS];
 const NEAREST_GRAD_ATTRS: &[AttrDef] = &[
     type_attr(
@@ -59,16 +59,16 @@ fn size(cx: &Infer<'_>, i: usize) -> Result<[Option<usize>; 2], InferError> {
         return Ok([None, None]);
     };
     let length = |i: usize| match values.get(i).and_then(|&n| usize::try_from(n).ok()) {
-        Some(n) if n > 0 && n <= MOST => Ok(Some(n)),
+        Some(n) if n > 0 && n <= MAX_SIZE => Ok(Some(n)),
         _ => Err(wrong(format!(
-            "is {values:?}, but both must be between 1 and {MOST}"
+            "is {values:?}, but both must be between 1 and {MAX_SIZE}"
         ))),
     };
     Ok([length(0)?, length(1)?])
 }
 
 /// Maximum height and width: up to here an `f32` can represent every integer.
-const MOST: usize = 1 << 24;
+const MAX_SIZE: usize = 1 << 24;
 
 /// Shape of the images of input `i` in this size; if there are any images, their size must not be 0.
 fn resized(
@@ -78,13 +78,13 @@ fn resized(
 ) -> Result<Shape, InferError> {
     let image = cx.ranked(i, 4)?;
     for axis in [1, 2] {
-        if let Some(n) = image.dim(axis).filter(|&n| n == 0 || n > MOST)
+        if let Some(n) = image.dim(axis).filter(|&n| n == 0 || n > MAX_SIZE)
             && image.dim(0) != Some(0)
         {
             return Err(InferError::Value {
                 input: i,
                 reason: format!(
-                    "images have {n} lines or columns, but must have between 1 and {MOST}"
+                    "images have {n} lines or columns, but must have between 1 and {MAX_SIZE}"
                 ),
             });
         }
@@ -99,7 +99,7 @@ fn forward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Node of `op` with the attributes of this node.
-fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
+fn gradient_node<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     let copied = [ALIGN.name, CENTERS.name];
     copied
         .iter()
@@ -110,7 +110,7 @@ fn alike<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
 }
 
 /// Height and width of images, as an output.
-fn size_of<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
+fn size_output<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
     let (images, graph) = (g.input(i), g.graph());
     let known = |axis| images.shape().dim(axis).and_then(|n| i32::try_from(n).ok());
     if let (Some(lines), Some(columns)) = (known(1), known(2)) {
@@ -134,7 +134,7 @@ pub(crate) static RESIZE_BILINEAR: Op = Op {
             if !g.input(0).dtype().is_float() {
                 return smallvec![];
             }
-            let node = alike(g, "ResizeBilinearGrad").input(g.grad());
+            let node = gradient_node(g, "ResizeBilinearGrad").input(g.grad());
             smallvec![Some(node.input(g.input(0)).output())]
         }),
         ..OpDef::EMPTY
@@ -173,8 +173,8 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "ResizeBilinear").input(g.grad());
-            smallvec![Some(node.input(size_of(g, 0)).output())]
+            let node = gradient_node(g, "ResizeBilinear").input(g.grad());
+            smallvec![Some(node.input(size_output(g, 0)).output())]
         }),
         ..OpDef::EMPTY
     },
@@ -194,8 +194,8 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
         attrs: ATTRS,
         shape: forward_shape,
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "ResizeNearestNeighborGrad").input(g.grad());
-            smallvec![Some(node.input(size_of(g, 0)).output())]
+            let node = gradient_node(g, "ResizeNearestNeighborGrad").input(g.grad());
+            smallvec![Some(node.input(size_output(g, 0)).output())]
         }),
         ..OpDef::EMPTY
     },
@@ -225,8 +225,8 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR_GRAD: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            let node = alike(g, "ResizeNearestNeighbor").input(g.grad());
-            smallvec![Some(node.input(size_of(g, 0)).output())]
+            let node = gradient_node(g, "ResizeNearestNeighbor").input(g.grad());
+            smallvec![Some(node.input(size_output(g, 0)).output())]
         }),
         ..OpDef::EMPTY
     },
