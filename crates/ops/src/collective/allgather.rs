@@ -7,7 +7,7 @@ use thalweg_graph::{GradCx, OpDef, Output};
 use thalweg_tensor::DType;
 
 use super::build::{all_gather_in, all_reduce_of, rank_in};
-use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, other_rows, run, set};
+use super::run::{COLLECTIVE_OP, IGNORE_SCOPE, PROCESS_SET, process_set, run, unknown_row_count};
 use crate::array::{ArrayOps, SourceOps};
 use crate::reduce::ReduceOps;
 
@@ -18,14 +18,14 @@ pub(super) static ALL_GATHER: Op = Op {
         summary: "The rows of the tensors of all ranks, in the order of ranks, on every rank.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, SET],
-        shape: other_rows,
+        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, PROCESS_SET],
+        shape: unknown_row_count,
         gradient: Gradient::Rule(|g| smallvec![Some(own_rows(g))]),
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
-            run(cx, set(cx.attrs())?, || {
+            run(cx, process_set(cx.attrs())?, || {
                 Ok((Collective::Gather, cx.tensor(0)?.clone()))
             })
         }),

@@ -9,8 +9,8 @@ use thalweg_tensor::DType;
 use super::build::{all_gather_in, size_in};
 use super::on_gpus::KERNEL;
 use super::run::{
-    COLLECTIVE, IGNORE_SCOPE, POSTSCALE, PRESCALE, SET, check_reduction, other_rows, reduction,
-    run, set,
+    COLLECTIVE_OP, IGNORE_SCOPE, POSTSCALE, PRESCALE, PROCESS_SET, check_reduction, process_set,
+    reduction_of_attrs, run, unknown_row_count,
 };
 use crate::array::ArrayOps;
 
@@ -20,7 +20,7 @@ const ATTRS: &[AttrDef] = &[
     PRESCALE,
     POSTSCALE,
     IGNORE_SCOPE,
-    SET,
+    PROCESS_SET,
 ];
 
 /// Reduces the values of all ranks; every rank gets the result.
@@ -51,12 +51,12 @@ pub(super) static ALL_REDUCE: Op = Op {
             }
             smallvec![Some(node.output())]
         }),
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
-            run(cx, set(cx.attrs())?, || {
-                let kind = Collective::Reduce(reduction(cx.attrs())?);
+            run(cx, process_set(cx.attrs())?, || {
+                let kind = Collective::Reduce(reduction_of_attrs(cx.attrs())?);
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),
@@ -76,7 +76,7 @@ pub(super) static REDUCE_SCATTER: Op = Op {
         attrs: ATTRS,
         shape: |cx| {
             check_reduction(cx)?;
-            other_rows(cx)
+            unknown_row_count(cx)
         },
         gradient: Gradient::Rule(|g| {
             let set = g.attrs().int("process_set_id");
@@ -87,12 +87,12 @@ pub(super) static REDUCE_SCATTER: Op = Op {
             };
             smallvec![Some(all_gather_in(grad, set))]
         }),
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
-            run(cx, set(cx.attrs())?, || {
-                let kind = Collective::Scatter(reduction(cx.attrs())?);
+            run(cx, process_set(cx.attrs())?, || {
+                let kind = Collective::Scatter(reduction_of_attrs(cx.attrs())?);
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),

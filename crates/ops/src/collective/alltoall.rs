@@ -7,7 +7,9 @@ use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Shape};
 
 use super::build::all_to_all_in;
-use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, evenly, ranks, rows, run, set};
+use super::run::{
+    COLLECTIVE_OP, IGNORE_SCOPE, PROCESS_SET, even_share, process_set, ranks, rows, run,
+};
 
 /// Sends some rows to each rank, and receives rows from each.
 pub(super) static ALL_TO_ALL: Op = Op {
@@ -16,7 +18,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
         summary: "The rows that all ranks give to this one, in the order of ranks, and how many came from each.",
         inputs: &[arg("tensor", "T"), arg_of("splits", DType::I32)],
         outputs: &[arg("output", "T"), arg_of("received_splits", DType::I32)],
-        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, SET],
+        attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, PROCESS_SET],
         shape: |cx| {
             let ranks = cx.ranked(1, 1)?.dim(0);
             let given = rows(cx)?;
@@ -32,11 +34,11 @@ pub(super) static ALL_TO_ALL: Op = Op {
             let set = g.attrs().int("process_set_id");
             smallvec![Some(all_to_all_in(grad, g.output(1), set).0)]
         }),
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
-            run(cx, set(cx.attrs())?, || {
+            run(cx, process_set(cx.attrs())?, || {
                 let kind = Collective::Exchange {
                     splits: splits(cx)?,
                 };
@@ -53,7 +55,7 @@ fn splits(cx: &TensorCx<'_>) -> Result<Vec<usize>, KernelError> {
     let rows = cx.tensor(0)?.dims().first().copied().unwrap_or(0);
     let given = cx.slice::<i32>(1)?;
     if given.is_empty() {
-        return Ok(vec![evenly(rows, size)?; size]);
+        return Ok(vec![even_share(rows, size)?; size]);
     }
     let splits: Option<Vec<usize>> = given.iter().map(|&n| usize::try_from(n).ok()).collect();
     let total = |s: &Vec<usize>| s.iter().fold(0usize, |a, &b| a.saturating_add(b));

@@ -8,7 +8,7 @@ use thalweg_tensor::DType;
 
 use super::build::{all_reduce_of, rank_in};
 use super::on_gpus::KERNEL;
-use super::run::{COLLECTIVE, IGNORE_SCOPE, SET, collectives, run, set};
+use super::run::{COLLECTIVE_OP, IGNORE_SCOPE, PROCESS_SET, collectives, process_set, run};
 use crate::array::{ArrayOps, SourceOps};
 use crate::math::MathOps;
 
@@ -23,7 +23,7 @@ pub(super) static BROADCAST: Op = Op {
             type_attr("T", DType::PLAIN),
             attr("root_rank", AttrKind::Int),
             IGNORE_SCOPE,
-            SET,
+            PROCESS_SET,
         ],
         shape: |cx| {
             if cx.attrs().int("root_rank") < 0 {
@@ -35,13 +35,13 @@ pub(super) static BROADCAST: Op = Op {
             cx.set(0, cx.shape(0).clone());
             Ok(())
         },
-        gradient: Gradient::Rule(|g| smallvec![Some(of_root(g))]),
-        ..COLLECTIVE
+        gradient: Gradient::Rule(|g| smallvec![Some(root_gradient(g))]),
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
             let root = root(cx)?;
-            run(cx, set(cx.attrs())?, || {
+            run(cx, process_set(cx.attrs())?, || {
                 Ok((Collective::Broadcast { root }, cx.tensor(0)?.clone()))
             })
         }),
@@ -62,7 +62,7 @@ fn root(cx: &TensorCx<'_>) -> Result<usize, KernelError> {
 }
 
 /// Mean of the gradients of all ranks, as in Horovod; zero on a rank whose value is not sent.
-fn of_root<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+fn root_gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let graph = g.graph();
     let set = g.attrs().int("process_set_id");
     let mean = all_reduce_of(g.grad(), ReduceOp::Average.into(), set);

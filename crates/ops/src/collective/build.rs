@@ -41,18 +41,18 @@ pub const ALL_RANKS: i32 = 0;
 /// ```
 pub trait CollectiveOps<'g>: Sized {
     /// Reduces the values of all ranks; every rank gets the result: Horovod's `allreduce`. All values have one shape.
-    fn all_reduce(self, reduction: impl Into<Reduction>) -> Output<'g>;
+    fn all_reduce(self, reduction_of_attrs: impl Into<Reduction>) -> Output<'g>;
     /// Like [`CollectiveOps::all_reduce`], over the ranks of a set.
-    fn all_reduce_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g>;
+    fn all_reduce_in(self, reduction_of_attrs: impl Into<Reduction>, set: i32) -> Output<'g>;
     /// Concatenates the rows of all ranks of a set, in rank order, on each of them. Only the first dimension may differ.
     fn all_gather(self, set: i32) -> Output<'g>;
     /// Value of rank `root`, numbered among all ranks, on every rank of a set. All values have one shape.
     fn broadcast_from(self, root: usize, set: i32) -> Output<'g>;
     /// This rank's rows of the result of [`CollectiveOps::all_reduce`]. If the rows cannot be divided evenly, the first
     /// ranks have one more.
-    fn reduce_scatter(self, reduction: impl Into<Reduction>) -> Output<'g>;
+    fn reduce_scatter(self, reduction_of_attrs: impl Into<Reduction>) -> Output<'g>;
     /// Like [`CollectiveOps::reduce_scatter`], over the ranks of a set.
-    fn reduce_scatter_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g>;
+    fn reduce_scatter_in(self, reduction_of_attrs: impl Into<Reduction>, set: i32) -> Output<'g>;
     /// Sends rows to each rank of a set. Returns the rows received, and the number of rows from each rank. `splits` gives
     /// the number of rows for each rank; if it is empty, all get the same number.
     fn all_to_all(self, splits: impl Into<Value<'g>>, set: i32) -> (Output<'g>, Output<'g>);
@@ -70,13 +70,13 @@ pub trait RankOps {
 
 impl<'g> CollectiveOps<'g> for Output<'g> {
     #[track_caller]
-    fn all_reduce(self, reduction: impl Into<Reduction>) -> Output<'g> {
-        self.all_reduce_in(reduction, ALL_RANKS)
+    fn all_reduce(self, reduction_of_attrs: impl Into<Reduction>) -> Output<'g> {
+        self.all_reduce_in(reduction_of_attrs, ALL_RANKS)
     }
 
     #[track_caller]
-    fn all_reduce_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g> {
-        all_reduce_of(self, reduction.into(), i64::from(set))
+    fn all_reduce_in(self, reduction_of_attrs: impl Into<Reduction>, set: i32) -> Output<'g> {
+        all_reduce_of(self, reduction_of_attrs.into(), i64::from(set))
     }
 
     #[track_caller]
@@ -93,16 +93,16 @@ impl<'g> CollectiveOps<'g> for Output<'g> {
     }
 
     #[track_caller]
-    fn reduce_scatter(self, reduction: impl Into<Reduction>) -> Output<'g> {
-        self.reduce_scatter_in(reduction, ALL_RANKS)
+    fn reduce_scatter(self, reduction_of_attrs: impl Into<Reduction>) -> Output<'g> {
+        self.reduce_scatter_in(reduction_of_attrs, ALL_RANKS)
     }
 
     #[track_caller]
-    fn reduce_scatter_in(self, reduction: impl Into<Reduction>, set: i32) -> Output<'g> {
+    fn reduce_scatter_in(self, reduction_of_attrs: impl Into<Reduction>, set: i32) -> Output<'g> {
         reduced(
             "HorovodReducescatter",
             self,
-            reduction.into(),
+            reduction_of_attrs.into(),
             i64::from(set),
         )
     }
@@ -133,18 +133,18 @@ impl RankOps for Graph {
 }
 
 #[track_caller]
-fn reduced<'g>(op: &str, x: Output<'g>, reduction: Reduction, set: i64) -> Output<'g> {
+fn reduced<'g>(op: &str, x: Output<'g>, reduction_of_attrs: Reduction, set: i64) -> Output<'g> {
     let node = x.graph().op(op).input(x);
-    node.attr("reduce_op", reduction.op.number())
-        .attr("prescale_factor", reduction.prescale as f32)
-        .attr("postscale_factor", reduction.postscale as f32)
+    node.attr("reduce_op", reduction_of_attrs.op.number())
+        .attr("prescale_factor", reduction_of_attrs.prescale as f32)
+        .attr("postscale_factor", reduction_of_attrs.postscale as f32)
         .attr("process_set_id", set)
         .output()
 }
 
 #[track_caller]
-pub(super) fn all_reduce_of(x: Output<'_>, reduction: Reduction, set: i64) -> Output<'_> {
-    reduced("HorovodAllreduce", x, reduction, set)
+pub(super) fn all_reduce_of(x: Output<'_>, reduction_of_attrs: Reduction, set: i64) -> Output<'_> {
+    reduced("HorovodAllreduce", x, reduction_of_attrs, set)
 }
 
 #[track_caller]

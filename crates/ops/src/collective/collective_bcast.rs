@@ -7,20 +7,25 @@ use thalweg_graph::op::{AttrDef, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Dims, Shape, Tensor};
 
-use super::group::{GROUP_KEY, GROUP_SIZE, HINT, INSTANCE_KEY, TIMEOUT, group};
-use super::run::{COLLECTIVE, run_as};
+use super::group::{COMMUNICATION_HINT, GROUP_KEY, GROUP_SIZE, INSTANCE_KEY, TIMEOUT, group};
+use super::run::{COLLECTIVE_OP, run_as};
 
 const T: AttrDef = type_attr("T", DType::PLAIN);
 
 /// Name of the broadcast on all of its ranks: their nodes have different names.
-pub(super) fn name(group: i64, instance: i64) -> String {
+pub(super) fn broadcast_name(group: i64, instance: i64) -> String {
     format!("broadcast {instance} of group {group}")
 }
 
 /// Tensor of the rank that has a row. `at` is the index of the input with the size of the group.
-fn sent(cx: &TensorCx<'_>, at: usize, dims: &[usize], row: &Tensor) -> Result<Tensor, KernelError> {
+fn broadcast(
+    cx: &TensorCx<'_>,
+    at: usize,
+    dims: &[usize],
+    row: &Tensor,
+) -> Result<Tensor, KernelError> {
     let (set, _) = group(cx, at)?;
-    let name = name(cx.int(at + 1)?, cx.int(at + 2)?);
+    let name = broadcast_name(cx.int(at + 1)?, cx.int(at + 2)?);
     let results = run_as(cx, &name, set, || Ok((Collective::Gather, row.clone())))?;
     let rows = results.first().ok_or(KernelError::Argument("a result"))?;
     match rows.dims().first() {
@@ -43,18 +48,18 @@ pub(super) static SEND: Op = Op {
         summary: "Gives a tensor to all other ranks of a group, which receive it; and to itself.",
         inputs: &[arg("input", "T"), GROUP_SIZE, GROUP_KEY, INSTANCE_KEY],
         outputs: &[arg("data", "T")],
-        attrs: &[T, HINT, TIMEOUT],
+        attrs: &[T, COMMUNICATION_HINT, TIMEOUT],
         shape: |cx| {
             cx.set(0, cx.shape(0).clone());
             Ok(())
         },
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
             let input = cx.tensor(0)?;
             let row = input.reshaped(&with_rows(1, input.dims()))?;
-            Ok(vec![sent(cx, 1, input.dims(), &row)?])
+            Ok(vec![broadcast(cx, 1, input.dims(), &row)?])
         }),
         on_host(),
     ],
@@ -75,7 +80,7 @@ pub(super) static RECEIVE: Op = Op {
         attrs: &[
             T,
             type_attr_or("Tshape", DType::INDICES, DType::I32),
-            HINT,
+            COMMUNICATION_HINT,
             TIMEOUT,
         ],
         shape: |cx| {
@@ -94,7 +99,7 @@ pub(super) static RECEIVE: Op = Op {
             cx.set(0, shape);
             Ok(())
         },
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
@@ -103,7 +108,7 @@ pub(super) static RECEIVE: Op = Op {
             let dims = dims.ok_or(KernelError::Argument("a shape"))?;
             let dtype = cx.attrs().dtype("T").unwrap_or(DType::F32);
             let row = cx.zeros(dtype, &with_rows(0, &dims))?;
-            Ok(vec![sent(cx, 0, &dims, &row)?])
+            Ok(vec![broadcast(cx, 0, &dims, &row)?])
         }),
         on_host(),
     ],

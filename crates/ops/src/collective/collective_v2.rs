@@ -5,22 +5,22 @@ use thalweg_graph::op::{AttrDef, Default, int_attr, str_attr, type_attr};
 use thalweg_graph::{Attrs, OpDef};
 use thalweg_tensor::DType;
 
-use super::group::{GROUPED, HINT, STATELESS, TIMEOUT, TOKENS, group};
-use super::run::{evenly, first, other_rows, run};
+use super::group::{COMMUNICATION_HINT, GROUP_OP, STATELESS, TIMEOUT, TOKENS, group};
+use super::run::{even_share, first, run, unknown_row_count};
 
-const MERGE: AttrDef = AttrDef {
+const MERGE_OP: AttrDef = AttrDef {
     default: Default::Required,
     ..str_attr("merge_op", "", &["Min", "Max", "Mul", "Add"])
 };
-const FINAL: AttrDef = AttrDef {
+const FINAL_OP: AttrDef = AttrDef {
     default: Default::Required,
     ..str_attr("final_op", "", &["Id", "Div"])
 };
 const REDUCE_ATTRS: &[AttrDef] = &[
     type_attr("T", DType::NUMBERS),
-    MERGE,
-    FINAL,
-    HINT,
+    MERGE_OP,
+    FINAL_OP,
+    COMMUNICATION_HINT,
     TIMEOUT,
     STATELESS,
     TOKENS,
@@ -28,14 +28,14 @@ const REDUCE_ATTRS: &[AttrDef] = &[
 ];
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::NUMBERS),
-    HINT,
+    COMMUNICATION_HINT,
     TIMEOUT,
     STATELESS,
     TOKENS,
 ];
 
 /// Reduction given by attributes.
-fn reduction(attrs: &Attrs, size: usize) -> Reduction {
+fn reduction_of_attrs(attrs: &Attrs, size: usize) -> Reduction {
     let divided = attrs.str("final_op") == "Div";
     let op = match attrs.str("merge_op") {
         "Min" => ReduceOp::Min,
@@ -58,13 +58,13 @@ pub(super) static REDUCE: Op = Op {
             cx.set(0, cx.shape(0).clone());
             Ok(())
         },
-        ..GROUPED
+        ..GROUP_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
             let (set, of) = group(cx, 1)?;
             run(cx, set, || {
-                let kind = Collective::Reduce(reduction(cx.attrs(), of.size));
+                let kind = Collective::Reduce(reduction_of_attrs(cx.attrs(), of.size));
                 Ok((kind, cx.tensor(0)?.clone()))
             })
         }),
@@ -78,16 +78,16 @@ pub(super) static REDUCE_SCATTER: Op = Op {
         name: "CollectiveReduceScatterV2",
         summary: "This rank's rows of what the tensors of a group of ranks become together; each has as many.",
         attrs: REDUCE_ATTRS,
-        shape: other_rows,
-        ..GROUPED
+        shape: unknown_row_count,
+        ..GROUP_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
             let (set, of) = group(cx, 1)?;
             run(cx, set, || {
                 let input = cx.tensor(0)?;
-                evenly(input.dims().first().copied().unwrap_or(0), of.size)?;
-                let kind = Collective::Scatter(reduction(cx.attrs(), of.size));
+                even_share(input.dims().first().copied().unwrap_or(0), of.size)?;
+                let kind = Collective::Scatter(reduction_of_attrs(cx.attrs(), of.size));
                 Ok((kind, input.clone()))
             })
         }),
@@ -101,8 +101,8 @@ pub(super) static GATHER: Op = Op {
         name: "CollectiveGatherV2",
         summary: "The rows of the tensors of a group of ranks, in the order of ranks, on each of them.",
         attrs: ATTRS,
-        shape: other_rows,
-        ..GROUPED
+        shape: unknown_row_count,
+        ..GROUP_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
@@ -124,7 +124,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
             cx.set(0, cx.shape(0).clone());
             Ok(())
         },
-        ..GROUPED
+        ..GROUP_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
@@ -134,7 +134,7 @@ pub(super) static ALL_TO_ALL: Op = Op {
                 let rows = input.dims().first();
                 let rows = *rows.ok_or(KernelError::Argument("rows"))?;
                 let kind = Collective::Exchange {
-                    splits: vec![evenly(rows, of.size)?; of.size],
+                    splits: vec![even_share(rows, of.size)?; of.size],
                 };
                 Ok((kind, input.clone()))
             })?;

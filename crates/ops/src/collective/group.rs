@@ -7,7 +7,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::DType;
 
-use super::run::{COLLECTIVE, collectives};
+use super::run::{COLLECTIVE_OP, collectives};
 
 /// Input: number of ranks in the group.
 pub(super) const GROUP_SIZE: Arg = arg_of("group_size", DType::I32);
@@ -19,7 +19,7 @@ pub(super) const INSTANCE_KEY: Arg = arg_of("instance_key", DType::I32);
 const TOKEN: Arg = arg_of("ordering_token", DType::Resource).list(TOKENS.name);
 
 /// Attribute: algorithm to use. Not used here: the transport chooses one.
-pub(super) const HINT: AttrDef = str_attr("communication_hint", "auto", &[]);
+pub(super) const COMMUNICATION_HINT: AttrDef = str_attr("communication_hint", "auto", &[]);
 /// Attribute: time limit. Not used here: the time limit of the step applies.
 pub(super) const TIMEOUT: AttrDef = float_attr("timeout_seconds", 0.0);
 pub(super) const STATELESS: AttrDef = bool_attr("is_stateless", false);
@@ -39,10 +39,10 @@ pub(super) const INPUTS: &[Arg] = &[
 ];
 
 /// Base definition of an op on a group.
-pub(super) const GROUPED: OpDef = OpDef {
+pub(super) const GROUP_OP: OpDef = OpDef {
     inputs: INPUTS,
     outputs: &[arg("data", "T")],
-    ..COLLECTIVE
+    ..COLLECTIVE_OP
 };
 
 /// Process set of a group, and this rank's place in it. `at` is the index of the input with its size; the next input is

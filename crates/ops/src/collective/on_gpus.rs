@@ -7,7 +7,7 @@ use thalweg_graph::op::Effect;
 use thalweg_tensor::DType;
 
 use super::broadcast::BROADCAST;
-use super::run::{reduction, set};
+use super::run::{process_set, reduction_of_attrs};
 
 /// Dtypes that NCCL supports.
 const DTYPES: &[(&str, &[DType])] = &[(
@@ -62,8 +62,8 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
     if node.op.effect != Effect::Collective {
         return Err("it is no collective".to_owned());
     }
-    let said = |e: KernelError| e.to_string();
-    let set = set(&node.attrs).map_err(said)?;
+    let to_text = |e: KernelError| e.to_string();
+    let set = process_set(&node.attrs).map_err(to_text)?;
     if node.op.name == BROADCAST.def.name {
         let root = usize::try_from(node.attrs.int("root_rank")).unwrap_or(usize::MAX);
         let what = Exchange::Broadcast { root };
@@ -73,7 +73,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
         op,
         prescale,
         postscale,
-    } = reduction(&node.attrs).map_err(said)?;
+    } = reduction_of_attrs(&node.attrs).map_err(to_text)?;
     let floats = node.attrs.dtype("T").is_some_and(|t| t.is_float());
     let factor = prescale * postscale;
     let sums = matches!(op, ReduceOp::Sum | ReduceOp::Average);

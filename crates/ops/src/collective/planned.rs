@@ -49,13 +49,13 @@ pub fn planned_collective(
     let sends = is(&collective_bcast::SEND) || is(&collective_bcast::RECEIVE);
     Some(PlannedCollective {
         name: match sends {
-            true => sent_name(graph, node),
+            true => collective_bcast_name(graph, node),
             false => node.name.clone(),
         },
-        set: set(graph, node, ranks),
+        set: process_set(graph, node, ranks),
         op: match sends {
             true => "CollectiveBcastV2".to_owned(),
-            false => described(node),
+            false => op_with_attrs(node),
         },
         dtype: value.map_or(DType::F32, |f| f.dtype),
         dims,
@@ -71,7 +71,7 @@ fn int(graph: &GraphData, node: &Node, name: &str) -> Option<i64> {
 }
 
 /// Process set of a node, as its kernel determines it.
-fn set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
+fn process_set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
     let key = match node.op.attr("process_set_id") {
         Some(_) => node.attrs.int("process_set_id"),
         None => match int(graph, node, "group_size") {
@@ -83,16 +83,16 @@ fn set(graph: &GraphData, node: &Node, ranks: Option<usize>) -> i32 {
 }
 
 /// Name of a broadcast whose nodes have different names.
-fn sent_name(graph: &GraphData, node: &Node) -> String {
+fn collective_bcast_name(graph: &GraphData, node: &Node) -> String {
     let int = |name| int(graph, node, name);
     match (int("group_key"), int("instance_key")) {
-        (Some(group), Some(instance)) => collective_bcast::name(group, instance),
+        (Some(group), Some(instance)) => collective_bcast::broadcast_name(group, instance),
         _ => "a broadcast".to_owned(),
     }
 }
 
 /// The op, with those of its attributes that must be the same on all ranks and are not the defaults.
-fn described(node: &Node) -> String {
+fn op_with_attrs(node: &Node) -> String {
     let attrs = &node.attrs;
     let mut what = Vec::new();
     if node.op.attr("reduce_op").is_some() {

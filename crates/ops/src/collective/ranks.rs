@@ -5,11 +5,11 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of};
 use thalweg_tensor::{DType, Tensor};
 
-use super::run::{COLLECTIVE, SET, nothing, ranks, run, set};
+use super::run::{COLLECTIVE_OP, PROCESS_SET, barrier_input, process_set, ranks, run};
 
 /// Base definition of an op whose value a rank knows without communication.
-const KNOWN: OpDef = OpDef {
-    attrs: &[SET],
+const RANK_OP: OpDef = OpDef {
+    attrs: &[PROCESS_SET],
     shape: crate::support::shapes::scalar,
     gradient: Gradient::None,
     // It differs from rank to rank, so it is no constant of the graph.
@@ -23,7 +23,7 @@ pub(super) static SIZE: Op = Op {
         name: "HorovodSize",
         summary: "The number of ranks.",
         outputs: &[arg_of("size", DType::I32)],
-        ..KNOWN
+        ..RANK_OP
     },
     kernels: &[
         cpu_tensors(|cx| Ok(vec![Tensor::scalar(ranks(cx)?.size as i32)])),
@@ -37,7 +37,7 @@ pub(super) static RANK: Op = Op {
         name: "HorovodRank",
         summary: "The number of this rank, from 0.",
         outputs: &[arg_of("rank", DType::I32)],
-        ..KNOWN
+        ..RANK_OP
     },
     kernels: &[
         cpu_tensors(|cx| Ok(vec![Tensor::scalar(ranks(cx)?.rank as i32)])),
@@ -50,14 +50,14 @@ pub(super) static BARRIER: Op = Op {
     def: OpDef {
         name: "_Barrier",
         summary: "Waits until all ranks have come here.",
-        attrs: &[SET],
+        attrs: &[PROCESS_SET],
         gradient: Gradient::None,
-        ..COLLECTIVE
+        ..COLLECTIVE_OP
     },
     kernels: &[
         cpu_tensors(|cx| {
-            run(cx, set(cx.attrs())?, || {
-                Ok((Collective::Barrier, nothing()?))
+            run(cx, process_set(cx.attrs())?, || {
+                Ok((Collective::Barrier, barrier_input()?))
             })
         }),
         on_host(),

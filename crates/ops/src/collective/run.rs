@@ -10,7 +10,7 @@ use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 /// Attribute: Horovod's process set of the ranks that take part; 0 is the set of all ranks.
-pub(super) const SET: AttrDef = int_attr("process_set_id", 0);
+pub(super) const PROCESS_SET: AttrDef = int_attr("process_set_id", 0);
 /// Attribute: the node's name counts without its scopes. Not used: ranks that run the same graph have the same
 /// names.
 pub(super) const IGNORE_SCOPE: AttrDef = bool_attr("ignore_name_scope", false);
@@ -20,7 +20,7 @@ pub(super) const PRESCALE: AttrDef = float_attr("prescale_factor", 1.0);
 pub(super) const POSTSCALE: AttrDef = float_attr("postscale_factor", 1.0);
 
 /// Base definition of a collective.
-pub(super) const COLLECTIVE: OpDef = OpDef {
+pub(super) const COLLECTIVE_OP: OpDef = OpDef {
     effect: Effect::Collective,
     gradient: Gradient::Missing,
     ..OpDef::EMPTY
@@ -32,7 +32,7 @@ pub(super) fn collectives<'a>(cx: &TensorCx<'a>) -> Result<&'a Arc<dyn Collectiv
 }
 
 /// Process set in attribute `process_set_id`.
-pub(super) fn set(attrs: &Attrs) -> Result<i32, KernelError> {
+pub(super) fn process_set(attrs: &Attrs) -> Result<i32, KernelError> {
     let id = attrs.int("process_set_id");
     i32::try_from(id).map_err(|_| {
         KernelError::Invalid(format!(
@@ -43,7 +43,7 @@ pub(super) fn set(attrs: &Attrs) -> Result<i32, KernelError> {
 
 /// This rank's place in the process set of the node.
 pub(super) fn ranks(cx: &TensorCx<'_>) -> Result<RankOf, KernelError> {
-    collectives(cx)?.ranks(set(cx.attrs())?)
+    collectives(cx)?.ranks(process_set(cx.attrs())?)
 }
 
 /// Starts this rank's part of a collective, or fetches its result; blocks until the others have done theirs. `what` is
@@ -86,7 +86,7 @@ pub(super) fn run_as(
 }
 
 /// Reduction given by attributes.
-pub(super) fn reduction(attrs: &Attrs) -> Result<Reduction, KernelError> {
+pub(super) fn reduction_of_attrs(attrs: &Attrs) -> Result<Reduction, KernelError> {
     let op = ReduceOp::of_number(attrs.int("reduce_op"));
     let op = op.ok_or(KernelError::Argument("the number of a reduction"))?;
     let scale = |name| f64::from(attrs.float(name));
@@ -115,7 +115,7 @@ pub(super) fn check_reduction(cx: &Infer<'_>) -> Result<(), InferError> {
 }
 
 /// Shape rule: the shape of input 0 with another number of rows, which depends on the other ranks.
-pub(super) fn other_rows(cx: &mut Infer<'_>) -> Result<(), InferError> {
+pub(super) fn unknown_row_count(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = rows(cx)?;
     cx.set(0, shape);
     Ok(())
@@ -138,7 +138,7 @@ pub(super) fn rows(cx: &Infer<'_>) -> Result<Shape, InferError> {
 }
 
 /// Number of rows for each of `size` ranks; all must get the same number.
-pub(super) fn evenly(rows: usize, size: usize) -> Result<usize, KernelError> {
+pub(super) fn even_share(rows: usize, size: usize) -> Result<usize, KernelError> {
     if size == 0 || !rows.is_multiple_of(size) {
         return Err(KernelError::Invalid(format!(
             "its {rows} rows are no multiple of the {size} ranks: give it as many rows for each rank"
@@ -154,6 +154,6 @@ pub(super) fn first(results: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
 }
 
 /// Input of a barrier.
-pub(super) fn nothing() -> Result<Tensor, KernelError> {
+pub(super) fn barrier_input() -> Result<Tensor, KernelError> {
     Ok(Tensor::zeros(DType::F32, &[0])?)
 }

@@ -9,7 +9,7 @@ use thalweg_graph::op::{
 use thalweg_tensor::DType;
 
 /// Definition of an op on files without a kernel.
-const fn on_files(
+const fn file_op(
     name: &'static str,
     summary: &'static str,
     inputs: &'static [Arg],
@@ -32,7 +32,7 @@ const fn on_files(
 }
 
 /// Writes tensors.
-pub(crate) static SAVE: Op = on_files(
+pub(crate) static SAVE: Op = file_op(
     "Save",
     "Writes tensors to a file.",
     &[
@@ -45,7 +45,7 @@ pub(crate) static SAVE: Op = on_files(
 );
 
 /// Writes slices.
-pub(crate) static SAVE_SLICES: Op = on_files(
+pub(crate) static SAVE_SLICES: Op = file_op(
     "SaveSlices",
     "Writes slices of tensors to a file.",
     &[
@@ -58,13 +58,13 @@ pub(crate) static SAVE_SLICES: Op = on_files(
     &[types_attr("T")],
 );
 
-const RESTORED: &[AttrDef] = &[
+const RESTORE_ATTRS: &[AttrDef] = &[
     type_attr("dt", &DType::ALL),
     int_attr("preferred_shard", -1),
 ];
 
 /// Reads a tensor.
-pub(crate) static RESTORE: Op = on_files(
+pub(crate) static RESTORE: Op = file_op(
     "Restore",
     "Reads a tensor from files.",
     &[
@@ -72,11 +72,11 @@ pub(crate) static RESTORE: Op = on_files(
         arg_of("tensor_name", DType::String),
     ],
     &[arg("tensor", "dt")],
-    RESTORED,
+    RESTORE_ATTRS,
 );
 
 /// Reads a slice.
-pub(crate) static RESTORE_SLICE: Op = on_files(
+pub(crate) static RESTORE_SLICE: Op = file_op(
     "RestoreSlice",
     "Reads a slice of a tensor from files.",
     &[
@@ -85,5 +85,5 @@ pub(crate) static RESTORE_SLICE: Op = on_files(
         arg_of("shape_and_slice", DType::String),
     ],
     &[arg("tensor", "dt")],
-    RESTORED,
+    RESTORE_ATTRS,
 );

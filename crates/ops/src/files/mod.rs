@@ -26,7 +26,7 @@ pub(crate) static OPS: &[&Op] = &[
 ];
 
 /// Converts an error of a checkpoint to a kernel error.
-fn failed(error: CheckpointError) -> KernelError {
+fn kernel_error(error: CheckpointError) -> KernelError {
     let text = error.to_string();
     match error {
         CheckpointError::NoEntry { .. } | CheckpointError::Missing { .. } => {
@@ -67,7 +67,7 @@ fn entries(
             .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
     };
     let entry = |i: usize| {
-        let slice = SliceSpec::parse_or_whole(&text(&slices[i])?).map_err(failed)?;
+        let slice = SliceSpec::parse_or_whole(&text(&slices[i])?).map_err(kernel_error)?;
         Ok((text(&names[i])?, slice))
     };
     (0..tensors).map(entry).collect()

@@ -8,7 +8,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_tensor::DType;
 
-use super::{entries, failed, prefix};
+use super::{entries, kernel_error, prefix};
 
 /// Writes tensors to a checkpoint.
 pub(crate) static SAVE_V2: Op = Op {
@@ -28,20 +28,20 @@ pub(crate) static SAVE_V2: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let began = Instant::now();
-        let done = saved(cx);
+        let done = save(cx);
         let files = cx.environment().files();
         files.saved(began.elapsed(), done.is_ok());
         done.map(|()| Vec::new())
     })],
 };
 
-fn saved(cx: &TensorCx<'_>) -> Result<(), KernelError> {
+fn save(cx: &TensorCx<'_>) -> Result<(), KernelError> {
     let entries = entries(cx, cx.inputs().saturating_sub(3))?;
-    let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(failed)?;
+    let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(kernel_error)?;
     for (i, (name, slice)) in entries.iter().enumerate() {
         let tensor = cx.tensor(3 + i)?;
         let added = writer.add_part(name, slice.as_ref(), tensor);
-        added.map_err(failed)?;
+        added.map_err(kernel_error)?;
     }
-    writer.finish().map_err(failed)
+    writer.finish().map_err(kernel_error)
 }

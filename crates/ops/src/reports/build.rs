@@ -37,13 +37,13 @@ pub trait SummaryOps {
     /// Summary of the distribution of a tensor's numbers. A step fails on numbers that are not finite.
     fn histogram_summary<'g>(&'g self, name: &str, values: impl Into<Output<'g>>) -> Output<'g>;
 
-    /// Summary of the first `most` images of a batch `[n, height, width, channels]`, of `u8` or floats; see
+    /// Summary of the first `max_images` images of a batch `[n, height, width, channels]`, of `u8` or floats; see
     /// [`summaries::image`](crate::summaries::image) for their conversion to pixels.
     fn image_summary<'g>(
         &'g self,
         name: &str,
         images: impl Into<Output<'g>>,
-        most: usize,
+        max_images: usize,
     ) -> Output<'g>;
 
     /// Merges the summaries of the collection `summaries`; `None` if there are none. A step fails if two
@@ -67,9 +67,9 @@ impl SummaryOps for Graph {
         &'g self,
         name: &str,
         images: impl Into<Output<'g>>,
-        most: usize,
+        max_images: usize,
     ) -> Output<'g> {
-        summary(self, "ImageSummary", name, images.into(), Some(most))
+        summary(self, "ImageSummary", name, images.into(), Some(max_images))
     }
 
     #[track_caller]
@@ -100,10 +100,10 @@ fn summary<'g>(
         let node = graph.op(op).input(tag).input(value).name(name);
         match images {
             None => node.output(),
-            Some(most) => {
-                let most = i64::try_from(most).unwrap_or(i64::MAX);
+            Some(max_images) => {
+                let max_images = i64::try_from(max_images).unwrap_or(i64::MAX);
                 let color = Tensor::vector(&BAD_COLOR);
-                let node = node.attr("max_images", most);
+                let node = node.attr("max_images", max_images);
                 node.attr("bad_color", color).output()
             }
         }

@@ -37,7 +37,7 @@ pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>, KernelError> {
 }
 
 /// Adds a number with its tag to a summary.
-pub(super) fn with_scalar(summary: Message, tag: &[u8], value: f32) -> Message {
+pub(super) fn append_scalar(summary: Message, tag: &[u8], value: f32) -> Message {
     let value = Message::default()
         .bytes(TAG, tag)
         .float(SIMPLE_VALUE, value);
@@ -52,7 +52,7 @@ pub(super) fn with_scalar(summary: Message, tag: &[u8], value: f32) -> Message {
 /// assert_eq!(bytes, [0x0a, 8, 0x0a, 1, b'x', 0x15, 0, 0, 0x80, 0x3f]);
 /// ```
 pub fn scalar(tag: &[u8], value: f32) -> Vec<u8> {
-    with_scalar(Message::default(), tag, value).0
+    append_scalar(Message::default(), tag, value).0
 }
 
 /// Summary of the distribution of a tensor's numbers, in TensorFlow's buckets: they grow by a tenth

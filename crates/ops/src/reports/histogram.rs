@@ -4,7 +4,7 @@ use super::wire::Message;
 
 /// Upper limits of the buckets: growing by a tenth from 1e-12 to 1e20, then the largest number;
 /// the same below zero; and zero.
-fn ends() -> Vec<f64> {
+fn bucket_limits() -> Vec<f64> {
     let mut above = Vec::new();
     let mut end = 1e-12;
     while end < 1e20 {
@@ -18,13 +18,13 @@ fn ends() -> Vec<f64> {
 
 /// A `HistogramProto` of finite numbers.
 pub(super) fn histogram(values: &[f64]) -> Message {
-    let ends = ends();
-    let mut counts = vec![0.0; ends.len()];
+    let bucket_limits = bucket_limits();
+    let mut counts = vec![0.0; bucket_limits.len()];
     let (mut least, mut most) = (f64::MAX, -f64::MAX);
     let (mut sum, mut squares) = (0.0, 0.0);
     for &value in values {
-        let bucket = ends.partition_point(|&end| end <= value);
-        if let Some(count) = counts.get_mut(bucket.min(ends.len() - 1)) {
+        let bucket = bucket_limits.partition_point(|&end| end <= value);
+        if let Some(count) = counts.get_mut(bucket.min(bucket_limits.len() - 1)) {
             *count += 1.0;
         }
         least = value.min(least);
@@ -33,7 +33,7 @@ pub(super) fn histogram(values: &[f64]) -> Message {
         squares += value * value;
     }
     let (mut kept_ends, mut kept) = (Vec::new(), Vec::new());
-    for (i, (&end, &count)) in ends.iter().zip(&counts).enumerate() {
+    for (i, (&end, &count)) in bucket_limits.iter().zip(&counts).enumerate() {
         // The last of several adjacent empty buckets represents all of them.
         let next_is_empty = counts.get(i + 1).is_some_and(|&next| next == 0.0);
         if count > 0.0 || !next_is_empty {

@@ -18,12 +18,12 @@ const COLORSPACE: u32 = 3;
 const ENCODED: u32 = 4;
 
 /// If the largest magnitude is smaller, the image is black: division by it could overflow.
-const BLACK: f32 = 1e-6;
+const MIN_MAGNITUDE: f32 = 1e-6;
 
 /// Default colour of pixels that are not finite: opaque red.
 pub const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
 
-/// Summary of the first `most` of a batch of images, each as a PNG.
+/// Summary of the first `max_images` of a batch of images, each as a PNG.
 ///
 /// `images` has the shape `[n, height, width, channels]`; one channel is grey, three are RGB and four RGB with
 /// alpha. `u8` is used unchanged. Floats are scaled, each image by itself: so that its largest number becomes
@@ -31,7 +31,7 @@ pub const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
 /// A pixel with a number that is not finite is shown in `bad_color`, whose length is at least the number of
 /// channels.
 ///
-/// The tag of image `i` is `tag/image/i`, or `tag/image` if `most` is 1.
+/// The tag of image `i` is `tag/image/i`, or `tag/image` if `max_images` is 1.
 ///
 /// # Errors
 /// [`KernelError::Invalid`] for another shape, no pixels, or too few numbers in `bad_color`;
@@ -51,7 +51,7 @@ pub const BAD_COLOR: [u8; 4] = [255, 0, 0, 255];
 pub fn image(
     tag: &[u8],
     images: &Tensor,
-    most: usize,
+    max_images: usize,
     bad_color: &[u8],
 ) -> Result<Vec<u8>, KernelError> {
     let &[n, height, width, channels @ (1 | 3 | 4)] = images.dims() else {
@@ -67,10 +67,16 @@ pub fn image(
         )));
     };
     let shades: Vec<Vec<u8>> = match images.dtype() {
-        DType::U8 => parts(images.as_slice::<u8>()?, n, most, <[u8]>::to_vec),
-        DType::F32 => parts(images.as_slice::<f32>()?, n, most, |x| shade(x, bad)),
-        DType::F64 => parts(images.as_slice::<f64>()?, n, most, |x| shade(x, bad)),
-        DType::F16 => parts(images.as_slice::<f16>()?, n, most, |x| shade(x, bad)),
+        DType::U8 => convert_images(images.as_slice::<u8>()?, n, max_images, <[u8]>::to_vec),
+        DType::F32 => convert_images(images.as_slice::<f32>()?, n, max_images, |x| {
+            to_pixels(x, bad)
+        }),
+        DType::F64 => convert_images(images.as_slice::<f64>()?, n, max_images, |x| {
+            to_pixels(x, bad)
+        }),
+        DType::F16 => convert_images(images.as_slice::<f16>()?, n, max_images, |x| {
+            to_pixels(x, bad)
+        }),
         other => return Err(KernelError::DType(other)),
     };
     let mut summary = Message::default();
@@ -81,7 +87,7 @@ pub fn image(
             .int(COLORSPACE, channels as u64)
             .bytes(ENCODED, &png(shades, height, width, channels)?);
         // The name depends on the requested number of images, not on the actual one, so it stays the same.
-        let behind = match most {
+        let behind = match max_images {
             1 => "/image".to_owned(),
             _ => format!("/image/{i}"),
         };
@@ -92,15 +98,20 @@ pub fn image(
 }
 
 /// Pixels of each of the first images.
-fn parts<T>(all: &[T], n: usize, most: usize, shades: impl Fn(&[T]) -> Vec<u8>) -> Vec<Vec<u8>> {
+fn convert_images<T>(
+    all: &[T],
+    n: usize,
+    max_images: usize,
+    shades: impl Fn(&[T]) -> Vec<u8>,
+) -> Vec<Vec<u8>> {
     // Not the product of the other dimensions, which could overflow if there are no images.
     let size = all.len() / n.max(1);
-    let each = (0..n.min(most)).map(|i| &all[i * size..][..size]);
+    let each = (0..n.min(max_images)).map(|i| &all[i * size..][..size]);
     each.map(shades).collect()
 }
 
 /// Element of an image.
-trait Shade: Copy {
+trait PixelValue: Copy {
     fn wide(self) -> f32;
     /// Returns `true` if it is finite in its own dtype: converted to `f32` it may not be.
     fn finite(self) -> bool;
@@ -108,7 +119,7 @@ trait Shade: Copy {
     fn scaled(self, scale: f32, offset: f32) -> u8;
 }
 
-impl Shade for f32 {
+impl PixelValue for f32 {
     fn wide(self) -> f32 {
         self
     }
@@ -120,7 +131,7 @@ impl Shade for f32 {
     }
 }
 
-impl Shade for f64 {
+impl PixelValue for f64 {
     fn wide(self) -> f32 {
         self as f32
     }
@@ -132,7 +143,7 @@ impl Shade for f64 {
     }
 }
 
-impl Shade for f16 {
+impl PixelValue for f16 {
     fn wide(self) -> f32 {
         self.to_f32()
     }
@@ -146,17 +157,23 @@ impl Shade for f16 {
 }
 
 /// Converts an image whose pixels have as many channels as `bad`.
-fn shade<T: Shade>(values: &[T], bad: &[u8]) -> Vec<u8> {
+fn to_pixels<T: PixelValue>(values: &[T], bad: &[u8]) -> Vec<u8> {
     let pixels = values.chunks_exact(bad.len());
     let finite = |pixel: &&[T]| pixel.iter().all(|x| x.finite());
     let shown = pixels.clone().filter(finite).flatten();
-    let (least, most) = shown.fold((f32::INFINITY, f32::NEG_INFINITY), |(least, most), x| {
-        (least.min(x.wide()), most.max(x.wide()))
+    let (min, max) = shown.fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), x| {
+        (min.min(x.wide()), max.max(x.wide()))
     });
-    let over = |range: f32, most: f32| if most < BLACK { 0.0 } else { range / most };
-    let (scale, offset) = match least < 0.0 {
-        true => (over(127.0, least.abs().max(most.abs())), 128.0),
-        false => (over(255.0, most), 0.0),
+    let over = |range: f32, magnitude: f32| {
+        if magnitude < MIN_MAGNITUDE {
+            0.0
+        } else {
+            range / magnitude
+        }
+    };
+    let (scale, offset) = match min < 0.0 {
+        true => (over(127.0, min.abs().max(max.abs())), 128.0),
+        false => (over(255.0, max), 0.0),
     };
     let mut shades = Vec::with_capacity(values.len());
     for pixel in pixels {

@@ -38,24 +38,26 @@ pub(crate) static ASSERT: Op = Op {
         if cx.slice::<bool>(0)? == [true] {
             return Ok(Vec::new());
         }
-        let shown = shown(cx, " ")?;
-        Err(KernelError::Invalid(format!("assertion failed: {shown}")))
+        let joined_summaries = joined_summaries(cx, " ")?;
+        Err(KernelError::Invalid(format!(
+            "assertion failed: {joined_summaries}"
+        )))
     })],
 };
 
 /// The first elements of all inputs but the first, each in brackets.
-fn shown(cx: &TensorCx<'_>, between: &str) -> Result<String, KernelError> {
-    let most = cx.attrs().int("summarize");
-    let mut shown = cx.string_tensor(&[])?;
+fn joined_summaries(cx: &TensorCx<'_>, between: &str) -> Result<String, KernelError> {
+    let max_elements = cx.attrs().int("summarize");
+    let mut joined_summaries = cx.string_tensor(&[])?;
     for i in 1..cx.inputs() {
         if i > 1 {
-            shown.extend(between.as_bytes())?;
+            joined_summaries.extend(between.as_bytes())?;
         }
-        shown.extend(b"[")?;
-        summary(&mut shown, cx.tensor(i)?, most)?;
-        shown.extend(b"]")?;
+        joined_summaries.extend(b"[")?;
+        summary(&mut joined_summaries, cx.tensor(i)?, max_elements)?;
+        joined_summaries.extend(b"]")?;
     }
-    Ok(String::from_utf8_lossy(shown.open()).into_owned())
+    Ok(String::from_utf8_lossy(joined_summaries.open()).into_owned())
 }
 
 fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
@@ -71,7 +73,7 @@ fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         }
     };
     if show {
-        let line = format!("{}{}", cx.attrs().str("message"), shown(cx, "")?);
+        let line = format!("{}{}", cx.attrs().str("message"), joined_summaries(cx, "")?);
         cx.environment().print(&line);
     }
     Ok(vec![cx.value(0)?])

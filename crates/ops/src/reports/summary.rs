@@ -11,7 +11,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::encode::{TAG, VALUE, histogram, image, numbers, with_scalar};
+use super::encode::{TAG, VALUE, append_scalar, histogram, image, numbers};
 use super::wire::{Message, fields};
 use crate::support::shapes::{expect_scalar, scalar};
 
@@ -21,7 +21,7 @@ const NODE_NAME: u32 = 7;
 const TENSOR: u32 = 8;
 const METADATA: u32 = 9;
 
-fn made(summary: Message) -> Result<Vec<Tensor>, KernelError> {
+fn output(summary: Message) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![Tensor::strings(&[], &[summary.0])?])
 }
 
@@ -53,8 +53,8 @@ pub(crate) static SCALAR: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let (tags, values) = (cx.strings(0)?, numbers(cx.tensor(1)?)?);
         let all = tags.iter().zip(values);
-        made(all.fold(Message::default(), |summary, (tag, value)| {
-            with_scalar(summary, tag, value as f32)
+        output(all.fold(Message::default(), |summary, (tag, value)| {
+            append_scalar(summary, tag, value as f32)
         }))
     })],
 };
@@ -75,7 +75,7 @@ pub(crate) static HISTOGRAM_SUMMARY: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu_tensors(|cx| {
-        made(Message(histogram(tag(cx)?, cx.tensor(1)?)?))
+        output(Message(histogram(tag(cx)?, cx.tensor(1)?)?))
     })],
 };
 
@@ -129,7 +129,7 @@ pub(crate) static IMAGE: Op = Op {
         let color = cx.attrs().tensor("bad_color");
         let color = color.ok_or(KernelError::Argument("bad_color"))?;
         let color = color.as_slice::<u8>()?;
-        made(Message(image(tag(cx)?, cx.tensor(1)?, most, color)?))
+        output(Message(image(tag(cx)?, cx.tensor(1)?, most, color)?))
     })],
 };
 
@@ -163,7 +163,7 @@ fn merge(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             }
         }
     }
-    made(merged)
+    output(merged)
 }
 
 /// Merges several summaries.
@@ -241,7 +241,7 @@ pub(crate) static TENSOR_SUMMARY: Op = Op {
         let name = cx.node().name.as_bytes();
         let value = Message::default().bytes(NODE_NAME, name);
         let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(0)?)?.0);
-        made(Message::default().bytes(VALUE, &value.0))
+        output(Message::default().bytes(VALUE, &value.0))
     })
     .only(&[("T", DType::PLAIN)])],
 };
@@ -275,12 +275,12 @@ pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
         let value = Message::default().bytes(TAG, tag(cx)?);
         let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(1)?)?.0);
         let value = value.bytes(METADATA, metadata);
-        made(Message::default().bytes(VALUE, &value.0))
+        output(Message::default().bytes(VALUE, &value.0))
     })
     .only(&[("T", DType::PLAIN)])],
 };
 
-const MOST: AttrDef = AttrDef {
+const MAX_OUTPUTS: AttrDef = AttrDef {
     allowed: Allowed::AtLeast(1),
     ..int_attr("max_outputs", 3)
 };
@@ -292,7 +292,7 @@ pub(crate) static AUDIO: Op = Op {
         summary: "A serialized summary with sounds.",
         inputs: &[arg_of("tag", DType::String), arg_of("tensor", DType::F32)],
         outputs: SUMMARY,
-        attrs: &[attr("sample_rate", AttrKind::Float), MOST],
+        attrs: &[attr("sample_rate", AttrKind::Float), MAX_OUTPUTS],
         shape: scalar,
         gradient: Gradient::None,
         ..OpDef::EMPTY
@@ -311,7 +311,7 @@ pub(crate) static AUDIO_V2: Op = Op {
             arg_of("sample_rate", DType::F32),
         ],
         outputs: SUMMARY,
-        attrs: &[MOST],
+        attrs: &[MAX_OUTPUTS],
         shape: |cx| {
             cx.set(0, Shape::scalar());
             Ok(())
