@@ -87,7 +87,7 @@ impl Tasks {
         let (engine, options) = master.unwrap();
         Tasks {
             runners,
-            cutter: Cutter::new(engine.machine().clone(), options, specs),
+            cutter: Cutter::new(engine.machine().clone(), options.plan_options(), specs),
             devices,
         }
     }

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Dims};
 use crate::compile::{in_pieces, ordered, simplified};
 use crate::error::SessionError;
 use crate::machine::Machine;
-use crate::options::SessionOptions;
+use crate::options::PlanOptions;
 use crate::placements::Placements;
 use crate::request::{Fetch, PlanContext, Request, checked, piece_facts};
 use crate::store::Counters;
@@ -20,7 +20,7 @@ use crate::wire_dtype::Edge;
 /// Cuts steps of one graph, which only grows, over the devices of several tasks.
 pub struct Cutter {
     machine: Machine,
-    options: SessionOptions,
+    options: PlanOptions,
     places: Placements,
     counters: Counters,
     /// By device: its task.
@@ -30,11 +30,7 @@ pub struct Cutter {
 impl Cutter {
     /// For the devices of a cluster, each with the number of its task. Constants are folded on
     /// `machine`.
-    pub fn new(
-        machine: Machine,
-        options: SessionOptions,
-        devices: Vec<(DeviceSpec, u32)>,
-    ) -> Cutter {
+    pub fn new(machine: Machine, options: PlanOptions, devices: Vec<(DeviceSpec, u32)>) -> Cutter {
         let (names, tasks) = devices.into_iter().unzip();
         Cutter {
             machine,

@@ -4,13 +4,12 @@
 //! Sessions use it. A program that does not run steps itself can inspect the context that they would be compiled in.
 //!
 //! ```
-//! use thalweg_plan::{Machine, SessionOptions};
+//! use thalweg_device::{Cpu, Device, Files};
+//! use thalweg_plan::Machine;
 //!
-//! # fn main() -> Result<(), thalweg_plan::SessionError> {
-//! let machine = Machine::new(&SessionOptions::new().cpus(2))?;
+//! let cpus = [0, 1].map(|i| Device::Cpu(Cpu::new(1).named(Cpu::local(i), None)));
+//! let machine = Machine::new(cpus.into(), Files::none(), None);
 //! assert_eq!(machine.devices.len(), 2);
-//! # Ok(())
-//! # }
 //! ```
 
 mod bindings;
@@ -44,7 +43,7 @@ pub use cutter::Cutter;
 pub use error::{SessionError, failed, memory, memory_of_step, panicked};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
-pub use options::{CpuOptions, GpuOptions, Parallel, SessionOptions};
+pub use options::{Parallel, PlanOptions};
 pub use placements::Placements;
 pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};

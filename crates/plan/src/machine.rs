@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use thalweg_device::{Collectives, Cpu, Device, Files};
 
-use crate::error::SessionError;
 use crate::kernels::Kernels;
-use crate::options::SessionOptions;
+use crate::options::PlanOptions;
 use crate::request::PlanContext;
 use crate::store::{Counters, Store};
 
@@ -28,20 +27,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// With the devices that these options ask for, and no variable yet.
-    ///
-    /// # Errors
-    /// [`SessionError::Device`]: a device that cannot be opened. [`SessionError::Threads`]: one without its threads.
-    pub fn new(options: &SessionOptions) -> Result<Machine, SessionError> {
+    /// A machine with these devices, every kernel, and no variable yet.
+    pub fn new(
+        devices: Vec<Device>,
+        files: Files,
+        collectives: Option<Arc<dyn Collectives>>,
+    ) -> Machine {
         let kernels = thalweg_ops::kernels().into_iter().collect();
-        Ok(Machine {
-            devices: options.devices()?.into(),
+        Machine {
+            devices: devices.into(),
             cores: Cpu::available_threads(),
             kernels: Arc::new(kernels),
             store: Arc::default(),
-            files: options.files.clone(),
-            collectives: options.collectives.clone(),
-        })
+            files,
+            collectives,
+        }
     }
 
     /// The same devices with variables and queues of its own, none yet.
@@ -53,11 +53,7 @@ impl Machine {
     }
 
     /// What plans are made with here.
-    pub fn context<'a>(
-        &'a self,
-        counters: &'a Counters,
-        options: &SessionOptions,
-    ) -> PlanContext<'a> {
+    pub fn context<'a>(&'a self, counters: &'a Counters, options: &PlanOptions) -> PlanContext<'a> {
         PlanContext {
             kernels: &self.kernels,
             devices: &self.devices,

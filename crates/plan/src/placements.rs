@@ -12,7 +12,7 @@ use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
 
 use crate::error::SessionError;
 use crate::kernels::{Kernels, find};
-use crate::options::SessionOptions;
+use crate::options::PlanOptions;
 
 /// The placement of a session's graph. The graph only grows, and nodes that were placed stay.
 pub struct Placements {
@@ -51,7 +51,7 @@ impl Placements {
         &self,
         data: &GraphData,
         kernels: &Kernels,
-        options: &SessionOptions,
+        options: &PlanOptions,
     ) -> Result<Arc<Placement>, SessionError> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(placement) = &*kept

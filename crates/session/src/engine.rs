@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
-use thalweg_plan::{Counters, Machine, PlanContext, SessionError, SessionOptions, Store};
+use thalweg_plan::{Counters, Machine, PlanContext, PlanOptions, SessionError, Store};
 
 use crate::exec::Tickets;
+use crate::options::SessionOptions;
 use crate::ready::{Key, Ready};
 use thalweg_plan::PlanCache;
 
@@ -53,7 +54,11 @@ impl Engine {
     /// # Errors
     /// [`SessionError::Device`]: one that cannot be opened. [`SessionError::Threads`]: one without its threads.
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
-        let machine = Machine::new(options)?;
+        let machine = Machine::new(
+            options.devices()?,
+            options.files.clone(),
+            options.collectives.clone(),
+        );
         Ok(Engine {
             shared: Arc::new(Shared {
                 leaders: ThreadPool::new(machine.devices.len()),
@@ -120,7 +125,7 @@ impl Engine {
     pub(crate) fn context<'a>(
         &'a self,
         counters: &'a Counters,
-        options: &SessionOptions,
+        options: &PlanOptions,
     ) -> PlanContext<'a> {
         self.machine.context(counters, options)
     }

@@ -27,6 +27,7 @@ mod fetch;
 mod frame;
 mod gpu_queue;
 mod graph_ref;
+mod options;
 mod part;
 mod ready;
 mod run_options;
@@ -39,11 +40,10 @@ pub use engine::Engine;
 pub use exchange::{Exchange, Rest};
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values};
 pub use graph_ref::GraphRef;
+pub use options::{CpuOptions, GpuOptions, SessionOptions};
 pub use part::{Inside, PartPlan};
 pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
 pub use session::Session;
-pub use thalweg_plan::{
-    CpuOptions, Fetch, GpuOptions, Parallel, SessionError, SessionOptions, Store, Wire, WireType,
-};
+pub use thalweg_plan::{Fetch, Parallel, SessionError, Store, Wire, WireType};
 pub use trace::{Channel, Event, Trace, Traffic};

@@ -13,14 +13,15 @@ use crate::engine::Engine;
 use crate::exchange::Exchange;
 use crate::exec::{Step, Watch};
 use crate::fetch::Fetched;
+use crate::options::SessionOptions;
 use crate::ready::{CallKey, Key, Ready};
 use crate::run_options::{Cancel, RunOptions};
 use crate::trace::{Recorder, Trace};
 use thalweg_plan::Fetch;
 use thalweg_plan::Placements;
 use thalweg_plan::PlanCache;
+use thalweg_plan::PlanOptions;
 use thalweg_plan::SessionError;
-use thalweg_plan::SessionOptions;
 use thalweg_plan::{Counters, checked};
 use thalweg_plan::{FetchPlan, Home, Plan, PlanContext, Program, Request, compile};
 
@@ -28,7 +29,7 @@ use thalweg_plan::{FetchPlan, Home, Plan, PlanContext, Program, Request, compile
 /// snapshot of it. [`crate::Session`] is one of these with its graph.
 pub struct Runner {
     engine: Engine,
-    options: SessionOptions,
+    options: PlanOptions,
     places: Placements,
     counters: Counters,
     plans: Arc<PlanCache<Key, Ready>>,
@@ -48,7 +49,7 @@ impl Runner {
             // A graph has many functions for each thing that is asked of it.
             calls: PlanCache::new(options.plans.saturating_mul(16)),
             engine,
-            options,
+            options: options.plan_options(),
         }
     }
 

@@ -73,7 +73,11 @@ impl Inner {
         let made = match &*kept {
             Some(cutter) if more.is_empty() => return Ok(cutter.clone()),
             Some(cutter) => cutter.with(more),
-            None => Cutter::new(self.engine.machine().clone(), self.options.clone(), more),
+            None => Cutter::new(
+                self.engine.machine().clone(),
+                self.options.plan_options(),
+                more,
+            ),
         };
         let made = Arc::new(made);
         *kept = Some(made.clone());

@@ -325,7 +325,7 @@ pub(crate) fn cut(
     let engine = Engine::new(&options).expect("a CPU is there");
     let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
     let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();
-    let cutter = Cutter::new(engine.machine().clone(), options, numbered);
+    let cutter = Cutter::new(engine.machine().clone(), options.plan_options(), numbered);
     let cut = cutter.cut(&g.snapshot(), fetches, feeds);
     let cut = cut.expect("the graph can be cut");
     let tasks = [("localhost".to_owned(), 0)];

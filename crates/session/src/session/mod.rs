@@ -11,13 +11,13 @@ use crate::engine::Engine;
 use crate::exec::Watch;
 use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values};
 use crate::graph_ref::GraphRef;
+use crate::options::SessionOptions;
 use crate::ready::Ready;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
-use thalweg_plan::SessionOptions;
 use thalweg_tensor::Tensor;
 
 /// Runs steps of a graph. It holds the variables, unless it shares them, and may be used by several

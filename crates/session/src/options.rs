@@ -1,0 +1,388 @@
+//! How sessions and steps are asked to work.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thalweg_device::cuda::Cards;
+use thalweg_device::gpu::{Driver, Gpu, GpuError};
+use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files};
+use thalweg_graph::DeviceSpec;
+use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
+
+/// The job of a process that is in no cluster.
+const LOCAL: &str = "localhost";
+
+/// More GPUs than one machine has.
+const MOST_GPUS: usize = 1024;
+
+/// How a session works.
+///
+/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+///
+/// ```
+/// use thalweg_session::{Parallel, SessionOptions};
+///
+/// # fn main() -> Result<(), thalweg_session::SessionError> {
+/// // Two CPU devices with two threads each. Equal options give equal results.
+/// let options = SessionOptions::new()
+///     .cpus(2)
+///     .threads(4)
+///     .soft_placement(true)
+///     .parallel(Parallel::Never);
+///
+/// let devices = options.devices()?;
+/// let names: Vec<String> = devices.iter().map(|d| d.name().to_string()).collect();
+/// assert_eq!(names[1], "/job:localhost/replica:0/task:0/device:CPU:1");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// The job in whose name the devices stand: `/job:JOB/replica:0/task:TASK/device:CPU:0`.
+    pub job: String,
+    /// The number of the task in its job.
+    pub task: u32,
+    /// Threads of all CPU devices, the calling one among them; 0 stands for as many as the machine
+    /// runs at once.
+    pub threads: usize,
+    /// The CPU devices, `/device:CPU:0` and so on: parts of the processor with threads and memory
+    /// of their own. There is one at least.
+    pub cpus: Vec<CpuOptions>,
+    /// The GPU devices, `/device:GPU:0` and so on. Where there are none, no GPU is opened.
+    pub gpus: Vec<GpuOptions>,
+    /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
+    /// of its task. Off, it is an error.
+    pub soft_placement: bool,
+    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    pub deny_fallback: bool,
+    /// The most plans that are kept; the one that was not used for longest goes first.
+    pub plans: usize,
+    /// When nodes that do not wait for each other run at the same time.
+    pub parallel: Parallel,
+    /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
+    pub optimise: bool,
+    /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
+    pub wire: Option<Wire>,
+    /// Above 0, large values that go to another task, those of variables, and copies of others lie where
+    /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
+    /// beside what is in use. A server says so for its own devices.
+    pub shared: usize,
+    /// Which files the graph may use: none, unless it is said here.
+    pub files: Files,
+    /// What carries values between this session and others that run the same graph, each a rank; none where it is
+    /// alone.
+    pub collectives: Option<Arc<dyn Collectives>>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            job: LOCAL.to_owned(),
+            task: 0,
+            threads: 0,
+            cpus: vec![CpuOptions::default()],
+            gpus: Vec::new(),
+            soft_placement: false,
+            deny_fallback: false,
+            plans: 64,
+            parallel: Parallel::default(),
+            optimise: true,
+            wire: None,
+            shared: 0,
+            files: Files::none(),
+            collectives: None,
+        }
+    }
+}
+
+impl fmt::Debug for SessionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionOptions")
+            .field("job", &self.job)
+            .field("task", &self.task)
+            .field("threads", &self.threads)
+            .field("cpus", &self.cpus)
+            .field("gpus", &self.gpus)
+            .field("soft_placement", &self.soft_placement)
+            .field("deny_fallback", &self.deny_fallback)
+            .field("plans", &self.plans)
+            .field("parallel", &self.parallel)
+            .field("optimise", &self.optimise)
+            .field("wire", &self.wire)
+            .field("shared", &self.shared)
+            .field("files", &self.files)
+            .field("collectives", &self.collectives.is_some())
+            .finish()
+    }
+}
+
+impl SessionOptions {
+    /// The defaults.
+    pub fn new() -> SessionOptions {
+        SessionOptions::default()
+    }
+
+    /// With this many threads in all; see the field.
+    pub fn threads(self, threads: usize) -> SessionOptions {
+        SessionOptions { threads, ..self }
+    }
+
+    /// With this many CPU devices, one at least, which share the threads evenly.
+    pub fn cpus(self, count: usize) -> SessionOptions {
+        SessionOptions {
+            cpus: vec![CpuOptions::default(); count.max(1)],
+            ..self
+        }
+    }
+
+    /// With each of the CPU devices working like this: of two, each with this limit on memory.
+    pub fn each_cpu(mut self, cpu: CpuOptions) -> SessionOptions {
+        self.cpus.fill(cpu);
+        self
+    }
+
+    /// With this many GPUs: the machine's first.
+    pub fn gpus(self, count: usize) -> SessionOptions {
+        SessionOptions {
+            gpus: (0..count).map(GpuOptions::card).collect(),
+            ..self
+        }
+    }
+
+    /// With one more GPU, after those that it has.
+    pub fn gpu(mut self, gpu: GpuOptions) -> SessionOptions {
+        self.gpus.push(gpu);
+        self
+    }
+
+    /// With the GPUs that a device of this name needs: for `/gpu:1`, the machine's first two.
+    pub fn for_device(self, device: &DeviceSpec) -> SessionOptions {
+        let gpu = DeviceType::Gpu.name();
+        let gpus = match device.device_type.as_deref() {
+            // No machine has more: which is missing is said when they are opened.
+            Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
+            _ => 0,
+        };
+        self.gpus(gpus)
+    }
+
+    /// Whether a node may run on another device than it asks for; see the field.
+    pub fn soft_placement(self, soft_placement: bool) -> SessionOptions {
+        SessionOptions {
+            soft_placement,
+            ..self
+        }
+    }
+
+    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    pub fn deny_fallback(self, deny_fallback: bool) -> SessionOptions {
+        SessionOptions {
+            deny_fallback,
+            ..self
+        }
+    }
+
+    /// In which dtype values go between the tasks of a cluster.
+    pub fn wire(self, wire: Wire) -> SessionOptions {
+        SessionOptions {
+            wire: Some(wire),
+            ..self
+        }
+    }
+
+    /// When nodes that do not wait for each other run at the same time.
+    pub fn parallel(self, parallel: Parallel) -> SessionOptions {
+        SessionOptions { parallel, ..self }
+    }
+
+    /// Whether constants are folded and equal nodes shared.
+    pub fn optimise(self, optimise: bool) -> SessionOptions {
+        SessionOptions { optimise, ..self }
+    }
+
+    /// With the files that the graph's ops may read and write: checkpoints, for `SaveV2` and `RestoreV2`.
+    pub fn files(self, files: Files) -> SessionOptions {
+        SessionOptions { files, ..self }
+    }
+
+    /// As one of several ranks: with what carries values between them.
+    pub fn collectives(self, collectives: Arc<dyn Collectives>) -> SessionOptions {
+        SessionOptions {
+            collectives: Some(collectives),
+            ..self
+        }
+    }
+
+    /// With at most so many plans kept.
+    pub fn plans(self, plans: usize) -> SessionOptions {
+        SessionOptions { plans, ..self }
+    }
+
+    /// Returns the options of planning.
+    pub fn plan_options(&self) -> PlanOptions {
+        PlanOptions {
+            soft_placement: self.soft_placement,
+            deny_fallback: self.deny_fallback,
+            parallel: self.parallel,
+            optimise: self.optimise,
+            wire: self.wire.clone(),
+        }
+    }
+
+    /// The devices that these options ask for: CPUs first.
+    ///
+    /// # Errors
+    /// A GPU that cannot be opened, with what is missing and how to get it; threads that the system does not give.
+    pub fn devices(&self) -> Result<Vec<Device>, SessionError> {
+        let cpus = match &self.cpus[..] {
+            [] => &[CpuOptions::default()],
+            cpus => cpus,
+        };
+        let threads = match self.threads {
+            0 => Cpu::available_threads(),
+            n => n,
+        };
+        let share = (threads / cpus.len()).max(1);
+        let name = |kind: DeviceType, index: usize| DeviceSpec {
+            job: Some(self.job.as_str().into()),
+            replica: Some(0),
+            task: Some(self.task),
+            device_type: Some(kind.name().into()),
+            index: Some(index as u32),
+        };
+        let cpu = |(index, cpu): (usize, &CpuOptions)| {
+            let threads = if cpu.threads == 0 { share } else { cpu.threads };
+            let name = name(DeviceType::Cpu, index);
+            let made = Cpu::new(threads).named(name, cpu.memory_limit);
+            let given = made.pool().threads();
+            if given < threads {
+                return Err(SessionError::Threads {
+                    device: made.name().clone(),
+                    asked: threads,
+                    given,
+                });
+            }
+            Ok(Device::Cpu(match self.shared {
+                0 => made,
+                keep => made.sharing(keep),
+            }))
+        };
+        let devices = cpus.iter().enumerate().map(cpu);
+        let mut devices: Vec<Device> = devices.collect::<Result<_, _>>()?;
+        let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            let device = name(DeviceType::Gpu, index);
+            let opened = gpu.open(&device, &mut cards);
+            let opened = opened.map_err(|source| SessionError::Device { device, source })?;
+            devices.push(Device::Gpu(opened));
+        }
+        Ok(devices)
+    }
+}
+
+/// One CPU device.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct CpuOptions {
+    /// Its threads; 0 for an even share of the session's, and one at least.
+    pub threads: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the system has. A variable
+    /// that is updated while somebody else holds its value, as co-located workers of a server do, takes its
+    /// bytes twice.
+    pub memory_limit: Option<usize>,
+}
+
+impl CpuOptions {
+    /// The defaults.
+    pub fn new() -> CpuOptions {
+        CpuOptions::default()
+    }
+
+    /// With this many threads of its own.
+    pub fn threads(self, threads: usize) -> CpuOptions {
+        CpuOptions { threads, ..self }
+    }
+
+    /// With this limit on memory, in bytes.
+    pub fn memory_limit(self, bytes: usize) -> CpuOptions {
+        CpuOptions {
+            memory_limit: Some(bytes),
+            ..self
+        }
+    }
+}
+
+/// One GPU device: a card, or a part of one. Several devices may stand for one card, each with
+/// memory of its own.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GpuOptions {
+    /// The card's number for the driver.
+    pub card: usize,
+    /// The most bytes that its variables and steps may take; `None` for as many as the card has.
+    pub memory_limit: Option<usize>,
+    /// The same as a part of what the card has, from 0 to 1; the lower of both counts.
+    pub memory_fraction: Option<f64>,
+    /// Whether libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
+    pub tf32: bool,
+    /// What runs its commands in place of the card's driver: an emulation, or a recording.
+    pub driver: Option<Arc<dyn Driver>>,
+}
+
+impl GpuOptions {
+    /// This card, whole.
+    pub fn card(number: usize) -> GpuOptions {
+        GpuOptions {
+            card: number,
+            ..GpuOptions::default()
+        }
+    }
+
+    /// What this driver drives.
+    pub fn driven_by(driver: Arc<dyn Driver>) -> GpuOptions {
+        GpuOptions {
+            driver: Some(driver),
+            ..GpuOptions::default()
+        }
+    }
+
+    /// With this limit on memory, in bytes.
+    pub fn memory_limit(self, bytes: usize) -> GpuOptions {
+        GpuOptions {
+            memory_limit: Some(bytes),
+            ..self
+        }
+    }
+
+    /// With at most this part of the card's memory, from 0 to 1.
+    pub fn memory_fraction(self, part: f64) -> GpuOptions {
+        GpuOptions {
+            memory_fraction: Some(part),
+            ..self
+        }
+    }
+
+    /// Whether libraries may compute `f32` in TF32.
+    pub fn tf32(self, tf32: bool) -> GpuOptions {
+        GpuOptions { tf32, ..self }
+    }
+
+    fn open(&self, device: &DeviceSpec, cards: &mut Cards) -> Result<Gpu, GpuError> {
+        let driver = match &self.driver {
+            Some(driver) => driver.clone(),
+            None => cards.open(self.card)?,
+        };
+        let limit = match self.memory_fraction {
+            None => self.memory_limit,
+            Some(part) => {
+                let (total, _) = driver.memory()?;
+                let bytes = (total as f64 * part.clamp(0.0, 1.0)) as usize;
+                Some(self.memory_limit.map_or(bytes, |l| l.min(bytes)))
+            }
+        };
+        let mut gpu = Gpu::new(device.clone(), driver, limit)?;
+        gpu.allow_tf32(self.tf32);
+        Ok(gpu)
+    }
+}
