@@ -100,7 +100,7 @@ pub mod train {
 pub mod session {
     pub use thalweg_plan::Edge;
     pub use thalweg_session::{
-        Callable, Called, Cancel, Channel, CpuOptions, Engine, Event, Feed, Feeding, Fetch,
+        CallResults, Callable, Cancel, Channel, CpuOptions, Engine, Event, Feed, Feeding, Fetch,
         FetchList, Fetched, Fetches, FetchesAs, GpuOptions, GraphRef, Parallel, Run, RunOptions,
         Session, SessionError, SessionOptions, Store, Trace, Traffic, Values, Wire, WireType,
     };

@@ -11,7 +11,7 @@ use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::tensor::Tensor;
 use thalweg_plan::{Cutter, TaskPart};
-use thalweg_session::{Engine, Exchange, Fetch, Runner};
+use thalweg_session::{Engine, Fetch, Runner, TaskChannels};
 use thalweg_tests::random_graph::Gene;
 use thalweg_tests::tasks::{JOB, compare};
 
@@ -35,7 +35,7 @@ impl Mailbox {
     }
 }
 
-impl Exchange for Mailbox {
+impl TaskChannels for Mailbox {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         let mut state = self.0.lock().unwrap();
         assert!(state.values.insert(channel, value).is_none(), "sent twice");

@@ -6,9 +6,9 @@ use smallvec::SmallVec;
 use thalweg_graph::OutputId;
 use thalweg_tensor::{Dims, Element, Tensor};
 
-use crate::exec::Watch;
+use crate::compiled_step::CompiledStep;
+use crate::exec::StepControls;
 use crate::fetch::{FetchList, Fetches, fed_outputs, scalar, tensor};
-use crate::ready::Ready;
 use crate::session::Session;
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
@@ -41,7 +41,7 @@ pub struct Callable<'g> {
     session: Session<'g>,
     fetches: SmallVec<[Fetch; 4]>,
     feeds: SmallVec<[OutputId; 4]>,
-    ready: Option<Arc<Ready>>,
+    compiled: Option<Arc<CompiledStep>>,
     dims: SmallVec<[Dims; 4]>,
     results: SmallVec<[Option<Tensor>; 4]>,
 }
@@ -75,7 +75,7 @@ impl<'g> Callable<'g> {
             session,
             fetches,
             feeds,
-            ready: None,
+            compiled: None,
             dims: SmallVec::new(),
             results: SmallVec::new(),
         }
@@ -85,7 +85,7 @@ impl<'g> Callable<'g> {
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub fn call(&mut self, feeds: &[Tensor]) -> Result<Called<'_>, SessionError> {
+    pub fn call(&mut self, feeds: &[Tensor]) -> Result<CallResults<'_>, SessionError> {
         if feeds.len() != self.feeds.len() {
             return Err(SessionError::FeedCount {
                 expected: self.feeds.len(),
@@ -94,28 +94,31 @@ impl<'g> Callable<'g> {
         }
         let same = self.dims.len() == feeds.len()
             && self.dims.iter().zip(feeds).all(|(d, t)| d[..] == *t.dims());
-        let ready = match &self.ready {
+        let compiled = match &self.compiled {
             // A dtype cannot change: the first call has checked it against the output's.
-            Some(ready) if same && self.dtypes_fit(ready, feeds) => ready.clone(),
+            Some(compiled) if same && self.dtypes_fit(compiled, feeds) => compiled.clone(),
             _ => {
                 let graph = || self.session.graph_ref().checked();
                 let given = self.feeds.iter().copied().zip(feeds);
-                let ready = (self.session.runner()).plan(&graph, &self.fetches, given, true)?;
+                let compiled = (self.session.runner()).plan(&graph, &self.fetches, given, true)?;
                 self.dims = feeds.iter().map(|t| t.dims().into()).collect();
-                self.ready = Some(ready.clone());
-                ready
+                self.compiled = Some(compiled.clone());
+                compiled
             }
         };
-        self.session
-            .runner()
-            .step(&ready, feeds.iter(), Watch::default(), &mut self.results)?;
-        Ok(Called {
+        self.session.runner().step(
+            &compiled,
+            feeds.iter(),
+            StepControls::default(),
+            &mut self.results,
+        )?;
+        Ok(CallResults {
             values: &self.results,
         })
     }
 
-    fn dtypes_fit(&self, ready: &Ready, feeds: &[Tensor]) -> bool {
-        let plan = &ready.plan;
+    fn dtypes_fit(&self, compiled: &CompiledStep, feeds: &[Tensor]) -> bool {
+        let plan = &compiled.plan;
         plan.feeds.iter().zip(feeds).all(|(slots, tensor)| {
             let slot = slots.first().map(|&(p, s)| plan.slot(p, s));
             slot.is_none_or(|s| s.dtype == tensor.dtype())
@@ -125,11 +128,11 @@ impl<'g> Callable<'g> {
 
 /// The results of a call; valid until the next one.
 #[derive(Clone, Copy, Debug)]
-pub struct Called<'c> {
+pub struct CallResults<'c> {
     values: &'c [Option<Tensor>],
 }
 
-impl<'c> Called<'c> {
+impl<'c> CallResults<'c> {
     /// The value of fetch `index`.
     ///
     /// # Errors

@@ -6,9 +6,9 @@ use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
 use thalweg_plan::{Counters, Machine, PlanContext, PlanOptions, SessionError, Store};
 
+use crate::compiled_step::{CompiledStep, Key};
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
-use crate::ready::{Key, Ready};
 use thalweg_plan::PlanCache;
 
 /// The devices of a process, with the state that outlives steps: variables, queues, staging areas. Sessions that are
@@ -36,16 +36,16 @@ use thalweg_plan::PlanCache;
 #[derive(Clone)]
 pub struct Engine {
     machine: Machine,
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
 }
 
 /// Threads, ticket numbers and plan caches: everything that runs steps, beside the devices.
-struct Shared {
+struct EngineState {
     /// A thread to lead each device.
     leaders: ThreadPool,
     tickets: Tickets,
     /// The plan caches of the sessions on this engine.
-    plans: Mutex<Vec<Weak<PlanCache<Key, Ready>>>>,
+    plans: Mutex<Vec<Weak<PlanCache<Key, CompiledStep>>>>,
 }
 
 impl Engine {
@@ -60,7 +60,7 @@ impl Engine {
             options.collectives.clone(),
         );
         Ok(Engine {
-            shared: Arc::new(Shared {
+            shared: Arc::new(EngineState {
                 leaders: ThreadPool::new(machine.devices.len()),
                 tickets: Tickets::default(),
                 plans: Mutex::default(),
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Registers a session's plan cache, so that [`Engine::release`] frees its memory too.
-    pub(crate) fn register(&self, plans: &Arc<PlanCache<Key, Ready>>) {
+    pub(crate) fn register(&self, plans: &Arc<PlanCache<Key, CompiledStep>>) {
         let mut all = self.plans();
         all.retain(|p| p.strong_count() > 0);
         all.push(Arc::downgrade(plans));
@@ -114,10 +114,10 @@ impl Engine {
         self.store().release_spares();
         let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();
         all.iter()
-            .for_each(|plans| plans.for_each(|ready| ready.release()));
+            .for_each(|plans| plans.for_each(|compiled| compiled.release()));
     }
 
-    fn plans(&self) -> MutexGuard<'_, Vec<Weak<PlanCache<Key, Ready>>>> {
+    fn plans(&self) -> MutexGuard<'_, Vec<Weak<PlanCache<Key, CompiledStep>>>> {
         let plans = self.shared.plans.lock();
         plans.unwrap_or_else(PoisonError::into_inner)
     }

@@ -10,7 +10,7 @@ use thalweg_device::{Collectives, Device, Rendezvous, Slot};
 use thalweg_tensor::{Buffer, Memory};
 use thalweg_tensor::{Tensor, TensorError};
 
-use crate::gpu_queue::Queued;
+use crate::gpu_frame::GpuFrame;
 use thalweg_plan::SessionError;
 use thalweg_plan::{Home, Plan, Program, SlotPlan, memory_of_step};
 
@@ -53,7 +53,7 @@ pub(crate) struct ProgramFrame {
     arena: Buffer,
     cells: Box<[UnsafeCell<Cell>]>,
     /// Its memory and commands on its GPU, if its device is one.
-    pub(crate) queued: Option<Queued>,
+    pub(crate) gpu_frame: Option<GpuFrame>,
 }
 
 struct Cell {
@@ -81,9 +81,9 @@ impl ProgramFrame {
                 .expect("a program without values has an arena without bytes");
             memory_of_step(device, node, fact, program.arena_bytes())
         };
-        let (bytes, queued) = match device {
+        let (bytes, gpu_frame) = match device {
             Device::Cpu(_) => (program.arena, None),
-            Device::Gpu(gpu) => (0, Queued::new(program, gpu, ranks, too_large)?),
+            Device::Gpu(gpu) => (0, GpuFrame::new(program, gpu, ranks, too_large)?),
         };
         let arena = Buffer::try_zeroed_in(bytes, device.memory()).ok_or_else(too_large)?;
         let cells = program.slots.iter().map(|s| {
@@ -95,7 +95,7 @@ impl ProgramFrame {
                     ..Slot::empty(s.dtype)
                 },
                 Home::Staged(offset) => Slot {
-                    ptr: queued
+                    ptr: gpu_frame
                         .as_ref()
                         .map_or(std::ptr::null_mut(), |q| q.staged(*offset)),
                     len: s.len,
@@ -110,7 +110,7 @@ impl ProgramFrame {
         Ok(ProgramFrame {
             cells: cells.collect(),
             arena,
-            queued,
+            gpu_frame,
         })
     }
 

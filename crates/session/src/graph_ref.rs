@@ -10,10 +10,10 @@ use thalweg_plan::SessionError;
 ///
 /// `&Graph`, `Graph` and `Arc<Graph>` become one.
 #[derive(Clone)]
-pub struct GraphRef<'g>(Held<'g>);
+pub struct GraphRef<'g>(GraphHandle<'g>);
 
 #[derive(Clone)]
-enum Held<'g> {
+enum GraphHandle<'g> {
     Borrowed(&'g Graph),
     Shared(Arc<Graph>),
 }
@@ -37,21 +37,21 @@ impl Deref for GraphRef<'_> {
 
     fn deref(&self) -> &Graph {
         match &self.0 {
-            Held::Borrowed(graph) => graph,
-            Held::Shared(graph) => graph,
+            GraphHandle::Borrowed(graph) => graph,
+            GraphHandle::Shared(graph) => graph,
         }
     }
 }
 
 impl<'g> From<&'g Graph> for GraphRef<'g> {
     fn from(graph: &'g Graph) -> GraphRef<'g> {
-        GraphRef(Held::Borrowed(graph))
+        GraphRef(GraphHandle::Borrowed(graph))
     }
 }
 
 impl From<Arc<Graph>> for GraphRef<'_> {
     fn from(graph: Arc<Graph>) -> Self {
-        GraphRef(Held::Shared(graph))
+        GraphRef(GraphHandle::Shared(graph))
     }
 }
 

@@ -20,30 +20,30 @@
 //! ```
 
 mod callable;
+mod compiled_step;
 mod engine;
-mod exchange;
 mod exec;
 mod fetch;
 mod frame;
-mod gpu_queue;
+mod gpu_frame;
 mod graph_ref;
 mod options;
 mod part;
-mod ready;
 mod run_options;
 mod runner;
 mod session;
+mod task_channels;
 mod trace;
 
-pub use callable::{Callable, Called};
+pub use callable::{CallResults, Callable};
 pub use engine::Engine;
-pub use exchange::{Exchange, Rest};
 pub use fetch::{Feed, Feeding, FetchList, Fetched, Fetches, FetchesAs, Run, Values};
 pub use graph_ref::GraphRef;
 pub use options::{CpuOptions, GpuOptions, SessionOptions};
-pub use part::{Inside, PartPlan};
+pub use part::{EnteredPart, PartPlan};
 pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
 pub use session::Session;
+pub use task_channels::{Parker, TaskChannels};
 pub use thalweg_plan::{Fetch, Parallel, SessionError, Store, Wire, WireType};
 pub use trace::{Channel, Event, Trace, Traffic};

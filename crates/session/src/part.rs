@@ -18,16 +18,16 @@ use thalweg_plan::{
 };
 use thalweg_tensor::{DType, Tensor};
 
-use crate::exchange::Exchange;
+use crate::compiled_step::CompiledStep;
 use crate::fetch::Fetched;
-use crate::ready::Ready;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
+use crate::task_channels::TaskChannels;
 use crate::trace::Trace;
 
 /// The compiled part of a step that one task runs.
 pub struct PartPlan {
-    ready: Arc<Ready>,
+    compiled: Arc<CompiledStep>,
     /// The variables that its instructions use, each once.
     variables: Vec<Arc<Variable>>,
     /// `true` if variables come to it as values: only a step tells which.
@@ -36,9 +36,9 @@ pub struct PartPlan {
 
 /// A step that never waits for a variable: no update holds a variable that it uses, and none will before this is
 /// dropped.
-pub struct Inside(Arc<PartPlan>);
+pub struct EnteredPart(Arc<PartPlan>);
 
-impl Drop for Inside {
+impl Drop for EnteredPart {
     fn drop(&mut self) {
         self.0.variables.iter().for_each(|v| v.gate().leave());
     }
@@ -65,28 +65,28 @@ impl PartPlan {
             }
         }
         PartPlan {
-            ready: Arc::new(Ready::new(plan)),
+            compiled: Arc::new(CompiledStep::new(plan)),
             variables,
             finds_variables,
         }
     }
 
     /// Begins a step that must not wait for a variable; `None` where an update holds one. No update begins until the
-    /// returned value is dropped: it is for a short step, which [`Runner::run_part_inside`] runs.
-    pub fn try_enter(self: &Arc<Self>) -> Option<Inside> {
+    /// returned value is dropped: it is for a short step, which [`Runner::run_entered_part`] runs.
+    pub fn try_enter(self: &Arc<Self>) -> Option<EnteredPart> {
         for (i, variable) in self.variables.iter().enumerate() {
             if !variable.gate().try_enter() {
                 self.variables[..i].iter().for_each(|v| v.gate().leave());
                 return None;
             }
         }
-        Some(Inside(self.clone()))
+        Some(EnteredPart(self.clone()))
     }
 
     /// `true` if a step may take any time: it waits for another task, a queue or a GPU's turn, has side effects outside
     /// the session, calls functions or has loops.
     pub fn may_take_long(&self) -> bool {
-        let plan = &self.ready.plan;
+        let plan = &self.compiled.plan;
         let known = |p: &Program| p.graph.nodes().all(|(_, n)| takes_known_time(n));
         plan.waits
             || plan.parallel
@@ -96,7 +96,7 @@ impl PartPlan {
 
     /// `true` if a step may have to wait for another step or task.
     pub fn waits(&self) -> bool {
-        self.ready.plan.waits
+        self.compiled.plan.waits
     }
 }
 
@@ -124,7 +124,7 @@ impl Runner {
     }
 
     /// Compiles a step whose feeds come one after the other while it runs, and whose fetches go as soon as they are
-    /// there: through the channels of an [`Exchange`] that [`thalweg_plan::client_channel`] numbers, first those of the
+    /// there: through the channels of an [`TaskChannels`] that [`thalweg_plan::client_channel`] numbers, first those of the
     /// feeds, then those of the fetched outputs.
     ///
     /// # Errors
@@ -161,15 +161,15 @@ impl Runner {
         &self,
         plan: &PartPlan,
         feeds: &[Tensor],
-        exchange: &dyn Exchange,
+        channels: &dyn TaskChannels,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let mut results = SmallVec::new();
-        let trace = self.watched(
-            &plan.ready,
+        let trace = self.step_with_options(
+            &plan.compiled,
             feeds.iter(),
             options,
-            Some(exchange),
+            Some(channels),
             &mut results,
         )?;
         Ok((Fetched { values: results }, trace))
@@ -179,17 +179,17 @@ impl Runner {
     ///
     /// # Errors
     /// As [`Runner::run_part`].
-    pub fn run_part_inside(
+    pub fn run_entered_part(
         &self,
-        inside: &Inside,
+        entered_gates: &EnteredPart,
         feeds: &[Tensor],
-        exchange: &dyn Exchange,
+        channels: &dyn TaskChannels,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let options = RunOptions {
-            inside: true,
+            entered_gates: true,
             ..options.clone()
         };
-        self.run_part(&inside.0, feeds, exchange, &options)
+        self.run_part(&entered.0, feeds, channels, &options)
     }
 }

@@ -87,7 +87,7 @@ pub struct RunOptions {
     /// `true` to check every value: the first that is not finite ends the step with [`crate::SessionError::NotFinite`].
     pub check_finite: bool,
     /// `true` if the step has entered the gates of its variables: see [`crate::PartPlan::try_enter`].
-    pub(crate) inside: bool,
+    pub(crate) entered_gates: bool,
 }
 
 impl RunOptions {

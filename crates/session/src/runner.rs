@@ -9,13 +9,13 @@ use thalweg_device::gpu::{GpuError, Turn};
 use thalweg_graph::{GraphData, OutputId, Placement};
 use thalweg_tensor::{Dims, Tensor};
 
+use crate::compiled_step::{CallKey, CompiledStep, Key};
 use crate::engine::Engine;
-use crate::exchange::Exchange;
-use crate::exec::{Step, Watch};
+use crate::exec::{Step, StepControls};
 use crate::fetch::Fetched;
 use crate::options::SessionOptions;
-use crate::ready::{CallKey, Key, Ready};
 use crate::run_options::{Cancel, RunOptions};
+use crate::task_channels::TaskChannels;
 use crate::trace::{Recorder, Trace};
 use thalweg_plan::Fetch;
 use thalweg_plan::Placements;
@@ -32,8 +32,8 @@ pub struct Runner {
     options: PlanOptions,
     places: Placements,
     counters: Counters,
-    plans: Arc<PlanCache<Key, Ready>>,
-    calls: PlanCache<CallKey, Ready>,
+    plans: Arc<PlanCache<Key, CompiledStep>>,
+    calls: PlanCache<CallKey, CompiledStep>,
 }
 
 impl Runner {
@@ -97,32 +97,32 @@ impl Runner {
     ) -> Result<(Fetched, Trace), SessionError> {
         let given = feeds.iter().map(|(o, t)| (*o, t));
         let fuse = !options.check_finite;
-        let ready = self.plan(graph, fetches, given, fuse)?;
+        let compiled = self.plan(graph, fetches, given, fuse)?;
         let mut results = SmallVec::new();
         let values = feeds.iter().map(|(_, t)| t);
-        let trace = self.watched(&ready, values, options, None, &mut results)?;
+        let trace = self.step_with_options(&compiled, values, options, None, &mut results)?;
         Ok((Fetched { values: results }, trace))
     }
 
     /// Runs a step of a plan with options.
-    pub(crate) fn watched<'t>(
+    pub(crate) fn step_with_options<'t>(
         &self,
-        ready: &Ready,
+        compiled: &CompiledStep,
         feeds: impl Iterator<Item = &'t Tensor>,
         options: &RunOptions,
-        exchange: Option<&dyn Exchange>,
+        channels: Option<&dyn TaskChannels>,
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<Trace, SessionError> {
         let recorder = options.trace.then(Recorder::new);
-        let watch = Watch {
+        let controls = StepControls {
             timeout: options.timeout,
             cancel: options.cancel.as_ref(),
             check_finite: options.check_finite,
             recorder: recorder.as_ref(),
-            exchange,
-            inside: options.inside,
+            channels,
+            entered_gates: options.entered_gates,
         };
-        self.step(ready, feeds, watch, results)?;
+        self.step(compiled, feeds, controls, results)?;
         Ok(recorder.map_or_else(Trace::default, Recorder::finish))
     }
 
@@ -137,7 +137,7 @@ impl Runner {
         fetches: &[Fetch],
         feeds: impl Iterator<Item = (OutputId, &'t Tensor)>,
         fuse: bool,
-    ) -> Result<Arc<Ready>, SessionError> {
+    ) -> Result<Arc<CompiledStep>, SessionError> {
         let key = Key {
             fuse,
             fetches: SmallVec::from_slice(fetches),
@@ -145,8 +145,8 @@ impl Runner {
                 .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
                 .collect(),
         };
-        if let Some(ready) = self.plans.get(&key) {
-            return Ok(ready);
+        if let Some(compiled) = self.plans.get(&key) {
+            return Ok(compiled);
         }
         // Compiled without a lock, so that other steps go on.
         let data = graph()?;
@@ -161,7 +161,7 @@ impl Runner {
             }
             plan => plan?,
         };
-        Ok(self.plans.keep(key, Arc::new(Ready::new(plan))))
+        Ok(self.plans.keep(key, Arc::new(CompiledStep::new(plan))))
     }
 
     fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {
@@ -194,7 +194,7 @@ impl Runner {
         &self,
         plan: &Plan,
         deadline: Option<Instant>,
-        watch: &Watch<'_>,
+        controls: &StepControls<'_>,
     ) -> Result<SmallVec<[Turn<'_>; 1]>, SessionError> {
         let mut turns = SmallVec::new();
         let gpus = plan.programs.iter().filter(|p| p.gpu.is_some());
@@ -204,7 +204,7 @@ impl Runner {
             let Some(gpu) = self.engine.devices()[program.device].gpu() else {
                 continue;
             };
-            let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
+            let cancelled = || controls.cancel.is_some_and(Cancel::is_cancelled);
             if let Some(turn) = gpu.turns().take(deadline, &|| !cancelled()) {
                 turns.push(turn);
                 continue;
@@ -213,7 +213,7 @@ impl Runner {
                 true => String::new(),
                 false => program.node(0).name.clone(),
             };
-            return Err(match watch.timeout {
+            return Err(match controls.timeout {
                 Some(limit) if !cancelled() => SessionError::Timeout { limit, next },
                 _ => SessionError::Cancelled { next },
             });
@@ -222,23 +222,23 @@ impl Runner {
     }
 
     /// Before the first step of a plan: checks that all ranks run the same collectives.
-    fn agreed(
+    fn agree_on_collectives(
         &self,
-        ready: &Ready,
+        compiled: &CompiledStep,
         deadline: Option<Instant>,
-        watch: &Watch<'_>,
+        controls: &StepControls<'_>,
     ) -> Result<(), SessionError> {
-        let planned = &ready.plan.collectives;
+        let planned = &compiled.plan.collectives;
         let collectives = self.engine.machine().collectives.as_ref();
         // Without ranks the collective's kernel returns the error.
         let (Some(first), Some(collectives)) = (planned.first(), collectives) else {
             return Ok(());
         };
-        let cancelled = || watch.cancel.is_some_and(Cancel::is_cancelled);
+        let cancelled = || controls.cancel.is_some_and(Cancel::is_cancelled);
         let ended = || cancelled() || deadline.is_some_and(|d| Instant::now() >= d);
-        let result = ready.agree(&ended, || collectives.agree(planned, &ended));
+        let result = compiled.agree(&ended, || collectives.agree(planned, &ended));
         let next = first.name.clone();
-        result.map_err(|source| match (source, watch.timeout) {
+        result.map_err(|source| match (source, controls.timeout) {
             (KernelError::Stopped, Some(limit)) if !cancelled() => {
                 SessionError::Timeout { limit, next }
             }
@@ -253,22 +253,22 @@ impl Runner {
     /// Runs a step of a plan; its results are written into those of an earlier one where nothing else holds them.
     pub(crate) fn step<'t>(
         &self,
-        ready: &Ready,
+        compiled: &CompiledStep,
         feeds: impl Iterator<Item = &'t Tensor>,
-        watch: Watch<'_>,
+        controls: StepControls<'_>,
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
-        let plan = &ready.plan;
+        let plan = &compiled.plan;
         // A limit beyond the clock's range is none.
-        let deadline = watch.timeout.and_then(|t| Instant::now().checked_add(t));
-        self.agreed(ready, deadline, &watch)?;
-        let _turns = self.turns(plan, deadline, &watch)?;
+        let deadline = controls.timeout.and_then(|t| Instant::now().checked_add(t));
+        self.agree_on_collectives(compiled, deadline, &controls)?;
+        let _turns = self.turns(plan, deadline, &controls)?;
         let ranks = self.engine.machine().collectives.as_ref();
-        let frame = match ready.take(self.engine.devices(), ranks) {
+        let frame = match compiled.take_frame(self.engine.devices(), ranks) {
             Err(SessionError::Memory { .. }) => {
                 // Frames of other plans may hold the memory that this one needs.
                 self.engine.release();
-                ready.take(self.engine.devices(), ranks)?
+                compiled.take_frame(self.engine.devices(), ranks)?
             }
             frame => frame?,
         };
@@ -289,7 +289,7 @@ impl Runner {
             }
         }
         let mut context = self.context();
-        context.fuse &= !watch.check_finite;
+        context.fuse &= !controls.check_finite;
         let step = Step {
             plan,
             frame: &frame,
@@ -299,12 +299,12 @@ impl Runner {
             tickets: self.engine.tickets(),
             depth: 0,
             leaders: self.engine.leaders(),
-            watch,
+            controls,
             deadline,
-            replay: ready.has_run(),
+            replay: compiled.has_run(),
         };
         let result = step.run().and_then(|()| step.collect(results));
-        ready.give(frame, result.is_ok());
+        compiled.return_frame(frame, result.is_ok());
         if matches!(result, Err(SessionError::Memory { .. })) {
             // So that the next attempt finds all free memory.
             self.engine.release();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_graph::OutputId;
 use thalweg_plan::TaskPart;
-use thalweg_session::{Event, Exchange, Trace};
+use thalweg_session::{Event, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 
@@ -26,7 +26,7 @@ pub(super) struct Given<'a> {
     pub(super) limit: Option<Duration>,
     pub(super) trace: bool,
     /// The other end of a step in pieces.
-    pub(super) client: Option<Arc<dyn Exchange>>,
+    pub(super) client: Option<Arc<dyn TaskChannels>>,
     /// Set where each part is to run once and to its end.
     pub(super) once: Option<wire::Once>,
 }

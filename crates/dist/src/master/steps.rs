@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_plan::PlanCache;
-use thalweg_session::{Engine, Exchange, Fetch, RunOptions, SessionOptions, Trace};
+use thalweg_session::{Engine, Fetch, RunOptions, SessionOptions, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 
 use super::link::{Link, Way};
@@ -133,7 +133,7 @@ impl Steps {
     pub(crate) fn run_pieces(
         &self,
         pieces: &Pieces,
-        client: Arc<dyn Exchange>,
+        client: Arc<dyn TaskChannels>,
         options: &RunOptions,
     ) -> Result<(), ClusterError> {
         let given = Given {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use thalweg_session::Rest;
+use thalweg_session::Parker;
 use tokio::runtime::Handle;
 
 use super::platform::Platform;
@@ -33,12 +33,12 @@ pub(crate) fn waited<T: Send>(
     work: impl Future<Output = Result<T, ClusterError>> + Send,
 ) -> Result<T, ClusterError> {
     let runtime = platform.runtime();
-    let rest = platform.rest();
-    let may_sleep = rest.is_some() || may_sleep() || Handle::try_current().is_err();
+    let parker = platform.parker();
+    let may_sleep = parker.is_some() || may_sleep() || Handle::try_current().is_err();
     let run = || {
         // A runtime that is being shut down panics where something waits for time.
-        let done = catch_unwind(AssertUnwindSafe(|| match rest {
-            Some(rest) => in_turns(runtime, rest, work),
+        let done = catch_unwind(AssertUnwindSafe(|| match parker {
+            Some(parker) => in_turns(runtime, parker, work),
             None => block_on(runtime, work),
         }));
         let text = "a defect: a step panicked. Please report it";
@@ -59,24 +59,24 @@ pub(crate) fn waited<T: Send>(
 }
 
 /// What a thread that waits in its own way is woken by.
-struct Wakes(Arc<dyn Rest>);
+struct Wakes(Arc<dyn Parker>);
 
 impl Wake for Wakes {
     fn wake(self: Arc<Self>) {
-        self.0.wake();
+        self.0.unpark();
     }
 }
 
-/// Runs `work` to its end on this thread, which waits as `rest` says.
-fn in_turns<T>(runtime: &Handle, rest: Arc<dyn Rest>, work: impl Future<Output = T>) -> T {
+/// Runs `work` to its end on this thread, which waits on `parker`.
+fn in_turns<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future<Output = T>) -> T {
     let _context = runtime.enter();
-    let waker = Waker::from(Arc::new(Wakes(rest.clone())));
+    let waker = Waker::from(Arc::new(Wakes(parker.clone())));
     let mut work = pin!(work);
     loop {
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
             return done;
         }
-        rest.rest();
+        parker.park();
     }
 }
 

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use thalweg_session::{Cancel, Rest};
+use thalweg_session::{Cancel, Parker};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tonic::codegen::BoxFuture;
@@ -14,7 +14,7 @@ use super::threads::{Threads, Work};
 use crate::error::ClusterError;
 
 /// Work that may wait, by the means that it is given.
-pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Rest>>) + Send>;
+pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Parker>>) + Send>;
 /// Work that is under way; it fails where the work has panicked, or no thread can be had for it.
 pub(crate) type Under = BoxFuture<(), ClusterError>;
 
@@ -42,7 +42,7 @@ pub(crate) trait Platform: Send + Sync {
     fn clock(&self) -> u64;
 
     /// How the work that runs apart on this thread waits, where its thread may not just sleep.
-    fn rest(&self) -> Option<Arc<dyn Rest>>;
+    fn parker(&self) -> Option<Arc<dyn Parker>>;
 }
 
 impl dyn Platform {
@@ -70,12 +70,12 @@ impl dyn Platform {
         &self,
         short: bool,
         cancel: &Cancel,
-        work: impl FnOnce(Option<Arc<dyn Rest>>) -> T + Send + 'static,
+        work: impl FnOnce(Option<Arc<dyn Parker>>) -> T + Send + 'static,
     ) -> Result<T, ClusterError> {
         let (give, given) = oneshot::channel();
-        let work = Box::new(move |rest: Option<Arc<dyn Rest>>| {
+        let work = Box::new(move |parker: Option<Arc<dyn Parker>>| {
             // Where nobody waits for it any more, nobody needs it.
-            let _ = give.send(work(rest));
+            let _ = give.send(work(parker));
         });
         self.part(short, cancel, work).await?;
         given.await.map_err(|e| ClusterError::defect(&e))
@@ -144,7 +144,7 @@ impl Platform for System {
         u64::try_from(micros).unwrap_or(u64::MAX)
     }
 
-    fn rest(&self) -> Option<Arc<dyn Rest>> {
+    fn parker(&self) -> Option<Arc<dyn Parker>> {
         None
     }
 }

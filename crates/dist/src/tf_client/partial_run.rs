@@ -8,7 +8,7 @@ use std::time::Duration;
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::{Fact, GraphData, OutputId};
 use thalweg_plan::client_channel;
-use thalweg_session::{Cancel, Exchange};
+use thalweg_session::{Cancel, TaskChannels};
 use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 use tonic::Code;
@@ -62,7 +62,7 @@ struct PartialRunState {
     ended: Option<Result<(), Status>>,
 }
 
-impl Exchange for Client {
+impl TaskChannels for Client {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         locked(&self.state).results.insert(channel, value);
         self.changed.notify_waiters();

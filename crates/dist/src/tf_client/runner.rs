@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_graph::{GraphData, OutputId};
 use thalweg_session::{
-    Engine, Exchange, Fetch, PartPlan, RunOptions, Runner, SessionOptions, Trace,
+    Engine, Fetch, PartPlan, RunOptions, Runner, SessionOptions, TaskChannels, Trace,
 };
 use thalweg_tensor::Tensor;
 
@@ -91,7 +91,7 @@ impl Runs {
     pub(super) fn run_pieces(
         &self,
         pieces: &Pieces,
-        client: Arc<dyn Exchange>,
+        client: Arc<dyn TaskChannels>,
         options: &RunOptions,
     ) -> Result<(), Status> {
         match (self, pieces) {

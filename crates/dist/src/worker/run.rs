@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_graph::Fact;
-use thalweg_session::{Cancel, Exchange, RunOptions, Trace};
+use thalweg_session::{Cancel, RunOptions, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ pub(crate) struct Asked {
     /// Whether to tell what ran when.
     pub(crate) trace: bool,
     /// Who gives feeds and takes fetches while the step runs.
-    pub(crate) client: Option<Arc<dyn Exchange>>,
+    pub(crate) client: Option<Arc<dyn TaskChannels>>,
     /// Set where it is to run once and to its end.
     pub(crate) once: Option<wire::Once>,
 }
@@ -131,11 +131,11 @@ impl Worker {
             let runner = session.runner.clone();
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let (part, inside) = (part.clone(), inside);
-            move |rest| {
-                let channels = Channels::new(step, routes, client, rest);
+            move |parker| {
+                let channels = Channels::new(step, routes, client, parker);
                 let began = Instant::now();
                 let done = match &inside {
-                    Some(inside) => runner.run_part_inside(inside, &feeds, &channels, &options),
+                    Some(inside) => runner.run_entered_part(inside, &feeds, &channels, &options),
                     None => runner.run_part(&part.plan, &feeds, &channels, &options),
                 };
                 drop(inside);

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, Ticket};
-use thalweg_session::{Cancel, Exchange, RunOptions};
+use thalweg_session::{Cancel, RunOptions, TaskChannels};
 use thalweg_tensor::Tensor;
 use tokio::sync::watch;
 
@@ -22,7 +22,7 @@ const MOST_NAMES: usize = 1024;
 /// What a part has no channel to.
 struct Nobody;
 
-impl Exchange for Nobody {
+impl TaskChannels for Nobody {
     fn send(&self, _: i64, _: Tensor) -> Result<(), KernelError> {
         Err(KernelError::Argument("a channel"))
     }

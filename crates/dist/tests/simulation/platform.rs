@@ -8,7 +8,7 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use thalweg_session::{Cancel, Rest};
+use thalweg_session::{Cancel, Parker};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
@@ -32,7 +32,7 @@ pub(super) type Busy = Arc<()>;
 
 thread_local! {
     /// How the work that runs apart on this thread waits.
-    static REST: RefCell<Option<Arc<dyn Rest>>> = const { RefCell::new(None) };
+    static PARKER: RefCell<Option<Arc<dyn Parker>>> = const { RefCell::new(None) };
 }
 
 impl Simulated {
@@ -99,9 +99,9 @@ impl Platform for Simulated {
             Err(none) => return none,
         };
         let runtime = self.runtime.clone();
-        let work = Box::new(move |rest| {
+        let work = Box::new(move |parker| {
             let _context = runtime.enter();
-            REST.set(rest);
+            PARKER.set(parker);
             work();
         });
         // Nobody can end it but the end of the host.
@@ -118,8 +118,8 @@ impl Platform for Simulated {
         Box::pin(async { given.await.map_err(|e| ClusterError::defect(&e)) })
     }
 
-    fn rest(&self) -> Option<Arc<dyn Rest>> {
-        REST.with_borrow(Clone::clone)
+    fn parker(&self) -> Option<Arc<dyn Parker>> {
+        PARKER.with_borrow(Clone::clone)
     }
 
     fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
@@ -173,9 +173,9 @@ struct Baton {
     go: Mutex<mpsc::Receiver<()>>,
 }
 
-impl Rest for Baton {
-    fn rest(&self) {
-        let may_end = REST.with_borrow(Option::is_some);
+impl Parker for Baton {
+    fn park(&self) {
+        let may_end = PARKER.with_borrow(Option::is_some);
         if may_end && self.dead.load(Ordering::SeqCst) {
             // As a panic that nobody is told of.
             resume_unwind(Box::new("the host is dead"));
@@ -188,7 +188,7 @@ impl Rest for Baton {
         }
     }
 
-    fn wake(&self) {
+    fn unpark(&self) {
         self.woken.store(true, Ordering::SeqCst);
         self.notify.notify_one();
     }
@@ -214,12 +214,12 @@ impl Turns {
             said: says.clone(),
             go: Mutex::new(goes),
         });
-        let rest = baton.clone();
+        let parker = baton.clone();
         std::thread::spawn(move || {
             super::clock::stop();
             // Also where it panics.
             let _done = Done(says);
-            work(Some(rest));
+            work(Some(parker));
         });
         Turns {
             baton,

@@ -8,10 +8,10 @@ use smallvec::SmallVec;
 use thalweg_plan::{Action, Arrival, SessionError};
 
 use super::Step;
-use super::waiting::{Waiter, Waiting};
+use super::waiting::{WaiterId, Waiting};
 
 /// The outside events that one step waits for.
-pub(super) struct Outside {
+pub(super) struct OutsideEvents {
     pub(super) waiting: Waiting,
     blocked: Mutex<Blocked>,
 }
@@ -19,24 +19,24 @@ pub(super) struct Outside {
 #[derive(Default)]
 struct Blocked {
     /// Nodes that are blocked.
-    nodes: FxHashSet<Waiter>,
+    nodes: FxHashSet<WaiterId>,
     /// Nodes that were woken before they were known to be blocked: another thread still ran them.
-    early: FxHashSet<Waiter>,
+    early: FxHashSet<WaiterId>,
 }
 
 /// Identifies an instruction of a step.
-pub(super) fn waiter(program: usize, at: u32) -> Waiter {
+pub(super) fn waiter(program: usize, at: u32) -> WaiterId {
     (program as u64) << 32 | u64::from(at)
 }
 
 /// The program and the instruction of a waiter.
-fn instruction(waiter: Waiter) -> (usize, u32) {
+fn instruction(waiter: WaiterId) -> (usize, u32) {
     ((waiter >> 32) as usize, waiter as u32)
 }
 
-impl Outside {
+impl OutsideEvents {
     /// For a step that waits for nothing yet.
-    pub(super) fn new(step: &Step<'_>) -> Outside {
+    pub(super) fn new(step: &Step<'_>) -> OutsideEvents {
         let mut devices: SmallVec<[usize; 8]> = SmallVec::new();
         for program in &step.plan.programs {
             if !devices.contains(&program.device) {
@@ -45,8 +45,8 @@ impl Outside {
         }
         let pools = devices.iter();
         let pools = pools.map(|&d| step.devices[d].host().pool().waker());
-        Outside {
-            waiting: Waiting::new(step.rest(), pools.collect()),
+        OutsideEvents {
+            waiting: Waiting::new(step.parker(), pools.collect()),
             blocked: Mutex::default(),
         }
     }
@@ -56,7 +56,7 @@ impl Outside {
     }
 
     /// Marks a node as blocked. Returns `true` where it was woken meanwhile: it is to run again.
-    pub(super) fn block(&self, waiter: Waiter) -> bool {
+    pub(super) fn block(&self, waiter: WaiterId) -> bool {
         let mut blocked = self.blocked();
         if blocked.early.remove(&waiter) {
             return true;
@@ -66,7 +66,7 @@ impl Outside {
     }
 
     /// Marks a node as woken. Returns `true` where it is to run again.
-    fn unblock(&self, waiter: Waiter) -> bool {
+    fn unblock(&self, waiter: WaiterId) -> bool {
         let mut blocked = self.blocked();
         let is_blocked = blocked.nodes.remove(&waiter);
         if !is_blocked {
@@ -86,7 +86,7 @@ impl Step<'_> {
     ///
     /// # Errors
     /// As [`Step::arrive`].
-    pub(super) fn ask(&self, outside: &Outside) -> Result<(), SessionError> {
+    pub(super) fn ask(&self, outside: &OutsideEvents) -> Result<(), SessionError> {
         let mut arrivals = self.plan.arrivals.iter();
         arrivals.try_for_each(|arrival| self.arrive(outside, arrival))
     }
@@ -97,8 +97,8 @@ impl Step<'_> {
     /// As [`Step::arrive`], with the program and the instruction.
     pub(super) fn wake(
         &self,
-        outside: &Outside,
-        woken: Vec<Waiter>,
+        outside: &OutsideEvents,
+        woken: Vec<WaiterId>,
     ) -> Result<(), (usize, u32, SessionError)> {
         for waiter in woken {
             let (program, at) = instruction(waiter);
@@ -112,7 +112,7 @@ impl Step<'_> {
                     let landed = self.arrive(outside, &arrival);
                     landed.map_err(|error| (program, at, error))?;
                 }
-                _ if outside.unblock(waiter) => self.give(program, at),
+                _ if outside.unblock(waiter) => self.enqueue(program, at),
                 _ => {}
             }
         }
@@ -124,21 +124,21 @@ impl Step<'_> {
     /// # Errors
     /// The step is over, the other task is not reached, or the value does not match its declared dtype and
     /// shape.
-    fn arrive(&self, outside: &Outside, arrival: &Arrival) -> Result<(), SessionError> {
+    fn arrive(&self, outside: &OutsideEvents, arrival: &Arrival) -> Result<(), SessionError> {
         let (program, at) = (arrival.program as usize, arrival.instruction);
         let own = waiter(program, at);
         let run = self.run_of(program);
-        let landed = self.exchange().and_then(|exchange| {
+        let landed = self.channels().and_then(|channels| {
             let ticket = outside.waiting.ticket(own, self.tickets);
-            let value = exchange.receive(arrival.channel, &ticket)?;
+            let value = channels.receive(arrival.channel, &ticket)?;
             let landed = value.is_some();
-            value.map_or(Ok(()), |v| run.land(at, v))?;
+            value.map_or(Ok(()), |v| run.store_received(at, v))?;
             Ok(landed)
         });
         if landed.map_err(|e| run.error(at, e))? {
             outside.waiting.done(own);
             if self.frame.rendezvous.arrive(program, at) {
-                self.give(program, at);
+                self.enqueue(program, at);
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use super::{ProgramRun, Step};
-use crate::ready::{ArgumentKey, CallKey, Ready, Same};
+use crate::compiled_step::{ArgumentKey, ByAddress, CallKey, CompiledStep};
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
 use thalweg_plan::{PlanContext, Request, compile};
@@ -37,7 +37,7 @@ impl ProgramRun<'_> {
             )));
         }
         // A loop whose functions have no instruction would never check otherwise.
-        if self.look(node).is_err() {
+        if self.check_limits(node).is_err() {
             return Err(KernelError::Stopped);
         }
         check(function, &arguments)?;
@@ -53,7 +53,7 @@ impl ProgramRun<'_> {
             outer => format!("{outer}/{}", node.name),
         };
         let key = CallKey {
-            function: Same(function.clone()),
+            function: ByAddress(function.clone()),
             path,
             device: self.program.device,
             fuse: self.step.context.fuse,
@@ -61,21 +61,21 @@ impl ProgramRun<'_> {
                 .iter()
                 .zip(&variables)
                 .map(|(a, v)| match v {
-                    Some(v) => ArgumentKey::Variable(Same(v.clone())),
+                    Some(v) => ArgumentKey::Variable(ByAddress(v.clone())),
                     None => ArgumentKey::Value(a.dtype(), a.dims().into()),
                 })
                 .collect(),
         };
-        let ready = match self.step.calls.get(&key) {
-            Some(ready) => ready,
+        let compiled = match self.step.calls.get(&key) {
+            Some(compiled) => compiled,
             None => {
-                let ready = self.plan(function, &key.path, &arguments, &variables);
-                let ready = Arc::new(ready.map_err(|e| inside(name, e))?);
-                self.step.calls.keep(key.clone(), ready)
+                let compiled = self.plan(function, &key.path, &arguments, &variables);
+                let compiled = Arc::new(compiled.map_err(|e| error_in_function(name, e))?);
+                self.step.calls.keep(key.clone(), compiled)
             }
         };
-        let results = self.step_of(&ready, &key.path, arguments);
-        let results = results.map_err(|e| inside(name, e))?;
+        let results = self.step_of(&compiled, &key.path, arguments);
+        let results = results.map_err(|e| error_in_function(name, e))?;
         let results: Option<Vec<Tensor>> =
             results.into_iter().take(function.results.len()).collect();
         results.ok_or(KernelError::Argument("the results of a function"))
@@ -88,7 +88,7 @@ impl ProgramRun<'_> {
         path: &str,
         arguments: &[Tensor],
         variables: &[Option<Arc<Variable>>],
-    ) -> Result<Ready, SessionError> {
+    ) -> Result<CompiledStep, SessionError> {
         let feeds: Vec<(OutputId, Fact)> = function
             .inputs
             .iter()
@@ -117,17 +117,17 @@ impl ProgramRun<'_> {
         let mut plan = compile(&data, &request, context)?;
         // The threads are those of the step around it.
         plan.parallel = false;
-        Ok(Ready::new(plan))
+        Ok(CompiledStep::new(plan))
     }
 
     fn step_of(
         &self,
-        ready: &Ready,
+        compiled: &CompiledStep,
         path: &str,
         arguments: Vec<Tensor>,
     ) -> Result<SmallVec<[Option<Tensor>; 4]>, SessionError> {
-        let plan = &ready.plan;
-        let frame = ready.take(self.step.devices, self.step.context.collectives)?;
+        let plan = &compiled.plan;
+        let frame = compiled.take_frame(self.step.devices, self.step.context.collectives)?;
         for (slots, value) in plan.feeds.iter().zip(&arguments) {
             for &(program, slot) in slots {
                 // SAFETY: nobody else has the frame yet.
@@ -149,7 +149,7 @@ impl ProgramRun<'_> {
         };
         let mut results = SmallVec::new();
         let result = step.run().and_then(|()| step.collect(&mut results));
-        ready.give(frame, result.is_ok());
+        compiled.return_frame(frame, result.is_ok());
         result.map(|()| results)
     }
 }
@@ -177,7 +177,7 @@ fn check(function: &Function, arguments: &[Tensor]) -> Result<(), KernelError> {
 }
 
 /// Converts an error inside a function for the node that calls it.
-fn inside(function: &str, error: SessionError) -> KernelError {
+fn error_in_function(function: &str, error: SessionError) -> KernelError {
     let at = |node: &str, op: &str, origin: String, source: KernelError| KernelError::Function {
         function: function.to_owned(),
         node: node.to_owned(),

@@ -23,14 +23,14 @@ const INLINE: usize = 10;
 
 impl ProgramRun<'_> {
     /// Runs an instruction, with the step's checks and trace.
-    pub(super) fn watched(&self, at: u32) -> Result<(), SessionError> {
-        self.look(self.program.node(at))?;
-        let start = self.step.watch.recorder.map(|_| Instant::now());
+    pub(super) fn run_with_controls(&self, at: u32) -> Result<(), SessionError> {
+        self.check_limits(self.program.node(at))?;
+        let start = self.step.controls.recorder.map(|_| Instant::now());
         self.instruction(at)?;
-        if let (Some(recorder), Some(start)) = (self.step.watch.recorder, start) {
+        if let (Some(recorder), Some(start)) = (self.step.controls.recorder, start) {
             recorder.add(self.program, self.device.name(), at, start);
         }
-        if self.step.watch.check_finite {
+        if self.step.controls.check_finite {
             self.check_finite(at)?;
         }
         Ok(())
@@ -121,7 +121,7 @@ impl ProgramRun<'_> {
             | Action::IsInitialized { .. }
             | Action::Wait => Ok(()),
             Action::Late { op, node } => {
-                let outputs = self.late(instruction, op, node)?;
+                let outputs = self.run_late(instruction, op, node)?;
                 self.fill(instruction, outputs)
             }
             // Its errors name its own nodes.
@@ -132,10 +132,10 @@ impl ProgramRun<'_> {
     /// Holds the gates of an instruction's variables, so that steps that must not wait do not begin: in a step that
     /// other tasks take part in, unless it is one that must not wait itself.
     fn updating<'i>(&self, instruction: &'i Instruction) -> SmallVec<[Holding<'i>; 4]> {
-        let watch = &self.step.watch;
+        let controls = &self.step.controls;
         let mut held = SmallVec::new();
-        if watch.exchange.is_none()
-            || watch.inside
+        if controls.channels.is_none()
+            || controls.entered_gates
             || instruction.variables.is_empty()
             || matches!(instruction.action, Action::Read { .. })
         {
@@ -191,11 +191,11 @@ impl ProgramRun<'_> {
             Some(value) => value,
             None => Tensor::zeros(DType::F32, &[0])?,
         };
-        self.step.exchange()?.send(channel, value)
+        self.step.channels()?.send(channel, value)
     }
 
     /// Stores a value from another task or a client in the slot of the instruction that waits for it.
-    pub(super) fn land(&self, at: u32, value: Tensor) -> Result<(), KernelError> {
+    pub(super) fn store_received(&self, at: u32, value: Tensor) -> Result<(), KernelError> {
         let instruction = &self.program.instructions[at as usize];
         let node = self.program.graph.node(instruction.node);
         let fact = &node.outputs[0];
@@ -227,7 +227,7 @@ impl ProgramRun<'_> {
     }
 
     /// Runs a node whose shapes or host values are known only at run time, on tensors of its own.
-    fn late(
+    fn run_late(
         &self,
         instruction: &Instruction,
         op: &'static thalweg_device::Op,
@@ -277,15 +277,15 @@ impl ProgramRun<'_> {
     ///
     /// # Errors
     /// Its time is up, or it was cancelled.
-    pub(super) fn look(&self, next: &Node) -> Result<(), SessionError> {
-        let watch = &self.step.watch;
-        if let (Some(deadline), Some(limit)) = (self.step.deadline, watch.timeout)
+    pub(super) fn check_limits(&self, next: &Node) -> Result<(), SessionError> {
+        let controls = &self.step.controls;
+        if let (Some(deadline), Some(limit)) = (self.step.deadline, controls.timeout)
             && Instant::now() >= deadline
         {
             let next = next.name.clone();
             return Err(SessionError::Timeout { limit, next });
         }
-        if watch.cancel.is_some_and(Cancel::is_cancelled) {
+        if controls.cancel.is_some_and(Cancel::is_cancelled) {
             let next = next.name.clone();
             return Err(SessionError::Cancelled { next });
         }
@@ -295,7 +295,7 @@ impl ProgramRun<'_> {
     /// Returns the error of a node whose kernel failed; of one that was stopped, the reason.
     pub(super) fn error_of(&self, node: &Node, source: KernelError) -> SessionError {
         match source {
-            KernelError::Stopped => self.look(node).err(),
+            KernelError::Stopped => self.check_limits(node).err(),
             _ => None,
         }
         .unwrap_or_else(|| failed(node, source))

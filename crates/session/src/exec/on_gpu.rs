@@ -13,17 +13,17 @@ use thalweg_plan::SessionError;
 use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
 use thalweg_plan::{Home, failed};
 
-use crate::gpu_queue::{Queued, submit};
+use crate::gpu_frame::{GpuFrame, submit};
 
-/// A wait for other ranks spins for `BUSY`; from then on it sleeps `NAP` between two polls.
-const BUSY: Duration = Duration::from_micros(200);
-const NAP: Duration = Duration::from_micros(50);
+/// A wait for other ranks spins for [`SPIN_TIME`]; from then on it sleeps [`SLEEP_TIME`] between two polls.
+const SPIN_TIME: Duration = Duration::from_micros(200);
+const SLEEP_TIME: Duration = Duration::from_micros(50);
 
 impl<'a> ProgramRun<'a> {
     /// Returns the GPU of this program with its memory and commands.
-    fn queue(&self) -> Option<(&'a Gpu, &'a Queued, &'a Commands)> {
+    fn queue(&self) -> Option<(&'a Gpu, &'a GpuFrame, &'a Commands)> {
         let commands = self.program.gpu.as_ref()?;
-        Some((self.device.gpu()?, self.part.queued.as_ref()?, commands))
+        Some((self.device.gpu()?, self.part.gpu_frame.as_ref()?, commands))
     }
 
     fn on_gpu(&self, e: GpuError) -> SessionError {
@@ -35,7 +35,7 @@ impl<'a> ProgramRun<'a> {
 
     /// Copies feeds into the staging memory that the GPU copies from.
     pub(super) fn stage(&self) {
-        let Some((_, queued, commands)) = self.queue() else {
+        let Some((_, gpu_frame, commands)) = self.queue() else {
             return;
         };
         for &(slot, offset) in &commands.feeds {
@@ -45,7 +45,7 @@ impl<'a> ProgramRun<'a> {
                 let from = self.part.slot(slot);
                 let bytes = from.len * from.dtype.size();
                 if bytes > 0 {
-                    std::ptr::copy_nonoverlapping(from.ptr, queued.staged(offset), bytes);
+                    std::ptr::copy_nonoverlapping(from.ptr, gpu_frame.staged(offset), bytes);
                 }
             }
         }
@@ -82,7 +82,7 @@ impl<'a> ProgramRun<'a> {
             let start = Instant::now();
             submit(own.0, &command)?;
             self.wait_for(own.0)?;
-            if let Some(recorder) = self.step.watch.recorder {
+            if let Some(recorder) = self.step.controls.recorder {
                 let node = self.program.graph.node(node);
                 recorder.between(node, self.device.name(), bytes, start);
             }
@@ -92,12 +92,12 @@ impl<'a> ProgramRun<'a> {
 
     /// Writes whether a variable has a value, counting the assignments that were submitted.
     pub(super) fn is_initialized(&self, variable: usize, staged: usize) {
-        if let Some((_, queued, commands)) = self.queue() {
+        if let Some((_, gpu_frame, commands)) = self.queue() {
             let resident = commands.variables[variable].resident();
             let has = resident.is_some_and(|r| r.is_initialized());
             // SAFETY: the plan gives it a byte of the staging memory of its own, which the queue
             // reads only after this.
-            unsafe { queued.staged(staged).write(u8::from(has)) };
+            unsafe { gpu_frame.staged(staged).write(u8::from(has)) };
         }
     }
 
@@ -128,17 +128,17 @@ impl<'a> ProgramRun<'a> {
                 Ok(false) => {}
                 Err(e) => break Err(e.into()),
             }
-            if began.elapsed() < BUSY {
+            if began.elapsed() < SPIN_TIME {
                 std::hint::spin_loop();
                 continue;
             }
-            if self.look(first).is_err() {
+            if self.check_limits(first).is_err() {
                 break Err(KernelError::Stopped);
             }
             if let Err(e) = ranks.waits(Some((set, &first.name))) {
                 break Err(e);
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(SLEEP_TIME);
         };
         ranks.waits(None).and(waited)
     }
@@ -146,14 +146,14 @@ impl<'a> ProgramRun<'a> {
     /// Waits until all submitted commands have run, after an error of the step. Collectives that wait for other ranks
     /// end, and the job with them.
     pub(super) fn drain(&self, error: &SessionError) {
-        let Some((gpu, queued, commands)) = self.queue() else {
+        let Some((gpu, gpu_frame, commands)) = self.queue() else {
             return;
         };
         let ranks = self.step.context.collectives.and_then(|r| r.for_gpus());
         if let (Some(ranks), Some((_, first))) = (ranks, commands.first) {
             let first = &self.program.graph.node(first).name;
             ranks.abandon(&format!("the step of '{first}' ended: {error}"));
-            queued.communicators.iter().for_each(|c| c.abort());
+            gpu_frame.communicators.iter().for_each(|c| c.abort());
         }
         let _ = gpu.wait();
     }
@@ -161,13 +161,13 @@ impl<'a> ProgramRun<'a> {
     /// Waits, and checks that kernels have accepted all elements so far.
     pub(super) fn check(&self, number: usize) -> Result<(), SessionError> {
         self.wait()?;
-        let Some((_, queued, commands)) = self.queue() else {
+        let Some((_, gpu_frame, commands)) = self.queue() else {
             return Ok(());
         };
         let check = &commands.checks[number];
         let watched = &commands.watched[check.first..check.last];
         for (number, watched) in watched.iter().enumerate() {
-            let at = queued.staged(check.staged + number * STATUS_BYTES);
+            let at = gpu_frame.staged(check.staged + number * STATUS_BYTES);
             // SAFETY: within the staging memory, at a multiple of 8; the queue has run.
             let element = unsafe { at.cast::<u64>().read() };
             if element != u64::MAX {
@@ -185,19 +185,19 @@ impl<'a> ProgramRun<'a> {
 
     /// Submits a segment to the GPU.
     pub(super) fn segment(&self, number: usize) -> Result<(), SessionError> {
-        let Some((gpu, queued, commands)) = self.queue() else {
+        let Some((gpu, gpu_frame, commands)) = self.queue() else {
             return Ok(());
         };
         let segment = &commands.segments[number];
-        let (list, graph) = &queued.segments[number];
+        let (list, graph) = &gpu_frame.segments[number];
         let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
-        let watched = self.step.watch.recorder.is_some() || self.step.watch.check_finite;
-        if let Some(graph) = graph.as_ref().filter(|_| !watched) {
+        let observed = self.step.controls.recorder.is_some() || self.step.controls.check_finite;
+        if let Some(graph) = graph.as_ref().filter(|_| !observed) {
             // Variables that had values when it was captured have values now.
             submit(gpu, &graph.replay()).map_err(|e| self.on_gpu(e))?;
         } else {
             self.check_variables(segment, commands)?;
-            if watched {
+            if observed {
                 self.one_by_one(gpu, number)?;
             } else if self.step.replay && !list.is_empty() {
                 let captured = self.captured(gpu, number)?;
@@ -219,10 +219,10 @@ impl<'a> ProgramRun<'a> {
 
     /// Captures the commands of a segment as one graph.
     fn captured(&self, gpu: &Gpu, number: usize) -> Result<Graph, SessionError> {
-        let Some((_, queued, commands)) = self.queue() else {
+        let Some((_, gpu_frame, commands)) = self.queue() else {
             return Err(self.on_gpu(GpuError::NoCard));
         };
-        let list = &queued.segments[number].0;
+        let list = &gpu_frame.segments[number].0;
         let mut at = 0;
         let captured = gpu.capture(|| {
             list.iter().try_for_each(|c| {
@@ -259,16 +259,16 @@ impl<'a> ProgramRun<'a> {
 
     /// Submits commands one after the other, waits for each, and records or checks it as the step's options ask.
     fn one_by_one(&self, gpu: &Gpu, number: usize) -> Result<(), SessionError> {
-        let Some((_, queued, commands)) = self.queue() else {
+        let Some((_, gpu_frame, commands)) = self.queue() else {
             return Ok(());
         };
         let segment = &commands.segments[number];
-        let commands_of = &queued.segments[number].0;
+        let commands_of = &gpu_frame.segments[number].0;
         let mut made = segment.made.iter().peekable();
         for at in 0..=commands_of.len() {
             while let Some(output) = made.next_if(|m| m.after <= at) {
-                if self.step.watch.check_finite {
-                    self.check_made(gpu, queued, commands, output)?;
+                if self.step.controls.check_finite {
+                    self.check_made(gpu, gpu_frame, commands, output)?;
                 }
             }
             let Some(command) = commands_of.get(at) else {
@@ -278,7 +278,7 @@ impl<'a> ProgramRun<'a> {
             let start = Instant::now();
             submit(gpu, command).map_err(|e| self.failed(node, e))?;
             self.wait()?;
-            if let Some(recorder) = self.step.watch.recorder {
+            if let Some(recorder) = self.step.controls.recorder {
                 let node = self.program.graph.node(node);
                 recorder.command(node, self.device.name(), command, start);
             }
@@ -289,14 +289,14 @@ impl<'a> ProgramRun<'a> {
     fn check_made(
         &self,
         gpu: &Gpu,
-        queued: &Queued,
+        gpu_frame: &GpuFrame,
         commands: &Commands,
         made: &Made,
     ) -> Result<(), SessionError> {
         let bytes = made.len * made.dtype.size();
         let host = gpu.allocate_host(bytes).map_err(|e| self.on_gpu(e))?;
         let command = Command::CopyOut {
-            from: queued.address(made.place, commands),
+            from: gpu_frame.address(made.place, commands),
             to: host.as_ptr() as usize,
             bytes,
         };

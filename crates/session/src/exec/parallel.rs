@@ -12,14 +12,14 @@ use thalweg_device::KernelError;
 use thalweg_plan::{Action, SessionError, panicked};
 
 use super::Step;
-use super::arrivals::{Outside, waiter};
+use super::arrivals::{OutsideEvents, waiter};
 
 /// State that the threads of a step share while they run it.
 struct Crew<'a> {
     /// The error that comes first in the order of the step, with its place there.
     first_error: Mutex<Option<(usize, SessionError)>>,
     /// Events from outside, if the step waits for any.
-    outside: Option<&'a Outside>,
+    outside: Option<&'a OutsideEvents>,
     /// Number of threads that run an instruction or look for one; counted only if the step waits for outside events.
     busy: AtomicUsize,
     /// `true` once a thread has left because the step was stuck. The others then leave too, once they find nothing to
@@ -47,11 +47,11 @@ impl Crew<'_> {
 
 impl Step<'_> {
     /// Runs the step, on all threads of its devices if `shared`, and on this one alone otherwise.
-    pub(super) fn as_ready(&self, shared: bool) -> Result<(), SessionError> {
+    pub(super) fn run_as_ready(&self, shared: bool) -> Result<(), SessionError> {
         let programs = &self.plan.programs;
         let rendezvous = &self.frame.rendezvous;
         rendezvous.reset(programs.iter().map(|p| &p.waits[..]));
-        let outside = self.plan.waits.then(|| Outside::new(self));
+        let outside = self.plan.waits.then(|| OutsideEvents::new(self));
         let crew = Crew {
             first_error: Mutex::new(None),
             outside: outside.as_ref(),
@@ -87,14 +87,14 @@ impl Step<'_> {
     }
 
     /// Waits until something can go on, or for a bounded time; checks timeout and cancellation.
-    fn wait_outside(&self, outside: &Outside) -> Result<(), SessionError> {
+    fn wait_outside(&self, outside: &OutsideEvents) -> Result<(), SessionError> {
         let woken = outside.waiting.wait(self.deadline);
         self.wake(outside, woken).map_err(|(.., error)| error)?;
         let arrival = self.plan.arrivals.first();
         let arrival = arrival.map(|a| (a.program as usize, a.instruction));
         if let Some((program, at)) = outside.first().or(arrival) {
             let run = self.run_of(program);
-            run.look(run.program.node(at))?;
+            run.check_limits(run.program.node(at))?;
         }
         Ok(())
     }
@@ -186,7 +186,7 @@ impl Step<'_> {
             Some(outside) => self.run_of(program).waiting(&outside.waiting, own),
             None => self.run_of(program),
         };
-        let caught = catch_unwind(AssertUnwindSafe(|| run.watched(at)));
+        let caught = catch_unwind(AssertUnwindSafe(|| run.run_with_controls(at)));
         match caught.unwrap_or_else(|panic| Err(panicked(run.program.node(at), &*panic))) {
             Ok(()) => {
                 if let Some(outside) = crew.outside {
@@ -199,7 +199,7 @@ impl Step<'_> {
                 ..
             }) if crew.outside.is_some() => {
                 if crew.outside.is_some_and(|o| o.block(own)) {
-                    self.give(program, at);
+                    self.enqueue(program, at);
                 }
                 Ok(false)
             }
@@ -249,7 +249,7 @@ impl Step<'_> {
         if let Action::Send { channel } = program.instructions[at as usize].action {
             let channel = self.plan.channels[channel];
             if rendezvous.arrive(channel.to as usize, channel.receive) {
-                self.give(channel.to as usize, channel.receive);
+                self.enqueue(channel.to as usize, channel.receive);
             }
         }
         let mut own: Option<u32> = None;
@@ -275,7 +275,7 @@ impl Step<'_> {
     }
 
     /// Queues a ready instruction for any free thread.
-    pub(super) fn give(&self, program: usize, at: u32) {
+    pub(super) fn enqueue(&self, program: usize, at: u32) {
         self.frame.rendezvous.push(program, at);
         self.notify(program);
     }

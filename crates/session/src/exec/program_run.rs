@@ -4,7 +4,7 @@ use thalweg_device::{Cpu, Device};
 use thalweg_plan::Program;
 
 use super::step::Step;
-use super::waiting::{Waiter, Waiting};
+use super::waiting::{WaiterId, Waiting};
 use crate::frame::ProgramFrame;
 
 /// One program of a step, while it runs.
@@ -17,12 +17,12 @@ pub(crate) struct ProgramRun<'a> {
     /// The device's own threads, or those of its host.
     pub(crate) cpu: &'a Cpu,
     /// Wait state of the node that this runs, if it may have to wait.
-    pub(super) waiting: Option<(&'a Waiting, Waiter)>,
+    pub(super) waiting: Option<(&'a Waiting, WaiterId)>,
 }
 
 impl<'a> ProgramRun<'a> {
     /// The same, for a node that may have to wait.
-    pub(super) fn waiting(self, on: &'a Waiting, waiter: Waiter) -> ProgramRun<'a> {
+    pub(super) fn waiting(self, on: &'a Waiting, waiter: WaiterId) -> ProgramRun<'a> {
         ProgramRun {
             waiting: Some((on, waiter)),
             ..self

@@ -9,10 +9,10 @@ use thalweg_cpu::ThreadPool;
 use thalweg_device::{Device, KernelError};
 
 use super::waiting::Tickets;
-use crate::exchange::{Exchange, Rest};
+use crate::compiled_step::{CallKey, CompiledStep};
 use crate::frame::Frame;
-use crate::ready::{CallKey, Ready};
 use crate::run_options::Cancel;
+use crate::task_channels::{Parker, TaskChannels};
 use crate::trace::Recorder;
 use thalweg_plan::PlanCache;
 use thalweg_plan::SessionError;
@@ -21,18 +21,18 @@ use thalweg_plan::{Plan, PlanContext};
 
 /// Options of a step in flight: timeout, cancellation, trace, checks, channels to other tasks.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct StepControls<'a> {
     pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: Option<&'a Cancel>,
     pub(crate) check_finite: bool,
     pub(crate) recorder: Option<&'a Recorder>,
     /// Channels to the other tasks of the step.
-    pub(crate) exchange: Option<&'a dyn Exchange>,
+    pub(crate) channels: Option<&'a dyn TaskChannels>,
     /// `true` if the step has entered the gates of all its variables.
-    pub(crate) inside: bool,
+    pub(crate) entered_gates: bool,
 }
 
-impl Watch<'_> {
+impl StepControls<'_> {
     pub(super) fn is_idle(&self) -> bool {
         self.timeout.is_none()
             && self.cancel.is_none()
@@ -47,13 +47,13 @@ pub(crate) struct Step<'a> {
     pub(crate) devices: &'a [Device],
     pub(crate) context: PlanContext<'a>,
     /// The compiled functions.
-    pub(crate) calls: &'a PlanCache<CallKey, Ready>,
+    pub(crate) calls: &'a PlanCache<CallKey, CompiledStep>,
     pub(crate) tickets: &'a Tickets,
     /// Number of enclosing function calls; 0 for a step itself.
     pub(crate) depth: usize,
     /// A thread to lead each device; the calling one is one of them.
     pub(crate) leaders: &'a ThreadPool,
-    pub(crate) watch: Watch<'a>,
+    pub(crate) controls: StepControls<'a>,
     /// Time at which the step has to be over.
     pub(crate) deadline: Option<Instant>,
     /// `true` if GPU commands are captured and launched as one graph: a step before has made all that they need.
@@ -64,9 +64,9 @@ impl Step<'_> {
     /// Runs all instructions.
     pub(crate) fn run(&self) -> Result<(), SessionError> {
         // The first value that is not finite is the first of the sequence.
-        let shared = self.plan.parallel && !self.watch.check_finite;
+        let shared = self.plan.parallel && !self.controls.check_finite;
         let result = match shared || self.plan.waits {
-            true => self.as_ready(shared),
+            true => self.run_as_ready(shared),
             false => self.in_sequence(),
         };
         if let Err(error) = &result {
@@ -79,19 +79,19 @@ impl Step<'_> {
     }
 
     /// Channels to the other tasks of the step.
-    pub(crate) fn exchange(&self) -> Result<&dyn Exchange, KernelError> {
+    pub(crate) fn channels(&self) -> Result<&dyn TaskChannels, KernelError> {
         let alone = || KernelError::Invalid("no other task takes part in the step".to_owned());
-        self.watch.exchange.ok_or_else(alone)
+        self.controls.channels.ok_or_else(alone)
     }
 
     /// Parker of the step's thread while nothing can run; `None` where the thread sleeps.
-    pub(crate) fn rest(&self) -> Option<Arc<dyn Rest>> {
-        self.watch.exchange.and_then(|e| e.rest())
+    pub(crate) fn parker(&self) -> Option<Arc<dyn Parker>> {
+        self.controls.channels.and_then(|e| e.parker())
     }
 
     fn in_sequence(&self) -> Result<(), SessionError> {
         self.frame.rendezvous.clear();
-        let watched = !self.watch.is_idle();
+        let watched = !self.controls.is_idle();
         let (mut number, mut at) = (0, 0);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let mut starts: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.plan.programs.len());
@@ -101,7 +101,7 @@ impl Step<'_> {
                 at = std::mem::replace(&mut starts[number], end);
                 while at < end {
                     if watched {
-                        run.watched(at)?;
+                        run.run_with_controls(at)?;
                     } else {
                         run.instruction(at)?;
                     }

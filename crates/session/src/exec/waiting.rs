@@ -8,55 +8,55 @@ use std::time::{Duration, Instant};
 use thalweg_cpu::thread_pool::PoolWaker;
 use thalweg_device::Ticket;
 
-use crate::exchange::Rest;
+use crate::task_channels::Parker;
 
 /// Time between two checks whether a waiting step was cancelled.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Identifies a waiting node of a step.
-pub(crate) type Waiter = u64;
+pub(crate) type WaiterId = u64;
 
 /// The blocked nodes of one step.
 pub(crate) struct Waiting {
-    shared: Arc<Shared>,
-    tickets: Mutex<HashMap<Waiter, Held>>,
+    shared: Arc<Wakeups>,
+    tickets: Mutex<HashMap<WaiterId, TicketState>>,
 }
 
-struct Held {
+struct TicketState {
     number: u64,
     abandon: Option<Box<dyn FnOnce() + Send>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    woken: Mutex<Vec<Waiter>>,
+struct Wakeups {
+    woken: Mutex<Vec<WaiterId>>,
     /// `true` if `woken` is not empty: read without the lock.
     any: AtomicBool,
     changed: Condvar,
     /// The pools whose threads may wait for a node of the step.
     pools: Vec<PoolWaker>,
-    rest: Option<Arc<dyn Rest>>,
+    parker: Option<Arc<dyn Parker>>,
 }
 
-impl Shared {
-    fn woken(&self) -> MutexGuard<'_, Vec<Waiter>> {
+impl Wakeups {
+    fn woken(&self) -> MutexGuard<'_, Vec<WaiterId>> {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self, waiter: Waiter) {
+    fn wake(&self, waiter: WaiterId) {
         let mut woken = self.woken();
         woken.push(waiter);
         self.any.store(true, Ordering::Release);
         drop(woken);
         self.changed.notify_all();
         self.pools.iter().for_each(PoolWaker::notify);
-        if let Some(rest) = &self.rest {
-            rest.wake();
+        if let Some(parker) = &self.parker {
+            parker.unpark();
         }
     }
 
     /// Takes the nodes that were woken.
-    fn take(&self, mut woken: MutexGuard<'_, Vec<Waiter>>) -> Vec<Waiter> {
+    fn take(&self, mut woken: MutexGuard<'_, Vec<WaiterId>>) -> Vec<WaiterId> {
         self.any.store(false, Ordering::Release);
         std::mem::take(&mut *woken)
     }
@@ -68,11 +68,11 @@ pub(crate) struct Tickets(AtomicU64);
 
 impl Waiting {
     /// No blocked nodes yet; `pools` are notified when one may go on.
-    pub(crate) fn new(rest: Option<Arc<dyn Rest>>, pools: Vec<PoolWaker>) -> Waiting {
-        let shared = Shared {
-            rest,
+    pub(crate) fn new(parker: Option<Arc<dyn Parker>>, pools: Vec<PoolWaker>) -> Waiting {
+        let shared = Wakeups {
+            parker,
             pools,
-            ..Shared::default()
+            ..Wakeups::default()
         };
         Waiting {
             shared: Arc::new(shared),
@@ -80,14 +80,14 @@ impl Waiting {
         }
     }
 
-    fn tickets(&self) -> MutexGuard<'_, HashMap<Waiter, Held>> {
+    fn tickets(&self) -> MutexGuard<'_, HashMap<WaiterId, TicketState>> {
         self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the ticket of a node, the same each time.
-    pub(crate) fn ticket(&self, waiter: Waiter, numbers: &Tickets) -> Ticket {
+    pub(crate) fn ticket(&self, waiter: WaiterId, numbers: &Tickets) -> Ticket {
         let mut tickets = self.tickets();
-        let number = tickets.entry(waiter).or_insert_with(|| Held {
+        let number = tickets.entry(waiter).or_insert_with(|| TicketState {
             number: numbers.0.fetch_add(1, Ordering::Relaxed) + 1,
             abandon: None,
         });
@@ -101,35 +101,40 @@ impl Waiting {
     }
 
     /// Takes the nodes that were woken.
-    pub(crate) fn woken(&self) -> Vec<Waiter> {
+    pub(crate) fn woken(&self) -> Vec<WaiterId> {
         self.shared.take(self.shared.woken())
     }
 
     /// Registers a callback for the case that the step ends while a node waits.
-    pub(crate) fn on_abandon(&self, waiter: Waiter, abandon: Box<dyn FnOnce() + Send>) {
+    pub(crate) fn on_abandon(&self, waiter: WaiterId, abandon: Box<dyn FnOnce() + Send>) {
         if let Some(held) = self.tickets().get_mut(&waiter) {
             held.abandon = Some(abandon);
         }
     }
 
     /// Removes a node that waits no more.
-    pub(crate) fn done(&self, waiter: Waiter) {
+    pub(crate) fn done(&self, waiter: WaiterId) {
         self.tickets().remove(&waiter);
     }
 
     /// Waits until a node may run again, for a bounded time; returns those that may.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Vec<Waiter> {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Vec<WaiterId> {
         let mut woken = self.shared.woken();
         if woken.is_empty()
-            && let Some(rest) = &self.shared.rest
+            && let Some(parker) = &self.shared.parker
         {
             drop(woken);
-            rest.rest();
+            parker.park();
             return self.woken();
         }
         if woken.is_empty() {
-            let left = deadline.map_or(LOOK, |d| d.saturating_duration_since(Instant::now()));
-            let result = self.shared.changed.wait_timeout(woken, left.min(LOOK));
+            let left = deadline.map_or(POLL_INTERVAL, |d| {
+                d.saturating_duration_since(Instant::now())
+            });
+            let result = self
+                .shared
+                .changed
+                .wait_timeout(woken, left.min(POLL_INTERVAL));
             woken = result.unwrap_or_else(PoisonError::into_inner).0;
         }
         self.shared.take(woken)

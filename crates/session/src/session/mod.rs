@@ -7,12 +7,12 @@ use thalweg_device::Device;
 use thalweg_graph::place::Report;
 use thalweg_graph::{Graph, OutputId};
 
+use crate::compiled_step::CompiledStep;
 use crate::engine::Engine;
-use crate::exec::Watch;
+use crate::exec::StepControls;
 use crate::fetch::{Feed, FetchList, Fetched, Fetches, FetchesAs, Values};
 use crate::graph_ref::GraphRef;
 use crate::options::SessionOptions;
-use crate::ready::Ready;
 use crate::run_options::RunOptions;
 use crate::runner::Runner;
 use crate::trace::Trace;
@@ -191,12 +191,12 @@ impl<'g> Session<'g> {
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let (list, feeds) = (FetchList::of(&fetches, &self.graph)?, feeds.as_ref());
-        let ready = self.ready(&list, feeds, !options.check_finite)?;
+        let compiled = self.compiled(&list, feeds, !options.check_finite)?;
         let mut values = SmallVec::new();
         let fed = feeds.iter().map(|f| &f.value);
         let trace = self
             .runner
-            .watched(&ready, fed, options, None, &mut values)?;
+            .step_with_options(&compiled, fed, options, None, &mut values)?;
         Ok((Fetched { values }, trace))
     }
 
@@ -257,8 +257,8 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<String, SessionError> {
         let list = FetchList::of(&fetches, &self.graph)?;
-        let ready = self.ready(&list, feeds.as_ref(), true)?;
-        Ok(ready.plan.to_text(self.devices()))
+        let compiled = self.compiled(&list, feeds.as_ref(), true)?;
+        Ok(compiled.plan.to_text(self.devices()))
     }
 
     /// Returns the plan of these fetches and feeds in Graphviz's language: a box for each device.
@@ -271,8 +271,8 @@ impl<'g> Session<'g> {
         feeds: impl AsRef<[Feed<'f>]>,
     ) -> Result<String, SessionError> {
         let list = FetchList::of(&fetches, &self.graph)?;
-        let ready = self.ready(&list, feeds.as_ref(), true)?;
-        Ok(ready.plan.to_dot(self.devices()))
+        let compiled = self.compiled(&list, feeds.as_ref(), true)?;
+        Ok(compiled.plan.to_dot(self.devices()))
     }
 
     /// Returns the device of every node, with the reason.
@@ -291,17 +291,18 @@ impl<'g> Session<'g> {
         feeds: &[Feed<'_>],
         values: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<(), SessionError> {
-        let ready = self.ready(list, feeds, true)?;
+        let compiled = self.compiled(list, feeds, true)?;
         let fed = feeds.iter().map(|f| &f.value);
-        self.runner.step(&ready, fed, Watch::default(), values)
+        self.runner
+            .step(&compiled, fed, StepControls::default(), values)
     }
 
-    fn ready(
+    fn compiled(
         &self,
         list: &FetchList<'_>,
         feeds: &[Feed<'_>],
         fuse: bool,
-    ) -> Result<Arc<Ready>, SessionError> {
+    ) -> Result<Arc<CompiledStep>, SessionError> {
         let values = Feed::all_of(feeds, &self.graph)?;
         (self.runner).plan(&|| self.graph.checked(), &list.items, values, fuse)
     }

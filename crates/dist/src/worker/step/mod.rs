@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::Fact;
-use thalweg_session::{Cancel, Exchange, Rest};
+use thalweg_session::{Cancel, Parker, TaskChannels};
 use thalweg_tensor::Tensor;
 use tokio::sync::Notify;
 
@@ -39,7 +39,7 @@ struct StepState {
     /// What ends its part.
     cancel: Option<Cancel>,
     /// How its part waits, if not on a thread that sleeps.
-    rest: Option<Arc<dyn Rest>>,
+    parker: Option<Arc<dyn Parker>>,
     arrived: HashMap<i64, Tensor>,
     /// In order, as `out`: what is woken first is then the same each time, in a simulation too.
     waiting: BTreeMap<i64, Ticket>,
@@ -96,13 +96,13 @@ impl WorkerStep {
         state.over = Some(failure);
         let waiting = std::mem::take(&mut state.waiting);
         state.out.values_mut().for_each(Outbox::wake);
-        let (cancel, rest) = (state.cancel.take(), state.rest.take());
+        let (cancel, parker) = (state.cancel.take(), state.parker.take());
         drop(state);
         if let Some(cancel) = cancel {
             cancel.cancel();
         }
-        if let Some(rest) = rest {
-            rest.wake();
+        if let Some(parker) = parker {
+            parker.unpark();
         }
         waiting.values().for_each(Ticket::wake);
         self.changed.notify_waiters();
@@ -254,34 +254,34 @@ pub(crate) struct Channels {
     step: Arc<WorkerStep>,
     routes: Arc<Routes>,
     /// Who gives the feeds and takes the fetches while the step runs: through channels below zero.
-    client: Option<Arc<dyn Exchange>>,
-    rest: Option<Arc<dyn Rest>>,
+    client: Option<Arc<dyn TaskChannels>>,
+    parker: Option<Arc<dyn Parker>>,
 }
 
 impl Channels {
-    /// Of a part that waits as `rest` says.
+    /// Of a part that waits on `parker`.
     pub(crate) fn new(
         step: Arc<WorkerStep>,
         routes: Arc<Routes>,
-        client: Option<Arc<dyn Exchange>>,
-        rest: Option<Arc<dyn Rest>>,
+        client: Option<Arc<dyn TaskChannels>>,
+        parker: Option<Arc<dyn Parker>>,
     ) -> Channels {
-        if let Some(rest) = &rest {
+        if let Some(parker) = &parker {
             let mut state = step.state();
-            state.rest = Some(rest.clone());
+            state.parker = Some(parker.clone());
             if state.over.is_some() {
-                rest.wake();
+                parker.unpark();
             }
         }
         Channels {
             step,
             routes,
             client,
-            rest,
+            parker,
         }
     }
 
-    fn client(&self, channel: i64) -> Option<&dyn Exchange> {
+    fn client(&self, channel: i64) -> Option<&dyn TaskChannels> {
         self.client.as_deref().filter(|_| channel < 0)
     }
 
@@ -290,7 +290,7 @@ impl Channels {
     }
 }
 
-impl Exchange for Channels {
+impl TaskChannels for Channels {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         if let Some(client) = self.client(channel) {
             return client.send(channel, value);
@@ -326,8 +326,8 @@ impl Exchange for Channels {
         Ok(None)
     }
 
-    fn rest(&self) -> Option<Arc<dyn Rest>> {
-        self.rest.clone()
+    fn parker(&self) -> Option<Arc<dyn Parker>> {
+        self.parker.clone()
     }
 }
 

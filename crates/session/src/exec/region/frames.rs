@@ -48,7 +48,7 @@ struct Iteration {
     holders: usize,
 }
 
-struct Frame {
+struct LoopFrame {
     outside: LoopPlace,
     name: String,
     /// Number of values that have not come in.
@@ -66,7 +66,7 @@ struct Frame {
 }
 
 /// A frame that is over.
-pub(super) struct Over {
+pub(super) struct FinishedFrame {
     /// The place in which it began.
     pub(super) outside: LoopPlace,
     /// The exits through which no value left it.
@@ -74,16 +74,16 @@ pub(super) struct Over {
 }
 
 /// All frames that are not over.
-pub(super) struct Frames {
-    frames: FxHashMap<u32, Frame>,
+pub(super) struct LoopFrames {
+    frames: FxHashMap<u32, LoopFrame>,
     names: FxHashMap<(LoopPlace, String), u32>,
     count: u32,
 }
 
-impl Frames {
+impl LoopFrames {
     /// With the outermost frame.
-    pub(super) fn new() -> Frames {
-        let root = Frame {
+    pub(super) fn new() -> LoopFrames {
+        let root = LoopFrame {
             outside: LoopPlace::ROOT,
             name: String::new(),
             awaited: 0,
@@ -95,7 +95,7 @@ impl Frames {
             left: FxHashSet::default(),
             left_dead: FxHashSet::default(),
         };
-        Frames {
+        LoopFrames {
             frames: FxHashMap::from_iter([(0, root)]),
             names: FxHashMap::default(),
             count: 1,
@@ -160,7 +160,7 @@ impl Frames {
                 let number = self.count;
                 self.count += 1;
                 self.names.insert(key, number);
-                let frame = Frame {
+                let frame = LoopFrame {
                     outside: at,
                     name: name.to_owned(),
                     awaited: enters.get(name).copied().unwrap_or(1),
@@ -251,7 +251,7 @@ impl Frames {
     }
 
     /// Drops the iterations of a frame that are over; returns the frame where it is over too.
-    pub(super) fn finish(&mut self, at: LoopPlace) -> Option<Over> {
+    pub(super) fn finish(&mut self, at: LoopPlace) -> Option<FinishedFrame> {
         let frame = self.frames.get_mut(&at.frame)?;
         while frame.first < frame.next && frame.awaited == 0 {
             let iteration = frame.iterations.get(&frame.first);
@@ -269,7 +269,7 @@ impl Frames {
         let dead = frame.left_dead.difference(&frame.left).copied();
         let mut dead: Vec<u32> = dead.collect();
         dead.sort_unstable();
-        Some(Over {
+        Some(FinishedFrame {
             outside: frame.outside,
             dead,
         })

@@ -17,8 +17,8 @@ use thalweg_tensor::{DType, Tensor};
 
 use super::ProgramRun;
 use super::step_environment::StepEnvironment;
-use super::waiting::{Waiter, Waiting};
-use frames::{Frames, LoopPlace, Value};
+use super::waiting::{WaiterId, Waiting};
+use frames::{LoopFrames, LoopPlace, Value};
 use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::region::{Kind, Region, RegionNode};
@@ -27,13 +27,13 @@ use thalweg_plan::region::{Kind, Region, RegionNode};
 const CONTROL_TRIGGER: &str = "ControlTrigger";
 
 /// Number of nodes that run between two checks of timeout and cancellation.
-const NODES_A_LOOK: usize = 64;
+const NODES_PER_CHECK: usize = 64;
 
 /// A node that can run.
 #[derive(Clone)]
 struct ReadyNode {
     /// Identifies it among the tasks of the region.
-    number: Waiter,
+    number: WaiterId,
     node: u32,
     at: LoopPlace,
     /// `true` if it is dead.
@@ -47,11 +47,11 @@ struct Interpreter<'a> {
     run: &'a ProgramRun<'a>,
     waiting: &'a Waiting,
     /// Number of tasks so far.
-    tasks: Waiter,
+    tasks: WaiterId,
     /// Tasks that wait for other steps.
-    blocked: FxHashMap<Waiter, ReadyNode>,
+    blocked: FxHashMap<WaiterId, ReadyNode>,
     region: &'a Region,
-    frames: Frames,
+    frames: LoopFrames,
     ready: VecDeque<ReadyNode>,
     /// By result: its value; none where nothing came yet.
     results: Vec<Value>,
@@ -64,14 +64,14 @@ impl ProgramRun<'_> {
         region: &Region,
         arguments: &[Tensor],
     ) -> Result<Vec<Tensor>, SessionError> {
-        let waiting = Waiting::new(self.step.rest(), Vec::new());
+        let waiting = Waiting::new(self.step.parker(), Vec::new());
         let mut interpreter = Interpreter {
             run: self,
             waiting: &waiting,
             tasks: 0,
             blocked: FxHashMap::default(),
             region,
-            frames: Frames::new(),
+            frames: LoopFrames::new(),
             ready: VecDeque::new(),
             results: vec![None; region.results.len()],
         };
@@ -82,16 +82,16 @@ impl ProgramRun<'_> {
                 let Some(blocked) = interpreter.blocked.values().next() else {
                     break;
                 };
-                self.look(&region.nodes[blocked.node as usize].node)?;
+                self.check_limits(&region.nodes[blocked.node as usize].node)?;
                 for woken in waiting.wait(self.step.deadline) {
                     interpreter.ready.extend(interpreter.blocked.remove(&woken));
                 }
                 continue;
             };
             since += 1;
-            if since == NODES_A_LOOK {
+            if since == NODES_PER_CHECK {
                 since = 0;
-                self.look(&region.nodes[task.node as usize].node)?;
+                self.check_limits(&region.nodes[task.node as usize].node)?;
             }
             interpreter.task(task)?;
         }
@@ -341,7 +341,8 @@ impl Interpreter<'_> {
                 let counter = node.counter.as_deref();
                 let cpu = self.run.cpu;
                 // Variables that loops and branches update are held, too.
-                let variables: SmallVec<[Arc<Variable>; 2]> = match self.run.step.watch.exchange {
+                let variables: SmallVec<[Arc<Variable>; 2]> = match self.run.step.controls.channels
+                {
                     Some(_) => {
                         let handles = task.inputs.iter().flatten();
                         let handles = handles.filter(|t| t.dtype() == DType::Resource);

@@ -14,7 +14,7 @@ use thalweg_tensor::{DType, Dims};
 use crate::frame::Frame;
 
 /// Time between two checks whether another step of the plan has finished agreeing.
-const LOOK: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Cache key of a plan: fetches, and the dtypes and dimensions of feeds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub(crate) struct Key {
 /// lie there.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
-    pub(crate) function: Same<Function>,
+    pub(crate) function: ByAddress<Function>,
     /// The calls that lead to it, by the names of their nodes.
     pub(crate) path: String,
     pub(crate) device: usize,
@@ -42,34 +42,34 @@ pub(crate) struct CallKey {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ArgumentKey {
     Value(DType, Dims),
-    Variable(Same<Variable>),
+    Variable(ByAddress<Variable>),
 }
 
 /// A shared object, compared and hashed by its address.
-pub(crate) struct Same<T>(pub(crate) Arc<T>);
+pub(crate) struct ByAddress<T>(pub(crate) Arc<T>);
 
-impl<T> Clone for Same<T> {
-    fn clone(&self) -> Same<T> {
-        Same(self.0.clone())
+impl<T> Clone for ByAddress<T> {
+    fn clone(&self) -> ByAddress<T> {
+        ByAddress(self.0.clone())
     }
 }
 
-impl<T> PartialEq for Same<T> {
-    fn eq(&self, other: &Same<T>) -> bool {
+impl<T> PartialEq for ByAddress<T> {
+    fn eq(&self, other: &ByAddress<T>) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl<T> Eq for Same<T> {}
+impl<T> Eq for ByAddress<T> {}
 
-impl<T> Hash for Same<T> {
+impl<T> Hash for ByAddress<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);
     }
 }
 
 /// A compiled plan, with a pool of frames that earlier steps have left behind.
-pub(crate) struct Ready {
+pub(crate) struct CompiledStep {
     pub(crate) plan: Plan,
     #[allow(clippy::vec_box, reason = "frames are moved in and out by each step")]
     frames: Mutex<Vec<Box<Frame>>>,
@@ -79,9 +79,9 @@ pub(crate) struct Ready {
     agreed: Mutex<bool>,
 }
 
-impl Ready {
-    pub(crate) fn new(plan: Plan) -> Ready {
-        Ready {
+impl CompiledStep {
+    pub(crate) fn new(plan: Plan) -> CompiledStep {
+        CompiledStep {
             plan,
             frames: Mutex::default(),
             ran: AtomicBool::new(false),
@@ -93,7 +93,7 @@ impl Ready {
     ///
     /// # Errors
     /// [`SessionError::Memory`].
-    pub(crate) fn take(
+    pub(crate) fn take_frame(
         &self,
         devices: &[Device],
         ranks: Option<&Arc<dyn Collectives>>,
@@ -124,7 +124,7 @@ impl Ready {
                 Err(TryLockError::Poisoned(agreed)) => break agreed.into_inner(),
                 // Another step of the plan asks the other ranks, which may take long.
                 Err(TryLockError::WouldBlock) if ended() => return Err(KernelError::Stopped),
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOOK),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(POLL_INTERVAL),
             }
         };
         if !*agreed {
@@ -146,7 +146,7 @@ impl Ready {
     }
 
     /// Returns a frame to the pool for later steps.
-    pub(crate) fn give(&self, mut frame: Box<Frame>, succeeded: bool) {
+    pub(crate) fn return_frame(&self, mut frame: Box<Frame>, succeeded: bool) {
         frame.clear(&self.plan);
         if !self.ran.load(Ordering::Relaxed) {
             self.ran.store(succeeded, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use thalweg_device::{KernelError, Ticket};
 use thalweg_tensor::Tensor;
 
 /// Channels between the tasks of one step.
-pub trait Exchange: Send + Sync {
+pub trait TaskChannels: Send + Sync {
     /// Sends a value to the task that receives this channel.
     ///
     /// # Errors
@@ -21,16 +21,16 @@ pub trait Exchange: Send + Sync {
 
     /// Blocks the step's thread while nothing of the step can run; `None` where the thread sleeps on a condition
     /// variable.
-    fn rest(&self) -> Option<Arc<dyn Rest>> {
+    fn parker(&self) -> Option<Arc<dyn Parker>> {
         None
     }
 }
 
 /// A way to wait other than a sleeping thread, for simulations: their time stands still while something runs.
-pub trait Rest: Send + Sync {
+pub trait Parker: Send + Sync {
     /// Blocks until it is woken. Called on the thread of the step.
-    fn rest(&self);
+    fn park(&self);
 
     /// Wakes the step: something may go on. Called from any thread.
-    fn wake(&self);
+    fn unpark(&self);
 }

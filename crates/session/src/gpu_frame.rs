@@ -14,7 +14,7 @@ use thalweg_plan::failed;
 use thalweg_plan::gpu_program::{Argument, Commands, GpuCommand, GpuPlace, STATUS_BYTES};
 
 /// The memory of a step in flight on a GPU, and the commands that name its addresses.
-pub(crate) struct Queued {
+pub(crate) struct GpuFrame {
     arena: Block,
     staging: HostBlock,
     /// By segment: its commands, and the graph that was captured of them, once there is one.
@@ -26,7 +26,7 @@ pub(crate) struct Queued {
     pub(crate) communicators: Vec<Arc<Communicator>>,
 }
 
-impl Queued {
+impl GpuFrame {
     /// Allocates memory for a step of this program and copies its constants into it. The step has the GPU's turn.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Queued {
         gpu: &Gpu,
         ranks: Option<&Arc<dyn Collectives>>,
         too_large: impl Fn() -> SessionError,
-    ) -> Result<Option<Queued>, SessionError> {
+    ) -> Result<Option<GpuFrame>, SessionError> {
         let Some(commands) = &program.gpu else {
             return Ok(None);
         };
@@ -49,7 +49,7 @@ impl Queued {
         };
         let communicators = communicators(program, commands, gpu, ranks)?;
         let bytes = commands.bytes(program.arena);
-        let mut queued = Queued {
+        let mut gpu_frame = GpuFrame {
             arena: gpu.allocate(bytes).map_err(error)?,
             staging: gpu.allocate_host(commands.staging).map_err(error)?,
             communicators,
@@ -57,14 +57,16 @@ impl Queued {
             fixed: program.arena,
             statuses: program.arena + commands.fixed,
         };
-        queued.start(commands, gpu).map_err(error)?;
+        gpu_frame.start(commands, gpu).map_err(error)?;
         let resolved = commands.segments.iter().map(|s| {
             let works = s.works.iter();
-            let list = works.map(|w| queued.command(&w.task, commands)).collect();
+            let list = works
+                .map(|w| gpu_frame.command(&w.task, commands))
+                .collect();
             (list, Mutex::default())
         });
-        queued.segments = resolved.collect();
-        Ok(Some(queued))
+        gpu_frame.segments = resolved.collect();
+        Ok(Some(gpu_frame))
     }
 
     /// Copies constants to the GPU, and sets counters that are new to 0.
