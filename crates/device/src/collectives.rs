@@ -1,9 +1,9 @@
-//! What ranks do together: processes that run the same graph, each on data of its own.
+//! Collectives between ranks: processes that run the same graph, each on data of its own.
 //!
-//! A session that is one of several ranks has [`Collectives`]. The kernels of collective ops hand their values to it
-//! and wait, without a thread, for what it gives back.
+//! A session that is one of several ranks has [`Collectives`]. The kernels of collective ops submit their values to it
+//! and wait, without a thread, for the results.
 //!
-//! One rank alone needs nobody:
+//! An implementation for one rank alone:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -82,7 +82,7 @@ use crate::gpu::{Communicator, Driver};
 use crate::reduction::Reduction;
 use crate::ticket::Ticket;
 
-/// What ranks do together.
+/// A collective operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Collective {
     /// Gives every rank the reduced value. Inputs have one dtype and shape. One result, of that shape.
@@ -101,21 +101,21 @@ pub enum Collective {
     /// Gives every rank some rows of each. Two results: the rows that came, in the order of ranks, and how many came
     /// from each, i32.
     Exchange {
-        /// By rank: how many rows it is given. Their sum is the first dimension of the input.
+        /// By rank: the number of rows that it gets. Their sum is the first dimension of the input.
         splits: Vec<usize>,
     },
     /// Waits for all. The input has no elements and means nothing. No result.
     Barrier,
 }
 
-/// What a node asks for.
+/// The request of a node.
 #[derive(Clone, Debug)]
 pub struct CollectiveRequest {
     /// The name of the node, which is that of the collective on every rank.
     pub name: String,
-    /// Which ranks take part; 0 for all.
+    /// The set of ranks; 0 for all.
     pub set: i32,
-    /// What they do.
+    /// The collective.
     pub kind: Collective,
     /// This rank's value.
     pub input: Tensor,
@@ -126,7 +126,7 @@ pub struct CollectiveRequest {
 pub struct RankOf {
     /// Its number, from 0.
     pub rank: usize,
-    /// How many there are.
+    /// Number of ranks of the set.
     pub size: usize,
 }
 
@@ -135,15 +135,15 @@ pub struct RankOf {
 pub struct PlannedCollective {
     /// The name of the node.
     pub name: String,
-    /// Which ranks take part; 0 for all.
+    /// The set of ranks; 0 for all.
     pub set: i32,
-    /// Its op, with what must be the same on all ranks.
+    /// Its op, with the parameters that must be the same on all ranks.
     pub op: String,
-    /// The dtype of what goes between ranks.
+    /// The dtype of the values that ranks exchange.
     pub dtype: DType,
     /// Its dimensions; `None` for one that is not known, or that may differ between ranks.
     pub dims: Vec<Option<usize>>,
-    /// Whether GPUs do it without their hosts.
+    /// `true` if it runs between GPUs without their hosts.
     pub on_gpus: bool,
 }
 
@@ -163,23 +163,23 @@ impl fmt::Display for PlannedCollective {
     }
 }
 
-/// What carries values between ranks.
+/// The transport of values between ranks.
 ///
 /// A plan runs its collectives one after the other, in the same order on every rank: no two of one step are under way
 /// at the same time, unless ranks negotiate. Steps that a program runs at the same time on one session are not ordered against each other.
 pub trait Collectives: Send + Sync {
-    /// The place of this rank in a set; 0 is the set of all.
+    /// Returns the place of this rank in a set; 0 is the set of all.
     ///
     /// # Errors
     /// There is no such set, or this rank is not in it.
     fn ranks(&self, set: i32) -> Result<RankOf, KernelError>;
 
-    /// Begins a collective the first time that a ticket asks, and gives the results once they are there. `None` until
-    /// then: the ticket is woken when they are, and asks again. `request` is called once, the first time. Results lie in
-    /// `memory`.
+    /// Begins a collective the first time that it is called with a ticket, and returns the results once they are there.
+    /// `None` until then: the ticket is woken when they are, and the node calls again. `request` is called once, the
+    /// first time. Results lie in `memory`.
     ///
     /// # Errors
-    /// A rank was lost, the ranks' values do not fit each other, or what `request` returns.
+    /// A rank was lost, the ranks' values do not fit each other, or the error of `request`.
     fn run(
         &self,
         ticket: &Ticket,
@@ -187,42 +187,42 @@ pub trait Collectives: Send + Sync {
         request: &mut dyn FnMut() -> Result<CollectiveRequest, KernelError>,
     ) -> Result<Option<Vec<Tensor>>, KernelError>;
 
-    /// The step ended while the node of this ticket waited. It does not ask again. Called at most once for a ticket,
-    /// perhaps for one whose collective has failed.
+    /// Abandons the collective of a ticket: the step ended while its node waited. It does not call again. Called at
+    /// most once for a ticket, perhaps for one whose collective has failed.
     fn abandon(&self, ticket: u64);
 
-    /// Compares what a plan will run, in order, with what the other ranks will run: of each set, its ranks have the same.
-    /// Called before the first step of each plan that has collectives, and again before the next one where it failed.
-    /// What was agreed on before is agreed on without the others: a rank may plan the same again, for feeds of other
-    /// shapes, when they do not. Called by the thread that runs the step: it may block, and looks at `ended` every few
-    /// milliseconds.
+    /// Compares the collectives that a plan will run, in order, with those of the other ranks: all ranks of a set must
+    /// have the same. Called before the first step of each plan that has collectives, and again before the next one
+    /// where it failed. A plan that was agreed on before needs no agreement: a rank may plan the same again, for feeds
+    /// of other shapes, when the others do not. Called by the thread that runs the step: it may block, and checks
+    /// `ended` every few milliseconds.
     ///
     /// # Errors
     /// The ranks do not plan the same, with the first difference. A rank was lost. [`KernelError::Stopped`] where
-    /// `ended` gives true: the step is over.
+    /// `ended` returns true: the step is over.
     fn agree(
         &self,
         planned: &[PlannedCollective],
         ended: &dyn Fn() -> bool,
     ) -> Result<(), KernelError>;
 
-    /// Whether ranks may run the collectives of a step in different orders: what carries values waits for each of them until all
-    /// ranks are ready. Plans are not compared then.
+    /// `true` if ranks may run the collectives of a step in different orders: the transport delays each of them until
+    /// all ranks are ready. Plans are not compared then.
     fn negotiates(&self) -> bool {
         false
     }
 
-    /// What carries the values of GPUs without their host. Where there is nothing, collectives that stand on a GPU run on
-    /// its host.
+    /// Returns the transport between GPUs that bypasses their hosts. Where there is none, collectives that are placed
+    /// on a GPU run on its host.
     fn for_gpus(&self) -> Option<&dyn GpuCollectives> {
         None
     }
 }
 
-/// What carries the values of GPUs between ranks, and says whether a wait for them makes sense.
+/// The transport of GPUs' values between ranks.
 pub trait GpuCollectives: Send + Sync {
-    /// The communicator of the GPUs of a set, for the card of this driver. The first call meets the other ranks of the set,
-    /// and blocks until they come: all of them have agreed on a plan that needs it.
+    /// Returns the communicator of the GPUs of a set, for the card of this driver. The first call meets the other ranks
+    /// of the set, and blocks until they come: all of them have agreed on a plan that needs it.
     ///
     /// # Errors
     /// There is no such set, the driver has no communicators, or a rank was lost.
@@ -232,13 +232,13 @@ pub trait GpuCollectives: Send + Sync {
         driver: &Arc<dyn Driver>,
     ) -> Result<Arc<Communicator>, KernelError>;
 
-    /// A step waits for the collectives of a set, of which this is the first: it is told when that begins, every few
-    /// milliseconds, and when it has ended (`None`).
+    /// Reports that a step waits for the collectives of a set, of which this is the first: called when the wait begins,
+    /// every few milliseconds, and when it has ended (`None`).
     ///
     /// # Errors
     /// A rank was lost, or does not come: the wait ends.
     fn waits(&self, first: Option<(i32, &str)>) -> Result<(), KernelError>;
 
-    /// A step has ended between collectives of which the other ranks run the rest: it ends the job.
+    /// Ends the job: a step has ended between collectives of which the other ranks run the rest.
     fn abandon(&self, why: &str);
 }

@@ -58,8 +58,8 @@ impl Cpu {
         }
     }
 
-    /// The same device, whose values that others hold lie where other processes of the machine can map them;
-    /// at most `keep` bytes of such memory are kept for later use, beside what is in use.
+    /// The same device with shared memory: tensors that outlive a step are allocated where other processes of the
+    /// machine can map them; at most `keep` bytes of such memory are kept for later use, beside the bytes in use.
     pub fn sharing(self, keep: usize) -> Cpu {
         let memory = Memory::new(self.memory.limit()).sharing(keep);
         Cpu {
@@ -79,7 +79,7 @@ impl Cpu {
         }
     }
 
-    /// How many threads the machine runs at once.
+    /// Returns the number of threads that the machine runs at once.
     pub fn available_threads() -> usize {
         std::thread::available_parallelism().map_or(1, NonZero::get)
     }

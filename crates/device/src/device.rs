@@ -34,7 +34,7 @@ impl Device {
         }
     }
 
-    /// What it is.
+    /// Returns its type.
     pub fn device_type(&self) -> DeviceType {
         match self {
             Device::Cpu(_) => DeviceType::Cpu,

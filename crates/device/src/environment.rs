@@ -1,4 +1,4 @@
-//! What a kernel sees that takes tensors and makes tensors, and what the step around it offers.
+//! The context of kernels that take and make tensors, and the environment that a step offers them.
 //!
 //! ```
 //! use thalweg_device::{Environment, NoStep};
@@ -23,7 +23,7 @@ use crate::files::Files;
 use crate::ticket::Ticket;
 use crate::variable::Variable;
 
-/// What stands at an input of a node.
+/// An input of a node.
 #[derive(Clone, Copy)]
 pub enum Argument<'a> {
     /// A value.
@@ -32,23 +32,23 @@ pub enum Argument<'a> {
     Variable(&'a Arc<Variable>),
 }
 
-/// A thing that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
+/// A shared object that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
 pub type Thing = Arc<dyn Any + Send + Sync>;
 
-/// What a step offers to its kernels beside their arguments.
+/// The environment that a step offers to its kernels beside their arguments.
 pub trait Environment: Sync {
     /// Calls a function of the graph's library. Handles of variables are resource tensors that hold
     /// the [`Variable`].
     ///
     /// # Errors
-    /// [`KernelError::Function`], with what failed in it.
+    /// [`KernelError::Function`], with the error in it.
     fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError>;
 
-    /// The thing of this container and name, made where there is none yet. It lives as long as the
+    /// Returns the shared object of this container and name, made where there is none yet. It lives as long as the
     /// session.
     ///
     /// # Errors
-    /// What `make` returns.
+    /// Those of `make`.
     fn thing(
         &self,
         container: &str,
@@ -56,24 +56,24 @@ pub trait Environment: Sync {
         make: &mut dyn FnMut() -> Result<Thing, KernelError>,
     ) -> Result<Thing, KernelError>;
 
-    /// The node's place among those that wait: the same each time it runs again in the step. A node
-    /// that cannot go on keeps the ticket and returns [`KernelError::Blocked`].
+    /// Returns the node's ticket: the same each time it runs again in the step. A node that is blocked keeps the ticket
+    /// and returns [`KernelError::Blocked`].
     fn ticket(&self) -> Ticket;
 
-    /// What is to be done should the step end while the node waits.
+    /// Registers a callback for the case that the step ends while the node waits.
     fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>);
 
-    /// Shows a line to people: what a Print prints.
+    /// Prints a line of a Print op.
     fn print(&self, line: &str);
 
-    /// Which files it may use.
+    /// Returns the files that it may use.
     fn files(&self) -> &Files;
 
-    /// What carries values between ranks; none where the session is no rank.
+    /// Returns the transport between ranks; `None` where the session is no rank.
     fn collectives(&self) -> Option<&Arc<dyn Collectives>>;
 }
 
-/// No step: where constants are folded, and where a node is run by itself.
+/// The environment outside of steps: for folding of constants, and for a node that is run by itself.
 pub struct NoStep;
 
 impl Environment for NoStep {
@@ -100,7 +100,7 @@ impl Environment for NoStep {
     }
 
     fn print(&self, line: &str) {
-        // `eprintln!` would panic where nobody can read it.
+        // `eprintln!` would panic where standard error is closed.
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     }
 
@@ -119,11 +119,11 @@ fn outside(what: &str) -> KernelError {
     ))
 }
 
-/// What a running kernel sees that takes tensors.
+/// The context of a running kernel that takes tensors.
 pub struct TensorCx<'a> {
     pub(crate) cpu: &'a Cpu,
     pub(crate) memory: &'a Arc<Memory>,
-    /// The most nanoseconds that a kernel may say it takes.
+    /// Maximum of a kernel's estimate in nanoseconds.
     pub(crate) most_cost: u64,
     pub(crate) node: &'a Node,
     pub(crate) arguments: &'a [Argument<'a>],
@@ -137,7 +137,7 @@ impl<'a> TensorCx<'a> {
         self.cpu
     }
 
-    /// The account of what it makes: the device's memory, or a part of that.
+    /// The memory account of its results: the device's memory, or a part of that.
     pub fn memory(&self) -> &'a Arc<Memory> {
         self.memory
     }
@@ -236,7 +236,7 @@ impl<'a> TensorCx<'a> {
         }
     }
 
-    /// What the resource or variant of input `i` holds.
+    /// Returns the object that the resource or variant of input `i` holds.
     ///
     /// # Errors
     /// [`KernelError::Invalid`] where it is something else.

@@ -1,4 +1,4 @@
-//! What can go wrong while a kernel is prepared or runs.
+//! Errors of kernels.
 //!
 //! ```
 //! use thalweg_device::{KernelError, Variable};
@@ -13,7 +13,7 @@
 use thalweg_tensor::{DType, Shape, TensorError};
 use thiserror::Error;
 
-/// Why a kernel could not be prepared or did not finish. Who runs it adds the node.
+/// An error of a kernel's preparation or run. The caller adds the node.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -42,11 +42,11 @@ pub enum KernelError {
     /// An element of an input that the op cannot take.
     #[error("input {input}, element {element}: {reason}")]
     Element {
-        /// Which input.
+        /// Number of the input.
         input: usize,
-        /// Which of its elements, in row-major order.
+        /// Number of the element, in row-major order.
         element: usize,
-        /// What is wrong with it, and what would be right.
+        /// The mistake, and the values that are allowed.
         reason: String,
     },
     /// Something that has come to its end: a queue that is closed and empty.
@@ -55,14 +55,14 @@ pub enum KernelError {
     /// Something that was cancelled from outside of the step: a queue that was closed.
     #[error("{0}")]
     Cancelled(String),
-    /// The node cannot go on now: it is to run again when its [`crate::Ticket`] was woken. Who runs
-    /// it never hands this on.
+    /// The node is blocked: it is to run again when its [`crate::Ticket`] was woken. The executor never returns this
+    /// error.
     #[error("it waits for what does not come in this step")]
     Blocked,
-    /// The step is over: its time is up, or it was cancelled. Who runs the node says which.
+    /// The step is over: its time is up, or it was cancelled. The executor returns which.
     #[error("the step was stopped")]
     Stopped,
-    /// What failed in a function that the node calls.
+    /// An error in a function that the node calls.
     #[error("in function '{function}', node '{node}' ({op}), made at {origin}: {source}")]
     Function {
         /// The function.
@@ -71,9 +71,9 @@ pub enum KernelError {
         node: String,
         /// Its op.
         op: String,
-        /// Where it was made.
+        /// The line that made it.
         origin: String,
-        /// What went wrong.
+        /// The error.
         source: Box<KernelError>,
     },
     /// Something is named that is not there: a tensor in a checkpoint.
@@ -95,15 +95,15 @@ pub enum KernelError {
     Ranks {
         /// The group.
         group: i32,
-        /// What the node says.
+        /// Number of ranks that the node is made for.
         expected: i64,
-        /// How many ranks there are.
+        /// Number of ranks of the group.
         found: usize,
     },
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),
-    /// What a GPU cannot do.
+    /// An error of a GPU.
     #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),
     /// A dtype for which there is no kernel.

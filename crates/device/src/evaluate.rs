@@ -1,5 +1,5 @@
-//! One node at a time, on tensors: what folding, nodes whose shapes are known late, and the naive
-//! interpreter of the tests share.
+//! Evaluates one node on tensors: for constant folding, for nodes whose shapes are known only at run time, and for the
+//! naive interpreter of the tests.
 //!
 //! ```
 //! use thalweg_device::{Argument, Cpu, Op, cpu_tensors, evaluate};
@@ -49,10 +49,10 @@ use crate::variable::Variable;
 
 /// Runs a node of `op` on these arguments, into new tensors, outside of any step.
 ///
-/// `counter` is what a random op draws from.
+/// `counter` is the counter of a random op.
 ///
 /// # Errors
-/// What the op's shape rule, preparation or kernel says.
+/// Those of the op's shape rule, preparation or kernel.
 pub fn evaluate(
     cpu: &Cpu,
     op: &Op,
@@ -87,13 +87,13 @@ pub fn evaluate_in(
     run(op, &cx, arguments)
 }
 
-/// What a node may take that is evaluated for its own sake, as when constants are folded.
+/// Limits of memory and time for a node that is evaluated outside of steps, as when constants are folded.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'a> {
-    /// Whose bytes its results and its scratch memory are.
+    /// The memory account of its results and its scratch memory.
     pub memory: &'a Arc<Memory>,
-    /// The most nanoseconds that its kernel may estimate. A kernel without an estimate
-    /// ([`Body::Tensors`]) is taken to look at each byte of its inputs a few times.
+    /// Maximum of its kernel's estimate in nanoseconds. A kernel without an estimate ([`Body::Tensors`]) is assumed to
+    /// read each byte of its inputs a few times.
     pub cost: u64,
 }
 
@@ -121,7 +121,7 @@ pub fn evaluate_within(
     run(op, &cx, arguments)
 }
 
-/// What another node gives for these arguments, in the memory and within the bounds of the one that runs.
+/// Evaluates another node on these arguments, in the memory and within the bounds of the running one.
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -140,10 +140,10 @@ pub fn evaluate_for(
     run(op, &cx, arguments)
 }
 
-/// About how many nanoseconds a kernel from tensors to tensors takes for each byte of its inputs.
+/// Estimated nanoseconds of a kernel from tensors to tensors for each byte of its inputs.
 const COST_OF_BYTE: u64 = 20;
 
-/// Runs a node of `op` on these arguments, with the rest as `cx` says.
+/// Runs a node of `op` on these arguments, with the rest of the context from `cx`.
 fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, KernelError> {
     let node = cx.node;
     // A handle that came as a value is the variable that it holds.
@@ -265,8 +265,8 @@ fn compute(
         cx.arguments.iter().map(variable).collect();
     let from: SmallVec<[Slot; 4]> = cx.arguments.iter().map(slot).collect();
     let to: SmallVec<[Slot; 2]> = tensors.iter().map(tensor_slot).collect();
-    // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are
-    // apart from everything, and nobody else has them; so is the scratch memory.
+    // SAFETY: inputs are borrowed for the run and only read; outputs were made above, are apart from everything, and
+    // nothing else has them; so is the scratch memory.
     let cx = unsafe {
         KernelCx::new(
             cx.cpu,
@@ -281,7 +281,7 @@ fn compute(
     Ok(tensors)
 }
 
-/// Whether a kernel made what its op's definition says.
+/// Checks that a kernel's results fit its op's definition.
 fn check(outputs: &[Fact], tensors: &[Tensor]) -> Result<(), KernelError> {
     if outputs.len() != tensors.len() {
         return Err(KernelError::Argument("a tensor for each output"));
@@ -350,7 +350,7 @@ fn slot(argument: &Argument<'_>) -> Slot {
     }
 }
 
-/// Where a tensor's elements lie; strings lie nowhere that a kernel could read.
+/// Returns the slot of a tensor's elements; of strings, a slot that no kernel can read.
 pub fn tensor_slot(tensor: &Tensor) -> Slot {
     Slot {
         ptr: (tensor.buffer()).map_or(std::ptr::dangling_mut(), |b| b.as_ptr()),

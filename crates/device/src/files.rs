@@ -1,4 +1,4 @@
-//! Which files a graph may use.
+//! Access control of files: the folders that a graph may read and write.
 //!
 //! A graph names files: those of a checkpoint, in `SaveV2` and `RestoreV2`. It may come from a stranger, so a session
 //! allows no file unless it is told which folders are the graph's.
@@ -37,7 +37,7 @@ pub struct Files {
     told: Option<Arc<dyn Saves>>,
 }
 
-/// Who is told of the checkpoints that steps write.
+/// Listener to the checkpoints that steps write.
 pub trait Saves: Send + Sync {
     /// A step has written a checkpoint, or has failed to, in this time.
     fn saved(&self, took: Duration, well: bool);
@@ -109,7 +109,7 @@ impl Files {
         })
     }
 
-    /// The same files; this is told of the checkpoints that steps write.
+    /// The same files, with a listener to the checkpoints that steps write.
     pub fn telling(self, told: Arc<dyn Saves>) -> Files {
         Files {
             told: Some(told),
@@ -117,14 +117,14 @@ impl Files {
         }
     }
 
-    /// Tells of a checkpoint that a step has written, or has failed to.
+    /// Notifies the listener of a checkpoint that a step has written, or has failed to.
     pub fn saved(&self, took: Duration, well: bool) {
         if let Some(told) = &self.told {
             told.saved(took, well);
         }
     }
 
-    /// The path that these bytes of a graph name.
+    /// Returns the path that these bytes of a graph name.
     ///
     /// # Errors
     /// [`KernelError::Refused`], where the graph may not use it.
@@ -163,7 +163,7 @@ impl Files {
         )))
     }
 
-    /// As [`Files::resolve`], of the prefix of a checkpoint: what lies beside it and begins with it must be plain files.
+    /// As [`Files::resolve`], of the prefix of a checkpoint: files beside it that begin with it must be plain.
     ///
     /// # Errors
     /// As [`Files::resolve`].

@@ -1,4 +1,4 @@
-//! What keeps a step that must not wait apart from updates that hold a variable for long.
+//! Gates: keep steps that must not wait apart from updates that hold a variable for long.
 //!
 //! A step on a thread of the network enters the gates of all its variables before it begins. It is turned away where an
 //! update is under way. While it is inside, updates wait: it is short.
@@ -39,7 +39,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a step in that must not wait; false where an update is under way. Each that was let in leaves.
+    /// Enters a step that must not wait; returns `false` where an update is under way. Each step that has entered
+    /// leaves.
     #[must_use]
     pub fn try_enter(&self) -> bool {
         let mut state = self.state();
@@ -48,7 +49,7 @@ impl Gate {
         may
     }
 
-    /// Notes that a step is inside no more.
+    /// Leaves the gate.
     pub fn leave(&self) {
         let mut state = self.state();
         state.inside -= 1;
@@ -97,7 +98,7 @@ mod tests {
                 let _held = gate.hold();
                 updated.store(true, Ordering::Relaxed);
             });
-            // The update waits to begin: nobody gets in any more.
+            // The update waits to begin: no step enters any more.
             while gate.try_enter() {
                 gate.leave();
                 std::thread::yield_now();

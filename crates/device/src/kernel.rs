@@ -1,6 +1,6 @@
 //! The kernel interface: how an op's computation is prepared once and run many times.
 //!
-//! An op with a kernel for CPUs. What is looked up once stands outside of the inner closure:
+//! An op with a kernel for CPUs. Work that is done once stands outside of the inner closure:
 //!
 //! ```
 //! use thalweg_device::{Op, Prepared, cpu};
@@ -41,16 +41,16 @@ use crate::environment::TensorCx;
 use crate::error::KernelError;
 use crate::gpu::Launches;
 
-/// An op, whole: its definition and its kernels.
+/// An op: its definition and its kernels.
 #[derive(Debug)]
 pub struct Op {
-    /// What a node of this op may look like.
+    /// Its name, inputs, outputs, attributes and shape rule.
     pub def: OpDef,
-    /// What computes it, by device.
+    /// Its kernels, by device.
     pub kernels: &'static [Kernel],
 }
 
-/// What computes an op on a device.
+/// An implementation of an op on a device.
 #[derive(Debug)]
 pub struct Kernel {
     /// The device it runs on; `None` where it runs nothing, which every device can. A GPU takes no
@@ -61,11 +61,11 @@ pub struct Kernel {
     /// Pairs of an input and an output that may share one buffer, because each element of the
     /// output is written after the last read of the same element of the input.
     pub in_place: &'static [(usize, usize)],
-    /// How it computes.
+    /// Its computation.
     pub body: Body,
 }
 
-/// How a kernel computes.
+/// The computation of a kernel.
 #[derive(Clone, Copy)]
 pub enum Body {
     /// Not at all: output 0 is input 0's buffer, with other dimensions perhaps.
@@ -76,16 +76,15 @@ pub enum Body {
     /// follow from the values of the inputs, where elements are no plain bytes, or where something
     /// beside the inputs is at work (a queue, a function of the graph).
     Tensors(TensorFn),
-    /// By the launches that this says.
+    /// By the launches that this returns.
     Launch(LaunchFn),
-    /// On the host of the GPU that it stands on: of shapes, indices and the like, which a GPU has no
-    /// use for.
+    /// On the host of the GPU that it is placed on: of shapes, indices and the like, which a GPU has no use for.
     Host,
     /// It makes the handle of a variable, when a plan is made.
     Handle,
     /// It shares the buffer of the variable behind input 0.
     Read,
-    /// It stands for order only.
+    /// It only orders other nodes.
     Nothing,
 }
 
@@ -134,7 +133,7 @@ pub const fn gpu(launches: LaunchFn) -> Kernel {
     }
 }
 
-/// What stands on a GPU and runs on its host, by the kernel of the CPU.
+/// A kernel for nodes that are placed on a GPU and run on its host, by the kernel of the CPU.
 pub const fn on_host() -> Kernel {
     Kernel {
         device: Some(DeviceType::Gpu),
@@ -155,7 +154,7 @@ impl Kernel {
         Kernel { in_place, ..self }
     }
 
-    /// Whether it computes this node on this kind of device.
+    /// `true` if it computes this node on this type of device.
     pub fn takes(&self, device: DeviceType, node: &Node) -> bool {
         let strings = |(_, value): (&str, &Attr)| matches!(value, Attr::Type(DType::String));
         self.device.is_none_or(|own| own == device)
@@ -168,28 +167,27 @@ impl Kernel {
     }
 }
 
-/// Makes a kernel ready for a node with these inputs and outputs.
+/// Prepares a kernel for a node with these inputs and outputs.
 pub type PrepareFn = fn(&Prepare<'_>) -> Result<Prepared, KernelError>;
 
 /// Computes a node from tensors: one tensor for each output, of its dtype.
 pub type TensorFn = fn(&TensorCx<'_>) -> Result<Vec<Tensor>, KernelError>;
 
-/// Says what a GPU launches for a node with these inputs and outputs.
+/// Returns the launches of a GPU for a node with these inputs and outputs.
 pub type LaunchFn = fn(&Prepare<'_>) -> Result<Launches, KernelError>;
 
-/// What a kernel runs.
+/// The function that a kernel runs.
 pub type RunFn = Box<dyn Fn(&KernelCx<'_>) -> Result<(), KernelError> + Send + Sync>;
 
 /// A kernel that is ready to run.
 pub struct Prepared {
-    /// What to run.
+    /// The function to run.
     pub run: RunFn,
     /// Bytes of scratch memory that a run needs; see [`KernelCx::scratch`].
     pub scratch: usize,
-    /// About how many nanoseconds a run takes on one thread. It decides only whether threads are
-    /// worth waking.
+    /// Estimated nanoseconds of a run on one thread. It decides only whether threads are worth waking.
     pub cost: u64,
-    /// Whether each element of its output comes of the same element of its inputs, after broadcasting, and it can be
+    /// `true` if each element of its output comes of the same element of its inputs, after broadcasting, and it can be
     /// prepared for a piece of them, if for one at all, and run on that on one thread.
     pub each: bool,
 }
@@ -232,7 +230,7 @@ impl Prepared {
     }
 }
 
-/// What is known of an input or output when a kernel is prepared.
+/// An input or output, as far as known when a kernel is prepared.
 #[derive(Clone, Debug)]
 pub struct Operand {
     /// Its dtype.
@@ -254,10 +252,9 @@ impl Operand {
     }
 }
 
-/// What a kernel is prepared for.
+/// The node and operands that a kernel is prepared for.
 pub struct Prepare<'a> {
-    /// The CPU that the kernel will run on, or that of a GPU's host: how much scratch it needs
-    /// depends on the threads.
+    /// The CPU that the kernel will run on, or that of a GPU's host: its scratch memory depends on the threads.
     pub cpu: &'a Cpu,
     /// The node: its attributes.
     pub node: &'a Node,

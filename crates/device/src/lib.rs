@@ -1,5 +1,4 @@
-//! Where kernels run: the CPU and its threads, variables, and the kernel interface. It knows no op
-//! by name.
+//! Devices: the CPU and its threads, GPUs, variables, and the kernel interface. This crate knows no op by name.
 //!
 //! ```
 //! use thalweg_device::{Cpu, Device, DeviceType};

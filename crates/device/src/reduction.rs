@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How values of ranks become one.
+/// A reduction of the values of several ranks to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReduceOp {
     /// Their mean; of integers, rounded towards zero.
@@ -20,7 +20,7 @@ pub enum ReduceOp {
 }
 
 impl ReduceOp {
-    /// Every one, by Horovod's numbers.
+    /// All of them, by Horovod's numbers.
     pub const ALL: [ReduceOp; 6] = [
         ReduceOp::Average,
         ReduceOp::Sum,
@@ -30,13 +30,13 @@ impl ReduceOp {
         ReduceOp::Product,
     ];
 
-    /// The one that Horovod gives this number.
+    /// Returns the reduction with this number in Horovod.
     pub fn of_number(number: i64) -> Option<ReduceOp> {
         let at = usize::try_from(number).ok()?;
         ReduceOp::ALL.get(at).copied()
     }
 
-    /// Horovod's number.
+    /// Returns its number in Horovod.
     pub fn number(self) -> i64 {
         let at = ReduceOp::ALL.iter().position(|&op| op == self);
         at.unwrap_or(0) as i64

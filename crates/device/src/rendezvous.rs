@@ -1,12 +1,11 @@
-//! Where the programs of a step meet: what each instruction still waits for, what is ready, and
-//! whether the step is over.
+//! The rendezvous of a step's programs: the instructions that each one still waits for, the ready ones, and the end of
+//! the step.
 //!
-//! A step runs one program on each device that takes part. An instruction waits for a number of
-//! others, of its own program or (a receive) of another one. Each of them reports when it has run;
-//! the last one makes the instruction ready. Nobody blocks here: a thread that finds nothing ready
-//! waits where its device's threads wait.
+//! A step runs one program on each device that takes part. An instruction waits for a number of others, of its own
+//! program or (a receive) of another one. Each of them reports when it has run; the last one makes the instruction
+//! ready. No call blocks here: a thread that finds nothing ready waits where its device's threads wait.
 //!
-//! What was written before an arrival is seen by who takes the instruction that it made ready.
+//! Writes before an arrival are seen by the thread that takes the instruction which it made ready.
 //!
 //! ```
 //! use thalweg_device::Rendezvous;
@@ -40,7 +39,7 @@ use std::sync::PoisonError;
 
 use smallvec::SmallVec;
 
-/// The meeting place of one step.
+/// The rendezvous of one step.
 pub struct Rendezvous {
     stop: AtomicBool,
     /// Instructions of all programs that have not run.
@@ -48,15 +47,15 @@ pub struct Rendezvous {
     queues: SmallVec<[Queue; 1]>,
 }
 
-/// One program's part of it.
+/// The state of one program.
 struct Queue {
-    /// By instruction: how many it still waits for.
+    /// By instruction: the number that it still waits for.
     pending: Box<[AtomicU32]>,
     ready: Mutex<BinaryHeap<Reverse<u32>>>,
-    /// How many are ready and not taken.
+    /// Number of instructions that are ready and not taken.
     ready_count: AtomicUsize,
     remaining: AtomicUsize,
-    /// How many threads of its device have joined the step.
+    /// Number of threads of its device that have joined the step.
     joined: AtomicU32,
 }
 
@@ -70,14 +69,13 @@ impl Rendezvous {
         }
     }
 
-    /// Makes it ready for a step that runs in sequence: one that asks it for nothing but whether
-    /// to stop.
+    /// Prepares it for a step that runs in sequence: one that checks only whether to stop.
     pub fn clear(&self) {
         self.stop.store(false, Ordering::Relaxed);
     }
 
-    /// Makes it ready for a step: `waits` gives, by program, how many each instruction waits for.
-    /// Nobody may use it meanwhile.
+    /// Prepares it for a step: `waits` has, by program, the number that each instruction waits for. It must not be used
+    /// meanwhile.
     pub fn reset<'a>(&self, waits: impl Iterator<Item = &'a [u32]>) {
         self.clear();
         let mut all = 0;
@@ -93,60 +91,59 @@ impl Rendezvous {
         self.stop.store(true, Ordering::Release);
     }
 
-    /// Whether nothing of the step is left to run, or it was ended.
+    /// `true` if nothing of the step is left to run, or it was ended.
     pub fn is_over(&self) -> bool {
         self.remaining.load(Ordering::Acquire) == 0 || self.stop.load(Ordering::Acquire)
     }
 
-    /// Whether nothing of a program is left to run, or the step was ended.
+    /// `true` if nothing of a program is left to run, or the step was ended.
     pub fn is_done(&self, program: usize) -> bool {
         self.queues[program].remaining.load(Ordering::Acquire) == 0
             || self.stop.load(Ordering::Acquire)
     }
 
-    /// Notes that a thread of the program's device takes part from now on until the program is
-    /// done.
+    /// Joins a thread of the program's device, until the program is done.
     pub fn join(&self, program: usize) {
         self.queues[program].joined.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes that no thread takes part any more: all have left, and will join again when there is something to run.
+    /// Lets all threads leave: they will join again when there is something to run.
     pub fn part(&self) {
         for queue in &self.queues {
             queue.joined.store(0, Ordering::Release);
         }
     }
 
-    /// Whether an instruction of any program is ready and not taken.
+    /// `true` if an instruction of any program is ready and not taken.
     pub fn has_any_ready(&self) -> bool {
         (0..self.queues.len()).any(|program| self.has_ready(program))
     }
 
-    /// Whether a thread of the program's device takes part.
+    /// `true` if a thread of the program's device takes part.
     pub fn is_joined(&self, program: usize) -> bool {
         self.queues[program].joined.load(Ordering::Acquire) > 0
     }
 
-    /// Notes that one of those that an instruction waits for has run. True where it was the last:
-    /// the caller now has the instruction, to run or to [`push`](Rendezvous::push).
+    /// Counts one of those that an instruction waits for as run. Returns `true` where it was the last: the caller now
+    /// has the instruction, to run or to [`push`](Rendezvous::push).
     pub fn arrive(&self, program: usize, instruction: u32) -> bool {
         let pending = &self.queues[program].pending[instruction as usize];
         pending.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Gives an instruction that is ready to whoever takes it.
+    /// Queues a ready instruction for any thread.
     pub fn push(&self, program: usize, instruction: u32) {
         let queue = &self.queues[program];
         queue.lock().push(Reverse(instruction));
         queue.ready_count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether an instruction is ready and not taken.
+    /// `true` if an instruction is ready and not taken.
     pub fn has_ready(&self, program: usize) -> bool {
         self.queues[program].ready_count.load(Ordering::Acquire) > 0
     }
 
-    /// Takes the instruction that comes first of those that are ready.
+    /// Takes the first of the ready instructions.
     pub fn take(&self, program: usize) -> Option<u32> {
         if !self.has_ready(program) {
             return None;
@@ -158,7 +155,7 @@ impl Rendezvous {
         Some(instruction)
     }
 
-    /// Notes that an instruction of the program has run. True where the program is done now.
+    /// Counts an instruction of the program as run. Returns `true` where the program is done now.
     pub fn ran(&self, program: usize) -> bool {
         let done = self.queues[program]
             .remaining
@@ -273,7 +270,7 @@ mod orders {
                     let (r, landings) = (r.clone(), landings.clone());
                     thread::spawn(move || {
                         run(&r, p, |_| {
-                            // SAFETY: nobody reads before the arrival that follows.
+                            // SAFETY: it is not read before the arrival that follows.
                             landings[p].0.with_mut(|v| unsafe { *v = 7 });
                             if r.arrive(2, 0) {
                                 r.push(2, 0);

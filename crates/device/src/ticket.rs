@@ -17,7 +17,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A node that could not go on: told from all others, and woken when it may.
+/// The identity of a blocked node, by which it is woken when it may go on.
 #[derive(Clone)]
 pub struct Ticket {
     number: u64,
@@ -33,7 +33,7 @@ impl Ticket {
         }
     }
 
-    /// What tells it from all others of the process.
+    /// Returns its number, unique in the process.
     pub fn number(&self) -> u64 {
         self.number
     }

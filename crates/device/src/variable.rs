@@ -24,27 +24,27 @@ use crate::error::KernelError;
 use crate::gate::Gate;
 use crate::gpu::{Address, Block};
 
-/// Values of this many bytes and more leave their memory to a later update.
+/// Number of bytes from which on values leave their memory to a later update.
 const LEAST_SPARE: usize = 64 << 10;
 
 /// A value on a device that steps read and update.
 ///
-/// A read shares the value's buffer; an update writes it in place if nobody else holds it, and
-/// otherwise into a copy, so that what was read stays as it was read.
+/// A read shares the value's buffer; an update writes it in place if nothing else holds it, and otherwise into a copy,
+/// so that values that were read stay as they were.
 #[derive(Debug)]
 pub struct Variable {
     name: String,
     dtype: DType,
     shape: Shape,
     value: Mutex<Option<Tensor>>,
-    /// What the value was before an update that wrote elsewhere, because somebody held it: the next such update writes
-    /// there. It is memory that the system need not give anew.
+    /// The value before an update that wrote elsewhere, because the value was held: the next such update writes there.
+    /// The system need not allocate this memory anew.
     spare: Mutex<Option<Tensor>>,
     resident: Option<Resident>,
     gate: Gate,
 }
 
-/// A variable's place in a GPU's memory, which is the same for as long as it lives.
+/// A variable's memory on a GPU, which is the same for as long as it lives.
 #[derive(Debug)]
 pub struct Resident {
     block: Block,
@@ -52,17 +52,17 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Where its elements are.
+    /// The memory of its elements.
     pub fn address(&self) -> Address {
         self.block.address()
     }
 
-    /// Whether it has a value.
+    /// `true` if it has a value.
     pub fn is_initialized(&self) -> bool {
         self.initialized.load(Ordering::Acquire)
     }
 
-    /// Notes that what makes its value was handed to the GPU.
+    /// Marks it as initialized: the commands that make its value were submitted to the GPU.
     pub fn initialize(&self) {
         self.initialized.store(true, Ordering::Release);
     }
@@ -82,7 +82,7 @@ impl Variable {
         }
     }
 
-    /// What keeps steps that must not wait apart from updates of this variable.
+    /// Returns the gate that keeps steps that must not wait apart from updates of this variable.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
@@ -149,8 +149,8 @@ impl Variable {
         Ok(())
     }
 
-    /// What an update of all of `value`, which is this variable's, is to write: nothing where nobody else holds `value`,
-    /// which can then be written as it is.
+    /// Returns the tensor that an update of all of `value`, which is this variable's, is to write: `None` where nothing
+    /// else holds `value`, which can then be written as it is.
     ///
     /// # Errors
     /// As [`Tensor::successor`].
@@ -168,7 +168,7 @@ impl Variable {
         Ok(value.successor()?)
     }
 
-    /// Keeps what the value was for [`Variable::successor`], if it is large.
+    /// Keeps the earlier value for [`Variable::successor`], if it is large.
     pub fn keep_spare(&self, old: Tensor) {
         // Those in shared memory have a pool of their own.
         let is_own = |b: &Arc<Buffer>| b.len() >= LEAST_SPARE && b.segment().is_none();
@@ -177,7 +177,7 @@ impl Variable {
         }
     }
 
-    /// Gives up the memory that is kept for later updates.
+    /// Frees the memory that is kept for later updates.
     pub fn release_spare(&self) {
         *self.lock_spare() = None;
     }
@@ -193,7 +193,7 @@ impl Variable {
         }
     }
 
-    /// Its value, held against all others until the guard is dropped.
+    /// Locks its value until the guard is dropped.
     pub fn lock(&self) -> MutexGuard<'_, Option<Tensor>> {
         // A kernel that panicked in the middle of an update leaves a whole tensor, if a half
         // updated one; the panic itself has ended its step.

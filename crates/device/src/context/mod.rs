@@ -1,4 +1,4 @@
-//! What a running kernel sees: its arguments, its variables, its device.
+//! The context of a running kernel: its arguments, its variables, its device.
 //!
 //! A kernel gets its inputs and outputs as slices. Where both may be one buffer, it takes them together:
 //!
@@ -50,7 +50,7 @@ use crate::error::KernelError;
 use crate::variable::Variable;
 use thalweg_cpu::thread_pool::ThreadPool;
 
-/// Where an input or output lies during a step.
+/// The place of an input or output during a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// Its first byte.
@@ -59,12 +59,12 @@ pub struct Slot {
     pub len: usize,
     /// Their dtype.
     pub dtype: DType,
-    /// What is noted about the buffer whose elements these are, all of them; null where nothing can be.
+    /// Notes about the buffer whose elements these are, all of them; null where there can be none.
     pub notes: *const Notes,
 }
 
 impl Slot {
-    /// A slot that nothing lies in yet.
+    /// An empty slot.
     pub fn empty(dtype: DType) -> Slot {
         Slot {
             ptr: std::ptr::null_mut(),
@@ -75,8 +75,8 @@ impl Slot {
     }
 }
 
-/// What a running kernel sees: its arguments, its variables, its device. All of it comes from
-/// here; a kernel knows no global.
+/// The context of a running kernel: its arguments, its variables, its device. All of it comes from here; a kernel knows
+/// no global.
 pub struct KernelCx<'a> {
     cpu: &'a Cpu,
     inputs: &'a [Slot],
@@ -84,7 +84,7 @@ pub struct KernelCx<'a> {
     variables: &'a [Option<Arc<Variable>>],
     counter: Option<&'a AtomicU64>,
     scratch: Cell<Option<(*mut u8, usize)>>,
-    /// A bit for each of the first outputs: whether it was handed out.
+    /// A bit for each of the first outputs: set once it was handed out.
     taken: Cell<u64>,
     /// The same for those behind them, a word of bits at a time.
     more_taken: RefCell<Vec<u64>>,
@@ -101,9 +101,9 @@ pub enum InOut<'a, T> {
 /// A variable that is given new elements.
 #[derive(Debug)]
 pub struct Renewal<'a> {
-    /// What has its elements, where that is not `new`.
+    /// The tensor with its old elements, where that is not `new`.
     pub old: Option<&'a Tensor>,
-    /// Where the new ones go. Without `old` the variable's elements are here; with it, whatever was.
+    /// The tensor for the new elements. Without `old` it holds the variable's elements; with it, arbitrary ones.
     pub new: &'a mut Tensor,
 }
 
@@ -111,11 +111,10 @@ impl<'a> KernelCx<'a> {
     /// The context of one run of a kernel.
     ///
     /// # Safety
-    /// For `'a`, every slot must be valid for its elements and hold initialised bytes that are
-    /// elements of its dtype, its notes null or valid; an output must be written by nobody else and be apart from all
-    /// others, except from an input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that
-    /// nobody else reads; `scratch` must be valid, aligned to
-    /// [`thalweg_tensor::ALIGNMENT`], and nobody else's.
+    /// For `'a`, every slot must be valid for its elements and hold initialised bytes that are elements of its dtype,
+    /// its notes null or valid; an output must be written by nothing else and be apart from all others, except from an
+    /// input that the kernel's [`in_place`](crate::Kernel::in_place) pairs with it and that nothing else reads;
+    /// `scratch` must be valid, aligned to [`thalweg_tensor::ALIGNMENT`], and exclusive.
     pub unsafe fn new(
         cpu: &'a Cpu,
         inputs: &'a [Slot],
@@ -177,23 +176,23 @@ impl<'a> KernelCx<'a> {
         Ok(Tensor::zeros_in(dtype, dims, self.cpu().memory())?)
     }
 
-    /// Whether the device has a limit of memory, which what is kept for speed alone should not come near.
+    /// `true` if the device has a limit of memory: memory that is kept for speed alone should not come near it.
     pub fn memory_is_limited(&self) -> bool {
         self.cpu().memory().limit().is_some()
     }
 
-    /// Where the inputs lie, for a kernel that runs others on parts of them.
+    /// Returns the slots of the inputs, for a kernel that runs others on parts of them.
     pub fn input_slots(&self) -> &[Slot] {
         self.inputs
     }
 
-    /// What is noted about input `i`, of whose elements there are as many as [`KernelCx::input`] gives.
+    /// Returns the notes about input `i`, which has as many elements as [`KernelCx::input`] returns.
     pub fn notes(&self, i: usize) -> Option<&'a Notes> {
         // SAFETY: null or valid for `'a`, by `new`'s contract.
         self.inputs.get(i).and_then(|s| unsafe { s.notes.as_ref() })
     }
 
-    /// Where output `i` lies, to be written; it can be taken once.
+    /// Returns the slot of output `i`, to be written; it can be taken once.
     ///
     /// # Errors
     /// [`KernelError::Argument`]: a defect of the kernel.
@@ -240,14 +239,13 @@ impl<'a> KernelCx<'a> {
     pub fn output<T: Element>(&self, i: usize) -> Result<&'a mut [T], KernelError> {
         let slot = self.take_output::<T>(i)?;
         if T::DTYPE == DType::Bool && slot.len > 0 {
-            // What lay there before need not have been bools.
-            // SAFETY: the slot is valid for its elements, and `take_output` hands it out once.
+            // The bytes there need not have been bools.
             unsafe { slot.ptr.write_bytes(0, slot.len) };
         }
         Ok(Self::elements_mut(slot))
     }
 
-    /// Notes that output `i` is handed out.
+    /// Marks output `i` as handed out.
     fn take(&self, i: usize) -> Result<(), KernelError> {
         if i >= self.outputs.len() {
             return Err(KernelError::Argument("an argument"));
@@ -299,7 +297,7 @@ impl<'a> KernelCx<'a> {
         }
     }
 
-    /// Whether input `i` and output `o` are one buffer.
+    /// `true` if input `i` and output `o` are one buffer.
     pub fn is_in_place(&self, i: usize, o: usize) -> bool {
         match (self.inputs.get(i), self.outputs.get(o)) {
             (Some(i), Some(o)) => i.ptr == o.ptr && o.len > 0 && i.len == o.len,
@@ -359,8 +357,7 @@ impl<'a> KernelCx<'a> {
         }
     }
 
-    /// The first `len` elements of the scratch memory, holding whatever was there. Can be taken
-    /// once a run.
+    /// Returns the first `len` elements of the scratch memory, with arbitrary contents. Can be taken once a run.
     ///
     /// # Errors
     /// [`KernelError::Argument`] where the kernel asked for less when it was prepared.

@@ -9,7 +9,7 @@ use super::{KernelCx, Renewal};
 use crate::error::KernelError;
 use crate::variable::Variable;
 
-/// The values of some variables, held against all others.
+/// The locked values of some variables.
 type Guards<'a> = SmallVec<[MutexGuard<'a, Option<Tensor>>; 4]>;
 
 impl<'a> KernelCx<'a> {
@@ -28,8 +28,8 @@ impl<'a> KernelCx<'a> {
     /// elements to `update`, in this order.
     ///
     /// # Errors
-    /// [`KernelError::Uninitialized`], [`KernelError::Invalid`] where one variable stands behind
-    /// two inputs, or what `update` returns.
+    /// [`KernelError::Uninitialized`], [`KernelError::Invalid`] where one variable stands behind two inputs, or the
+    /// error of `update`.
     pub fn update<T: Element, const N: usize>(
         &self,
         inputs: [usize; N],
@@ -65,7 +65,7 @@ impl<'a> KernelCx<'a> {
         update(&mut tensors)
     }
 
-    /// As [`KernelCx::update_tensors`], for an update that writes all elements: those that somebody else holds are
+    /// As [`KernelCx::update_tensors`], for an update that writes all elements: values that something else holds are
     /// not copied first, but read where they are.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl<'a> KernelCx<'a> {
         renew(&mut renewals)
     }
 
-    /// As [`KernelCx::renew`], of variables of which somebody else holds one, or that have no value.
+    /// As [`KernelCx::renew`], for variables of which one is held elsewhere, or that have no value.
     #[cold]
     fn replace(
         &self,
@@ -96,7 +96,7 @@ impl<'a> KernelCx<'a> {
         inputs: &[usize],
         renew: &mut dyn FnMut(&mut [Renewal<'_>]) -> Result<(), KernelError>,
     ) -> Result<(), KernelError> {
-        // What is replaced goes once nobody waits for the variables any more.
+        // Replaced values are dropped once the variables are unlocked.
         let mut replaced: SmallVec<[(usize, Tensor); 4]> = SmallVec::new();
         let mut next: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
         for (guard, &i) in guards.iter_mut().zip(inputs) {
@@ -132,7 +132,7 @@ impl<'a> KernelCx<'a> {
         Ok(())
     }
 
-    /// The values of the variables behind these resource inputs, in this order, held against all others.
+    /// Locks the values of the variables behind these resource inputs, in this order.
     fn locked(&self, inputs: &[usize]) -> Result<Guards<'a>, KernelError> {
         if let &[i] = inputs {
             let mut guards = Guards::new();

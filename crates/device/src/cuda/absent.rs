@@ -4,9 +4,8 @@ use super::Library;
 use super::cudnn::Convolutions;
 use crate::gpu::{Convolution, Engine, GpuError};
 
-/// A card that this machine does not have, known by its properties: cuDNN 9.8 and later tells which of
-/// its engines would compute a convolution there. So a machine without a GPU can check that each
-/// convolution of a network has an engine.
+/// A card that this machine does not have, known by its properties: cuDNN 9.8 and later reports the engine that would
+/// compute a convolution there. So a machine without a GPU can check that each convolution of a network has an engine.
 ///
 /// ```no_run
 /// use thalweg_device::cuda::AbsentCard;
@@ -34,12 +33,12 @@ use crate::gpu::{Convolution, Engine, GpuError};
 #[derive(Debug)]
 pub struct AbsentCard(Convolutions);
 
-/// What computes a convolution.
+/// The engine for a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineChoice {
     /// The engine.
     pub engine: Engine,
-    /// Bytes of memory that it works with.
+    /// Bytes of its workspace.
     pub workspace: usize,
 }
 
@@ -58,7 +57,7 @@ impl AbsentCard {
     /// The engine that would compute a convolution.
     ///
     /// # Errors
-    /// Why none would.
+    /// The reason that none would.
     pub fn engine(&self, c: &Convolution, tf32: bool) -> Result<EngineChoice, String> {
         let plan = self.0.plan(c, tf32)?;
         Ok(EngineChoice {

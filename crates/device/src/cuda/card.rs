@@ -14,7 +14,7 @@ pub struct Card {
 }
 
 impl Card {
-    /// What kernels are compiled for: `sm_90`.
+    /// Returns the architecture that kernels are compiled for: `sm_90`.
     pub fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
     }

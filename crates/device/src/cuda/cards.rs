@@ -10,7 +10,7 @@ use super::driver_error::driver_error;
 use super::{Card, Compiler, Cubins, Cuda, Library};
 use crate::gpu::{Driver, GpuError};
 
-/// The least major version of CUDA whose driver can load what is compiled here.
+/// Minimum major version of CUDA whose driver can load the compiled kernels.
 const LEAST_CUDA: i32 = 12;
 
 /// Opens cards, each once: devices that are parts of one card share it.
@@ -68,7 +68,7 @@ impl Cards {
     }
 }
 
-/// The compiler, if this machine's driver loads what it makes.
+/// Returns the compiler, if this machine's driver loads its code.
 fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
     let compiler = Compiler::open(header)?;
     // A driver loads the machine code of its own major version, and of earlier ones.
@@ -79,11 +79,10 @@ fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
     }
 }
 
-/// The cards that the driver finds. It never panics, whatever is missing.
+/// Returns the cards that the driver finds. It never panics, whatever is missing.
 ///
 /// # Errors
-/// [`GpuError::Missing`] without a driver, [`GpuError::OldDriver`], [`GpuError::NoCard`], or what the
-/// driver says.
+/// [`GpuError::Missing`] without a driver, [`GpuError::OldDriver`], [`GpuError::NoCard`], or the driver's error.
 pub fn cards() -> Result<Vec<Card>, GpuError> {
     Library::Driver.open()?;
     let version = driver_version()?;

@@ -17,11 +17,11 @@ use crate::gpu::{Function, GpuError};
 pub struct Cubins {
     /// The text of `thalweg.cuh`.
     header: &'static str,
-    /// The compiler, or why there is none: what was made ahead needs none.
+    /// The compiler, or the reason that there is none: code that was made ahead needs none.
     compiler: Result<Compiler, GpuError>,
-    /// What was made ahead, by whatever version of the compiler. Nothing is written there.
+    /// The folder of code that was made ahead, by any version of the compiler. It is not written to.
     made: Option<PathBuf>,
-    /// What this machine's compiler has made.
+    /// The folder of code of this machine's compiler.
     folder: Option<PathBuf>,
     /// Tells the files of this process apart.
     written: AtomicU64,
@@ -49,8 +49,7 @@ impl Cubins {
         Cubins { made, ..self }
     }
 
-    /// Where files are kept if nothing else is said: `THALWEG_CACHE`, or `thalweg` in the user's
-    /// folder of caches.
+    /// Returns the default folder of the cache: `THALWEG_CACHE`, or `thalweg` in the user's folder of caches.
     pub fn usual_folder() -> Option<PathBuf> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let own = variable("THALWEG_CACHE");
@@ -59,16 +58,16 @@ impl Cubins {
         own.or_else(|| Some(caches()?.join("thalweg")))
     }
 
-    /// The folder of machine code that was made ahead, if the user names one: `THALWEG_CUBINS`.
+    /// Returns the folder of machine code that was made ahead, if the user names one: `THALWEG_CUBINS`.
     pub fn made_folder() -> Option<PathBuf> {
         std::env::var_os("THALWEG_CUBINS").map(PathBuf::from)
     }
 
-    /// The machine code of a function's source: made ahead, from disk, or compiled and kept there.
-    /// What cannot be kept (a full disk, a folder that may not be written) is compiled all the same.
+    /// Returns the machine code of a function's source: made ahead, from disk, or compiled and kept there. Code that
+    /// cannot be kept (a full disk, a folder that may not be written) is compiled all the same.
     ///
     /// # Errors
-    /// [`GpuError::Compile`]; without a compiler, why there is none.
+    /// [`GpuError::Compile`]; without a compiler, the reason that there is none.
     pub fn get(&self, function: &Function, architecture: &str) -> Result<Vec<u8>, GpuError> {
         if let Some(made) = &self.made {
             let key = self.key(function, architecture, None);
@@ -122,8 +121,7 @@ impl Cubins {
             .inspect_err(|_| drop(fs::remove_file(&own)))
     }
 
-    /// All that the machine code depends on; the compiler's version is left out of what was made
-    /// ahead.
+    /// Returns all that the machine code depends on; the compiler's version is left out for code that is made ahead.
     fn key(&self, function: &Function, architecture: &str, version: Option<(i32, i32)>) -> Vec<u8> {
         let version = version.map(|(major, minor)| format!("{major}.{minor}"));
         let mut key = format!("{}\n", version.unwrap_or_default()).into_bytes();

@@ -88,7 +88,7 @@ fn error(e: CublasError) -> GpuError {
     }
 }
 
-/// What elements are, and what they are computed in: halves as `f32`, and `f32` as itself.
+/// Types of elements and of their arithmetic: halves are computed as `f32`, and `f32` as itself.
 fn types(dtype: DType) -> Option<(cudaDataType, cublasComputeType_t, cudaDataType)> {
     let single = cublasComputeType_t::CUBLAS_COMPUTE_32F;
     let double = cublasComputeType_t::CUBLAS_COMPUTE_64F;
@@ -199,11 +199,10 @@ impl Gemms {
         result::create_handle().map(Gemms).map_err(error)
     }
 
-    /// Makes a GEMM ready.
+    /// Prepares a GEMM.
     ///
     /// # Errors
-    /// Why the library does not compute it. It is no error of the program: kernels of our own
-    /// compute then.
+    /// The reason that the library does not compute it. It is no error of the program: kernels of our own compute then.
     pub(super) fn plan(&self, p: &Gemm, tf32: bool) -> Result<MatmulPlan, String> {
         match self.planned(p, tf32) {
             Ok(Some(plan)) => Ok(plan),
@@ -255,11 +254,11 @@ impl Gemms {
         }))
     }
 
-    /// Hands a GEMM to a stream.
+    /// Submits a GEMM to a stream.
     ///
     /// # Safety
-    /// The addresses are those of two inputs and an output as large as the GEMM says, and of as
-    /// many bytes as it works with; nothing else uses what is written until the stream has run it.
+    /// The addresses are those of two inputs and an output as large as the GEMM's, and of a workspace of its length;
+    /// nothing else uses the output and the workspace until the stream has run it.
     pub(super) unsafe fn submit(
         &self,
         plan: &MatmulPlan,

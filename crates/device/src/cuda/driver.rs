@@ -1,4 +1,4 @@
-//! A card's driver behind the seam of [`crate::gpu::Driver`].
+//! The CUDA implementation of [`crate::gpu::Driver`].
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -32,9 +32,9 @@ pub struct Cuda {
     modules: Mutex<HashMap<(&'static str, Vec<String>), Pointer>>,
     /// None once they have been given up, before the context is.
     libraries: Option<Libraries>,
-    /// NCCL, or why it is not there, once it was asked for.
+    /// NCCL, or the reason that it is not there, once it was needed.
     nccl: OnceLock<Result<Nccl, GpuError>>,
-    /// By number: those that are not given up.
+    /// The communicators in use, by number.
     joined: Mutex<Vec<Option<Joined>>>,
 }
 
@@ -71,11 +71,11 @@ impl Cuda {
         })
     }
 
-    /// The card's properties as JSON, as cuDNN 9.8 and later writes them: what
-    /// [`AbsentCard`](super::AbsentCard) takes on a machine without the card.
+    /// Returns the card's properties as JSON, in the format of cuDNN 9.8 and later, for
+    /// [`AbsentCard`](super::AbsentCard) on a machine without the card.
     ///
     /// # Errors
-    /// [`GpuError::Driver`], without a cuDNN that tells them.
+    /// [`GpuError::Driver`], without a cuDNN that reports them.
     pub fn cudnn_properties(&self) -> Result<String, GpuError> {
         self.enter()?;
         match &self.libraries {
@@ -103,7 +103,7 @@ impl Cuda {
         // SAFETY: both devices were given by the driver, and `can` lives through the call.
         let told = unsafe { sys::cuDeviceCanAccessPeer(&mut can, self.device, other.device) };
         if told == CUresult::CUDA_SUCCESS && can != 0 && self.enter().is_ok() {
-            // SAFETY: the other context lives; to be told that it is enabled already is no mistake.
+            // SAFETY: the other context lives; the error that it is enabled already does no harm.
             let _ = unsafe { sys::cuCtxEnablePeerAccess(other.context.0.cast(), 0) };
         }
     }
@@ -114,7 +114,7 @@ impl Cuda {
         opened.as_ref().map_err(Clone::clone)
     }
 
-    /// Does something with a communicator.
+    /// Calls `then` with a communicator.
     fn with<R>(
         &self,
         communicator: Handle,
@@ -154,16 +154,16 @@ impl Drop for Cuda {
             let modules = self.modules.get_mut();
             let modules = modules.unwrap_or_else(PoisonError::into_inner);
             for (_, module) in modules.drain() {
-                // SAFETY: loaded by `module`, and used by nobody: every queue has been waited for.
+                // SAFETY: loaded by `module`, and not in use: every queue has been waited for.
                 let _ = unsafe { result::module::unload(module.0.cast()) };
             }
         }
-        // SAFETY: retained when `self` was made. An error has no one to go to.
+        // SAFETY: retained when `self` was made. An error cannot be returned from here.
         let _ = unsafe { result::primary_ctx::release(self.device) };
     }
 }
 
-// SAFETY: commands are handed to NCCL as they are.
+// SAFETY: commands are submitted to NCCL as they are.
 unsafe impl Communicators for Cuda {
     fn identity(&self) -> Result<Vec<u8>, GpuError> {
         self.enter()?;
@@ -219,7 +219,7 @@ fn stream(queue: Handle) -> CUstream {
     queue as usize as CUstream
 }
 
-// SAFETY: memory is what the card's driver gives, and commands are handed to it as they are.
+// SAFETY: memory comes from the card's driver, and commands are submitted to it as they are.
 unsafe impl Driver for Cuda {
     fn name(&self) -> String {
         self.card.name.clone()
@@ -248,7 +248,7 @@ unsafe impl Driver for Cuda {
 
     fn allocate(&self, bytes: usize) -> Result<Address, GpuError> {
         self.enter()?;
-        // SAFETY: what it holds is not read before it is written: that is the plan's to see to.
+        // SAFETY: it is not read before it is written: the plan ensures that.
         match unsafe { result::malloc_sync(bytes) } {
             Ok(address) => Ok(address),
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
@@ -260,15 +260,14 @@ unsafe impl Driver for Cuda {
 
     fn free(&self, address: Address) {
         if self.enter().is_ok() {
-            // SAFETY: given by `allocate`, and used by nobody any more.
+            // SAFETY: given by `allocate`, and not used any more.
             let _ = unsafe { result::free_sync(address) };
         }
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
         self.enter()?;
-        // Not write-combined: results are read from it.
-        // SAFETY: it is zeroed below, before anybody has it.
+        // Not write-combined: results are read from it. SAFETY: it is zeroed below, before anything uses it.
         let memory = unsafe { result::malloc_host(bytes, 0) };
         let memory = memory.map_err(|e| driver_error("take memory of the host", e))?;
         let pointer = NonNull::new(memory.cast::<u8>());

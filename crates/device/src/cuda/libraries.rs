@@ -83,7 +83,7 @@ impl LibraryState {
 }
 
 impl Libraries {
-    /// Makes a call ready, once. The thread is in the card's context.
+    /// Prepares a call, once. The thread is in the card's context.
     ///
     /// # Errors
     /// As [`crate::gpu::Driver::prepare`].
@@ -98,10 +98,10 @@ impl Libraries {
         ready
     }
 
-    /// The card's properties, as cuDNN writes them. The thread is in the card's context.
+    /// Returns the card's properties, as cuDNN writes them. The thread is in the card's context.
     ///
     /// # Errors
-    /// [`GpuError::Driver`], without a cuDNN that tells them.
+    /// [`GpuError::Driver`], without a cuDNN that reports them.
     pub(super) fn cudnn_properties(&self) -> Result<String, GpuError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let library = opened(&mut state.convolutions, Library::Cudnn, Convolutions::open);
@@ -113,7 +113,7 @@ impl Libraries {
         library.card_properties()
     }
 
-    /// Hands a call to a stream.
+    /// Submits a call to a stream.
     ///
     /// # Safety
     /// As `submit` of the call's library.

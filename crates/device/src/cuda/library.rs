@@ -6,7 +6,7 @@ use cudarc::get_lib_name_candidates;
 
 use crate::gpu::GpuError;
 
-/// What is called of the driver.
+/// Functions of the driver that are called.
 const DRIVER_FUNCTIONS: &[&str] = &[
     "cuInit",
     "cuDriverGetVersion",
@@ -50,7 +50,7 @@ const DRIVER_FUNCTIONS: &[&str] = &[
     "cuLaunchKernel",
 ];
 
-/// What is called of the compiler.
+/// Functions of the compiler that are called.
 const NVRTC_FUNCTIONS: &[&str] = &[
     "nvrtcVersion",
     "nvrtcCreateProgram",
@@ -62,7 +62,7 @@ const NVRTC_FUNCTIONS: &[&str] = &[
     "nvrtcGetProgramLog",
 ];
 
-/// What is called of cuBLASLt.
+/// Functions of cuBLASLt that are called.
 const CUBLASLT_FUNCTIONS: &[&str] = &[
     "cublasLtCreate",
     "cublasLtDestroy",
@@ -107,7 +107,7 @@ impl Library {
         Library::Nccl,
     ];
 
-    /// What it is, for people.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Library::Driver => "the NVIDIA driver",
@@ -152,18 +152,17 @@ impl Library {
         }
     }
 
-    /// Whether it can be opened. It is opened for this, which takes a while: ask once.
+    /// Checks that it can be opened. It is opened for this, which takes a while: call it once.
     ///
     /// # Errors
-    /// [`GpuError::Missing`], with where it was looked for and how to get it;
-    /// [`GpuError::Lacking`] where it is another than it should be.
+    /// [`GpuError::Missing`], with the places that were searched and how to get it; [`GpuError::Lacking`] where it is
+    /// another than it should be.
     pub fn open(self) -> Result<(), GpuError> {
         if self == Library::Cudnn {
             // Engines of cuDNN call cuBLASLt; where that is missing, they end the process.
             Library::CublasLt.open()?;
         }
-        // SAFETY: opening one of NVIDIA's libraries runs what it does when it is loaded, and
-        // nothing else.
+        // SAFETY: opening one of NVIDIA's libraries runs its initialization, and nothing else.
         let present = unsafe {
             match self {
                 Library::Driver => cudarc::driver::sys::is_culib_present(),
@@ -190,8 +189,7 @@ impl Library {
         opened.ok_or_else(|| Library::Nccl.missing())
     }
 
-    /// Its version as it tells it: `cuDNN 9.26.0` is 92600. None for one that is not there or does not
-    /// tell.
+    /// Returns its version number: `cuDNN 9.26.0` is 92600. `None` for one that is not there or does not report it.
     pub fn version(self) -> Option<u64> {
         self.open().ok()?;
         // SAFETY: the library is there, and each function is of the type that its header gives it.
@@ -214,15 +212,15 @@ impl Library {
         }
     }
 
-    /// That the library, which is there, has what is called of it.
+    /// Checks that the library, which is there, has the functions that are called.
     fn has_functions(self) -> Result<(), GpuError> {
-        // SAFETY: the library is there; what is looked up is not called.
+        // SAFETY: the library is there; the function that is looked up is not called.
         let library = unsafe {
             match self {
                 Library::Driver => cudarc::driver::sys::culib(),
                 Library::Nvrtc => cudarc::nvrtc::sys::culib(),
                 Library::CublasLt => cudarc::cublaslt::sys::culib(),
-                // These tell what they lack when they are used.
+                // These report missing functions when they are used.
                 Library::Cudnn | Library::Nccl => return Ok(()),
             }
         };
@@ -271,7 +269,7 @@ impl Library {
     }
 }
 
-/// What a library's function says of its version.
+/// Reads the version that a library's function returns.
 ///
 /// # Safety
 /// A function of this name takes nothing and gives a `size_t`.

@@ -1,5 +1,5 @@
-//! CUDA: what of it is on this machine, and its compiler. Nothing here is linked: each library is
-//! opened when it is asked for, and a machine without any is told what is missing.
+//! CUDA: drivers, libraries and the compiler of this machine. Nothing here is linked: each library is opened when it is
+//! needed, and where one is missing, the error names it.
 //!
 //! ```no_run
 //! use thalweg_device::cuda::cards;
@@ -10,7 +10,7 @@
 //!             println!("{}: {}, {} bytes", card.number, card.name, card.memory);
 //!         }
 //!     }
-//!     // It says what is missing, and how to get it.
+//!     // It names the missing part, and how to get it.
 //!     Err(error) => println!("{error}"),
 //! }
 //! ```

@@ -1,7 +1,7 @@
 //! NCCL, by its own functions: cudarc does not open it by the name that NVIDIA's packages give it.
 //!
-//! Communicators do not block: a call that cannot go on says so, and is asked again for as long as the job goes on. So a
-//! rank that was lost ends the wait for it.
+//! Communicators do not block: a call that cannot go on returns "in progress", and is polled for as long as the job
+//! goes on. So a rank that was lost ends the wait for it.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use super::driver_error::driver_error;
 use crate::gpu::{Address, Exchange, GoesOn, GpuError};
 use crate::reduction::ReduceOp;
 
-/// What NCCL calls a communicator.
+/// NCCL's handle of a communicator.
 type Comm = *mut c_void;
 
-/// What a function of NCCL returns.
+/// Return value of NCCL's functions.
 type Status = c_int;
 const SUCCESS: Status = 0;
 const IN_PROGRESS: Status = 7;
@@ -29,12 +29,12 @@ const IN_PROGRESS: Status = 7;
 /// Bytes of an identity.
 const IDENTITY: usize = 128;
 
-/// By what ranks find each other.
+/// The identity by which ranks find each other.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Identity([c_char; IDENTITY]);
 
-/// How a communicator is to be, as NCCL 2.17 lays it out; later versions take it by its size and version.
+/// Configuration of a communicator, as NCCL 2.17 lays it out; later versions recognize it by its size and version.
 #[repr(C)]
 struct Config {
     size: usize,
@@ -48,12 +48,12 @@ struct Config {
     share: c_int,
 }
 
-/// What stands for what is not said.
+/// NCCL's value for an option that is not set.
 const UNSAID: c_int = c_int::MIN;
 
-/// How long a communicator that is given up waits for what it still sends.
+/// Time that a dropped communicator may take to finish sending.
 const FINISH: Duration = Duration::from_secs(10);
-/// How long a wait naps until it asks again.
+/// Time between two polls of a wait.
 const NAP: Duration = Duration::from_micros(50);
 
 /// The functions of NCCL that are called.
@@ -148,7 +148,7 @@ impl Nccl {
         }
     }
 
-    /// Asks until a call is through.
+    /// Polls until a call is through.
     fn settled(
         &self,
         what: &'static str,
@@ -242,10 +242,10 @@ impl Nccl {
         }
     }
 
-    /// Begins a collective on the communicator's own stream, after what is on another one.
+    /// Begins a collective on the communicator's own stream, after the commands of another one.
     ///
     /// # Safety
-    /// The addresses are valid until the stream has run it, and nothing else uses what it writes meanwhile.
+    /// The addresses are valid until the stream has run it, and nothing else uses the memory that it writes meanwhile.
     pub(super) unsafe fn begin(
         &self,
         joined: &Joined,
@@ -290,7 +290,7 @@ impl Nccl {
         }
     }
 
-    /// An operation for a sum of what is multiplied first, where there is a factor.
+    /// Returns an operation for a sum of scaled values, where there is a factor.
     fn reduction(
         &self,
         op: ReduceOp,
@@ -323,13 +323,13 @@ impl Nccl {
         Ok(Some(made))
     }
 
-    /// Lets a stream wait for all that was begun.
+    /// Lets a stream wait for all collectives that were begun.
     pub(super) fn join(&self, joined: &Joined, main: CUstream) -> Result<(), GpuError> {
         after(joined.after, joined.stream, main)
             .map_err(|e| driver_error("wait for collectives", e))
     }
 
-    /// Ends what runs. The communicator is gone, its stream is not.
+    /// Aborts running commands. The communicator is gone, its stream is not.
     pub(super) fn abort(&self, joined: &mut Joined) {
         let comm = std::mem::replace(&mut joined.comm, std::ptr::null_mut());
         if !comm.is_null() {
@@ -338,7 +338,7 @@ impl Nccl {
         }
     }
 
-    /// Gives a communicator up, once what it sends has gone.
+    /// Drops a communicator, once it has finished sending.
     pub(super) fn give_up(&self, mut joined: Joined) {
         let began = Instant::now();
         let goes_on = || began.elapsed() < FINISH && (joined.goes_on.0)();
@@ -353,7 +353,7 @@ impl Nccl {
             }
         }
         self.abort(&mut joined);
-        // SAFETY: made by `streams`, and not used any more. Errors have no one to go to.
+        // SAFETY: made by `streams`, and not used any more. Errors cannot be returned from here.
         unsafe {
             let _ = result::stream::synchronize(joined.stream);
             let _ = result::event::destroy(joined.before);

@@ -52,7 +52,7 @@ impl Compiler {
         self.version
     }
 
-    /// What cubins depend on beside the function and the header.
+    /// Returns the properties that cubins depend on beside the function and the header.
     pub(super) fn options(function: &Function, architecture: &str) -> Vec<String> {
         let mut options = vec![
             // A real architecture, so that the assembler runs too.
@@ -122,7 +122,7 @@ impl Compiler {
     }
 }
 
-/// What the compiler said.
+/// Returns the compiler's log.
 fn log(program: &Program) -> String {
     let mut size = 0;
     // SAFETY: the program lives; `size` lives through the call.

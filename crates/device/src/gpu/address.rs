@@ -6,6 +6,6 @@ pub type Address = u64;
 /// A function that is loaded, a graph that was captured, or an event: a driver's own number for it.
 pub type Handle = u64;
 
-/// What the addresses of a GPU's values are multiples of, in bytes: as [`Driver::allocate`](super::Driver::allocate) gives
-/// memory, and as cuBLASLt's algorithms for Hopper want it.
+/// Alignment of a GPU's values in bytes: that of [`Driver::allocate`](super::Driver::allocate), and the one that
+/// cuBLASLt's algorithms for Hopper need.
 pub const ALIGNMENT: usize = 256;

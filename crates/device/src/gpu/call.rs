@@ -1,4 +1,4 @@
-//! What libraries of CUDA's compute in place of kernels.
+//! Calls of CUDA's libraries in place of kernels: GEMMs and convolutions.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use thalweg_tensor::DType;
 
 use super::{Arg, Handle, Launch};
 
-/// What a library computes.
+/// A call of a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
     /// GEMMs.
@@ -16,11 +16,11 @@ pub enum Call {
     Convolution(Convolution),
 }
 
-/// GEMMs that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of what
-/// these are transposed, one for each batch.
+/// GEMMs of matrices that lie row by row: of `[rows, depth]` and `[depth, columns]`, or of their transposes, one for
+/// each batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gemm {
-    /// Of all three tensors.
+    /// Dtype of all three tensors.
     pub dtype: DType,
     /// The number of GEMMs.
     pub batches: usize,
@@ -35,13 +35,13 @@ pub struct Gemm {
     pub columns: usize,
     /// The inner dimension.
     pub depth: usize,
-    /// Whether the left input's matrices are `[depth, rows]`.
+    /// `true` if the left input's matrices are `[depth, rows]`.
     pub transpose_left: bool,
-    /// Whether the right input's matrices are `[columns, depth]`.
+    /// `true` if the right input's matrices are `[columns, depth]`.
     pub transpose_right: bool,
 }
 
-/// Which of the three tensors of a convolution is computed from the other two.
+/// Direction of a convolution: the one of its three tensors that is computed from the other two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The output, of images and filter.
@@ -57,11 +57,11 @@ pub enum Direction {
 /// channels come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
-    /// What is computed.
+    /// The tensor that is computed.
     pub direction: Direction,
-    /// Of all three tensors.
+    /// Dtype of all three tensors.
     pub dtype: DType,
-    /// Whether channels come last.
+    /// `true` if channels come last.
     pub channels_last: bool,
     /// Images, channels, lines and columns of the input.
     pub images: [usize; 4],
@@ -79,14 +79,14 @@ pub struct Convolution {
     pub dilation: [usize; 2],
 }
 
-/// A call that a driver has made ready.
+/// A call that a driver has prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyCall {
     /// The driver's number for it.
     pub handle: Handle,
-    /// Bytes of memory that it works with.
+    /// Bytes of its workspace.
     pub workspace: usize,
-    /// Which of the library's engines computes it, where the library numbers them.
+    /// The library's engine that computes it, where the library numbers them.
     pub engine: Option<Engine>,
 }
 
@@ -95,11 +95,11 @@ pub struct ReadyCall {
 pub struct Engine {
     /// The library's number for it.
     pub number: i64,
-    /// What it computes by, which says how exact it is.
+    /// Its algorithm, which determines its precision.
     pub algorithm: Algorithm,
 }
 
-/// What a convolution is computed by.
+/// The algorithm of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Sums of products.
@@ -130,11 +130,11 @@ pub enum LibraryStep {
     Call(Call, [Arg; 3]),
 }
 
-/// What is done in place of a kernel's own launches where the libraries for it are there.
+/// Steps with library calls that replace a kernel's own launches, where the libraries are there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WithLibraries {
     /// In order; each may read what those before it wrote.
     pub steps: SmallVec<[LibraryStep; 1]>,
-    /// Bytes of scratch memory, beside what calls work with.
+    /// Bytes of scratch memory, beside the workspaces of calls.
     pub scratch: usize,
 }

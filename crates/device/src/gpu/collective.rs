@@ -2,23 +2,23 @@
 
 use crate::reduction::ReduceOp;
 
-/// What a node of a GPU does together with those of other ranks: input 0 becomes output 0, of the same dtype and shape.
+/// A collective of a GPU's node with other ranks: input 0 becomes output 0, of the same dtype and shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuCollective {
-    /// Which ranks take part; 0 for all.
+    /// The set of ranks; 0 for all.
     pub set: i32,
-    /// What they do.
+    /// The collective.
     pub what: Exchange,
 }
 
-/// What GPUs do together.
+/// A collective between GPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exchange {
     /// Gives every GPU the reduced value.
     Reduce {
-        /// How; not by Adasum.
+        /// The reduction; not Adasum.
         op: ReduceOp,
-        /// What each value is multiplied with before. Other than 1 only for sums and averages of floats.
+        /// Factor of each value. Other than 1 only for sums and averages of floats.
         factor: f64,
     },
     /// Gives every GPU the value of one.
@@ -29,7 +29,7 @@ pub enum Exchange {
 }
 
 impl Exchange {
-    /// Its name, for people.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         match self {
             Exchange::Reduce { .. } => "all-reduce",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Driver, GoesOn, GpuError, Handle};
 
-/// A GPU's place among those of other ranks.
+/// A communicator: a GPU's connection to those of other ranks.
 #[derive(Debug)]
 pub struct Communicator {
     driver: Arc<dyn Driver>,
@@ -16,7 +16,7 @@ impl Communicator {
     /// Meets the GPUs of these ranks, in this order, of which this is the one at `place`.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn meet(
         driver: &Arc<dyn Driver>,
         identity: &[u8],

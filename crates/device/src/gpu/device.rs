@@ -17,7 +17,7 @@ pub struct Gpu {
     driver: Arc<dyn Driver>,
     queue: Handle,
     memory: Arc<Memory>,
-    /// The thread of the host that hands it commands.
+    /// The thread of the host that submits its commands.
     host: Cpu,
     functions: Mutex<HashMap<Function, Handle>>,
     turns: Turns,
@@ -29,7 +29,7 @@ impl Gpu {
     /// card has.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn new(
         name: DeviceSpec,
         driver: Arc<dyn Driver>,
@@ -65,7 +65,7 @@ impl Gpu {
         &self.name
     }
 
-    /// What runs its commands.
+    /// Returns the driver that runs its commands.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.driver
     }
@@ -75,12 +75,12 @@ impl Gpu {
         &self.memory
     }
 
-    /// The thread of the host that hands it commands.
+    /// The thread of the host that submits its commands.
     pub fn host(&self) -> &Cpu {
         &self.host
     }
 
-    /// Whose turn it is: a step has a GPU for itself.
+    /// Returns the turns of steps: a step has a GPU for itself.
     pub fn turns(&self) -> &Turns {
         &self.turns
     }
@@ -147,7 +147,7 @@ impl Gpu {
         })
     }
 
-    /// Hands a command to the device's queue.
+    /// Submits a command to the device's queue.
     ///
     /// # Errors
     /// As [`Driver::submit`].
@@ -159,7 +159,7 @@ impl Gpu {
         unsafe { self.driver.submit(self.queue, command) }
     }
 
-    /// Waits until all that was submitted has run.
+    /// Waits until all submitted commands have run.
     ///
     /// # Errors
     /// As [`Driver::wait`].
@@ -167,7 +167,7 @@ impl Gpu {
         self.driver.wait(self.queue)
     }
 
-    /// Whether all that was submitted has run; for those that communicators make wait for others.
+    /// Returns `true` if all submitted commands have run; for those that wait for other ranks.
     ///
     /// # Errors
     /// As [`Communicators::has_run`](super::Communicators::has_run).
@@ -175,10 +175,10 @@ impl Gpu {
         self.driver.communicators()?.has_run(self.queue)
     }
 
-    /// What `submit` hands over, captured and not run.
+    /// Captures the commands of `submit` without running them.
     ///
     /// # Errors
-    /// What the driver says, or what `submit` returns.
+    /// The driver's error, or that of `submit`.
     pub fn capture(
         &self,
         submit: impl FnOnce() -> Result<(), GpuError>,
@@ -197,7 +197,7 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // What was submitted uses memory that is given back next. An error has no one to go to.
+        // Submitted commands use memory that is given back next. An error cannot be returned from here.
         let _ = self.wait();
         self.driver.drop_queue(self.queue);
     }
@@ -257,7 +257,7 @@ impl HostBlock {
         self.bytes
     }
 
-    /// Whether there are none.
+    /// `true` if there are none.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }

@@ -1,4 +1,4 @@
-//! The seam to what runs a GPU's commands: a card's driver, an emulation, a recording.
+//! The driver interface: runs a GPU's commands on a card, in an emulation, or as a recording.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 
 use super::{Address, Call, Communicators, Exchange, Function, GpuError, Handle, ReadyCall};
 
-/// The arguments of a launch: one after the other, and where each of them begins.
+/// The arguments of a launch: one after the other, with the offset of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
     bytes: SmallVec<[u64; 16]>,
@@ -27,7 +27,7 @@ impl Arguments {
         }
     }
 
-    /// Where each argument is.
+    /// Returns a pointer to each argument.
     pub fn pointers(&self) -> impl Iterator<Item = *const u8> + '_ {
         let start = |&s: &u32| self.bytes[s as usize..].as_ptr().cast();
         self.starts.iter().map(start)
@@ -39,12 +39,12 @@ impl Arguments {
     }
 }
 
-/// What a GPU is told to do, in the order of a queue.
+/// A command of a GPU's queue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Launches a function.
     Launch {
-        /// What [`Driver::load`] has given for it.
+        /// Its handle from [`Driver::load`].
         function: Handle,
         /// The number of blocks.
         blocks: u32,
@@ -55,79 +55,79 @@ pub enum Command {
     },
     /// Computes by a library.
     Call {
-        /// What [`Driver::prepare`] has given for it.
+        /// Its handle from [`Driver::prepare`].
         call: Handle,
         /// Two inputs and the output.
         addresses: [Address; 3],
-        /// As many bytes as the call works with.
+        /// The workspace of the call.
         workspace: Address,
     },
     /// Copies from the host, from memory of [`Driver::allocate_host`].
     CopyIn {
-        /// Where from.
+        /// Source.
         from: usize,
-        /// Where to.
+        /// Destination.
         to: Address,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Copies to the host, to memory of [`Driver::allocate_host`].
     CopyOut {
-        /// Where from.
+        /// Source.
         from: Address,
-        /// Where to.
+        /// Destination.
         to: usize,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Copies within the GPU's memory, or to another GPU's.
     Copy {
-        /// Where from.
+        /// Source.
         from: Address,
-        /// Where to.
+        /// Destination.
         to: Address,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Sets all bytes.
     Fill {
-        /// Where.
+        /// Destination.
         to: Address,
-        /// What each becomes.
+        /// The value of each byte.
         byte: u8,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
     },
-    /// Does something together with the GPUs of other ranks. It begins after what was submitted here before; what is
-    /// submitted next does not wait for it, unless it is [`Command::Join`].
+    /// Runs a collective with the GPUs of other ranks. It begins after the commands submitted here before; later
+    /// commands do not wait for it, unless they are [`Command::Join`].
     Collective {
-        /// What [`Communicators::meet`] has given.
+        /// Its handle from [`Communicators::meet`].
         communicator: Handle,
-        /// What they do.
+        /// The collective.
         what: Exchange,
-        /// Of the elements.
+        /// Dtype of the elements.
         dtype: DType,
         /// This rank's value.
         from: Address,
-        /// Where the result goes; `from` too, perhaps.
+        /// Destination of the result; it may be `from`.
         to: Address,
-        /// How many elements.
+        /// Number of elements.
         elements: usize,
     },
-    /// Waits for all that was begun on a communicator.
+    /// Waits for all collectives that were begun on a communicator.
     Join {
-        /// What [`Communicators::meet`] has given.
+        /// Its handle from [`Communicators::meet`].
         communicator: Handle,
     },
-    /// All that was submitted between [`Driver::begin`] and [`Driver::end`], again.
+    /// Runs the captured commands between [`Driver::begin`] and [`Driver::end`] again.
     Replay {
-        /// What [`Driver::end`] has given.
+        /// Its handle from [`Driver::end`].
         graph: Handle,
     },
 }
 
 impl Command {
-    /// What is done, for an error.
+    /// Returns its name for errors.
     pub fn what(&self) -> &'static str {
         match self {
             Command::Launch { .. } => "launch a kernel",
@@ -143,17 +143,17 @@ impl Command {
     }
 }
 
-/// What runs commands. Every GPU of a session has a queue of its own; commands of a queue run one
-/// after the other, while the host goes on. It is called by sessions, with what it has given them.
+/// A driver, which runs commands. Every GPU of a session has a queue of its own; commands of a queue run one after the
+/// other, while the host goes on. Sessions call it, with handles and memory that it has given them.
 ///
 /// # Safety
-/// What [`Driver::allocate`] and [`Driver::allocate_host`] give must be memory of that length and of
-/// the caller alone until it is given back, and commands must touch nothing but what they name.
+/// The memory that [`Driver::allocate`] and [`Driver::allocate_host`] return must be of that length and of the caller
+/// alone until it is given back, and commands must touch nothing but the memory that they name.
 pub unsafe trait Driver: fmt::Debug + Send + Sync {
-    /// What it drives, for people: `NVIDIA H200`.
+    /// Returns the name of the card: `NVIDIA H200`.
     fn name(&self) -> String;
 
-    /// Bytes of memory, and how many of them are free.
+    /// Returns the bytes of memory, total and free.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
@@ -165,26 +165,25 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// [`GpuError::Driver`].
     fn queue(&self) -> Result<Handle, GpuError>;
 
-    /// Gives a queue up; what was submitted to it has run.
+    /// Drops a queue; its commands have run.
     fn drop_queue(&self, queue: Handle);
 
-    /// Takes memory, which begins at a multiple of [`ALIGNMENT`](super::ALIGNMENT).
+    /// Allocates memory, which begins at a multiple of [`ALIGNMENT`](super::ALIGNMENT).
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::Driver`].
     fn allocate(&self, bytes: usize) -> Result<Address, GpuError>;
 
-    /// Gives memory back that [`Driver::allocate`] gave; no command uses it any more.
+    /// Frees memory of [`Driver::allocate`]; no command uses it any more.
     fn free(&self, address: Address);
 
-    /// Takes memory of the host that commands copy from and to, zeroed.
+    /// Allocates memory of the host that commands copy from and to, zeroed.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
     fn allocate_host(&self, bytes: usize) -> Result<NonNull<u8>, GpuError>;
 
-    /// Gives memory back that [`Driver::allocate_host`] gave with this length; no command uses it
-    /// any more.
+    /// Frees memory of [`Driver::allocate_host`] with this length; no command uses it any more.
     ///
     /// # Safety
     /// It was given by this driver's `allocate_host` with this length, and is not used afterwards.
@@ -196,49 +195,49 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync {
     /// [`GpuError::Compile`], [`GpuError::Missing`], [`GpuError::Driver`].
     fn load(&self, function: &Function) -> Result<Handle, GpuError>;
 
-    /// Makes what a library computes ready.
+    /// Prepares a call of a library.
     ///
     /// # Errors
-    /// Why no library does: there is none, it fails, or it does not take this. It is no error of the
-    /// program, as kernels compute it too.
+    /// The reason that no library computes it: there is none, it fails, or it does not take this call. It is no error
+    /// of the program, as kernels compute it too.
     fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String>;
 
-    /// What GPUs of several processes meet by.
+    /// Returns the factory of communicators between processes.
     ///
     /// # Errors
-    /// Why this driver has nothing for that.
+    /// The reason that this driver has none.
     fn communicators(&self) -> Result<&dyn Communicators, GpuError> {
         Err(GpuError::NoCommunicators)
     }
 
-    /// Hands a command to a queue: the one function through which all work goes.
+    /// Submits a command to a queue: the one function through which all work goes.
     ///
     /// # Errors
     /// [`GpuError::Driver`]. An error of an earlier command may come out here.
     ///
     /// # Safety
-    /// Every address must be valid for what the command does with it until the queue has run it,
-    /// and nothing else may use what it writes meanwhile.
+    /// Every address must be valid for its use by the command until the queue has run it, and nothing else may use the
+    /// memory that it writes meanwhile.
     unsafe fn submit(&self, queue: Handle, command: &Command) -> Result<(), GpuError>;
 
-    /// Waits until all that was submitted to a queue has run.
+    /// Waits until all commands of a queue have run.
     ///
     /// # Errors
-    /// [`GpuError::Driver`], also of what was submitted.
+    /// [`GpuError::Driver`], also of submitted commands.
     fn wait(&self, queue: Handle) -> Result<(), GpuError>;
 
-    /// From here on what is submitted to a queue is captured and does not run.
+    /// Begins a capture: from here on commands of the queue are captured and do not run.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
     fn begin(&self, queue: Handle) -> Result<(), GpuError>;
 
-    /// Ends a capture; gives what [`Command::Replay`] runs.
+    /// Ends a capture; returns the graph that [`Command::Replay`] runs.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
     fn end(&self, queue: Handle) -> Result<Handle, GpuError>;
 
-    /// Gives a graph up that [`Driver::end`] gave; it does not run any more.
+    /// Drops a graph of [`Driver::end`]; it does not run any more.
     fn drop_graph(&self, graph: Handle);
 }

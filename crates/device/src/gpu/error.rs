@@ -1,10 +1,10 @@
-//! What can go wrong with a GPU and what it needs.
+//! Errors of GPUs and of CUDA's libraries.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// What can go wrong with a GPU and what it needs.
+/// Errors of GPUs and of CUDA's libraries.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum GpuError {
@@ -15,23 +15,23 @@ pub enum GpuError {
         places(.folders)
     )]
     Missing {
-        /// What it is: `the NVIDIA driver`.
+        /// Its name: `the NVIDIA driver`.
         name: &'static str,
         /// The names of files under which it was looked for.
         files: Vec<String>,
         /// The folders that the loader was told to look into, beside its own.
         folders: Vec<PathBuf>,
-        /// How to get it.
+        /// Advice on how to get it.
         advice: &'static str,
     },
     /// A library of CUDA is there, and is too old or none of CUDA's.
     #[error("{name} has no function {function}: {advice}")]
     Lacking {
-        /// What it is: `the NVIDIA driver`.
+        /// Its name: `the NVIDIA driver`.
         name: &'static str,
-        /// What it does not have.
+        /// The missing function.
         function: &'static str,
-        /// How to get one that has.
+        /// Advice on how to get one that has it.
         advice: &'static str,
     },
     /// The driver is there, and no GPU.
@@ -40,12 +40,12 @@ pub enum GpuError {
     /// There is no card of this number.
     #[error("there is no GPU number {number}: the driver finds {count}, counted from 0")]
     NoSuchCard {
-        /// What was asked for.
+        /// The request.
         number: usize,
-        /// How many there are.
+        /// Number of cards.
         count: usize,
     },
-    /// The driver is older than what it is asked to load.
+    /// The driver is older than the code that it is to load.
     #[error(
         "the driver is one for CUDA {}.{}, and CUDA {needed}.0 is the least for this compiler of kernels: update the NVIDIA driver",
         .found / 1000, .found % 1000 / 10
@@ -60,18 +60,18 @@ pub enum GpuError {
     /// A call of the driver failed.
     #[error("the driver could not {what}: {reason}")]
     Driver {
-        /// What was to be done.
+        /// The purpose of the call.
         what: &'static str,
         /// The driver's name of the error.
         reason: String,
     },
-    /// The driver is none that GPUs of several processes meet by.
+    /// The driver has no communicators between processes.
     #[error("this GPU does nothing together with those of other processes")]
     NoCommunicators,
-    /// There is no memory for what is asked for.
+    /// There is not enough memory.
     #[error("the GPU has no {bytes} bytes of memory free: make the batch or the model smaller")]
     OutOfMemory {
-        /// What was asked for.
+        /// The request.
         bytes: usize,
     },
     /// Kernels do not compile.
@@ -83,7 +83,7 @@ pub enum GpuError {
         architecture: String,
         /// The compiler's options.
         options: Vec<String>,
-        /// What the compiler says.
+        /// The compiler's log.
         log: String,
     },
 }

@@ -7,8 +7,8 @@ use thalweg_tensor::DType;
 /// Threads in a block, unless a kernel has a reason for another number.
 pub const THREADS: u32 = 256;
 
-/// The most blocks of a loop over elements: enough to fill any GPU several times over. A grid
-/// depends on the shape alone, so that sums have one order on every GPU.
+/// Maximum number of blocks of a loop over elements: enough to fill any GPU several times over. A grid depends on the
+/// shape alone, so that sums have one order on every GPU.
 const MOST_BLOCKS: u32 = 4096;
 
 /// A file of kernels in CUDA C++.
@@ -23,13 +23,13 @@ pub struct Source {
 /// A function of a source that is compiled for some dtypes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Where it is.
+    /// The source.
     pub source: &'static Source,
     /// Its name there.
     pub name: &'static str,
     /// The dtypes that the source's types `T` and `U` stand for.
     pub types: SmallVec<[DType; 2]>,
-    /// Whether elements are counted in 64 bits.
+    /// `true` if elements are counted in 64 bits.
     pub large: bool,
 }
 
@@ -64,11 +64,11 @@ pub enum Arg {
     Variable(usize),
     /// The address of an offset in the node's scratch memory, in bytes.
     Scratch(usize),
-    /// The address of the counter that a random op draws from: 64 bits in the device's memory, which
-    /// outlive steps. A launch after all that draw moves it on.
+    /// The address of a random op's counter: 64 bits in the device's memory, which outlive steps. A launch after all
+    /// that draw advances it.
     Counter,
-    /// The address of the node's status: 64 bits, all ones where every element can be taken, and
-    /// otherwise the number of the first that cannot: kernels lower it by `atomicMin`.
+    /// The address of the node's status: 64 bits, all ones where every element is accepted, and otherwise the number of
+    /// the first that is not: kernels lower it by `atomicMin`.
     Status,
     /// The bytes of a value.
     Value(SmallVec<[u8; 16]>),
@@ -77,7 +77,7 @@ pub enum Arg {
 /// One launch of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// What is launched.
+    /// The function.
     pub function: Function,
     /// The number of blocks, in one dimension.
     pub blocks: u32,

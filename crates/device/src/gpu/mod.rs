@@ -1,7 +1,6 @@
-//! What a GPU runs, as data, and the seam to what runs it. A kernel of a GPU does not compute: it
-//! says which functions to launch, on how many threads and with which arguments, and everything
-//! else (memory, order, capture) follows from that. So the same kernel can be run by a driver, by
-//! an emulation on the CPU, or written down by a test.
+//! GPUs: their work as data, and the interface of the drivers that run it. A kernel of a GPU does not compute: it
+//! returns the functions to launch, with threads and arguments, and everything else (memory, order, capture) follows
+//! from that. So the same kernel can be run by a driver, by an emulation on the CPU, or recorded by a test.
 //!
 //! ```
 //! use thalweg_device::gpu::{Launch, Source};
@@ -9,7 +8,7 @@
 //!
 //! static SOURCE: Source = Source { name: "unary", text: "KERNEL(Double, ...) { ... }" };
 //!
-//! // What a kernel says of a loop over 5000 elements: a thread takes four of them.
+//! // The launch of a loop over 5000 elements: a thread takes four of them.
 //! let launch = Launch::over(5000, &SOURCE, "Double", &[DType::F32]).input(0).output(0);
 //! assert_eq!((launch.blocks, launch.threads), (5, 256));
 //! assert_eq!(launch.function.macros(), ["T_TYPE=f32", "T_FLOAT=1"]);

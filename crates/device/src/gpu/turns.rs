@@ -1,10 +1,10 @@
-//! One step at a time.
+//! Turns: one step at a time on a GPU.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often somebody who waits looks whether it still should.
+/// Time between two checks whether a waiting step should still wait.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Lets one step at a time have a device, in the order in which they ask: its memory and its
@@ -17,11 +17,11 @@ pub struct Turns {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The number that the next one to ask gets.
+    /// The number of the next step that asks.
     last: u64,
-    /// Whose turn it is.
+    /// The number of the step whose turn it is.
     now: u64,
-    /// Those that have gone before it was their turn.
+    /// Steps that have left before their turn.
     gone: BTreeSet<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Turns {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn until `deadline`, and while `go_on` says so; `None` where it did not come.
+    /// Waits for a turn until `deadline`, and while `go_on` returns true; `None` where it did not come.
     pub fn take(&self, deadline: Option<Instant>, go_on: &dyn Fn() -> bool) -> Option<Turn<'_>> {
         let mut line = self.line();
         let own = line.last;

@@ -71,7 +71,7 @@ impl Api {
         }
     }
 
-    /// What the library says of the last call of this thread that failed.
+    /// Returns the library's message for the last call of this thread that failed.
     pub(super) fn last_error(&self) -> String {
         let mut text = [0u8; 512];
         // SAFETY: the library writes at most so many bytes, the last of them 0.
@@ -124,7 +124,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more. An error has no one to go to.
+        // SAFETY: made by `new`, and not used any more. An error cannot be returned from here.
         let _ = unsafe { (self.api.destroy)(self.handle) };
     }
 }
@@ -145,7 +145,7 @@ unsafe impl Sync for Descriptor {}
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, and not used any more. An error has no one to go to.
+        // SAFETY: made by `new`, and not used any more. An error cannot be returned from here.
         let _ = unsafe { (self.api.destroy_descriptor)(self.at) };
     }
 }
@@ -194,7 +194,7 @@ impl Descriptor {
         self.set(name, of, values)
     }
 
-    /// A factor, in the type that is computed in.
+    /// A factor, in the type of the arithmetic.
     pub(super) fn factor(self, name: Name, value: f32, double: bool) -> Result<Descriptor, Status> {
         match double {
             true => self.set(name, Type::CUDNN_TYPE_DOUBLE, &[f64::from(value)]),
@@ -213,7 +213,7 @@ impl Descriptor {
         Status::of(unsafe { (self.api.finalize)(self.at) }).map(|()| self)
     }
 
-    /// Reads at most `values.len()` values of an attribute; how many there are.
+    /// Reads at most `values.len()` values of an attribute; returns their number.
     fn get<T: Copy>(&self, name: Name, of: Type, values: &mut [T]) -> Result<usize, Status> {
         let (most, mut count) = (values.len() as i64, 0i64);
         let to = values.as_mut_ptr().cast();

@@ -1,5 +1,5 @@
-//! Convolutions by cuDNN's graph API: it takes other zeros before an image than behind it, and all
-//! float dtypes, and says of each engine how it computes.
+//! Convolutions by cuDNN's graph API: it takes other zeros before an image than behind it, and all float dtypes, and
+//! reports the numerical properties of each engine.
 
 mod api;
 mod operation;
@@ -22,10 +22,10 @@ use status::Status;
 
 use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
 
-/// The most bytes that a convolution may work with.
+/// Maximum bytes of a convolution's workspace.
 const MOST_WORKSPACE: i64 = 256 << 20;
 
-/// The most engines that are tried for a convolution.
+/// Maximum number of engines that are tried for a convolution.
 const MOST_ENGINES: usize = 64;
 
 /// cuDNN, opened.
@@ -38,7 +38,7 @@ pub(super) struct Convolutions {
     absent: Option<Arc<Descriptor>>,
 }
 
-/// A convolution that is ready.
+/// A prepared convolution.
 #[derive(Debug)]
 pub(super) struct ConvolutionPlan {
     plan: Descriptor,
@@ -105,11 +105,11 @@ impl Convolutions {
         properties.map_err(|s| error(s, &self.api.last_error()))
     }
 
-    /// Makes a convolution ready: by the first engine of the library's heuristics that gives the same
-    /// every time, computes in what the dtype asks for, and fits into the memory.
+    /// Prepares a convolution: by the first engine of the library's heuristics that is deterministic, computes in the
+    /// dtype's precision, and fits into the memory.
     ///
     /// # Errors
-    /// Why the library has none. It is no error of the program: kernels of our own compute then.
+    /// The reason that the library has none. It is no error of the program: kernels of our own compute then.
     pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<ConvolutionPlan, Refusal> {
         let said = |status: Status| format!("cuDNN: {status}: {}", self.api.last_error());
         let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +134,7 @@ impl Convolutions {
                 match self.planned(&Arc::new(config), handle, allowed(c.dtype, tf32)) {
                     Ok(Ok(plan)) => return Ok(plan),
                     Ok(Err(reason)) => last = format!("cuDNN: {reason}"),
-                    // Whatever an engine cannot do, the next one may.
+                    // The next engine may be able to.
                     Err(status) => last = said(status),
                 }
             }
@@ -161,14 +161,14 @@ impl Convolutions {
         )
     }
 
-    /// A plan by one engine, or why that engine is not taken.
+    /// Returns a plan by one engine, or the reason that the engine is not used.
     fn planned(
         &self,
         config: &Arc<Descriptor>,
         handle: Option<*mut c_void>,
         allowed: impl Fn(i32) -> Result<(), &'static str>,
     ) -> Result<Result<ConvolutionPlan, String>, Status> {
-        // The library tells what an absent card's engine is only once it has made a plan with it.
+        // The library reports the properties of an absent card's engine only once it has made a plan with it.
         let early = match self.absent {
             Some(_) => Some(self.finalized(config, handle)?),
             None => None,
@@ -227,15 +227,14 @@ impl Convolutions {
         plan.finalize()
     }
 
-    /// Hands a convolution to a stream.
+    /// Submits a convolution to a stream.
     ///
     /// # Errors
     /// [`GpuError::Driver`].
     ///
     /// # Safety
-    /// The addresses are those of two inputs and an output as large as the convolution says, and of
-    /// as many bytes as it works with; nothing else uses what is written until the stream has run
-    /// it.
+    /// The addresses are those of two inputs and an output as large as the convolution's, and of a workspace of its
+    /// length; nothing else uses the output and the workspace until the stream has run it.
     pub(super) unsafe fn submit(
         &self,
         plan: &ConvolutionPlan,
@@ -274,7 +273,7 @@ impl Convolutions {
     }
 }
 
-/// What an engine with these numerical notes computes by.
+/// Returns the algorithm of an engine with these numerical notes.
 fn algorithm(notes: &[i32]) -> Algorithm {
     let has = |all: &[Note]| all.iter().any(|&n| notes.contains(&(n as i32)));
     if has(&[Note::CUDNN_NUMERICAL_NOTE_FFT]) {
@@ -291,7 +290,7 @@ fn algorithm(notes: &[i32]) -> Algorithm {
     }
 }
 
-/// Whether an engine with a numerical note may compute elements of `dtype`.
+/// Checks whether an engine with a numerical note may compute elements of `dtype`.
 fn allowed(dtype: DType, tf32: bool) -> impl Fn(i32) -> Result<(), &'static str> {
     let exact = match dtype {
         DType::F64 => true,

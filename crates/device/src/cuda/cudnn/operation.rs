@@ -13,17 +13,17 @@ use super::api::{Api, Descriptor};
 use super::status::Status;
 use crate::gpu::{Convolution, Direction};
 
-/// Why the library does not compute a convolution.
+/// The reason that the library does not compute a convolution.
 pub(super) type Refusal = String;
 
 /// The numbers of the two inputs and the output, by which a variant pack gives their addresses.
 pub(super) const NUMBERS: [i64; 3] = [1, 2, 3];
 
-/// What every address is a multiple of, in bytes: those of a plan's values are
-/// [`thalweg_tensor::ALIGNMENT`], and 16 is the most that engines ask for.
+/// Alignment of every address in bytes: those of a plan's values are multiples of [`thalweg_tensor::ALIGNMENT`], and 16
+/// is the most that engines ask for.
 const ALIGNMENT: i64 = 16;
 
-/// What elements are, and what they are computed in: halves as `f32`.
+/// Types of elements and of their arithmetic: halves are computed as `f32`.
 fn types(dtype: DType) -> Option<(Data, Data)> {
     Some(match dtype {
         DType::F16 => (Data::CUDNN_DATA_HALF, Data::CUDNN_DATA_FLOAT),
@@ -141,7 +141,7 @@ pub(super) fn graph(
     Ok(build())
 }
 
-/// What the parts of a convolution have in common.
+/// The properties that all tensors of a convolution share.
 struct Parts<'a> {
     api: &'a Arc<Api>,
     dtype: c_int,

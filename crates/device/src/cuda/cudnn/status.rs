@@ -1,4 +1,4 @@
-//! What cuDNN answers.
+//! Status codes of cuDNN.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use std::fmt;
 pub(super) struct Status(u32);
 
 impl Status {
-    /// From what a function of the library returned.
+    /// From the return value of a function of the library.
     ///
     /// # Errors
     /// The status, unless it is 0.
