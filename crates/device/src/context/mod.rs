@@ -240,6 +240,7 @@ impl<'a> KernelCx<'a> {
         let slot = self.take_output::<T>(i)?;
         if T::DTYPE == DType::Bool && slot.len > 0 {
             // The bytes there need not have been bools.
+            // SAFETY: the slot is valid for its elements, and `take_output` hands it out once.
             unsafe { slot.ptr.write_bytes(0, slot.len) };
         }
         Ok(Self::elements_mut(slot))
