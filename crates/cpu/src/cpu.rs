@@ -3,7 +3,7 @@
 use crate::isa::Isa;
 use crate::thread_pool::ThreadPool;
 
-/// Where a kernel runs: the threads it may use and the instructions it may use on them.
+/// The threads that a kernel may use and the instructions that it may use on them.
 #[derive(Clone, Copy, Debug)]
 pub struct Cpu<'a> {
     /// The threads that share the work.

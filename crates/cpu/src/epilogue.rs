@@ -1,4 +1,4 @@
-//! What follows a product or a convolution before its result is stored.
+//! Epilogues of GEMMs and convolutions: scale, bias and activation, before a result is stored.
 
 use std::slice::SliceIndex;
 
@@ -22,13 +22,13 @@ impl Activation {
     /// All of them.
     pub const ALL: &[Activation] = &[Activation::None, Activation::Relu];
 
-    /// What numbers become, in vectors of any width: this is all there is of an activation's arithmetic.
+    /// Applies the activation to a vector of any width: this is all there is of its arithmetic.
     ///
     /// # Safety
     /// As [`Vector`].
     #[inline(always)]
     pub(super) unsafe fn apply<V: Vector>(self, x: V) -> V {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe {
             match self {
                 Activation::None => x,
@@ -38,26 +38,26 @@ impl Activation {
     }
 }
 
-/// What is done to each output before it is stored: it is scaled, the bias is added, and then the activation applied.
+/// The operations on each output before it is stored: it is scaled, the bias is added, and then the activation applied.
 #[derive(Clone, Copy, Debug)]
 pub struct Epilogue<'a, T> {
     /// A factor for each output channel, or column.
     pub scale: Option<&'a [T]>,
-    /// What is added to each output channel, or column.
+    /// The bias of each output channel, or column.
     pub bias: Option<&'a [T]>,
-    /// What follows the bias.
+    /// The activation, after the bias.
     pub activation: Activation,
 }
 
 impl<T> Epilogue<'_, T> {
-    /// Nothing is done.
+    /// The identity.
     pub const NONE: Self = Epilogue {
         scale: None,
         bias: None,
         activation: Activation::None,
     };
 
-    /// Whether nothing is done.
+    /// `true` if it is the identity.
     pub fn is_nothing(&self) -> bool {
         self.scale.is_none() && self.bias.is_none() && self.activation == Activation::None
     }
@@ -67,7 +67,7 @@ impl<T> Epilogue<'_, T> {
         2 * width
     }
 
-    /// Whether what it has of channels or columns is of so many.
+    /// `true` if its lists are those of so many channels or columns.
     pub(super) fn fits(&self, channels: usize) -> bool {
         let lists = [self.scale, self.bias];
         lists.into_iter().flatten().all(|l| l.len() == channels)
@@ -81,7 +81,7 @@ impl<T> Default for Epilogue<'_, T> {
 }
 
 impl<'a, T: Pod> Epilogue<'a, T> {
-    /// That of some of the channels.
+    /// The epilogue of some of the channels.
     #[inline]
     pub(super) fn channels(self, which: impl SliceIndex<[T], Output = [T]> + Clone) -> Self {
         Epilogue {
@@ -131,7 +131,7 @@ fn with_zeros<'r, T: Pod>(list: &[T], room: &'r mut [T]) -> &'r mut [T] {
 }
 
 impl<T: Pod + Number> Epilogue<'_, T> {
-    /// What an output of this channel becomes.
+    /// Applies the epilogue to an output of this channel.
     #[inline(always)]
     pub(super) fn of(&self, channel: usize, mut y: T) -> T {
         if let Some(scale) = self.scale {
@@ -145,8 +145,8 @@ impl<T: Pod + Number> Epilogue<'_, T> {
         y
     }
 
-    /// Does it to outputs that are there. Their channels are the middle one of three dimensions, of which the last has
-    /// `after` numbers.
+    /// Applies the epilogue to outputs in place. Their channels are the middle one of three dimensions, of which the
+    /// last has `after` numbers.
     pub(super) fn apply(&self, cpu: Cpu<'_>, channels: usize, after: usize, output: &mut [T]) {
         if self.is_nothing() || output.is_empty() {
             return;
@@ -170,7 +170,7 @@ impl<T: Pod + Number> Epilogue<'_, T> {
 
 #[cfg(test)]
 impl Activation {
-    /// What a number becomes, as the definition says it: tests compare with this.
+    /// Applies the activation by its definition: tests compare with this.
     pub(crate) fn of(self, x: f64) -> f64 {
         match self {
             Activation::None => x,

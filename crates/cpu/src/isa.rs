@@ -24,15 +24,15 @@
 
 use thalweg_tensor::{DType, Element};
 
-/// The vector instructions that a kernel may use. A value other than [`Isa::portable`] exists only on a machine that has
-/// them, which is what makes it safe to call code compiled for them.
+/// The vector instructions that a kernel may use. A value other than [`Isa::portable`] exists only on a machine that
+/// has them, so that calls of code compiled for them are safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Isa(Level);
 
 /// The levels that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub enum Level {
-    /// What every machine of the architecture has.
+    /// The baseline of the architecture.
     Portable,
     /// AVX2 with fused multiply-add.
     #[cfg(target_arch = "x86_64")]
@@ -44,14 +44,14 @@ pub enum Level {
 
 /// A loop to be compiled for each instruction set: see [`Isa::run`].
 pub trait Vectorize {
-    /// What the loop gives.
+    /// The result of the loop.
     type Out;
     /// The loop. Must be `#[inline(always)]`, or it is compiled for the baseline only.
     fn run(self) -> Self::Out;
 }
 
 impl Isa {
-    /// What every machine of this architecture has.
+    /// The baseline of this architecture.
     pub fn portable() -> Self {
         Isa(Level::Portable)
     }
@@ -82,7 +82,7 @@ impl Isa {
         levels.into_iter().filter(|l| l.1).map(|l| Isa(l.0))
     }
 
-    /// Which instructions these are, for code that is written for some of them by hand.
+    /// Returns the level of these instructions, for code that is written for some of them by hand.
     pub fn level(self) -> Level {
         self.0
     }

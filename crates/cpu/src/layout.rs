@@ -1,6 +1,6 @@
 //! Layouts of images: NHWC and NCHW.
 
-/// How the dimensions of a batch of images lie, from the slowest to the fastest.
+/// The order of the dimensions of a batch of images, from the slowest to the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Image, line, column, channel.

@@ -1,9 +1,9 @@
 //! Numeric kernels on slices, for CPUs. This crate knows no op, no graph and no tensor of a graph.
 //!
 //! Every function takes what it needs by argument: a [`Cpu`] (threads and instruction set), shapes, slices, and, where
-//! it needs memory of its own, a scratch slice whose length a function named `*_scratch` tells. None of them allocates.
-//! What is summed, and in which order, follows from the shapes alone, so results are the same bit for bit on any number of
-//! threads. They may differ in the last bits between instruction sets, which fuse and group differently.
+//! it needs memory of its own, a scratch slice whose length a function named `*_scratch` returns. None of them
+//! allocates. The terms of sums, and their order, follow from the shapes alone, so results are the same bit for bit on
+//! any number of threads. They may differ in the last bits between instruction sets, which fuse and group differently.
 //!
 //! Slices whose lengths do not fit the shapes given with them are a mistake of the caller, not of a user: they panic.
 //!

@@ -24,14 +24,14 @@ use super::Cpu;
 use super::scratch::{Disjoint, for_lanes, lanes_scratch};
 use crate::number::Float;
 
-/// What is normalized by: `(bias + alpha * squares)^beta`.
+/// The shape and parameters: elements are divided by `(bias + alpha * squares)^beta`.
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
     /// Pixels.
     pub pixels: usize,
     /// Channels of a pixel.
     pub channels: usize,
-    /// How far neighbours are, to each side.
+    /// Distance of the farthest neighbour, to each side.
     pub radius: usize,
     /// The term that is added to the scaled sum of squares.
     pub bias: f32,
@@ -101,7 +101,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Fills in what each channel has, and sums it over each channel's neighbours.
+    /// Fills in the values of each channel, and sums them over each channel's neighbours.
     #[inline(always)]
     fn windows(&mut self, g: &Response, of: impl Fn(usize) -> f32) {
         let own = &mut self.padded[g.radius..g.radius + g.channels];
@@ -116,7 +116,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// What each channel is normalized by, before the power.
+    /// Returns the base of each channel's normalizer, before the power.
     #[inline(always)]
     fn normalize<T: Float<Wide = f32>>(&mut self, g: &Response, x: &[T]) {
         self.windows(g, |i| x[i].widen() * x[i].widen());
@@ -178,7 +178,7 @@ impl<T: Float<Wide = f32>> Vectorize for Backward<'_, T> {
             let (dy, x, y) = (&dy[at.clone()], &x[at.clone()], &y[at]);
             room.normalize(g, x);
             let norms = std::mem::take(&mut room.norms);
-            // What an element has to do with the outputs of its neighbours.
+            // The part of an element in the outputs of its neighbours.
             room.windows(g, |i| dy[i].widen() * y[i].widen() / norms[i]);
             for i in 0..n {
                 let own = dy[i].widen() * g.power(norms[i]);

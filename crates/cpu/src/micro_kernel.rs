@@ -1,10 +1,9 @@
 //! The register tile that GEMMs and convolutions are made of.
 //!
-//! A tile is a few rows and two vectors of columns of a GEMM `C = A B`, held in registers while it runs along the
-//! inner dimension. A row of `B` is read as vectors, so `B` is packed into panels as wide as the tile; an element of `A`
-//! is read as a scalar and spread over a vector, so `A` may lie anywhere, with any strides. That is what lets a
-//! convolution read its image where it lies: its `A` is the image seen through one offset per filter tap, and needs no
-//! matrix of patches.
+//! A tile is a few rows and two vectors of columns of a GEMM `C = A B`, held in registers while it runs along the inner
+//! dimension. A row of `B` is read as vectors, so `B` is packed into panels as wide as the tile; an element of `A` is
+//! read as a scalar and spread over a vector, so `A` may lie anywhere, with any strides. So a convolution can read its
+//! image where it lies: its `A` is the image seen through one offset per filter tap, and needs no matrix of patches.
 //!
 //! This is written here, and not left to a GEMM crate, because those take a matrix with two strides (a convolution would
 //! have to write its patches out first), and because packing goes to scratch memory that the plan has laid out.
@@ -18,9 +17,9 @@ const WIDTH: usize = 2;
 
 /// A GEMM of `rows x cols` elements: `C[i][j] (+)= sum over s, p of A[offsets[s] + i a_row + p a_col] B[s len + p][j]`.
 pub(super) struct Tile<'a, T> {
-    /// Where `A` begins.
+    /// Pointer to `A`.
     pub a: *const T,
-    /// Where each stretch of the inner dimension begins in `A`, in elements.
+    /// Offset of each stretch of the inner dimension in `A`, in elements.
     pub offsets: &'a [usize],
     /// The length of each stretch.
     pub len: usize,
@@ -28,22 +27,22 @@ pub(super) struct Tile<'a, T> {
     pub a_row: usize,
     /// From an element of a stretch to the next.
     pub a_col: usize,
-    /// Where `B` begins; its rows are read in full vectors, also behind `cols`.
+    /// Pointer to `B`; its rows are read in full vectors, also behind `cols`.
     pub b: *const T,
     /// From a row of `B` to the next.
     pub b_row: usize,
-    /// Where `C` begins.
+    /// Pointer to `C`.
     pub c: *mut T,
     /// From a row of `C` to the next.
     pub c_row: usize,
-    /// How many columns of `C` are written; at least one, at most the tile's width.
+    /// Number of columns of `C` that are written; at least one, at most the tile's width.
     pub cols: usize,
-    /// Whether `C` is added to, or overwritten.
+    /// `true` if `C` is added to, `false` if it is overwritten.
     pub add: bool,
-    /// What is done to the sums before they are stored. Its lists begin with what the first column has, and are read in
-    /// full vectors, also behind `cols`.
+    /// The epilogue of the sums before they are stored. Its lists begin with the values of the first column, and are
+    /// read in full vectors, also behind `cols`.
     pub epilogue: Epilogue<'a, T>,
-    /// What to bring near meanwhile.
+    /// Cache lines to prefetch meanwhile.
     pub ahead: Ahead<T>,
 }
 
@@ -55,7 +54,7 @@ pub(super) struct Ahead<T> {
     pub at: *const T,
     /// From one of a run to the next, in elements.
     pub step: usize,
-    /// How many are in a run.
+    /// Number of lines in a run.
     pub run: usize,
     /// From the last of a run to the next run, in elements; it may wrap.
     pub next: usize,
@@ -87,7 +86,8 @@ impl<T> Ahead<T> {
 /// A tile's code for one number of rows and one number of vectors.
 ///
 /// # Safety
-/// The machine has the instructions it is compiled for, and the pointers of the tile are valid for what it describes.
+/// The machine has the instructions it is compiled for, and the pointers of the tile are valid for the memory that it
+/// describes.
 type TileFn<T> = unsafe fn(&Tile<'_, T>);
 
 /// The tiles of one instruction set and one type.
@@ -117,7 +117,7 @@ impl<T> Tiles<T> {
     /// Computes the tile with this number of rows.
     ///
     /// # Safety
-    /// The pointers of the tile are valid for what it describes, and nothing else touches its `C` meanwhile.
+    /// The pointers of the tile are valid for the memory that it describes, and nothing else touches its `C` meanwhile.
     #[inline]
     pub(super) unsafe fn run(&self, rows: usize, tile: &Tile<'_, T>) {
         debug_assert!((1..=self.cols()).contains(&tile.cols));
@@ -142,7 +142,7 @@ pub trait Tiled: Copy + Sized + 'static {
 /// As [`TileFn`].
 #[inline(always)]
 unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, V::Elem>) {
-    // SAFETY: every pointer stays within what the tile describes, which the caller vouches for.
+    // SAFETY: every pointer stays within the memory that the tile describes, which the caller vouches for.
     unsafe {
         let mut sum = [[V::zero(); VECTORS]; ROWS];
         // Its rows may be far apart, and are fetched to be written too: they come while the GEMMs are computed.
@@ -215,7 +215,7 @@ unsafe fn body<V: Vector, const ROWS: usize, const VECTORS: usize>(t: &Tile<'_, 
 /// # Safety
 /// As [`TileFn`].
 unsafe fn portable<V: Vector, const R: usize, const N: usize>(t: &Tile<'_, V::Elem>) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe { body::<V, R, N>(t) }
 }
 
@@ -227,7 +227,7 @@ mod x86 {
     /// As [`TileFn`](super::TileFn).
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn avx2<V: Vector, const R: usize, const N: usize>(t: &Tile<'_, V::Elem>) {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { body::<V, R, N>(t) }
     }
 
@@ -235,7 +235,7 @@ mod x86 {
     /// As [`TileFn`](super::TileFn).
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
     pub(super) unsafe fn avx512<V: Vector, const R: usize, const N: usize>(t: &Tile<'_, V::Elem>) {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { body::<V, R, N>(t) }
     }
 }

@@ -19,14 +19,14 @@ use crate::Vectorize;
 use crate::isa::Isa;
 use crate::number::Wide;
 
-/// The matrix that is decomposed, and how.
+/// The shape of a decomposition.
 #[derive(Clone, Copy, Debug)]
 pub struct Qr {
     /// Its rows.
     pub rows: usize,
     /// Its columns.
     pub columns: usize,
-    /// Whether Q is square: otherwise it has no more columns than the matrix.
+    /// `true` if Q is square: otherwise it has no more columns than the matrix.
     pub full: bool,
 }
 
@@ -65,7 +65,7 @@ pub fn qr<T: Wide>(isa: Isa, g: &Qr, a: &[T], q: &mut [T], r: &mut [T], scratch:
     let (products, taus) = rest.split_at_mut(n.max(inner));
     factors.copy_from_slice(&a[..m * n]);
     for k in 0..g.reflections() {
-        // What is left of column k becomes the diagonal's element and the reflection, which stays there.
+        // The rest of column k becomes the diagonal's element and the reflection, which stays there.
         let mut column = Column(&mut factors[k * n..], n, k);
         taus[k] = column.reflection();
         column.copy_to(&mut reflection[k..]);
@@ -108,7 +108,7 @@ impl<T: Wide> Column<'_, T> {
         if zero {
             return T::ZERO;
         }
-        // The squares of what is at most 1 do not overflow.
+        // Squares of numbers of at most 1 do not overflow.
         let mut squares = T::ZERO;
         for x in self.elements() {
             let part = *x / largest;

@@ -3,7 +3,7 @@
 //! ```
 //! use thalweg_cpu::Scratch;
 //!
-//! // What a kernel needs is told before it runs, and it then takes it part by part.
+//! // The size of a kernel's scratch is known before it runs; it then takes it part by part.
 //! let mut bytes = vec![0; Scratch::bytes::<f32>(3) + Scratch::bytes::<u64>(2)];
 //! let mut scratch = Scratch::new(&mut bytes);
 //! let sums = scratch.take::<f32>(3);
@@ -18,7 +18,7 @@ use crate::shares::Shares;
 use crate::thread_pool::ThreadPool;
 use bytemuck::Pod;
 
-/// Alignment of what [`Scratch::take`] gives, in bytes: a cache line, and the widest vector.
+/// Alignment of the parts of [`Scratch::take`], in bytes: a cache line, and the widest vector.
 pub const ALIGN: usize = 64;
 
 /// Memory that a kernel may use while it runs, handed out from the front.
@@ -30,7 +30,7 @@ impl<'a> Scratch<'a> {
         Scratch(bytes)
     }
 
-    /// How many bytes `take::<T>(len)` may need, wherever the scratch begins.
+    /// Returns the number of bytes that `take::<T>(len)` may need, wherever the scratch begins.
     pub const fn bytes<T>(len: usize) -> usize {
         len * size_of::<T>() + ALIGN
     }
@@ -51,7 +51,7 @@ impl<'a> Scratch<'a> {
         bytemuck::cast_slice_mut(taken)
     }
 
-    /// All that is left.
+    /// Returns the rest.
     pub fn rest(self) -> &'a mut [u8] {
         self.0
     }
@@ -63,7 +63,7 @@ pub fn lanes_scratch(tasks: usize, threads: usize, per_lane: usize) -> usize {
 }
 
 /// Runs `body(task, scratch)` once for each task; no two that run at the same time share scratch. Each gets at least
-/// `per_lane` bytes, with whatever content the task before it left there.
+/// `per_lane` bytes, with the content that the task before it left there.
 pub fn for_lanes(
     pool: &ThreadPool,
     tasks: usize,

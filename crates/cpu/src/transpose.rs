@@ -22,7 +22,7 @@ use crate::isa::{Isa, Level};
 /// The side of the blocks that go through registers.
 const SIDE: usize = 8;
 
-/// A matrix inside a slice: where it begins, and from one of its rows to the next.
+/// A matrix inside a slice: its start, and the distance of its rows.
 #[derive(Clone, Copy)]
 pub struct Rows {
     /// Its first element's index.
@@ -66,7 +66,7 @@ pub(super) fn transpose<T: Pod>(
     }
 }
 
-/// As `transpose`, into rows that others may own the gaps of.
+/// As `transpose`, into rows between which other tasks may write.
 ///
 /// # Safety
 /// `to` is valid for writes of `cols` rows of `rows` elements, `to_stride` apart.

@@ -1,4 +1,4 @@
-//! What elements become by what their channels have.
+//! Elementwise functions of each element and of its channel's values.
 
 use crate::Vectorize;
 
@@ -7,14 +7,15 @@ use super::super::scratch::for_chunks;
 use super::channels::{BLOCK, Channels, spread};
 use crate::number::Float;
 
-/// Copies what each channel has, the first items of each of these lists, to all of its columns.
+/// Copies the values of each channel, the first items of each of these lists, to all of its columns.
 pub fn to_columns<const N: usize>(g: &Channels, columns: &mut [&mut [f32]; N]) {
     if g.channels > 0 {
         columns.iter_mut().for_each(|c| spread(c, g.channels));
     }
 }
 
-/// What elements become: `out = f(a, b, of their column)`. Without `a` it is what `out` has; without `b` it is not used.
+/// Computes `out = f(a, b, of their column)` for each element. Without `a` it is read from `out`; without `b` it is not
+/// used.
 pub fn apply<T: Float<Wide = f32>, const N: usize>(
     cpu: Cpu<'_>,
     g: &Channels,

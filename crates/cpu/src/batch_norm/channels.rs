@@ -16,16 +16,16 @@ pub struct Channels {
 /// Elements of a block of rows or of a piece of a line.
 pub(super) const BLOCK: usize = 8192;
 
-/// Rows of a block at least, so that adding up blocks costs little.
+/// Minimum number of rows of a block, so that adding up blocks costs little.
 pub(super) const ROWS: usize = 32;
 
-/// Elements of a task at least, where each has sums of its own for all channels.
+/// Minimum number of elements of a task, where each has sums of its own for all channels.
 pub(super) const SHARE: usize = 1 << 16;
 
-/// The most such tasks.
+/// Maximum number of such tasks.
 pub(super) const TASKS: usize = 64;
 
-/// Columns that rows are folded to at least, where there are fewer channels.
+/// Minimum number of columns that rows are folded to, where there are fewer channels.
 pub(super) const COLUMNS: usize = 64;
 
 impl Channels {

@@ -11,11 +11,11 @@ pub trait Sums<const N: usize>: Sync {
     /// The elements.
     type Elem: Element;
 
-    /// Adds what whole rows have, whose first element is `at`; `temp` is as long as `N` folded rows, and `sums` has an
-    /// item for each channel.
+    /// Adds the terms of whole rows, whose first element is `at`; `temp` is as long as `N` folded rows, and `sums` has
+    /// an item for each channel.
     fn rows(&self, at: usize, len: usize, temp: &mut [f32], sums: &mut [[f64; N]]);
 
-    /// Adds what elements of one channel have that lie side by side.
+    /// Adds the terms of contiguous elements of one channel.
     fn line(&self, at: usize, len: usize, channel: usize, sums: &mut [f64; N]);
 }
 

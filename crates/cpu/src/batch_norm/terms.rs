@@ -1,10 +1,10 @@
-//! What is added up of each channel.
+//! Terms of the sums of each channel: moments, and products with gradients.
 
 use super::channels::spread;
 use super::sums::Sums;
 use crate::number::Float;
 
-/// Sums of a line that are taken side by side.
+/// Number of sums of a line that are taken side by side.
 const LANES: usize = 64;
 
 /// Adds `f(a, b, column)` of each element to the sum of its column.
@@ -56,7 +56,7 @@ fn add_line<T: Float<Wide = f32>>([a, b]: [&[T]; 2], f: impl Fn(f32, f32) -> f32
     lanes[0]
 }
 
-/// What columns beyond the channels have, added to their channels.
+/// Adds the columns beyond the channels to their channels.
 #[inline(always)]
 fn fold(columns: &mut [f32], channels: usize) {
     let (first, others) = columns.split_at_mut(channels);
@@ -112,7 +112,7 @@ impl<T: Float<Wide = f32>> Sums<3> for Moments<'_, T> {
     }
 }
 
-/// The mean of a channel of `count` elements and its squares' sum around it, of what [`Moments`] found.
+/// Returns the mean of a channel of `count` elements and its squares' sum around it, from the sums of [`Moments`].
 pub fn moments([sum, within, between]: [f64; 3], count: usize) -> (f64, f64) {
     let mean = sum / count as f64;
     // Means of blocks differ from the whole one by at least nothing.
@@ -120,7 +120,7 @@ pub fn moments([sum, within, between]: [f64; 3], count: usize) -> (f64, f64) {
     (mean, within + if between < 0.0 { 0.0 } else { between })
 }
 
-/// Of each channel: the sum of the gradients, and of their products with what the elements are above the mean.
+/// Of each channel: the sum of the gradients, and of their products with the elements' distance from the mean.
 pub struct Products<'a, T> {
     /// The elements.
     pub x: &'a [T],

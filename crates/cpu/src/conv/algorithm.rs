@@ -6,14 +6,14 @@ use super::pointwise::Pointwise;
 use super::winograd::Winograd;
 use crate::{Cpu, Epilogue, Isa};
 
-/// Another way than tap by tap.
+/// An algorithm other than that by taps.
 pub(super) enum Other<'a> {
     Pointwise(Pointwise<'a>),
     Winograd(Winograd<'a>),
 }
 
 impl<'a> Other<'a> {
-    /// None where tap by tap is better.
+    /// `None` where the algorithm by taps is better.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         let one = Pointwise::of::<T>(isa, g, pass).map(Other::Pointwise);
         one.or_else(|| Winograd::of::<T>(isa, g, pass).map(Other::Winograd))
@@ -27,7 +27,7 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// How the filter may be kept from step to step.
+    /// Returns the form in which the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
             Other::Pointwise(_) => None,
@@ -35,7 +35,7 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// Makes of the filter what is kept of it.
+    /// Packs the filter.
     pub(super) fn pack<T: Real>(
         &self,
         cpu: Cpu<'_>,
@@ -49,8 +49,8 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// Computes it, and what follows a forward pass; operands as the pass's function takes them, and the filter as it
-    /// was kept, if it was.
+    /// Computes it, with the epilogue of a forward pass; operands as the pass's function takes them, and the packed
+    /// filter, if there is one.
     pub(super) fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,

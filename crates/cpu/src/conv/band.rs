@@ -7,16 +7,16 @@ use crate::scratch::for_chunks;
 use crate::transpose::{Rows, transpose, transpose_to};
 use crate::{Cpu, Isa, Layout};
 
-/// A band is cut so that it takes about this many bytes: a part of the second-level cache.
+/// Approximate bytes of a band: a part of the second-level cache.
 const BAND: usize = 1 << 17;
-/// Tasks that a small batch is cut into, for threads to share.
+/// Number of tasks that a small batch is cut into, for threads to share.
 const TASKS: usize = 16;
 
-/// How the lines of a batch of images are split: the same number of bands for each image.
+/// The split of a batch's lines into bands: the same number for each image.
 #[derive(Clone, Copy)]
 pub(super) struct Bands {
     pub per_image: usize,
-    /// The most lines in one.
+    /// Maximum number of lines in one.
     pub lines: usize,
 }
 
@@ -80,8 +80,8 @@ pub(super) struct Window {
 }
 
 impl<T: Pod> Images<'_, T> {
-    /// Copies a window to `to`, channels last and `pixel` elements from a pixel to the next. What lies outside the image
-    /// is zero, and so is what is left of each pixel behind its channels.
+    /// Copies a window to `to`, channels last and `pixel` elements from a pixel to the next. Pixels outside the image
+    /// are zero, and so are elements of each pixel behind its channels.
     pub(super) fn copy(&self, isa: Isa, window: Window, to: &mut [T], pixel: usize) {
         let Window {
             image,
@@ -165,7 +165,7 @@ impl<T: Pod> Images<'_, T> {
     }
 }
 
-/// What a swept convolution reads: whole images, their padding written out, channels last.
+/// Copies for convolutions that sweep the filter: whole images, their padding written out, channels last.
 impl<T: Pod + Send + Sync> Images<'_, T> {
     /// Copies to `to` the lines and columns of all images that begin at line `y` and column `x`, `pixel` elements from a
     /// pixel to the next.
@@ -209,7 +209,7 @@ pub(super) unsafe fn copy_to_planes<T: Pod>(
     to: *mut T,
     plane: usize,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         transpose_to(
             isa,

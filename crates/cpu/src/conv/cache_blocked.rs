@@ -1,4 +1,4 @@
-//! Convolutions with a filter that does not fit the second-level cache.
+//! Convolutions with a filter that does not fit the second-level cache: they sweep the filter in blocks.
 //!
 //! The padded images are copied once, channels last, and the inner dimension is cut into blocks. A task computes some
 //! lines of pixels and some panels of the filter: it goes from block to block and from panel to panel, so that a block
@@ -14,12 +14,12 @@ use crate::{Cpu, Epilogue, Layout};
 const RESIDENT: usize = 3 << 19;
 /// The longest block of the inner dimension: a panel's block takes a small part of the second-level cache.
 const INNER: usize = 512;
-/// Pixels of a task, about; of the filter's gradient, those that are summed before the next.
+/// Approximate number of pixels of a task; of the filter's gradient, those that are summed before the next.
 pub(super) const PIXELS: usize = 224;
-/// Tasks for each thread, at least.
+/// Minimum number of tasks for each thread.
 const EACH: usize = 4;
 
-/// Whether a filter of so many numbers is swept.
+/// `true` if a filter of so many numbers is swept.
 pub(super) fn is_cache_blocked<T>(filter: usize) -> bool {
     filter * size_of::<T>() > RESIDENT
 }
@@ -72,7 +72,7 @@ impl Padded {
         copy
     }
 
-    /// Where the first tap of each output pixel lies.
+    /// Returns the offsets of the first tap of each output pixel.
     pub(super) fn seen(&self, g: &ConvGeometry) -> Lines {
         Lines {
             start: 0,
@@ -83,7 +83,7 @@ impl Padded {
     }
 }
 
-/// Where lines of pixels lie, by image and line, in elements.
+/// Offsets of lines of pixels, by image and line, in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Lines {
     pub start: usize,
@@ -107,9 +107,9 @@ pub(super) struct CacheBlocked<'a, T: 'static> {
     pub lines: usize,
     /// Of a line.
     pub pixels: usize,
-    /// What the pixels see: the first tap of each.
+    /// The input, with the offset of each pixel's first tap.
     pub seen: (&'a [T], Lines),
-    /// Where each stretch of the inner dimension begins, from there.
+    /// The offset of each stretch of the inner dimension from there.
     pub offsets: &'a [usize],
     /// The length of each stretch.
     pub len: usize,
@@ -135,7 +135,7 @@ struct Block {
 }
 
 impl<T: Real> CacheBlocked<'_, T> {
-    /// How many blocks there are: parts of a stretch, or some stretches each.
+    /// Returns the number of blocks: parts of a stretch, or some stretches each.
     fn blocks(&self) -> usize {
         // Where there are no stretches the sums are zero, and stored once.
         if self.len > INNER {
@@ -191,7 +191,7 @@ impl<T: Real> CacheBlocked<'_, T> {
         }
     }
 
-    /// Adds a block to a panel of a line.
+    /// Adds the products of a block to a panel of a line.
     fn line(&self, [image, line]: [usize; 2], panel: usize, block: Block, add: bool, last: bool) {
         let width = self.tiles.cols();
         let (col, inner) = (panel * width, self.offsets.len() * self.len);
@@ -218,7 +218,7 @@ impl<T: Real> CacheBlocked<'_, T> {
                 epilogue,
                 ahead: Ahead::NONE,
             };
-            // SAFETY: what these pixels see lies in `seen`, the panel has `inner` rows, and the pixels are this task's.
+            // SAFETY: the pixels' taps lie in `seen`, the panel has `inner` rows, and the pixels are this task's.
             unsafe { self.tiles.run(rows, &tile) };
         }
     }

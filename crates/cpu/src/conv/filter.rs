@@ -1,13 +1,13 @@
-//! A filter as a forward convolution takes it.
+//! Filters of forward convolutions, and their packed form.
 
 use super::ConvGeometry;
 
-/// A filter, and, where it has been made before, what a convolution reads in its place.
+/// A filter, with its packed form where it has been made before.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter<'a, T> {
     /// As [`ConvGeometry`] says.
     pub taps: &'a [T],
-    /// What [`conv2d_pack`](super::conv2d_pack) has made of these taps, in the way of
+    /// The taps as packed by [`conv2d_pack`](super::conv2d_pack), in the form of
     /// [`conv2d_packing`](super::conv2d_packing).
     pub packed: Option<&'a [T]>,
 }
@@ -18,8 +18,8 @@ impl<'a, T> From<&'a [T]> for Filter<'a, T> {
     }
 }
 
-/// What a filter becomes before it is multiplied: panels as wide as a register tile, of its taps or of what they are at
-/// the points of a transform. The same filter, on the same machine, has more than one where batches differ in size.
+/// The packed form of a filter: panels as wide as a register tile, of its taps or of their values at the points of a
+/// transform. The same filter, on the same machine, has more than one where batches differ in size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Lines, columns, and the channels of both sides.
@@ -40,7 +40,7 @@ impl Packing {
         }
     }
 
-    /// How many numbers it has.
+    /// Returns its number of elements.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.len

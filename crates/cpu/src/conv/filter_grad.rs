@@ -16,12 +16,12 @@ use crate::micro_kernel::{Ahead, Tile, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
-/// Tasks to aim for.
+/// Intended number of tasks.
 const TASKS: usize = 16;
-/// What the gradients of the parts may take together, in bytes.
+/// Maximum bytes of the gradients of all parts.
 const PARTS: usize = 4 << 20;
 
-/// How the gradient to a filter is cut up.
+/// The division of a filter's gradient into parts and tasks.
 struct FilterGradPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
@@ -36,7 +36,7 @@ struct FilterGradPlan<T: 'static> {
     /// From a pixel of the output's gradient to the next, as the tiles read it, and whether it is copied to be so.
     pixel: usize,
     copied: bool,
-    /// How the images are read where they are padded once.
+    /// The padded form of the images where they are padded once.
     swept: Option<Padded>,
     /// Columns from a line of what is read to the next.
     cols: usize,
@@ -178,7 +178,7 @@ pub fn conv2d_filter_grad<T: Real>(
     }
 }
 
-/// What one call computes the gradient from.
+/// The operands of one call.
 struct FilterGradCall<'a, T: 'static> {
     cpu: Cpu<'a>,
     g: &'a ConvGeometry,
@@ -246,10 +246,10 @@ impl<T: Real> FilterGradCall<'_, T> {
     }
 }
 
-/// What the tasks of one call share.
+/// State that the tasks of one call share.
 struct FilterGradTasks<'a, T: 'static> {
     call: &'a FilterGradCall<'a, T>,
-    /// Where what the lines of the output's gradient see begins.
+    /// The offsets of the input that the lines of the output's gradient see.
     offsets: &'a [usize],
     /// The gradients of the parts, one after the other.
     grads: Disjoint<'a, T>,
@@ -317,7 +317,7 @@ impl<T: Real> FilterGradTasks<'_, T> {
         }
     }
 
-    /// Adds what one band gives to the rows of one sharer.
+    /// Adds the products of one band to the rows of one sharer.
     fn unit(
         &self,
         sharer: usize,
@@ -353,8 +353,8 @@ impl<T: Real> FilterGradTasks<'_, T> {
                     epilogue: Epilogue::NONE,
                     ahead: Ahead::NONE,
                 };
-                // SAFETY: the band holds what these taps see; each of its output pixels has `pixel` numbers, a whole
-                // number of vectors, in `grad`; the rows are this task's alone.
+                // SAFETY: the band holds the pixels of these taps; each of its output pixels has `pixel` numbers, a
+                // whole number of vectors, in `grad`; the rows are this task's alone.
                 unsafe { plan.tiles.run(rows, &tile) };
             }
         }

@@ -18,7 +18,7 @@ fn after(g: &ConvGeometry) -> usize {
     }
 }
 
-/// How a forward convolution is cut up.
+/// The division of a forward convolution into bands and panels.
 struct ForwardPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
@@ -26,9 +26,9 @@ struct ForwardPlan<T: 'static> {
     merged: usize,
     inner: usize,
     panels: usize,
-    /// How the images are read where it is swept.
+    /// The padded form of the images where the filter is swept.
     swept: Option<Padded>,
-    /// Columns from a line of what is read to the next.
+    /// Columns from a line of the copy to the next.
     cols: usize,
 }
 
@@ -69,7 +69,7 @@ impl<T: Real> ForwardPlan<T> {
         });
     }
 
-    /// The filter in panels: as it was kept, or written to `to`.
+    /// Returns the filter in panels: the kept one, or packed into `to`.
     fn packed<'a>(
         &self,
         cpu: Cpu<'_>,
@@ -130,7 +130,7 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     plan.shared(g) + own
 }
 
-/// What [`conv2d`] makes of its filter each time, where that is worth keeping while the filter stays as it is.
+/// Returns the packed form of [`conv2d`]'s filter, where packing is worth keeping while the filter stays as it is.
 pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     if g.is_empty() {
         return None;
@@ -151,10 +151,10 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     ))
 }
 
-/// Makes it of a filter, with the scratch of [`conv2d`].
+/// Packs a filter, with the scratch of [`conv2d`].
 ///
 /// # Panics
-/// If there is no packing, or a slice is not as long as it says.
+/// If there is no packing, or a slice does not have its length.
 pub fn conv2d_pack<T: Real>(
     cpu: Cpu<'_>,
     g: &ConvGeometry,
@@ -245,7 +245,7 @@ pub fn conv2d<T: Real>(
     }
 }
 
-/// What the tasks of one call share.
+/// State that the tasks of one call share.
 struct ForwardCall<'a, T: 'static> {
     cpu: Cpu<'a>,
     g: &'a ConvGeometry,

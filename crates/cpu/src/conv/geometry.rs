@@ -10,7 +10,7 @@ pub trait Real: Tiled + Element<Sum = Self> + Number + Default + std::ops::AddAs
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// Which of the three products.
+/// The three passes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pass {
     Forward,
@@ -51,7 +51,7 @@ pub struct ConvGeometry {
     pub pad_top: usize,
     /// Columns of zeros left of the image.
     pub pad_left: usize,
-    /// How both the input and the output lie.
+    /// The layout of both the input and the output.
     pub layout: Layout,
 }
 
@@ -81,13 +81,13 @@ impl ConvGeometry {
         (self.out_w - 1) * self.stride[1] + (self.k_w - 1) * self.dilation[1] + 1
     }
 
-    /// Whether no tap of any output pixel lies outside the image.
+    /// `true` if no tap of any output pixel lies outside the image.
     pub(super) fn is_inside(&self) -> bool {
         let inside = self.lines_seen(self.out_h) <= self.in_h && self.cols_seen() <= self.in_w;
         inside && self.pad_top == 0 && self.pad_left == 0
     }
 
-    /// Nothing to compute: the output or what it is made of is empty.
+    /// `true` if there is nothing to compute: the output or an operand is empty.
     pub(super) fn is_empty(&self) -> bool {
         [self.output_len(), self.filter_len(), self.input_len()].contains(&0)
     }

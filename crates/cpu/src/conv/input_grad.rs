@@ -21,7 +21,7 @@ struct Axis {
     stride: usize,
     dilation: usize,
     pad: usize,
-    /// How far back, in output pixels, the farthest tap reaches.
+    /// Distance in output pixels that the farthest tap reaches back.
     reach: usize,
 }
 
@@ -48,7 +48,7 @@ impl Axis {
             .map(move |tap| (tap, self.reach - tap * self.dilation / self.stride))
     }
 
-    /// Whether the taps of a phase lie side by side.
+    /// `true` if the taps of a phase lie side by side.
     fn merges(self, phase: usize) -> bool {
         let mut next = None;
         self.taps(phase)
@@ -357,7 +357,7 @@ impl Phase {
     }
 }
 
-/// What the tasks of one call share.
+/// State that the tasks of one call share.
 struct InputGradCall<'a, T: 'static> {
     isa: Isa,
     g: &'a ConvGeometry,
@@ -412,7 +412,7 @@ impl<T: Real> InputGradCall<'_, T> {
     fn phases(&self, seen: &[T], line: usize, lines: usize, to: &mut [T]) {
         let (g, [rows, cols]) = (self.g, self.plan.axes);
         for phase in self.plan.phases() {
-            // The first column of the phase, and how far its first line is from the band's.
+            // The first column of the phase, and the distance of its first line from the band's.
             let x = cols.first_of(phase.at[1]);
             let skip = (phase.at[0] + rows.stride - (line + rows.pad) % rows.stride) % rows.stride;
             if x >= g.in_w {

@@ -4,7 +4,7 @@ use super::Real;
 use crate::Cpu;
 use crate::scratch::for_chunks;
 
-/// Elements of the gradient that a task adds up.
+/// Number of elements of the gradient that a task adds up.
 const CHUNK: usize = 4096;
 
 /// Adds up gradients that lie one after the other.

@@ -11,9 +11,9 @@ use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
 
-/// Numbers of a filter from which on its gradient is computed as a GEMM, by layout. What a smaller one is multiplied of
-/// is much longer than it is wide: tasks that share the pixels, and not the filter, read it once. With channels first,
-/// that takes a transpose, which a GEMM does without.
+/// Numbers of a filter from which on its gradient is computed as a GEMM, by layout. The operands of a smaller one are
+/// much longer than wide: tasks that share the pixels, and not the filter, read them once. With channels first, that
+/// takes a transpose, which a GEMM does without.
 fn gemm_from(layout: Layout) -> usize {
     match layout {
         Layout::Nhwc => 3 << 15,
@@ -28,12 +28,12 @@ pub(super) struct Pointwise<'a> {
     pass: Pass,
     /// Pixels of an image that are seen.
     pixels: usize,
-    /// Whether the channels, which are first, are brought to be last.
+    /// `true` if the channels, which are first, are brought to be last.
     turned: bool,
 }
 
 impl<'a> Pointwise<'a> {
-    /// None where the pass is better computed in another way.
+    /// `None` where another algorithm is better for the pass.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         let pixels = g.out_h * g.out_w;
         let is_one = [g.k_h, g.k_w, g.pad_top, g.pad_left] == [1, 1, 0, 0];
@@ -50,7 +50,7 @@ impl<'a> Pointwise<'a> {
         })
     }
 
-    /// Whether some pixels are not seen.
+    /// `true` if some pixels are not seen.
     fn leaves_out(&self) -> bool {
         self.pixels != self.g.in_h * self.g.in_w
     }
@@ -96,8 +96,8 @@ impl<'a> Pointwise<'a> {
         (each, many)
     }
 
-    /// Numbers of the pixels that are seen where they are gathered, and of what is turned: pixels with the channels of
-    /// the input, and of the output.
+    /// Numbers of the pixels that are seen where they are gathered, and of transposed pixels: with the channels of the
+    /// input, and of the output.
     fn lens(&self) -> [usize; 3] {
         let pixels = self.g.batch * self.pixels;
         let (gathered, turned) = (usize::from(self.leaves_out()), usize::from(self.turned));
@@ -114,7 +114,7 @@ impl<'a> Pointwise<'a> {
         own + gemm_many_scratch::<T>(isa, threads, &gemm, many)
     }
 
-    /// Computes it, and what follows a forward pass; operands as the pass's function takes them.
+    /// Computes it, with the epilogue of a forward pass; operands as the pass's function takes them.
     pub(super) fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,
@@ -176,7 +176,7 @@ impl<'a> Pointwise<'a> {
         }
     }
 
-    /// A line of an image, or a plane: how many pixels it has and how many numbers a pixel has in it.
+    /// A line of an image, or a plane: its number of pixels, and of a pixel's numbers in it.
     fn lines(&self, h: usize, w: usize) -> (usize, usize) {
         match self.g.layout {
             Layout::Nhwc => (w, self.g.in_c),

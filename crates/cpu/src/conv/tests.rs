@@ -154,7 +154,7 @@ fn error<T: Copy + Into<f64>, U: Copy + Into<f64>>(got: &[T], exact: &[U]) -> f6
     off.fold(0.0, |most, x| if x <= most { most } else { x }) / largest
 }
 
-/// What [`error`] may be of a convolution by points: the more of them there are, the more it is.
+/// Maximum of [`error`] of a convolution by points: it grows with their number.
 fn bound(g: &ConvGeometry) -> f64 {
     match [g.k_h, g.k_w] {
         [5, 5] => 5e-5,

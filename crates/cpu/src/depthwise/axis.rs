@@ -35,7 +35,7 @@ impl Taps {
         (self.tap + k * self.tap_step, at)
     }
 
-    /// Whether these are the same taps.
+    /// `true` if these are the same taps.
     #[inline(always)]
     pub(super) fn like(&self, other: &Taps) -> bool {
         let place = |t: &Taps| Taps { at: 0, ..*t };

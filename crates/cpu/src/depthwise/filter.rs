@@ -10,7 +10,7 @@ use crate::number::{Float, Number};
 
 /// Elements of a task that has a filter's gradient of its own.
 const SHARE: usize = 1 << 16;
-/// The most such tasks.
+/// Maximum number of such tasks.
 const TASKS: usize = 64;
 
 /// Lines of a task for the filter's gradient, where the channels come last.

@@ -117,8 +117,8 @@ impl<T: Float, const BACK: bool> Gather<'_, T, BACK> {
         (first..first + count).map(move |m| (if BACK { m } else { m / each.max(1) }, m))
     }
 
-    /// The sums of `L` neighbours; `place` tells where lines and columns of the other image begin, neighbours there lie
-    /// `step` apart, and those of the filter `filter_step`.
+    /// The sums of `L` neighbours; `place` returns the start of lines and columns of the other image, neighbours there
+    /// lie `step` apart, and those of the filter `filter_step`.
     #[inline(always)]
     fn sums<const L: usize>(
         &self,

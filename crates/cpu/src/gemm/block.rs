@@ -8,7 +8,7 @@ const LINE: usize = 64;
 pub(super) struct Block<'a, T> {
     pub a: &'a [T],
     pub b: &'a [T],
-    /// Where it begins, and how long it is.
+    /// Its start and length.
     pub at: usize,
     pub inner: usize,
 }

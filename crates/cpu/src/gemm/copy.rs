@@ -1,9 +1,9 @@
-//! What a task copies of its operands: its rows and columns of a block of the inner dimension, widened to the type of its
+//! Copies of a task's operands: its rows and columns of a block of the inner dimension, widened to the type of its
 //! sums, in the order in which tiles read them.
 //!
-//! Where rows lie near each other, a block is copied when its turn comes. Where they are far apart, it is copied while the
-//! one before it is multiplied, a part of it after each tile, which has asked the memory for that part's lines, or most of
-//! them: what is asked for is used before much else comes, though all of the block may share a few sets of each cache.
+//! Where rows lie near each other, a block is copied when its turn comes. Where they are far apart, it is copied while
+//! the one before it is multiplied, a part of it after each tile, which has prefetched that part's lines, or most of
+//! them: they are used before many others come, though all of the block may share a few sets of each cache.
 
 use std::ops::Range;
 
@@ -17,21 +17,21 @@ use crate::micro_kernel::{Ahead, Tiled};
 use crate::scratch::part;
 use crate::transpose::{Rows, transpose};
 
-/// How a block of an operand lies in memory. A unit of it is what is copied at once: a part of a row, or, of a transposed
+/// The memory layout of a block of an operand. A unit of it is copied at once: a part of a row, or, of a transposed
 /// `B`, of as many rows as a tile has columns, for a cache line of each.
 struct Units {
-    /// How many.
+    /// Number of units.
     count: usize,
     /// Cache lines of one, and from one to the next, in elements.
     lines: usize,
     line: usize,
-    /// Where the first begins in its operand, and from one to the next, of the same panel.
+    /// Offset of the first in its operand, and distance to the next of the same panel.
     first: usize,
     step: usize,
 }
 
 impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
-    /// How a block of an operand lies.
+    /// Returns the layout of a block of an operand.
     fn units<T: Element>(&self, side: Side, block: Block<'_, T>) -> Units {
         let (p, in_line, Block { at, inner, .. }) = (self.p, in_line::<S>(), block);
         let rows = |count: usize, numbers: usize, first: usize, step: usize| Units {
@@ -60,12 +60,12 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         }
     }
 
-    /// How many units a block of an operand has.
+    /// Returns the number of units of a block of an operand.
     pub(super) fn count<T: Element>(&self, side: Side, block: Block<'_, T>) -> usize {
         self.units(side, block).count
     }
 
-    /// Where a unit begins in its operand, of a block that is so long.
+    /// Returns the offset of a unit in its operand, in a block of this length.
     fn place(&self, side: Side, lie: &Units, inner: usize, unit: usize) -> usize {
         if side == Side::B && self.p.transpose_b {
             let (panel, chunk) = self.chunk(inner, unit);
@@ -74,14 +74,14 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         lie.first + unit * lie.step
     }
 
-    /// Of a unit of a transposed `B`: its panel, and where it begins in the block's part of the inner dimension.
+    /// Returns, for a unit of a transposed `B`, its panel and its start in the block's part of the inner dimension.
     fn chunk(&self, inner: usize, unit: usize) -> (usize, usize) {
         let chunks = inner.div_ceil(self.plan.turned);
         (unit / chunks, unit % chunks * self.plan.turned)
     }
 
-    /// Which lines of a block tile number `call` of so many asks for: those of units of one operand. Of an `A` that is
-    /// copied at once, none.
+    /// Returns the lines of a block that tile number `call` of so many prefetches: those of units of one operand. Of an
+    /// `A` that is copied at once, none.
     pub(super) fn share<T: Element>(
         &self,
         block: Block<'_, T>,
@@ -106,7 +106,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         (side, first..first + count)
     }
 
-    /// What a tile asks for while it runs along `len` elements: the lines of these units.
+    /// Returns the prefetch of a tile while it runs along `len` elements: the lines of these units.
     pub(super) fn ahead<T: Element<Sum = S>>(
         &self,
         block: Block<'_, T>,
@@ -224,7 +224,7 @@ struct Panels<'a, S> {
 }
 
 impl<S: Pod> Vectorize for Panels<'_, S> {
-    /// How many panels were whole and are copied.
+    /// Number of whole panels that were copied.
     type Out = usize;
 
     #[inline(always)]

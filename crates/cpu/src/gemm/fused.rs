@@ -4,11 +4,11 @@ use bytemuck::Pod;
 
 use crate::number::Number;
 
-/// What thin GEMMs are summed in.
+/// The types in which GEMMs of few rows are summed.
 pub trait Fused: Pod + Number + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
-    /// Whether it is neither infinite nor NaN.
+    /// `true` if it is neither infinite nor NaN.
     fn finite(self) -> bool;
 }
 

@@ -1,5 +1,5 @@
-//! GEMMs: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie
-//! (`thin`), others are cut (`cuts`) into tasks (`task`) that copy most of what they read (`copy`, `packed`).
+//! GEMMs: one (`gemm`), or many of one shape (`gemm_many`). Those of a few rows are read as they lie (`few_rows`),
+//! others are cut (`task_grid`) into tasks (`task`) that copy most of their operands (`copy`, `packed`).
 //!
 //! ```
 //! use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};

@@ -1,4 +1,4 @@
-//! What a task has copied: of the block that it multiplies, and, where that is done meanwhile, of the next.
+//! The packed operands of a task: the block that it multiplies, and, where that is done meanwhile, the next.
 
 use std::mem::{swap, take};
 use std::ops::Range;
@@ -20,12 +20,12 @@ pub(super) struct Packed<'a, S> {
 /// The copies of the block after the one that is multiplied, where they are made meanwhile.
 pub(super) struct Next<'a, S> {
     pub to: [&'a mut [S]; 2],
-    /// How many units are copied.
+    /// Number of copied units.
     pub copied: [usize; 2],
 }
 
 impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
-    /// Goes on to the next block, and copies what is not copied of it, but no `A` that is read directly.
+    /// Goes on to the next block, and copies the rest of it, but no `A` that is read directly.
     pub(super) fn turn<T: Element<Sum = S>>(
         &mut self,
         task: &GemmTask<'_, S>,

@@ -1,4 +1,4 @@
-//! How a task runs: block after block, tile after tile.
+//! Runs a task: block after block, tile after tile.
 
 use bytemuck::Pod;
 
@@ -10,13 +10,13 @@ use crate::Epilogue;
 use crate::micro_kernel::{Ahead, Tile, Tiled};
 use crate::scratch::{Disjoint, Scratch, part};
 
-/// The most columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
+/// Maximum number of columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
 const DIRECT: usize = 128;
 /// Bytes that are a multiple of this apart are in the same set of the first-level cache.
 const SETS: usize = 4096;
 
-/// What tile number `call` of so many that read the same rows of `A`, which lie one after the other, brings near of the
-/// rows after them while it runs along `len` elements.
+/// Returns the prefetch of tile number `call` of so many that read the same rows of `A`, which lie one after the other:
+/// lines of the rows after them, while it runs along `len` elements.
 fn rows_ahead<S>(
     next: &[S],
     numbers: usize,
@@ -135,8 +135,8 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         }
     }
 
-    /// Whether the rows of `A` are read where they lie: there are few columns to multiply a copy with, and a tile's rows
-    /// are not all in the same sets of the cache.
+    /// `true` if the rows of `A` are read where they lie: there are few columns to multiply a copy with, and a tile's
+    /// rows are not all in the same sets of the cache.
     fn reads_a_directly<T: Element<Sum = S>>(&self) -> bool {
         let own = T::as_sums(&[]).is_some();
         let apart = !(self.p.k * size_of::<S>()).is_multiple_of(SETS);

@@ -9,16 +9,16 @@ pub struct Gemm {
     pub n: usize,
     /// The inner dimension.
     pub k: usize,
-    /// Whether `A` lies transposed, as `k x m` and not `m x k`.
+    /// `true` if `A` lies transposed, as `k x m` and not `m x k`.
     pub transpose_a: bool,
-    /// Whether `B` lies transposed, as `n x k` and not `k x n`.
+    /// `true` if `B` lies transposed, as `n x k` and not `k x n`.
     pub transpose_b: bool,
 }
 
 /// GEMMs of one shape, whose matrices lie the same steps apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Many {
-    /// How many; at least one.
+    /// Number of GEMMs; at least one.
     pub gemms: usize,
     /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
     /// the sum of the GEMMs, in their order.
@@ -32,7 +32,7 @@ impl Many {
         steps: [0; 3],
     };
 
-    /// How many matrices `C` there are, and how many GEMMs are summed in each.
+    /// Returns the number of matrices `C`, and of the GEMMs that are summed in each.
     pub(super) fn results(self) -> (usize, usize) {
         match self.steps[2] {
             0 => (1, self.gemms),
@@ -40,7 +40,7 @@ impl Many {
         }
     }
 
-    /// Whether slices of these lengths hold the matrices, and no two results overlap.
+    /// `true` if slices of these lengths hold the matrices, and no two results overlap.
     pub(super) fn fits(self, p: &Gemm, lens: [usize; 3]) -> bool {
         let each = [p.m * p.k, p.k * p.n, p.m * p.n];
         let Some(last) = self.gemms.checked_sub(1) else {

@@ -17,8 +17,8 @@ const INNER: usize = 256;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
 const PAGE: usize = 4096;
 
-/// How GEMMs are cut up. What is summed, and in which order, depends on the shape and the tiles alone; into how
-/// many tasks, on the threads too.
+/// The division of GEMMs into tasks. The terms of sums, and their order, depend on the shape and the tiles alone; the
+/// number of tasks, on the threads too.
 #[derive(Clone, Copy)]
 pub(super) struct GemmPlan<T: 'static> {
     pub tiles: Tiles<T>,
@@ -29,14 +29,14 @@ pub(super) struct GemmPlan<T: 'static> {
     /// In panels.
     task_panels: usize,
     panels: usize,
-    /// Whether all columns fill whole vectors: what an epilogue has of them is then read where it is.
+    /// `true` if all columns fill whole vectors: the epilogue's lists are then read where they are.
     whole_vectors: bool,
     /// Of each GEMM that is summed.
     blocks: usize,
     inner: usize,
-    /// By operand: whether a block is copied while the one before it is multiplied. It is where rows are so far apart that
-    /// the processor does not fetch the next of them by itself, and that those of a block may share a few sets of each
-    /// cache; what is copied at once otherwise takes less room.
+    /// By operand: `true` if a block is copied while the one before it is multiplied. It is where rows are so far apart
+    /// that the processor does not fetch the next of them by itself, and that those of a block may share a few sets of
+    /// each cache; a copy at once otherwise takes less room.
     pub meanwhile: [bool; 2],
     /// Numbers of each row of a transposed `B` that are copied at once: a cache line, or, if they are widened, all of a
     /// block.
@@ -101,7 +101,7 @@ impl<S: Tiled> GemmPlan<S> {
             self.inner * self.task_panels * self.tiles.cols(),
             // For types whose sums are wider, the task's part of `C`.
             self.task_rows * self.task_panels * self.tiles.cols(),
-            // What its epilogue has of columns, in whole panels.
+            // The lists of its epilogue, in whole panels.
             match self.whole_vectors {
                 true => 0,
                 false => Epilogue::<S>::room(self.task_panels * self.tiles.cols()),
@@ -127,7 +127,7 @@ pub(super) struct GemmTask<'a, T: 'static> {
     pub isa: Isa,
     pub p: &'a Gemm,
     pub plan: &'a GemmPlan<T>,
-    /// Which of the matrices `C`.
+    /// Number of the matrix `C`.
     pub result: usize,
     pub row: usize,
     pub rows: usize,
@@ -156,7 +156,7 @@ impl<'a, S: Tiled + Pod + Send + Sync> GemmTask<'a, S> {
         }
     }
 
-    /// Where block `i` lies: its operands, and its part of the inner dimension.
+    /// Returns block `i`: its operands, and its part of the inner dimension.
     pub(super) fn block<'m, T>(&self, [a, b]: [&'m [T]; 2], i: usize) -> Option<Block<'m, T>> {
         let GemmPlan { many, blocks, .. } = *self.plan;
         let (summed, block) = (i / blocks, i % blocks);

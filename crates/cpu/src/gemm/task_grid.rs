@@ -1,10 +1,10 @@
-//! Into how many tasks a GEMM is cut: what a task copies of one operand it multiplies with all its rows, or columns,
-//! of the other, so few tasks copy little; and the threads should end together.
+//! The number of tasks of a GEMM: a task multiplies its copy of one operand with all its rows, or columns, of the
+//! other, so few tasks copy little; and the threads should end together.
 
 use crate::micro_kernel::Tiles;
 
-/// The most rows and columns of `C` in a task of `f32`: what it copies fits a second-level cache of a megabyte, or nearly
-/// where the next block is copied meanwhile.
+/// Maximum number of rows and columns of `C` in a task of `f32`: its copy fits a second-level cache of a megabyte, or
+/// nearly where the next block is copied meanwhile.
 const TASK_ROWS: usize = 256;
 const TASK_COLS: usize = 256;
 /// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of GEMMs of a hundred to a
@@ -12,7 +12,7 @@ const TASK_COLS: usize = 256;
 const COPY_A: f64 = 28.0;
 const COPY_B: f64 = 14.0;
 
-/// What is cut: so many results of `m` rows, of panels that are as wide as a tile.
+/// The results to cut: so many of `m` rows, of panels that are as wide as a tile.
 #[derive(Clone, Copy)]
 pub(super) struct Results {
     pub number: usize,
@@ -21,7 +21,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Into how many parts the rows and the panels of each are cut for this number of threads: at least one.
+    /// Returns the number of parts of the rows and of the panels of each for this number of threads: at least one.
     pub(super) fn cuts<T>(self, tiles: &Tiles<T>, threads: usize) -> (usize, usize) {
         let narrower = size_of::<T>() / size_of::<f32>();
         let fewest_rows = self.m.div_ceil(TASK_ROWS / narrower).max(1);
@@ -46,8 +46,8 @@ impl Results {
             .unwrap_or((fewest_rows, 1))
     }
 
-    /// What a thread has to do for each step of the inner dimension, in multiplications: its rounds of tasks, as large as
-    /// the largest, and half of one that all but the last to end wait for, as threads are not equally fast.
+    /// Returns the work of a thread for each step of the inner dimension, in multiplications: its rounds of tasks, as
+    /// large as the largest, and half of one that all but the last to end wait for, as threads are not equally fast.
     fn cost(self, (rows, cols): (usize, usize), width: usize, threads: usize) -> f64 {
         let of_m = self.m.div_ceil(rows) as f64;
         let of_n = (self.panels.div_ceil(cols) * width) as f64;

@@ -189,7 +189,7 @@ fn activations_of_infinite_numbers_and_nan_are_as_defined() {
     let values = [f64::NEG_INFINITY, -2.5, 0.0, 3.0, f64::INFINITY, f64::NAN];
     let b: Vec<f64> = values.into_iter().cycle().take(33).collect();
     let pool = ThreadPool::new(2);
-    // Thin GEMMs and packed ones.
+    // GEMMs of few rows and packed ones.
     for (m, isa) in [1, 64]
         .into_iter()
         .flat_map(|m| Isa::available().map(move |isa| (m, isa)))
@@ -385,7 +385,7 @@ fn a_row_that_is_not_finite_is_multiplied_with_zero_until_it_is_known_better() {
                     assert!(c.chunks(p.n).all(is_nan), "{isa:?} {p:?}");
                     assert!(!notes.finite(DType::F32));
                 }
-                // Told otherwise, it is not read.
+                // With the note that it is finite, it is not read.
                 notes.set_finite(DType::F32);
                 let c = noted(2, isa, &p, (&a, &b), &notes);
                 let read = c.iter().any(|c| !c.is_finite());

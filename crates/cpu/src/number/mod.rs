@@ -61,7 +61,7 @@ pub trait Wide:
     /// The smallest positive number that is not subnormal.
     const LEAST: Self;
     /// This, or zero where it is subnormal, as TensorFlow's kernels have all such numbers. Processors take some hundred
-    /// times as long for them; they come from what decays, and from what is exponentially small, and each makes more.
+    /// times as long for them; they come from decaying and from exponentially small numbers, and each makes more.
     #[inline(always)]
     fn normal(self) -> Self {
         if Wide::abs(self) < Self::LEAST {
@@ -88,7 +88,7 @@ pub trait Wide:
     fn floor(self) -> Self;
     /// The absolute value.
     fn abs(self) -> Self;
-    /// Whether this is not a number.
+    /// `true` if this is not a number.
     fn is_nan(self) -> bool;
     /// Negative infinity.
     const NEG_INFINITY: Self;

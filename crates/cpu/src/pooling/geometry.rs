@@ -29,7 +29,7 @@ pub struct PoolGeometry {
     pub pad_top: usize,
     /// Columns left of the image that windows reach.
     pub pad_left: usize,
-    /// How both images lie.
+    /// The layout of both images.
     pub layout: Layout,
 }
 

@@ -1,8 +1,8 @@
 //! Pooling: the largest element or the mean of each window, and their gradients.
 //!
-//! A task is some channels of one image, or, where each window has a result of its own, some lines of them: windows of a
-//! task may overlap, and what tasks write does not.
-//! With the channels last, they are the vector; with the channels first, where windows tile the image, the columns are.
+//! A task is some channels of one image, or, where each window has a result of its own, some lines of them: windows of
+//! a task may overlap, and the outputs of tasks do not. With the channels last, they are the vector; with the channels
+//! first, where windows tile the image, the columns are.
 //!
 //! ```
 //! use thalweg_cpu::pooling::{PoolGeometry, max_pool};
@@ -127,7 +127,7 @@ pub fn max_pool_store_argmax<T: Number>(
     run(cpu, g, MaxWhich { input, which }, output);
 }
 
-/// What [`max_pool_grad`] gives, by the numbers that [`max_pool_store_argmax`] noted. Windows have at most 256 pixels.
+/// Computes [`max_pool_grad`] from the numbers that [`max_pool_store_argmax`] stored. Windows have at most 256 pixels.
 ///
 /// # Panics
 /// As [`max_pool`].

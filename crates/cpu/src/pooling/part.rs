@@ -13,7 +13,7 @@ use crate::{Cpu, Layout};
 const CHANNELS: usize = 64;
 /// Elements of a task where the channels come first, if a plane has fewer.
 const ELEMENTS: usize = 1 << 14;
-/// Tasks to aim for where a batch is small, and the elements of the input that each has at least.
+/// Intended number of tasks where a batch is small, and minimum number of elements of the input of each.
 const TASKS: usize = 16;
 const FEWEST: usize = 1 << 12;
 
@@ -28,7 +28,7 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
     });
 }
 
-/// Hands the parts of all images to `body`, over threads.
+/// Calls `body` with the parts of all images, over threads.
 fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Channels) + Sync)) {
     let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
     let all = g.batch * g.channels * input;
@@ -76,11 +76,11 @@ fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Cha
 /// Some channels of an image, side by side.
 #[derive(Clone, Copy)]
 struct Channels {
-    /// Where they begin in the input's images.
+    /// Their offset in the input's images.
     input: usize,
-    /// Where they begin in the output's images.
+    /// Their offset in the output's images.
     output: usize,
-    /// The first line of windows, and how many.
+    /// The first line of windows, and their number.
     lines: (usize, usize),
     channels: usize,
     /// From a pixel to the next.
@@ -91,7 +91,7 @@ struct Channels {
 struct PoolPart<'a, T, O> {
     g: &'a PoolGeometry,
     op: O,
-    /// The result, of which no other task writes what this part does.
+    /// The result; no other task writes this part's elements.
     to: &'a Disjoint<'a, T>,
     part: Channels,
 }
@@ -155,12 +155,12 @@ impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
 }
 
 impl PoolGeometry {
-    /// Whether no two windows have a pixel in common.
+    /// `true` if no two windows have a pixel in common.
     fn are_apart(&self) -> bool {
         self.stride[0] >= self.k_h && self.stride[1] >= self.k_w
     }
 
-    /// Whether every pixel is in a window, of windows that are apart.
+    /// `true` if every pixel is in a window, of windows that are apart.
     fn cover(&self) -> bool {
         let lines = self.stride[0] == self.k_h && self.out_h * self.k_h >= self.in_h + self.pad_top;
         let cols = self.stride[1] == self.k_w && self.out_w * self.k_w >= self.in_w + self.pad_left;
@@ -169,7 +169,7 @@ impl PoolGeometry {
 }
 
 impl<T, O> PoolPart<'_, T, O> {
-    /// Whether the windows are squares of two that tile the image from its corner.
+    /// `true` if the windows are squares of two that tile the image from its corner.
     fn halves(&self) -> bool {
         let g = self.g;
         g.k_h == 2
@@ -181,8 +181,8 @@ impl<T, O> PoolPart<'_, T, O> {
     }
 }
 
-/// Where the pixels begin that a window of length `k` sees, which begins at `start` before the padding, and how many
-/// they are.
+/// Returns the first pixel, and the number of pixels, that a window of length `k` sees, which begins at `start` before
+/// the padding.
 #[inline(always)]
 fn seen(start: usize, k: usize, pad: usize, len: usize) -> (usize, usize) {
     let first = start.saturating_sub(pad);

@@ -1,5 +1,5 @@
-//! The gradients of windows of two by two pixels, side by side in a line: written by hand, as the compiler does not make
-//! vectors of what reads and writes every second element.
+//! The gradients of windows of two by two pixels, side by side in a line: written by hand, as the compiler does not
+//! vectorize loops that read and write every second element.
 
 use std::arch::x86_64::*;
 
@@ -9,7 +9,8 @@ pub(super) const LANES: usize = 4;
 /// Gives the gradients of `n` windows to the first largest of their pixels in two lines, and zero to the others.
 ///
 /// # Safety
-/// `n` is at least [`LANES`]; `grads` is valid for `n` elements and the lines for `2 n`; what is written overlaps nothing.
+/// `n` is at least [`LANES`]; `grads` is valid for `n` elements and the lines for `2 n`; the written memory overlaps
+/// nothing.
 pub(super) unsafe fn halve_grad(
     n: usize,
     lines: [*const f32; 2],
@@ -57,8 +58,8 @@ unsafe fn halves(from: *const f32) -> [__m128; 2] {
 /// The largest of `n` windows in two lines, the first NaN where there is one, and its number in the window.
 ///
 /// # Safety
-/// `n` is at least [`LANES`]; the lines are valid for `2 n` elements, `to` and `which` for `n`; what is written overlaps
-/// nothing.
+/// `n` is at least [`LANES`]; the lines are valid for `2 n` elements, `to` and `which` for `n`; the written memory
+/// overlaps nothing.
 pub(super) unsafe fn halve_max(n: usize, lines: [*const f32; 2], to: *mut f32, which: *mut u8) {
     for i in (0..n).step_by(LANES) {
         // The last ones overlap those before, and write the same again.
@@ -90,8 +91,8 @@ pub(super) unsafe fn halve_max(n: usize, lines: [*const f32; 2], to: *mut f32, w
 /// Gives the gradients of `n` windows to that of their pixels in two lines which has this number, and zero to the others.
 ///
 /// # Safety
-/// `n` is at least [`LANES`]; `grads` and `which` are valid for `n` elements and the lines for `2 n`; what is written
-/// overlaps nothing.
+/// `n` is at least [`LANES`]; `grads` and `which` are valid for `n` elements and the lines for `2 n`; the written
+/// memory overlaps nothing.
 pub(super) unsafe fn halve_which(n: usize, grads: *const f32, which: *const u8, to: [*mut f32; 2]) {
     for i in (0..n).step_by(LANES) {
         // The last ones overlap those before, and write the same again.

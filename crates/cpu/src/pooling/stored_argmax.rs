@@ -1,5 +1,5 @@
 //! The largest of each window by its number in the window: line by line, from zero; of a window that the image's edge
-//! cuts, of what is left of it.
+//! cuts, in the rest of it.
 
 use crate::parallel::Disjoint;
 use thalweg_tensor::DType;
@@ -14,7 +14,7 @@ pub(super) struct MaxWhich<'a, T> {
     pub which: &'a Disjoint<'a, u8>,
 }
 
-/// Whether `x`, which comes after it, takes the place of the largest: not of the first NaN.
+/// `true` if `x`, which comes after it, takes the place of the largest: not of the first NaN.
 #[inline(always)]
 fn is_larger<T: Number>(best: T, x: T) -> bool {
     (x > best) | (is_nan(x) & !is_nan(best))
@@ -90,7 +90,7 @@ impl<T: Number> Op<T> for WhichGrad<'_, T> {
         self.channels(window, out, L, to);
     }
 
-    // Numbers are compared as bytes and gradients chosen as what they are: a plain loop becomes vectors of both.
+    // Numbers are compared as bytes and gradients chosen in their own type: a plain loop becomes vectors of both.
     #[inline(always)]
     fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
         let (grads, which) = (

@@ -1,4 +1,4 @@
-//! What is done with a window.
+//! The operations of poolings on a window.
 
 use crate::parallel::Disjoint;
 use thalweg_tensor::DType;
@@ -11,7 +11,7 @@ const LANES: usize = 16;
 /// The pixels of a window inside the image.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
-    /// Where the first pixel lies.
+    /// Offset of the first pixel.
     pub at: usize,
     pub lines: usize,
     pub cols: usize,
@@ -19,21 +19,21 @@ pub(super) struct Window {
     pub line: usize,
     /// From a pixel to the next.
     pub pixel: usize,
-    /// Whether no other window has pixels of it.
+    /// `true` if no other window has pixels of it.
     pub alone: bool,
 }
 
 impl Window {
-    /// Where the pixel of this line and column lies.
+    /// Returns the offset of the pixel of this line and column.
     #[inline(always)]
     pub(super) fn place(self, line: usize, col: usize) -> usize {
         self.at + line * self.line + col * self.pixel
     }
 }
 
-/// A pooling. What it writes of `to` is the caller's to give away: no other thread touches it.
+/// A pooling. The caller vouches for the elements of `to` that it writes: no other thread touches them.
 pub(super) trait Op<T>: Copy + Sync {
-    /// Whether it writes to images of the input's shape, which hold zeros before, or of the output's.
+    /// `true` if it writes to images of the input's shape, which hold zeros before; `false` for those of the output.
     const BACKWARD: bool;
 
     /// Handles `L` channels of a window, whose place in the output is `out`.
@@ -132,7 +132,7 @@ fn largest<T: Number, const L: usize>(input: &[T], window: Window) -> [T; L] {
     best
 }
 
-/// Takes what pixels of `L` windows get of the gradients out of those, where they are the first that are largest.
+/// Moves the gradients of `L` windows to those of these pixels that are the first largest.
 #[inline(always)]
 fn take<T: Number, const L: usize>(x: &[T; L], largest: &[T; L], grads: &mut [T; L]) -> [T; L] {
     let mut taken = [T::ZERO; L];
@@ -248,7 +248,7 @@ impl<T: Number> Op<T> for MaxGradGrad<'_, T> {
     #[inline(always)]
     fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
         let largest = largest::<T, L>(self.input, window);
-        // What of the window is found is taken from no more.
+        // Windows whose largest pixel is found get no other.
         let (mut grads, mut left) = ([T::ZERO; L], [T::ONE; L]);
         for line in 0..window.lines {
             for col in 0..window.cols {

@@ -2,7 +2,7 @@
 
 use super::digamma;
 
-/// So many terms at most: what has not settled by then does not.
+/// Maximum number of terms: a series that has not converged by then does not.
 const TERMS: usize = 2000;
 
 /// A value and its derivative by `a`.

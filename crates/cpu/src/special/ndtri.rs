@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use super::polynomial::polynomial;
 
-/// Below what a standard normal variable lies with probability `p`.
+/// Returns the number below which a standard normal variable lies with probability `p`.
 pub fn ndtri(p: f64) -> f64 {
     const P0: [f64; 5] = [
         -5.996_335_010_141_079e1,

@@ -1,15 +1,15 @@
 //! The CPU's threads: a pool that splits loops over a fixed set of workers.
 //!
 //! A call publishes its loop in one of a fixed number of slots; idle workers join it, draw indices ([`Shares`]) and
-//! leave. The caller draws too, and returns only when every participant has left, which is what lets a body borrow from
-//! the caller's stack. Which thread runs which index is not fixed, so a body whose result depends
-//! only on its index gives the same result on any number of threads.
+//! leave. The caller draws too, and returns only when every participant has left, so that a body may borrow from the
+//! caller's stack. Which thread runs which index is not fixed, so a body whose result depends only on its index gives
+//! the same result on any number of threads.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicUsize, Ordering};
 //! use thalweg_cpu::ThreadPool;
 //!
-//! // Two threads: a worker, and whoever calls.
+//! // Two threads: a worker, and the caller.
 //! let pool = ThreadPool::new(2);
 //! let sum = AtomicUsize::new(0);
 //! pool.parallel_for(101, &|i| {
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use crate::shares::Shares;
 
-/// How long an idle thread looks for work before it parks. Waking a parked thread costs several microseconds, and the
+/// Time that an idle thread spins for work before it parks. Waking a parked thread costs several microseconds, and the
 /// gaps between the kernels of one step are shorter than this.
 const SPIN: Duration = Duration::from_micros(40);
 
@@ -52,7 +52,7 @@ pub struct ThreadPool {
 impl ThreadPool {
     /// Makes a pool of `threads` threads, of which one is the caller of each loop: `threads - 1` workers are started.
     ///
-    /// Zero counts as one. If the system refuses a thread, the pool is as large as what it did give.
+    /// Zero counts as one. If the system refuses a thread, the pool has those that it got.
     pub fn new(threads: usize) -> Self {
         let shared = Arc::new(Shared::new());
         let workers = (1..threads)
@@ -103,12 +103,12 @@ impl ThreadPool {
         self.shared.help_until(ready);
     }
 
-    /// Wakes the threads that are parked in [`wait_until`](Self::wait_until), so that they look at their condition again.
+    /// Wakes the threads that are parked in [`wait_until`](Self::wait_until), so that they check their condition again.
     pub fn notify(&self) {
         self.shared.wake();
     }
 
-    /// What wakes the threads as [`notify`](Self::notify) does, from where the pool itself is not at hand.
+    /// Returns a handle that wakes the threads as [`notify`](Self::notify) does, without the pool itself.
     pub fn waker(&self) -> PoolWaker {
         PoolWaker(self.shared.clone())
     }
@@ -154,7 +154,7 @@ impl Drop for ThreadPool {
         self.shared.shutdown.store(true, Ordering::SeqCst);
         self.shared.wake();
         for worker in self.workers.drain(..) {
-            // A worker catches what its bodies throw, so that joining it cannot fail.
+            // A worker catches panics of its bodies, so that joining it cannot fail.
             let _ = worker.join();
         }
     }
@@ -302,7 +302,7 @@ impl Shared {
         published.fetch_and(!(1 << i), Ordering::Relaxed);
     }
 
-    /// Joins one published loop of this kind and runs what is left of it; false if there was none.
+    /// Joins one published loop of this kind and runs the rest of it; returns `false` if there was none.
     fn help(&self, published: &AtomicU64) -> bool {
         let mut mask = published.load(Ordering::Relaxed);
         while mask != 0 {
@@ -348,7 +348,7 @@ impl Shared {
         );
     }
 
-    /// Calls `help` until `ready`, spinning and then parking while there is nothing to do. `pending` tells, from inside
+    /// Calls `help` until `ready`, spinning and then parking while there is nothing to do. `pending` returns, inside
     /// the protocol of parking, whether `help` would find something.
     fn idle_until(
         &self,
@@ -376,7 +376,7 @@ impl Shared {
             if since.elapsed() < SPIN {
                 continue;
             }
-            // Announced first, looked again second: who publishes does it in the other order, so one sees the other.
+            // Announced first, checked again second: a publisher does it in the other order, so one sees the other.
             let _asleep = Sleeper::new(&self.sleepers);
             let epoch = self.epoch.load(Ordering::SeqCst);
             if ready() || pending() {
@@ -394,7 +394,7 @@ impl Shared {
         }
     }
 
-    /// Wakes every parked thread, after this thread has changed what they wait for.
+    /// Wakes every parked thread, after this thread has changed their condition.
     fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) == 0 {

@@ -122,7 +122,7 @@ fn roots_wait_for_each_other_and_share_loops() {
         for _ in 0..200 {
             let turn = AtomicUsize::new(0);
             let sum = AtomicUsize::new(0);
-            // Who comes later helps with all shares, from the first on: a root waits for roots that have begun, or that
+            // A later thread helps with all shares, from the first on: a root waits for roots that have begun, or that
             // another thread, which is not waiting, will begin.
             pool.run_roots(4, &|i| {
                 pool.wait_until(&|| turn.load(Ordering::Acquire) == i);
@@ -148,7 +148,7 @@ fn a_waiting_thread_is_woken_after_it_parked() {
                 flag.load(Ordering::Acquire)
             });
         });
-        // Long enough, in conditions looked at, for the waiter to be parked or about to.
+        // Long enough, in checked conditions, for the waiter to be parked or about to.
         while pool.shared.sleepers.load(Ordering::SeqCst) < 2 {
             std::thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! Vectors of numbers, one type for each instruction set, for the code that needs to say which registers it uses.
+//! Vectors of numbers, one type for each instruction set, for code that chooses its registers.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -25,7 +25,7 @@ pub(super) trait Vector: Copy {
     unsafe fn store_first(self, to: *mut Self::Elem, n: usize);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
-    /// Asks for the cache line of an address, valid or not, to be brought near.
+    /// Prefetches the cache line of an address, valid or not.
     unsafe fn prefetch(_address: *const Self::Elem) {}
     /// `floor` where the number is below it; keeps NaN.
     unsafe fn at_least(self, floor: Self) -> Self;

@@ -49,7 +49,7 @@ impl Vector for __m512 {
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {
-        // The second operand is what comes out when one is NaN.
+        // The second operand is the result when one is NaN.
         unsafe { _mm512_max_ps(floor, self) }
     }
     #[inline(always)]
@@ -101,7 +101,7 @@ impl Vector for __m512d {
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {
-        // The second operand is what comes out when one is NaN.
+        // The second operand is the result when one is NaN.
         unsafe { _mm512_max_pd(floor, self) }
     }
     #[inline(always)]
@@ -153,7 +153,7 @@ impl Vector for __m256 {
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {
-        // The second operand is what comes out when one is NaN.
+        // The second operand is the result when one is NaN.
         unsafe { _mm256_max_ps(floor, self) }
     }
     #[inline(always)]
@@ -205,7 +205,7 @@ impl Vector for __m256d {
     }
     #[inline(always)]
     unsafe fn at_least(self, floor: Self) -> Self {
-        // The second operand is what comes out when one is NaN.
+        // The second operand is the result when one is NaN.
         unsafe { _mm256_max_pd(floor, self) }
     }
     #[inline(always)]
@@ -220,7 +220,7 @@ impl Vector for __m256d {
 /// The machine has AVX2.
 #[inline(always)]
 unsafe fn first_of_8(n: usize) -> __m256i {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         _mm256_cmpgt_epi32(
             _mm256_set1_epi32(n as i32),
@@ -235,6 +235,6 @@ unsafe fn first_of_8(n: usize) -> __m256i {
 /// The machine has AVX2.
 #[inline(always)]
 unsafe fn first_of_4(n: usize) -> __m256i {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
 }

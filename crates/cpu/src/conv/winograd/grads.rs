@@ -9,15 +9,16 @@ use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa};
 
-/// What a task holds of transformed tiles, and of their GEMMs, in numbers: parts of the second-level cache.
+/// Maximum numbers of transformed tiles, and of their GEMMs, in a task: parts of the second-level cache.
 const HELD: usize = 140 << 10;
 const GEMMS: usize = 200 << 10;
 /// Tiles of a part, about, below which its GEMMs would take too long to become a gradient.
 const FEW: usize = 16;
-/// What the gradients of the parts may take together, in numbers.
+/// Maximum numbers of the gradients of all parts.
 const PARTS: usize = 1 << 20;
 
-/// How the gradient is cut up. A task computes a block of it, of some channels of both sides, from a part of the images.
+/// The division of the gradient into tasks. A task computes a block of it, of some channels of both sides, from a part
+/// of the images.
 pub(in super::super) struct Grads<'a> {
     g: &'a ConvGeometry,
     tiling: Tiling,
@@ -60,19 +61,19 @@ impl<'a> Grads<'a> {
         }
     }
 
-    /// What it takes, in multiplications.
+    /// Returns its cost in multiplications.
     pub(super) fn work(&self) -> f64 {
         let [rows, columns] = self.blocks;
         (self.tiling).work([columns, rows], 14.0 * self.parts as f64)
     }
 
-    /// Whether a task's tiles fit a cache, or nearly.
+    /// `true` if a task's tiles fit a cache, or nearly.
     pub(super) fn fits(&self) -> bool {
         let tiles = self.cut.most() * self.tiling.tiles[1];
         self.points() * tiles * self.most().iter().sum::<usize>() <= 2 * HELD
     }
 
-    /// How often this adds what some tiles give to what others gave.
+    /// Returns the number of times that products of some tiles are added to those of others.
     #[cfg(test)]
     pub(in super::super) fn additions(&self) -> usize {
         self.cut.len() - self.parts
@@ -159,7 +160,7 @@ impl<'a> Grads<'a> {
     }
 }
 
-/// What the tasks of one call share.
+/// State that the tasks of one call share.
 struct GradsCall<'a> {
     isa: Isa,
     grads: &'a Grads<'a>,
@@ -203,7 +204,7 @@ impl GradsCall<'_> {
         }
     }
 
-    /// What the tiles of an operand are made of.
+    /// Returns the source of an operand's tiles.
     fn seen(&self, operand: usize, channels: (usize, usize)) -> Seen<'_> {
         let (tiling, images) = (&self.grads.tiling, self.operands[operand]);
         match operand {
@@ -218,7 +219,7 @@ impl GradsCall<'_> {
         }
     }
 
-    /// Adds, at each point, what some tiles give.
+    /// Adds, at each point, the products of some tiles.
     fn multiply(
         &self,
         [(_, from), (_, to)]: [(usize, usize); 2],
@@ -260,7 +261,7 @@ impl GradsCall<'_> {
         }
     }
 
-    /// Makes the gradient of a block of the GEMMs.
+    /// Transforms the GEMMs of a block to its gradient.
     fn gradient(
         &self,
         which: usize,

@@ -1,4 +1,4 @@
-//! The matrices of Winograd's way to convolve, made from the points they evaluate polynomials at.
+//! The matrices of Winograd's convolution, made from the points at which polynomials are evaluated.
 //!
 //! `M` outputs of a filter with `R` taps are a product of polynomials, known from its values at `N = M + R - 1` points, of
 //! which one is infinity: `y = A' ((G g) * (D x))`, with `G` and `A` the powers of the points (`G` divided by the
@@ -8,7 +8,7 @@
 
 use crate::vector::Vector;
 
-/// The most points.
+/// Maximum number of points.
 pub(super) const MOST: usize = 10;
 
 /// A point but infinity, for `N` of them in all. Of pairs of sixteenths that were tried these gave the smallest errors, or
@@ -155,7 +155,7 @@ impl<const N: usize, const K: usize> Linear for Values<N, K> {
 
     #[inline(always)]
     unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { in_pairs(&Self::MATRIX, x) }
     }
 }
@@ -170,7 +170,7 @@ impl<const N: usize> Linear for Data<N> {
 
     #[inline(always)]
     unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe { in_pairs(&Self::MATRIX, x) }
     }
 }
@@ -185,7 +185,7 @@ impl<const N: usize, const K: usize> Linear for Sums<N, K> {
 
     #[inline(always)]
     unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         unsafe {
             // The even powers of a pair are the same, the odd ones the opposite.
             let (mut even, mut odd) = (*x, *x);
@@ -215,8 +215,8 @@ impl<const N: usize, const K: usize> Linear for Sums<N, K> {
     }
 }
 
-/// The product with a matrix whose rows but the first and the last are pairs: what they multiply even elements with is
-/// the same, and what they multiply odd ones with is the opposite.
+/// The product with a matrix whose rows but the first and the last are pairs: their factors of even elements are the
+/// same, and those of odd ones are opposite.
 ///
 /// # Safety
 /// As [`Vector`].
@@ -225,7 +225,7 @@ unsafe fn in_pairs<V: Vector<Elem = f32>, const N: usize, const K: usize>(
     matrix: &[[f32; K]; N],
     x: &[V; MOST],
 ) -> [V; MOST] {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         let mut y = [V::zero(); MOST];
         y[0] = both(dot(&matrix[0], x));
@@ -255,7 +255,7 @@ unsafe fn dot<V: Vector<Elem = f32>, const K: usize>(
     let mut i = K;
     while i > 0 {
         i -= 1;
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         parts[i % 2] = unsafe { plus(parts[i % 2], row[i], x[i]) };
     }
     parts
@@ -267,7 +267,7 @@ unsafe fn dot<V: Vector<Elem = f32>, const K: usize>(
 /// As [`Vector`].
 #[inline(always)]
 unsafe fn plus<V: Vector<Elem = f32>>(sum: Option<V>, factor: f32, x: V) -> Option<V> {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         match sum {
             _ if factor == 0.0 => sum,
@@ -283,7 +283,7 @@ unsafe fn plus<V: Vector<Elem = f32>>(sum: Option<V>, factor: f32, x: V) -> Opti
 /// As [`Vector`].
 #[inline(always)]
 unsafe fn both<V: Vector<Elem = f32>>(parts: [Option<V>; 2]) -> V {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         match parts {
             [Some(even), Some(odd)] => even.add(odd),
@@ -297,7 +297,7 @@ unsafe fn both<V: Vector<Elem = f32>>(parts: [Option<V>; 2]) -> V {
 /// As [`Vector`].
 #[inline(always)]
 unsafe fn minus<V: Vector<Elem = f32>>(a: V, b: V) -> V {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe { b.mul_add(V::splat(-1.0), a) }
 }
 
@@ -307,7 +307,7 @@ unsafe fn minus<V: Vector<Elem = f32>>(a: V, b: V) -> V {
 unsafe fn value<V: Vector<Elem = f32>>(sum: Option<V>) -> V {
     match sum {
         Some(sum) => sum,
-        // SAFETY: as the caller says.
+        // SAFETY: by the caller's promise.
         None => unsafe { V::zero() },
     }
 }

@@ -1,15 +1,15 @@
-//! Winograd's way to convolve: fewer multiplications, between what tiles of images and the filter become at a few points.
+//! Winograd's convolution: fewer multiplications, between transforms of image tiles and of the filter at a few points.
 //!
 //! A tile of the input, some taps wider than the outputs it is for, becomes a number for each point; the filter does so
-//! too; what they give at each point is a GEMM over channels; and the GEMMs become the tile's outputs.
-//! The gradient to the input is a convolution with the filter turned over, and that to the filter one of tiles of the
-//! input with tiles of the gradient.
+//! too; their products at each point are a GEMM over channels; and the GEMMs become the tile's outputs. The gradient to
+//! the input is a convolution with the filter turned over, and that to the filter one of tiles of the input with tiles
+//! of the gradient.
 //!
-//! Sums are taken in another order than the definition's, of numbers that are some times larger: a test holds the largest
-//! error below 1e-5 of the largest result for three taps, 2e-5 for seven and 5e-5 for 5x5. For the same reason what an
-//! infinite number makes NaN of is more than what sees it: the tiles it lies in, or, of a filter or in its gradient, all
-//! that its channels have a part in; and an output that sees zeros alone may differ from zero by as much as others are
-//! off.
+//! Sums are taken in another order than the definition's, of numbers that are some times larger: a test holds the
+//! largest error below 1e-5 of the largest result for three taps, 2e-5 for seven and 5e-5 for 5x5. For the same reason
+//! an infinite number makes more outputs NaN than those that see it: the tiles it lies in, or, in a filter or its
+//! gradient, all outputs of its channels; and an output that sees zeros alone may differ from zero by the error of the
+//! others.
 
 mod grads;
 mod matrices;
@@ -26,18 +26,18 @@ use super::geometry::Pass;
 use super::{ConvGeometry, Packing, Real};
 use crate::{Cpu, Epilogue, Isa};
 
-/// From this many channels on, of the input and of the output.
+/// Minimum number of channels, of the input and of the output.
 const CHANNELS: usize = 16;
 
-/// A convolution that is computed in this way.
+/// A convolution by Winograd's transforms.
 pub(super) enum Winograd<'a> {
     Sums(SumsOf<'a>),
     Grads(Grads<'a>),
 }
 
 impl<'a> Winograd<'a> {
-    /// None where another way is better: where that takes fewer multiplications, what a transform costs in them added
-    /// up, or where so much would have to be held that no cache has it.
+    /// `None` where another algorithm is better: where it takes fewer multiplications, with the cost of the transforms
+    /// counted in them, or where the transformed tiles fit no cache.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         if TypeId::of::<T>() != TypeId::of::<f32>() || g.in_c.min(g.out_c) < CHANNELS {
             return None;
@@ -56,7 +56,7 @@ impl<'a> Winograd<'a> {
         (fits && work * alone < by_taps).then_some(fast)
     }
 
-    /// Of any filter that has transforms.
+    /// For any filter that has transforms.
     pub(super) fn possible(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
         let tiling = Tiling::new(g, pass)?;
         Some(match pass {
@@ -73,7 +73,7 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// How the filter may be kept from step to step.
+    /// Returns the form in which the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
             Winograd::Sums(sums) => sums.packing(),
@@ -81,7 +81,7 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// Makes of the filter what is kept of it.
+    /// Packs the filter.
     pub(super) fn pack<T: Real>(
         &self,
         cpu: Cpu<'_>,
@@ -95,7 +95,7 @@ impl<'a> Winograd<'a> {
         }
     }
 
-    /// Computes it; operands as the pass's function takes them, and the filter as it was kept, if it was.
+    /// Computes it; operands as the pass's function takes them, and the packed filter, if there is one.
     pub(super) fn run<T: Real>(
         &self,
         cpu: Cpu<'_>,

@@ -16,14 +16,16 @@ pub(super) static SHAPES: [Transforms; 6] = [
     Transforms::new::<Points<10, 4, 7>, One>(),
 ];
 
-/// Tasks to aim for.
+/// Intended number of tasks.
 pub(super) const TASKS: usize = 16;
 
-/// Tasks that a small convolution has to have: with fewer, the second thread would be idle that another way keeps busy. It
-/// is no larger for machines with more, as the way decides about the bits, which are the same on any number of threads.
+/// Minimum number of tasks of a small convolution: with fewer, the second thread would be idle that another algorithm
+/// keeps busy. It is no larger for machines with more threads, as the algorithm decides about the bits, which are the
+/// same on any number of threads.
 pub(super) const FEWEST: usize = 2;
 
-/// Between the numbers of one point and those of the next, so that they are not all at the same place of the cache.
+/// Distance between the numbers of one point and those of the next, so that they are not all in the same set of the
+/// cache.
 pub(super) const APART: usize = 16;
 
 /// The tiles of a batch of images, and the channels of a GEMM.
@@ -37,13 +39,13 @@ pub(super) struct Tiling {
     pub(super) batch: usize,
     /// The first line and the first column that the first tile sees.
     pub(super) first: [isize; 2],
-    /// Channels of what is seen, and of the other.
+    /// Channels of the images that are seen, and of the others.
     pub(super) channels: [usize; 2],
     pub(super) layout: Layout,
 }
 
 impl Tiling {
-    /// None where the filter has no transforms.
+    /// `None` where the filter has no transforms.
     pub(super) fn new(g: &ConvGeometry, pass: Pass) -> Option<Self> {
         let plain = g.stride == [1, 1] && g.dilation == [1, 1];
         let mut shapes = SHAPES.iter().filter(|_| plain);
@@ -79,10 +81,10 @@ impl Tiling {
         self.lines() * self.tiles[1]
     }
 
-    /// What all this takes, in multiplications: the GEMMs, transforms of tiles of both sides, each so many times, and
-    /// those of the filter. What a transform costs is measured (two Xeon cores, AVX-512): a number of a tile takes as long
-    /// as eleven multiplications where there are six points in both dimensions, others by the additions they take; one of
-    /// the filter as `of_filter` says; and the GEMMs take a quarter longer than those of taps.
+    /// Returns the cost in multiplications: the GEMMs, transforms of tiles of both sides, each so many times, and those
+    /// of the filter. The costs of transforms are measured (two Xeon cores, AVX-512): a number of a tile takes as long
+    /// as eleven multiplications where there are six points in both dimensions, others by the additions they take; one
+    /// of the filter costs `of_filter`; and the GEMMs take a quarter longer than those of taps.
     pub(super) fn work(&self, times: [usize; 2], of_filter: f64) -> f64 {
         let points = self.transforms.gemms() as f64;
         let [from, to] = self.channels.map(|c| c as f64);
@@ -109,7 +111,7 @@ impl Tiling {
         self.transforms.taps.map(|k| k - 1)
     }
 
-    /// What tiles of images are made of.
+    /// Returns the source of tiles of images.
     pub(super) fn of_images<'i>(
         &self,
         images: Images<'i, f32>,
@@ -166,12 +168,12 @@ impl Tiling {
                 padded: held.pixel > channels,
                 ..Job::new((from, read), (to, written), self.tiles[1], channels)
             };
-            // SAFETY: `seen` holds what these tiles see, and `held` their numbers at all points.
+            // SAFETY: `seen` holds the pixels of these tiles, and `held` their numbers at all points.
             unsafe { (what.transform)(isa, &job) };
         }
     }
 
-    /// How lines of tiles are cut into parts of at most so many tiles, or a line: some images each, or parts of one.
+    /// Cuts lines of tiles into parts of at most so many tiles, or a line: some images each, or parts of one.
     pub(super) fn cut(&self, tiles: usize) -> Cut {
         let lines = (tiles / self.tiles[1]).max(1);
         let images = lines / self.tiles[0];
@@ -190,22 +192,22 @@ impl Tiling {
     }
 }
 
-/// What tiles are made of.
+/// The source of tiles: images, a window, and a transform.
 pub(super) struct Seen<'a> {
     pub(super) images: Images<'a, f32>,
-    /// Where the first tile begins.
+    /// The line and column at which the first tile begins.
     pub(super) first: [isize; 2],
     /// Lines and columns of a tile beyond its outputs.
     pub(super) more: [usize; 2],
-    /// The first channel, and how many.
+    /// The first channel, and their number.
     pub(super) channels: (usize, usize),
     pub(super) transform: Transform,
 }
 
-/// Where transformed tiles lie.
+/// The memory of transformed tiles.
 pub(super) struct Held<'a> {
     pub(super) to: &'a mut [f32],
-    /// How many there are, of a point.
+    /// Number of tiles of a point.
     pub(super) tiles: usize,
     /// From a tile to the next; where that is more than its channels, it is whole vectors.
     pub(super) pixel: usize,
@@ -237,7 +239,7 @@ impl Cut {
         self.pieces(i).map(|p| p.lines).sum()
     }
 
-    /// What a part has of each image.
+    /// Returns the lines of a part in each image.
     pub(super) fn pieces(self, i: usize) -> impl Iterator<Item = Piece> {
         let (first, images) = part(self.batch, self.parts, i / self.of_part);
         let (line, lines) = part(self.of_image, self.of_part, i % self.of_part);

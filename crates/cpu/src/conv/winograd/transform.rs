@@ -1,4 +1,5 @@
-//! `L x R'` for the tiles of a line, with small matrices on both sides and channels along the vectors.
+//! Transforms of tiles: `L x R'` for the tiles of a line, with small matrices on both sides and channels along the
+//! vectors.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -9,7 +10,7 @@ use crate::isa::{Isa, Level, Vectorize};
 use super::matrices::{Data, Linear, MOST, Same, Sums, Values};
 use crate::vector::{Lanes, Vector};
 
-/// Tiles that lie side by side, and what becomes of them. Distances are in elements.
+/// The layout of tiles that lie side by side, before or after a transform. Distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Side {
     /// From a line of a tile, and from an element of a line, to the next.
@@ -27,11 +28,11 @@ pub(super) struct Job<'a> {
     pub written: Side,
     pub tiles: usize,
     pub channels: usize,
-    /// Whether what is written has room for full vectors, which are then filled with zeros.
+    /// `true` if the destination has room for full vectors, which are then filled with zeros.
     pub padded: bool,
-    /// How many lines, and how many elements of the lines of all tiles, are written: what is behind is left out.
+    /// Number of lines, and of elements of the lines of all tiles, that are written: those behind are left out.
     pub limit: [usize; 2],
-    /// What is done to each number before it is written.
+    /// The epilogue of each number before it is written.
     pub epilogue: Epilogue<'a, f32>,
 }
 
@@ -58,10 +59,10 @@ impl Job<'_> {
 }
 
 /// # Safety
-/// What the job reads and writes is valid, and nothing else touches what it writes meanwhile.
+/// The job's source and destination are valid, and nothing else touches the destination meanwhile.
 pub(super) type Transform = unsafe fn(Isa, &Job<'_>);
 
-/// How a dimension is transformed.
+/// The transform of a dimension.
 pub(super) trait Dimension {
     /// Outputs of a tile, taps, and points.
     const M: usize;
@@ -176,7 +177,8 @@ impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V,
                 let left = (job.channels - channel).min(V::LANES);
                 let from = job.from.wrapping_add(tile * job.read.tile + channel);
                 let to = job.to.wrapping_add(tile * job.written.tile + channel);
-                // SAFETY: the machine has the instructions of `V`, and the tile lies in what the job's maker vouches for.
+                // SAFETY: the machine has the instructions of `V`, and the tile lies in the memory that the job's maker
+                // vouches for.
                 unsafe { block::<V, L, C>(job, from, to, [lines, pixels], channel, left) };
                 channel += V::LANES;
             }
@@ -184,7 +186,7 @@ impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V,
     }
 }
 
-/// What a list of the epilogue has of `left` channels; zeros where there is none.
+/// Returns the values of `left` channels in a list of the epilogue; zeros where there is none.
 ///
 /// # Safety
 /// As [`Vector`]; a list has these channels.
@@ -194,7 +196,7 @@ unsafe fn of_channels<V: Vector<Elem = f32>>(
     channel: usize,
     left: usize,
 ) -> V {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         match list {
             Some(list) if left == V::LANES => V::load(list.as_ptr().wrapping_add(channel)),
@@ -217,11 +219,11 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
     channel: usize,
     left: usize,
 ) {
-    // SAFETY: as the caller says.
+    // SAFETY: by the caller's promise.
     unsafe {
         let whole = left == V::LANES;
-        // Loops are plain ones, as iterators of these bodies are calls where a build does not optimise across units of code.
-        // By column: what becomes of its lines. To clear all of it would take a fifth of a transform's time.
+        // Loops are plain ones, as iterators of these bodies are calls where a build does not optimise across units of
+        // code. By column: the transforms of its lines. To clear all of it would take a fifth of a transform's time.
         let mut half = [const { MaybeUninit::<[V; MOST]>::uninit() }; MOST];
         let mut j = 0;
         while j < C::IN {

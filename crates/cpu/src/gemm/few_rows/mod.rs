@@ -3,11 +3,11 @@
 //! `B` are added up, some at a time, each times a number of `A`; where `B` lies transposed, they are multiplied with rows
 //! of `A`.
 //!
-//! A row of `B` that would be added times zero is not read, where all of `B` is known to be finite: of what a rectifier
-//! gives, that is a large part. It becomes known by the first GEMM with finite results: an infinity or NaN in `B`
-//! would have made some result one too, also times zero. What is read goes from end to end and back, GEMM after
-//! GEMM, each thread over the same rows where there are two, so that those that its cache still holds come first. Bits are the
-//! same whatever is left out, but for the sign of a zero.
+//! A row of `B` that would be added times zero is not read, where all of `B` is known to be finite: in the output of a
+//! rectifier, many numbers are zero. It becomes known by the first GEMM with finite results: an infinity or NaN in `B`
+//! would have made some result one too, also times zero. The scan of `B` alternates its direction, GEMM after GEMM,
+//! each thread over the same rows where there are two, so that those that its cache still holds come first. Bits do not
+//! depend on the rows that are left out, but for the sign of a zero.
 
 mod part;
 
@@ -22,26 +22,26 @@ use crate::isa::Isa;
 use crate::scratch::{Disjoint, Scratch, for_chunks, part};
 use thalweg_tensor::Notes;
 
-/// The most rows: with more, a panel of `B` is used often enough to be copied.
+/// Maximum number of rows: with more, a panel of `B` is used often enough to be copied.
 const ROWS: usize = 8;
-/// The most parts of the inner dimension, which are summed apart.
+/// Maximum number of parts of the inner dimension, which are summed apart.
 const PARTS: usize = 16;
-/// Parts that are added up, in order, by who has computed the last of them, and finds them in its cache. These sums are
-/// added in order in the end.
+/// Number of parts that are added up, in order, by the thread that has computed the last of them, and finds them in its
+/// cache. These sums are added in order in the end.
 const GROUP: usize = 4;
-/// Bytes of `B` in a part, at least.
+/// Minimum bytes of `B` in a part.
 const PART: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
 const CHUNK: usize = 1 << 9;
 
-/// How a thin GEMM is cut up, by the shape alone: along the inner dimension, into parts that are summed apart, or,
-/// where `B` lies transposed, along its rows.
+/// The division of a GEMM of few rows, by the shape alone: along the inner dimension, into parts that are summed apart,
+/// or, where `B` lies transposed, along its rows.
 pub(super) struct FewRowsPlan {
     parts: usize,
 }
 
 impl FewRowsPlan {
-    /// None where the GEMM is not thin.
+    /// `None` where the GEMM has too many rows.
     pub(super) fn new<E: Element>(isa: Isa, p: &Gemm) -> Option<FewRowsPlan> {
         let own = E::as_sums(&[]).is_some();
         // Without instructions for it a fused GEMM is a call of a function.
@@ -98,7 +98,8 @@ impl FewRowsPlan {
         let finite = notes.is_some_and(|n| n.finite(T::DTYPE));
         {
             let (first, others) = (Disjoint::new(c), Disjoint::new(sums));
-            // SAFETY: each part has sums of its own; who asks for them has drawn it, or has seen its group done.
+            // SAFETY: each part has sums of its own; the thread that asks for them has drawn it, or has seen its group
+            // done.
             let sums = |which: usize| unsafe {
                 match which {
                     0 => first.slice(0, len),

@@ -1,4 +1,4 @@
-//! Parts of a thin GEMM: rows of `B` that are added up, or multiplied with rows of `A`.
+//! Parts of a GEMM of few rows: rows of `B` that are added up, or multiplied with rows of `A`.
 
 use super::super::fused::Fused;
 use super::super::shape::Gemm;
@@ -16,7 +16,7 @@ pub(super) struct FewRowsPart<'a, T> {
     pub p: &'a Gemm,
     pub a: &'a [T],
     pub b: &'a [T],
-    /// Whether all of `b` is finite.
+    /// `true` if all of `b` is finite.
     pub finite: bool,
     pub c: &'a mut [T],
     pub at: usize,
@@ -53,7 +53,7 @@ impl<T: Fused> Vectorize for FewRowsPart<'_, T> {
     }
 }
 
-/// What row `q` of `B` is multiplied with for row `i` of `C`.
+/// Returns the factor of row `q` of `B` for row `i` of `C`.
 #[inline(always)]
 fn factor<T: Fused>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
     match p.transpose_a {
@@ -63,8 +63,8 @@ fn factor<T: Fused>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
 }
 
 impl<T: Fused> FewRowsPart<'_, T> {
-    /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW`], as long as there is something behind
-    /// them; what comes of that is left out.
+    /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW`], as long as there are elements
+    /// behind them; their products are left out.
     #[inline(always)]
     fn few(&mut self, i: usize) {
         let (n, end) = (self.p.n, self.at + self.count);

@@ -23,7 +23,7 @@ pub const fn high(x: f64) -> f32 {
 const LN_2_HIGH: f32 = high(std::f64::consts::LN_2);
 const LN_2_LOW: f32 = (std::f64::consts::LN_2 - LN_2_HIGH as f64) as f32;
 
-/// What is not a number stays that.
+/// NaN stays NaN.
 #[inline(always)]
 fn within(x: f32, low: f32, high: f32) -> f32 {
     let x = if x < low { low } else { x };
@@ -36,7 +36,7 @@ fn split(x: f32) -> (i32, f32) {
     let shifted = x * consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-    // The series at 0, which r is at most ln 2 / 2 away from: what is left out is below a tenth of the last place.
+    // The series at 0, which r is at most ln 2 / 2 away from: the remainder is below a tenth of the last place.
     let series = 0.5
         + r * (1.0 / 6.0
             + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0 + r * (1.0 / 5040.0)))));
@@ -99,7 +99,7 @@ pub(super) fn ln(x: f32) -> f32 {
     let small = x < f32::MIN_POSITIVE;
     let scaled = if small { x * SCALE } else { x };
     let found = ln_normal(scaled) - if small { 23.0 * consts::LN_2 } else { 0.0 };
-    // Zero, what is below it and what is not a number, and infinity, which the bits do not tell apart.
+    // Zero, negative numbers, NaN and infinity, which the bits do not tell apart.
     let found = if x > 0.0 { found } else { f32::NAN };
     let found = if x == 0.0 { f32::NEG_INFINITY } else { found };
     if x == f32::INFINITY { x } else { found }
@@ -108,7 +108,7 @@ pub(super) fn ln(x: f32) -> f32 {
 /// The natural logarithm of `1 + x`.
 #[inline(always)]
 pub(super) fn ln_1p(x: f32) -> f32 {
-    // What rounding takes from 1 + x is given back in proportion (W. Kahan).
+    // The rounding error of 1 + x is given back in proportion (W. Kahan).
     let sum = 1.0 + x;
     let found = ln(sum) * (x / (sum - 1.0));
     let found = if sum == f32::INFINITY { sum } else { found };

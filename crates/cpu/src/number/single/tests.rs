@@ -1,6 +1,6 @@
 use super::*;
 
-/// Numbers of both signs and every magnitude: what is not a number and the infinities among them.
+/// Numbers of both signs and every magnitude, with NaN and the infinities.
 fn floats() -> impl Iterator<Item = f32> {
     let special = [
         0.0,

@@ -11,11 +11,12 @@ use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::transpose::{Rows, transpose};
 use crate::{Cpu, Isa, Layout};
 
-/// What a task holds of transformed tiles, in numbers: a part of the second-level cache.
+/// Maximum numbers of transformed tiles in a task: a part of the second-level cache.
 const HELD: usize = 280 << 10;
-/// Channels that are transformed at once, and columns of a task, at most.
+/// Maximum number of channels that are transformed at once, and of columns of a task.
 const BLOCK: usize = 128;
-/// Tasks of a convolution that is cut into few along its images, at least: more would transform those again and again.
+/// Minimum number of tasks of a convolution that is cut into few along its images: more would transform those again and
+/// again.
 const WIDE: usize = 8;
 /// The largest filter, transformed, that is kept in memory, in numbers.
 const PACKED: usize = 16 << 20;
@@ -27,7 +28,8 @@ const FEW: usize = 24;
 /// Rows of a panel that are transformed at once before the tasks.
 const ROWS: usize = 32;
 
-/// How the sums are cut up. A task computes some columns, which are channels of the output, of some lines of tiles.
+/// The division of the sums into tasks. A task computes some columns, which are channels of the output, of some lines
+/// of tiles.
 pub(in super::super) struct SumsOf<'a> {
     g: &'a ConvGeometry,
     tiling: Tiling,
@@ -39,7 +41,7 @@ pub(in super::super) struct SumsOf<'a> {
     /// Tasks, by lines of tiles and by panels.
     cut: Cut,
     by_panels: usize,
-    /// Whether the filter is transformed before the tasks, and not by each that needs it.
+    /// `true` if the filter is transformed before the tasks, and not by each that needs it.
     packed: bool,
 }
 
@@ -72,7 +74,7 @@ impl<'a> SumsOf<'a> {
         }
     }
 
-    /// What it takes, in multiplications.
+    /// Returns its cost in multiplications.
     pub(super) fn work(&self) -> f64 {
         self.tiling.work([self.by_panels, 1], 10.0)
     }
@@ -81,7 +83,7 @@ impl<'a> SumsOf<'a> {
         self.cut.len() * self.by_panels
     }
 
-    /// Whether a task's tiles fit a cache, or nearly, and the filter memory.
+    /// `true` if a task's tiles fit a cache, or nearly, and the filter memory.
     pub(super) fn fits(&self) -> bool {
         let [_, tiles, inner, columns] = self.most();
         self.points() * tiles * (inner + columns) <= 2 * HELD && self.packed_len() <= PACKED
@@ -129,7 +131,7 @@ impl<'a> SumsOf<'a> {
         usize::from(self.packed) * self.filter_len()
     }
 
-    /// How the filter may be kept; none where it is too large.
+    /// Returns the form in which the filter may be kept; `None` where it is too large.
     pub(super) fn packing(&self) -> Option<Packing> {
         let len = self.filter_len();
         (len <= KEPT).then(|| {
@@ -142,8 +144,8 @@ impl<'a> SumsOf<'a> {
         })
     }
 
-    /// Numbers that a task needs to transform rows of a panel: what it turns over, and, where it keeps them, what they
-    /// become.
+    /// Numbers that a task needs to transform rows of a panel: the rows turned over, and, where it keeps them, the
+    /// transformed ones.
     fn panel_lens(&self, rows: usize) -> [usize; 2] {
         let taps = usize::from(self.turned_over) * self.g.k_h * self.g.k_w;
         let kept = usize::from(!self.packed) * self.points();
@@ -163,7 +165,7 @@ impl<'a> SumsOf<'a> {
         bytes(&self.lens()) + bytes(&self.panel_lens(rows))
     }
 
-    /// Bytes to transform some rows of the filter, and how often that is done for all.
+    /// Returns the bytes to transform some rows of the filter, and the number of times for all.
     fn pack_lane(&self) -> (usize, usize) {
         let parts = self.tiling.channels[0].div_ceil(ROWS);
         let bytes = Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]);
@@ -262,7 +264,7 @@ impl<'a> SumsOf<'a> {
             padded: true,
             ..Job::new((filter, read), (to, written), rows, columns)
         };
-        // SAFETY: it reads taps of the filter, and writes what the caller vouches for.
+        // SAFETY: it reads taps of the filter, and writes the memory that the caller vouches for.
         unsafe { (t.of_taps)(isa, &job) };
     }
 }

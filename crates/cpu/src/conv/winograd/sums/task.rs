@@ -16,12 +16,12 @@ struct Panel<'a> {
     rows: &'a [f32],
     /// From a point to the next.
     step: usize,
-    /// How many rows there are.
+    /// Number of rows.
     channels: usize,
     columns: usize,
 }
 
-/// What the tasks of one call share.
+/// State that the tasks of one call share.
 pub(super) struct SumsCall<'a> {
     pub isa: Isa,
     pub sums: &'a SumsOf<'a>,
@@ -141,7 +141,7 @@ impl SumsCall<'_> {
         }
     }
 
-    /// Makes outputs of the GEMMs of a piece.
+    /// Transforms the GEMMs of a piece to outputs.
     fn outputs(
         &self,
         piece: &Piece,
