@@ -1,4 +1,4 @@
-//! What a process plans with: its devices, their kernels, and what lives on them between steps.
+//! Machines: the devices, kernels and state that a process plans with.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::store::{Counters, Store};
 pub struct Machine {
     /// The devices, by number.
     pub devices: Arc<[Device]>,
-    /// How many threads the machine runs at once.
+    /// Number of threads that the machine runs at once.
     pub cores: usize,
     /// The kernels, by op.
     pub kernels: Arc<Kernels>,
-    /// What lives between steps.
+    /// State that outlives steps.
     pub store: Arc<Store>,
-    /// Which files steps may use.
+    /// Files that steps may use.
     pub files: Files,
-    /// What carries values between ranks.
+    /// Transport of values between ranks.
     pub collectives: Option<Arc<dyn Collectives>>,
 }
 
@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// What plans are made with here.
+    /// Returns the context of compilation with these counters and options.
     pub fn context<'a>(&'a self, counters: &'a Counters, options: &PlanOptions) -> PlanContext<'a> {
         PlanContext {
             kernels: &self.kernels,

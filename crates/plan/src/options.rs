@@ -18,16 +18,16 @@ pub struct PlanOptions {
     pub wire: Option<Wire>,
 }
 
-/// When nodes of a step that do not wait for each other run at the same time, on the threads of
-/// their devices. Large kernels split their own work over those threads in any case.
+/// Parallelism of a step's independent nodes on the threads of their devices. Large kernels split their own work over
+/// those threads in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parallel {
-    /// Where a step is estimated to be shorter for it: handing a node to another thread takes
-    /// longer than a small kernel.
+    /// In parallel where a step is estimated to be shorter for it: handing a node to another thread takes longer than a
+    /// small kernel.
     #[default]
     WhereWorth,
-    /// Wherever there is more than one thread.
+    /// In parallel wherever there is more than one thread.
     Always,
-    /// Nowhere: a step runs in sequence.
+    /// In sequence.
     Never,
 }

@@ -1,4 +1,4 @@
-//! How sessions and steps are asked to work.
+//! Options of sessions: devices, placement, plans, files, collectives.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
 /// The job of a process that is in no cluster.
 const LOCAL: &str = "localhost";
 
-/// More GPUs than one machine has.
+/// Maximum number of GPUs: more than one machine has.
 const MOST_GPUS: usize = 1024;
 
-/// How a session works.
+/// Options of a session.
 ///
-/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+/// Each method changes one option and returns the options; the fields can be read and set as well.
 ///
 /// ```
 /// use thalweg_session::{Parallel, SessionOptions};
@@ -51,26 +51,26 @@ pub struct SessionOptions {
     pub cpus: Vec<CpuOptions>,
     /// The GPU devices, `/device:GPU:0` and so on. Where there are none, no GPU is opened.
     pub gpus: Vec<GpuOptions>,
-    /// Whether a node whose device has no kernel for it, or does not exist, may run on another one
-    /// of its task. Off, it is an error.
+    /// `true` if a node whose device has no kernel for it, or does not exist, may run on another one of its task. Off,
+    /// it is an error.
     pub soft_placement: bool,
-    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    /// `true` if soft placement may not give a node a lesser type of device than it asks for.
     pub deny_fallback: bool,
-    /// The most plans that are kept; the one that was not used for longest goes first.
+    /// Maximum number of cached plans; the least recently used one is evicted first.
     pub plans: usize,
-    /// When nodes that do not wait for each other run at the same time.
+    /// Parallelism of independent nodes.
     pub parallel: Parallel,
-    /// Whether constants are folded and equal nodes shared. Off, a step runs the graph as built.
+    /// `true` to fold constants, share equal nodes and fuse. Off, a step runs the graph as built.
     pub optimise: bool,
-    /// In which dtype values go between the tasks of a cluster; as they are, where nothing is said.
+    /// Dtypes in which values are sent between the tasks of a cluster; their own, where there is none.
     pub wire: Option<Wire>,
-    /// Above 0, large values that go to another task, those of variables, and copies of others lie where
-    /// other processes of the machine can map them; so many bytes of each CPU's are kept for later use,
-    /// beside what is in use. A server says so for its own devices.
+    /// Above 0, large values that go to another task, those of variables, and copies of others are allocated where
+    /// other processes of the machine can map them; up to so many bytes of each CPU's shared memory are kept for later
+    /// use, beside the bytes in use. A server sets it for its own devices.
     pub shared: usize,
-    /// Which files the graph may use: none, unless it is said here.
+    /// Files that the graph may use: none, by default.
     pub files: Files,
-    /// What carries values between this session and others that run the same graph, each a rank; none where it is
+    /// Transport of values between this session and others that run the same graph, each a rank; none where it is
     /// alone.
     pub collectives: Option<Arc<dyn Collectives>>,
 }
@@ -136,7 +136,7 @@ impl SessionOptions {
         }
     }
 
-    /// With each of the CPU devices working like this: of two, each with this limit on memory.
+    /// With these options for each of the CPU devices: of two, each with this limit on memory.
     pub fn each_cpu(mut self, cpu: CpuOptions) -> SessionOptions {
         self.cpus.fill(cpu);
         self
@@ -160,14 +160,14 @@ impl SessionOptions {
     pub fn for_device(self, device: &DeviceSpec) -> SessionOptions {
         let gpu = DeviceType::Gpu.name();
         let gpus = match device.device_type.as_deref() {
-            // No machine has more: which is missing is said when they are opened.
+            // No machine has more: opening them reports the missing one.
             Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
             _ => 0,
         };
         self.gpus(gpus)
     }
 
-    /// Whether a node may run on another device than it asks for; see the field.
+    /// With soft placement or without; see the field.
     pub fn soft_placement(self, soft_placement: bool) -> SessionOptions {
         SessionOptions {
             soft_placement,
@@ -175,7 +175,7 @@ impl SessionOptions {
         }
     }
 
-    /// Whether soft placement may not give a node a lesser type of device than it asks for.
+    /// Without placement on a lesser type of device than a node asks for, or with it.
     pub fn deny_fallback(self, deny_fallback: bool) -> SessionOptions {
         SessionOptions {
             deny_fallback,
@@ -183,7 +183,7 @@ impl SessionOptions {
         }
     }
 
-    /// In which dtype values go between the tasks of a cluster.
+    /// With this rule for the dtypes of values between the tasks of a cluster.
     pub fn wire(self, wire: Wire) -> SessionOptions {
         SessionOptions {
             wire: Some(wire),
@@ -191,12 +191,12 @@ impl SessionOptions {
         }
     }
 
-    /// When nodes that do not wait for each other run at the same time.
+    /// With this parallelism of independent nodes.
     pub fn parallel(self, parallel: Parallel) -> SessionOptions {
         SessionOptions { parallel, ..self }
     }
 
-    /// Whether constants are folded and equal nodes shared.
+    /// With optimisation of the graph or without; see the field.
     pub fn optimise(self, optimise: bool) -> SessionOptions {
         SessionOptions { optimise, ..self }
     }
@@ -206,7 +206,7 @@ impl SessionOptions {
         SessionOptions { files, ..self }
     }
 
-    /// As one of several ranks: with what carries values between them.
+    /// As one of several ranks: with the transport of values between them.
     pub fn collectives(self, collectives: Arc<dyn Collectives>) -> SessionOptions {
         SessionOptions {
             collectives: Some(collectives),
@@ -214,7 +214,7 @@ impl SessionOptions {
         }
     }
 
-    /// With at most so many plans kept.
+    /// With a cache of at most so many plans.
     pub fn plans(self, plans: usize) -> SessionOptions {
         SessionOptions { plans, ..self }
     }
@@ -230,10 +230,10 @@ impl SessionOptions {
         }
     }
 
-    /// The devices that these options ask for: CPUs first.
+    /// Opens the devices that these options ask for: CPUs first.
     ///
     /// # Errors
-    /// A GPU that cannot be opened, with what is missing and how to get it; threads that the system does not give.
+    /// A GPU that cannot be opened, with the missing part and how to get it; threads that the system does not give.
     pub fn devices(&self) -> Result<Vec<Device>, SessionError> {
         let cpus = match &self.cpus[..] {
             [] => &[CpuOptions::default()],
@@ -287,9 +287,8 @@ impl SessionOptions {
 pub struct CpuOptions {
     /// Its threads; 0 for an even share of the session's, and one at least.
     pub threads: usize,
-    /// The most bytes that its variables and steps may take; `None` for as many as the system has. A variable
-    /// that is updated while somebody else holds its value, as co-located workers of a server do, takes its
-    /// bytes twice.
+    /// Maximum bytes of its variables and steps; `None` for as many as the system has. A variable that is updated while
+    /// something else holds its value, as co-located workers of a server do, takes its bytes twice.
     pub memory_limit: Option<usize>,
 }
 
@@ -320,13 +319,13 @@ impl CpuOptions {
 pub struct GpuOptions {
     /// The card's number for the driver.
     pub card: usize,
-    /// The most bytes that its variables and steps may take; `None` for as many as the card has.
+    /// Maximum bytes of its variables and steps; `None` for as many as the card has.
     pub memory_limit: Option<usize>,
-    /// The same as a part of what the card has, from 0 to 1; the lower of both counts.
+    /// The same as a fraction of the card's memory, from 0 to 1; the lower of both counts.
     pub memory_fraction: Option<f64>,
-    /// Whether libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
+    /// `true` if libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
     pub tf32: bool,
-    /// What runs its commands in place of the card's driver: an emulation, or a recording.
+    /// A driver in place of the card's: an emulation, or a recording.
     pub driver: Option<Arc<dyn Driver>>,
 }
 
@@ -339,7 +338,7 @@ impl GpuOptions {
         }
     }
 
-    /// What this driver drives.
+    /// The device of this driver.
     pub fn driven_by(driver: Arc<dyn Driver>) -> GpuOptions {
         GpuOptions {
             driver: Some(driver),
@@ -363,7 +362,7 @@ impl GpuOptions {
         }
     }
 
-    /// Whether libraries may compute `f32` in TF32.
+    /// With TF32 in libraries or without.
     pub fn tf32(self, tf32: bool) -> GpuOptions {
         GpuOptions { tf32, ..self }
     }
