@@ -181,7 +181,7 @@ impl Runner {
     /// As [`Runner::run_part`].
     pub fn run_entered_part(
         &self,
-        entered_gates: &EnteredPart,
+        entered: &EnteredPart,
         feeds: &[Tensor],
         channels: &dyn TaskChannels,
         options: &RunOptions,
