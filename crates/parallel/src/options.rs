@@ -102,8 +102,8 @@ impl DataParallel {
     }
 
     /// Stages values: towers use values that were copied to their devices in the previous step, during its computation,
-    /// and gradients are applied a step later. The update of step k then has the gradient at the values before step k -
-    /// 2. For `ParameterServer` in one process only.
+    /// and gradients are applied a step later. The update of step k then has the gradient at the values before
+    /// step k - 2. For `ParameterServer` in one process only.
     pub fn staged(mut self) -> DataParallel {
         self.staged = true;
         self

@@ -10,9 +10,9 @@ use super::updates::{Updates, power, raise};
 use super::weight_decay::WeightDecay;
 use crate::rate::Rate;
 
-/// LAMB: Adam's step and a weight decay, scaled to the variable's norm times the rate. At step `t`, from 1: `m = beta1
-/// * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) * gradient^2`, `r = m / (1 - beta1^t) / (sqrt(v / (1 -
-/// beta2^t)) + epsilon) + weight_decay * var`, and `var -= rate * |var| / |r| * r`; the quotient of the norms is 1 if
+/// LAMB: Adam's step and a weight decay, scaled to the variable's norm times the rate. At step `t`, from 1:
+/// `m = beta1 * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) * gradient^2`,
+/// `r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay * var`, and `var -= rate * |var| / |r| * r`; the quotient of the norms is 1 if
 /// one of them is 0.
 ///
 /// The slots are `var/Lamb` (`m`) and `var/Lamb_1` (`v`), from zeros; `beta1_power` and `beta2_power`

@@ -14,8 +14,8 @@ const MOMENTUM_DECAY: f32 = 0.96;
 
 /// Nadam, with the momentum schedule of Keras's `Nadam`. At step `t`, from 1, with `u(t) = beta1 * (1 - 0.96^t / 2)`
 /// and `p(t) = u(1) * ... * u(t)`: `m = beta1 * m + (1 - beta1) * gradient`, `v = beta2 * v + (1 - beta2) *
-/// gradient^2`, and `var -= rate * ahead / (sqrt(v / (1 - beta2^t)) + epsilon)` where `ahead = u(t + 1) * m / (1 - p(t
-/// + 1)) + (1 - u(t)) * gradient / (1 - p(t))`.
+/// gradient^2`, and `var -= rate * ahead / (sqrt(v / (1 - beta2^t)) + epsilon)` where
+/// `ahead = u(t + 1) * m / (1 - p(t + 1)) + (1 - u(t)) * gradient / (1 - p(t))`.
 ///
 /// The slots are `var/Nadam` (`m`) and `var/Nadam_1` (`v`), from zeros; `beta2_power`,
 /// `momentum_decay_power` and `momentum_product` are untrained `f32` variables that all variables
