@@ -9,7 +9,15 @@ use crate::{
 
 /// The lists of ops, by family. An op is registered by its place in the list of its family.
 static FAMILIES: &[&[&Op]] = &[
-    array::OPS,
+    array::value::OPS,
+    array::shape::OPS,
+    array::index::OPS,
+    array::slicing::OPS,
+    array::join::OPS,
+    array::layout::OPS,
+    array::segment::OPS,
+    array::sort::OPS,
+    array::matrix::OPS,
     flow::OPS,
     linalg::OPS,
     math::OPS,

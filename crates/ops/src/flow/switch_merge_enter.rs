@@ -10,7 +10,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::shapes::expect_scalar;
-use crate::support::view::VIEW;
+use crate::support::trivial_kernels::VIEW;
 
 /// Kernel of an op that a session's interpreter runs itself.
 const INTERPRETED: Kernel = Kernel {

@@ -13,7 +13,7 @@ use thalweg_tensor::{DType, Shape};
 use super::row_indices::RowIndices;
 use super::scatter_nd::split_by_index;
 use super::var_handle::expect_dtype;
-use crate::array::of_slices;
+use crate::array::index::of_slices;
 use crate::support::constants::ints;
 use crate::support::widened::moved;
 

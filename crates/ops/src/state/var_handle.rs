@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use crate::support::view::VIEW;
+use crate::support::trivial_kernels::VIEW;
 
 /// Creates the handle of a variable.
 pub(crate) static VAR_HANDLE: Op = Op {

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Gradient, arg, arg_of, str_attr, type_attr, type_attr_or
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
-use crate::array::unsorted_shape;
+use crate::array::segment::unsorted_shape;
 
 /// Maximum number of strings, since a file may ask for any.
 const MAX_STRINGS: usize = 1 << 26;

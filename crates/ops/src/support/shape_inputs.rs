@@ -101,3 +101,25 @@ pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, Kern
         Ok(())
     })), else Err(KernelError::DType(dtype)))
 }
+
+/// The shape that host input `i` asks for.
+pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
+    let rank = length(cx, i)?;
+    let Some(dims) = cx.ints(i) else {
+        return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
+    };
+    let shape = Shape::from(&dims[..]);
+    if let Some(bad) = dims.iter().find(|&&d| d < 0) {
+        return Err(InferError::Value {
+            input: i,
+            reason: format!("dimension {bad} is negative"),
+        });
+    }
+    if shape.elements().is_none() {
+        return Err(InferError::Value {
+            input: i,
+            reason: format!("{shape} has more elements than can be counted"),
+        });
+    }
+    Ok(shape)
+}

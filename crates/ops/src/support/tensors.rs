@@ -135,3 +135,23 @@ impl<T> DerefMut for Counted<T> {
         &mut self.elements
     }
 }
+
+/// Some slices of `inner` elements of a tensor, in dimensions `dims`.
+pub(crate) fn take_slices(
+    cx: &TensorCx<'_>,
+    tensor: &Tensor,
+    rows: &[usize],
+    inner: usize,
+    dims: &[usize],
+) -> Result<Tensor, KernelError> {
+    let all = rows.iter().flat_map(|row| row * inner..(row + 1) * inner);
+    if tensor.dtype() == DType::String {
+        let strings = tensor.as_strings()?;
+        return cx.strings_of(dims, all.map(|i| &strings[i]));
+    }
+    dispatch!(tensor.dtype(), PLAIN, T => {
+        let from = tensor.as_slice::<T>()?;
+        let taken: Vec<T> = all.map(|i| from[i]).collect();
+        cx.tensor_of(dims, &taken)
+    }, else Err(KernelError::DType(tensor.dtype())))
+}

@@ -1,0 +1,29 @@
+//! Lookups and updates by index: Gather, Scatter, OneHot, Where.
+
+mod gather;
+mod gather_gradient;
+mod gather_nd;
+mod index_nd;
+mod one_hot;
+mod scatter_nd;
+mod sparse_to_dense;
+mod where_nonzero;
+
+pub(crate) use gather_gradient::of_slices;
+use thalweg_device::Op;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &gather::GATHER,
+    &gather::GATHER_V1,
+    &gather_nd::GATHER_ND,
+    &scatter_nd::SCATTER_ND,
+    &scatter_nd::TENSOR_SCATTER_UPDATE,
+    &scatter_nd::TENSOR_SCATTER_ADD,
+    &scatter_nd::TENSOR_SCATTER_SUB,
+    &scatter_nd::TENSOR_SCATTER_MAX,
+    &scatter_nd::TENSOR_SCATTER_MIN,
+    &sparse_to_dense::SPARSE_TO_DENSE,
+    &one_hot::ONE_HOT,
+    &where_nonzero::WHERE,
+];

@@ -1,0 +1,280 @@
+//! Slices brought to where vectors of indices say.
+
+use smallvec::smallvec;
+use thalweg_cpu::number::Number;
+use thalweg_device::{InOut, Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr};
+use thalweg_graph::{GradCx, InferError, OpDef, Output};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
+
+use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
+use crate::support::gradient_nodes::shape_of;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::{countable, per_dim, wrong};
+use crate::support::widened::{indexed, moved, widened_ints};
+
+/// `op(x, indices)`.
+fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {
+    x.graph().op(op).input(x).input(indices).output()
+}
+
+/// Zeros with slices added.
+pub(crate) static SCATTER_ND: Op = Op {
+    def: OpDef {
+        name: "ScatterNd",
+        summary: "Zeros with the updates added at the slices that the indices name.",
+        inputs: &[
+            arg("indices", "Tindices"),
+            arg("updates", "T"),
+            arg("shape", "Tindices").host(),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", DType::PLAIN),
+            type_attr("Tindices", INDICES),
+            POLICY,
+        ],
+        shape: |cx| {
+            let shape = match per_dim(cx, 2)? {
+                Some(dims) => {
+                    if let Some(bad) = dims.iter().find(|&&d| d < 0) {
+                        return Err(wrong(2, format!("{bad} is no length of a dimension")));
+                    }
+                    countable(2, Shape::from(dims))?
+                }
+                None => cx.shape(2).dim(0).map_or(Shape::unknown(), Shape::of_rank),
+            };
+            expect_slices(cx, &shape, 0, 1)?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            smallvec![None, Some(by_indices("GatherNd", g.grad(), g.input(0)))]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        indexed(p, &[0], &|p| {
+            if p.dtype(1) == DType::Bool {
+                return scatter_nd::<bool>(p, |a, b| a | b);
+            }
+            widened_ints(p, &[1], &[0], &|p| {
+                dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => scatter_nd::<T>(p, T::add), else
+                    Err(KernelError::DType(p.dtype(1))))
+            })
+        })
+    })],
+};
+
+fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
+    let slices = Slices::new(p, p.output_dims(0), 0)?;
+    let count = slices.count(p.dims(0));
+    let elements = p.outputs[0]
+        .elements()
+        .saturating_add(p.inputs[1].elements());
+    Ok(Prepared::new(elements * 2, move |cx| {
+        let (indices, updates) = (cx.input::<i64>(0)?, cx.input::<T>(1)?);
+        let out = cx.output::<T>(0)?;
+        out.fill(T::default());
+        update(&slices, count, indices, updates, out, join)
+    }))
+}
+
+fn update<T: Element>(
+    slices: &Slices,
+    count: usize,
+    indices: &[i64],
+    updates: &[T],
+    out: &mut [T],
+    join: fn(T, T) -> T,
+) -> Result<(), KernelError> {
+    let inner = slices.inner;
+    slices.each(indices, count, |row, at| {
+        let updates = &updates[row * inner..][..inner];
+        for (out, &update) in out[at..][..inner].iter_mut().zip(updates) {
+            *out = join(*out, update);
+        }
+    })
+}
+
+/// A copy of a tensor with some slices updated.
+const fn updating(
+    name: &'static str,
+    summary: &'static str,
+    attrs: &'static [AttrDef],
+    gradient: Gradient,
+) -> OpDef {
+    OpDef {
+        name,
+        summary,
+        inputs: UPDATING,
+        outputs: OUTPUT,
+        attrs,
+        shape: |cx| {
+            if cx.shape(0).rank() == Some(0) {
+                return Err(InferError::Rank {
+                    input: 0,
+                    expected: "at least 1".to_owned(),
+                    found: Shape::scalar(),
+                });
+            }
+            expect_slices(cx, cx.shape(0), 1, 2)?;
+            cx.set(0, cx.shape(0).clone());
+            Ok(())
+        },
+        gradient,
+        ..OpDef::EMPTY
+    }
+}
+
+const UPDATING: &[thalweg_graph::op::Arg] = &[
+    arg("tensor", "T"),
+    arg("indices", "Tindices"),
+    arg("updates", "T"),
+];
+const OUTPUT: &[thalweg_graph::op::Arg] = &[arg("output", "T")];
+const ANY: &[AttrDef] = &[
+    type_attr("T", DType::ELEMENTS),
+    type_attr(
+        "Tindices",
+        &[DType::I16, DType::I32, DType::I64, DType::U16],
+    ),
+    POLICY,
+];
+const NUMBERS: &[AttrDef] = &[
+    type_attr("T", DType::PLAIN),
+    type_attr("Tindices", DType::INDICES),
+    POLICY,
+];
+
+fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
+    let slices = Slices::new(p, p.dims(0), 1)?;
+    let count = slices.count(p.dims(1));
+    let elements = p.outputs[0]
+        .elements()
+        .saturating_add(p.inputs[2].elements());
+    Ok(Prepared::new(elements * 2, move |cx| {
+        let (indices, updates) = (cx.input::<i64>(1)?, cx.input::<T>(2)?);
+        let out = match cx.in_out::<T>(0, 0)? {
+            InOut::Same(out) => out,
+            InOut::Apart(x, out) => {
+                out.copy_from_slice(x);
+                out
+            }
+        };
+        update(&slices, count, indices, updates, out, join)
+    }))
+}
+
+/// A kernel that joins numbers.
+macro_rules! joining {
+    ($join:expr) => {{
+        const KERNELS: &[Kernel] = &[cpu(|p| {
+            indexed(p, &[1], &|p| widened_ints(p, &[0, 2], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => updated::<T>(p, $join), else
+                    Err(KernelError::DType(p.dtype(0))))
+            }))
+        })
+        .in_place(&[(0, 0)])];
+        KERNELS
+    }};
+}
+
+/// A copy with other slices.
+pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
+    def: updating(
+        "TensorScatterUpdate",
+        "The tensor with the updates in place of the slices that the indices name.",
+        ANY,
+        Gradient::Rule(|g| {
+            let (graph, indices, dy) = (g.graph(), g.input(1), g.grad());
+            let zeros = graph.op("ZerosLike").input(g.input(2)).output();
+            let kept = graph.op("TensorScatterUpdate").input(dy).input(indices);
+            smallvec![
+                Some(kept.input(zeros).output()),
+                None,
+                Some(by_indices("GatherNd", dy, indices))
+            ]
+        }),
+    ),
+    kernels: &[
+        moved_strings!(TENSOR_SCATTER_UPDATE, &[("T", &[DType::String])]),
+        cpu(|p| {
+            indexed(p, &[1], &|p| moved(p, &[0, 2], &[0], &|p| {
+            dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else
+                Err(KernelError::DType(p.dtype(0))))
+        }))
+        })
+        .in_place(&[(0, 0)]),
+    ],
+};
+
+/// A copy with slices added.
+pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
+    def: updating(
+        "TensorScatterAdd",
+        "The tensor with the updates added at the slices that the indices name.",
+        NUMBERS,
+        Gradient::Rule(|g| {
+            let updates = by_indices("GatherNd", g.grad(), g.input(1));
+            smallvec![Some(g.grad()), None, Some(updates)]
+        }),
+    ),
+    kernels: joining!(T::add),
+};
+
+/// A copy with slices taken away.
+pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
+    def: updating(
+        "TensorScatterSub",
+        "The tensor with the updates subtracted at the slices that the indices name.",
+        NUMBERS,
+        Gradient::Rule(|g| {
+            let updates = by_indices("GatherNd", g.grad(), g.input(1));
+            smallvec![Some(g.grad()), None, Some(-updates)]
+        }),
+    ),
+    kernels: joining!(T::sub),
+};
+
+/// The gradient goes to what was taken; in equal parts where several are equal.
+fn extreme_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, x, indices, updates) = (g.graph(), g.input(0), g.input(1), g.input(2));
+    let (y, dy) = (g.output(0), g.grad());
+    let equal = |a: Output<'g>, b: Output<'g>| {
+        let equal = graph.op("Equal").input(a).input(b).output();
+        graph
+            .op("Cast")
+            .input(equal)
+            .attr("DstT", dy.dtype())
+            .output()
+    };
+    let in_x = equal(x, y);
+    let in_updates = equal(updates, by_indices("GatherNd", y, indices));
+    let added = graph.op("ScatterNd").input(indices).input(in_updates);
+    let shares = in_x + added.input(shape_of(x, indices.dtype())).output();
+    let share = by_indices("GatherNd", dy / shares, indices);
+    smallvec![Some(dy * in_x / shares), None, Some(share * in_updates)]
+}
+
+/// A copy with larger elements.
+pub(crate) static TENSOR_SCATTER_MAX: Op = Op {
+    def: updating(
+        "TensorScatterMax",
+        "The larger of each element of the tensor and the updates at the slices that the indices name.",
+        NUMBERS,
+        Gradient::Rule(extreme_gradient),
+    ),
+    kernels: joining!(|x, y| if x < y { y } else { x }),
+};
+
+/// A copy with smaller elements.
+pub(crate) static TENSOR_SCATTER_MIN: Op = Op {
+    def: updating(
+        "TensorScatterMin",
+        "The smaller of each element of the tensor and the updates at the slices that the indices name.",
+        NUMBERS,
+        Gradient::Rule(extreme_gradient),
+    ),
+    kernels: joining!(|x, y| if y < x { y } else { x }),
+};

@@ -1,0 +1,134 @@
+//! Kernels that move elements by a table for each axis: where an element goes along one axis does
+//! not depend on where it is along the others.
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+use thalweg_cpu::number::Number;
+use thalweg_cpu::parallel::for_chunks;
+use thalweg_device::{KernelError, Prepare, Prepared};
+
+use crate::support::elementwise::CHUNK;
+use crate::support::raw_elements::{by_size, input_as, output_as};
+
+/// For each place of a tensor the place of another one: the sum of the entries of each axis.
+#[derive(Clone)]
+pub(super) struct Tables {
+    /// By axis, and by index along it.
+    tables: Vec<Vec<usize>>,
+    /// Elements that lie next to each other in both tensors.
+    each: usize,
+}
+
+impl Tables {
+    /// The tables of a tensor, outermost axis first; none of them is empty.
+    pub(super) fn new(mut tables: Vec<Vec<usize>>) -> Tables {
+        let mut each = 1;
+        while let Some(last) = tables.last() {
+            if last.iter().enumerate().any(|(i, &at)| at != i * each) {
+                break;
+            }
+            each *= last.len();
+            tables.pop();
+        }
+        if tables.is_empty() {
+            tables.push(vec![0]);
+        }
+        Tables { tables, each }
+    }
+
+    /// The innermost table.
+    fn inner(&self) -> &[usize] {
+        self.tables.last().map_or(&[], |t| t)
+    }
+
+    /// Elements of a row: of all that have the same index but for the innermost table's axis.
+    fn row(&self) -> usize {
+        self.inner().len() * self.each
+    }
+
+    /// What the tables of the outer axes say of row `row`.
+    fn start(&self, mut row: usize) -> usize {
+        let mut at = 0;
+        for table in self.tables.iter().rev().skip(1) {
+            at += table[row % table.len()];
+            row /= table.len();
+        }
+        at
+    }
+
+    /// The kernel that fills each place of output 0 from the place in input 0 that the tables say.
+    pub(super) fn gather(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+        by_size!(p.dtype(0), T => Ok(self.gathering::<T>(p)))
+    }
+
+    fn gathering<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
+        let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
+        Prepared::new(n * 2, move |cx| {
+            let x = input_as::<T>(cx, 0)?;
+            // SAFETY: it gets elements of an input of the same dtype only.
+            let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+            let (row, each) = (self.row(), self.each);
+            let rows = (CHUNK / row).max(1);
+            for_chunks(cx.pool(), out, rows * row, &|task, part| {
+                for (i, out) in part.chunks_exact_mut(row).enumerate() {
+                    let start = self.start(task * rows + i);
+                    for (out, &at) in out.chunks_exact_mut(each).zip(self.inner()) {
+                        out.copy_from_slice(&x[start + at..][..each]);
+                    }
+                }
+            });
+            Ok(())
+        })
+    }
+
+    /// The kernel that brings each element of input 0 to the place of output 0 that the tables say;
+    /// other places are zeros.
+    pub(super) fn scatter(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+        by_size!(p.dtype(0), T => Ok(self.scattering::<T>(p)))
+    }
+
+    fn scattering<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
+        let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
+        Prepared::new(n * 2, move |cx| {
+            let x = input_as::<T>(cx, 0)?;
+            // SAFETY: it gets zeros and elements of an input of the same dtype only.
+            let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
+            out.fill(T::zeroed());
+            self.each_slice(x, |slice, at| {
+                out[at..][..slice.len()].copy_from_slice(slice)
+            });
+            Ok(())
+        })
+    }
+
+    /// The kernel that adds each element of input 0 to the place of output 0 that the tables say.
+    pub(super) fn add<T: Number>(self, p: &Prepare<'_>) -> Prepared {
+        Prepared::new(p.inputs[0].elements() * 4, move |cx| {
+            let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+            out.fill(T::ZERO);
+            self.each_slice(x, |slice, at| {
+                for (sum, &x) in out[at..].iter_mut().zip(slice) {
+                    *sum = sum.add(x);
+                }
+            });
+            Ok(())
+        })
+    }
+
+    fn each_slice<T>(&self, x: &[T], mut body: impl FnMut(&[T], usize)) {
+        for (row, x) in x.chunks_exact(self.row()).enumerate() {
+            let start = self.start(row);
+            for (slice, &at) in x.chunks_exact(self.each).zip(self.inner()) {
+                body(slice, start + at);
+            }
+        }
+    }
+}
+
+/// The number of elements that each step along each axis passes.
+pub(super) fn strides(dims: &[usize]) -> SmallVec<[usize; 6]> {
+    crate::support::moves::steps(dims)
+        .iter()
+        .map(|&s| s as usize)
+        .collect()
+}

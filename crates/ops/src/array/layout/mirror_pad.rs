@@ -1,0 +1,161 @@
+//! Elements mirrored around a tensor.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, cpu};
+use thalweg_graph::op::{AttrDef, Default, Gradient, arg, str_attr, type_attr, type_attr_or};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
+
+use super::pad::paddings;
+use crate::array::index_tables::{Tables, strides};
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::trivial_kernels::nothing;
+use crate::support::widened::widened_ints;
+
+const ATTRS: &[AttrDef] = &[
+    type_attr("T", DType::ELEMENTS),
+    type_attr_or("Tpaddings", DType::INDICES, DType::I32),
+    AttrDef {
+        default: Default::Required,
+        ..str_attr("mode", "", &["REFLECT", "SYMMETRIC"])
+    },
+];
+
+/// Whether the edge itself is mirrored as well.
+fn symmetric(attrs: &thalweg_graph::Attrs) -> bool {
+    attrs.str("mode") == "SYMMETRIC"
+}
+
+/// The shape with `change` of the length, what comes before and what comes after along each
+/// dimension.
+fn shape(
+    cx: &mut Infer<'_>,
+    change: fn(i64, (i64, i64)) -> Option<i64>,
+    inside: fn(i64, (i64, i64)) -> Option<i64>,
+) -> Result<(), InferError> {
+    let rank = cx.shape(0).rank().or(cx.shape(1).dim(0));
+    let (Some(paddings), Some(dims)) = (paddings(cx)?, cx.shape(0).dims()) else {
+        // As many dimensions as a shape can have.
+        let shape = rank
+            .filter(|&r| r < 255)
+            .map_or(Shape::unknown(), Shape::of_rank);
+        cx.set(0, shape);
+        return Ok(());
+    };
+    let edge = i64::from(!symmetric(cx.attrs()));
+    let mut all = Vec::with_capacity(dims.len());
+    for (i, (d, &pair)) in dims.iter().zip(&paddings).enumerate() {
+        let Some(d) = d.map(|d| d as i64) else {
+            all.push(None);
+            continue;
+        };
+        let fits = inside(d, pair).is_some_and(|d| pair.0.max(pair.1) <= (d - edge).max(0));
+        let to = change(d, pair).and_then(|d| usize::try_from(d).ok());
+        all.push(match (fits, to) {
+            (true, Some(to)) => Some(to),
+            _ => {
+                let reason = format!(
+                    "{} before and {} after dimension {i}: no more can be mirrored than there is",
+                    pair.0, pair.1
+                );
+                return Err(wrong(1, reason));
+            }
+        });
+    }
+    let shape = countable(1, Shape::partial(all))?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn padded(d: i64, (before, after): (i64, i64)) -> Option<i64> {
+    d.checked_add(before)?.checked_add(after)
+}
+
+fn unpadded(d: i64, (before, after): (i64, i64)) -> Option<i64> {
+    d.checked_sub(before)?
+        .checked_sub(after)
+        .filter(|&d| d >= 0)
+}
+
+/// For each place of a padded tensor the place inside that it mirrors; `None` where a tensor has no
+/// element.
+fn tables(
+    p: &Prepare<'_>,
+    outer: &[usize],
+    inner: &[usize],
+) -> Result<Option<Tables>, KernelError> {
+    if outer.contains(&0) || inner.contains(&0) {
+        return Ok(None);
+    }
+    let (paddings, strides) = (p.ints(1)?, strides(inner));
+    let edge = i64::from(!symmetric(&p.node.attrs));
+    let table = |i: usize| {
+        let (before, last) = (
+            paddings.get(2 * i).copied().unwrap_or(0),
+            inner[i] as i64 - 1,
+        );
+        let mirrored = |to: usize| {
+            let at = to as i64 - before;
+            let at = if at < 0 { edge - 1 - at } else { at };
+            let at = if at > last {
+                2 * last + 1 - edge - at
+            } else {
+                at
+            };
+            at.clamp(0, last) as usize * strides[i]
+        };
+        (0..outer[i]).map(mirrored).collect()
+    };
+    Ok(Some(Tables::new((0..outer.len()).map(table).collect())))
+}
+
+/// A tensor with its mirror image around it.
+pub(crate) static MIRROR_PAD: Op = Op {
+    def: OpDef {
+        name: "MirrorPad",
+        summary: "The input with itself mirrored before and after it along each dimension.",
+        inputs: &[arg("input", "T"), arg("paddings", "Tpaddings").host()],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| shape(cx, padded, |d, _| Some(d)),
+        gradient: Gradient::Rule(|g| {
+            let node = g.graph().op("MirrorPadGrad").input(g.grad());
+            let node = node.input(g.input(1)).attr("mode", g.attrs().str("mode"));
+            smallvec![Some(node.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings!(MIRROR_PAD, &[("T", &[DType::String])]),
+        cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
+            Some(tables) => tables.gather(p),
+            None => Ok(nothing()),
+        }),
+    ],
+};
+
+/// The sums of what was mirrored.
+pub(crate) static MIRROR_PAD_GRAD: Op = Op {
+    def: OpDef {
+        name: "MirrorPadGrad",
+        summary: "The gradient of MirrorPad: each element with all of its images added.",
+        inputs: &[arg("input", "T"), arg("paddings", "Tpaddings").host()],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| shape(cx, unpadded, unpadded),
+        gradient: Gradient::Rule(|g| {
+            let node = g.graph().op("MirrorPad").input(g.grad());
+            let node = node.input(g.input(1)).attr("mode", g.attrs().str("mode"));
+            smallvec![Some(node.output())]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| match tables(p, p.dims(0), p.output_dims(0))? {
+        Some(tables) => widened_ints(p, &[0], &[0], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(tables.clone().add::<T>(p)), else
+                Err(KernelError::DType(p.dtype(0))))
+        }),
+        None => Ok(nothing()),
+    })],
+};

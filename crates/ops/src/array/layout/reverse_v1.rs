@@ -1,0 +1,64 @@
+//! Ops of TensorFlow's first versions, which others have taken the place of.
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Gradient, arg, arg_of, type_attr};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::text::counted;
+use thalweg_tensor::{DType, Tensor, dispatch};
+
+use crate::support::shapes;
+
+/// Where each element of a tensor of these dimensions comes from when axes are turned round.
+fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
+    let place = |mut at: usize| {
+        let (mut from, mut stride) = (0, 1);
+        for (&len, &flip) in dims.iter().zip(flip).rev() {
+            let i = at % len;
+            from += stride * if flip { len - 1 - i } else { i };
+            (at, stride) = (at / len, stride * len);
+        }
+        from
+    };
+    (0..elements(dims)).map(place).collect()
+}
+
+/// The elements of a tensor in these places.
+fn picked(cx: &TensorCx<'_>, from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
+    if from.dtype() == DType::String {
+        let all = from.as_strings()?;
+        let picked: Option<Vec<&[u8]>> = places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
+        let picked = picked.ok_or(KernelError::Argument("an element"))?;
+        return cx.strings_of(from.dims(), &picked);
+    }
+    dispatch!(from.dtype(), PLAIN, T => {
+        let all = from.as_slice::<T>()?;
+        let picked: Option<Vec<T>> = places.iter().map(|&i| all.get(i).copied()).collect();
+        cx.tensor_of(from.dims(), &picked.ok_or(KernelError::Argument("an element"))?)
+    }, else Err(KernelError::DType(from.dtype())))
+}
+
+/// A tensor with some axes turned round.
+pub(crate) static REVERSE: Op = Op {
+    def: OpDef {
+        name: "Reverse",
+        summary: "The tensor with the elements along some axes in the opposite order.",
+        inputs: &[arg("tensor", "T"), arg_of("dims", DType::Bool)],
+        outputs: &[arg("output", "T")],
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: shapes::unchanged,
+        gradient: Gradient::Missing,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tensor, flip) = (cx.tensor(0)?, cx.slice::<bool>(1)?);
+        if flip.len() != tensor.dims().len() {
+            return Err(KernelError::Invalid(format!(
+                "{} for {}: give one for each",
+                counted(flip.len(), "flag"),
+                counted(tensor.dims().len(), "dimension")
+            )));
+        }
+        Ok(vec![picked(cx, tensor, &turned(tensor.dims(), flip))?])
+    })],
+};

@@ -1,0 +1,158 @@
+//! Dimensions in another order.
+
+use smallvec::{SmallVec, smallvec};
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
+use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::{InferError, OpDef};
+use thalweg_tensor::text::counted;
+use thalweg_tensor::{DType, Shape};
+
+use crate::array::box_copies::Moves;
+use crate::support::gradient_nodes::int_vector;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{ints_or, invalid, known, per_dim, wrong};
+
+/// `perm` as indices, each of which stands in it once.
+fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
+    let mut seen = vec![false; perm.len()];
+    perm.iter()
+        .map(|&p| {
+            let i = usize::try_from(p).ok().filter(|&i| i < perm.len());
+            i.filter(|&i| !std::mem::replace(&mut seen[i], true))
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| {
+            let n = perm.len();
+            wrong(
+                input,
+                format!("{perm:?} is no permutation: each of 0..{n} must stand in it once"),
+            )
+        })
+}
+
+/// TensorFlow takes negative axes here too.
+fn axes(perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
+    let rank = perm.len() as i64;
+    let forward: Vec<i64> = perm
+        .iter()
+        .map(|&p| if (-rank..0).contains(&p) { p + rank } else { p })
+        .collect();
+    permutation(1, &forward)
+}
+
+fn inverse(perm: &[usize]) -> Vec<i64> {
+    let mut inverse = vec![0; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        inverse[p] = i as i64;
+    }
+    inverse
+}
+
+/// The input with its dimensions in another order.
+pub(crate) static TRANSPOSE: Op = Op {
+    def: OpDef {
+        name: "Transpose",
+        summary: "The input with its dimensions in another order: dimension i of the output is perm[i] of the input.",
+        inputs: &[arg("x", "T"), arg("perm", "Tperm").host()],
+        outputs: &[arg("y", "T")],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            type_attr_or("Tperm", DType::INDICES, DType::I32),
+        ],
+        shape: |cx| {
+            let length = cx.ranked(1, 1)?.dim(0);
+            let rank = cx.shape(0).rank().or(length);
+            if let (Some(rank), Some(length)) = (rank, length)
+                && rank != length
+            {
+                return Err(wrong(
+                    1,
+                    format!(
+                        "{} for a tensor of shape {}: there must be {rank}",
+                        counted(length, "number"),
+                        cx.shape(0)
+                    ),
+                ));
+            }
+            let shape = match per_dim(cx, 1)? {
+                Some(perm) => {
+                    let perm = axes(&perm)?;
+                    Shape::partial(perm.iter().map(|&p| cx.shape(0).dim(p)))
+                }
+                None => rank.map_or(Shape::unknown(), Shape::of_rank),
+            };
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let (graph, perm) = (g.graph(), g.input(1));
+            let fact = perm.fact();
+            let known = fact.value.and_then(|v| axes(&v.to_ints()?).ok());
+            let back = match known {
+                Some(perm) => int_vector(graph, fact.dtype, &inverse(&perm)),
+                None => graph.op("InvertPermutation").input(perm).output(),
+            };
+            let dx = graph.op("Transpose").input(g.grad()).input(back);
+            smallvec![Some(dx.output())]
+        }),
+        same_as: |cx| {
+            let perm = axes(&cx.ints(1)?).ok()?;
+            perm.iter().enumerate().all(|(i, &p)| i == p).then_some(0)
+        },
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings!(TRANSPOSE, &[("T", &[DType::String])]),
+        cpu(|p| transpose_moves(p)?.on_cpu()),
+        gpu(|p| transpose_moves(p)?.on_gpu()),
+    ],
+};
+
+fn transpose_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let perm = axes(&p.ints(1)?).map_err(invalid)?;
+    let (from, out) = (steps(p.dims(0)), p.output_dims(0));
+    let to = steps(out);
+    if perm.len() != from.len() || perm.len() != out.len() {
+        return Err(KernelError::Argument("an axis for each dimension"));
+    }
+    let axes: Vec<Axis> = (0..out.len())
+        .map(|i| Axis {
+            len: out[i],
+            from: from[perm[i]],
+            to: to[i],
+        })
+        .collect();
+    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
+}
+
+/// The permutation that undoes another one.
+pub(crate) static INVERT_PERMUTATION: Op = Op {
+    def: OpDef {
+        name: "InvertPermutation",
+        summary: "The permutation that undoes the one given: y[x[i]] = i.",
+        inputs: &[arg("x", "T").host()],
+        outputs: &[arg("y", "T")],
+        attrs: &[type_attr_or("T", DType::INDICES, DType::I32)],
+        shape: |cx| {
+            let shape = cx.ranked(0, 1)?;
+            cx.set(0, shape);
+            if let Some(perm) = cx.ints(0) {
+                let back = inverse(&permutation(0, &perm)?);
+                let value = ints_or("T", cx.dtype(0), &[back.len()], &back)?;
+                cx.set_value(0, value);
+            }
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| {
+            let back = inverse(&permutation(0, &p.ints(0)?).map_err(invalid)?);
+            let value = ints_or("T", p.dtype(0), &[back.len()], &back).map_err(invalid)?;
+            known(p.dtype(0), vec![value])
+        }),
+        on_host(),
+    ],
+};

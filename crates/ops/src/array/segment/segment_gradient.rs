@@ -1,0 +1,85 @@
+//! Gradients through slices that are joined by their ids.
+
+use smallvec::smallvec;
+use thalweg_graph::op::InputGradients;
+use thalweg_graph::{GradCx, Output};
+use thalweg_tensor::DType;
+
+use super::unsorted_segment_sum::of_segments;
+use crate::support::gradient_nodes::int_scalar;
+
+/// For each id, what `x` has for its segment.
+pub(super) fn gather<'g>(x: Output<'g>, ids: Output<'g>) -> Output<'g> {
+    let node = x.graph().op("GatherV2").input(x).input(ids);
+    node.input(int_scalar(x.graph(), DType::I32, 0)).output()
+}
+
+/// Whether ids are sorted: how the ops of a gradient are called.
+pub(super) enum Kin {
+    Sorted,
+    Unsorted,
+}
+
+impl Kin {
+    /// `Sum`, `Prod`... of `x` over the segments of the node.
+    fn over<'g>(&self, g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
+        match self {
+            Kin::Sorted => {
+                let node = g.graph().op(&format!("Segment{op}")).input(x);
+                node.input(g.input(1)).output()
+            }
+            Kin::Unsorted => {
+                let node = g.graph().op(&format!("UnsortedSegment{op}")).input(x);
+                node.input(g.input(1)).input(g.input(2)).output()
+            }
+        }
+    }
+
+    /// For each slice what `x` has for its segment, 0 for one that is in none.
+    fn back<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>) -> Output<'g> {
+        match self {
+            Kin::Sorted => gather(x, g.input(1)),
+            Kin::Unsorted => {
+                let (slices, kept) = of_segments(x, g.input(1));
+                where_true(kept, slices)
+            }
+        }
+    }
+}
+
+/// `x` where `when` is true, else zeros.
+fn where_true<'g>(when: Output<'g>, x: Output<'g>) -> Output<'g> {
+    let zeros = x.graph().op("ZerosLike").input(x).output();
+    let node = x.graph().op("SelectV2").input(when).input(x);
+    node.input(zeros).output()
+}
+
+/// The gradient goes to what was taken, in equal parts where several are equal.
+pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
+    let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
+    let taken = graph.op("Equal").input(x).input(kin.back(g, g.output(0)));
+    let taken = graph.op("Cast").input(taken.output());
+    let taken = taken.attr("DstT", dy.dtype()).output();
+    let number = kin.over(g, "Sum", taken);
+    let share = graph.op("DivNoNan").input(dy).input(number).output();
+    smallvec![Some(kin.back(g, share) * taken)]
+}
+
+/// The product of the others: of those that are not 0 where the element itself is.
+pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
+    let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
+    let choose = |when: Output<'g>, a: Output<'g>, b: Output<'g>| {
+        graph.op("SelectV2").input(when).input(a).input(b).output()
+    };
+    let zero = x.constant_like(0);
+    let is_zero = graph.op("Equal").input(x).input(zero).output();
+    let zeros = graph.op("Cast").input(is_zero).attr("DstT", x.dtype());
+    let zeros = kin.over(g, "Sum", zeros.output());
+    // Two zeros leave nothing of the others.
+    let at_most_one = graph.op("LessEqual").input(zeros).input(x.constant_like(1));
+    let dy = where_true(at_most_one.output(), dy);
+    let others = choose(is_zero, graph.op("OnesLike").input(x).output(), x);
+    let product = kin.back(g, kin.over(g, "Prod", others));
+    let without = choose(is_zero, product, kin.back(g, g.output(0)) / others);
+    smallvec![Some(kin.back(g, dy) * without)]
+}

@@ -1,0 +1,387 @@
+//! Slices that belong together, joined: sums, means, products, extremes of neighbours with one id, and
+//! of slices with one id wherever they are.
+
+use smallvec::smallvec;
+use thalweg_cpu::number::{Float, Number};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::text::counted;
+use thalweg_tensor::{DType, Element, Shape, dispatch};
+
+use super::segment_gradient::{Kin, extreme_gradient, gather, product_gradient};
+use super::unsorted_segment_sum::{segments, shape as unsorted_shape};
+use crate::support::elementwise::rounding;
+use crate::support::shape_inputs::{countable, wrong};
+use crate::support::widened::{indexed, widened_ints};
+
+/// The number of segments of sorted ids, input `input`.
+pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferError> {
+    if let Some(i) = ids.windows(2).position(|w| w[0] > w[1]) {
+        let reason = format!(
+            "id {} comes after {}: ids must not fall",
+            ids[i + 1],
+            ids[i]
+        );
+        return Err(wrong(input, reason));
+    }
+    match (ids.first(), ids.last()) {
+        (Some(&first), _) if first < 0 => {
+            Err(wrong(input, format!("{first} is no id: they begin at 0")))
+        }
+        (_, Some(&last)) => usize::try_from(last)
+            .ok()
+            .and_then(|n| n.checked_add(1))
+            .ok_or_else(|| wrong(input, format!("{last} is too large"))),
+        _ => Ok(0),
+    }
+}
+
+/// Sorted ids as segments: each with its first row and the one after its last.
+pub(super) fn runs(ids: &[i64]) -> Vec<(usize, std::ops::Range<usize>)> {
+    let mut at = 0;
+    ids.chunk_by(|a, b| a == b)
+        .map(|run| {
+            let rows = at..at + run.len();
+            at = rows.end;
+            (usize::try_from(run[0]).unwrap_or(0), rows)
+        })
+        .collect()
+}
+
+fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let ids = cx.ranked(1, 1)?;
+    let Some(dims) = cx.shape(0).dims() else {
+        return Ok(());
+    };
+    let Some((&rows, inner)) = dims.split_first() else {
+        return Err(InferError::Rank {
+            input: 0,
+            expected: "at least 1".to_owned(),
+            found: Shape::scalar(),
+        });
+    };
+    if let (Some(rows), Some(n)) = (rows, ids.dim(0))
+        && rows != n
+    {
+        return Err(wrong(
+            1,
+            format!("{} for {}", counted(n, "id"), counted(rows, "slice")),
+        ));
+    }
+    let count = match cx.ints(1) {
+        Some(ids) => Some(count_sorted(1, &ids)?),
+        None => None,
+    };
+    let shape = countable(
+        1,
+        Shape::partial([count].into_iter().chain(inner.iter().copied())),
+    )?;
+    cx.set(0, shape);
+    Ok(())
+}
+
+/// Joins runs of neighbours; where there is none, `none`.
+fn sorted<T: Number>(
+    p: &Prepare<'_>,
+    dtype: DType,
+    none: T,
+    join: fn(T, T) -> T,
+    finish: fn(T, usize, DType) -> T,
+) -> Result<Prepared, KernelError> {
+    let (runs, (count, inner)) = (runs(&p.ints(1)?), segments(p)?);
+    if runs.iter().any(|(segment, _)| *segment >= count) {
+        return Err(KernelError::Argument("segments"));
+    }
+    Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
+        let (data, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
+        out.fill(none);
+        if inner == 0 {
+            return Ok(());
+        }
+        for (segment, rows) in &runs {
+            let out = &mut out[segment * inner..][..inner];
+            for row in rows.clone() {
+                let data = &data[row * inner..][..inner];
+                if row == rows.start {
+                    out.copy_from_slice(data);
+                    continue;
+                }
+                for (out, &x) in out.iter_mut().zip(data) {
+                    *out = join(*out, x);
+                }
+            }
+            out.iter_mut()
+                .for_each(|out| *out = finish(*out, rows.len(), dtype));
+        }
+        Ok(())
+    }))
+}
+
+const SORTED: OpDef = OpDef {
+    inputs: &[arg("data", "T"), arg("segment_ids", "Tindices").host()],
+    outputs: OUTPUT,
+    attrs: &[type_attr("T", DType::NUMBERS), INDICES],
+    shape: sorted_shape,
+    ..OpDef::EMPTY
+};
+
+const OUTPUT: &[Arg] = &[arg("output", "T")];
+const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
+
+/// An integer of a narrower dtype that is computed in this type.
+trait Stored: Number {
+    /// What is left of it where it is stored.
+    fn stored_as(self, dtype: DType) -> Self;
+}
+
+macro_rules! stored {
+    ($($t:ty, |$x:ident, $dtype:ident| $stored:expr;)*) => {$(impl Stored for $t {
+        fn stored_as(self, $dtype: DType) -> $t {
+            let $x = self;
+            $stored
+        }
+    })*};
+}
+
+stored! {
+    half::f16, |x, _dtype| x;
+    half::bf16, |x, _dtype| x;
+    f32, |x, _dtype| x;
+    f64, |x, _dtype| x;
+    i64, |x, dtype| rounding(dtype)(x);
+    u64, |x, dtype| rounding(dtype)(x);
+}
+
+/// A kernel that joins neighbours.
+macro_rules! sorted_kernel {
+    ($none:expr, $join:expr) => {
+        sorted_kernel!($none, $join, |x, _, _| x)
+    };
+    ($none:expr, $join:expr, $finish:expr) => {{
+        const KERNELS: &[Kernel] = &[cpu(|p| {
+            let dtype = p.dtype(0);
+            widened_ints(p, &[0], &[0], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => sorted::<T>(p, dtype, $none, $join, $finish), else
+                    Err(KernelError::DType(p.dtype(0))))
+            })
+        })];
+        KERNELS
+    }};
+}
+
+/// Sums of neighbours.
+pub(crate) static SEGMENT_SUM: Op = Op {
+    def: OpDef {
+        name: "SegmentSum",
+        summary: "For each segment the sum of the slices with its id; ids are sorted.",
+        gradient: Gradient::Rule(|g| smallvec![Some(gather(g.grad(), g.input(1)))]),
+        ..SORTED
+    },
+    kernels: sorted_kernel!(T::ZERO, T::add),
+};
+
+/// Means of neighbours.
+pub(crate) static SEGMENT_MEAN: Op = Op {
+    def: OpDef {
+        name: "SegmentMean",
+        summary: "For each segment the mean of the slices with its id; ids are sorted.",
+        gradient: Gradient::Rule(|g| {
+            // Each slice has its part: by the mean of ones over as many.
+            let ids = g.input(1);
+            let ones = g.graph().op("OnesLike").input(g.input(0)).output();
+            let node = g.graph().op("SegmentSum").input(ones).input(ids);
+            smallvec![Some(gather(g.grad() / node.output(), ids))]
+        }),
+        ..SORTED
+    },
+    kernels: sorted_kernel!(T::ZERO, T::add, |x, n, dtype| T::from_f64(
+        x.stored_as(dtype).to_f64() / n as f64
+    )),
+};
+
+/// Products of neighbours.
+pub(crate) static SEGMENT_PROD: Op = Op {
+    def: OpDef {
+        name: "SegmentProd",
+        summary: "For each segment the product of the slices with its id; ids are sorted.",
+        gradient: Gradient::Rule(|g| product_gradient(g, &Kin::Sorted)),
+        ..SORTED
+    },
+    kernels: sorted_kernel!(T::ONE, T::mul),
+};
+
+/// The largest of neighbours.
+pub(crate) static SEGMENT_MAX: Op = Op {
+    def: OpDef {
+        name: "SegmentMax",
+        summary: "For each segment the largest elements of the slices with its id; ids are sorted.",
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Sorted)),
+        ..SORTED
+    },
+    kernels: sorted_kernel!(T::ZERO, larger),
+};
+
+/// The smallest of neighbours.
+pub(crate) static SEGMENT_MIN: Op = Op {
+    def: OpDef {
+        name: "SegmentMin",
+        summary: "For each segment the smallest elements of the slices with its id; ids are sorted.",
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Sorted)),
+        ..SORTED
+    },
+    kernels: sorted_kernel!(T::ZERO, smaller),
+};
+
+fn larger<T: Number>(a: T, b: T) -> T {
+    if b > a { b } else { a }
+}
+
+fn smaller<T: Number>(a: T, b: T) -> T {
+    if b < a { b } else { a }
+}
+
+const UNSORTED: OpDef = OpDef {
+    inputs: &[
+        arg("data", "T"),
+        arg("segment_ids", "Tindices"),
+        arg("num_segments", "Tnumsegments").host(),
+    ],
+    outputs: OUTPUT,
+    attrs: &[
+        type_attr("T", DType::NUMBERS),
+        INDICES,
+        type_attr_or("Tnumsegments", DType::INDICES, DType::I32),
+    ],
+    shape: unsorted_shape,
+    ..OpDef::EMPTY
+};
+
+/// Joins the slices of each id to `start`.
+fn unsorted<T: Number>(
+    p: &Prepare<'_>,
+    start: T,
+    join: fn(T, T) -> T,
+) -> Result<Prepared, KernelError> {
+    match p.dtype(1) {
+        DType::I32 => unsorted_by::<T, i32>(p, start, join),
+        DType::I64 => unsorted_by::<T, i64>(p, start, join),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+fn unsorted_by<T: Number, I: Element + Into<i64>>(
+    p: &Prepare<'_>,
+    start: T,
+    join: fn(T, T) -> T,
+) -> Result<Prepared, KernelError> {
+    let (count, inner) = segments(p)?;
+    Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
+        let (data, ids, out) = (cx.input::<T>(0)?, cx.input::<I>(1)?, cx.output::<T>(0)?);
+        out.fill(start);
+        for (row, &id) in ids.iter().enumerate() {
+            // A negative id belongs nowhere.
+            let Ok(segment) = usize::try_from(id.into()) else {
+                continue;
+            };
+            if segment >= count {
+                return Err(KernelError::Element {
+                    input: 1,
+                    element: row,
+                    reason: format!("segment {segment} is not below {count}"),
+                });
+            }
+            let data = &data[row * inner..][..inner];
+            for (out, &x) in out[segment * inner..][..inner].iter_mut().zip(data) {
+                *out = join(*out, x);
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// The least and the largest number of a dtype.
+trait Bounds: Number {
+    const LEAST: Self;
+    const MOST: Self;
+}
+
+macro_rules! bounds {
+    ($($t:ty)*) => {$(impl Bounds for $t {
+        const LEAST: $t = <$t>::MIN;
+        const MOST: $t = <$t>::MAX;
+    })*};
+}
+
+bounds! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
+
+/// The least and the largest number of a dtype; what is too large for an `f64` is rounded up, and becomes the largest again.
+fn bounds(dtype: DType) -> (f64, f64) {
+    dispatch!(dtype, NUMBERS, T => (T::LEAST.to_f64(), T::MOST.to_f64()), else (0.0, 0.0))
+}
+
+/// A kernel that joins what has one id.
+macro_rules! unsorted_kernel {
+    (|$least:ident, $most:ident| $start:expr, $join:expr) => {{
+        const KERNELS: &[Kernel] = &[cpu(|p| {
+            let ($least, $most) = bounds(p.dtype(0));
+            widened_ints(p, &[0], &[0], &|p| indexed(p, &[1], &|p| {
+                dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => unsorted::<T>(p, $start, $join), else
+                    Err(KernelError::DType(p.dtype(0))))
+            }))
+        })];
+        KERNELS
+    }};
+}
+
+/// The largest of each segment.
+pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
+    def: OpDef {
+        name: "UnsortedSegmentMax",
+        summary: "For each segment the largest elements of the slices with its id, the lowest number where there is none; slices with a negative id are left out.",
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
+        ..UNSORTED
+    },
+    kernels: unsorted_kernel!(|least, _most| T::from_f64(least), larger),
+};
+
+/// The smallest of each segment.
+pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
+    def: OpDef {
+        name: "UnsortedSegmentMin",
+        summary: "For each segment the smallest elements of the slices with its id, the highest number where there is none; slices with a negative id are left out.",
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
+        ..UNSORTED
+    },
+    kernels: unsorted_kernel!(|_least, most| T::from_f64(most), smaller),
+};
+
+/// The product of each segment.
+pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
+    def: OpDef {
+        name: "UnsortedSegmentProd",
+        summary: "For each segment the product of the slices with its id; slices with a negative id are left out.",
+        gradient: Gradient::Rule(|g| product_gradient(g, &Kin::Unsorted)),
+        ..UNSORTED
+    },
+    kernels: unsorted_kernel!(|_least, _most| T::ONE, T::mul),
+};
+
+/// Sums, means or means by the root of the number, of slices that indices name.
+#[derive(Clone, Copy)]
+pub(super) enum Scale {
+    Sum,
+    Mean,
+    SqrtN,
+}
+
+impl Scale {
+    /// What the sum of `n` slices is multiplied by.
+    pub(super) fn of<T: Float>(self, n: usize) -> T::Wide {
+        T::Wide::from_f64(match self {
+            Scale::Sum => 1.0,
+            Scale::Mean => 1.0 / n as f64,
+            Scale::SqrtN => 1.0 / (n as f64).sqrt(),
+        })
+    }
+}

@@ -1,0 +1,345 @@
+//! Slices that indices name, joined by sorted ids: lookups of several embeddings at a time.
+
+use smallvec::smallvec;
+use thalweg_cpu::number::{Float, Number};
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{
+    Arg, AttrDef, Gradient, InputGradients, arg, arg_of, bool_attr, type_attr, type_attr_or,
+};
+use thalweg_graph::{GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Shape, dispatch};
+
+use super::segment_reductions::{Scale, count_sorted, runs};
+use crate::support::gradient_nodes::shape_of;
+use crate::support::shape_inputs::{countable, invalid, single, wrong};
+use crate::support::widened::{indexed, widened_ints};
+
+const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
+const ID: AttrDef = type_attr_or("Tsegmentids", DType::INDICES, DType::I32);
+const COUNT: AttrDef = type_attr_or("Tnumsegments", DType::INDICES, DType::I32);
+const SPARSE: AttrDef = bool_attr("sparse_gradient", false);
+const NUMBERS: AttrDef = type_attr("T", DType::NUMBERS);
+const FLOATS: AttrDef = type_attr("T", DType::FLOATS);
+const OUTPUT: &[Arg] = &[arg("output", "T")];
+
+const INPUTS: &[Arg] = &[
+    arg("data", "T"),
+    arg("indices", "Tidx"),
+    arg("segment_ids", "Tsegmentids").host(),
+];
+const COUNTED: &[Arg] = &[
+    arg("data", "T"),
+    arg("indices", "Tidx"),
+    arg("segment_ids", "Tsegmentids").host(),
+    arg("num_segments", "Tnumsegments").host(),
+];
+const GRAD: &[Arg] = &[
+    arg("grad", "T"),
+    arg("indices", "Tidx"),
+    arg("segment_ids", "Tsegmentids").host(),
+    arg_of("output_dim0", DType::I32).host(),
+];
+
+/// The dimensions of a slice of input 0, where its rank is known; indices and ids are vectors of
+/// one length.
+fn slice<'a>(cx: &Infer<'a>) -> Result<Option<&'a [Option<usize>]>, InferError> {
+    cx.ranked(1, 1)?;
+    cx.ranked(2, 1)?;
+    cx.same(1, 2)?;
+    match cx.shape(0).dims() {
+        Some([]) => Err(InferError::Rank {
+            input: 0,
+            expected: "at least 1".to_owned(),
+            found: Shape::scalar(),
+        }),
+        Some([_, inner @ ..]) => Ok(Some(inner)),
+        None => Ok(None),
+    }
+}
+
+/// A number of slices, input `input`.
+fn count(cx: &Infer<'_>, input: usize) -> Result<Option<usize>, InferError> {
+    let Some(n) = single(cx, input)? else {
+        return Ok(None);
+    };
+    let n = usize::try_from(n).map_err(|_| wrong(input, format!("{n} slices: use at least 0")))?;
+    Ok(Some(n))
+}
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let inner = slice(cx)?;
+    let mut rows = match cx.ints(2) {
+        Some(ids) => Some(count_sorted(2, &ids)?),
+        None => None,
+    };
+    if cx.inputs() > 3 {
+        let given = count(cx, 3)?;
+        if let (Some(rows), Some(given)) = (rows, given)
+            && rows > given
+        {
+            return Err(wrong(2, format!("id {} is not below {given}", rows - 1)));
+        }
+        rows = given;
+    }
+    if let Some(inner) = inner {
+        let all = [rows].into_iter().chain(inner.iter().copied());
+        let shape = countable(2, Shape::partial(all))?;
+        cx.set(0, shape);
+    }
+    Ok(())
+}
+
+fn grad_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let inner = slice(cx)?;
+    if let Some(ids) = cx.ints(2) {
+        let segments = count_sorted(2, &ids)?;
+        if cx.shape(0).dim(0).is_some_and(|d| segments > d) {
+            return Err(wrong(
+                2,
+                format!("id {} is of no slice of {}", segments - 1, cx.shape(0)),
+            ));
+        }
+    }
+    let rows = count(cx, 3)?;
+    if let Some(inner) = inner {
+        let all = [rows].into_iter().chain(inner.iter().copied());
+        let shape = countable(3, Shape::partial(all))?;
+        cx.set(0, shape);
+    }
+    Ok(())
+}
+
+/// The elements of a slice.
+fn inner(p: &Prepare<'_>) -> usize {
+    thalweg_tensor::shape::elements(p.output_dims(0).get(1..).unwrap_or_default())
+}
+
+/// The slice of `rows` that element `element` of the indices, input 1, names.
+fn row(indices: &[i64], element: usize, rows: usize) -> Result<usize, KernelError> {
+    let index = indices[element];
+    let found = usize::try_from(index).ok().filter(|&i| i < rows);
+    found.ok_or_else(|| KernelError::Element {
+        input: 1,
+        element,
+        reason: format!("index {index} is not within 0..{rows}"),
+    })
+}
+
+/// Sums of the slices of each segment, `finish`ed with their number.
+fn forward<T: Number>(
+    p: &Prepare<'_>,
+    finish: Box<dyn Fn(T, usize) -> T + Send + Sync>,
+) -> Result<Prepared, KernelError> {
+    let ids = p.ints(2)?;
+    let segments = count_sorted(2, &ids).map_err(invalid)?;
+    if p.output_dims(0).first().is_none_or(|&d| segments > d) {
+        return Err(KernelError::Argument("segments"));
+    }
+    let (runs, inner, rows) = (
+        runs(&ids),
+        inner(p),
+        p.dims(0).first().copied().unwrap_or(0),
+    );
+    let work = ids.len().saturating_mul(inner);
+    Ok(Prepared::new(work * 2, move |cx| {
+        let (data, indices, out) = (cx.input::<T>(0)?, cx.input::<i64>(1)?, cx.output::<T>(0)?);
+        out.fill(T::ZERO);
+        for (segment, elements) in &runs {
+            let out = &mut out[segment * inner..][..inner];
+            for element in elements.clone() {
+                let at = row(indices, element, rows)? * inner;
+                for (out, &x) in out.iter_mut().zip(&data[at..][..inner]) {
+                    *out = out.add(x);
+                }
+            }
+            out.iter_mut()
+                .for_each(|out| *out = finish(*out, elements.len()));
+        }
+        Ok(())
+    }))
+}
+
+fn scaled(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
+    dispatch!(p.dtype(0), FLOATS, T => {
+        let finish = move |x: T, n: usize| T::narrow(x.widen() * scale.of::<T>(n));
+        indexed(p, &[1], &|p| forward::<T>(p, Box::new(finish)))
+    }, else Err(KernelError::DType(p.dtype(0))))
+}
+
+fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    widened_ints(p, &[0], &[0], &|p| {
+        indexed(p, &[1], &|p| {
+            dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => forward::<T>(p, Box::new(|x, _| x)), else
+            Err(KernelError::DType(p.dtype(0))))
+        })
+    })
+}
+
+/// What each slice of the data has of the gradients of the segments that it is in.
+fn backward(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
+    indexed(p, &[1], &|p| {
+        dispatch!(p.dtype(0), FLOATS, T => backward_by::<T>(p, scale), else
+            Err(KernelError::DType(p.dtype(0))))
+    })
+}
+
+fn backward_by<T: Float>(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
+    let ids = p.ints(2)?;
+    let segments = count_sorted(2, &ids).map_err(invalid)?;
+    if p.dims(0).first().is_none_or(|&d| segments > d) {
+        return Err(KernelError::Argument("segments"));
+    }
+    let rows = p.output_dims(0).first().copied().unwrap_or(0);
+    let (runs, inner) = (runs(&ids), inner(p));
+    let work = ids.len().saturating_mul(inner);
+    Ok(Prepared::new(work * 2, move |cx| {
+        let (grad, indices, out) = (cx.input::<T>(0)?, cx.input::<i64>(1)?, cx.output::<T>(0)?);
+        out.fill(T::ZERO);
+        for (segment, elements) in &runs {
+            let (grad, scale) = (
+                &grad[segment * inner..][..inner],
+                scale.of::<T>(elements.len()),
+            );
+            for element in elements.clone() {
+                let at = row(indices, element, rows)? * inner;
+                for (out, &dy) in out[at..][..inner].iter_mut().zip(grad) {
+                    *out = out.add(T::narrow(dy.widen() * scale));
+                }
+            }
+        }
+        Ok(())
+    }))
+}
+
+/// By the op of the gradient, of as many slices as the data has.
+fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
+    let graph = g.graph();
+    let shape = shape_of(g.input(0), DType::I32);
+    let at = |i: i32| crate::support::constants::ints(graph, &[i]);
+    let rows = graph
+        .op("StridedSlice")
+        .input(shape)
+        .input(at(0))
+        .input(at(1));
+    let rows = rows.input(at(1)).attr("shrink_axis_mask", 1).output();
+    let node = graph.op(op).input(g.grad()).input(g.input(1));
+    smallvec![Some(node.input(g.input(2)).input(rows).output())]
+}
+
+const SUM_KERNELS: &[Kernel] = &[cpu(summed)];
+const MEAN_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, Scale::Mean))];
+const SQRT_N_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, Scale::SqrtN))];
+
+const SUM: OpDef = OpDef {
+    name: "SparseSegmentSum",
+    summary: "For each segment the sum of the slices that indices name; ids are sorted.",
+    inputs: INPUTS,
+    outputs: OUTPUT,
+    attrs: &[NUMBERS, INDEX, ID, SPARSE],
+    shape,
+    gradient: Gradient::Rule(|g| gradient(g, "SparseSegmentSumGrad")),
+    ..OpDef::EMPTY
+};
+
+const MEAN: OpDef = OpDef {
+    name: "SparseSegmentMean",
+    summary: "For each segment the mean of the slices that indices name; ids are sorted.",
+    attrs: &[FLOATS, INDEX, ID, SPARSE],
+    gradient: Gradient::Rule(|g| gradient(g, "SparseSegmentMeanGrad")),
+    ..SUM
+};
+
+const SQRT_N: OpDef = OpDef {
+    name: "SparseSegmentSqrtN",
+    summary: "For each segment the sum of the slices that indices name, divided by the root of their number; ids are sorted.",
+    attrs: &[FLOATS, INDEX, ID, SPARSE],
+    gradient: Gradient::Rule(|g| gradient(g, "SparseSegmentSqrtNGrad")),
+    ..SUM
+};
+
+/// Sums.
+pub(crate) static SPARSE_SEGMENT_SUM: Op = Op {
+    def: SUM,
+    kernels: SUM_KERNELS,
+};
+
+/// Sums of so many segments.
+pub(crate) static SPARSE_SEGMENT_SUM_COUNTED: Op = Op {
+    def: OpDef {
+        name: "SparseSegmentSumWithNumSegments",
+        inputs: COUNTED,
+        attrs: &[NUMBERS, INDEX, COUNT, ID, SPARSE],
+        ..SUM
+    },
+    kernels: SUM_KERNELS,
+};
+
+/// Means.
+pub(crate) static SPARSE_SEGMENT_MEAN: Op = Op {
+    def: MEAN,
+    kernels: MEAN_KERNELS,
+};
+
+/// Means of so many segments.
+pub(crate) static SPARSE_SEGMENT_MEAN_COUNTED: Op = Op {
+    def: OpDef {
+        name: "SparseSegmentMeanWithNumSegments",
+        inputs: COUNTED,
+        attrs: &[FLOATS, INDEX, COUNT, ID, SPARSE],
+        ..MEAN
+    },
+    kernels: MEAN_KERNELS,
+};
+
+/// Sums by the root of their number.
+pub(crate) static SPARSE_SEGMENT_SQRT_N: Op = Op {
+    def: SQRT_N,
+    kernels: SQRT_N_KERNELS,
+};
+
+/// Sums by the root of their number, of so many segments.
+pub(crate) static SPARSE_SEGMENT_SQRT_N_COUNTED: Op = Op {
+    def: OpDef {
+        name: "SparseSegmentSqrtNWithNumSegments",
+        inputs: COUNTED,
+        attrs: &[FLOATS, INDEX, COUNT, ID, SPARSE],
+        ..SQRT_N
+    },
+    kernels: SQRT_N_KERNELS,
+};
+
+const BACK: OpDef = OpDef {
+    name: "SparseSegmentSumGrad",
+    summary: "The gradient of SparseSegmentSum.",
+    inputs: GRAD,
+    outputs: OUTPUT,
+    attrs: &[FLOATS, INDEX, ID],
+    shape: grad_shape,
+    ..OpDef::EMPTY
+};
+
+/// The gradient of sums.
+pub(crate) static SPARSE_SEGMENT_SUM_GRAD: Op = Op {
+    def: BACK,
+    kernels: &[cpu(|p| backward(p, Scale::Sum))],
+};
+
+/// The gradient of means.
+pub(crate) static SPARSE_SEGMENT_MEAN_GRAD: Op = Op {
+    def: OpDef {
+        name: "SparseSegmentMeanGrad",
+        summary: "The gradient of SparseSegmentMean.",
+        ..BACK
+    },
+    kernels: &[cpu(|p| backward(p, Scale::Mean))],
+};
+
+/// The gradient of sums by the root of their number.
+pub(crate) static SPARSE_SEGMENT_SQRT_N_GRAD: Op = Op {
+    def: OpDef {
+        name: "SparseSegmentSqrtNGrad",
+        summary: "The gradient of SparseSegmentSqrtN.",
+        ..BACK
+    },
+    kernels: &[cpu(|p| backward(p, Scale::SqrtN))],
+};

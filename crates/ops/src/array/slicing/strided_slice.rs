@@ -1,0 +1,215 @@
+//! StridedSlice, what Python writes as `x[1:-1, ::2, None]`, and its gradient.
+
+use smallvec::smallvec;
+use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
+use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
+use thalweg_graph::{Attrs, GradCx, NodeBuilder, OpDef};
+use thalweg_tensor::DType;
+
+use super::stride_spec::{Masks, Placements, Spec, resolve, spec};
+use crate::array::box_copies::{MovedBox, Moves, Source, around};
+use crate::support::gradient_nodes::shape_of;
+use crate::support::moved_strings::moved_strings;
+use crate::support::moves::{Axis, Move, steps};
+use crate::support::shape_inputs::{asked_shape, invalid};
+
+pub(super) const MASKS: [&str; 5] = [
+    "begin_mask",
+    "end_mask",
+    "ellipsis_mask",
+    "new_axis_mask",
+    "shrink_axis_mask",
+];
+
+pub(super) const ATTRS: &[AttrDef] = &[
+    type_attr("T", &DType::ALL),
+    type_attr("Index", DType::INDICES),
+    int_attr(MASKS[0], 0),
+    int_attr(MASKS[1], 0),
+    int_attr(MASKS[2], 0),
+    int_attr(MASKS[3], 0),
+    int_attr(MASKS[4], 0),
+];
+
+fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
+    MASKS
+        .iter()
+        .fold(node, |node, mask| node.attr(mask, attrs.int(mask)))
+}
+
+/// The specification of a node for a tensor of `dims`; its begins are input `begin`.
+pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, KernelError> {
+    let (b, e, s) = (p.ints(begin)?, p.ints(begin + 1)?, p.ints(begin + 2)?);
+    if b.len() != e.len() || b.len() != s.len() {
+        return Err(KernelError::Argument("as many ends and strides as begins"));
+    }
+    let dims: Vec<Option<usize>> = dims.iter().map(|&d| Some(d)).collect();
+    let masks = Masks::of(&p.node.attrs);
+    resolve(
+        &dims,
+        b.len(),
+        Some((&b, &e, &s)),
+        masks,
+        Placements { begin },
+    )
+    .map_err(invalid)
+}
+
+/// The box that is taken, walked in a tensor of `dims` and in one that has it alone: its first
+/// element, and its axes as `(len, step in the tensor, step in the box)`.
+pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
+    let lens: Vec<usize> = spec.taken.iter().map(|t| t.len.unwrap_or(0)).collect();
+    let (whole, own) = (steps(dims), steps(&lens));
+    let first = spec.taken.iter().zip(&whole);
+    let first = first.map(|(t, &s)| t.begin.saturating_mul(s as i64)).sum();
+    let axes = (0..lens.len())
+        .map(|i| {
+            // Where one element is taken its step does not matter, and may be any number.
+            let step = if lens[i] > 1 { spec.taken[i].step } else { 0 };
+            (lens[i], whole[i].saturating_mul(step as isize), own[i])
+        })
+        .collect();
+    (first, axes)
+}
+
+/// The first element of a box that is not empty.
+pub(super) fn start(first: i64, axes: &[(usize, isize, isize)]) -> Result<usize, KernelError> {
+    if axes.iter().any(|a| a.0 == 0) {
+        return Ok(0);
+    }
+    usize::try_from(first).map_err(|_| KernelError::Argument("a begin"))
+}
+
+/// Elements at regular distances.
+pub(crate) static STRIDED_SLICE: Op = Op {
+    def: OpDef {
+        name: "StridedSlice",
+        summary: "Of each dimension the elements from begin to before end, each stride apart; dimensions are left out or added by masks.",
+        inputs: &[
+            arg("input", "T"),
+            arg("begin", "Index").host(),
+            arg("end", "Index").host(),
+            arg("strides", "Index").host(),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            if let Some(spec) = spec(cx, 1, cx.shape(0))? {
+                cx.set(0, spec.shape);
+            }
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g: &GradCx<'_, '_>| {
+            let shape = shape_of(g.input(0), g.input(1).dtype());
+            let dx = g.graph().op("StridedSliceGrad").input(shape);
+            let dx = dx.inputs((1..4).map(|i| g.input(i))).input(g.grad());
+            smallvec![Some(with_masks(dx, g.attrs()).output())]
+        }),
+        same_as: |cx| {
+            let spec = spec(cx, 1, cx.shape(0)).ok()??;
+            let forward = spec.taken.iter().all(|t| t.step == 1 && t.begin == 0);
+            let same = spec.shape.is_known() && spec.shape == *cx.shape(0);
+            (forward && same && cx.ints(3).is_some()).then_some(0)
+        },
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings!(STRIDED_SLICE, &[("T", &[DType::String])]),
+        cpu(|p| strided_slice_moves(p)?.on_cpu()),
+        gpu(|p| strided_slice_moves(p)?.on_gpu()),
+    ],
+};
+
+fn strided_slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let (first, axes) = taken(&spec_of(p, p.dims(0), 1)?, p.dims(0));
+    let start = start(first, &axes)?;
+    let axes: Vec<Axis> = axes
+        .into_iter()
+        .map(|(len, from, to)| Axis { len, from, to })
+        .collect();
+    Ok(Moves::one(p, Move::new(start, 0, &axes)?))
+}
+
+/// The gradient of StridedSlice.
+pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
+    def: OpDef {
+        name: "StridedSliceGrad",
+        summary: "Zeros in the given shape, with dy where StridedSlice would take elements.",
+        inputs: &[
+            arg("shape", "Index").host(),
+            arg("begin", "Index").host(),
+            arg("end", "Index").host(),
+            arg("strides", "Index").host(),
+            arg("dy", "T"),
+        ],
+        outputs: &[arg("output", "T")],
+        attrs: ATTRS,
+        shape: |cx| {
+            let shape = asked_shape(cx, 0)?;
+            if let Some(spec) = spec(cx, 1, &shape)?
+                && spec.shape.merge(cx.shape(4)).is_none()
+            {
+                return Err(thalweg_graph::InferError::Mismatch {
+                    what: "dy must have the shape of the slice".to_owned(),
+                    left: cx.shape(4).clone(),
+                    right: spec.shape,
+                });
+            }
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let dy = g.graph().op("StridedSlice").input(g.grad());
+            let dy = dy.inputs((1..4).map(|i| g.input(i)));
+            let dy = with_masks(dy, g.attrs()).output();
+            smallvec![None, None, None, None, Some(dy)]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| strided_slice_grad_moves(p)?.on_cpu()),
+        gpu(|p| strided_slice_grad_moves(p)?.on_gpu()),
+    ],
+};
+
+fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+    let out = p.output_dims(0);
+    let spec = spec_of(p, out, 1)?;
+    let (first, axes) = taken(&spec, out);
+    let start = start(first, &axes)?;
+    let axes: Vec<Axis> = axes
+        .into_iter()
+        .map(|(len, to, from)| Axis { len, from, to })
+        .collect();
+    let moved = MovedBox::of(Source::Input(4), Move::new(0, start, &axes)?);
+    // Without gaps the elements taken are a box, with zeros around it.
+    let mut dense = true;
+    let hull: Vec<(usize, usize)> = spec
+        .taken
+        .iter()
+        .map(|t| {
+            let len = t.len.unwrap_or(0) as i64;
+            dense &= len <= 1 || t.step.abs() == 1;
+            let reach = (len - 1).max(0).saturating_mul(t.step);
+            let low = t.begin.saturating_add(reach.min(0)).max(0);
+            (low as usize, len as usize)
+        })
+        .collect();
+    let mut parts = if dense {
+        around(out, &hull, Source::Zero)?
+    } else {
+        // Every element is a zero first.
+        let all = Axis {
+            len: p.outputs[0].elements(),
+            from: 0,
+            to: 1,
+        };
+        vec![MovedBox::of(Source::Zero, Move::new(0, 0, &[all])?)]
+    };
+    parts.push(moved);
+    Ok(Moves {
+        dtype: p.dtype(4),
+        elements: p.outputs[0].elements(),
+        parts,
+    })
+}

@@ -1,0 +1,130 @@
+//! Assignment to the elements of a variable that a StridedSlice would take.
+
+use bytemuck::Pod;
+use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of};
+use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_tensor::DType;
+
+use super::stride_spec::spec;
+use super::strided_slice::{ATTRS, spec_of, start, taken};
+use crate::support::moves::{Axis, Move};
+use crate::support::raw_elements::input_as;
+
+fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let Some((dtype, variable)) = cx.variable(0) else {
+        return Ok(());
+    };
+    if cx.dtype(4) != dtype {
+        return Err(InferError::Value {
+            input: 4,
+            reason: format!("the variable holds {dtype}, not {}", cx.dtype(4)),
+        });
+    }
+    if let Some(spec) = spec(cx, 1, &variable)?
+        && spec.shape.merge(cx.shape(4)).is_none()
+    {
+        return Err(InferError::Mismatch {
+            what: "the value must have the shape of the slice".to_owned(),
+            left: cx.shape(4).clone(),
+            right: spec.shape,
+        });
+    }
+    cx.set_variable(0, dtype, variable);
+    Ok(())
+}
+
+fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let dims = p.dims(0);
+    let (first, axes) = taken(&spec_of(p, dims, 1)?, dims);
+    let start = start(first, &axes)?;
+    let axes: Vec<Axis> = axes
+        .into_iter()
+        .map(|(len, to, from)| Axis { len, from, to })
+        .collect();
+    let moved = Move::new(0, start, &axes)?;
+    let dims = dims.to_vec();
+    let elements = p.inputs.get(4).map_or(0, |v| v.elements());
+    let size = p.dtype(4).size();
+    Ok(Prepared::new(elements, move |cx| match size {
+        1 => assign::<u8>(cx, &moved, &dims),
+        2 => assign::<u16>(cx, &moved, &dims),
+        4 => assign::<u32>(cx, &moved, &dims),
+        8 => assign::<u64>(cx, &moved, &dims),
+        _ => Err(KernelError::Argument("plain elements")),
+    }))
+}
+
+fn assign<T: Pod + Send + Sync>(
+    cx: &KernelCx<'_>,
+    moved: &Move,
+    dims: &[usize],
+) -> Result<(), KernelError> {
+    let value = input_as::<T>(cx, 4)?;
+    let variable = cx.variable(0)?;
+    let mut held = variable.lock();
+    let Some(tensor) = held.as_mut() else {
+        return Err(variable.uninitialized());
+    };
+    if tensor.dims() != dims {
+        return Err(KernelError::Invalid(format!(
+            "the variable has shape {}, which the slice was not made for",
+            tensor.shape()
+        )));
+    }
+    thalweg_tensor::dispatch!(tensor.dtype(), PLAIN, E => {
+        let to = tensor.as_mut_slice::<E>()?;
+        // SAFETY: an element is its bytes, and gets those of elements of the same dtype only: the
+        // value has the variable's.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), size_of_val(to))
+        };
+        match bytes.is_empty() {
+            true => Ok(()),
+            false => moved.run(cx.cpu(), value, bytemuck::try_cast_slice_mut(bytes)
+                .map_err(|_| KernelError::Argument("elements of this size"))?),
+        }
+    }, else Err(KernelError::DType(tensor.dtype())))
+}
+
+const fn with_variable(variable: Arg) -> [Arg; 5] {
+    [
+        variable,
+        arg("begin", "Index").host(),
+        arg("end", "Index").host(),
+        arg("strides", "Index").host(),
+        arg("value", "T"),
+    ]
+}
+
+/// Assigns to a slice of the variable behind a handle.
+pub(crate) static RESOURCE_STRIDED_SLICE_ASSIGN: Op = Op {
+    def: OpDef {
+        name: "ResourceStridedSliceAssign",
+        summary: "Gives the elements of a variable that StridedSlice would take other values.",
+        inputs: &with_variable(arg_of("ref", DType::Resource)),
+        attrs: ATTRS,
+        shape,
+        gradient: Gradient::None,
+        effect: Effect::Write,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(prepare).only(&[("T", DType::PLAIN)])],
+};
+
+/// [`RESOURCE_STRIDED_SLICE_ASSIGN`] on a reference.
+pub(crate) static STRIDED_SLICE_ASSIGN: Op = Op {
+    def: OpDef {
+        name: "StridedSliceAssign",
+        summary: "Gives the elements of a variable that StridedSlice would take other values.",
+        inputs: &with_variable(arg("ref", "T").reference()),
+        outputs: &[arg("output_ref", "T").reference()],
+        attrs: ATTRS,
+        shape,
+        gradient: Gradient::None,
+        effect: Effect::Write,
+        on_handles: Some("ResourceStridedSliceAssign"),
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};

@@ -1,0 +1,298 @@
+//! The largest elements of rows, and whether an element is among them.
+
+use std::cmp::Ordering;
+
+use smallvec::smallvec;
+use thalweg_cpu::number::Number;
+use thalweg_cpu::parallel::Disjoint;
+use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_graph::op::{
+    Allowed, AttrDef, Gradient, InputGradients, arg, arg_of, attr, bool_attr, type_attr,
+    type_attr_or,
+};
+use thalweg_graph::{AttrKind, GradCx, Infer, InferError, OpDef};
+use thalweg_tensor::{DType, Element, Shape, dispatch};
+
+use crate::support::elementwise::CHUNK;
+use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
+use crate::support::shape_inputs::{single, wrong};
+use crate::support::widened::widened;
+
+fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
+    let Some(dims) = cx.shape(0).dims() else {
+        return Ok(());
+    };
+    let Some((&last, rows)) = dims.split_last() else {
+        return Err(InferError::Rank {
+            input: 0,
+            expected: "at least 1".to_owned(),
+            found: Shape::scalar(),
+        });
+    };
+    let k = match k {
+        None => None,
+        Some(k) => match usize::try_from(k) {
+            Ok(k) if last.is_none_or(|d| k <= d) => Some(k),
+            _ => {
+                let most = last.map_or("the length of a row".to_owned(), |d| d.to_string());
+                return Err(wrong(1, format!("k is {k}: use 0..={most}")));
+            }
+        },
+    };
+    let shape = Shape::partial(rows.iter().copied().chain([k]));
+    cx.set(0, shape.clone());
+    cx.set(1, shape);
+    Ok(())
+}
+
+/// Larger ones first, of equal ones the first; what is not a number comes last.
+fn order<T: Number>(row: &[T], a: u32, b: u32) -> Ordering {
+    let (x, y) = (row[a as usize], row[b as usize]);
+    #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
+    let nan = |x: T| x != x;
+    let by_value = y.partial_cmp(&x).unwrap_or(nan(x).cmp(&nan(y)));
+    by_value.then(a.cmp(&b))
+}
+
+/// `T` stands for the elements, `I` for the indices.
+fn top<T: Number, I: Element>(
+    p: &Prepare<'_>,
+    index: fn(u32) -> I,
+) -> Result<Prepared, KernelError> {
+    let columns = p.dims(0).last().copied().unwrap_or(0);
+    let k = p.output_dims(0).last().copied().unwrap_or(0);
+    let n = p.inputs[0].elements();
+    if u32::try_from(columns).is_err() {
+        return Err(KernelError::Invalid(format!(
+            "rows of {columns} elements are too long"
+        )));
+    }
+    if n == 0 || k == 0 {
+        return Ok(crate::support::trivial_kernels::nothing());
+    }
+    let rows = n / columns;
+    let prepared = Prepared::new(n * 32, move |cx| {
+        let x = cx.input::<T>(0)?;
+        let (values, indices) = (cx.output::<T>(0)?, cx.output::<I>(1)?);
+        let (values, indices) = (Disjoint::new(values), Disjoint::new(indices));
+        let scratch = Disjoint::new(cx.scratch::<u32>(n)?);
+        let each = (CHUNK / columns).max(1);
+        cx.pool().parallel_for(rows.div_ceil(each), &|task| {
+            for row in task * each..rows.min((task + 1) * each) {
+                let x = &x[row * columns..][..columns];
+                // SAFETY: each row is one task's alone.
+                let (places, values, indices) = unsafe {
+                    (
+                        scratch.slice(row * columns, columns),
+                        values.slice(row * k, k),
+                        indices.slice(row * k, k),
+                    )
+                };
+                for (i, place) in places.iter_mut().enumerate() {
+                    *place = i as u32;
+                }
+                if k < columns {
+                    places.select_nth_unstable_by(k - 1, |&a, &b| order(x, a, b));
+                }
+                let places = &mut places[..k];
+                places.sort_unstable_by(|&a, &b| order(x, a, b));
+                let found = values.iter_mut().zip(indices).zip(places);
+                for ((value, at), &mut place) in found {
+                    *value = x[place as usize];
+                    *at = index(place);
+                }
+            }
+        });
+        Ok(())
+    });
+    Ok(prepared.with_scratch(n.saturating_mul(4)))
+}
+
+const KERNELS: &[Kernel] = &[cpu(|p| {
+    let to = p.outputs.get(1).map_or(DType::I32, |o| o.dtype);
+    widened(p, &[0], &[0], &|p| {
+        dispatch!(p.dtype(0), [F32 F64 I64 U64], T => match to {
+        DType::I32 => top::<T, i32>(p, |i| i as i32),
+        DType::I64 => top::<T, i64>(p, i64::from),
+        DType::I16 => top::<T, i16>(p, |i| i as i16),
+        other => Err(KernelError::DType(other)),
+    }, else Err(KernelError::DType(p.dtype(0))))
+    })
+})];
+
+/// The gradient of each value goes to where the value was.
+fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
+    let (graph, x, indices, dy) = (g.graph(), g.input(0), g.output(1), g.grad());
+    let dtype = DType::I64;
+    let indices = graph.op("Cast").input(indices).attr("DstT", dtype).output();
+    let last = |of| {
+        let at = |v: i64| int_vector(graph, DType::I32, &[v]);
+        let node = graph.op("StridedSlice").input(shape_of(of, dtype));
+        let node = node
+            .input(at(-1))
+            .input(at(i64::from(i32::MAX)))
+            .input(at(1));
+        node.output()
+    };
+    let reshape = |x, to| graph.op("Reshape").input(x).input(to).output();
+    let flat = int_vector(graph, dtype, &[-1]);
+    let zero = int_scalar(graph, DType::I32, 0);
+    // Rows of as many indices as there are values, counted through all rows.
+    let to = graph
+        .op("ConcatV2")
+        .input(flat)
+        .input(last(indices))
+        .input(zero);
+    let rows = reshape(indices, to.output());
+    let size = graph.op("Size").input(x).attr("out_type", dtype).output();
+    let columns = reshape(
+        last(x),
+        graph
+            .op("Const")
+            .attr("value", thalweg_tensor::Tensor::vector::<i32>(&[]))
+            .attr("dtype", DType::I32)
+            .output(),
+    );
+    let starts = graph.op("Range").input(int_scalar(graph, dtype, 0));
+    let starts = starts.input(size).input(columns).output();
+    let starts = reshape(starts, int_vector(graph, dtype, &[-1, 1]));
+    let all = reshape(rows + starts, flat);
+    let node = graph.op("UnsortedSegmentSum").input(reshape(dy, flat));
+    let dx = node.input(all).input(size).output();
+    smallvec![Some(reshape(dx, shape_of(x, dtype)))]
+}
+
+/// The largest of each row, as many as an attribute says.
+pub(crate) static TOP_K: Op = Op {
+    def: OpDef {
+        name: "TopK",
+        summary: "The k largest elements of each row, from the largest on, and their indices.",
+        inputs: &[arg("input", "T")],
+        outputs: &[arg("values", "T"), arg_of("indices", DType::I32)],
+        attrs: &[
+            AttrDef {
+                allowed: Allowed::AtLeast(0),
+                ..attr("k", AttrKind::Int)
+            },
+            bool_attr("sorted", true),
+            type_attr("T", DType::NUMBERS),
+        ],
+        shape: |cx| {
+            let k = cx.attrs().int("k");
+            shape(cx, Some(k))
+        },
+        gradient: Gradient::Rule(gradient),
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
+};
+
+const COUNTS: &[DType] = &[DType::I16, DType::I32, DType::I64];
+
+/// The largest of each row, as many as an input says.
+pub(crate) static TOP_K_V2: Op = Op {
+    def: OpDef {
+        name: "TopKV2",
+        summary: "The k largest elements of each row, from the largest on, and their indices.",
+        inputs: &[arg("input", "T"), arg("k", "Tk").host()],
+        outputs: &[arg("values", "T"), arg("indices", "index_type")],
+        attrs: &[
+            bool_attr("sorted", true),
+            type_attr("T", DType::NUMBERS),
+            type_attr_or("Tk", COUNTS, DType::I32),
+            type_attr_or("index_type", COUNTS, DType::I32),
+        ],
+        shape: |cx| {
+            let k = single(cx, 1)?;
+            shape(cx, k)
+        },
+        gradient: Gradient::Rule(gradient),
+        ..OpDef::EMPTY
+    },
+    kernels: KERNELS,
+};
+
+fn in_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    let rows = cx.ranked(0, 2)?.dim(0);
+    let targets = cx.ranked(1, 1)?;
+    let shape = targets.merge(&Shape::partial([rows]));
+    let shape = shape.ok_or_else(|| InferError::Mismatch {
+        what: "there must be a target for each row of predictions".to_owned(),
+        left: cx.shape(0).clone(),
+        right: targets,
+    })?;
+    if cx.inputs() > 2 {
+        cx.ranked(2, 0)?;
+    }
+    cx.set(0, shape);
+    Ok(())
+}
+
+fn in_top(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    match p.dtype(1) {
+        DType::I32 => in_top_by::<i32>(p),
+        DType::I64 => in_top_by::<i64>(p),
+        other => Err(KernelError::DType(other)),
+    }
+}
+
+fn in_top_by<I: Element + Into<i64>>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
+    let columns = p.dims(0).last().copied().unwrap_or(0);
+    let k = match p.inputs.len() > 2 {
+        true => p.ints(2)?.first().copied().unwrap_or(0),
+        false => p.node.attrs.int("k"),
+    };
+    Ok(Prepared::new(p.inputs[0].elements() * 2, move |cx| {
+        let (x, targets) = (cx.input::<f32>(0)?, cx.input::<I>(1)?);
+        for (row, out) in cx.output::<bool>(0)?.iter_mut().enumerate() {
+            let row_of = &x[row * columns..][..columns];
+            let target: i64 = targets[row].into();
+            let target = usize::try_from(target).ok().and_then(|t| row_of.get(t));
+            // Among what is not finite there is no saying.
+            let Some(target) = target.filter(|_| row_of.iter().all(|x| x.is_finite())) else {
+                *out = false;
+                continue;
+            };
+            let above = row_of.iter().filter(|x| *x > target).count();
+            *out = (above as i64) < k;
+        }
+        Ok(())
+    }))
+}
+
+/// Whether targets are among the largest, of as many as an attribute says.
+pub(crate) static IN_TOP_K: Op = Op {
+    def: OpDef {
+        name: "InTopK",
+        summary: "For each row whether the target is among its k largest elements.",
+        inputs: &[arg_of("predictions", DType::F32), arg("targets", "T")],
+        outputs: &[arg_of("precision", DType::Bool)],
+        attrs: &[
+            attr("k", AttrKind::Int),
+            type_attr_or("T", DType::INDICES, DType::I32),
+        ],
+        shape: in_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(in_top)],
+};
+
+/// Whether targets are among the largest, of as many as an input says.
+pub(crate) static IN_TOP_K_V2: Op = Op {
+    def: OpDef {
+        name: "InTopKV2",
+        summary: "For each row whether the target is among its k largest elements.",
+        inputs: &[
+            arg_of("predictions", DType::F32),
+            arg("targets", "T"),
+            arg("k", "T").host(),
+        ],
+        outputs: &[arg_of("precision", DType::Bool)],
+        attrs: &[type_attr_or("T", DType::INDICES, DType::I32)],
+        shape: in_shape,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(in_top)],
+};

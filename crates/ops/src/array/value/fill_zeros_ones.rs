@@ -1,0 +1,184 @@
+//! Tensors of one value: Fill, ZerosLike, and broadcasting to a shape.
+
+use smallvec::smallvec;
+use thalweg_cpu::number::Number;
+use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
+use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
+use thalweg_graph::{OpDef, scalar_of};
+use thalweg_tensor::{DType, Shape, dispatch};
+
+use crate::flow::list_sum;
+use crate::support::moved_strings::moved_strings;
+use crate::support::shape_inputs::{asked_shape, countable, per_dim, wrong};
+use crate::support::shapes;
+use crate::support::widened::moved;
+
+/// One value everywhere.
+pub(crate) static FILL: Op = Op {
+    def: OpDef {
+        name: "Fill",
+        summary: "A tensor of the given dimensions with one value everywhere.",
+        inputs: &[arg("dims", "index_type").host(), arg("value", "T")],
+        outputs: &[arg("output", "T")],
+        attrs: &[
+            type_attr("T", &DType::ALL),
+            type_attr_or("index_type", DType::INDICES, DType::I32),
+        ],
+        shape: |cx| {
+            shapes::expect_scalar(cx, 1)?;
+            let shape = asked_shape(cx, 0)?;
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| {
+            let flat = g.graph().op("Const").attr("dtype", DType::I32);
+            let flat = flat
+                .attr("value", thalweg_tensor::Tensor::from([-1i32]))
+                .output();
+            let flat = g.graph().op("Reshape").input(g.grad()).input(flat).output();
+            let axis = g.graph().op("Const").attr("dtype", DType::I32);
+            let axis = axis
+                .attr("value", thalweg_tensor::Tensor::from([0i32]))
+                .output();
+            smallvec![
+                None,
+                Some(g.graph().op("Sum").input(flat).input(axis).output())
+            ]
+        }),
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        moved_strings!(FILL, &[("T", &[DType::String])]),
+        cpu(|p| {
+            moved(p, &[1], &[0], &|p| {
+                dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            let value = cx.input::<T>(1)?;
+            let value = *value.first().ok_or(KernelError::Argument("a value"))?;
+            cx.output::<T>(0)?.fill(value);
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(1))))
+            })
+        }),
+        gpu(crate::gpu::fill),
+    ],
+};
+
+/// What zeros can be of: lists of tensors too.
+const ZEROED: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+    DType::Variant,
+];
+
+/// Zeros in the shape of the input.
+pub(crate) static ZEROS_LIKE: Op = Op {
+    def: OpDef {
+        name: "ZerosLike",
+        summary: "Zeros in the dtype and shape of the input.",
+        inputs: &[arg("x", "T")],
+        outputs: &[arg("y", "T")],
+        attrs: &[type_attr("T", ZEROED)],
+        shape: shapes::unchanged,
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu_tensors(|cx| Ok(vec![list_sum::zeros_like(cx, cx.tensor(0)?)?]))
+            .only(&[("T", &[DType::Variant])]),
+        cpu(|p| {
+            moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            cx.output::<T>(0)?.fill(T::default());
+            Ok(())
+        })), else Err(KernelError::DType(p.dtype(0)))))
+        })
+        .only(&[("T", DType::PLAIN)]),
+        gpu(crate::gpu::zeros).only(&[("T", DType::PLAIN)]),
+    ],
+};
+
+/// Ones in the shape of the input.
+pub(crate) static ONES_LIKE: Op = Op {
+    def: OpDef {
+        name: "OnesLike",
+        summary: "Ones in the dtype and shape of the input.",
+        inputs: &[arg("x", "T")],
+        outputs: &[arg("y", "T")],
+        attrs: &[type_attr("T", DType::PLAIN)],
+        shape: |cx| {
+            shapes::unchanged(cx)?;
+            // The seed of a scalar loss's gradient: known, so that products with it fall away.
+            if cx.shape(0).rank() == Some(0)
+                && let Some(one) = scalar_of(cx.dtype(0), 1.0)
+            {
+                cx.set_value(0, one);
+            }
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[
+        cpu(|p| {
+            let n = p.outputs[0].elements();
+            dispatch!(p.dtype(0), NUMBERS, T => Ok(Prepared::new(n, |cx| {
+                cx.output::<T>(0)?.fill(T::ONE);
+                Ok(())
+            })), else match p.dtype(0) {
+                DType::Bool => Ok(Prepared::new(n, |cx| {
+                    cx.output::<bool>(0)?.fill(true);
+                    Ok(())
+                })),
+                other => Err(KernelError::DType(other)),
+            })
+        }),
+        gpu(crate::gpu::ones),
+    ],
+};
+
+/// A tensor without values of its own.
+pub(crate) static EMPTY: Op = Op {
+    def: OpDef {
+        name: "Empty",
+        summary: "A tensor of a shape, whose elements mean nothing; here they are zeros.",
+        inputs: &[arg_of("shape", DType::I32).host()],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[type_attr("dtype", DType::PLAIN), bool_attr("init", false)],
+        shape: |cx| {
+            let shape = match per_dim(cx, 0)? {
+                Some(dims) => {
+                    if let Some(bad) = dims.iter().find(|&&d| d < 0) {
+                        return Err(wrong(0, format!("{bad} is no length of a dimension")));
+                    }
+                    countable(0, Shape::from(dims))?
+                }
+                None => cx.shape(0).dim(0).map_or(Shape::unknown(), Shape::of_rank),
+            };
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu(|p| {
+        let (n, dtype) = (p.outputs[0].elements(), p.outputs[0].dtype);
+        Ok(Prepared::new(n, move |cx| {
+            // Taking bools zeroes them.
+            match dtype {
+                DType::Bool => drop(cx.output::<bool>(0)?),
+                _ => cx.output_bytes(0)?.fill(0),
+            }
+            Ok(())
+        }))
+    })],
+};

@@ -1,0 +1,34 @@
+//! Constants, placeholders, identities, fills, casts, ranges.
+
+mod cast_bitcast;
+mod constant;
+mod fill_zeros_ones;
+mod identity;
+mod no_op;
+mod placeholder;
+mod range_lin_space;
+
+use thalweg_device::Op;
+
+/// The ops of this family.
+pub(crate) static OPS: &[&Op] = &[
+    &constant::CONST,
+    &placeholder::PLACEHOLDER,
+    &identity::IDENTITY,
+    &no_op::NO_OP,
+    &fill_zeros_ones::ONES_LIKE,
+    &cast_bitcast::CAST,
+    &fill_zeros_ones::FILL,
+    &fill_zeros_ones::ZEROS_LIKE,
+    &identity::STOP_GRADIENT,
+    &placeholder::PLACEHOLDER_WITH_DEFAULT,
+    &identity::ENSURE_SHAPE,
+    &identity::SNAPSHOT,
+    &identity::DEEP_COPY,
+    &identity::PREVENT_GRADIENT,
+    &identity::IDENTITY_N,
+    &cast_bitcast::BITCAST,
+    &fill_zeros_ones::EMPTY,
+    &range_lin_space::RANGE,
+    &range_lin_space::LIN_SPACE,
+];

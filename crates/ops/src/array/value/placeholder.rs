@@ -1,0 +1,65 @@
+//! Placeholder, PlaceholderWithDefault.
+
+use smallvec::smallvec;
+use thalweg_device::Op;
+use thalweg_graph::op::{AttrDef, Default, Effect, Gradient, arg, attr, type_attr};
+use thalweg_graph::{AttrKind, InferError, OpDef};
+use thalweg_tensor::DType;
+
+use crate::support::trivial_kernels::VIEW;
+
+/// A value that each step feeds; one that is not fed is an error when the plan is made.
+pub(crate) static PLACEHOLDER: Op = Op {
+    def: OpDef {
+        name: "Placeholder",
+        summary: "A value that each step feeds.",
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            AttrDef {
+                default: Default::UnknownShape,
+                ..attr("shape", AttrKind::Shape)
+            },
+        ],
+        shape: |cx| {
+            let shape = cx.attrs().shape("shape");
+            cx.set(0, shape);
+            Ok(())
+        },
+        gradient: Gradient::None,
+        effect: Effect::Feed,
+        ..OpDef::EMPTY
+    },
+    kernels: &[],
+};
+
+/// A placeholder that takes its input where it is not fed.
+pub(crate) static PLACEHOLDER_WITH_DEFAULT: Op = Op {
+    def: OpDef {
+        name: "PlaceholderWithDefault",
+        summary: "A value that a step may feed; the input where it does not.",
+        inputs: &[arg("input", "dtype")],
+        outputs: &[arg("output", "dtype")],
+        attrs: &[
+            type_attr("dtype", &DType::ALL),
+            thalweg_graph::op::attr("shape", thalweg_graph::AttrKind::Shape),
+        ],
+        shape: |cx| {
+            let declared = cx.attrs().shape("shape");
+            if declared.merge(cx.shape(0)).is_none() {
+                return Err(InferError::Mismatch {
+                    what: "the default must have the declared shape".to_owned(),
+                    left: cx.shape(0).clone(),
+                    right: declared,
+                });
+            }
+            // What is fed may differ from the default in what the declaration leaves open.
+            cx.set(0, declared);
+            Ok(())
+        },
+        gradient: Gradient::Rule(|g| smallvec![Some(g.grad())]),
+        same_as: |_| Some(0),
+        ..OpDef::EMPTY
+    },
+    kernels: &[VIEW],
+};
