@@ -31,12 +31,15 @@ pub mod disk;
 mod error;
 pub mod npz;
 pub mod object_graph;
+mod open;
 pub mod safetensors;
 pub mod state;
 mod table;
+mod weight_info;
 mod weights;
 
 pub use bundle::{BundleReader, BundleWriter, EntryInfo, EntryType, MergeOptions, SliceSpec};
 pub use error::CheckpointError;
 pub use object_graph::VariableNames;
-pub use weights::{WeightInfo, Weights, save_weights, save_weights_on};
+pub use weight_info::WeightInfo;
+pub use weights::{Weights, save_weights, save_weights_on};

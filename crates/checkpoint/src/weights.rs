@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::Tensor;
 
 use crate::bundle::{BundleReader, BundleWriter, SliceSpec, index_path};
 use crate::disk::{self, Disk};
@@ -32,36 +32,7 @@ use crate::npz::{NpzReader, NpzWriter};
 use crate::object_graph;
 use crate::safetensors::{self, SafetensorsReader};
 use crate::state;
-
-/// The description of a tensor in a file.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let path = std::env::temp_dir().join(format!("thalweg-info-{}.npz", std::process::id()));
-/// use thalweg_tensor::Tensor;
-///
-/// thalweg_checkpoint::save_weights(&path, [("w", Tensor::vector(&[1i64, 2]))])?;
-/// let weights = thalweg_checkpoint::Weights::open(&path)?;
-/// let info = weights.info("w").ok_or("no w")?;
-/// assert_eq!((info.dims, info.bytes, info.dtype_name.as_str()), (vec![2], 16, "i64"));
-/// # std::fs::remove_file(&path)?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WeightInfo {
-    /// The tensor's name.
-    pub name: String,
-    /// Its dtype; `None` for one that this engine does not have.
-    pub dtype: Option<DType>,
-    /// The dtype's name, in any case.
-    pub dtype_name: String,
-    /// Its dimensions.
-    pub dims: Vec<usize>,
-    /// Its bytes in the file, uncompressed.
-    pub bytes: u64,
-}
+use crate::weight_info::WeightInfo;
 
 /// The prefix of entries that are not weights: the state of random ops.
 const OWN: &str = "_thalweg/";

@@ -50,6 +50,7 @@ pub mod output;
 pub mod partition;
 pub mod place;
 mod scopes;
+mod simplified;
 pub mod simplify;
 mod value;
 

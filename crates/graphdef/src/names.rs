@@ -19,6 +19,12 @@ use thalweg_graph::{Graph, Operation, Output};
 /// The attribute of a function that names its gradient function.
 pub(crate) const GRADIENT: &str = "_gradient_function";
 
+/// The op that requests a function's gradient: from its arguments and the gradients of its results,
+/// it computes the gradient of each argument.
+pub(crate) const SYMBOLIC_GRADIENT: &str = "SymbolicGradient";
+/// The op that replaces it.
+pub(crate) const GRADIENT_CALL: &str = "StatefulPartitionedCall";
+
 /// The longest name in a file, in bytes.
 pub const MOST_NAME: usize = 1 << 16;
 
@@ -28,6 +34,14 @@ pub fn is_valid(name: &str) -> bool {
     let inner = |c: u8| c.is_ascii_alphanumeric() || b"_.-/>\\".contains(&c);
     let first = |c: u8| c.is_ascii_alphanumeric() || c == b'.' || c == b'_';
     name.len() <= MOST_NAME && name.bytes().next().is_some_and(first) && name.bytes().all(inner)
+}
+
+/// The name with a prefix and a slash before it; an empty prefix adds nothing.
+pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
+    match prefix {
+        "" => name.to_owned(),
+        _ => format!("{prefix}/{name}"),
+    }
 }
 
 /// Splits `node` or `node:1` into a name and a number; `None` if it is neither.

@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_graph::{OpDef, Registry};
 
 use crate::dtype;
-use crate::import::gradient;
 use crate::messages::attr_value::Value;
 use crate::messages::{AttrValue, FunctionDef, GraphDef, NodeDef};
+use crate::names;
 
 /// The unsupported parts of a file's graph. A node of a function's body is `function/node`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -125,7 +125,7 @@ impl Survey {
             if op.is_none() {
                 let call = match (library.get(&*node.op), &*node.op) {
                     (Some(function), _) => Some(call_op(function)),
-                    (None, gradient::SYMBOLIC) => Some(gradient::CALL),
+                    (None, names::SYMBOLIC_GRADIENT) => Some(names::GRADIENT_CALL),
                     (None, _) => None,
                 };
                 let missing = match call {

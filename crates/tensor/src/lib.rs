@@ -11,6 +11,9 @@
 //! # Ok::<(), thalweg_tensor::TensorError>(())
 //! ```
 
+#[macro_use]
+mod dispatch;
+
 mod buffer;
 pub mod dtype;
 mod notes;

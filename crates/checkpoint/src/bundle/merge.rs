@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::index::{Index, shown};
+use super::paths::{data_path, index_path};
+use super::proto;
 use super::write::{remove_data, write_index};
-use super::{data_path, index_path, proto};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 

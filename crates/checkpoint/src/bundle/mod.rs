@@ -25,15 +25,13 @@
 //! # }
 //! ```
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-
 mod assemble;
 mod dtype;
 mod entry;
 mod index;
 mod keys;
 mod merge;
+mod paths;
 mod proto;
 mod read;
 mod slice;
@@ -43,36 +41,12 @@ mod write;
 pub use dtype::EntryType;
 pub use entry::EntryInfo;
 pub use merge::{MergeOptions, merge, merge_on};
+pub(crate) use paths::with_suffix;
+pub use paths::{data_path, index_path};
 pub use read::BundleReader;
+pub(crate) use read::with_newest;
 pub use slice::SliceSpec;
 pub use write::BundleWriter;
-
-/// The path of a checkpoint's index.
-///
-/// ```
-/// let index = thalweg_checkpoint::bundle::index_path("run/model.ckpt-5".as_ref());
-/// assert_eq!(index, std::path::Path::new("run/model.ckpt-5.index"));
-/// ```
-pub fn index_path(prefix: &Path) -> PathBuf {
-    with_suffix(prefix, ".index")
-}
-
-/// The path of a checkpoint's shard.
-///
-/// ```
-/// let data = thalweg_checkpoint::bundle::data_path("model.ckpt-5".as_ref(), 0, 2);
-/// assert_eq!(data, std::path::Path::new("model.ckpt-5.data-00000-of-00002"));
-/// ```
-pub fn data_path(prefix: &Path, shard: usize, shards: usize) -> PathBuf {
-    with_suffix(prefix, &format!(".data-{shard:05}-of-{shards:05}"))
-}
-
-/// The path with this suffix appended: dots in a prefix do not begin an extension.
-pub(crate) fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
-    let mut path = OsString::from(prefix);
-    path.push(suffix);
-    path.into()
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! The bytes of checkpoints, and reading of damaged ones.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use prost::Message;
 use thalweg_tensor::Tensor;

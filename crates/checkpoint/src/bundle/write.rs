@@ -9,8 +9,9 @@ use prost::Message;
 use thalweg_tensor::{DType, Tensor};
 
 use super::index::Index;
+use super::paths::{data_path, index_path};
 use super::slice::SliceSpec;
-use super::{data_path, dtype, index_path, keys, proto, strings};
+use super::{dtype, keys, proto, strings};
 use crate::crc;
 use crate::disk::{self, Disk, Pending};
 use crate::error::CheckpointError;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::DiskFile;
+use super::traits::DiskFile;
 
 /// A file whose writes fail with an error if they would exceed the process's file size limit
 /// (`ulimit -f`): the system would end the process with a signal.

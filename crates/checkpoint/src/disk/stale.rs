@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::Disk;
+use super::traits::Disk;
 use crate::error::CheckpointError;
 
 /// Removes the temporary files (`.NAME.PID.part`) of a folder whose process is dead and which were

@@ -12,7 +12,7 @@ use zip::{CompressionMethod, ZipArchive};
 use super::array::{self, Header, Kind};
 use crate::disk;
 use crate::error::CheckpointError;
-use crate::weights::WeightInfo;
+use crate::weight_info::WeightInfo;
 
 /// The longest header of an array, in bytes: those of plain arrays have about a hundred.
 const LONGEST_HEADER: usize = 64 << 10;

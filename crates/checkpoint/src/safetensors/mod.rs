@@ -28,7 +28,7 @@ use thalweg_tensor::{Buffer, DType, Tensor, TensorError};
 
 use crate::disk::{self, Disk, Pending};
 use crate::error::CheckpointError;
-use crate::weights::WeightInfo;
+use crate::weight_info::WeightInfo;
 
 /// The most bytes that a header may have. Source: the format's description.
 const LONGEST_HEADER: u64 = 100_000_000;

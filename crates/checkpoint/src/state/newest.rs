@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{CheckpointState, opens};
+use super::file::CheckpointState;
+use crate::bundle::BundleReader;
 use crate::disk;
 use crate::error::CheckpointError;
 
@@ -27,7 +28,7 @@ pub fn latest_checkpoint(folder: &Path) -> Result<Option<PathBuf>, CheckpointErr
     };
     let mut refused = None;
     for prefix in state.all(folder).into_iter().rev() {
-        match crate::BundleReader::open_alone(&prefix) {
+        match BundleReader::open_alone(&prefix) {
             Ok(_) => return Ok(Some(prefix)),
             Err(CheckpointError::Missing { .. }) => {}
             Err(error) => refused = refused.or(Some(error)),
@@ -86,4 +87,10 @@ fn by_time(folder: &Path) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found.into_iter().map(|(_, prefix)| prefix).collect()
+}
+
+/// `true` if a checkpoint opens: its index is intact, and its data files are as long as the index
+/// requires.
+fn opens(prefix: &Path) -> bool {
+    BundleReader::open_alone(prefix).is_ok()
 }

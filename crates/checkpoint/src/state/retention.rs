@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::CheckpointState;
+use super::file::CheckpointState;
 use crate::bundle::{index_path, with_suffix};
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{ENTER, EXIT, MERGE, SWITCH};
+use super::ops::{ENTER, EXIT, MERGE, SWITCH};
 use crate::data::GraphData;
 use crate::node::{Node, NodeId, OutputId};
 use crate::op::Effect;

@@ -22,18 +22,9 @@
 //! ```
 
 mod contexts;
+mod ops;
 mod regions;
 
 pub use contexts::Contexts;
+pub use ops::{ENTER, EXIT, MERGE, NEXT, SWITCH};
 pub use regions::{REGION, RegionBody, collapse};
-
-/// The op that forwards its input to one of two outputs.
-pub const SWITCH: &str = "Switch";
-/// The op that forwards whichever input arrives.
-pub const MERGE: &str = "Merge";
-/// The op through which a value enters a loop.
-pub const ENTER: &str = "Enter";
-/// The op through which a value leaves a loop.
-pub const EXIT: &str = "Exit";
-/// The op through which a value goes to the next iteration of a loop.
-pub const NEXT: &str = "NextIteration";

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Place;
 use super::constraint::{Constraint, Constraints};
 use super::devices::{Devices, TypeLists};
 use super::error::{PlaceError, PlaceReason};
 use super::groups::Groups;
+use super::options::Place;
 use super::placement::{Placement, Why};
 use crate::data::GraphData;
 use crate::node::{Node, NodeId};

@@ -38,6 +38,7 @@ use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
+pub use crate::simplified::Simplified;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
 
@@ -78,21 +79,6 @@ const MOST_FOLDED_BYTES: usize = 1 << 20;
 
 /// The default time limit of folding.
 pub const MOST_FOLD_TIME: Duration = Duration::from_secs(1);
-
-/// A graph to run, and the nodes for the feeds, fetches and targets.
-#[derive(Debug)]
-pub struct Simplified {
-    /// The graph. Its nodes' numbers ascend along edges.
-    pub graph: GraphData,
-    /// By feed: its node; `None` if no fetch needs it.
-    pub feeds: Vec<Option<NodeId>>,
-    /// By fetch: the output that holds its value.
-    pub fetches: Vec<OutputId>,
-    /// By target: its node.
-    pub targets: Vec<NodeId>,
-    /// By node: the number of its device.
-    pub devices: Vec<u32>,
-}
 
 /// Makes the graph that computes `fetches` and runs `targets` when `feeds` are given with these
 /// facts.

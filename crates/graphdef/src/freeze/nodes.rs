@@ -6,7 +6,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::FreezeError;
+use super::error::FreezeError;
 use crate::attr::to_proto;
 use crate::export::ExportError;
 use crate::messages::attr_value::{ListValue, Value};

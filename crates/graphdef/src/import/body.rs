@@ -10,10 +10,10 @@ use thalweg_graph::{
 
 use crate::attr;
 use crate::error::{ImportError, Problem};
+use crate::import::errors::{checked, of_function};
 use crate::import::functions::{Functions, Use, port_type};
 use crate::import::nodes::{Made, NodeSource, Nodes, result};
 use crate::import::refs::Refs;
-use crate::import::{checked, of_function};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, OpDef};
 use crate::names::{self, GRADIENT};

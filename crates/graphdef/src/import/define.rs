@@ -6,8 +6,9 @@ use thalweg_graph::Function;
 use thalweg_graph::function::calls;
 
 use crate::error::{ImportError, Problem};
+use crate::import::errors::of_function;
 use crate::import::functions::Functions;
-use crate::import::{body, gradient, of_function};
+use crate::import::{body, gradient};
 use crate::messages::FunctionDef;
 use crate::tensor::Budget;
 

@@ -9,9 +9,9 @@ use thalweg_graph::{Attr, Func, Graph};
 use crate::attr;
 use crate::dtype;
 use crate::error::{ImportError, Problem, ValueError};
-use crate::import::gradient;
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, GraphDef, NameAttrList, OpDef};
+use crate::names;
 use crate::survey::{Library, call_op};
 use crate::tensor::Budget;
 
@@ -263,7 +263,7 @@ impl<'d> Functions<'d> {
             self.derived.push((func.name.clone(), name.clone()));
         }
         *func = Func::named(&name);
-        Ok(gradient::CALL)
+        Ok(names::GRADIENT_CALL)
     }
 }
 

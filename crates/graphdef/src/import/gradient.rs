@@ -9,12 +9,6 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::error::Problem;
 
-/// The op that requests a function's gradient: from its arguments and the gradients of its results,
-/// it computes the gradient of each argument.
-pub(crate) const SYMBOLIC: &str = "SymbolicGradient";
-/// The op that replaces it.
-pub(crate) const CALL: &str = "StatefulPartitionedCall";
-
 /// The most calls in the gradient of one function, each counted as often as it is made.
 const MOST_CALLS: usize = 1 << 10;
 

@@ -25,8 +25,9 @@
 
 mod body;
 mod define;
+mod errors;
 mod functions;
-pub(crate) mod gradient;
+mod gradient;
 mod nodes;
 mod order;
 mod refs;
@@ -36,12 +37,13 @@ use std::sync::Arc;
 
 use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, OutputId};
 
-use crate::error::{ImportError, Problem};
+use crate::error::ImportError;
+use crate::import::errors::checked;
 use crate::import::functions::Functions;
 use crate::import::nodes::{NodeSource, Nodes};
 use crate::import::refs::Refs;
 use crate::messages::{GraphDef, VersionDef};
-use crate::names;
+use crate::names::{self, prefixed};
 use crate::survey::{library, survey};
 use crate::tensor::Budget;
 
@@ -151,13 +153,6 @@ impl std::fmt::Debug for Imported<'_> {
             .field("nodes", &self.nodes)
             .field("left_out", &self.left_out)
             .finish()
-    }
-}
-
-pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
-    match prefix {
-        "" => name.to_owned(),
-        _ => format!("{prefix}/{name}"),
     }
 }
 
@@ -324,15 +319,6 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
     })
 }
 
-/// Returns the mistakes that a graph has kept while nodes were added to it.
-fn checked(graph: &Graph) -> Result<(), ImportError> {
-    let errors: Vec<GraphError> = graph.errors();
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(ImportError::Graph(errors)),
-    }
-}
-
 fn option(option: &'static str, name: &str, problem: &'static str) -> ImportError {
     ImportError::Option {
         option,
@@ -383,13 +369,4 @@ fn check_survey(def: &GraphDef, graph: &Graph, origin: &str) -> Result<(), Impor
         });
     }
     Ok(())
-}
-
-/// A problem of a function.
-fn of_function(origin: &str, function: &str, problem: Problem) -> ImportError {
-    ImportError::Function {
-        origin: origin.to_owned(),
-        function: function.to_owned(),
-        problem,
-    }
 }

@@ -11,9 +11,8 @@ use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
 use crate::import::order::Waits;
 use crate::import::refs::{Input, Refs};
-use crate::import::{gradient, prefixed};
 use crate::messages::{NodeDef, OpDef};
-use crate::names;
+use crate::names::{self, prefixed};
 use crate::survey::is_harmless;
 use crate::tensor::Budget;
 
@@ -254,7 +253,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         op: &str,
         attrs: &mut Vec<(String, Attr)>,
     ) -> Result<Option<(&'static str, Option<&'d OpDef>)>, Problem> {
-        if op == gradient::SYMBOLIC {
+        if op == names::SYMBOLIC_GRADIENT {
             return Ok(Some((self.functions.call_gradient(attrs)?, None)));
         }
         let call = self.functions.call(op, attrs, self.budget)?;

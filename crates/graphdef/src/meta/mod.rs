@@ -25,23 +25,21 @@
 //! # }
 //! ```
 
+mod collections;
 mod write;
 
 pub use write::{MetaOptions, PREDICT, export_meta_graph, export_meta_graph_data, signature};
 
 use thalweg_graph::{Graph, OutputId, VariableInfo, VariableSlice};
 
+use collections::{TRAINABLE, VARIABLES};
+
 use crate::error::ImportError;
 use crate::file::decode;
-use crate::import::{ImportOptions, Imported, import_and, prefixed};
+use crate::import::{ImportOptions, Imported, import_and};
 use crate::messages::collection_def::Kind;
 use crate::messages::{CollectionDef, GraphDef, MetaGraphDef, VariableDef};
-use crate::names;
-
-/// The collections that hold variables.
-const VARIABLES: &str = "variables";
-/// The collection of trainable variables.
-const TRAINABLE: &str = "trainable_variables";
+use crate::names::{self, prefixed};
 
 /// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and
 /// fills collections with the outputs and nodes that it lists in collections of the same names.

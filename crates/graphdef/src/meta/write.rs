@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_graph::{Graph, GraphData, Output, OutputId, VariableInfo};
 
-use super::{TRAINABLE, VARIABLES};
+use super::collections::{TRAINABLE, VARIABLES};
 use crate::dtype;
 use crate::export::{ExportError, ExportOptions, clear_devices, export_data};
 use crate::file::encode;

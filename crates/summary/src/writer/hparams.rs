@@ -7,8 +7,8 @@ use prost::Message;
 
 use thalweg_graphdef::messages::{DataType, TensorProto, TensorShapeProto};
 
+use super::event_writer::{SummaryWriter, now};
 use super::values::of_plugin;
-use super::{SummaryWriter, now};
 use crate::error::SummaryError;
 
 const PLUGIN: &str = "hparams";

@@ -13,7 +13,7 @@ use thalweg_graphdef::{ExportOptions, export};
 use thalweg_ops::summaries;
 use thalweg_tensor::Tensor;
 
-use super::{SummaryWriter, now};
+use super::event_writer::{SummaryWriter, now};
 use crate::error::SummaryError;
 use crate::messages::session_log::SessionStatus;
 use crate::messages::summary::{Value, value};

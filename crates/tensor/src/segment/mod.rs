@@ -351,5 +351,6 @@ fn memory() -> u64 {
     }
 }
 
-#[cfg(all(test, target_os = "linux", not(miri)))]
+#[cfg(test)]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod tests;

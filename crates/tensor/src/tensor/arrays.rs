@@ -2,7 +2,9 @@
 
 use ndarray::{Array, ArrayD, ArrayViewD, Dimension, IxDyn};
 
-use super::{FromTensor, Tensor, TensorError};
+use super::error::TensorError;
+use super::read::FromTensor;
+use super::value::Tensor;
 use crate::dtype::Element;
 use crate::shape::Dims;
 

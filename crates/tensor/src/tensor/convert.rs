@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Data, Strings, Tensor};
+use super::storage::Strings;
+use super::value::{Data, Tensor};
 use crate::dtype::{DType, Element};
 use crate::shape::Dims;
 

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::nested::{MOST_DEEP, MOST_WITHIN};
+use super::nesting::{MOST_DEEP, MOST_WITHIN};
 use crate::dtype::DType;
 use crate::shape::{Dims, Shape};
 use crate::text::counted;

@@ -3,7 +3,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::{Data, Handle, Nesting, Tensor, TensorError};
+use super::error::TensorError;
+use super::nesting::Nesting;
+use super::value::{Data, Handle, Tensor};
 use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, checked_elements};

@@ -1,6 +1,7 @@
 //! `FromTensor`: tensors as Rust values: numbers, vectors, arrays, text.
 
-use super::{Tensor, TensorError};
+use super::error::TensorError;
+use super::value::Tensor;
 use crate::dtype::Element;
 
 /// A Rust type that a tensor can be read as.

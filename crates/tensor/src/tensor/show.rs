@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Tensor;
+use super::value::Tensor;
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,7 +17,7 @@ impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ", self.dtype, self.shape())?;
         let mut list = f.debug_list();
-        crate::dispatch!(self.dtype, PLAIN, T => {
+        dispatch!(self.dtype, PLAIN, T => {
             list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
         }, else {
             list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));

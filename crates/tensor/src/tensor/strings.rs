@@ -1,37 +1,14 @@
-//! String tensors: their elements and builder, and the memory that they count against.
+//! Builder of string tensors, which counts their bytes against a memory.
 
 use std::sync::Arc;
 
-use super::{Data, Tensor, TensorError};
+use super::error::TensorError;
+use super::storage::{EACH, Strings};
+use super::value::{Data, Tensor};
 use crate::buffer::Memory;
 use crate::dtype::DType;
 use crate::shape::{Dims, checked_elements};
 use crate::taken::Taken;
-
-/// The approximate overhead of a string: its pointer, and the system allocator's.
-const EACH: usize = size_of::<Box<[u8]>>() + 16;
-
-/// The strings of a tensor.
-pub(super) struct Strings {
-    pub(super) all: Box<[Box<[u8]>]>,
-    /// Held for its drop.
-    _taken: Taken,
-}
-
-impl Strings {
-    /// Strings that count against no memory.
-    pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
-        Strings {
-            all,
-            _taken: Taken::of(None),
-        }
-    }
-
-    /// The bytes that they take.
-    pub(super) fn bytes(&self) -> usize {
-        self.all.iter().map(|s| s.len() + EACH).sum()
-    }
-}
 
 /// Builder of a tensor of byte strings, one string after the other.
 ///

@@ -1,4 +1,5 @@
 use super::*;
+use crate::dtype::DType;
 
 #[test]
 fn clones_share_and_writing_separates() {

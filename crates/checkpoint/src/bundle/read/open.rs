@@ -1,20 +1,16 @@
 //! Opening of a checkpoint: reads the index, and checks the lengths of the data files against it.
 
-use super::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::reader::{BundleReader, Shard};
+use crate::bundle::entry::Entry;
+use crate::bundle::index::{Index, shown};
+use crate::bundle::paths::{data_path, index_path};
+use crate::disk;
+use crate::error::CheckpointError;
 
 impl BundleReader {
-    /// Opens the checkpoint of this prefix, as `run/model.ckpt-1000`.
-    ///
-    /// # Errors
-    /// [`CheckpointError::Missing`] if there is none; [`CheckpointError::Corrupt`] if its index is
-    /// damaged or a data file is shorter than the index requires, with the newest checkpoint of the
-    /// folder that can be used instead; [`CheckpointError::Unsupported`] for one of a big-endian
-    /// machine, and for TensorFlow's first format.
-    pub fn open(prefix: impl AsRef<Path>) -> Result<BundleReader, CheckpointError> {
-        let prefix = prefix.as_ref();
-        Self::open_alone(prefix).map_err(|e| with_newest(e, prefix))
-    }
-
     /// As [`BundleReader::open`], without a search for other checkpoints if this one is damaged.
     pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
         let path = index_path(prefix);
@@ -26,6 +22,7 @@ impl BundleReader {
         let mut reader = BundleReader {
             prefix: prefix.to_owned(),
             index: path,
+            find_newest: |_| None,
             shards,
             entries: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -110,23 +107,5 @@ fn no_index(prefix: &Path, index: &Path) -> CheckpointError {
             "{} does not exist; give the common beginning of its files, as model.ckpt-1000",
             index.display()
         ),
-    }
-}
-
-/// Adds the newest readable checkpoint to the error, if files are damaged.
-pub(super) fn with_newest(error: CheckpointError, prefix: &Path) -> CheckpointError {
-    match error {
-        CheckpointError::Corrupt {
-            file,
-            entry,
-            what,
-            newest: None,
-        } => CheckpointError::Corrupt {
-            file,
-            entry,
-            what,
-            newest: crate::state::newest_beside(prefix),
-        },
-        other => other,
     }
 }

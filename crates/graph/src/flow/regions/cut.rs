@@ -4,13 +4,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use thalweg_tensor::DType;
 
-use super::{REGION, RegionBody};
+use super::body::RegionBody;
+use super::op::REGION;
 use crate::attr::{Attr, Func};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
 use crate::function::{Function, Port};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::simplify::Simplified;
+use crate::simplified::Simplified;
 
 /// A graph whose regions are being extracted.
 pub(super) struct Cut<'a> {

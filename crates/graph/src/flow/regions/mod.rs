@@ -3,6 +3,7 @@
 
 mod body;
 mod cut;
+mod op;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,32 +13,14 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Contexts;
-use crate::attr::AttrKind;
+use super::contexts::Contexts;
 use crate::data::GraphData;
 use crate::error::GraphError;
-use crate::function::{ARGUMENTS, RESULTS};
 use crate::node::{Node, NodeId};
-use crate::op::{Effect, Gradient, OpDef, attr, list_attr};
-use crate::simplify::Simplified;
+use crate::simplified::Simplified;
 pub use body::RegionBody;
 use cut::Cut;
-
-/// The op that stands for a region.
-pub static REGION: OpDef = OpDef {
-    name: "_Region",
-    summary: "What runs never or often: a graph with Switch, Merge and loops, interpreted.",
-    inputs: &[ARGUMENTS],
-    outputs: &[RESULTS],
-    attrs: &[
-        list_attr("Tin", AttrKind::Types),
-        list_attr("Tout", AttrKind::Types),
-        attr("f", AttrKind::Func),
-    ],
-    gradient: Gradient::None,
-    effect: Effect::Stateful,
-    ..OpDef::EMPTY
-};
+pub use op::REGION;
 
 /// Collapses each region into one node. A region is a connected set of nodes that may run never or
 /// many times, with all nodes on paths that leave the region and come back. The region itself

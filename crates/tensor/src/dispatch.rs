@@ -1,0 +1,40 @@
+//! `dispatch!`: runs a generic function for the Rust type of a dtype.
+
+/// Runs a generic function for the Rust type of `dtype`: `dispatch!(dtype, T => f::<T>(x))`.
+///
+/// The body is compiled for the listed dtypes; any other dtype evaluates `else`. `FLOATS`, `INTS`,
+/// `NUMBERS` and `PLAIN` (all that are plain bytes) stand for lists.
+#[macro_export]
+macro_rules! dispatch {
+    (@arm F16) => { $crate::half::f16 };
+    (@arm BF16) => { $crate::half::bf16 };
+    (@arm F32) => { f32 };
+    (@arm F64) => { f64 };
+    (@arm I8) => { i8 };
+    (@arm I16) => { i16 };
+    (@arm I32) => { i32 };
+    (@arm I64) => { i64 };
+    (@arm U8) => { u8 };
+    (@arm U16) => { u16 };
+    (@arm U32) => { u32 };
+    (@arm U64) => { u64 };
+    (@arm Bool) => { bool };
+    ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64], $T => $body, else $other)
+    };
+    ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64], $T => $body, else $other)
+    };
+    ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
+        $crate::dispatch!($dtype, [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool], $T => $body, else $other)
+    };
+    ($dtype:expr, [$($variant:ident)*], $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $($crate::DType::$variant => { type $T = $crate::dispatch!(@arm $variant); $body })*
+            _ => $other,
+        }
+    };
+}

@@ -1,0 +1,28 @@
+//! The elements of a string tensor.
+
+use crate::taken::Taken;
+
+/// The approximate overhead of a string: its pointer, and the system allocator's.
+pub(super) const EACH: usize = size_of::<Box<[u8]>>() + 16;
+
+/// The strings of a tensor.
+pub(super) struct Strings {
+    pub(super) all: Box<[Box<[u8]>]>,
+    /// Held for its drop.
+    pub(super) _taken: Taken,
+}
+
+impl Strings {
+    /// Strings that count against no memory.
+    pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
+        Strings {
+            all,
+            _taken: Taken::of(None),
+        }
+    }
+
+    /// The bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.iter().map(|s| s.len() + EACH).sum()
+    }
+}
