@@ -35,15 +35,15 @@ use crate::state;
 use crate::weight_info::WeightInfo;
 
 /// The prefix of entries that are not weights: the state of random ops.
-const OWN: &str = "_thalweg/";
+const INTERNAL_PREFIX: &str = "_thalweg/";
 
 /// An open file of weights, of any supported format.
 pub struct Weights {
     path: PathBuf,
-    source: Source,
+    source: OpenWeights,
 }
 
-enum Source {
+enum OpenWeights {
     Bundle {
         reader: BundleReader,
         /// Keys by the variables' names, in an object-based checkpoint.
@@ -75,9 +75,9 @@ impl Weights {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let source = if name.ends_with(".safetensors") || name.ends_with(".index.json") {
-            Source::Safetensors(SafetensorsReader::open(path)?)
+            OpenWeights::Safetensors(SafetensorsReader::open(path)?)
         } else if name.ends_with(".npz") {
-            Source::Npz(NpzReader::open(path)?)
+            OpenWeights::Npz(NpzReader::open(path)?)
         } else if let Some(prefix) = name.strip_suffix(".index").filter(|_| path.is_file()) {
             Self::bundle(&path.with_file_name(prefix))?
         } else if index_path(path).exists() || path.is_file() {
@@ -96,7 +96,7 @@ impl Weights {
         let source = if let Some(prefix) = state::latest_checkpoint(folder)? {
             Self::bundle(&prefix)?
         } else if index.exists() {
-            Source::Safetensors(SafetensorsReader::open(&index)?)
+            OpenWeights::Safetensors(SafetensorsReader::open(&index)?)
         } else if let Some(prefix) = state::newest_usable(folder) {
             Self::bundle(&prefix)?
         } else {
@@ -108,17 +108,17 @@ impl Weights {
         })
     }
 
-    fn bundle(prefix: &Path) -> Result<Source, CheckpointError> {
+    fn bundle(prefix: &Path) -> Result<OpenWeights, CheckpointError> {
         let reader = BundleReader::open(prefix)?;
         let keys = object_graph::variable_keys(&reader)?;
         let keys = keys.map_or(BTreeMap::new(), |(keys, _)| keys);
-        Ok(Source::Bundle { reader, keys })
+        Ok(OpenWeights::Bundle { reader, keys })
     }
 
     /// The opened path: for a folder, the checkpoint that was found there.
     pub fn path(&self) -> &Path {
         match &self.source {
-            Source::Bundle { reader, .. } => reader.prefix(),
+            OpenWeights::Bundle { reader, .. } => reader.prefix(),
             _ => &self.path,
         }
     }
@@ -127,12 +127,13 @@ impl Weights {
     /// checkpoint of TensorFlow 2's objects, their keys.
     pub fn names(&self) -> Vec<&str> {
         match &self.source {
-            Source::Bundle { reader, .. } => {
-                let is_weight = |n: &&str| *n != object_graph::KEY && !n.starts_with(OWN);
+            OpenWeights::Bundle { reader, .. } => {
+                let is_weight =
+                    |n: &&str| *n != object_graph::KEY && !n.starts_with(INTERNAL_PREFIX);
                 reader.names().filter(is_weight).collect()
             }
-            Source::Safetensors(reader) => reader.names().collect(),
-            Source::Npz(reader) => reader.names().collect(),
+            OpenWeights::Safetensors(reader) => reader.names().collect(),
+            OpenWeights::Npz(reader) => reader.names().collect(),
         }
     }
 
@@ -140,7 +141,7 @@ impl Weights {
     /// TensorFlow 2's objects a name is a key or a variable's name.
     pub fn info(&self, name: &str) -> Option<WeightInfo> {
         match &self.source {
-            Source::Bundle { reader, keys } => {
+            OpenWeights::Bundle { reader, keys } => {
                 let info = reader.info(key_of(reader, keys, name))?;
                 Some(WeightInfo {
                     name: name.to_owned(),
@@ -150,8 +151,8 @@ impl Weights {
                     bytes: info.bytes,
                 })
             }
-            Source::Safetensors(reader) => reader.info(name),
-            Source::Npz(reader) => reader.info(name),
+            OpenWeights::Safetensors(reader) => reader.info(name),
+            OpenWeights::Npz(reader) => reader.info(name),
         }
     }
 
@@ -161,9 +162,9 @@ impl Weights {
     /// Those of the format; [`CheckpointError::NoEntry`] if there is none of this name.
     pub fn tensor(&self, name: &str) -> Result<Tensor, CheckpointError> {
         match &self.source {
-            Source::Bundle { reader, keys } => reader.tensor(key_of(reader, keys, name)),
-            Source::Safetensors(reader) => reader.tensor(name),
-            Source::Npz(reader) => reader.tensor(name),
+            OpenWeights::Bundle { reader, keys } => reader.tensor(key_of(reader, keys, name)),
+            OpenWeights::Safetensors(reader) => reader.tensor(name),
+            OpenWeights::Npz(reader) => reader.tensor(name),
         }
     }
 
@@ -176,7 +177,7 @@ impl Weights {
         let Some(slice) = slice else {
             return self.tensor(name);
         };
-        if let Source::Bundle { reader, keys } = &self.source {
+        if let OpenWeights::Bundle { reader, keys } = &self.source {
             return reader.slice(key_of(reader, keys, name), slice);
         }
         let whole = self.tensor(name)?;
@@ -216,7 +217,7 @@ fn missing(path: &Path) -> CheckpointError {
 }
 
 /// Extensions of other formats, which are not part of a checkpoint's prefix.
-const OTHERS: [&str; 14] = [
+const OTHER_EXTENSIONS: [&str; 14] = [
     "h5", "hdf5", "keras", "pb", "pbtxt", "npy", "pt", "pth", "bin", "onnx", "tflite", "pkl",
     "json", "index",
 ];
@@ -255,7 +256,7 @@ pub fn save_weights_on<N: Into<String>>(
             }
             writer.finish()
         }
-        other if OTHERS.contains(&other) => Err(CheckpointError::unsupported(
+        other if OTHER_EXTENSIONS.contains(&other) => Err(CheckpointError::unsupported(
             path,
             None,
             format!(

@@ -19,18 +19,18 @@ use crate::scopes::Pop;
 /// Append-only list of bodies: a body that was added stays at its address for as long as its graph
 /// lives.
 #[derive(Default)]
-pub(crate) struct Bodies(OnceLock<Box<Link>>);
+pub(crate) struct BodyList(OnceLock<Box<BodyLink>>);
 
-struct Link {
+struct BodyLink {
     body: Graph,
-    next: Bodies,
+    next: BodyList,
 }
 
-impl Bodies {
+impl BodyList {
     fn add(&self, body: Graph) -> &Graph {
-        let mut link = Some(Box::new(Link {
+        let mut link = Some(Box::new(BodyLink {
             body,
-            next: Bodies::default(),
+            next: BodyList::default(),
         }));
         let mut at = self;
         loop {
@@ -47,7 +47,7 @@ impl Bodies {
     }
 }
 
-impl Bodies {
+impl BodyList {
     /// The body at this address.
     fn at(&self, address: usize) -> Option<&Graph> {
         let mut link = self.0.get();
@@ -61,7 +61,7 @@ impl Bodies {
     }
 }
 
-impl Drop for Bodies {
+impl Drop for BodyList {
     fn drop(&mut self) {
         // Drops the links in a loop: dropping a long list recursively would overflow the stack.
         let mut next = self.0.take();
@@ -73,7 +73,7 @@ impl Drop for Bodies {
 
 /// The surroundings of a body: its function's name, and the library and graphs around it.
 #[derive(Default)]
-pub(crate) struct StepEnvironment {
+pub(crate) struct BodyContext {
     /// The name of the function whose body it is.
     name: String,
     /// The functions of the library at the time when the body was begun.
@@ -115,16 +115,16 @@ impl Graph {
             let scoped = state.scoped(name);
             state.names.unique(&scoped)
         };
-        body.around.graphs = self.around.graphs.clone();
-        body.around.graphs.push(address(self));
-        body.around.name = match &*self.around.name {
+        body.body_context.graphs = self.body_context.graphs.clone();
+        body.body_context.graphs.push(address(self));
+        body.body_context.name = match &*self.body_context.name {
             "" => name.replace('/', "_"),
             outer => format!("{outer}_{}", name.replace('/', "_")),
         };
-        let mut functions = BTreeMap::clone(&self.around.functions);
+        let mut functions = BTreeMap::clone(&self.body_context.functions);
         let own = self.snapshot();
         functions.extend(own.functions().iter().map(|(n, f)| (n.clone(), f.clone())));
-        body.around.functions = Arc::new(functions);
+        body.body_context.functions = Arc::new(functions);
         if let Some(seed) = self.seed() {
             body.set_seed(seed);
         }
@@ -135,11 +135,11 @@ impl Graph {
     /// begun in it.
     pub fn inside<'g, R>(&'g self, body: &'g Graph, build: impl FnOnce() -> R) -> R {
         let entry = (std::thread::current().id(), address(body));
-        self.state().open.push(entry);
+        self.state().open_bodies.push(entry);
         let _pop = Pop(self, |s| {
             let own = std::thread::current().id();
-            if let Some(at) = s.open.iter().rposition(|(thread, _)| *thread == own) {
-                s.open.remove(at);
+            if let Some(at) = s.open_bodies.iter().rposition(|(thread, _)| *thread == own) {
+                s.open_bodies.remove(at);
             }
         });
         build()
@@ -150,11 +150,15 @@ impl Graph {
     pub(crate) fn innermost(&self) -> &Graph {
         let open = {
             let state = self.state();
-            if state.open.is_empty() {
+            if state.open_bodies.is_empty() {
                 return self;
             }
             let own = std::thread::current().id();
-            let last = state.open.iter().rev().find(|(thread, _)| *thread == own);
+            let last = state
+                .open_bodies
+                .iter()
+                .rev()
+                .find(|(thread, _)| *thread == own);
             last.map(|(_, body)| *body)
         };
         match open.and_then(|body| self.bodies.at(body)) {
@@ -166,12 +170,12 @@ impl Graph {
     /// `true` if nodes that this thread builds in this graph go into the body of a function: of a
     /// branch or a loop, which runs as often as a step needs it.
     pub fn is_in_body(&self) -> bool {
-        !self.innermost().around.graphs.is_empty()
+        !self.innermost().body_context.graphs.is_empty()
     }
 
     /// The function of this name that was in scope when this body was begun.
     pub(crate) fn function_around(&self, name: &str) -> Option<Arc<Function>> {
-        self.around.functions.get(name).cloned()
+        self.body_context.functions.get(name).cloned()
     }
 
     /// Adds an argument to a body.
@@ -206,14 +210,14 @@ impl Graph {
 
     /// `true` if this is a body that was begun in `outer`, or in a body of it.
     pub(crate) fn is_inside(&self, outer: &Graph) -> bool {
-        self.around.graphs.contains(&address(outer))
+        self.body_context.graphs.contains(&address(outer))
     }
 
     /// The node output that stands in this body for an output of an outer graph; `None` if that
     /// graph is not around this body.
     pub(crate) fn captured(&self, outer: Output<'_>) -> Option<OutputId> {
         let graph = address(outer.graph());
-        if !self.around.graphs.contains(&graph) {
+        if !self.body_context.graphs.contains(&graph) {
             return None;
         }
         if outer.is_invalid() {
@@ -294,7 +298,7 @@ impl Graph {
             }
             let data = body.snapshot();
             self.adopt(data.functions());
-            functions.push(function(&body.around.name, &data, inputs, results));
+            functions.push(function(&body.body_context.name, &data, inputs, results));
         }
         Closed {
             functions,

@@ -72,7 +72,7 @@ impl<'g> NodeBuilder<'g> {
 
     /// Leaves an input open that comes from a later node: [`Graph::close_loop`] sets it.
     pub fn open_input(mut self) -> Self {
-        self.inputs.push(OPEN);
+        self.inputs.push(OPEN_INPUT);
         self
     }
 
@@ -160,7 +160,7 @@ impl<'g> NodeBuilder<'g> {
     pub fn build(self) -> Operation<'g> {
         let graph = self.graph;
         let invalid = Operation::new(graph, NodeId::INVALID);
-        let failed = |i: &OutputId| i.node.is_invalid() && *i != OPEN;
+        let failed = |i: &OutputId| i.node.is_invalid() && *i != OPEN_INPUT;
         if self.inputs.iter().any(failed) && self.other_graph.is_none() {
             return invalid;
         }
@@ -189,7 +189,7 @@ impl<'g> NodeBuilder<'g> {
         };
         node.name = match exact {
             true => {
-                state.names.take(&name);
+                state.names.reserve(&name);
                 name.clone()
             }
             false => state.names.unique(&name),
@@ -197,14 +197,14 @@ impl<'g> NodeBuilder<'g> {
         if !state.devices.is_empty() {
             // A device function is user code: it runs without the lock.
             let (scopes, thread) = (state.devices.clone(), std::thread::current().id());
-            let given = match state.choosing.contains(&thread) {
+            let given = match state.in_device_fn.contains(&thread) {
                 true => Err(Reason::InDeviceFunction),
                 false => {
-                    state.choosing.push(thread);
+                    state.in_device_fn.push(thread);
                     drop(state);
                     let given = scope::apply(&scopes, &mut node);
                     state = graph.state();
-                    state.choosing.retain(|t| *t != thread);
+                    state.in_device_fn.retain(|t| *t != thread);
                     given
                 }
             };
@@ -259,10 +259,10 @@ impl<'g> NodeBuilder<'g> {
             .inputs
             .iter()
             .map(|&i| {
-                if i == OPEN {
+                if i == OPEN_INPUT {
                     // For a value that enters from outside of the loop, only the dtype and the
                     // reference flag are known to hold in later iterations.
-                    let outer = self.inputs.iter().find(|&&o| o != OPEN);
+                    let outer = self.inputs.iter().find(|&&o| o != OPEN_INPUT);
                     let outer = outer.and_then(|&o| state.data.fact(o));
                     return Ok(Fact {
                         reference: outer.is_some_and(|f| f.reference),
@@ -300,7 +300,7 @@ impl<'g> NodeBuilder<'g> {
 }
 
 /// Stands for an input that is set later.
-const OPEN: OutputId = OutputId {
+const OPEN_INPUT: OutputId = OutputId {
     node: NodeId::INVALID,
     index: u32::MAX,
 };
@@ -316,7 +316,7 @@ impl Graph {
         let input = state
             .data
             .get(at)
-            .and_then(|n| n.inputs.iter().position(|i| *i == OPEN));
+            .and_then(|n| n.inputs.iter().position(|i| *i == OPEN_INPUT));
         let dtype = |o: OutputId| state.data.fact(o).map(|f| f.dtype);
         let merged = OutputId { node: at, index: 0 };
         match input {
@@ -355,7 +355,7 @@ impl Graph {
             return false;
         }
         let old = state.data.node(last).name.clone();
-        state.names.give_back(&wanted, &old);
+        state.names.release(&wanted, &old);
         let name = state.names.unique(&name);
         Arc::make_mut(&mut state.data).rename(last, name);
         self.version.fetch_add(1, Ordering::Release);

@@ -165,7 +165,7 @@ fn infer_types(op: &'static OpDef, inputs: &[Fact], attrs: &mut Attrs) -> Result
 }
 
 /// The largest value of an attribute with a minimum: such an attribute counts tensors.
-const MOST_COUNT: i64 = 1 << 20;
+const MAX_COUNT: i64 = 1 << 20;
 
 fn check_attr(def: &AttrDef, value: &Attr) -> Result<(), Reason> {
     if value.kind() != def.kind {
@@ -183,8 +183,8 @@ fn check_attr(def: &AttrDef, value: &Attr) -> Result<(), Reason> {
         (Allowed::Strs(strs), Attr::Str(s)) if !strs.contains(&s.as_str()) => {
             format!("one of {}", strs.join(", "))
         }
-        (Allowed::AtLeast(n), Attr::Int(v)) if *v < n || *v > MOST_COUNT => {
-            format!("between {n} and {MOST_COUNT}")
+        (Allowed::AtLeast(n), Attr::Int(v)) if *v < n || *v > MAX_COUNT => {
+            format!("between {n} and {MAX_COUNT}")
         }
         _ => return Ok(()),
     };

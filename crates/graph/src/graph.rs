@@ -26,7 +26,7 @@ use std::thread::ThreadId;
 
 use smallvec::SmallVec;
 
-use crate::body::{Bodies, Capture, StepEnvironment};
+use crate::body::{BodyContext, BodyList, Capture};
 use crate::builder::NodeBuilder;
 use crate::data::{GraphData, VariableInfo, VariableSlice};
 use crate::device::DeviceScope;
@@ -71,9 +71,9 @@ pub struct Graph {
     pub(crate) version: AtomicU64,
     state: Mutex<GraphState>,
     /// The bodies of functions that were begun in it.
-    pub(crate) bodies: Bodies,
+    pub(crate) bodies: BodyList,
     /// For a body: its name, and the graphs around it.
-    pub(crate) around: StepEnvironment,
+    pub(crate) body_context: BodyContext,
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ pub(crate) struct GraphState {
     pub(crate) controls: Vec<SmallVec<[NodeId; 2]>>,
     pub(crate) devices: Vec<DeviceScope>,
     /// The threads that are inside a device function.
-    pub(crate) choosing: Vec<ThreadId>,
+    pub(crate) in_device_fn: Vec<ThreadId>,
     /// The nodes of the surrounding colocation scopes.
     pub(crate) colocated: Vec<NodeId>,
     pub(crate) collections: Collections,
@@ -100,7 +100,7 @@ pub(crate) struct GraphState {
     /// For a body: the outer values that it captures.
     pub(crate) captures: Vec<Capture>,
     /// The threads that build inside of bodies, with the address of the body.
-    pub(crate) open: Vec<(ThreadId, usize)>,
+    pub(crate) open_bodies: Vec<(ThreadId, usize)>,
 }
 
 impl Graph {
@@ -113,8 +113,8 @@ impl Graph {
                 data: Arc::new(GraphData::indexed()),
                 ..GraphState::default()
             }),
-            bodies: Bodies::default(),
-            around: StepEnvironment::default(),
+            bodies: BodyList::default(),
+            body_context: BodyContext::default(),
         }
     }
 
@@ -288,7 +288,7 @@ impl Graph {
                     data: state.data.clone(),
                     names: state.names.clone(),
                     devices: state.devices.clone(),
-                    choosing: state.choosing.clone(),
+                    in_device_fn: state.in_device_fn.clone(),
                     colocated: state.colocated.clone(),
                     seed: state.seed,
                     finalized: state.finalized,
@@ -299,8 +299,8 @@ impl Graph {
                     registry: self.registry.clone(),
                     version: AtomicU64::new(self.version()),
                     state: Mutex::new(copy),
-                    bodies: Bodies::default(),
-                    around: StepEnvironment::default(),
+                    bodies: BodyList::default(),
+                    body_context: BodyContext::default(),
                 };
                 (copy, state.data.clone())
             };
@@ -316,7 +316,7 @@ impl Graph {
                 continue;
             }
             for id in made.data.ids().skip(from.len()) {
-                state.names.take(&made.data.node(id).name);
+                state.names.reserve(&made.data.node(id).name);
             }
             state.data = made.data;
             state.errors.append(&mut made.errors);

@@ -48,14 +48,16 @@ impl Literal {
     /// The number as a scalar of a dtype; `None` if the dtype does not hold it.
     pub fn of(self, dtype: DType) -> Option<Tensor> {
         match self {
-            Literal::Int(value) => whole(value, dtype).or_else(|| float(value as f64, dtype)),
-            Literal::Float(value) => float(value, dtype),
+            Literal::Int(value) => {
+                integer_scalar(value, dtype).or_else(|| float_scalar(value as f64, dtype))
+            }
+            Literal::Float(value) => float_scalar(value, dtype),
         }
     }
 
     /// The literal that a scalar tensor of `i32` or `f64` stands for: these are the types of number
     /// literals in a program.
-    pub(crate) fn written(tensor: &Tensor) -> Option<Literal> {
+    pub(crate) fn from_scalar(tensor: &Tensor) -> Option<Literal> {
         match tensor.dims() {
             [] => match tensor.dtype() {
                 DType::I32 => tensor.to_scalar::<i32>().ok().map(Literal::from),
@@ -67,10 +69,12 @@ impl Literal {
     }
 
     /// The error message for this number beside a tensor of this dtype.
-    pub(crate) fn misfit(self, dtype: DType) -> String {
+    pub(crate) fn mismatch_message(self, dtype: DType) -> String {
         match self {
             Literal::Int(value) => format!("{value} is no value of {dtype}"),
-            Literal::Float(value) if float(value, dtype).is_none() && whole(0, dtype).is_some() => {
+            Literal::Float(value)
+                if float_scalar(value, dtype).is_none() && integer_scalar(0, dtype).is_some() =>
+            {
                 format!(
                     "{value:?} is a float and the tensor is {dtype}: write a whole number, or Cast the tensor"
                 )
@@ -80,7 +84,7 @@ impl Literal {
     }
 }
 
-fn whole(value: i64, dtype: DType) -> Option<Tensor> {
+fn integer_scalar(value: i64, dtype: DType) -> Option<Tensor> {
     fn fits<T: Element + TryFrom<i64>>(value: i64) -> Option<Tensor> {
         T::try_from(value).ok().map(Tensor::scalar)
     }
@@ -97,7 +101,7 @@ fn whole(value: i64, dtype: DType) -> Option<Tensor> {
     }
 }
 
-fn float(value: f64, dtype: DType) -> Option<Tensor> {
+fn float_scalar(value: f64, dtype: DType) -> Option<Tensor> {
     match dtype {
         DType::F16 => Some(Tensor::scalar(half::f16::from_f64(value))),
         DType::BF16 => Some(Tensor::scalar(half::bf16::from_f64(value))),
@@ -112,5 +116,9 @@ fn float(value: f64, dtype: DType) -> Option<Tensor> {
 pub fn scalar_of(dtype: DType, value: f64) -> Option<Tensor> {
     // 2^63 is the first f64 that an i64 does not hold.
     let is_whole = value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0;
-    float(value, dtype).or_else(|| is_whole.then(|| whole(value as i64, dtype)).flatten())
+    float_scalar(value, dtype).or_else(|| {
+        is_whole
+            .then(|| integer_scalar(value as i64, dtype))
+            .flatten()
+    })
 }

@@ -12,12 +12,12 @@ pub(crate) struct Names {
 
 impl Names {
     /// Reserves `name`, which must be free.
-    pub(crate) fn take(&mut self, name: &str) {
+    pub(crate) fn reserve(&mut self, name: &str) {
         self.used.entry(name.to_lowercase()).or_insert(1);
     }
 
     /// Releases a name that [`unique`](Names::unique) made of `base` and that is no longer used.
-    pub(crate) fn give_back(&mut self, base: &str, name: &str) {
+    pub(crate) fn release(&mut self, base: &str, name: &str) {
         self.used.remove(&name.to_lowercase());
         let number = name.strip_prefix(base).and_then(|n| n.strip_prefix('_'));
         if let Some(number) = number.and_then(|n| n.parse::<u32>().ok())
@@ -76,12 +76,12 @@ mod tests {
         let mut names = Names::default();
         for _ in 0..2 {
             assert_eq!(names.unique("x"), "x");
-            names.give_back("x", "x");
+            names.release("x", "x");
         }
         assert_eq!(names.unique("x"), "x");
         for _ in 0..2 {
             assert_eq!(names.unique("x"), "x_1");
-            names.give_back("x", "x_1");
+            names.release("x", "x_1");
         }
     }
 

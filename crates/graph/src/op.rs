@@ -163,7 +163,7 @@ pub struct Arg {
 }
 
 /// The most tensors in one list argument.
-const MOST_REPEATS: usize = 1 << 20;
+const MAX_LIST_LENGTH: usize = 1 << 20;
 
 /// An argument whose dtype is the value of attribute `attr`.
 pub const fn arg(name: &'static str, attr: &'static str) -> Arg {
@@ -224,7 +224,7 @@ impl Arg {
             (_, Some(count)) => usize::try_from(attrs.int(count)).unwrap_or(0),
             (_, None) => 1,
         };
-        count.min(MOST_REPEATS)
+        count.min(MAX_LIST_LENGTH)
     }
 
     /// The dtype of tensor `i` of this argument; `None` if the attributes do not determine it.

@@ -154,7 +154,7 @@ impl<'g> Output<'g> {
         }
         let (dtype, value) = (self.dtype(), value.into());
         let Some(tensor) = value.of(dtype) else {
-            let text = value.misfit(dtype);
+            let text = value.mismatch_message(dtype);
             return self.graph.fail("Const", "Const", Reason::Argument(text));
         };
         self.graph

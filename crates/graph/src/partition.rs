@@ -18,12 +18,12 @@
 //! let order: Vec<_> = data.ids().collect();
 //! // The last node is on device 1, the others are on device 0.
 //! let devices: Vec<u32> = order.iter().map(|&id| u32::from(id == product.id().node)).collect();
-//! let cut = partition((*data).clone(), &order, &devices, false, &|_| None);
+//! let partitioner = partition((*data).clone(), &order, &devices, false, &|_| None);
 //!
-//! assert_eq!(cut.parts.len(), 2);
-//! // The sum is used twice there, and crosses once.
-//! assert_eq!(cut.channels.len(), 1);
-//! assert_eq!(cut.node(product.id().node).map(|(part, _)| part), Some(1));
+//! assert_eq!(partitioner.parts.len(), 2);
+//! // The sum is used twice there, and crossings once.
+//! assert_eq!(partitioner.channels.len(), 1);
+//! assert_eq!(partitioner.node(product.id().node).map(|(part, _)| part), Some(1));
 //! ```
 
 use std::sync::Arc;
@@ -171,41 +171,41 @@ pub fn partition(
         device,
         graph: graph.empty(),
     };
-    let everywhere: Vec<bool> = graph.nodes().map(|(_, n)| is_everywhere(n)).collect();
-    let mut cut = Cut {
-        crossing: crosses(&graph, sequence, &part_of, &everywhere),
+    let replicated: Vec<bool> = graph.nodes().map(|(_, n)| is_replicated(n)).collect();
+    let mut partitioner = Partitioner {
+        crossing: crossings(&graph, sequence, &part_of, &replicated),
         out: Partitioned {
             parts: used.iter().map(part).collect(),
             nodes: vec![None; graph.len()],
             ..Partitioned::default()
         },
         nodes: graph.into_nodes().map(Some).collect(),
-        everywhere,
+        replicated,
         remote,
         narrow,
         copies: FxHashMap::default(),
         received: FxHashMap::default(),
     };
     for &id in sequence {
-        cut.node(id, part_of[id.index()]);
+        partitioner.node(id, part_of[id.index()]);
     }
-    cut.out
+    partitioner.out
 }
 
 /// The crossings of a node: an output, or `None` for the completion of the node alone, and the
 /// destination part.
-type Crosses = SmallVec<[(Option<u32>, u32); 2]>;
+type Crossings = SmallVec<[(Option<u32>, u32); 2]>;
 
 /// By node: its crossings to other parts.
-fn crosses(
+fn crossings(
     graph: &GraphData,
     sequence: &[NodeId],
     part_of: &[u32],
-    everywhere: &[bool],
-) -> FxHashMap<NodeId, Crosses> {
-    let mut all: FxHashMap<NodeId, Crosses> = FxHashMap::default();
+    replicated: &[bool],
+) -> FxHashMap<NodeId, Crossings> {
+    let mut all: FxHashMap<NodeId, Crossings> = FxHashMap::default();
     let mut add = |source: NodeId, output: Option<u32>, to: u32| {
-        if part_of[source.index()] == to || everywhere[source.index()] {
+        if part_of[source.index()] == to || replicated[source.index()] {
             return;
         }
         let of = all.entry(source).or_default();
@@ -232,26 +232,26 @@ fn crosses(
     all
 }
 
-struct Cut<'a> {
+struct Partitioner<'a> {
     /// By number: the nodes of the whole graph that are in no part yet, and feeds and constants.
     nodes: Vec<Option<Arc<Node>>>,
-    /// By node of the whole graph; see [`is_everywhere`].
-    everywhere: Vec<bool>,
-    crossing: FxHashMap<NodeId, Crosses>,
+    /// By node of the whole graph; see [`is_replicated`].
+    replicated: Vec<bool>,
+    crossing: FxHashMap<NodeId, Crossings>,
     out: Partitioned,
     remote: bool,
     narrow: Narrow<'a>,
     /// Feeds and constants: by node of the whole graph and part, the node there.
     copies: FxHashMap<(NodeId, u32), NodeId>,
     /// By node of the whole graph and part: the arrivals there, and the nodes that receive them.
-    received: FxHashMap<(NodeId, u32), Arrived>,
+    received: FxHashMap<(NodeId, u32), Arrivals>,
 }
 
 /// The arrivals of a node: an output, or `None` for its completion alone; and the node that
 /// receives it.
-type Arrived = SmallVec<[(Option<u32>, NodeId); 1]>;
+type Arrivals = SmallVec<[(Option<u32>, NodeId); 1]>;
 
-impl Cut<'_> {
+impl Partitioner<'_> {
     fn push(&mut self, part: u32, node: impl Into<Arc<Node>>) -> NodeId {
         let graph = &mut self.out.parts[part as usize].graph;
         let id = graph.push(node);
@@ -264,7 +264,7 @@ impl Cut<'_> {
     }
 
     fn node(&mut self, id: NodeId, part: u32) {
-        if self.everywhere[id.index()] {
+        if self.replicated[id.index()] {
             self.out.nodes[id.index()] = self.copy(id, part).map(|here| (part, here));
             return;
         }
@@ -308,7 +308,7 @@ impl Cut<'_> {
     /// The output that holds a value in `part`.
     fn input(&mut self, output: OutputId, part: u32) -> OutputId {
         let index = output.index;
-        if self.everywhere[output.node.index()] {
+        if self.replicated[output.node.index()] {
             let node = self.copy(output.node, part).unwrap_or(NodeId::INVALID);
             return OutputId { node, index };
         }
@@ -325,7 +325,7 @@ impl Cut<'_> {
     /// from the start.
     fn control(&self, control: NodeId, part: u32) -> Option<NodeId> {
         match self.out.node(control) {
-            _ if self.everywhere[control.index()] => None,
+            _ if self.replicated[control.index()] => None,
             Some((p, here)) if p == part => Some(here),
             _ => Some(self.arrived(control, None, part)),
         }
@@ -457,6 +457,6 @@ impl Cut<'_> {
 
 /// `true` if a node is copied to each part rather than sent: a feed, or a constant without control
 /// inputs.
-fn is_everywhere(node: &Node) -> bool {
+fn is_replicated(node: &Node) -> bool {
     std::ptr::eq(node.op, &FEED) || (known(node) && node.controls.is_empty())
 }

@@ -58,7 +58,7 @@ impl<'g> Value<'g> {
     #[track_caller]
     pub fn beside(self, other: Output<'g>) -> Output<'g> {
         if let Value::Tensor(tensor) = &self
-            && let Some(literal) = Literal::written(tensor)
+            && let Some(literal) = Literal::from_scalar(tensor)
             && tensor.dtype() != other.dtype()
             && !other.is_invalid()
         {

@@ -3,13 +3,13 @@
 //! ```
 //! use std::collections::BTreeMap;
 //! use thalweg_graph::{Attr, AttrKind};
-//! use thalweg_graphdef::attr::{Cx, from_proto, to_proto};
+//! use thalweg_graphdef::attr::{AttrCx, from_proto, to_proto};
 //! use thalweg_graphdef::tensor::Budget;
 //!
 //! # fn main() -> Result<(), thalweg_graphdef::ValueError> {
 //! let strides = Attr::Ints(vec![1, 2, 2, 1]);
 //! let message = to_proto(&strides)?;
-//! let mut cx = Cx { budget: &mut Budget::new(0), given: &BTreeMap::new() };
+//! let mut cx = AttrCx { budget: &mut Budget::new(0), given: &BTreeMap::new() };
 //! assert_eq!(from_proto(&message, Some(AttrKind::Ints), &mut cx)?, strides);
 //! # Ok(())
 //! # }
@@ -27,7 +27,7 @@ use crate::shape;
 use crate::tensor::{self, Budget};
 
 /// The context of reading attributes.
-pub struct Cx<'a> {
+pub struct AttrCx<'a> {
     /// The budget for tensors whose elements the file does not list in full.
     pub budget: &'a mut Budget,
     /// In a function's body: the attributes that the function is used with.
@@ -42,7 +42,7 @@ pub struct Cx<'a> {
 pub fn from_proto(
     proto: &AttrValue,
     kind: Option<AttrKind>,
-    cx: &mut Cx<'_>,
+    cx: &mut AttrCx<'_>,
 ) -> Result<Attr, ValueError> {
     Ok(match proto.value.as_ref().ok_or(ValueError::Empty)? {
         Value::S(v) => string(v.clone()),
@@ -70,7 +70,7 @@ fn string(bytes: Vec<u8>) -> Attr {
     }
 }
 
-fn func(proto: &NameAttrList, cx: &mut Cx<'_>) -> Result<Func, ValueError> {
+fn func(proto: &NameAttrList, cx: &mut AttrCx<'_>) -> Result<Func, ValueError> {
     let attrs = proto.attr.iter();
     Ok(Func {
         name: proto.name.clone(),
@@ -80,7 +80,7 @@ fn func(proto: &NameAttrList, cx: &mut Cx<'_>) -> Result<Func, ValueError> {
     })
 }
 
-fn list(list: &ListValue, kind: Option<AttrKind>, cx: &mut Cx<'_>) -> Result<Attr, ValueError> {
+fn list(list: &ListValue, kind: Option<AttrKind>, cx: &mut AttrCx<'_>) -> Result<Attr, ValueError> {
     let ListValue {
         s,
         i,

@@ -16,7 +16,7 @@ use crate::error::ValueError;
 use crate::messages::DataType;
 
 /// The offset from the number of a variable's dtype to that of a reference to it.
-const REFERENCE: i32 = 100;
+const REFERENCE_OFFSET: i32 = 100;
 
 /// Every dtype, with its TensorFlow number.
 const NUMBERS: [(DType, DataType); 16] = [
@@ -44,8 +44,8 @@ const NUMBERS: [(DType, DataType); 16] = [
 /// [`ValueError::DType`] for a dtype that Thalweg does not have (complex, quantized, 4 and 8 bit
 /// floats), and for an unknown number.
 pub fn from_number(number: i32) -> Result<DType, ValueError> {
-    let plain = match number > REFERENCE {
-        true => number - REFERENCE,
+    let plain = match number > REFERENCE_OFFSET {
+        true => number - REFERENCE_OFFSET,
         false => number,
     };
     NUMBERS

@@ -24,7 +24,7 @@ use thalweg_tensor::{Shape, TensorError};
 use thiserror::Error;
 
 /// The most names of a kind that a message prints; the error holds all.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 /// The reason why a graph could not be imported. The target graph is unchanged.
 #[derive(Clone, PartialEq, Error)]
@@ -180,7 +180,7 @@ fn grouped(nodes: &[(String, String)]) -> String {
         kinds.entry(kind).or_default().push(node);
     }
     let text = |(kind, nodes): (&str, Vec<&str>)| match nodes.len() {
-        n if n > SHOWN => format!("{kind} ({n} nodes: {}, ...)", nodes[..SHOWN].join(", ")),
+        n if n > MAX_SHOWN => format!("{kind} ({n} nodes: {}, ...)", nodes[..MAX_SHOWN].join(", ")),
         _ => format!("{kind} ({})", nodes.join(", ")),
     };
     kinds.into_iter().map(text).collect::<Vec<_>>().join("; ")

@@ -20,7 +20,7 @@ use crate::messages::TensorShapeProto;
 use crate::messages::tensor_shape_proto::Dim;
 
 /// The most dimensions of a shape; TensorFlow's limit.
-const MOST_DIMS: usize = 254;
+const MAX_DIMS: usize = 254;
 
 /// Converts a message to a shape; -1 stands for an unknown dimension.
 ///
@@ -30,7 +30,7 @@ pub fn from_proto(proto: &TensorShapeProto) -> Result<Shape, ValueError> {
     if proto.unknown_rank {
         return Ok(Shape::unknown());
     }
-    if proto.dim.len() > MOST_DIMS {
+    if proto.dim.len() > MAX_DIMS {
         return Err(ValueError::Rank(proto.dim.len()));
     }
     let dim = |d: &Dim| match d.size {

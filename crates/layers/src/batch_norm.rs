@@ -11,7 +11,7 @@ use crate::scope::VariableScopes;
 use crate::training::Training;
 
 /// The smallest epsilon of the fused op: TensorFlow's `fused_batch_norm` raises it to cuDNN's.
-const LEAST_EPSILON: f64 = 1.001e-5;
+const MIN_EPSILON: f64 = 1.001e-5;
 
 /// Batch normalization: see [`batch_norm`].
 #[derive(Clone, Debug)]
@@ -130,7 +130,7 @@ struct BatchWeights<'g> {
 }
 
 /// The result, and the mean and the variance of the batch, or those of inference.
-type Made<'g> = Result<Vec<Output<'g>>, String>;
+type Normalized<'g> = Result<Vec<Output<'g>>, String>;
 
 impl<'g> BatchNorm<'g> {
     fn apply(&self, x: Output<'g>) -> Result<Output<'g>, String> {
@@ -168,7 +168,7 @@ impl<'g> BatchNorm<'g> {
     }
 
     /// By the fused op, which returns the variance of a sample.
-    fn fused(&self, x: Output<'g>, n: usize, weights: &BatchWeights<'g>) -> Made<'g> {
+    fn fused(&self, x: Output<'g>, n: usize, weights: &BatchWeights<'g>) -> Normalized<'g> {
         let graph = x.graph();
         let or_all = |variable: Option<Variable<'g>>, number: f32| match variable {
             Some(variable) => variable.value(),
@@ -176,7 +176,7 @@ impl<'g> BatchNorm<'g> {
         };
         let (gamma, beta) = (or_all(weights.gamma, 1.0), or_all(weights.beta, 0.0));
         let moments = [weights.mean.value(), weights.variance.value()];
-        let (epsilon, format) = (self.epsilon.max(LEAST_EPSILON) as f32, self.format);
+        let (epsilon, format) = (self.epsilon.max(MIN_EPSILON) as f32, self.format);
         self.training.choose(
             graph,
             || x.batch_norm(gamma, beta, epsilon, format).to_vec(),
@@ -194,7 +194,7 @@ impl<'g> BatchNorm<'g> {
         rank: usize,
         n: usize,
         weights: &BatchWeights<'g>,
-    ) -> Made<'g> {
+    ) -> Normalized<'g> {
         let graph = x.graph();
         let channel = self.format.channel(rank);
         // Ranks and lengths of tensors are below 2^31.

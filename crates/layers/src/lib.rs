@@ -42,7 +42,7 @@ mod pool;
 mod regularizers;
 mod rnn;
 pub mod scope;
-mod shaping;
+mod shape_matching;
 mod training;
 
 pub use attention::{MultiHeadAttention, attention, multi_head_attention};

@@ -9,7 +9,7 @@ use crate::layer::{Layer, Pair};
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a layer is put on a tensor by `on`"]
 pub struct Pool {
-    kind: Kind,
+    kind: PoolKind,
     window: [usize; 2],
     strides: [usize; 2],
     padding: Padding,
@@ -17,7 +17,7 @@ pub struct Pool {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PoolKind {
     Max,
     Avg,
 }
@@ -36,18 +36,18 @@ enum Kind {
 /// assert_eq!(max_pool(2, 2).on(images).shape(), Shape::from([-1, 12, 12, 32]));
 /// ```
 pub fn max_pool(window: impl Into<Pair>, strides: impl Into<Pair>) -> Pool {
-    Pool::new(Kind::Max, window.into(), strides.into())
+    Pool::new(PoolKind::Max, window.into(), strides.into())
 }
 
 /// The mean of each window of images, at these strides: numbers, or height and width
 /// (`tf.compat.v1.layers.average_pooling2d`). Padding does not count, and cannot be
 /// [`Padding::Explicit`].
 pub fn avg_pool(window: impl Into<Pair>, strides: impl Into<Pair>) -> Pool {
-    Pool::new(Kind::Avg, window.into(), strides.into())
+    Pool::new(PoolKind::Avg, window.into(), strides.into())
 }
 
 impl Pool {
-    fn new(kind: Kind, window: Pair, strides: Pair) -> Pool {
+    fn new(kind: PoolKind, window: Pair, strides: Pair) -> Pool {
         Pool {
             kind,
             window: window.0,
@@ -77,10 +77,10 @@ impl<'g> Layer<'g> for Pool {
         let graph = x.graph();
         let (window, strides) = (self.window, self.strides);
         graph.at_caller(|| match self.kind {
-            Kind::Max => graph.name_scope("max_pooling2d", || {
+            PoolKind::Max => graph.name_scope("max_pooling2d", || {
                 x.max_pool(window, strides, self.padding, self.format)
             }),
-            Kind::Avg => graph.name_scope("average_pooling2d", || {
+            PoolKind::Avg => graph.name_scope("average_pooling2d", || {
                 x.avg_pool(window, strides, self.padding, self.format)
             }),
         })

@@ -13,26 +13,26 @@ pub(crate) enum Training<'g> {
     /// Training.
     Always,
     /// This scalar in each step.
-    Says(Output<'g>),
+    PerStep(Output<'g>),
     /// A mistake: a value of this dtype and shape, which is not a bool.
-    Wrong(DType, Shape),
+    Invalid(DType, Shape),
 }
 
 impl<'g> Training<'g> {
     pub(crate) fn new(value: Value<'g>) -> Training<'g> {
         let (dtype, shape, known) = match &value {
             // Nodes built on a mistake add none.
-            Value::Output(output) if output.is_invalid() => return Training::Says(*output),
+            Value::Output(output) if output.is_invalid() => return Training::PerStep(*output),
             Value::Output(output) => (output.dtype(), output.shape(), output.fact().value),
             Value::Tensor(tensor) => (tensor.dtype(), tensor.shape(), Some(tensor.clone())),
         };
         if dtype != DType::Bool || shape.merge(&Shape::scalar()).is_none() {
-            return Training::Wrong(dtype, shape);
+            return Training::Invalid(dtype, shape);
         }
         let known = known.and_then(|tensor| tensor.as_slice::<bool>().ok()?.first().copied());
         match (value, known) {
             (_, Some(true)) => Training::Always,
-            (Value::Output(says), None) => Training::Says(says),
+            (Value::Output(says), None) => Training::PerStep(says),
             _ => Training::Never,
         }
     }
@@ -47,8 +47,8 @@ impl<'g> Training<'g> {
         match self {
             Training::Never => Ok(no()),
             Training::Always => Ok(yes()),
-            Training::Says(says) => Ok(graph.cond(*says, |_| yes(), |_| no())),
-            Training::Wrong(dtype, shape) => Err(format!(
+            Training::PerStep(says) => Ok(graph.cond(*says, |_| yes(), |_| no())),
+            Training::Invalid(dtype, shape) => Err(format!(
                 "training is {dtype} of shape {shape}: it must be a bool, or a scalar of bool"
             )),
         }

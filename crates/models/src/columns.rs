@@ -9,27 +9,27 @@ use crate::specs::{Conv, Pool};
 
 /// A layer of a column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ColumnLayer {
     Conv(Conv),
     Pool(Pool),
     /// The output of the preceding column at the same position.
     Share,
 }
 
-impl From<Conv> for Step {
-    fn from(conv: Conv) -> Step {
-        Step::Conv(conv)
+impl From<Conv> for ColumnLayer {
+    fn from(conv: Conv) -> ColumnLayer {
+        ColumnLayer::Conv(conv)
     }
 }
 
-impl From<Pool> for Step {
-    fn from(pool: Pool) -> Step {
-        Step::Pool(pool)
+impl From<Pool> for ColumnLayer {
+    fn from(pool: Pool) -> ColumnLayer {
+        ColumnLayer::Pool(pool)
     }
 }
 
 /// The layers of a column, from the first to the last.
-pub(crate) fn column<const N: usize>(steps: [Step; N]) -> Vec<Step> {
+pub(crate) fn column<const N: usize>(steps: [ColumnLayer; N]) -> Vec<ColumnLayer> {
     steps.into()
 }
 
@@ -39,7 +39,7 @@ impl<'g> Net<'g> {
         &mut self,
         kind: &'static str,
         x: Output<'g>,
-        columns: &[Vec<Step>],
+        columns: &[Vec<ColumnLayer>],
     ) -> Output<'g> {
         // tf_cnn_benchmarks does not number modules: those of a kind are all in the first one's
         // scope, and their convolutions are numbered. Checkpoints have these names.
@@ -51,9 +51,9 @@ impl<'g> Net<'g> {
                     let input = outputs.last().copied().unwrap_or(x);
                     let before = built.last().and_then(|column| column.get(at));
                     outputs.push(match step {
-                        Step::Conv(conv) => self.conv(input, *conv),
-                        Step::Pool(pool) => self.pool(input, *pool),
-                        Step::Share => before.copied().unwrap_or(input),
+                        ColumnLayer::Conv(conv) => self.conv(input, *conv),
+                        ColumnLayer::Pool(pool) => self.pool(input, *pool),
+                        ColumnLayer::Share => before.copied().unwrap_or(input),
                     });
                 }
                 built.push(outputs);

@@ -3,7 +3,7 @@
 use thalweg_graph::Output;
 use thalweg_ops::Padding::{Same, Valid};
 
-use crate::columns::{Step, column};
+use crate::columns::{ColumnLayer, column};
 use crate::net::Net;
 use crate::specs::{Norm, Pool, ap, c, c2, mp};
 
@@ -137,9 +137,9 @@ fn v3_e<'g>(net: &mut Net<'g>, x: Output<'g>, pool: Pool) -> Output<'g> {
     let columns = [
         column([c(320, 1).into()]),
         column([c(384, 1).into(), wide.into()]),
-        column([Step::Share, high.into()]),
+        column([ColumnLayer::Share, high.into()]),
         column([c(448, 1).into(), c(384, 3).into(), wide.into()]),
-        column([Step::Share, Step::Share, high.into()]),
+        column([ColumnLayer::Share, ColumnLayer::Share, high.into()]),
         column([pool.into(), c(192, 1).into()]),
     ];
     net.module("incept_v3_e", x, &columns)
@@ -250,14 +250,19 @@ fn v4_c<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
         column([ap(3, 1, Same).into(), c(256, 1).into()]),
         column([c(256, 1).into()]),
         column([c(384, 1).into(), wide.into()]),
-        column([Step::Share, high.into()]),
+        column([ColumnLayer::Share, high.into()]),
         column([
             c(384, 1).into(),
             c2(448, 1, 3).into(),
             c2(512, 3, 1).into(),
             high.into(),
         ]),
-        column([Step::Share, Step::Share, Step::Share, wide.into()]),
+        column([
+            ColumnLayer::Share,
+            ColumnLayer::Share,
+            ColumnLayer::Share,
+            wide.into(),
+        ]),
     ];
     net.module("incept_v4_c", x, &columns)
 }

@@ -5,7 +5,7 @@ use thalweg_graph::Output;
 use crate::nasnet::NasNet;
 use crate::net::Net;
 use crate::residual::Version;
-use crate::{densenet, inception, mobilenet, nasnet, plain, residual};
+use crate::{densenet, inception, mobilenet, nasnet, residual, sequential};
 
 /// The data set that a model is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl Layers {
     pub(crate) fn on<'g>(self, net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
         match self {
             Layers::Plain(build) => build(net, x),
-            Layers::Vgg(blocks) => plain::vgg(net, x, blocks),
+            Layers::Vgg(blocks) => sequential::vgg(net, x, blocks),
             Layers::ResNet(blocks, version) => residual::imagenet(net, x, blocks, version),
             Layers::CifarResNet(blocks, version) => residual::cifar(net, x, blocks, version),
             Layers::DenseNet(layers, growth) => densenet::densenet(net, x, layers, growth),
@@ -178,10 +178,10 @@ const ALEXNET_CIFAR: Rate = Rate::Decayed {
 };
 
 static ALL: [Model; 38] = [
-    imagenet("trivial", 227, 32, Layers::Plain(plain::trivial)),
-    imagenet("lenet", 28, 32, Layers::Plain(plain::lenet)),
-    imagenet("alexnet", 227, 512, Layers::Plain(plain::alexnet)),
-    imagenet("overfeat", 231, 32, Layers::Plain(plain::overfeat)),
+    imagenet("trivial", 227, 32, Layers::Plain(sequential::trivial)),
+    imagenet("lenet", 28, 32, Layers::Plain(sequential::lenet)),
+    imagenet("alexnet", 227, 512, Layers::Plain(sequential::alexnet)),
+    imagenet("overfeat", 231, 32, Layers::Plain(sequential::overfeat)),
     imagenet("vgg11", 224, 64, Layers::Vgg([1, 1, 2, 2, 2])),
     imagenet("vgg16", 224, 64, Layers::Vgg([2, 2, 3, 3, 3])),
     imagenet("vgg19", 224, 64, Layers::Vgg([2, 2, 4, 4, 4])),
@@ -204,13 +204,13 @@ static ALL: [Model; 38] = [
         "trivial",
         32,
         Rate::Constant(0.005),
-        Layers::Plain(plain::trivial),
+        Layers::Plain(sequential::trivial),
     ),
     cifar(
         "alexnet",
         128,
         ALEXNET_CIFAR,
-        Layers::Plain(plain::alexnet_cifar),
+        Layers::Plain(sequential::alexnet_cifar),
     ),
     cifar_resnet("resnet20", 3, Version::V1),
     cifar_resnet("resnet32", 5, Version::V1),

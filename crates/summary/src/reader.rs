@@ -41,11 +41,11 @@ use crate::messages::Event;
 pub struct EventReader<R = BufReader<File>> {
     records: RecordReader<R>,
     path: PathBuf,
-    state: State,
+    state: ReaderState,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum ReaderState {
     Reading,
     /// The file ended after a record.
     Ended,
@@ -79,14 +79,14 @@ impl<R: Read> EventReader<R> {
         EventReader {
             records: RecordReader::new(from),
             path: path.into(),
-            state: State::Reading,
+            state: ReaderState::Reading,
         }
     }
 
     /// `true` if the file ended after a complete record. It is `false` before the iteration has
     /// ended.
     pub fn complete(&self) -> bool {
-        self.state == State::Ended
+        self.state == ReaderState::Ended
     }
 
     /// Reads the next event; `None` where the file ends.
@@ -94,7 +94,7 @@ impl<R: Read> EventReader<R> {
         let offset = self.records.offset();
         let reason = match self.records.read() {
             Ok(None) => {
-                self.state = State::Ended;
+                self.state = ReaderState::Ended;
                 return Ok(None);
             }
             Ok(Some(data)) => match Event::decode(data) {
@@ -126,12 +126,12 @@ impl<R: Read> Iterator for EventReader<R> {
     type Item = Result<Event, SummaryError>;
 
     fn next(&mut self) -> Option<Result<Event, SummaryError>> {
-        if self.state != State::Reading {
+        if self.state != ReaderState::Reading {
             return None;
         }
         let event = self.read().transpose();
-        if !matches!(event, Some(Ok(_))) && self.state == State::Reading {
-            self.state = State::Broken;
+        if !matches!(event, Some(Ok(_))) && self.state == ReaderState::Reading {
+            self.state = ReaderState::Broken;
         }
         event
     }

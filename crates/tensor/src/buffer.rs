@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::notes::Notes;
-use crate::segment::{Segment, SegmentError, Segments};
+use crate::segment::{Segment, SegmentError, SegmentPool};
 
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
@@ -19,9 +19,9 @@ pub struct Memory {
     used: AtomicUsize,
     buffers: AtomicUsize,
     /// The shared-memory segments that buffers are placed in, if other processes may map them.
-    segments: Option<Segments>,
+    segments: Option<SegmentPool>,
     /// The account that also counts these bytes.
-    whole: Option<Arc<Memory>>,
+    parent: Option<Arc<Memory>>,
 }
 
 impl Memory {
@@ -32,7 +32,7 @@ impl Memory {
             used: AtomicUsize::new(0),
             buffers: AtomicUsize::new(0),
             segments: None,
-            whole: None,
+            parent: None,
         }
     }
 
@@ -50,7 +50,7 @@ impl Memory {
     /// ```
     pub fn within(whole: &Arc<Memory>, limit: usize) -> Memory {
         Memory {
-            whole: Some(whole.clone()),
+            parent: Some(whole.clone()),
             ..Memory::new(Some(limit))
         }
     }
@@ -60,13 +60,13 @@ impl Memory {
     /// beside those in use.
     pub fn sharing(self, keep: usize) -> Memory {
         Memory {
-            segments: Some(Segments::new(keep)),
+            segments: Some(SegmentPool::new(keep)),
             ..self
         }
     }
 
     /// The segments for a buffer of `len` uninitialised bytes, if other processes can map it.
-    fn segments(&self, len: usize) -> Option<&Segments> {
+    fn segments(&self, len: usize) -> Option<&SegmentPool> {
         self.segments.as_ref().filter(|_| len >= LEAST_SHARED)
     }
 
@@ -88,7 +88,7 @@ impl Memory {
     /// Counts `bytes` more, for a buffer that is counted already or for strings; `false` if that
     /// would exceed the limit.
     pub fn more(&self, bytes: usize) -> bool {
-        if !self.whole.as_ref().is_none_or(|whole| whole.more(bytes)) {
+        if !self.parent.as_ref().is_none_or(|whole| whole.more(bytes)) {
             return false;
         }
         let taken = self
@@ -97,7 +97,7 @@ impl Memory {
                 used.checked_add(bytes).filter(|&u| u <= self.limit)
             });
         if taken.is_err() {
-            self.whole.iter().for_each(|whole| whole.less(bytes));
+            self.parent.iter().for_each(|whole| whole.less(bytes));
         }
         taken.is_ok()
     }
@@ -105,7 +105,7 @@ impl Memory {
     /// Uncounts `bytes` that [`Memory::more`] counted.
     pub fn less(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.whole.iter().for_each(|whole| whole.less(bytes));
+        self.parent.iter().for_each(|whole| whole.less(bytes));
     }
 
     /// Counts a new buffer of `bytes`; `false` if that would exceed the limit.
@@ -127,9 +127,9 @@ impl Memory {
 /// Unshared buffers of this size or more are placed on huge pages, where the system has them, in
 /// bytes: walking over them, or letting another process read them, then takes far fewer steps of
 /// the processor and the system.
-const LARGE: usize = 4 << 20;
+const HUGE_PAGE_THRESHOLD: usize = 4 << 20;
 /// The size of a huge page.
-const HUGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 /// The smallest buffer that may be in shared memory, in bytes: smaller ones are as fast to copy.
 pub const LEAST_SHARED: usize = 128 << 10;
 
@@ -137,7 +137,7 @@ pub const LEAST_SHARED: usize = 128 << 10;
 pub struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
-    base: Base,
+    base: Backing,
     /// The account that they count against.
     memory: Option<Arc<Memory>>,
     /// `true` if the bytes stay unchanged, whoever holds them.
@@ -146,7 +146,7 @@ pub struct Buffer {
 }
 
 /// The memory behind a buffer.
-enum Base {
+enum Backing {
     /// An allocation on the heap.
     Heap(NonNull<u8>),
     /// Memory of this process that others can map; `Some` until the buffer is dropped.
@@ -182,10 +182,10 @@ impl Buffer {
         let layout = Self::layout(len)?;
         // SAFETY: the layout's size is not zero (`layout` gives at least one byte).
         let base = NonNull::new(unsafe { allocate(layout) })?;
-        let ptr = match len >= LARGE {
+        let ptr = match len >= HUGE_PAGE_THRESHOLD {
             false => base,
             true => {
-                let skip = base.as_ptr().addr().next_multiple_of(HUGE) - base.as_ptr().addr();
+                let skip = base.as_ptr().addr().next_multiple_of(HUGE_PAGE) - base.as_ptr().addr();
                 // SAFETY: `skip` is less than a huge page, which `layout` adds to what is needed.
                 let ptr = unsafe { base.add(skip) };
                 on_huge_pages(ptr, len);
@@ -195,7 +195,7 @@ impl Buffer {
         Some(Buffer {
             ptr,
             len,
-            base: Base::Heap(base),
+            base: Backing::Heap(base),
             memory: None,
             fixed: AtomicBool::new(false),
             notes: Notes::default(),
@@ -219,7 +219,7 @@ impl Buffer {
         Some(Buffer {
             ptr: segment.ptr(),
             len,
-            base: Base::Own(Some(segment)),
+            base: Backing::Own(Some(segment)),
             memory: Some(memory.clone()),
             fixed: AtomicBool::new(false),
             notes: Notes::default(),
@@ -237,7 +237,7 @@ impl Buffer {
         Ok(Buffer {
             ptr: segment.ptr(),
             len,
-            base: Base::Foreign(segment),
+            base: Backing::Foreign(segment),
             memory: None,
             fixed: AtomicBool::new(true),
             notes: Notes::default(),
@@ -246,8 +246,8 @@ impl Buffer {
 
     fn own_segment(&self) -> Option<&Segment> {
         match &self.base {
-            Base::Own(segment) => segment.as_ref(),
-            Base::Heap(_) | Base::Foreign(_) => None,
+            Backing::Own(segment) => segment.as_ref(),
+            Backing::Heap(_) | Backing::Foreign(_) => None,
         }
     }
 
@@ -316,7 +316,7 @@ impl Buffer {
     }
 
     /// A buffer of the same length in the same memory, with arbitrary contents.
-    pub fn try_beside(&self) -> Option<Buffer> {
+    pub fn try_same_size(&self) -> Option<Buffer> {
         match &self.memory {
             Some(memory) => Self::try_any_in(self.len, memory),
             None => Self::try_zeroed(self.len),
@@ -326,11 +326,11 @@ impl Buffer {
     /// The layout of an allocation of `len` bytes; `None` if that is more than an address space
     /// has.
     fn layout(len: usize) -> Option<Layout> {
-        match len >= LARGE {
+        match len >= HUGE_PAGE_THRESHOLD {
             false => Layout::from_size_align(len.max(1), ALIGNMENT).ok(),
             // With a larger alignment, zeroed memory would be written to: this way the system's
             // pages are taken as they come, and zeroed at first use.
-            true => Layout::array::<u128>(len.checked_add(HUGE)?.div_ceil(16)).ok(),
+            true => Layout::array::<u128>(len.checked_add(HUGE_PAGE)?.div_ceil(16)).ok(),
         }
     }
 
@@ -348,8 +348,8 @@ impl Buffer {
     /// have been returned.
     pub fn notes(&self) -> Option<&Notes> {
         match self.base {
-            Base::Heap(_) | Base::Own(_) => Some(&self.notes),
-            Base::Foreign(_) => None,
+            Backing::Heap(_) | Backing::Own(_) => Some(&self.notes),
+            Backing::Foreign(_) => None,
         }
     }
 
@@ -391,7 +391,11 @@ fn on_huge_pages(ptr: NonNull<u8>, len: usize) {
     // SAFETY: the range is the caller's own memory and begins on a page; the advice changes how the
     // system backs it and never its contents. Without huge pages it does nothing.
     unsafe {
-        libc::madvise(ptr.as_ptr().cast(), len / HUGE * HUGE, libc::MADV_HUGEPAGE);
+        libc::madvise(
+            ptr.as_ptr().cast(),
+            len / HUGE_PAGE * HUGE_PAGE,
+            libc::MADV_HUGEPAGE,
+        );
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     let _ = (ptr, len);
@@ -403,22 +407,22 @@ impl Drop for Buffer {
             memory.give(self.len);
         }
         match &mut self.base {
-            Base::Heap(base) => {
+            Backing::Heap(base) => {
                 if let Some(layout) = Self::layout(self.len) {
                     // SAFETY: allocated in `made` with this very layout.
                     unsafe { dealloc(base.as_ptr(), layout) }
                 }
             }
-            Base::Own(segment) => {
+            Backing::Own(segment) => {
                 let segments = self.memory.as_ref().and_then(|m| m.segments.as_ref());
                 if let (Some(segment), Some(segments)) = (segment.take(), segments) {
                     match *self.fixed.get_mut() {
-                        true => segments.lose(segment),
+                        true => segments.discard_in_use(segment),
                         false => segments.give(segment),
                     }
                 }
             }
-            Base::Foreign(_) => {}
+            Backing::Foreign(_) => {}
         }
     }
 }
@@ -443,9 +447,18 @@ mod tests {
 
     #[test]
     fn large_buffers_begin_on_a_huge_page_and_are_whole() {
-        for len in [LARGE - 1, LARGE, LARGE + 1, 3 * LARGE + 12_345] {
+        for len in [
+            HUGE_PAGE_THRESHOLD - 1,
+            HUGE_PAGE_THRESHOLD,
+            HUGE_PAGE_THRESHOLD + 1,
+            3 * HUGE_PAGE_THRESHOLD + 12_345,
+        ] {
             let mut buffer = Buffer::try_zeroed(len).unwrap();
-            let align = if len >= LARGE { HUGE } else { ALIGNMENT };
+            let align = if len >= HUGE_PAGE_THRESHOLD {
+                HUGE_PAGE
+            } else {
+                ALIGNMENT
+            };
             assert!(buffer.as_ptr().addr().is_multiple_of(align), "{len}");
             assert!(buffer.bytes().iter().all(|&b| b == 0));
             buffer.bytes_mut().fill(7);

@@ -23,7 +23,7 @@ const NUMBERS: [(DType, i32); 14] = [
 ];
 
 /// The dtypes that TensorFlow stores and this engine does not have.
-const OTHERS: [(i32, &str); 15] = [
+const UNSUPPORTED_DTYPES: [(i32, &str); 15] = [
     (8, "complex64"),
     (11, "qint8"),
     (12, "quint8"),
@@ -79,10 +79,12 @@ impl fmt::Display for EntryType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EntryType::Known(dtype) => dtype.fmt(f),
-            EntryType::Other(number) => match OTHERS.iter().find(|(n, _)| n == number) {
-                Some((_, name)) => f.pad(name),
-                None => write!(f, "dtype {number}"),
-            },
+            EntryType::Other(number) => {
+                match UNSUPPORTED_DTYPES.iter().find(|(n, _)| n == number) {
+                    Some((_, name)) => f.pad(name),
+                    None => write!(f, "dtype {number}"),
+                }
+            }
         }
     }
 }

@@ -63,7 +63,7 @@ impl Entry {
     pub(super) fn checked(
         index: &Path,
         name: &str,
-        found: &proto::Entry,
+        found: &proto::EntryProto,
         shards: usize,
     ) -> Result<Entry, CheckpointError> {
         let broken = |what: &str| CheckpointError::corrupt_entry(index, name, what);

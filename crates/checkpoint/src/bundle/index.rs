@@ -13,8 +13,8 @@ use crate::table;
 /// The raw content of an index: names and the keys of slices, in order.
 pub(super) struct Index {
     pub(super) path: PathBuf,
-    pub(super) header: proto::Header,
-    pub(super) entries: BTreeMap<Vec<u8>, proto::Entry>,
+    pub(super) header: proto::HeaderProto,
+    pub(super) entries: BTreeMap<Vec<u8>, proto::EntryProto>,
 }
 
 impl Index {
@@ -29,11 +29,11 @@ impl Index {
         let mut entries = BTreeMap::new();
         let read = table::read::for_each(bytes, |key, value| {
             if key.is_empty() {
-                let found = proto::Header::decode(value);
+                let found = proto::HeaderProto::decode(value);
                 header = Some(found.map_err(|_| "has a damaged header")?);
                 return Ok(());
             }
-            let entry = proto::Entry::decode(value)
+            let entry = proto::EntryProto::decode(value)
                 .map_err(|_| format!("has a damaged entry {}", shown(key)))?;
             entries.insert(key.to_vec(), entry);
             Ok(())

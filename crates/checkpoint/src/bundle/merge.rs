@@ -134,7 +134,7 @@ pub fn merge_on(
 
 #[derive(Default)]
 struct Merged {
-    entries: BTreeMap<Vec<u8>, proto::Entry>,
+    entries: BTreeMap<Vec<u8>, proto::EntryProto>,
     /// The data files, in the order of their new numbers.
     files: Vec<PathBuf>,
 }

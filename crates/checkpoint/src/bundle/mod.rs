@@ -25,7 +25,7 @@
 //! # }
 //! ```
 
-mod assemble;
+mod block;
 mod dtype;
 mod entry;
 mod index;

@@ -5,7 +5,7 @@ use prost::Message;
 
 /// BundleHeaderProto, the value of the empty key.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Header {
+pub(crate) struct HeaderProto {
     #[prost(int32, tag = "1")]
     pub(crate) num_shards: i32,
     /// 0 little, 1 big.
@@ -28,7 +28,7 @@ pub(crate) struct Version {
 
 /// BundleEntryProto.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Entry {
+pub(crate) struct EntryProto {
     #[prost(int32, tag = "1")]
     pub(crate) dtype: i32,
     #[prost(message, optional, tag = "2")]

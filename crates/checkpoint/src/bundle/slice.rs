@@ -5,7 +5,7 @@ use std::fmt;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::shape::checked_elements;
 
-use super::assemble::Block;
+use super::block::Block;
 use super::proto;
 use crate::error::CheckpointError;
 

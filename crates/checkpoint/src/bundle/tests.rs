@@ -68,7 +68,7 @@ fn saved(folder: &Folder) -> (PathBuf, Tensor) {
 fn rewrite(
     prefix: &Path,
     compressed: bool,
-    change: impl FnOnce(&mut proto::Header, &mut BTreeMap<Vec<u8>, proto::Entry>),
+    change: impl FnOnce(&mut proto::HeaderProto, &mut BTreeMap<Vec<u8>, proto::EntryProto>),
 ) {
     let path = index_path(prefix);
     let Index {
@@ -120,7 +120,7 @@ fn a_big_endian_machines_checkpoint_and_a_newer_format_are_refused() {
 
 /// As [`rewrite`], for an index that is refused for its endianness.
 fn rewrite_header(prefix: &Path) {
-    let header = proto::Header {
+    let header = proto::HeaderProto {
         num_shards: 1,
         endianness: 0,
         version: Some(proto::Version {
@@ -192,7 +192,7 @@ fn entries_that_promise_more_than_the_data_has_are_errors() {
     let folder = Folder::new("promise");
     let (prefix, _) = saved(&folder);
     let whole = std::fs::read(index_path(&prefix)).unwrap();
-    type Change = fn(&mut proto::Entry);
+    type Change = fn(&mut proto::EntryProto);
     let changes: [(Change, &str); 7] = [
         (|e| e.offset = i64::MAX, "behind the end of its data file"),
         (|e| e.offset = -1, "lies before its file"),

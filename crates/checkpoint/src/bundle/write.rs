@@ -19,7 +19,7 @@ use crate::table::write::TableWriter;
 
 /// Size of the pieces that are checksummed, and then written while they are still in a core's
 /// cache, in bytes.
-const PIECE: usize = 512 << 10;
+const PIECE_BYTES: usize = 512 << 10;
 
 /// A checkpoint of one shard under construction. It appears as a whole, at
 /// [`BundleWriter::finish`].
@@ -49,7 +49,7 @@ pub struct BundleWriter {
     disk: Arc<dyn Disk>,
     prefix: PathBuf,
     data: Pending,
-    entries: BTreeMap<Vec<u8>, proto::Entry>,
+    entries: BTreeMap<Vec<u8>, proto::EntryProto>,
     size: u64,
     failed: bool,
     /// The number of data files: the last one has all data. It is two if an existing checkpoint of
@@ -141,10 +141,10 @@ impl BundleWriter {
         }
         self.put(name, keys::slice_key(name, slice), tensor)?;
         let whole = self.entries.entry(name.as_bytes().to_vec());
-        let whole = whole.or_insert_with(|| proto::Entry {
+        let whole = whole.or_insert_with(|| proto::EntryProto {
             dtype: number,
             shape,
-            ..proto::Entry::default()
+            ..proto::EntryProto::default()
         });
         whole.slices.push(slice.to_proto());
         Ok(())
@@ -218,7 +218,7 @@ impl BundleWriter {
             self.failed = true;
             CheckpointError::io(self.data.path(), "written", &e)
         })?;
-        let entry = proto::Entry {
+        let entry = proto::EntryProto {
             dtype,
             shape: Some(proto::Shape::of(tensor.dims())),
             shard_id: self.shards as i32 - 1,
@@ -271,7 +271,7 @@ pub(super) fn remove_data(
 }
 
 fn write_summed(to: &mut Pending, mut sum: u32, bytes: &[u8]) -> std::io::Result<u32> {
-    for piece in bytes.chunks(PIECE) {
+    for piece in bytes.chunks(PIECE_BYTES) {
         sum = crc32c::crc32c_append(sum, piece);
         to.write_all(piece)?;
     }
@@ -294,10 +294,10 @@ pub(super) fn write_index(
     disk: &Arc<dyn Disk>,
     prefix: &Path,
     shards: usize,
-    entries: &BTreeMap<Vec<u8>, proto::Entry>,
+    entries: &BTreeMap<Vec<u8>, proto::EntryProto>,
 ) -> Result<(), CheckpointError> {
     let path = index_path(prefix);
-    let header = proto::Header {
+    let header = proto::HeaderProto {
         num_shards: shards as i32,
         endianness: 0,
         version: Some(proto::Version {

@@ -9,11 +9,11 @@ use super::traits::{Disk, DiskFile};
 use crate::error::CheckpointError;
 
 /// Size of the write buffer, in bytes: larger writes go to the file directly.
-const GATHERED: usize = 256 << 10;
+const WRITE_BUFFER_BYTES: usize = 256 << 10;
 
 /// The most leftover temporary files of one name: from crashes of processes with the same number,
 /// as the first process of a container has.
-const LEFTOVERS: usize = 100;
+const MAX_LEFTOVERS: usize = 100;
 
 /// A file that appears as a whole. It is written as `.NAME.PID.part` beside its target, and removed
 /// if it is dropped before [`Pending::finish`].
@@ -50,10 +50,10 @@ impl Pending {
                         disk: disk.clone(),
                         to: to.to_owned(),
                         at,
-                        file: Some(BufWriter::with_capacity(GATHERED, file)),
+                        file: Some(BufWriter::with_capacity(WRITE_BUFFER_BYTES, file)),
                     });
                 }
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < LEFTOVERS => {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_LEFTOVERS => {
                     attempt += 1;
                 }
                 Err(e) => return Err(refused(e)),

@@ -27,16 +27,16 @@ pub(super) fn find(path: &Path) -> Option<Arc<[u8]>> {
 }
 
 /// A file, in memory or on the disk.
-pub(crate) enum Source {
+pub(crate) enum ReadFile {
     File(File),
     Memory(Arc<[u8]>),
 }
 
-impl FileExt for Source {
+impl FileExt for ReadFile {
     fn read_at(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
-            Source::File(file) => file.read_at(to, at),
-            Source::Memory(bytes) => {
+            ReadFile::File(file) => file.read_at(to, at),
+            ReadFile::Memory(bytes) => {
                 let left = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
                 let left = left.unwrap_or_default();
                 let count = left.len().min(to.len());

@@ -31,7 +31,7 @@ mod traits;
 pub(crate) use atomic::sync_folder_of;
 pub use atomic::{Pending, write};
 pub use limited::Limited;
-pub(crate) use read::{Source, exists, open, read_exact_at, read_whole, read_with_crc};
+pub(crate) use read::{ReadFile, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;
 pub(crate) use system::folder_of;
 pub use system::{System, system};

@@ -8,13 +8,13 @@ use crate::error::CheckpointError;
 
 /// Size of the pieces that are read, and then checksummed while they are still in a core's cache,
 /// in bytes.
-const PIECE: usize = 512 << 10;
+const PIECE_BYTES: usize = 512 << 10;
 
 /// A file opened for reading.
 #[cfg(not(fuzzing))]
-pub(crate) type Source = File;
+pub(crate) type ReadFile = File;
 #[cfg(fuzzing)]
-pub(crate) use super::memory::Source;
+pub(crate) use super::memory::ReadFile;
 
 /// `true` if a path exists.
 pub(crate) fn exists(path: &Path) -> bool {
@@ -26,15 +26,15 @@ pub(crate) fn exists(path: &Path) -> bool {
 }
 
 /// Opens a regular file. Others (a pipe, a device, a folder) could block the reader for ever.
-pub(crate) fn open(path: &Path) -> io::Result<(Source, u64)> {
+pub(crate) fn open(path: &Path) -> io::Result<(ReadFile, u64)> {
     #[cfg(fuzzing)]
     if let Some(bytes) = super::memory::find(path) {
         let length = bytes.len() as u64;
-        return Ok((Source::Memory(bytes), length));
+        return Ok((ReadFile::Memory(bytes), length));
     }
     let (file, length) = open_file(path)?;
     #[cfg(fuzzing)]
-    let file = Source::File(file);
+    let file = ReadFile::File(file);
     Ok((file, length))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
 }
 
 /// Fills `bytes` from offset `at` of the file.
-pub(crate) fn read_exact_at(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &ReadFile, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
     #[cfg(not(unix))]
@@ -80,25 +80,25 @@ pub(crate) fn read_exact_at(file: &Source, bytes: &mut [u8], at: u64) -> io::Res
 
 /// The size from which several threads read a tensor, in bytes: a single one spends most of its
 /// time on page faults.
-const SHARED: usize = 16 << 20;
+const PARALLEL_READ_BYTES: usize = 16 << 20;
 /// The most threads that read one tensor.
-const THREADS: usize = 4;
+const MAX_READ_THREADS: usize = 4;
 
 /// Fills `bytes` from offset `at` of the file, and returns their CRC-32C.
-pub(crate) fn read_with_crc(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
-    let threads = match bytes.len() >= SHARED {
-        true => std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS)),
+pub(crate) fn read_with_crc(file: &ReadFile, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+    let threads = match bytes.len() >= PARALLEL_READ_BYTES {
+        true => std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_READ_THREADS)),
         false => 1,
     };
     read_on(threads, file, bytes, at)
 }
 
-fn read_on(threads: usize, file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
-    if threads < 2 || bytes.len() < threads * PIECE {
+fn read_on(threads: usize, file: &ReadFile, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+    if threads < 2 || bytes.len() < threads * PIECE_BYTES {
         return read_part(file, bytes, at);
     }
     // Whole pieces for each thread.
-    let part = bytes.len().div_ceil(threads).next_multiple_of(PIECE);
+    let part = bytes.len().div_ceil(threads).next_multiple_of(PIECE_BYTES);
     std::thread::scope(|scope| {
         let mut place = at;
         let parts = bytes.chunks_mut(part).map(|part| {
@@ -120,9 +120,9 @@ fn read_on(threads: usize, file: &Source, bytes: &mut [u8], at: u64) -> io::Resu
     })
 }
 
-fn read_part(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
+fn read_part(file: &ReadFile, bytes: &mut [u8], at: u64) -> io::Result<u32> {
     let (mut crc, mut place) = (0, at);
-    for piece in bytes.chunks_mut(PIECE) {
+    for piece in bytes.chunks_mut(PIECE_BYTES) {
         read_exact_at(file, piece, place)?;
         crc = crc32c::crc32c_append(crc, piece);
         place += piece.len() as u64;
@@ -132,13 +132,13 @@ fn read_part(file: &Source, bytes: &mut [u8], at: u64) -> io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PIECE, open, read_on};
+    use super::{PIECE_BYTES, open, read_on};
 
     #[test]
     fn any_number_of_threads_reads_the_same() {
         let name = format!("thalweg-read-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        let all: Vec<u8> = (0..5 * PIECE + 77).map(|i| (i / 7) as u8).collect();
+        let all: Vec<u8> = (0..5 * PIECE_BYTES + 77).map(|i| (i / 7) as u8).collect();
         std::fs::write(&path, &all).unwrap();
         let (file, _) = open(&path).unwrap();
         for threads in 1..6 {
@@ -147,7 +147,7 @@ mod tests {
             assert!(bytes == all[5..], "{threads}");
             assert_eq!(sum, crc32c::crc32c(&all[5..]), "{threads}");
             // A truncated file.
-            let mut more = vec![0; all.len() + PIECE];
+            let mut more = vec![0; all.len() + PIECE_BYTES];
             assert!(read_on(threads, &file, &mut more, 0).is_err());
         }
         std::fs::remove_file(&path).unwrap();

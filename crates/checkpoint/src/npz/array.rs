@@ -9,7 +9,7 @@ use crate::error::CheckpointError;
 
 /// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ElementKind {
     Plain(DType),
     /// Strings of this many bytes.
     Bytes(usize),
@@ -17,24 +17,24 @@ pub(super) enum Kind {
     Characters(usize),
 }
 
-impl Kind {
+impl ElementKind {
     /// Bytes of an element.
     pub(super) fn size(self) -> usize {
         match self {
-            Kind::Plain(dtype) => dtype.size(),
-            Kind::Bytes(length) => length,
-            Kind::Characters(length) => length.saturating_mul(4),
+            ElementKind::Plain(dtype) => dtype.size(),
+            ElementKind::Bytes(length) => length,
+            ElementKind::Characters(length) => length.saturating_mul(4),
         }
     }
 
     pub(super) fn dtype(self) -> DType {
         match self {
-            Kind::Plain(dtype) => dtype,
-            Kind::Bytes(_) | Kind::Characters(_) => DType::String,
+            ElementKind::Plain(dtype) => dtype,
+            ElementKind::Bytes(_) | ElementKind::Characters(_) => DType::String,
         }
     }
 
-    fn parse(descr: &str) -> Option<Kind> {
+    fn parse(descr: &str) -> Option<ElementKind> {
         let order = descr.chars().next().filter(char::is_ascii)?;
         let kind = descr.get(1..2)?;
         let size: usize = descr.get(2..)?.parse().ok()?;
@@ -55,19 +55,19 @@ impl Kind {
             ("u", 2) => DType::U16,
             ("u", 4) => DType::U32,
             ("u", 8) => DType::U64,
-            ("S", length) => return Some(Kind::Bytes(length)),
-            ("U", length) => return Some(Kind::Characters(length)),
+            ("S", length) => return Some(ElementKind::Bytes(length)),
+            ("U", length) => return Some(ElementKind::Characters(length)),
             _ => return None,
         };
-        Some(Kind::Plain(plain))
+        Some(ElementKind::Plain(plain))
     }
 }
 
 /// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct ArrayHeader {
     /// `None` for elements that no tensor holds.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<ElementKind>,
     /// NumPy's name of the dtype.
     pub(super) descr: String,
     pub(super) dims: Vec<usize>,
@@ -75,9 +75,9 @@ pub(super) struct Header {
     pub(super) fortran: bool,
 }
 
-impl Header {
+impl ArrayHeader {
     /// Parses the text of a header: a dictionary literal of Python.
-    pub(super) fn parse(text: &str) -> Option<Header> {
+    pub(super) fn parse(text: &str) -> Option<ArrayHeader> {
         let field = |name: &str| {
             let after = [format!("'{name}':"), format!("\"{name}\":")];
             let at = after.iter().find_map(|a| Some(text.find(a)? + a.len()))?;
@@ -88,7 +88,7 @@ impl Header {
         let (kind, descr) = match quote {
             '\'' | '"' => {
                 let (inside, _) = descr[1..].split_once(quote)?;
-                (Kind::parse(inside), inside.to_owned())
+                (ElementKind::parse(inside), inside.to_owned())
             }
             _ => (None, "records".to_owned()),
         };
@@ -96,7 +96,7 @@ impl Header {
         let (shape, _) = field("shape")?.strip_prefix('(')?.split_once(')')?;
         let dims = shape.split(',').map(str::trim).filter(|d| !d.is_empty());
         let dims = dims.map(|d| d.trim_end_matches('L').parse().ok());
-        Some(Header {
+        Some(ArrayHeader {
             kind,
             descr,
             dims: dims.collect::<Option<Vec<_>>>()?,
@@ -131,8 +131,8 @@ pub(super) fn row_major(bytes: &[u8], dims: &[usize], size: usize, to: &mut [u8]
 pub(super) fn strings(
     file: &Path,
     name: &str,
-    header: &Header,
-    kind: Kind,
+    header: &ArrayHeader,
+    kind: ElementKind,
     bytes: &[u8],
 ) -> Result<Tensor, CheckpointError> {
     let broken = || {
@@ -149,7 +149,7 @@ pub(super) fn strings(
     let mut all: Vec<Vec<u8>> = Vec::with_capacity(elements);
     for element in bytes.chunks_exact(size.max(1)) {
         let string = match kind {
-            Kind::Characters(_) => {
+            ElementKind::Characters(_) => {
                 let (codes, _) = element.as_chunks::<4>();
                 let codes = codes.iter().map(|c| u32::from_le_bytes(*c));
                 let text: Option<String> = codes.map(char::from_u32).collect();

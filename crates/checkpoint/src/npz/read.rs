@@ -9,15 +9,15 @@ use thalweg_tensor::{Buffer, Tensor, TensorError};
 use zip::read::ZipFile;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::array::{self, Header, Kind};
+use super::array::{self, ArrayHeader, ElementKind};
 use crate::disk;
 use crate::error::CheckpointError;
 use crate::weight_info::WeightInfo;
 
 /// The longest header of an array, in bytes: those of plain arrays have about a hundred.
-const LONGEST_HEADER: usize = 64 << 10;
+const MAX_HEADER_BYTES: usize = 64 << 10;
 /// The largest expansion of DEFLATE, in bytes for each compressed byte.
-const UNPACKED_PER_BYTE: u64 = 1032;
+const MAX_EXPANSION: u64 = 1032;
 
 /// An open `.npz` file: one of NumPy's `savez` or `savez_compressed`, or of [`super::NpzWriter`].
 ///
@@ -29,8 +29,8 @@ const UNPACKED_PER_BYTE: u64 = 1032;
 /// ```
 pub struct NpzReader {
     path: PathBuf,
-    archive: ZipArchive<At>,
-    arrays: BTreeMap<String, (usize, Header, u64)>,
+    archive: ZipArchive<SharedCursor>,
+    arrays: BTreeMap<String, (usize, ArrayHeader, u64)>,
 }
 
 impl std::fmt::Debug for NpzReader {
@@ -51,7 +51,7 @@ impl NpzReader {
     pub fn open(path: impl AsRef<Path>) -> Result<NpzReader, CheckpointError> {
         let path = path.as_ref();
         let (file, length) = disk::open(path).map_err(|e| CheckpointError::io(path, "read", &e))?;
-        let file = At {
+        let file = SharedCursor {
             file: Arc::new(file),
             at: 0,
             length,
@@ -91,7 +91,7 @@ impl NpzReader {
     /// The description of an array; `None` if there is none of this name.
     pub fn info(&self, name: &str) -> Option<WeightInfo> {
         let (_, header, bytes) = self.arrays.get(name)?;
-        let dtype = header.kind.map(Kind::dtype);
+        let dtype = header.kind.map(ElementKind::dtype);
         Some(WeightInfo {
             name: name.to_owned(),
             dtype,
@@ -165,7 +165,7 @@ impl NpzReader {
             buffer = turned;
         }
         match kind {
-            Kind::Plain(dtype) => {
+            ElementKind::Plain(dtype) => {
                 Tensor::from_buffer(dtype, &header.dims, Arc::new(buffer)).map_err(failed)
             }
             _ => array::strings(path, name, header, kind, buffer.bytes()),
@@ -175,7 +175,7 @@ impl NpzReader {
 
 fn member<'a>(
     path: &Path,
-    archive: &'a mut ZipArchive<At>,
+    archive: &'a mut ZipArchive<SharedCursor>,
     number: usize,
 ) -> Result<ZipFile<'a>, CheckpointError> {
     archive.by_index(number).map_err(|e| {
@@ -197,7 +197,7 @@ fn check_size(
     let packed = file.compressed_size();
     let most = match file.compression() {
         CompressionMethod::Stored => packed,
-        CompressionMethod::Deflated => packed.saturating_mul(UNPACKED_PER_BYTE),
+        CompressionMethod::Deflated => packed.saturating_mul(MAX_EXPANSION),
         other => {
             let what = format!("is compressed by {other}: NumPy writes stored or deflated arrays");
             return Err(CheckpointError::unsupported(path, Some(name), what));
@@ -217,7 +217,7 @@ fn header(
     path: &Path,
     name: &str,
     file: &mut ZipFile<'_>,
-) -> Result<(Header, u64), CheckpointError> {
+) -> Result<(ArrayHeader, u64), CheckpointError> {
     let broken = || CheckpointError::corrupt_entry(path, name, "is no .npy array");
     let mut start = [0; 8];
     file.read_exact(&mut start).map_err(|_| broken())?;
@@ -229,25 +229,25 @@ fn header(
     let mut length = [0; 4];
     file.read_exact(&mut length[..wide]).map_err(|_| broken())?;
     let length = u32::from_le_bytes(length) as usize;
-    if length > LONGEST_HEADER {
+    if length > MAX_HEADER_BYTES {
         return Err(broken());
     }
     let mut text = vec![0; length];
     file.read_exact(&mut text).map_err(|_| broken())?;
     let text = String::from_utf8_lossy(&text);
-    let header = Header::parse(&text).ok_or_else(broken)?;
+    let header = ArrayHeader::parse(&text).ok_or_else(broken)?;
     Ok((header, (8 + wide + length) as u64))
 }
 
 /// A shared file with its own offset.
 #[derive(Clone)]
-struct At {
-    file: Arc<disk::Source>,
+struct SharedCursor {
+    file: Arc<disk::ReadFile>,
     at: u64,
     length: u64,
 }
 
-impl Read for At {
+impl Read for SharedCursor {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let left = self.length.saturating_sub(self.at);
         let count = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -257,7 +257,7 @@ impl Read for At {
     }
 }
 
-impl Seek for At {
+impl Seek for SharedCursor {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let place = match to {
             SeekFrom::Start(place) => Some(place),

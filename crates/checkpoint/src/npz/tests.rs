@@ -3,7 +3,7 @@
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::{DType, Tensor};
 
-use super::array::{Header, Kind};
+use super::array::{ArrayHeader, ElementKind};
 use super::*;
 use crate::disk;
 
@@ -47,16 +47,22 @@ fn every_dtype_reads_back_and_bf16_as_f32() {
 #[test]
 fn headers_are_read_as_python_writes_them() {
     let text = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }   \n";
-    let header = Header::parse(text).unwrap();
-    assert_eq!(header.kind, Some(Kind::Plain(DType::F32)));
+    let header = ArrayHeader::parse(text).unwrap();
+    assert_eq!(header.kind, Some(ElementKind::Plain(DType::F32)));
     assert_eq!((header.dims, header.fortran), (vec![2, 3], true));
     let text = "{'descr': '|S3', 'fortran_order': False, 'shape': (2L,), }";
-    assert_eq!(Header::parse(text).unwrap().kind, Some(Kind::Bytes(3)));
+    assert_eq!(
+        ArrayHeader::parse(text).unwrap().kind,
+        Some(ElementKind::Bytes(3))
+    );
     for other in ["'>f4'", "'<c8'", "'|O'", "[('a', '<f4')]", "'<M8[ns]'"] {
         let text = format!("{{'descr': {other}, 'fortran_order': False, 'shape': (), }}");
-        assert_eq!(Header::parse(&text).unwrap().kind, None, "{other}");
+        assert_eq!(ArrayHeader::parse(&text).unwrap().kind, None, "{other}");
     }
-    assert_eq!(Header::parse("{'descr': '<f4', 'shape': (-1,), }"), None);
+    assert_eq!(
+        ArrayHeader::parse("{'descr': '<f4', 'shape': (-1,), }"),
+        None
+    );
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl NpzWriter {
             self.zip.write_all(&head)?;
             match (strings, tensor.as_slice::<bf16>()) {
                 (Some((all, longest)), _) => put_strings(&mut self.zip, all, longest),
-                (None, Ok(narrow)) => put_wide(&mut self.zip, narrow),
+                (None, Ok(narrow)) => put_bf16_as_f32(&mut self.zip, narrow),
                 (None, Err(_)) => self.zip.write_all(tensor.bytes()),
             }
         });
@@ -150,7 +150,7 @@ fn put_strings(to: &mut impl Write, all: &[Box<[u8]>], longest: usize) -> io::Re
     Ok(())
 }
 
-fn put_wide(to: &mut impl Write, narrow: &[bf16]) -> io::Result<()> {
+fn put_bf16_as_f32(to: &mut impl Write, narrow: &[bf16]) -> io::Result<()> {
     for some in narrow.chunks(64 << 10) {
         let wide: Vec<f32> = some.iter().map(|v| v.to_f32()).collect();
         to.write_all(bytemuck::cast_slice(&wide))?;

@@ -31,7 +31,7 @@ use crate::error::CheckpointError;
 use crate::weight_info::WeightInfo;
 
 /// The most bytes that a header may have. Source: the format's description.
-const LONGEST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// The name of the index, which maps each tensor to a file of the folder.
 pub const INDEX: &str = "model.safetensors.index.json";
@@ -55,7 +55,7 @@ pub struct SafetensorsReader {
 
 struct Part {
     path: PathBuf,
-    file: disk::Source,
+    file: disk::ReadFile,
     metadata: Metadata,
     /// The offset of the data.
     start: u64,
@@ -195,7 +195,7 @@ impl Part {
         let behind = length.checked_sub(8).ok_or_else(no_header)?;
         read(&mut start, 0)?;
         let header = u64::from_le_bytes(start);
-        if header > behind || header > LONGEST_HEADER {
+        if header > behind || header > MAX_HEADER_BYTES {
             return Err(no_header());
         }
         let mut bytes = vec![0; usize::try_from(header).map_err(|_| no_header())?];

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::text;
+use super::text_format;
 use crate::bundle::index_path;
 use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
@@ -64,7 +64,7 @@ impl CheckpointState {
     /// The mistake, as a predicate, with the line.
     pub fn parse(text: &[u8]) -> Result<CheckpointState, String> {
         let mut state = CheckpointState::default();
-        for field in text::fields(text)? {
+        for field in text_format::fields(text)? {
             let wrong = || format!("has another kind of value for {} than it needs", field.name);
             match field.name.as_str() {
                 "model_checkpoint_path" => {
@@ -96,11 +96,11 @@ impl CheckpointState {
         let mut out = String::new();
         let mut line = |name: &str, value: &str| out.push_str(&format!("{name}: {value}\n"));
         if !self.model_checkpoint_path.is_empty() {
-            let path = text::quoted(&self.model_checkpoint_path);
+            let path = text_format::quoted(&self.model_checkpoint_path);
             line("model_checkpoint_path", &path);
         }
         for path in &self.all_model_checkpoint_paths {
-            line("all_model_checkpoint_paths", &text::quoted(path));
+            line("all_model_checkpoint_paths", &text_format::quoted(path));
         }
         for time in &self.all_model_checkpoint_timestamps {
             line("all_model_checkpoint_timestamps", &format!("{time}"));

@@ -25,7 +25,7 @@
 mod file;
 mod newest;
 mod retention;
-mod text;
+mod text_format;
 
 pub use file::CheckpointState;
 pub(crate) use newest::newest_beside;

@@ -47,19 +47,19 @@ pub fn latest_checkpoint(folder: &Path) -> Result<Option<PathBuf>, CheckpointErr
 /// assert_eq!(thalweg_checkpoint::state::newest_usable("/nowhere".as_ref()), None);
 /// ```
 pub fn newest_usable(folder: &Path) -> Option<PathBuf> {
-    newest_but(folder, None)
+    newest_except(folder, None)
 }
 
 /// The newest checkpoint that opens in the folder of this one, other than this one.
 pub(crate) fn newest_beside(prefix: &Path) -> Option<PathBuf> {
-    newest_but(disk::folder_of(prefix), Some(prefix))
+    newest_except(disk::folder_of(prefix), Some(prefix))
 }
 
 /// The most checkpoints of a folder that are tried: a search for an error message should not take
 /// minutes.
-const TRIED: usize = 20;
+const MAX_TRIED: usize = 20;
 
-fn newest_but(folder: &Path, other: Option<&Path>) -> Option<PathBuf> {
+fn newest_except(folder: &Path, other: Option<&Path>) -> Option<PathBuf> {
     let named = CheckpointState::read(folder).ok().flatten();
     let named = named.map_or(Vec::new(), |state| state.all(folder));
     let mut all: Vec<PathBuf> = named.into_iter().rev().collect();
@@ -69,7 +69,7 @@ fn newest_but(folder: &Path, other: Option<&Path>) -> Option<PathBuf> {
         }
     }
     let mut others = all.into_iter().filter(|p| Some(p.as_path()) != other);
-    others.by_ref().take(TRIED).find(|p| opens(p))
+    others.by_ref().take(MAX_TRIED).find(|p| opens(p))
 }
 
 /// The prefixes of the indexes in a folder, the oldest first.

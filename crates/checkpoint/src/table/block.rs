@@ -73,7 +73,7 @@ impl Builder {
 
 /// The most bytes of keys for each byte of a block. Writers store a whole key every 16 keys, so
 /// theirs have less than 16; without a limit, a small file could fill the memory.
-const KEYS_PER_BYTE: usize = 64;
+const MAX_KEY_BYTES_PER_BYTE: usize = 64;
 
 /// Calls `each` with each key and value of a block, in order.
 ///
@@ -89,7 +89,7 @@ pub(crate) fn for_each<'a>(
     let end = restarts.and_then(|bytes| rest.len().checked_sub(bytes));
     let mut entries = &rest[..end.ok_or_else(broken)?];
     let mut key = Vec::new();
-    let mut allowed = block.len().saturating_mul(KEYS_PER_BYTE);
+    let mut allowed = block.len().saturating_mul(MAX_KEY_BYTES_PER_BYTE);
     while !entries.is_empty() {
         let shared = varint::take_len(&mut entries).ok_or_else(broken)?;
         let own = varint::take_len(&mut entries).ok_or_else(broken)?;

@@ -5,7 +5,7 @@ use crate::crc;
 
 /// The largest expansion of Snappy, in bytes for each compressed byte: it copies at most 64 bytes
 /// by 3.
-const UNPACKED_PER_BYTE: usize = 22;
+const MAX_EXPANSION: usize = 22;
 
 /// Calls `each` with each key and value of a table, in order.
 ///
@@ -76,7 +76,7 @@ fn unpacked(block: &[u8]) -> Result<Vec<u8>, String> {
     let broken = |_| "has a block that Snappy cannot unpack in its index".to_owned();
     let length = snap::raw::decompress_len(block).map_err(broken)?;
     // The header may claim any length, and memory is allocated for it.
-    if length > block.len().saturating_mul(UNPACKED_PER_BYTE) {
+    if length > block.len().saturating_mul(MAX_EXPANSION) {
         return Err("has a block that is shorter than it says in its index".to_owned());
     }
     snap::raw::Decoder::new()

@@ -7,9 +7,9 @@ use super::{FOOTER, Handle, MAGIC, PLAIN, SNAPPY};
 use crate::crc;
 
 /// The size from which a block is written, in bytes. Source: `core/lib/io/table_options.h`.
-const BLOCK: usize = 262_144;
+const BLOCK_BYTES: usize = 262_144;
 /// Keys between two restarts.
-const INTERVAL: usize = 16;
+const RESTART_INTERVAL: usize = 16;
 
 /// A table under construction, key after key.
 pub(crate) struct TableWriter<W> {
@@ -29,11 +29,11 @@ impl<W: Write> TableWriter<W> {
         TableWriter {
             to,
             offset: 0,
-            data: Builder::new(INTERVAL),
+            data: Builder::new(RESTART_INTERVAL),
             index: Builder::new(1),
             last: Vec::new(),
             pending: None,
-            block: BLOCK,
+            block: BLOCK_BYTES,
             snappy: false,
         }
     }
@@ -102,7 +102,7 @@ impl<W: Write> TableWriter<W> {
     /// Writes the rest, and returns the underlying writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.flush()?;
-        let meta = self.put_block(Builder::new(INTERVAL).take())?;
+        let meta = self.put_block(Builder::new(RESTART_INTERVAL).take())?;
         if let Some(handle) = self.pending.take() {
             let after = successor(&self.last);
             self.add_to_index(&after, handle);

@@ -10,13 +10,13 @@ use crate::op::Effect;
 
 /// One level of control flow around a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Token {
+enum Level {
     /// Inside the loop frame of this name.
     Frame(String),
     /// Behind the Switch on this value, on this side.
     Branch(OutputId, u32),
     /// Behind control flow that does not close in a known way.
-    Unclear,
+    Unknown,
 }
 
 /// The number of a context: the frames and branches around a node, outermost first.
@@ -33,9 +33,9 @@ const ROOT: Context = 0;
 #[derive(Default)]
 pub struct Contexts {
     /// By number: the outer context, and the innermost level.
-    contexts: Vec<(Context, Token)>,
-    numbers: FxHashMap<(Context, Token), Context>,
-    of: Vec<Context>,
+    contexts: Vec<(Context, Level)>,
+    numbers: FxHashMap<(Context, Level), Context>,
+    by_node: Vec<Context>,
 }
 
 impl Contexts {
@@ -43,14 +43,14 @@ impl Contexts {
     /// loops.
     pub fn new(data: &GraphData, order: &[NodeId]) -> Contexts {
         let mut all = Contexts {
-            contexts: vec![(ROOT, Token::Unclear)],
+            contexts: vec![(ROOT, Level::Unknown)],
             ..Contexts::default()
         };
         let flows = |id: &NodeId| data.node(*id).op.effect == Effect::Flow;
         if !order.iter().any(flows) {
             return all;
         }
-        all.of = vec![ROOT; data.len()];
+        all.by_node = vec![ROOT; data.len()];
         let mut seen = vec![false; data.len()];
         for &id in order {
             let node = data.node(id);
@@ -62,8 +62,8 @@ impl Contexts {
             // A node that waits for an Exit is as far outside of the frame as a node that uses its
             // value.
             let context = |c: &NodeId| match name(data.node(*c)) {
-                EXIT => all.outside_of_frame(all.of[c.index()]),
-                _ => all.of[c.index()],
+                EXIT => all.outside_of_frame(all.by_node[c.index()]),
+                _ => all.by_node[c.index()],
             };
             let controls = node.controls.iter().map(context);
             let controls: SmallVec<[Context; 4]> = controls.collect();
@@ -73,10 +73,10 @@ impl Contexts {
             };
             let mut context = controls.iter().fold(around, |a, &b| all.both(a, b));
             if name(node) == ENTER {
-                let frame = Token::Frame(node.attrs.str("frame_name").to_owned());
+                let frame = Level::Frame(node.attrs.str("frame_name").to_owned());
                 context = all.inside(context, frame);
             }
-            all.of[id.index()] = context;
+            all.by_node[id.index()] = context;
             seen[id.index()] = true;
         }
         all
@@ -84,21 +84,21 @@ impl Contexts {
 
     /// `true` if a node may run never or many times, or is a control-flow node itself.
     pub fn flows(&self, node: &Node, id: NodeId) -> bool {
-        node.op.effect == Effect::Flow || self.of.get(id.index()).is_some_and(|&c| c != ROOT)
+        node.op.effect == Effect::Flow || self.by_node.get(id.index()).is_some_and(|&c| c != ROOT)
     }
 
     /// The context in which an output has a value.
     fn of_output(&mut self, data: &GraphData, output: OutputId) -> Context {
         let node = data.node(output.node);
-        let context = self.of[output.node.index()];
+        let context = self.by_node[output.node.index()];
         match (name(node), node.inputs.get(1)) {
-            (SWITCH, Some(&on)) => self.inside(context, Token::Branch(on, output.index)),
+            (SWITCH, Some(&on)) => self.inside(context, Level::Branch(on, output.index)),
             (EXIT, _) => self.outside_of_frame(context),
             _ => context,
         }
     }
 
-    fn inside(&mut self, around: Context, token: Token) -> Context {
+    fn inside(&mut self, around: Context, token: Level) -> Context {
         let next = self.contexts.len() as Context;
         let key = (around, token);
         let number = *self.numbers.entry(key.clone()).or_insert(next);
@@ -113,7 +113,7 @@ impl Contexts {
         while at != ROOT {
             let (around, token) = &self.contexts[at as usize];
             at = *around;
-            if matches!(token, Token::Frame(_)) {
+            if matches!(token, Level::Frame(_)) {
                 break;
             }
         }
@@ -132,7 +132,7 @@ impl Contexts {
         while !self.is_around(common, b) {
             common = self.contexts[common as usize].0;
         }
-        self.inside(common, Token::Unclear)
+        self.inside(common, Level::Unknown)
     }
 
     fn is_around(&self, outer: Context, mut inner: Context) -> bool {
@@ -148,7 +148,7 @@ impl Contexts {
         if let &[a, b] = inputs {
             let ((around, one), (same, other)) =
                 (&self.contexts[a as usize], &self.contexts[b as usize]);
-            if let (Token::Branch(p, i), Token::Branch(q, j)) = (one, other)
+            if let (Level::Branch(p, i), Level::Branch(q, j)) = (one, other)
                 && (around, p) == (same, q)
                 && i != j
                 && a != ROOT

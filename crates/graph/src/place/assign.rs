@@ -14,7 +14,7 @@ use crate::node::{Node, NodeId};
 use thalweg_tensor::dtype::DType;
 
 /// No device yet.
-const NOWHERE: u32 = u32::MAX;
+const UNPLACED: u32 = u32::MAX;
 
 /// `true` if a node makes a resource and has no inputs: a variable's handle.
 fn makes_resource(node: &Node) -> bool {
@@ -40,13 +40,13 @@ pub(super) struct Placer<'a> {
     pub groups: Groups,
     /// The nodes that ask for a device.
     pub asking: Vec<NodeId>,
-    /// The device of each node so far, or [`NOWHERE`].
+    /// The device of each node so far, or [`UNPLACED`].
     pub at: Vec<u32>,
     pub why: Vec<Why>,
     /// By root: the node of the group that was placed first.
     pub first: Vec<Option<NodeId>>,
     /// Pairs of nodes whose colocation was dropped by soft placement.
-    pub given_up: Vec<(NodeId, NodeId)>,
+    pub dropped_colocations: Vec<(NodeId, NodeId)>,
     /// The matching devices, by constraint and list of types.
     fitting: HashMap<(u32, u32), Arc<[u32]>>,
 }
@@ -62,17 +62,17 @@ impl<'a> Placer<'a> {
             devices: Devices::new(options.devices),
             groups,
             asking: Vec::new(),
-            at: vec![NOWHERE; nodes],
+            at: vec![UNPLACED; nodes],
             why: vec![Why::Best; nodes],
             first: vec![None; nodes],
-            given_up: Vec::new(),
+            dropped_colocations: Vec::new(),
             fitting: HashMap::new(),
         };
         placer.add_nodes()?;
         placer.join_users_of_resources()?;
         placer.join_colocated()?;
         for id in data.ids() {
-            if placer.at[id.index()] != NOWHERE {
+            if placer.at[id.index()] != UNPLACED {
                 let root = placer.groups.root(id.index());
                 placer.first[root].get_or_insert(id);
             }
@@ -140,7 +140,7 @@ impl<'a> Placer<'a> {
                 }
                 let (source, user) = (input.node.index(), id.index());
                 let joined = self.groups.join_resource(source, user, self.options.soft);
-                joined.map_err(|apart| self.apart(id, input.node, true, apart))?;
+                joined.map_err(|join_error| self.join_error(id, input.node, true, join_error))?;
             }
         }
         Ok(())
@@ -176,9 +176,10 @@ impl<'a> Placer<'a> {
                     .join(id.index(), first.index(), self.options.soft);
                 match joined {
                     Err(_) if self.options.soft && !self.options.deny_fallback => {
-                        self.given_up.push((id, first));
+                        self.dropped_colocations.push((id, first));
                     }
-                    joined => joined.map_err(|apart| self.apart(id, first, false, apart))?,
+                    joined => joined
+                        .map_err(|join_error| self.join_error(id, first, false, join_error))?,
                 }
             }
         }
@@ -202,9 +203,9 @@ impl<'a> Placer<'a> {
         let types = self.groups.types.get(key.1);
         let mut fitting = self.devices.matching(&constraint.requested, types);
         if self.options.soft {
-            for softer in constraint.softer() {
+            for relaxed in constraint.relaxed() {
                 if fitting.is_empty() {
-                    fitting = self.devices.matching(&softer, types);
+                    fitting = self.devices.matching(&relaxed, types);
                 }
             }
         }
@@ -230,7 +231,7 @@ impl<'a> Placer<'a> {
         // Nodes that follow their consumers come last.
         let mut followers: Vec<NodeId> = Vec::new();
         for (id, node) in data.nodes() {
-            if self.at[id.index()] != NOWHERE {
+            if self.at[id.index()] != UNPLACED {
                 continue;
             }
             match is_generator(node) {

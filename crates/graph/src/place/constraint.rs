@@ -18,7 +18,7 @@ pub(super) struct Constraint {
 
 /// Two constraints that no device satisfies.
 #[derive(Debug)]
-pub(super) struct Clash {
+pub(super) struct Conflict {
     pub part: NamePart,
     pub left: DeviceSpec,
     pub right: DeviceSpec,
@@ -53,7 +53,7 @@ impl Constraint {
 
     /// The intersection of both. With `soft`, a device type or number in which the requests differ
     /// is dropped.
-    fn merged(&self, other: &Constraint, soft: bool) -> Result<Constraint, Clash> {
+    fn merged(&self, other: &Constraint, soft: bool) -> Result<Constraint, Conflict> {
         let assigned = merge(&self.assigned, &other.assigned, false)?;
         let resource = merge(&self.resource, &other.resource, false)?;
         let mut requested = merge(&self.requested, &other.requested, soft)?;
@@ -68,7 +68,7 @@ impl Constraint {
 
     /// The constraint of a group that moves to a resource with the constraint `source`: if the
     /// requests do not go together, its own gives way.
-    fn brought_to(&self, source: &Constraint) -> Result<Constraint, Clash> {
+    fn moved_to(&self, source: &Constraint) -> Result<Constraint, Conflict> {
         merge(&source.assigned, &self.assigned, false)?;
         merge(&source.resource, &self.resource, false)?;
         let mut new = self.clone();
@@ -82,7 +82,7 @@ impl Constraint {
 
     /// The fallbacks if nothing matches the request, in order: without the type and number that no
     /// resource asked for, and then without those of resources too.
-    pub fn softer(&self) -> [DeviceSpec; 2] {
+    pub fn relaxed(&self) -> [DeviceSpec; 2] {
         let without = |kept: &[&DeviceSpec]| {
             let mut spec = self.requested.clone();
             if kept.iter().all(|k| k.device_type.is_none()) {
@@ -102,7 +102,7 @@ impl Constraint {
 
 /// Both specs in one. With `soft`, a type or number in which they differ is dropped, and a type
 /// takes its number with it.
-fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec, Clash> {
+fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec, Conflict> {
     fn join<T: Clone + PartialEq>(into: &mut Option<T>, other: &Option<T>) -> bool {
         match (&*into, other) {
             (Some(a), Some(b)) => a == b,
@@ -114,25 +114,25 @@ fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec
         }
     }
     let mut out = into.clone();
-    let clash = |part| {
-        Err(Clash {
+    let conflict = |part| {
+        Err(Conflict {
             part,
             left: into.clone(),
             right: other.clone(),
         })
     };
     if !join(&mut out.job, &other.job) {
-        return clash(NamePart::Job);
+        return conflict(NamePart::Job);
     }
     if !join(&mut out.replica, &other.replica) {
-        return clash(NamePart::Replica);
+        return conflict(NamePart::Replica);
     }
     if !join(&mut out.task, &other.task) {
-        return clash(NamePart::Task);
+        return conflict(NamePart::Task);
     }
     if !join(&mut out.device_type, &other.device_type) {
         if !soft {
-            return clash(NamePart::Type);
+            return conflict(NamePart::Type);
         }
         out.device_type = None;
         out.index = None;
@@ -140,7 +140,7 @@ fn merge(into: &DeviceSpec, other: &DeviceSpec, soft: bool) -> Result<DeviceSpec
     }
     if !join(&mut out.index, &other.index) {
         if !soft {
-            return clash(NamePart::Index);
+            return conflict(NamePart::Index);
         }
         out.index = None;
     }
@@ -194,7 +194,7 @@ impl Constraints {
     }
 
     /// The intersection of both; see [`Constraint::merged`].
-    pub fn merged(&mut self, a: u32, b: u32, soft: bool) -> Result<u32, Clash> {
+    pub fn merged(&mut self, a: u32, b: u32, soft: bool) -> Result<u32, Conflict> {
         if a == b || b == Constraints::NONE {
             return Ok(a);
         }
@@ -205,12 +205,12 @@ impl Constraints {
         Ok(self.id(merged))
     }
 
-    /// The constraint `a` of a group that moves to a resource; see [`Constraint::brought_to`].
-    pub fn brought_to(&mut self, a: u32, source: u32) -> Result<u32, Clash> {
+    /// The constraint `a` of a group that moves to a resource; see [`Constraint::moved_to`].
+    pub fn moved_to(&mut self, a: u32, source: u32) -> Result<u32, Conflict> {
         if a == source || a == Constraints::NONE || source == Constraints::NONE {
             return Ok(a);
         }
-        let brought = self.get(a).brought_to(self.get(source))?;
+        let brought = self.get(a).moved_to(self.get(source))?;
         Ok(self.id(brought))
     }
 }

@@ -16,7 +16,7 @@ impl Placer<'_> {
             devices: self.options.devices.into(),
             at: self.at,
             why: self.why,
-            given_up: self.given_up,
+            dropped_colocations: self.dropped_colocations,
         })
     }
 

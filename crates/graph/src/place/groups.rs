@@ -1,26 +1,26 @@
 //! Groups of nodes that share a device: a union-find whose roots have the group's device constraint
 //! and the device types that can run all of it.
 
-use super::constraint::{Clash, Constraints};
+use super::constraint::{Conflict, Constraints};
 use super::devices::TypeLists;
 
 /// The reason why two groups cannot be joined.
 #[derive(Debug)]
-pub(super) enum Apart {
+pub(super) enum JoinError {
     /// They ask for different devices.
-    Clash(Clash),
+    Conflict(Conflict),
     /// No device type has kernels for both.
     Kernels,
 }
 
-impl From<Clash> for Apart {
-    fn from(clash: Clash) -> Apart {
-        Apart::Clash(clash)
+impl From<Conflict> for JoinError {
+    fn from(conflict: Conflict) -> JoinError {
+        JoinError::Conflict(conflict)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Member {
+struct GroupNode {
     parent: u32,
     rank: u8,
     constraint: u32,
@@ -30,7 +30,7 @@ struct Member {
 /// The groups; at first each node is one. Constraints and type lists are known by number.
 #[derive(Debug)]
 pub(super) struct Groups {
-    members: Vec<Member>,
+    members: Vec<GroupNode>,
     pub constraints: Constraints,
     pub types: TypeLists,
 }
@@ -46,7 +46,7 @@ impl Groups {
 
     /// Adds the next node as a group of its own.
     pub fn push(&mut self, constraint: u32, types: u32) {
-        self.members.push(Member {
+        self.members.push(GroupNode {
             parent: self.members.len() as u32,
             rank: 0,
             constraint,
@@ -82,7 +82,7 @@ impl Groups {
     ///
     /// Union by rank, and of equal ranks `x` first: if soft placement drops parts in which groups
     /// differ, the outcome depends on the order of joining, and this is TensorFlow's.
-    pub fn join(&mut self, x: usize, y: usize, soft: bool) -> Result<(), Apart> {
+    pub fn join(&mut self, x: usize, y: usize, soft: bool) -> Result<(), JoinError> {
         let (x, y) = (self.root(x), self.root(y));
         if x == y {
             return Ok(());
@@ -91,9 +91,12 @@ impl Groups {
         let (new, old) = if x_rank < y_rank { (y, x) } else { (x, y) };
         let (a, b) = (self.members[new], self.members[old]);
         let constraint = self.constraints.merged(a.constraint, b.constraint, soft)?;
-        let types = self.types.common(a.types, b.types).ok_or(Apart::Kernels)?;
+        let types = self
+            .types
+            .common(a.types, b.types)
+            .ok_or(JoinError::Kernels)?;
         self.members[old].parent = new as u32;
-        self.members[new] = Member {
+        self.members[new] = GroupNode {
             rank: a.rank.max(b.rank + u8::from(x_rank == y_rank)),
             constraint,
             types,
@@ -103,13 +106,18 @@ impl Groups {
     }
 
     /// Joins `user`, which takes a resource from `source`, to the group of the resource.
-    pub fn join_resource(&mut self, source: usize, user: usize, soft: bool) -> Result<(), Apart> {
+    pub fn join_resource(
+        &mut self,
+        source: usize,
+        user: usize,
+        soft: bool,
+    ) -> Result<(), JoinError> {
         let (from, to) = (self.root(source), self.root(user));
         if from == to {
             return Ok(());
         }
         let (at, wanted) = (self.members[from].constraint, self.members[to].constraint);
-        self.members[to].constraint = self.constraints.brought_to(wanted, at)?;
+        self.members[to].constraint = self.constraints.moved_to(wanted, at)?;
         self.join(from, to, soft).inspect_err(|_| {
             // The error shows the group's request, not the one it would have been brought to.
             self.members[to].constraint = wanted;

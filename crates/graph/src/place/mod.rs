@@ -44,9 +44,9 @@
 //! ```
 
 mod assign;
-mod blame;
 mod constraint;
 mod devices;
+mod diagnostics;
 mod error;
 mod explain;
 mod groups;

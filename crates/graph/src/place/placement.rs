@@ -36,7 +36,7 @@ pub struct Placement {
     pub(super) at: Vec<u32>,
     pub(super) why: Vec<Why>,
     /// Pairs of nodes whose colocation was dropped, in the order of building.
-    pub(super) given_up: Vec<(NodeId, NodeId)>,
+    pub(super) dropped_colocations: Vec<(NodeId, NodeId)>,
 }
 
 impl Placement {
@@ -91,7 +91,7 @@ impl Placement {
             op: node.op.name,
             requested: node.device.clone(),
             assigned: self.name(id).clone(),
-            why: self.explain(data, id) + &self.apart(data, id),
+            why: self.explain(data, id) + &self.dropped_text(data, id),
         });
         Report {
             rows: rows.collect(),
@@ -99,9 +99,11 @@ impl Placement {
     }
 
     /// The nodes whose colocation with this one was dropped.
-    fn apart(&self, data: &GraphData, id: NodeId) -> String {
-        let first = self.given_up.partition_point(|(n, _)| *n < id);
-        let own = self.given_up[first..].iter().take_while(|(n, _)| *n == id);
+    fn dropped_text(&self, data: &GraphData, id: NodeId) -> String {
+        let first = self.dropped_colocations.partition_point(|(n, _)| *n < id);
+        let own = self.dropped_colocations[first..]
+            .iter()
+            .take_while(|(n, _)| *n == id);
         let names = own.filter_map(|(_, with)| data.get(*with));
         names
             .map(|n| format!("; soft: not with {}", n.name))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Pass, Simplified, known};
+use super::{Simplified, Simplifier, known};
 use crate::function::calls;
 use crate::node::{Attrs, NodeId, OutputId};
 use crate::op::Effect;
@@ -21,14 +21,14 @@ enum Use {
 }
 
 /// Renumbers control inputs, without those that were removed.
-fn settle(controls: &mut SmallVec<[NodeId; 2]>, moved: &[NodeId]) {
+fn renumber(controls: &mut SmallVec<[NodeId; 2]>, moved: &[NodeId]) {
     controls.iter_mut().for_each(|c| *c = moved[c.index()]);
     controls.retain(|c| !c.is_invalid());
     controls.sort();
     controls.dedup();
 }
 
-impl Pass<'_> {
+impl Simplifier<'_> {
     /// Sets the inputs that come from later nodes, which all have been visited by now.
     pub(super) fn close_loops(&mut self) {
         for (node, input, from) in std::mem::take(&mut self.open) {
@@ -40,7 +40,7 @@ impl Pass<'_> {
 
     /// `true` if a node can be removed when its values are unused: it has no effect, and runs
     /// exactly once.
-    fn is_idle(&self, id: NodeId) -> bool {
+    fn is_removable(&self, id: NodeId) -> bool {
         let node = self.out.node(id);
         // Random numbers advance from step to step, used or not; the effects of a function are not
         // known.
@@ -54,7 +54,7 @@ impl Pass<'_> {
         let mut stack: Vec<(NodeId, Use)> = roots.map(|n| (n, Use::Runs)).collect();
         while let Some((id, wanted)) = stack.pop() {
             let wanted = match wanted {
-                Use::Awaited if !(pass_over && self.is_idle(id)) => Use::Runs,
+                Use::Awaited if !(pass_over && self.is_removable(id)) => Use::Runs,
                 wanted => wanted,
             };
             let Some(known_use) = uses.get_mut(id.index()).filter(|u| **u < wanted) else {
@@ -95,7 +95,7 @@ impl Pass<'_> {
             if let (Use::Awaited, Some(op)) = (uses[at], nothing) {
                 let inputs = std::mem::take(&mut node.inputs);
                 node.controls.extend(inputs.iter().map(|i| i.node));
-                settle(&mut node.controls, &moved);
+                renumber(&mut node.controls, &moved);
                 match node.controls[..] {
                     [] => continue,
                     [only] => {
@@ -119,7 +119,7 @@ impl Pass<'_> {
                     .copied()
                     .unwrap_or(NodeId::INVALID);
             }
-            settle(&mut node.controls, &moved);
+            renumber(&mut node.controls, &moved);
             moved[at] = graph.push(arc);
             devices.push(self.devices[at]);
         }

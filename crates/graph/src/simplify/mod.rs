@@ -75,7 +75,7 @@ pub struct Simplify<'a> {
 pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
 /// The largest output of a folded node, in bytes: a larger one is cheaper to compute than to keep.
-const MOST_FOLDED_BYTES: usize = 1 << 20;
+const MAX_FOLDED_BYTES: usize = 1 << 20;
 
 /// The default time limit of folding.
 pub const MOST_FOLD_TIME: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ pub fn simplify(
         .map(|f| f.node)
         .chain(targets.iter().copied());
     let needed = data.needed(roots, |o| fed.contains_key(&o));
-    let mut pass = Pass {
+    let mut pass = Simplifier {
         data,
         options,
         out: data.empty(),
@@ -163,7 +163,7 @@ fn used_feeds(
     used
 }
 
-struct Pass<'a> {
+struct Simplifier<'a> {
     data: &'a GraphData,
     options: &'a Simplify<'a>,
     out: GraphData,
@@ -182,12 +182,12 @@ struct Pass<'a> {
     nodes: FxHashMap<NodeId, NodeId>,
     /// Nodes of the new graph by the hash of their computation.
     equal: FxHashMap<u64, SmallVec<[NodeId; 1]>>,
-    /// Reads of variables behind references; see [`Pass::value_of`].
+    /// Reads of variables behind references; see [`Simplifier::value_of`].
     reads: FxHashMap<(OutputId, SmallVec<[NodeId; 2]>), OutputId>,
     /// By reference of the old graph: the nodes of the new one that its users wait for, as it comes
     /// out of them.
     after: FxHashMap<OutputId, SmallVec<[NodeId; 2]>>,
-    /// Outputs of the old graph that stand for a reference; see [`Pass::alias`].
+    /// Outputs of the old graph that stand for a reference; see [`Simplifier::alias`].
     aliases: FxHashSet<OutputId>,
     /// Inputs of the new graph that come from a later node, by node and index, with the output of
     /// the old graph.
@@ -198,7 +198,7 @@ struct Pass<'a> {
     folding: Cell<Duration>,
 }
 
-impl Pass<'_> {
+impl Simplifier<'_> {
     fn feed(&mut self, i: usize, output: OutputId, fact: &Fact) {
         let mut attrs = Attrs::default();
         attrs.set("T", Attr::Type(fact.dtype));
@@ -395,7 +395,7 @@ impl Pass<'_> {
         // A list stays on the device that makes it: as a constant it could not go to another task.
         let small = |f: &Fact| {
             let elements = f.shape.elements().filter(|_| f.dtype != DType::Variant);
-            elements.is_some_and(|n| n.saturating_mul(f.dtype.size()) <= MOST_FOLDED_BYTES)
+            elements.is_some_and(|n| n.saturating_mul(f.dtype.size()) <= MAX_FOLDED_BYTES)
         };
         if outputs.iter().all(|f| f.value.is_some()) || !outputs.iter().all(small) {
             return;
@@ -409,7 +409,7 @@ impl Pass<'_> {
         self.folding.set(self.folding.get() + started.elapsed());
         // The length of strings is known only now.
         let small =
-            |results: &Vec<Tensor>| results.iter().all(|t| t.byte_size() <= MOST_FOLDED_BYTES);
+            |results: &Vec<Tensor>| results.iter().all(|t| t.byte_size() <= MAX_FOLDED_BYTES);
         if let Some(results) = results.filter(small) {
             for (fact, value) in outputs.iter_mut().zip(results) {
                 fact.shape = value.shape();

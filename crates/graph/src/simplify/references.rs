@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::{Pass, error};
+use super::{Simplifier, error};
 use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
 use crate::error::{GraphError, Reason};
@@ -16,7 +16,7 @@ use thalweg_tensor::shape::Shape;
 /// The sources of inputs, and their facts.
 type Inputs = (SmallVec<[OutputId; 4]>, SmallVec<[Fact; 4]>);
 
-impl Pass<'_> {
+impl Simplifier<'_> {
     /// The inputs of a node of the old graph, in the new one, and their facts; adds the nodes that
     /// it has to wait for because of them to `controls`.
     pub(super) fn inputs(

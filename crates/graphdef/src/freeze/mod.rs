@@ -136,7 +136,7 @@ pub fn freeze(
         frozen.insert(variable.handle, value);
     }
     let names: BTreeSet<&str> = kept().map(|id| &*data.node(id).name).collect();
-    let cx = nodes::Cx {
+    let freezer = nodes::Freezer {
         data,
         frozen: &frozen,
         names: &names,
@@ -144,7 +144,7 @@ pub fn freeze(
     let mut all: Vec<NodeDef> = Vec::new();
     for id in kept() {
         let proto = export::to_proto(data, data.node(id), &ExportOptions::default())?;
-        cx.freeze(id, proto, &mut all)?;
+        freezer.freeze(id, proto, &mut all)?;
     }
     Ok(export::finished(all, &functions)?)
 }

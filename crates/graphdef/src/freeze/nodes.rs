@@ -13,10 +13,10 @@ use crate::messages::attr_value::{ListValue, Value};
 use crate::messages::{AttrValue, NodeDef};
 
 /// The attribute of known output shapes; a handle's shapes are not those of its value.
-const SHAPES: &str = "_output_shapes";
+const OUTPUT_SHAPES: &str = "_output_shapes";
 
 /// Ops that forward a handle.
-const PASS: &[&str] = &[
+const FORWARDING_OPS: &[&str] = &[
     "Identity",
     "Enter",
     "Exit",
@@ -42,7 +42,7 @@ fn behind(data: &GraphData, input: OutputId) -> Option<&(DType, Shape)> {
 
 /// The frozen form of a node.
 #[derive(Clone, Copy, PartialEq)]
-enum Form {
+enum FrozenForm {
     /// It stays as it is.
     Same,
     /// A read: the value itself.
@@ -63,7 +63,7 @@ enum Form {
     None,
 }
 
-fn form(data: &GraphData, node: &Node) -> Form {
+fn form(data: &GraphData, node: &Node) -> FrozenForm {
     let handle = |&&i: &&OutputId| behind(data, i).is_some();
     // Most nodes take the value of a reference.
     let taken = |at: usize, i: OutputId| {
@@ -73,24 +73,24 @@ fn form(data: &GraphData, node: &Node) -> Form {
     if !node.inputs.iter().any(|i| handle(&i)) {
         // A handle whose variable is unknown.
         return match node.op.effect {
-            Effect::Read => Form::None,
-            Effect::Write => Form::Update,
-            _ => Form::Same,
+            Effect::Read => FrozenForm::None,
+            Effect::Write => FrozenForm::Update,
+            _ => FrozenForm::Same,
         };
     }
     let mut inputs = node.inputs.iter().copied().enumerate();
     if !inputs.any(|(at, i)| behind(data, i).is_some() && taken(at, i)) {
-        return Form::Same;
+        return FrozenForm::Same;
     }
     match node.op.name {
-        "ReadVariableOp" => Form::Value,
-        "ResourceGather" => Form::Gather,
-        "ResourceGatherNd" => Form::GatherNd,
-        "VariableShape" => Form::Shape,
-        "VarIsInitializedOp" | "IsVariableInitialized" => Form::Initialized,
-        _ if node.op.effect == Effect::Write => Form::Update,
-        name if PASS.contains(&node.op.on_handles.unwrap_or(name)) => Form::Pass,
-        _ => Form::None,
+        "ReadVariableOp" => FrozenForm::Value,
+        "ResourceGather" => FrozenForm::Gather,
+        "ResourceGatherNd" => FrozenForm::GatherNd,
+        "VariableShape" => FrozenForm::Shape,
+        "VarIsInitializedOp" | "IsVariableInitialized" => FrozenForm::Initialized,
+        _ if node.op.effect == Effect::Write => FrozenForm::Update,
+        name if FORWARDING_OPS.contains(&node.op.on_handles.unwrap_or(name)) => FrozenForm::Pass,
+        _ => FrozenForm::None,
     }
 }
 
@@ -99,8 +99,8 @@ pub(super) fn check(data: &GraphData, id: NodeId) -> Result<(), FreezeError> {
     let node = data.node(id);
     let (name, op) = (node.name.clone(), node.op.name);
     match form(data, node) {
-        Form::Update => Err(FreezeError::Update { node: name, op }),
-        Form::None => Err(FreezeError::Use {
+        FrozenForm::Update => Err(FreezeError::Update { node: name, op }),
+        FrozenForm::None => Err(FreezeError::Use {
             node: name,
             op,
             function: None,
@@ -110,7 +110,7 @@ pub(super) fn check(data: &GraphData, id: NodeId) -> Result<(), FreezeError> {
 }
 
 /// The context of freezing nodes.
-pub(super) struct Cx<'a> {
+pub(super) struct Freezer<'a> {
     pub data: &'a GraphData,
     /// The values of variables, by their handles.
     pub frozen: &'a BTreeMap<OutputId, Tensor>,
@@ -118,7 +118,7 @@ pub(super) struct Cx<'a> {
     pub names: &'a BTreeSet<&'a str>,
 }
 
-impl Cx<'_> {
+impl Freezer<'_> {
     /// Adds the frozen form of a node; `proto` is its message.
     pub(super) fn freeze(
         &self,
@@ -137,19 +137,19 @@ impl Cx<'_> {
         let dtype = first.map_or(DType::F32, |(dtype, _)| *dtype);
         let own = |name: &str| node.attrs.get(name).cloned();
         match form(self.data, node) {
-            Form::Value => self.turn(&mut proto, "Identity", [("T", Some(dtype.into()))])?,
-            Form::Shape => {
+            FrozenForm::Value => self.turn(&mut proto, "Identity", [("T", Some(dtype.into()))])?,
+            FrozenForm::Shape => {
                 let attrs = [("T", Some(dtype.into())), ("out_type", own("out_type"))];
                 self.turn(&mut proto, "Shape", attrs)?;
             }
-            Form::GatherNd => {
+            FrozenForm::GatherNd => {
                 let attrs = [
                     ("Tparams", Some(dtype.into())),
                     ("Tindices", own("Tindices")),
                 ];
                 self.turn(&mut proto, "GatherNd", attrs)?;
             }
-            Form::Gather => {
+            FrozenForm::Gather => {
                 let axis = self.gather_axis(node)?;
                 let attrs = [
                     ("Tparams", Some(dtype.into())),
@@ -167,16 +167,16 @@ impl Cx<'_> {
                 proto.input.insert(2, constant.name.clone());
                 to.push(constant);
             }
-            Form::Initialized => {
+            FrozenForm::Initialized => {
                 proto.input.retain(|i| i.starts_with('^'));
                 self.constant(&mut proto, &Tensor::scalar(true))?;
             }
-            Form::Pass => {
+            FrozenForm::Pass => {
                 proto.op = node.op.on_handles.unwrap_or(node.op.name).to_owned();
                 self.set(&mut proto, "T", dtype.into())?;
-                proto.attr.remove(SHAPES);
+                proto.attr.remove(OUTPUT_SHAPES);
             }
-            Form::Same | Form::Update | Form::None => {}
+            FrozenForm::Same | FrozenForm::Update | FrozenForm::None => {}
         }
         to.push(proto);
         Ok(())
@@ -225,7 +225,7 @@ impl Cx<'_> {
         proto.op = op.to_owned();
         proto
             .attr
-            .retain(|name, _| name.starts_with('_') && name != SHAPES);
+            .retain(|name, _| name.starts_with('_') && name != OUTPUT_SHAPES);
         for (name, attr) in attrs {
             if let Some(attr) = attr {
                 self.set(proto, name, attr)?;

@@ -12,8 +12,8 @@ use crate::attr;
 use crate::error::{ImportError, Problem};
 use crate::import::errors::{checked, of_function};
 use crate::import::functions::{Functions, Use, port_type};
-use crate::import::nodes::{Made, NodeSource, Nodes, result};
-use crate::import::refs::Refs;
+use crate::import::input_names::InputNames;
+use crate::import::nodes::{BuiltNode, NodeSource, Nodes, result};
 use crate::messages::op_def::ArgDef;
 use crate::messages::{FunctionDef, OpDef};
 use crate::names::{self, GRADIENT};
@@ -47,7 +47,7 @@ pub(super) fn function<'d>(
             origin: origin.clone(),
             prefix: "",
         },
-        refs: Refs::Body,
+        input_names: InputNames::Body,
         functions,
         budget,
         given: &wanted.given,
@@ -94,7 +94,7 @@ fn add_arguments<'d>(
     ports: &[Port],
     args: &'d [ArgDef],
     origin: &Origin,
-) -> Result<(Vec<NodeId>, BTreeMap<&'d str, Made<'d>>), Problem> {
+) -> Result<(Vec<NodeId>, BTreeMap<&'d str, BuiltNode<'d>>), Problem> {
     let mut made = BTreeMap::new();
     let mut inputs = Vec::with_capacity(ports.len());
     for (index, (arg, port)) in args.iter().zip(ports).enumerate() {
@@ -114,7 +114,7 @@ fn add_arguments<'d>(
             .build();
         let id = argument.id();
         inputs.push(id);
-        let argument = Made {
+        let argument = BuiltNode {
             id,
             outputs: 1,
             function: None,
@@ -183,7 +183,7 @@ fn attrs(
 ) -> Result<Vec<(String, Attr)>, Problem> {
     let mut attrs = Vec::new();
     for (name, value) in &wanted.def.attr {
-        let mut cx = attr::Cx {
+        let mut cx = attr::AttrCx {
             budget,
             given: &wanted.given,
         };

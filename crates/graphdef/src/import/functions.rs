@@ -17,9 +17,9 @@ use crate::tensor::Budget;
 
 /// The most functions that one file may define; with attributes, a function can have any number of
 /// instances.
-const MOST_FUNCTIONS: usize = 1 << 16;
+const MAX_FUNCTIONS: usize = 1 << 16;
 /// The longest list of attributes of a use of a function, in bytes.
-const MOST_BYTES: usize = 1 << 12;
+const MAX_ATTR_BYTES: usize = 1 << 12;
 
 /// A function with the attributes that it is used with.
 pub(super) struct Use<'d> {
@@ -138,7 +138,7 @@ impl<'d> Functions<'d> {
             let value = match (at, &wanted.default_value) {
                 (Some(at), _) => attrs.remove(at).1,
                 (None, Some(value)) => {
-                    let mut cx = attr::Cx {
+                    let mut cx = attr::AttrCx {
                         budget,
                         given: &empty,
                     };
@@ -157,7 +157,7 @@ impl<'d> Functions<'d> {
         if let Some(made) = self.names.get(&key) {
             return Ok(made.clone());
         }
-        if key.1.len() > MOST_BYTES || self.names.len() >= MOST_FUNCTIONS {
+        if key.1.len() > MAX_ATTR_BYTES || self.names.len() >= MAX_FUNCTIONS {
             return Err(Problem::TooManyFunctions);
         }
         // A further copy of a body takes the memory of its constants again, though the file has

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Shape};
 use crate::error::Problem;
 
 /// The most calls in the gradient of one function, each counted as often as it is made.
-const MOST_CALLS: usize = 1 << 10;
+const MAX_CALLS: usize = 1 << 10;
 
 /// Checks that a function does not call itself, and that its calls are not too many to build
 /// gradients of: each call is inlined.
@@ -32,7 +32,7 @@ fn check_calls(
     for name in nodes.flat_map(|(_, n)| calls(n.attrs.iter().map(|(_, a)| a))) {
         *left = left
             .checked_sub(1)
-            .ok_or_else(|| format!("it makes more than {MOST_CALLS} calls"))?;
+            .ok_or_else(|| format!("it makes more than {MAX_CALLS} calls"))?;
         if let Some(called) = graph.function(name) {
             check_calls(graph, &called, around, left)?;
         }
@@ -48,7 +48,7 @@ pub(super) fn of(graph: &Graph, function: &Function, name: &str) -> Result<Funct
         function: function.name.clone(),
         reason,
     };
-    let mut left = MOST_CALLS;
+    let mut left = MAX_CALLS;
     check_calls(graph, function, &mut Vec::new(), &mut left).map_err(wrong)?;
     let body = graph.body(name);
     let argument = |name: &str, dtype| body.argument(name, &Fact::new(dtype, Shape::unknown()));

@@ -28,9 +28,9 @@ mod define;
 mod errors;
 mod functions;
 mod gradient;
+mod input_names;
 mod nodes;
 mod order;
-mod refs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, Output
 use crate::error::ImportError;
 use crate::import::errors::checked;
 use crate::import::functions::Functions;
+use crate::import::input_names::InputNames;
 use crate::import::nodes::{NodeSource, Nodes};
-use crate::import::refs::Refs;
 use crate::messages::{GraphDef, VersionDef};
 use crate::names::{self, prefixed};
 use crate::survey::{library, survey};
@@ -276,7 +276,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
             origin: Origin::Other(origin.clone()),
             prefix: &options.prefix,
         },
-        refs: Refs::Graph {
+        input_names: InputNames::Graph {
             map,
             waits,
             used: Default::default(),
@@ -287,7 +287,7 @@ fn add(graph: &Graph, def: &GraphDef, options: &ImportOptions<'_>) -> Result<Add
         made: BTreeMap::new(),
     };
     nodes.add(&def.node)?;
-    let unused = nodes.refs.unused();
+    let unused = nodes.input_names.unused();
     if let Some(name) = unused {
         let problem = "which is the input of no node of the file";
         return Err(option("input_map", &name, problem));

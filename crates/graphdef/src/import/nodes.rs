@@ -9,8 +9,8 @@ use thalweg_graph::{Attr, DeviceSpec, Exact, Graph, NodeBuilder, NodeId, Origin,
 use crate::attr;
 use crate::error::{ImportError, Problem, ValueError};
 use crate::import::functions::Functions;
-use crate::import::order::Waits;
-use crate::import::refs::{Input, Refs};
+use crate::import::input_names::{Input, InputNames};
+use crate::import::order::Dependencies;
 use crate::messages::{NodeDef, OpDef};
 use crate::names::{self, prefixed};
 use crate::survey::is_harmless;
@@ -45,7 +45,7 @@ impl NodeSource<'_> {
 
 /// A node that was built.
 #[derive(Clone, Copy)]
-pub(super) struct Made<'d> {
+pub(super) struct BuiltNode<'d> {
     pub id: NodeId,
     /// The number of its outputs.
     pub outputs: usize,
@@ -54,7 +54,7 @@ pub(super) struct Made<'d> {
 }
 
 /// The back edge of a loop.
-struct Back<'d> {
+struct BackEdge<'d> {
     merge: NodeId,
     position: usize,
     node: &'d NodeDef,
@@ -65,12 +65,12 @@ struct Back<'d> {
 pub(super) struct Nodes<'a, 'd> {
     pub graph: &'a Graph,
     pub place: NodeSource<'a>,
-    pub refs: Refs<'a>,
+    pub input_names: InputNames<'a>,
     pub functions: &'a mut Functions<'d>,
     pub budget: &'a mut Budget,
     /// In a function's body: the attributes that the function is used with.
     pub given: &'a BTreeMap<String, Attr>,
-    pub made: BTreeMap<&'d str, Made<'d>>,
+    pub made: BTreeMap<&'d str, BuiltNode<'d>>,
 }
 
 impl<'a, 'd> Nodes<'a, 'd> {
@@ -87,7 +87,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
             }
         }
         let mut inputs: Vec<Vec<Input<'d>>> = Vec::with_capacity(defs.len());
-        let mut waits = Waits { of: Vec::new() };
+        let mut waits = Dependencies { of: Vec::new() };
         for node in defs {
             let own = self.inputs(node).map_err(|p| self.place.problem(node, p))?;
             let mut of = Vec::with_capacity(own.len());
@@ -106,9 +106,9 @@ impl<'a, 'd> Nodes<'a, 'd> {
             waits.of.push(of);
             inputs.push(own);
         }
-        let order = waits.order().map_err(|circle| ImportError::Cycle {
+        let order = waits.order().map_err(|cycle| ImportError::Cycle {
             origin: self.place.file.to_owned(),
-            nodes: circle
+            nodes: cycle
                 .iter()
                 .map(|&i| self.place.name(&defs[i].name))
                 .collect(),
@@ -121,7 +121,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
                 .map_err(|p| self.place.problem(node, p))?;
             self.made.insert(&node.name, made);
         }
-        for Back {
+        for BackEdge {
             merge,
             position,
             node,
@@ -146,7 +146,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         let mut all = Vec::with_capacity(node.input.len());
         for text in &node.input {
             let input = self
-                .refs
+                .input_names
                 .read(text)
                 .ok_or_else(|| Problem::Input(text.clone()))?;
             let control = input.is_control();
@@ -164,8 +164,8 @@ impl<'a, 'd> Nodes<'a, 'd> {
         &mut self,
         node: &'d NodeDef,
         inputs: &[Input<'d>],
-        back: &mut Vec<Back<'d>>,
-    ) -> Result<Made<'d>, Problem> {
+        back: &mut Vec<BackEdge<'d>>,
+    ) -> Result<BuiltNode<'d>, Problem> {
         let registry = self.graph.registry().clone();
         let op = registry.get(&node.op);
         let mut colocation = SmallVec::new();
@@ -197,13 +197,13 @@ impl<'a, 'd> Nodes<'a, 'd> {
             builder = builder.attr(&attr, value);
         }
         let made = builder.build();
-        back.extend(open.into_iter().map(|position| Back {
+        back.extend(open.into_iter().map(|position| BackEdge {
             merge: made.id(),
             position,
             node,
             from: inputs[position],
         }));
-        Ok(Made {
+        Ok(BuiltNode {
             id: made.id(),
             outputs: made.outputs().len(),
             function: call.and_then(|(_, function)| function),
@@ -220,7 +220,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
     ) -> Result<Vec<(String, Attr)>, Problem> {
         let mut attrs = Vec::with_capacity(node.attr.len());
         for (name, value) in &node.attr {
-            let mut cx = attr::Cx {
+            let mut cx = attr::AttrCx {
                 budget: self.budget,
                 given: self.given,
             };
@@ -321,7 +321,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
     }
 
     /// The index of the node's output for tensor `index` of its op's output `port`.
-    fn port(&self, made: &Made<'_>, port: &str, index: u32) -> Option<u32> {
+    fn port(&self, made: &BuiltNode<'_>, port: &str, index: u32) -> Option<u32> {
         if let Some(function) = made.function {
             let at = function.output_arg.iter().position(|r| r.name == port);
             return at
@@ -366,7 +366,7 @@ fn goes_back(from: &NodeDef, node: &NodeDef, input: Input<'_>) -> bool {
 
 /// The output of a function's body that the text of a result names.
 pub(super) fn result(nodes: &Nodes<'_, '_>, text: &str) -> Result<Option<OutputId>, Problem> {
-    let input = Refs::Body
+    let input = InputNames::Body
         .read(text)
         .ok_or_else(|| Problem::Input(text.to_owned()))?;
     nodes.output(input, text)

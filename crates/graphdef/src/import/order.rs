@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// The dependencies of a file's nodes, by position.
-pub(super) struct Waits {
+pub(super) struct Dependencies {
     /// For each node: the nodes that it uses or waits for, except over the back edges of loops.
     pub of: Vec<Vec<usize>>,
 }
 
-impl Waits {
+impl Dependencies {
     /// Returns a topological order, ties in the order of the file; or a cycle of nodes, each
     /// followed by the one that it waits for.
     pub(super) fn order(&self) -> Result<Vec<usize>, Vec<usize>> {
@@ -36,12 +36,12 @@ impl Waits {
         }
         match order.len() == n {
             true => Ok(order),
-            false => Err(self.circle(&left)),
+            false => Err(self.cycle(&left)),
         }
     }
 
     /// A cycle among the nodes that still wait.
-    fn circle(&self, left: &[u32]) -> Vec<usize> {
+    fn cycle(&self, left: &[u32]) -> Vec<usize> {
         let waiting = |i: &usize| left[*i] > 0;
         let mut at = (0..left.len()).find(|i| waiting(i));
         // By node: the step at which it was visited.
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_files_order_stands_where_it_can() {
-        let waits = Waits {
+        let waits = Dependencies {
             of: vec![vec![3], vec![], vec![1, 1], vec![], vec![0]],
         };
         assert_eq!(waits.order(), Ok(vec![1, 2, 3, 0, 4]));
@@ -76,10 +76,10 @@ mod tests {
 
     #[test]
     fn a_circle_is_found_and_not_what_hangs_on_it() {
-        let waits = Waits {
+        let waits = Dependencies {
             of: vec![vec![1], vec![2], vec![3], vec![1], vec![]],
         };
         assert_eq!(waits.order(), Err(vec![1, 2, 3, 1]));
-        assert_eq!(Waits { of: vec![vec![0]] }.order(), Err(vec![0, 0]));
+        assert_eq!(Dependencies { of: vec![vec![0]] }.order(), Err(vec![0, 0]));
     }
 }

@@ -31,11 +31,11 @@ use thiserror::Error;
 /// The most fields of a message here.
 pub const MOST_FIELDS: usize = 40;
 /// The deepest nesting of messages. The decoder stops at 100, so it never gets as far.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// The approximate overhead of an allocation, in bytes.
 const OVERHEAD: u64 = 16;
 /// The capacity of a node of a `BTreeMap`, and the fewest entries of one after a split.
-const MAP_NODE: (u64, u64) = (11, 5);
+const MAP_NODE_CAPACITY: (u64, u64) = (11, 5);
 /// The size of a node of a `BTreeMap` without its entries: the pointers to its children.
 const MAP_LINKS: u64 = 112 + OVERHEAD;
 
@@ -103,13 +103,13 @@ pub fn decoded_bytes<M: Measured>(wire: &[u8], limit: u64) -> Result<u64, TooLar
         limit,
     };
     match scan.message(M::TABLE, wire.len(), 0) {
-        Err(Stop::Limit) => Err(TooLarge { limit }),
-        Ok(()) | Err(Stop::Malformed) if scan.sum > limit => Err(TooLarge { limit }),
-        Ok(()) | Err(Stop::Malformed) => Ok(scan.sum),
+        Err(ScanError::Limit) => Err(TooLarge { limit }),
+        Ok(()) | Err(ScanError::Malformed) if scan.sum > limit => Err(TooLarge { limit }),
+        Ok(()) | Err(ScanError::Malformed) => Ok(scan.sum),
     }
 }
 
-enum Stop {
+enum ScanError {
     Limit,
     /// The decoder fails here with an error.
     Malformed,
@@ -123,24 +123,24 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn take(&mut self, bytes: u64) -> Result<(), Stop> {
+    fn take(&mut self, bytes: u64) -> Result<(), ScanError> {
         self.sum = self.sum.saturating_add(bytes);
         match self.sum > self.limit {
-            true => Err(Stop::Limit),
+            true => Err(ScanError::Limit),
             false => Ok(()),
         }
     }
 
     /// Scans the fields of a message up to `end`. A message may claim to end after the one that
     /// contains it: the decoder notices that afterwards, so this does too.
-    fn message(&mut self, table: &Table, end: usize, depth: usize) -> Result<(), Stop> {
-        if depth > DEEPEST {
-            return Err(Stop::Malformed);
+    fn message(&mut self, table: &Table, end: usize, depth: usize) -> Result<(), ScanError> {
+        if depth > MAX_DEPTH {
+            return Err(ScanError::Malformed);
         }
         let mut counts = [0u64; MOST_FIELDS];
         while self.at < end {
             let key = self.varint()?;
-            let number = u32::try_from(key >> 3).map_err(|_| Stop::Malformed)?;
+            let number = u32::try_from(key >> 3).map_err(|_| ScanError::Malformed)?;
             let known = table.fields.iter().zip(&mut counts);
             let Some(((_, field), count)) = known.into_iter().find(|((n, _), _)| *n == number)
             else {
@@ -151,7 +151,7 @@ impl Scan<'_> {
         }
         match self.at == end {
             true => Ok(()),
-            false => Err(Stop::Malformed),
+            false => Err(ScanError::Malformed),
         }
     }
 
@@ -161,7 +161,7 @@ impl Scan<'_> {
         key: u64,
         count: &mut u64,
         depth: usize,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ScanError> {
         const DELIMITED: u64 = 2;
         if key & 7 != DELIMITED {
             if let Field::Numbers(size, _) = field {
@@ -172,7 +172,7 @@ impl Scan<'_> {
         let length = self.length()?;
         let end = self.at + length;
         match field {
-            Field::Number => return Err(Stop::Malformed),
+            Field::Number => return Err(ScanError::Malformed),
             Field::Bytes => {
                 self.take((length as u64).max(8) + OVERHEAD)?;
                 self.at = end;
@@ -211,7 +211,7 @@ impl Scan<'_> {
     /// Counts items pushed on a list. It has room for four at first, and doubles when it is full.
     /// The same list may continue in another piece of its message, so each piece counts as one that
     /// may just have doubled.
-    fn grow(&mut self, count: &mut u64, more: u64, size: u64) -> Result<(), Stop> {
+    fn grow(&mut self, count: &mut u64, more: u64, size: u64) -> Result<(), ScanError> {
         let least = if size == 1 { 8 } else { 4 };
         let room = |n: u64| if n == 0 { 0 } else { (2 * n).max(least) };
         let before = room(*count);
@@ -221,8 +221,8 @@ impl Scan<'_> {
     }
 
     /// Counts an entry of a map. Its first one takes a node with room for eleven.
-    fn insert(&mut self, count: &mut u64, size: u64) -> Result<(), Stop> {
-        let (room, least) = MAP_NODE;
+    fn insert(&mut self, count: &mut u64, size: u64) -> Result<(), ScanError> {
+        let (room, least) = MAP_NODE_CAPACITY;
         *count += 1;
         let node = room * size + MAP_LINKS;
         match *count {
@@ -232,32 +232,32 @@ impl Scan<'_> {
         }
     }
 
-    fn varint(&mut self) -> Result<u64, Stop> {
+    fn varint(&mut self) -> Result<u64, ScanError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
-            let byte = *self.wire.get(self.at).ok_or(Stop::Malformed)?;
+            let byte = *self.wire.get(self.at).ok_or(ScanError::Malformed)?;
             self.at += 1;
             value |= u64::from(byte & 127) << shift;
             if byte < 128 {
                 return Ok(value);
             }
         }
-        Err(Stop::Malformed)
+        Err(ScanError::Malformed)
     }
 
     /// Reads a length that does not exceed the remaining bytes.
-    fn length(&mut self) -> Result<usize, Stop> {
-        let length = usize::try_from(self.varint()?).map_err(|_| Stop::Malformed)?;
+    fn length(&mut self) -> Result<usize, ScanError> {
+        let length = usize::try_from(self.varint()?).map_err(|_| ScanError::Malformed)?;
         match length <= self.wire.len() - self.at {
             true => Ok(length),
-            false => Err(Stop::Malformed),
+            false => Err(ScanError::Malformed),
         }
     }
 
     /// Skips a field of this key: the decoder keeps nothing of it.
-    fn skip(&mut self, key: u64, depth: usize) -> Result<(), Stop> {
-        if depth > DEEPEST {
-            return Err(Stop::Malformed);
+    fn skip(&mut self, key: u64, depth: usize) -> Result<(), ScanError> {
+        if depth > MAX_DEPTH {
+            return Err(ScanError::Malformed);
         }
         let length = match key & 7 {
             0 => self.varint().map(|_| 0)?,
@@ -268,15 +268,15 @@ impl Scan<'_> {
                 let inner = self.varint()?;
                 match inner & 7 {
                     4 if inner >> 3 == key >> 3 => break 0,
-                    4 => return Err(Stop::Malformed),
+                    4 => return Err(ScanError::Malformed),
                     _ => self.skip(inner, depth + 1)?,
                 }
             },
             5 => 4,
-            _ => return Err(Stop::Malformed),
+            _ => return Err(ScanError::Malformed),
         };
         if length > self.wire.len() - self.at {
-            return Err(Stop::Malformed);
+            return Err(ScanError::Malformed);
         }
         self.at += length;
         Ok(())

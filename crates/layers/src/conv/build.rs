@@ -4,7 +4,7 @@ use thalweg_graph::{NodeBuilder, Output};
 use thalweg_ops::{DataFormat, NnOps, Padding};
 use thalweg_tensor::{DType, Shape};
 
-use super::{Conv, Kind};
+use super::{Conv, ConvKind};
 use crate::layer::{Layer, Weights, channels, mistake, of_shape, sizes};
 
 impl<'g> Layer<'g> for Conv {
@@ -27,7 +27,7 @@ impl<'g> Layer<'g> for Conv {
 impl Conv {
     /// Checks for options that exclude each other.
     fn check(&self) -> Result<(), String> {
-        let by_channel = matches!(self.kind, Kind::Depthwise | Kind::Separable);
+        let by_channel = matches!(self.kind, ConvKind::Depthwise | ConvKind::Separable);
         let for_channels = self.multiplier != 1
             || self.depthwise_initializer.is_some()
             || self.depthwise_regularizer.is_some();
@@ -36,7 +36,7 @@ impl Conv {
                         kernel";
             return Err(text.to_owned());
         }
-        if self.kind == Kind::Transposed {
+        if self.kind == ConvKind::Transposed {
             if self.dilations != [1, 1] {
                 return Err("a transposed convolution takes no dilation".to_owned());
             }
@@ -54,18 +54,18 @@ impl Conv {
         let kernel = |name: &str, dims: &[usize]| self.options.kernel(graph, name, dims, dtype);
         let bias = |outputs: usize| self.options.bias(graph, "bias", &[outputs], dtype);
         let (y, bias) = match self.kind {
-            Kind::Plain => {
+            ConvKind::Plain => {
                 let kernel = kernel("kernel", &[h, w, inputs, self.filters]);
                 let bias = bias(self.filters);
                 let (strides, dilations) = (self.strides, self.dilations);
                 let y = x.conv2d_dilated(kernel, strides, dilations, self.padding, self.format);
                 (y, bias)
             }
-            Kind::Depthwise => {
+            ConvKind::Depthwise => {
                 let y = self.by_channel(x, inputs, dtype);
                 (y, bias(inputs.saturating_mul(self.multiplier)))
             }
-            Kind::Separable => {
+            ConvKind::Separable => {
                 let y = self.by_channel(x, inputs, dtype);
                 let between = inputs.saturating_mul(self.multiplier);
                 let kernel = kernel("pointwise_kernel", &[1, 1, between, self.filters]);
@@ -73,7 +73,7 @@ impl Conv {
                 let y = y.conv2d(kernel, [1, 1], Padding::Valid, self.format);
                 (y, bias)
             }
-            Kind::Transposed => {
+            ConvKind::Transposed => {
                 let kernel = kernel("kernel", &[h, w, self.filters, inputs]);
                 let bias = bias(self.filters);
                 (self.transposed(x, dims, kernel.value()), bias)

@@ -15,7 +15,7 @@ use crate::regularizers::Regularizer;
 #[derive(Clone, Debug)]
 #[must_use = "a layer is put on a tensor by `on`"]
 pub struct Conv {
-    kind: Kind,
+    kind: ConvKind,
     filters: usize,
     window: [usize; 2],
     strides: [usize; 2],
@@ -29,21 +29,21 @@ pub struct Conv {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ConvKind {
     Plain,
     Depthwise,
     Separable,
     Transposed,
 }
 
-impl Kind {
+impl ConvKind {
     /// The default name of the layer.
     fn usual(self) -> &'static str {
         match self {
-            Kind::Plain => "conv2d",
-            Kind::Depthwise => "depthwise_conv2d",
-            Kind::Separable => "separable_conv2d",
-            Kind::Transposed => "conv2d_transpose",
+            ConvKind::Plain => "conv2d",
+            ConvKind::Depthwise => "depthwise_conv2d",
+            ConvKind::Separable => "separable_conv2d",
+            ConvKind::Transposed => "conv2d_transpose",
         }
     }
 }
@@ -71,7 +71,7 @@ impl Kind {
 /// assert_eq!(names, ["conv1/kernel", "conv1/bias", "conv2d/kernel", "conv2d/bias"]);
 /// ```
 pub fn conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
-    Conv::new(Kind::Plain, filters, window.into())
+    Conv::new(ConvKind::Plain, filters, window.into())
 }
 
 /// A convolution of each channel of images with filters of its own, of this size
@@ -80,7 +80,7 @@ pub fn conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
 /// Its variables are `depthwise_conv2d/depthwise_kernel`, of shape `[h, w, channels, multiplier]`,
 /// and `depthwise_conv2d/bias`, of shape `[channels * multiplier]`, as many as it has results.
 pub fn depthwise_conv2d(window: impl Into<Pair>) -> Conv {
-    Conv::new(Kind::Depthwise, 0, window.into())
+    Conv::new(ConvKind::Depthwise, 0, window.into())
 }
 
 /// A depthwise convolution, followed by a convolution of its results with this many filters of one
@@ -90,7 +90,7 @@ pub fn depthwise_conv2d(window: impl Into<Pair>) -> Conv {
 /// `separable_conv2d/pointwise_kernel`, of shape `[1, 1, channels * multiplier, filters]`, and
 /// `separable_conv2d/bias`, of shape `[filters]`.
 pub fn separable_conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
-    Conv::new(Kind::Separable, filters, window.into())
+    Conv::new(ConvKind::Separable, filters, window.into())
 }
 
 /// A transposed convolution: the gradient of a convolution to its images, as a layer. It enlarges
@@ -112,7 +112,7 @@ pub fn separable_conv2d(filters: usize, window: impl Into<Pair>) -> Conv {
 /// assert_eq!(h.shape(), Shape::from([-1, 14, 14, 32]));
 /// ```
 pub fn conv2d_transpose(filters: usize, window: impl Into<Pair>) -> Conv {
-    Conv::new(Kind::Transposed, filters, window.into())
+    Conv::new(ConvKind::Transposed, filters, window.into())
 }
 
 impl Weights for Conv {
@@ -122,7 +122,7 @@ impl Weights for Conv {
 }
 
 impl Conv {
-    fn new(kind: Kind, filters: usize, window: Pair) -> Conv {
+    fn new(kind: ConvKind, filters: usize, window: Pair) -> Conv {
         Conv {
             kind,
             filters,

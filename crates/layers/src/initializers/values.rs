@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Shape, Tensor, half};
 use super::{Distribution, Fan, Initializer};
 
 /// The standard deviation of a standard normal distribution that is truncated at two.
-const CUT_DEVIATION: f64 = 0.879_625_661_034_239_8;
+const TRUNCATED_DEVIATION: f64 = 0.879_625_661_034_239_8;
 
 impl Initializer {
     /// The initial value of a variable with these dimensions, or the text of a mistake.
@@ -100,7 +100,7 @@ fn scaled(
             }
         }
         Distribution::TruncatedNormal => {
-            let stddev = variance.sqrt() / CUT_DEVIATION;
+            let stddev = variance.sqrt() / TRUNCATED_DEVIATION;
             Initializer::TruncatedNormal { mean, stddev, seed }
         }
         Distribution::Normal => {

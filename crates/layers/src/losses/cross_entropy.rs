@@ -5,19 +5,19 @@ use thalweg_ops::{ArrayOps, MathOps, NnOps, SourceOps};
 use thalweg_tensor::Shape;
 
 use super::loss::{Loss, Reduction, computed_in};
-use crate::shaping::{cast, squeezed};
+use crate::shape_matching::{cast, squeezed};
 
 /// A cross entropy with optional label smoothing. The other options are those of [`Loss`].
 #[derive(Debug)]
 #[must_use = "CrossEntropy::value gives the loss and adds it to the graph's losses"]
 pub struct CrossEntropy<'g> {
-    kind: Kind,
+    kind: CrossEntropyKind,
     labels: Value<'g>,
     logits: Output<'g>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum CrossEntropyKind {
     Softmax,
     Sigmoid,
 }
@@ -40,8 +40,8 @@ impl<'g> CrossEntropy<'g> {
                 false => labels * (1.0 - share) + kind.flat(labels, share),
             };
             match kind {
-                Kind::Softmax => softmax(labels.stop_gradient(), logits),
-                Kind::Sigmoid => sigmoid(labels, logits),
+                CrossEntropyKind::Softmax => softmax(labels.stop_gradient(), logits),
+                CrossEntropyKind::Sigmoid => sigmoid(labels, logits),
             }
         });
         loss.like(self.logits)
@@ -66,11 +66,11 @@ impl<'g> CrossEntropy<'g> {
     }
 }
 
-impl Kind {
+impl CrossEntropyKind {
     fn scope(self) -> &'static str {
         match self {
-            Kind::Softmax => "softmax_cross_entropy_loss",
-            Kind::Sigmoid => "sigmoid_cross_entropy_loss",
+            CrossEntropyKind::Softmax => "softmax_cross_entropy_loss",
+            CrossEntropyKind::Sigmoid => "sigmoid_cross_entropy_loss",
         }
     }
 
@@ -81,9 +81,11 @@ impl Kind {
             .dims()
             .and_then(|d| d.last().copied().flatten());
         match (self, classes) {
-            (Kind::Sigmoid, _) => labels.constant_like(share / 2.0),
-            (Kind::Softmax, Some(classes)) => labels.constant_like(share / classes as f64),
-            (Kind::Softmax, None) => share / last_length(labels).cast(labels.dtype()),
+            (CrossEntropyKind::Sigmoid, _) => labels.constant_like(share / 2.0),
+            (CrossEntropyKind::Softmax, Some(classes)) => {
+                labels.constant_like(share / classes as f64)
+            }
+            (CrossEntropyKind::Softmax, None) => share / last_length(labels).cast(labels.dtype()),
         }
     }
 }
@@ -116,7 +118,7 @@ pub fn softmax_cross_entropy<'g>(
     logits: impl Into<Output<'g>>,
 ) -> CrossEntropy<'g> {
     CrossEntropy {
-        kind: Kind::Softmax,
+        kind: CrossEntropyKind::Softmax,
         labels: labels.into(),
         logits: logits.into(),
     }
@@ -130,7 +132,7 @@ pub fn sigmoid_cross_entropy<'g>(
     logits: impl Into<Output<'g>>,
 ) -> CrossEntropy<'g> {
     CrossEntropy {
-        kind: Kind::Sigmoid,
+        kind: CrossEntropyKind::Sigmoid,
         labels: labels.into(),
         logits: logits.into(),
     }

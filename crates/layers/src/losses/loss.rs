@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
 use super::collections::LOSSES;
-use crate::shaping::{alike, broadcastable, cast};
+use crate::shape_matching::{alike, broadcastable, cast};
 
 /// The reduction of weighted losses: TensorFlow's `losses.Reduction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -34,7 +34,7 @@
 
 mod collections;
 mod cross_entropy;
-mod differences;
+mod elementwise;
 mod loss;
 mod pairwise;
 
@@ -43,7 +43,7 @@ pub use collections::{LOSSES, regularization, total};
 pub use cross_entropy::{
     CrossEntropy, sigmoid_cross_entropy, softmax_cross_entropy, sparse_softmax_cross_entropy,
 };
-pub use differences::{
+pub use elementwise::{
     absolute_difference, cosine_distance, hinge_loss, huber_loss, log_loss, mean_squared_error,
 };
 pub use loss::{Loss, Reduction, compute_weighted_loss};

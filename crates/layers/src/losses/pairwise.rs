@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 
 use super::collections::LOSSES;
 use super::loss::{computed_in, nonzero};
-use crate::shaping::{alike, broadcastable, cast};
+use crate::shape_matching::{alike, broadcastable, cast};
 
 /// The mean square of `d[i] - d[j]` over all pairs of elements of an example, where `d` is
 /// `predictions - labels`, weighted and summed over the examples: a constant offset of an example

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::{MetricBuilder, Sums};
-use crate::shaping::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{alike, cast, fitted, squeezed};
 
 /// The curve of [`auc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Curve {
 const THRESHOLDS: usize = 200;
 
 /// The distance of the first and the last threshold below 0 and above 1.
-const BEYOND: f64 = 1e-7;
+const THRESHOLD_MARGIN: f64 = 1e-7;
 
 /// Keeps rates from being divided by 0.
 const EPSILON: f64 = 1e-6;
@@ -104,8 +104,8 @@ fn counts<'g>(
 fn thresholds(graph: &Graph) -> Output<'_> {
     let last = THRESHOLDS - 1;
     let at = |i: usize| match i {
-        0 => -BEYOND,
-        i if i == last => 1.0 + BEYOND,
+        0 => -THRESHOLD_MARGIN,
+        i if i == last => 1.0 + THRESHOLD_MARGIN,
         i => i as f64 / last as f64,
     };
     let all: Vec<f32> = (0..THRESHOLDS).map(|i| at(i) as f32).collect();

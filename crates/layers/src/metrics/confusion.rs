@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shaping::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{alike, cast, fitted, squeezed};
 
 /// The number of times that each label (a row) was predicted as each class (a column): `[classes,
 /// classes]`, as `i32`.

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shaping::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{alike, cast, fitted, squeezed};
 
 /// The mean of `values`, of any shape: their weighted sum over the sum of their weights, or 0 if
 /// that is not positive. An `f32`, as its variables `total` and `count` are.

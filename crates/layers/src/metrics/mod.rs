@@ -31,12 +31,12 @@
 
 mod auc;
 mod confusion;
-mod counts;
 mod means;
 mod metric;
+mod precision_recall;
 
 pub use auc::{Curve, auc};
 pub use confusion::{confusion_matrix, mean_iou, streaming_confusion_matrix};
-pub use counts::{precision, recall};
 pub use means::{accuracy, mean, mean_squared_error, top_k};
 pub use metric::{METRIC_VARIABLES, Metric, MetricBuilder};
+pub use precision_recall::{precision, recall};

@@ -57,7 +57,7 @@ impl From<bool> for Reuse {
 #[derive(Clone, Debug, Default)]
 pub struct VariableScope {
     pub(super) name: String,
-    kind: Kind,
+    kind: NameKind,
     pub(super) reuse: Reuse,
     pub(super) initializer: Option<Initializer>,
     pub(super) regularizer: Option<Regularizer>,
@@ -82,7 +82,7 @@ impl fmt::Debug for Getter {
 
 /// The meaning of a scope's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Kind {
+enum NameKind {
     /// The full name: the scope as it was in another place.
     #[default]
     Whole,
@@ -97,7 +97,7 @@ impl VariableScope {
     pub fn new(name: &str) -> VariableScope {
         VariableScope {
             name: name.to_owned(),
-            kind: Kind::Inside,
+            kind: NameKind::Inside,
             ..VariableScope::default()
         }
     }
@@ -107,7 +107,7 @@ impl VariableScope {
     /// this.
     pub fn unique(name: &str) -> VariableScope {
         VariableScope {
-            kind: Kind::Unique,
+            kind: NameKind::Unique,
             ..VariableScope::new(name)
         }
     }
@@ -165,7 +165,7 @@ impl VariableScope {
 
     /// `true` if it is a new, unique scope that is asked to reuse existing variables.
     pub(super) fn reuses_new(&self) -> bool {
-        self.kind == Kind::Unique && self.reuse == Reuse::Yes
+        self.kind == NameKind::Unique && self.reuse == Reuse::Yes
     }
 
     /// The full name of a variable or scope `name` in it.
@@ -179,8 +179,8 @@ impl VariableScope {
     /// The name scope that is entered with it.
     pub(super) fn name_scope(&self) -> &str {
         match self.kind {
-            Kind::Whole => self.name.rsplit('/').next().unwrap_or_default(),
-            Kind::Inside | Kind::Unique => &self.name,
+            NameKind::Whole => self.name.rsplit('/').next().unwrap_or_default(),
+            NameKind::Inside | NameKind::Unique => &self.name,
         }
     }
 }
@@ -221,15 +221,15 @@ impl Scopes {
 
     pub(super) fn enter(&mut self, scope: VariableScope) {
         let outer = self.current();
-        let elsewhere = scope.kind == Kind::Whole;
+        let elsewhere = scope.kind == NameKind::Whole;
         let scope = match scope.kind {
-            Kind::Whole => scope,
-            Kind::Inside | Kind::Unique => VariableScope {
+            NameKind::Whole => scope,
+            NameKind::Inside | NameKind::Unique => VariableScope {
                 name: match scope.kind {
-                    Kind::Unique => self.unique(outer.full_name(&scope.name)),
+                    NameKind::Unique => self.unique(outer.full_name(&scope.name)),
                     _ => outer.full_name(&scope.name),
                 },
-                kind: Kind::Whole,
+                kind: NameKind::Whole,
                 reuse: outer.reuse,
                 initializer: scope.initializer.or(outer.initializer),
                 regularizer: scope.regularizer.or(outer.regularizer),

@@ -12,7 +12,7 @@ use crate::specs::Norm;
 
 /// The transformation of one state of a pair.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
+pub(crate) enum Transform {
     /// Two separable convolutions of this window.
     Separable(usize),
     Max,
@@ -20,11 +20,11 @@ pub(crate) enum Change {
     None,
 }
 
-use Change::{Max, Mean, None as Keep, Separable};
+use Transform::{Max, Mean, None as Keep, Separable};
 
 /// The pairs: indices among the cell's inputs and the earlier pairs, and their transformations.
 pub(crate) struct Pairs {
-    all: [[(usize, Change); 2]; 5],
+    all: [[(usize, Transform); 2]; 5],
     /// The inputs and pairs that are part of the result.
     ends: &'static [usize],
 }
@@ -135,7 +135,7 @@ impl Cell {
         &self,
         net: &mut Net<'g>,
         x: Output<'g>,
-        (from, change): (usize, Change),
+        (from, change): (usize, Transform),
     ) -> Output<'g> {
         // States inside the cell are reduced already.
         let stride = if from < 2 { self.stride } else { 1 };

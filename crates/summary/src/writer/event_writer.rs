@@ -13,7 +13,7 @@ use thalweg_checkpoint::disk::Limited;
 use thalweg_data::{MAX_RECORD_BYTES, append_record};
 
 use super::options::{self, SummaryWriterOptions};
-use super::queue::{Queue, Stopped};
+use super::queue::{Queue, QueueError};
 use crate::error::SummaryError;
 use crate::messages::Event;
 
@@ -194,11 +194,11 @@ impl SummaryWriter {
         failure.map_or(Ok(()), |s| Err(self.stopped(s)))
     }
 
-    fn stopped(&self, stopped: Stopped) -> SummaryError {
+    fn stopped(&self, stopped: QueueError) -> SummaryError {
         let path = self.path().to_owned();
         match stopped {
-            Stopped::Closed => SummaryError::Closed { path },
-            Stopped::Failed(reason) => SummaryError::Write { path, reason },
+            QueueError::Closed => SummaryError::Closed { path },
+            QueueError::Failed(reason) => SummaryError::Write { path, reason },
         }
     }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 /// The number of pending bytes that wakes the thread early. A lower one would wake it for each
 /// event.
-const WORTHWHILE: usize = 64 << 10;
+const WAKE_BYTES: usize = 64 << 10;
 
 /// The reason why nothing more can be written.
 #[derive(Clone, Debug)]
-pub(super) enum Stopped {
+pub(super) enum QueueError {
     /// The writer was closed.
     Closed,
     /// A write failed, with the system's message.
@@ -20,47 +20,47 @@ pub(super) enum Stopped {
 
 /// Bytes on their way to a file.
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Wakes the thread: there are bytes to write.
     wake: Condvar,
     /// Wakes callers: a write is done, or has failed.
     done: Condvar,
     /// The limit of pending bytes.
-    most: usize,
+    limit: usize,
     /// The number of pending bytes that wakes the thread: at most the limit, or it would sleep
     /// while callers wait.
-    worthwhile: usize,
+    wake_bytes: usize,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: Vec<u8>,
     /// The number of flushes requested, and of those done.
     asked: u64,
     flushed: u64,
-    stopped: Option<Stopped>,
+    stopped: Option<QueueError>,
 }
 
 impl Queue {
-    pub(super) fn new(most: usize) -> Queue {
+    pub(super) fn new(limit: usize) -> Queue {
         Queue {
             state: Mutex::default(),
             wake: Condvar::new(),
             done: Condvar::new(),
-            most,
-            worthwhile: WORTHWHILE.min(most),
+            limit,
+            wake_bytes: WAKE_BYTES.min(limit),
         }
     }
 
     /// Locks the state. It stays consistent after a panic elsewhere: each change is a single one.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets `add` append bytes. Waits only while more bytes than the limit are pending.
-    pub(super) fn push(&self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), Stopped> {
+    pub(super) fn push(&self, add: impl FnOnce(&mut Vec<u8>)) -> Result<(), QueueError> {
         let mut state = self.state();
-        while state.stopped.is_none() && state.waiting.len() > self.most {
+        while state.stopped.is_none() && state.waiting.len() > self.limit {
             state = wait(&self.done, state);
         }
         if let Some(stopped) = &state.stopped {
@@ -68,14 +68,14 @@ impl Queue {
         }
         let before = state.waiting.len();
         add(&mut state.waiting);
-        if before <= self.worthwhile && state.waiting.len() > self.worthwhile {
+        if before <= self.wake_bytes && state.waiting.len() > self.wake_bytes {
             self.wake.notify_one();
         }
         Ok(())
     }
 
     /// Waits until all bytes pushed before have been passed to the system.
-    pub(super) fn flush(&self) -> Result<(), Stopped> {
+    pub(super) fn flush(&self) -> Result<(), QueueError> {
         let mut state = self.state();
         if let Some(stopped) = &state.stopped {
             return Err(stopped.clone());
@@ -84,8 +84,8 @@ impl Queue {
         let own = state.asked;
         self.wake.notify_one();
         while state.flushed < own {
-            if let Some(Stopped::Failed(reason)) = &state.stopped {
-                return Err(Stopped::Failed(reason.clone()));
+            if let Some(QueueError::Failed(reason)) = &state.stopped {
+                return Err(QueueError::Failed(reason.clone()));
             }
             state = wait(&self.done, state);
         }
@@ -96,14 +96,14 @@ impl Queue {
     pub(super) fn close(&self) {
         let mut state = self.state();
         if state.stopped.is_none() {
-            state.stopped = Some(Stopped::Closed);
+            state.stopped = Some(QueueError::Closed);
         }
         self.wake.notify_one();
     }
 
     /// The failure of the file, if there was one.
-    pub(super) fn failure(&self) -> Option<Stopped> {
-        let failed = |stopped: &Stopped| matches!(stopped, Stopped::Failed(_));
+    pub(super) fn failure(&self) -> Option<QueueError> {
+        let failed = |stopped: &QueueError| matches!(stopped, QueueError::Failed(_));
         self.state().stopped.clone().filter(failed)
     }
 
@@ -114,7 +114,7 @@ impl Queue {
             let (asked, last) = self.take(&mut own, every);
             if let Err(error) = write(&mut file, &own) {
                 let mut state = self.state();
-                state.stopped = Some(Stopped::Failed(error.to_string()));
+                state.stopped = Some(QueueError::Failed(error.to_string()));
                 // They will not be written.
                 state.waiting = Vec::new();
                 self.done.notify_all();
@@ -122,7 +122,7 @@ impl Queue {
             }
             // The memory of a large image is freed.
             own.clear();
-            own.shrink_to(16 * WORTHWHILE);
+            own.shrink_to(16 * WAKE_BYTES);
             self.state().flushed = asked;
             self.done.notify_all();
             if last {
@@ -136,7 +136,7 @@ impl Queue {
     fn take(&self, own: &mut Vec<u8>, every: Duration) -> (u64, bool) {
         let mut state = self.state();
         loop {
-            let urgent = state.asked > state.flushed || state.waiting.len() > self.worthwhile;
+            let urgent = state.asked > state.flushed || state.waiting.len() > self.wake_bytes;
             let last = state.stopped.is_some();
             if urgent || last {
                 break;
@@ -158,6 +158,6 @@ fn write(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     file.flush()
 }
 
-fn wait<'a>(done: &Condvar, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+fn wait<'a>(done: &Condvar, state: MutexGuard<'a, QueueState>) -> MutexGuard<'a, QueueState> {
     done.wait(state).unwrap_or_else(PoisonError::into_inner)
 }

@@ -59,7 +59,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 /// A multiple of the page size, in bytes.
-const PAGE: usize = 64 << 10;
+const PAGE_MULTIPLE: usize = 64 << 10;
 
 impl Segment {
     /// A new segment of at least `len` zeroed bytes.
@@ -68,7 +68,7 @@ impl Segment {
         use std::os::fd::{AsRawFd, FromRawFd};
         use std::os::unix::fs::MetadataExt;
 
-        let mapped = len.max(1).checked_next_multiple_of(PAGE);
+        let mapped = len.max(1).checked_next_multiple_of(PAGE_MULTIPLE);
         // A file may have any length: a length beyond the machine's memory is refused here, as by
         // `malloc`.
         let mapped = mapped.filter(|&m| m as u64 <= memory());
@@ -121,7 +121,7 @@ impl Segment {
                 found: known.ino(),
             });
         }
-        let mapped = len.max(1).checked_next_multiple_of(PAGE);
+        let mapped = len.max(1).checked_next_multiple_of(PAGE_MULTIPLE);
         let mapped = mapped.filter(|&m| m as u64 <= known.len());
         let mapped = mapped.ok_or(SegmentError::Short {
             needed: len,
@@ -204,7 +204,7 @@ impl Drop for Segment {
 /// A device's pool of segments: free ones are reused, because a new one costs clearing its pages
 /// and a page fault for each.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(crate) struct SegmentPool {
     free: Mutex<Vec<Segment>>,
     /// The number of segments, and its limit.
     count: AtomicUsize,
@@ -215,15 +215,15 @@ pub(crate) struct Segments {
 
 /// The most segments of a device. Each is an open file; at most a quarter of the process's limit of
 /// open files is used.
-const MOST: usize = 400;
+const MAX_SEGMENTS: usize = 400;
 
-impl Segments {
+impl SegmentPool {
     /// An empty pool; at most `keep` bytes are kept free.
-    pub(crate) fn new(keep: usize) -> Segments {
-        Segments {
+    pub(crate) fn new(keep: usize) -> SegmentPool {
+        SegmentPool {
             free: Mutex::default(),
             count: AtomicUsize::new(0),
-            most: (limit() / 4).min(MOST),
+            most: (limit() / 4).min(MAX_SEGMENTS),
             keep,
         }
     }
@@ -236,7 +236,7 @@ impl Segments {
     /// the device has as many as it may.
     pub(crate) fn take(&self, len: usize) -> Option<Segment> {
         let mut free = self.free();
-        let fits = |s: &Segment| s.mapped >= len && s.mapped - len < PAGE;
+        let fits = |s: &Segment| s.mapped >= len && s.mapped - len < PAGE_MULTIPLE;
         // The last one used is the most likely to be in a cache.
         if let Some(at) = free.iter().rposition(fits) {
             return Some(free.remove(at));
@@ -277,17 +277,17 @@ impl Segments {
 
     fn drop_free(&self, segment: Segment) {
         segment.empty();
-        self.lose(segment);
+        self.discard_in_use(segment);
     }
 
     /// Drops a segment that may still have readers.
-    pub(crate) fn lose(&self, segment: Segment) {
+    pub(crate) fn discard_in_use(&self, segment: Segment) {
         drop(segment);
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Segments {
+impl Drop for SegmentPool {
     fn drop(&mut self) {
         let free = std::mem::take(&mut *self.free());
         free.into_iter().for_each(|s| self.drop_free(s));
@@ -303,7 +303,8 @@ fn limit() -> usize {
         true => 0,
         false => {
             // SAFETY: the pointer is to a valid `rlimit`.
-            let files = of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) });
+            let files =
+                process_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, limit) });
             usize::try_from(files).unwrap_or(usize::MAX)
         }
     }
@@ -313,12 +314,12 @@ fn limit() -> usize {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn largest_file() -> u64 {
     // SAFETY: the pointer is to a valid `rlimit`.
-    of_process(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
+    process_limit(|limit| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit) })
 }
 
 /// The limit that `get` stores; 0 if the system does not report it.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn of_process(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> u64 {
+fn process_limit(get: impl FnOnce(&mut libc::rlimit) -> libc::c_int) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -18,7 +18,12 @@ fn shared() -> Arc<Memory> {
 
 #[test]
 fn what_is_written_to_a_segment_is_read_where_it_is_mapped() {
-    for len in [LEAST_SHARED, LEAST_SHARED + 1, 5 * PAGE - 1, 3 << 20] {
+    for len in [
+        LEAST_SHARED,
+        LEAST_SHARED + 1,
+        5 * PAGE_MULTIPLE - 1,
+        3 << 20,
+    ] {
         let mut own = Buffer::try_any_in(len, &shared()).unwrap();
         own.bytes_mut().fill(7);
         let mut there = found(&own, len).unwrap();
@@ -151,7 +156,7 @@ fn what_is_kept_free_is_bounded_and_the_rest_goes_back_to_the_system() {
 
 #[test]
 fn a_device_has_a_bounded_number_of_segments() {
-    let segments = Segments::new(0);
+    let segments = SegmentPool::new(0);
     let all: Vec<_> = (0..segments.most)
         .map(|_| segments.take(1).unwrap())
         .collect();

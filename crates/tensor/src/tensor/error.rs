@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::nesting::{MOST_DEEP, MOST_WITHIN};
+use super::nesting::{MAX_NESTED_VALUES, MAX_NESTING_DEPTH};
 use crate::dtype::DType;
 use crate::shape::{Dims, Shape};
 use crate::text::counted;
@@ -48,7 +48,7 @@ pub enum TensorError {
     Utf8,
     /// A value that holds too many others, or too deeply nested ones.
     #[error(
-        "the value would hold {}, {depth} deep: there may be {MOST_WITHIN}, and {MOST_DEEP} deep",
+        "the value would hold {}, {depth} deep: there may be {MAX_NESTED_VALUES}, and {MAX_NESTING_DEPTH} deep",
         counted(.values, "value")
     )]
     Nested {

@@ -5,12 +5,12 @@
 
 #[cfg(feature = "ndarray")]
 mod arrays;
+mod constructors;
 mod convert;
+mod display;
 mod error;
-mod make;
 mod nesting;
 mod read;
-mod show;
 mod storage;
 mod strings;
 mod value;

@@ -1,9 +1,9 @@
 //! Nesting of variants that hold values: depth and number of values, with their limits.
 
 /// The deepest nesting of variants. A walk through a value, or its drop, recurses as deep.
-pub const MOST_DEEP: u32 = 64;
+pub const MAX_NESTING_DEPTH: u32 = 64;
 /// The most values in a variant, in all.
-pub const MOST_WITHIN: u64 = 1 << 24;
+pub const MAX_NESTED_VALUES: u64 = 1 << 24;
 
 /// The depth and number of the values in a variant.
 ///

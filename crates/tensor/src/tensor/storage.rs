@@ -3,7 +3,7 @@
 use crate::taken::Taken;
 
 /// The approximate overhead of a string: its pointer, and the system allocator's.
-pub(super) const EACH: usize = size_of::<Box<[u8]>>() + 16;
+pub(super) const STRING_OVERHEAD: usize = size_of::<Box<[u8]>>() + 16;
 
 /// The strings of a tensor.
 pub(super) struct Strings {
@@ -23,6 +23,6 @@ impl Strings {
 
     /// The bytes that they take.
     pub(super) fn bytes(&self) -> usize {
-        self.all.iter().map(|s| s.len() + EACH).sum()
+        self.all.iter().map(|s| s.len() + STRING_OVERHEAD).sum()
     }
 }

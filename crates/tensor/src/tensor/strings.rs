@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::TensorError;
-use super::storage::{EACH, Strings};
+use super::storage::{STRING_OVERHEAD, Strings};
 use super::value::{Data, Tensor};
 use crate::buffer::Memory;
 use crate::dtype::DType;
@@ -56,7 +56,7 @@ impl StringTensor {
             open: Vec::new(),
             taken: Taken::of(memory),
         };
-        let bytes = tensor.count.checked_mul(EACH);
+        let bytes = tensor.count.checked_mul(STRING_OVERHEAD);
         let may = bytes.is_some_and(|bytes| tensor.taken.more(bytes))
             && tensor.all.try_reserve_exact(tensor.count).is_ok();
         match may {
@@ -241,11 +241,11 @@ mod tests {
         let words = Tensor::strings_in(&[2], ["one", "three"].iter(), Some(&memory)).unwrap();
         assert_eq!(
             (words.byte_size(), memory.used()),
-            (8 + 2 * EACH, 8 + 2 * EACH)
+            (8 + 2 * STRING_OVERHEAD, 8 + 2 * STRING_OVERHEAD)
         );
         let shared = words.clone();
         drop(words);
-        assert_eq!(memory.used(), 8 + 2 * EACH);
+        assert_eq!(memory.used(), 8 + 2 * STRING_OVERHEAD);
         drop(shared);
         assert_eq!(memory.used(), 0);
     }
@@ -263,8 +263,8 @@ mod tests {
         let one = |bytes: usize| {
             Tensor::strings_in(&[], [vec![b'x'; bytes]].iter(), Some(&memory)).map(drop)
         };
-        assert_eq!(one(1000 - EACH), Ok(()));
-        refused(one(1001 - EACH));
+        assert_eq!(one(1000 - STRING_OVERHEAD), Ok(()));
+        refused(one(1001 - STRING_OVERHEAD));
         refused(StringTensor::new(&[1 << 20], Some(&memory)).map(drop));
         refused(StringTensor::new(&[usize::MAX, 2], Some(&memory)).map(drop));
         refused(Tensor::zeros_in(DType::String, &[63], &memory).map(drop));
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_string_grows_to_the_limit_and_no_further() {
-        let memory = Arc::new(Memory::new(Some(EACH + 700)));
+        let memory = Arc::new(Memory::new(Some(STRING_OVERHEAD + 700)));
         let mut tensor = StringTensor::new(&[], Some(&memory)).unwrap();
         while tensor.extend(b"seven..").is_ok() {}
         assert!(tensor.open().len() >= 350, "{}", tensor.open().len());

@@ -178,7 +178,7 @@ impl Tensor {
         let Data::Bytes(b) = &self.data else {
             return Err(TensorError::Bytes { dtype: self.dtype });
         };
-        Self::any_by(self.dtype, &self.dims, |_| b.try_beside()).map(Some)
+        Self::any_by(self.dtype, &self.dims, |_| b.try_same_size()).map(Some)
     }
 
     /// The byte strings of a string tensor.

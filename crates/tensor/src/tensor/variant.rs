@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::error::TensorError;
-use super::nesting::{MOST_DEEP, MOST_WITHIN, Nesting};
+use super::nesting::{MAX_NESTED_VALUES, MAX_NESTING_DEPTH, Nesting};
 use super::value::{Data, Handle, Tensor};
 use crate::dtype::DType;
 use crate::shape::Dims;
@@ -37,7 +37,7 @@ impl Tensor {
             depth: values.depth.saturating_add(1),
             ..values
         };
-        if nesting.depth > MOST_DEEP || nesting.values > MOST_WITHIN {
+        if nesting.depth > MAX_NESTING_DEPTH || nesting.values > MAX_NESTED_VALUES {
             return Err(TensorError::Nested {
                 depth: nesting.depth,
                 values: nesting.values,
@@ -90,7 +90,7 @@ mod tests {
                 Err(error) => break error,
             };
         };
-        assert_eq!(value.nesting().depth, MOST_DEEP);
+        assert_eq!(value.nesting().depth, MAX_NESTING_DEPTH);
         assert!(deep.to_string().contains("65 deep"), "{deep}");
     }
 
@@ -104,7 +104,7 @@ mod tests {
             };
         };
         assert!(value.nesting().depth < 25);
-        assert!(matches!(many, TensorError::Nested { values, .. } if values > MOST_WITHIN));
+        assert!(matches!(many, TensorError::Nested { values, .. } if values > MAX_NESTED_VALUES));
     }
 
     #[test]

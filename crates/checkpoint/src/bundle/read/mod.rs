@@ -1,8 +1,8 @@
 //! Reading of a checkpoint.
 
+mod assembly;
 mod open;
 mod reader;
-mod target;
 
 pub use reader::BundleReader;
 pub(crate) use reader::with_newest;

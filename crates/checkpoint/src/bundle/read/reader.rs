@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{Buffer, DType, Tensor, TensorError};
 
-use super::target::{Target, lacking, meet, overlapping};
+use super::assembly::{Assembly, intersection, missing_slices, overlapping_slices};
 use crate::bundle::dtype::EntryType;
 use crate::bundle::entry::{Entry, EntryInfo};
 use crate::bundle::slice::SliceSpec;
@@ -59,7 +59,7 @@ type FindNewest = fn(&Path) -> Option<PathBuf>;
 
 pub(super) struct Shard {
     pub(super) path: PathBuf,
-    pub(super) file: disk::Source,
+    pub(super) file: disk::ReadFile,
 }
 
 impl std::fmt::Debug for BundleReader {
@@ -166,7 +166,7 @@ impl BundleReader {
         }
         let read = match entry.slices.is_empty() {
             true => self.read(name, entry).and_then(|whole| {
-                let mut cut = Target::new(&self.index, name, entry, slice)?;
+                let mut cut = Assembly::new(&self.index, name, entry, slice)?;
                 cut.add(&SliceSpec::whole(&entry.dims), &whole)?;
                 cut.finish()
             }),
@@ -249,10 +249,14 @@ impl BundleReader {
         let mut parts = Vec::new();
         let mut elements = 0usize;
         let mut seen = BTreeSet::new();
-        for slice in entry.slices.iter().filter(|s| meet(s, wanted).is_some()) {
+        for slice in entry
+            .slices
+            .iter()
+            .filter(|s| intersection(s, wanted).is_some())
+        {
             // A slice that is listed repeatedly would be given memory each time.
             if !seen.insert(slice) {
-                return Err(overlapping(&self.index, name));
+                return Err(overlapping_slices(&self.index, name));
             }
             let part = self.parts.get(&keys::slice_key(name, slice));
             let part = part.filter(|p| p.dims == slice.dims() && p.dtype == entry.dtype);
@@ -265,9 +269,9 @@ impl BundleReader {
         }
         // Memory is allocated only for elements that the files hold.
         if checked_elements(&wanted.dims()).is_none_or(|needed| needed > elements) {
-            return Err(lacking(&self.index, name));
+            return Err(missing_slices(&self.index, name));
         }
-        let mut target = Target::new(&self.index, name, entry, wanted)?;
+        let mut target = Assembly::new(&self.index, name, entry, wanted)?;
         for (slice, part) in parts {
             target.add(slice, &self.read(name, part)?)?;
         }

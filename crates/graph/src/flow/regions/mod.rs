@@ -2,7 +2,7 @@
 //! function.
 
 mod body;
-mod cut;
+mod extractor;
 mod op;
 
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ use crate::error::GraphError;
 use crate::node::{Node, NodeId};
 use crate::simplified::Simplified;
 pub use body::RegionBody;
-use cut::Cut;
+use extractor::RegionExtractor;
 pub use op::REGION;
 
 /// Collapses each region into one node. A region is a connected set of nodes that may run never or
@@ -42,7 +42,7 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
         members.entry(group[id.index()]).or_default().push(id);
     }
     let is_region = |g: usize| members[&g].iter().any(|n| flows[n.index()]);
-    let mut cut = Cut {
+    let mut extractor = RegionExtractor {
         fetched: simplified.fetches.iter().copied().collect(),
         group: &group,
         simplified: &simplified,
@@ -54,21 +54,25 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
     };
     for g in order(graph, &group, &members) {
         match is_region(g) {
-            true => cut.region(g, &members[&g])?,
-            false => cut.node(members[&g][0]),
+            true => extractor.region(g, &members[&g])?,
+            false => extractor.node(members[&g][0]),
         }
     }
-    let node = |n: &NodeId| cut.nodes[n.index()];
+    let node = |n: &NodeId| extractor.nodes[n.index()];
     Ok(Simplified {
         feeds: simplified
             .feeds
             .iter()
             .map(|f| f.as_ref().map(node))
             .collect(),
-        fetches: simplified.fetches.iter().map(|f| cut.value(*f)).collect(),
+        fetches: simplified
+            .fetches
+            .iter()
+            .map(|f| extractor.value(*f))
+            .collect(),
         targets: simplified.targets.iter().map(node).collect(),
-        graph: cut.out,
-        devices: cut.devices,
+        graph: extractor.out,
+        devices: extractor.devices,
     })
 }
 

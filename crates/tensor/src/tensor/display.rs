@@ -11,20 +11,20 @@ impl fmt::Debug for Tensor {
 }
 
 /// The most elements that are printed.
-const SHOWN: usize = 8;
+const MAX_SHOWN: usize = 8;
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{} ", self.dtype, self.shape())?;
         let mut list = f.debug_list();
         dispatch!(self.dtype, PLAIN, T => {
-            list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(SHOWN));
+            list.entries(self.as_slice::<T>().unwrap_or(&[]).iter().take(MAX_SHOWN));
         }, else {
-            list.entries(self.as_strings().unwrap_or(&[]).iter().take(SHOWN).map(|s| String::from_utf8_lossy(s)));
+            list.entries(self.as_strings().unwrap_or(&[]).iter().take(MAX_SHOWN).map(|s| String::from_utf8_lossy(s)));
         });
         list.finish()?;
-        if self.len() > SHOWN {
-            write!(f, " and {} more", self.len() - SHOWN)?;
+        if self.len() > MAX_SHOWN {
+            write!(f, " and {} more", self.len() - MAX_SHOWN)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use thalweg_graph::{NodeId, OutputId};
 use crate::names;
 
 /// The naming scheme of inputs.
-pub(super) enum Refs<'d> {
+pub(super) enum InputNames<'d> {
     /// `node:index`; some are replaced by existing outputs and nodes.
     Graph {
         map: BTreeMap<(&'d str, u32), OutputId>,
@@ -18,10 +18,10 @@ pub(super) enum Refs<'d> {
     Body,
 }
 
-impl Refs<'_> {
+impl InputNames<'_> {
     /// A replacement that nothing uses.
     pub(super) fn unused(&self) -> Option<String> {
-        let Refs::Graph { map, waits, used } = self else {
+        let InputNames::Graph { map, waits, used } = self else {
             return None;
         };
         let outputs = map.keys().map(|(node, index)| format!("{node}:{index}"));
@@ -32,7 +32,7 @@ impl Refs<'_> {
     /// Parses the text of an input, with replacements applied.
     pub(super) fn read<'t>(&mut self, text: &'t str) -> Option<Input<'t>> {
         if let Some(node) = text.strip_prefix('^') {
-            if let Refs::Graph { waits, used, .. } = self
+            if let InputNames::Graph { waits, used, .. } = self
                 && let Some(&given) = waits.get(node)
             {
                 used.insert(text.to_owned());
@@ -41,7 +41,7 @@ impl Refs<'_> {
             return Some(Input::Control(node));
         }
         match self {
-            Refs::Graph { map, used, .. } => {
+            InputNames::Graph { map, used, .. } => {
                 let (node, index) = names::output(text)?;
                 if let Some(&given) = map.get(&(node, index)) {
                     used.insert(format!("{node}:{index}"));
@@ -49,7 +49,7 @@ impl Refs<'_> {
                 }
                 Some(Input::Output(node, index))
             }
-            Refs::Body => {
+            InputNames::Body => {
                 let mut parts = text.split(':');
                 let node = parts.next()?;
                 match (parts.next(), parts.next(), parts.next()) {

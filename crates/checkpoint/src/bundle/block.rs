@@ -65,14 +65,14 @@ fn dot(a: &[usize], b: &[usize]) -> usize {
 }
 
 /// The set of elements of a tensor that have been filled.
-pub(super) struct Filled {
+pub(super) struct FilledSet {
     bits: Vec<u64>,
     missing: usize,
 }
 
-impl Filled {
-    pub(super) fn none_of(elements: usize) -> Filled {
-        Filled {
+impl FilledSet {
+    pub(super) fn none_of(elements: usize) -> FilledSet {
+        FilledSet {
             bits: vec![0; elements.div_ceil(64)],
             missing: elements,
         }
@@ -104,7 +104,7 @@ impl Filled {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, Filled};
+    use super::{Block, FilledSet};
 
     #[test]
     fn a_block_is_copied_in_runs() {
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_filled_twice_is_seen() {
-        let mut filled = Filled::none_of(200);
+        let mut filled = FilledSet::none_of(200);
         assert!(filled.add(0, 70) && filled.add(130, 70));
         assert!(!filled.is_full());
         assert!(!filled.add(129, 2));

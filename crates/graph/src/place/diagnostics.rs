@@ -2,33 +2,33 @@
 
 use super::assign::Placer;
 use super::error::{Member, NamePart, PlaceError, PlaceReason};
-use super::groups::Apart;
+use super::groups::JoinError;
 use crate::device::DeviceSpec;
 use crate::graph::nearest;
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
     /// The error that `id` cannot share a device with `other`.
-    pub(super) fn apart(
+    pub(super) fn join_error(
         &mut self,
         id: NodeId,
         other: NodeId,
         resource: bool,
-        apart: Apart,
+        join_error: JoinError,
     ) -> PlaceError {
         let roots = [id, other].map(|n| self.groups.root(n.index()));
         let members = self.members(&roots);
         let with = self.data.node(other).name.clone();
-        let reason = match apart {
-            Apart::Clash(clash) => PlaceReason::Conflict {
+        let reason = match join_error {
+            JoinError::Conflict(conflict) => PlaceReason::Conflict {
                 with,
                 resource,
-                part: clash.part,
-                left: clash.left,
-                right: clash.right,
+                part: conflict.part,
+                left: conflict.left,
+                right: conflict.right,
                 members,
             },
-            Apart::Kernels => PlaceReason::NoCommonType {
+            JoinError::Kernels => PlaceReason::NoCommonType {
                 with,
                 resource,
                 members,
@@ -61,7 +61,7 @@ impl Placer<'_> {
         let constraint = self.groups.constraints.get(constraint);
         let mut asked = constraint.requested.clone();
         if self.options.soft {
-            let [_, softest] = constraint.softer();
+            let [_, softest] = constraint.relaxed();
             asked = softest;
         }
         let node = self.data.node(id);

@@ -14,7 +14,7 @@ use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::simplified::Simplified;
 
 /// A graph whose regions are being extracted.
-pub(super) struct Cut<'a> {
+pub(super) struct RegionExtractor<'a> {
     pub simplified: &'a Simplified,
     pub group: &'a [usize],
     pub fetched: FxHashSet<OutputId>,
@@ -27,7 +27,7 @@ pub(super) struct Cut<'a> {
     pub regions: usize,
 }
 
-impl Cut<'_> {
+impl RegionExtractor<'_> {
     /// The output of the new graph for an output of the old one.
     pub(super) fn value(&self, old: OutputId) -> OutputId {
         let same = OutputId {
@@ -45,7 +45,7 @@ impl Cut<'_> {
 
     /// The node on whose device a region runs: the source of a resource that it uses, or else its
     /// first node. A handle does not leave its device, so all resources must be on one.
-    fn stands_with(&self, region: &Region<'_>, first: NodeId) -> Result<NodeId, GraphError> {
+    fn device_node(&self, region: &Region<'_>, first: NodeId) -> Result<NodeId, GraphError> {
         let is_handle = |o: &&OutputId| {
             let fact = self.simplified.graph.fact(**o);
             fact.is_some_and(|f| f.dtype == DType::Resource)
@@ -57,11 +57,11 @@ impl Cut<'_> {
         let device = |n: NodeId| self.simplified.devices[n.index()];
         match handles.find(|&other| device(other) != device(one)) {
             None => Ok(one),
-            Some(other) => Err(self.apart(first, one, other)),
+            Some(other) => Err(self.split_resources_error(first, one, other)),
         }
     }
 
-    fn apart(&self, first: NodeId, one: NodeId, other: NodeId) -> GraphError {
+    fn split_resources_error(&self, first: NodeId, one: NodeId, other: NodeId) -> GraphError {
         let [node, one, other] = [first, one, other].map(|n| self.simplified.graph.node(n));
         GraphError {
             node: node.name.clone(),
@@ -93,7 +93,7 @@ impl Cut<'_> {
         let mut region = Region::new(graph);
         // Arguments come first, so that numbers ascend.
         region.take_inputs(members, inside);
-        let beside = self.stands_with(&region, members[0])?;
+        let beside = self.device_node(&region, members[0])?;
         region.take_nodes(members, inside);
         let leaving = self.leaving(group, members);
         // No function of a file has such a name.

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shaping::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{alike, cast, fitted, squeezed};
 
 /// The share of true predictions whose label is true; 0 if there are none.
 ///
@@ -17,7 +17,7 @@ pub fn precision<'g>(
     labels: impl Into<Value<'g>>,
     predictions: impl Into<Output<'g>>,
 ) -> MetricBuilder<'g> {
-    let wrong = ("false_positives/count", Wrong::Predicted);
+    let wrong = ("false_positives/count", Misclassified::Predicted);
     share("precision", labels.into(), predictions.into(), wrong)
 }
 
@@ -30,13 +30,13 @@ pub fn recall<'g>(
     labels: impl Into<Value<'g>>,
     predictions: impl Into<Output<'g>>,
 ) -> MetricBuilder<'g> {
-    let wrong = ("false_negatives/count", Wrong::Missed);
+    let wrong = ("false_negatives/count", Misclassified::Missed);
     share("recall", labels.into(), predictions.into(), wrong)
 }
 
 /// The kind of mistakes that are counted.
 #[derive(Clone, Copy)]
-enum Wrong {
+enum Misclassified {
     /// False positives: the prediction alone is true.
     Predicted,
     /// False negatives: the label alone is true.
@@ -48,7 +48,7 @@ fn share<'g>(
     name: &str,
     labels: Value<'g>,
     predictions: Output<'g>,
-    (variable, wrong): (&'static str, Wrong),
+    (variable, wrong): (&'static str, Misclassified),
 ) -> MetricBuilder<'g> {
     let graph = predictions.graph();
     let sums = move |name: &str, weights: Option<Output<'g>>| {
@@ -63,8 +63,8 @@ fn share<'g>(
             weights.map_or(one, |w| one * w).sum()
         };
         let wrong = match wrong {
-            Wrong::Predicted => predictions.logical_and(labels.logical_not()),
-            Wrong::Missed => labels.logical_and(predictions.logical_not()),
+            Misclassified::Predicted => predictions.logical_and(labels.logical_not()),
+            Misclassified::Missed => labels.logical_and(predictions.logical_not()),
         };
         vec![
             (

@@ -47,7 +47,7 @@ impl Value {
 
 /// Parses the fields of a text.
 pub(super) fn fields(text: &[u8]) -> Result<Vec<Field>, String> {
-    let mut reader = Reader { text, at: 0 };
+    let mut reader = Parser { text, at: 0 };
     let mut fields = Vec::new();
     while reader.peek().is_some() {
         let name = reader.word()?;
@@ -67,12 +67,12 @@ pub(super) fn fields(text: &[u8]) -> Result<Vec<Field>, String> {
     Ok(fields)
 }
 
-struct Reader<'a> {
+struct Parser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl Parser<'_> {
     /// The next byte after blanks and comments.
     fn peek(&mut self) -> Option<u8> {
         while let Some(&byte) = self.text.get(self.at) {

@@ -7,12 +7,12 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{Buffer, DType, Tensor};
 
 use crate::bundle::SliceSpec;
-use crate::bundle::assemble::{Block, Filled};
+use crate::bundle::block::{Block, FilledSet};
 use crate::bundle::entry::Entry;
 use crate::error::CheckpointError;
 
 /// The error of a variable with missing parts.
-pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
+pub(super) fn missing_slices(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
         name,
@@ -21,7 +21,7 @@ pub(super) fn lacking(index: &Path, name: &str) -> CheckpointError {
 }
 
 /// The error of a variable with overlapping parts.
-pub(super) fn overlapping(index: &Path, name: &str) -> CheckpointError {
+pub(super) fn overlapping_slices(index: &Path, name: &str) -> CheckpointError {
     CheckpointError::corrupt_entry(
         index,
         name,
@@ -30,7 +30,7 @@ pub(super) fn overlapping(index: &Path, name: &str) -> CheckpointError {
 }
 
 /// The starts and lengths of the intersection of two slices of one tensor.
-pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
+pub(super) fn intersection(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usize>)> {
     let mut starts = Vec::new();
     let mut lengths = Vec::new();
     for ((start, length), (other, other_length)) in a.ranges().zip(b.ranges()) {
@@ -43,7 +43,7 @@ pub(super) fn meet(a: &SliceSpec, b: &SliceSpec) -> Option<(Vec<usize>, Vec<usiz
 }
 
 /// A tensor under assembly from slices.
-pub(super) struct Target<'a> {
+pub(super) struct Assembly<'a> {
     file: &'a Path,
     name: &'a str,
     dtype: DType,
@@ -51,16 +51,16 @@ pub(super) struct Target<'a> {
     dims: Vec<usize>,
     bytes: Buffer,
     strings: Vec<Box<[u8]>>,
-    filled: Filled,
+    filled: FilledSet,
 }
 
-impl<'a> Target<'a> {
+impl<'a> Assembly<'a> {
     pub(super) fn new(
         file: &'a Path,
         name: &'a str,
         entry: &Entry,
         wanted: &'a SliceSpec,
-    ) -> Result<Target<'a>, CheckpointError> {
+    ) -> Result<Assembly<'a>, CheckpointError> {
         let dims = wanted.dims();
         let elements = checked_elements(&dims);
         let dtype = entry.dtype.known();
@@ -76,7 +76,7 @@ impl<'a> Target<'a> {
             DType::String => vec![Box::default(); elements],
             _ => Vec::new(),
         };
-        Ok(Target {
+        Ok(Assembly {
             file,
             name,
             dtype,
@@ -84,7 +84,7 @@ impl<'a> Target<'a> {
             dims,
             bytes,
             strings,
-            filled: Filled::none_of(elements),
+            filled: FilledSet::none_of(elements),
         })
     }
 
@@ -94,7 +94,7 @@ impl<'a> Target<'a> {
         slice: &SliceSpec,
         tensor: &Tensor,
     ) -> Result<(), CheckpointError> {
-        let Some((starts, lengths)) = meet(slice, self.wanted) else {
+        let Some((starts, lengths)) = intersection(slice, self.wanted) else {
             return Ok(());
         };
         let beside = |of: &SliceSpec| -> Vec<usize> {
@@ -122,13 +122,13 @@ impl<'a> Target<'a> {
         });
         match alone {
             true => Ok(()),
-            false => Err(overlapping(self.file, self.name)),
+            false => Err(overlapping_slices(self.file, self.name)),
         }
     }
 
     pub(super) fn finish(self) -> Result<Tensor, CheckpointError> {
         if !self.filled.is_full() {
-            return Err(lacking(self.file, self.name));
+            return Err(missing_slices(self.file, self.name));
         }
         let made = match self.dtype {
             DType::String => Tensor::strings(&self.dims, &self.strings),
