@@ -314,13 +314,13 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn some_made_up_files_are_errors() {
+fn some_random_files_are_errors() {
     run(3000, 0x9e37_79b9_7f4a_7c15);
 }
 
 #[test]
 #[ignore = "as many as FUZZ says"]
-fn many_made_up_files_are_errors() {
+fn many_random_files_are_errors() {
     let start = number("FUZZ_START").unwrap_or(88_172_645_463_325_252);
     run(number("FUZZ").unwrap_or(100_000) as usize, start);
 }

@@ -43,7 +43,7 @@ fn every_tensor_of_tensorflows_checkpoints_reads_as_tensorflow_reads_it() {
 
 /// Rewrites a checkpoint of one shard, in the order of its data.
 #[test]
-fn what_is_written_again_has_tensorflows_bytes() {
+fn rewritten_checkpoints_have_tensorflows_bytes() {
     let folder = golden();
     for name in [
         "many",
@@ -151,7 +151,7 @@ fn variables_of_objects_are_found_by_their_names() {
 }
 
 #[test]
-fn names_that_are_not_there_are_told_with_what_is() {
+fn missing_names_are_errors_with_similar_names() {
     let folder = golden();
     let reader = BundleReader::open(folder.join("run/model.ckpt-4")).unwrap();
     let said = reader.tensor("kernel").unwrap_err().to_string();

@@ -126,7 +126,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn what_is_written_reads_back(all in variables(), cuts in vec(0usize..5, 4), sliced: bool) {
+    fn checkpoints_round_trip(all in variables(), cuts in vec(0usize..5, 4), sliced: bool) {
         let folder = Folder::in_memory("properties");
         let reader = write(&folder, &all, sliced.then_some(&cuts));
         reader.verify().unwrap();

@@ -38,7 +38,7 @@ fn safetensors_for_python_reads_every_dtype() {
 }
 
 #[test]
-fn what_safetensors_for_python_writes_is_read() {
+fn files_of_safetensors_for_python_are_read() {
     let folder = Folder::new("safetensors");
     let path = folder.join("theirs.safetensors");
     let mut lines: Vec<Value> = plain_tensors()

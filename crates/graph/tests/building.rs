@@ -31,7 +31,7 @@ fn replay(g: &Graph, lines: &mut std::str::Lines<'_>) -> usize {
 
 /// The file is made by `golden/names.py`.
 #[test]
-fn names_in_scopes_are_those_that_tensorflow_gives() {
+fn scoped_names_match_tensorflow() {
     let g = graph();
     let compared = replay(&g, &mut include_str!("golden/names.txt").lines());
     assert!(compared > 300, "{compared}");
@@ -65,7 +65,7 @@ fn a_scope_ends_with_its_closure_even_by_a_panic() {
 }
 
 #[test]
-fn nested_control_dependencies_add_up_and_can_be_set_aside() {
+fn nested_control_dependencies_add_up_and_can_be_cleared() {
     let g = graph();
     let (a, b) = (constant(&g, 1.0f32), constant(&g, 2.0f32));
     let controls = |build: &dyn Fn() -> NodeId| {
@@ -103,7 +103,7 @@ fn collections_keep_their_order() {
 }
 
 #[test]
-fn a_graph_keeps_one_value_of_each_type_for_the_crates_above() {
+fn a_graph_has_one_extension_of_each_type() {
     let (g, other) = (graph(), graph());
     g.extension(|names: &mut Vec<String>| names.push("a".to_owned()));
     // Its user may build in the graph.
@@ -114,7 +114,7 @@ fn a_graph_keeps_one_value_of_each_type_for_the_crates_above() {
 }
 
 #[test]
-fn what_a_body_builds_is_told_from_what_its_graph_does() {
+fn nodes_of_a_body_are_not_nodes_of_its_graph() {
     let g = graph();
     let body = g.body("branch");
     assert!(!g.is_in_body() && body.is_in_body());
@@ -172,7 +172,7 @@ fn the_nearest_name_is_offered_only_if_it_is_near() {
 }
 
 #[test]
-fn a_gradient_that_nobody_has_written_is_an_error_of_its_node() {
+fn a_missing_gradient_is_an_error_of_its_node() {
     let g = graph();
     let x = placeholder(&g, "x", []);
     let y = g.op("Twice").input(x).name("both").output();
@@ -186,7 +186,7 @@ fn a_gradient_that_nobody_has_written_is_an_error_of_its_node() {
 }
 
 #[test]
-fn many_nodes_in_a_row_are_no_trouble() {
+fn a_long_chain_of_nodes_does_not_overflow_the_stack() {
     let g = graph();
     let mut x = placeholder(&g, "x", []);
     let start = x;

@@ -59,7 +59,7 @@ fn a_group_runs_on_a_type_that_all_of_it_can() {
 }
 
 #[test]
-fn what_follows_may_be_on_a_worse_type() {
+fn followers_may_be_on_a_worse_type() {
     let devices = specs(&MACHINE);
     let mut s = Sketch::default();
     let c = s.add(&CONST, "c", &[]);
@@ -177,7 +177,7 @@ fn a_conflict_lists_every_member_with_what_it_asks_for() {
 }
 
 #[test]
-fn nodes_without_a_common_type_cannot_stand_together() {
+fn nodes_without_a_common_type_cannot_share_a_device() {
     let devices = specs(&MACHINE);
     let mut s = Sketch::default();
     s.add(&FUSED, "a", &[]);
@@ -271,7 +271,7 @@ fn deny_fallback_refuses_a_worse_type_unless_it_was_asked_for() {
 }
 
 #[test]
-fn the_report_says_why() {
+fn the_report_has_the_reason_of_each_placement() {
     let devices = specs(&MACHINE);
     let mut s = Sketch::default();
     let v = s.on(&HANDLE, "v", &[], "::CPU:1", &[]);
@@ -302,7 +302,7 @@ fn the_report_says_why() {
 }
 
 #[test]
-fn what_was_placed_stays_when_the_graph_grows() {
+fn earlier_placements_stay_when_the_graph_grows() {
     let devices = specs(&MACHINE);
     let mut s = Sketch::default();
     let c = s.add(&CONST, "c", &[]);

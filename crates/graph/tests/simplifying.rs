@@ -51,7 +51,7 @@ fn add<'g>(x: Output<'g>, y: Output<'g>, name: &str) -> Output<'g> {
 }
 
 #[test]
-fn what_is_not_fetched_is_left_out() {
+fn nodes_that_are_not_fetched_are_pruned() {
     let g = graph();
     let x = placeholder(&g, "x", []);
     let y = add(x, x, "y");
@@ -97,7 +97,7 @@ fn one_output_of_a_node_can_be_fed_and_another_computed() {
 }
 
 #[test]
-fn shapes_are_inferred_anew_from_what_is_fed() {
+fn shapes_are_inferred_anew_from_the_feeds() {
     let g = graph();
     let x = placeholder(&g, "x", [-1, 1]);
     let y = placeholder(&g, "y", Shape::unknown());
@@ -206,7 +206,7 @@ fn random_nodes_and_nodes_with_other_controls_are_not_shared() {
 }
 
 #[test]
-fn folding_ends_when_its_time_is_up() {
+fn folding_stops_at_its_time_limit() {
     let g = graph();
     let y = (0..3).fold(constant(&g, 1.0f32), |x, i| add(x, x, &format!("y{i}")));
     let calls = std::cell::Cell::new(0);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_dtype_of_ours_is_said_by_name() {
+    fn unsupported_dtypes_are_errors_with_their_names() {
         for (number, name) in [
             (8, "DT_COMPLEX64"),
             (111, "DT_QINT8_REF"),

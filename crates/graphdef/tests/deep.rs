@@ -109,7 +109,7 @@ fn variant_chain(op: &str, attrs: &[(&str, thalweg_graphdef::messages::AttrValue
 }
 
 #[test]
-fn values_that_hold_values_very_deep_are_an_error() {
+fn deeply_nested_values_are_an_error() {
     let def = variant_chain(
         "OptionalFromValue",
         &[("Toutput_types", types(&[DtVariant]))],
@@ -118,7 +118,7 @@ fn values_that_hold_values_very_deep_are_an_error() {
 }
 
 #[test]
-fn lists_that_hold_lists_very_deep_are_an_error() {
+fn deeply_nested_lists_are_an_error() {
     let i32s = |name: &str, value: i32| {
         constant(
             name,
@@ -214,13 +214,13 @@ fn nested_calls(len: usize) -> GraphDef {
 }
 
 #[test]
-fn functions_call_functions_to_a_bound() {
+fn nested_calls_are_bounded() {
     assert_eq!(number(&nested_calls(30)), -1.0);
     refused(&nested_calls(2_000), "is called inside of");
 }
 
 #[test]
-fn a_function_that_calls_itself_without_end_is_an_error() {
+fn an_endlessly_recursive_function_is_an_error() {
     let body = node("c", "PartitionedCall", &["x"], &call("f"));
     let f = function("f", DtFloat, vec![body], "c:output:0");
     let y = node("y", "PartitionedCall", &["x"], &call("f"));
@@ -231,7 +231,7 @@ fn a_function_that_calls_itself_without_end_is_an_error() {
 }
 
 #[test]
-fn a_branch_that_takes_itself_without_end_is_an_error() {
+fn an_endlessly_recursive_branch_is_an_error() {
     let branch = |name: &str| {
         let yes = node("yes", "Less", &["x", "two:output:0"], &[t(DtFloat)]);
         let two = constant("two", floats(&[], &[2.0]));
@@ -285,7 +285,7 @@ fn nested_loops(len: usize) -> GraphDef {
 }
 
 #[test]
-fn loops_nest_to_a_bound() {
+fn nested_loops_are_bounded() {
     assert_eq!(number(&nested_loops(20)), 2.0);
     refused(&nested_loops(2_000), "is called inside of");
 }

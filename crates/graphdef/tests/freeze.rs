@@ -80,7 +80,7 @@ fn every_use_of_a_handle_has_its_form_for_a_constant() {
 }
 
 #[test]
-fn references_become_constants_and_assignments_go() {
+fn references_become_constants_and_assignments_are_removed() {
     let g = Graph::new();
     let v = g.op("VariableV2").attr("dtype", DType::F32).name("v");
     let v = v.attr("shape", Shape::from([2])).output();
@@ -144,7 +144,7 @@ fn values_must_be_those_of_the_variables() {
 }
 
 #[test]
-fn more_than_a_message_may_have_is_refused_before_it_is_made() {
+fn oversized_graphs_are_refused_before_they_are_built() {
     let g = Graph::new();
     let dims = [1usize << 28];
     let parts = (0..9).map(|i| {
@@ -182,7 +182,7 @@ fn a_function_that_uses_a_variable_is_named() {
 }
 
 #[test]
-fn colocation_with_what_is_not_kept_is_left_out() {
+fn colocation_with_removed_nodes_is_dropped() {
     let g = Graph::new();
     let gone = g.constant(1.0f32).named("gone");
     let y = g.colocate_with(gone, || g.constant(2.0f32).sqrt());

@@ -187,7 +187,7 @@ fn functions_may_call_functions_and_themselves() {
 }
 
 #[test]
-fn ever_new_functions_come_to_an_end() {
+fn endless_instantiation_of_functions_is_an_error() {
     // grow[F] uses grow[grow[F]].
     let placeholder = value(Value::Placeholder("F".into()));
     let inner = func("grow", &[("F", placeholder)]);
@@ -280,7 +280,7 @@ fn a_function_is_taken_over_once() {
 }
 
 #[test]
-fn what_has_an_effect_runs_though_no_result_needs_it() {
+fn nodes_with_effects_run_without_consumers() {
     let mut function = twice();
     function
         .node_def
@@ -400,7 +400,7 @@ fn functions_that_do_not_fit_are_typed_errors() {
 }
 
 #[test]
-fn what_is_exported_is_imported_as_it_was() {
+fn functions_round_trip() {
     let call = node(
         "call",
         "any",

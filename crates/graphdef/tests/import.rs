@@ -65,7 +65,7 @@ fn consumers_may_come_first() {
 }
 
 #[test]
-fn nodes_say_which_file_they_are_of() {
+fn nodes_have_the_file_as_their_origin() {
     let g = Graph::new();
     let options = ImportOptions {
         origin: "model.pb".into(),
@@ -78,7 +78,7 @@ fn nodes_say_which_file_they_are_of() {
 }
 
 #[test]
-fn a_prefix_stands_before_every_name() {
+fn a_prefix_is_added_to_every_name() {
     let g = Graph::new();
     let mut def = backwards();
     def.node[0]
@@ -182,7 +182,7 @@ fn options_that_name_nothing_are_errors() {
 }
 
 #[test]
-fn devices_are_kept_and_bad_ones_said() {
+fn devices_are_kept_and_invalid_ones_are_errors() {
     let mut def = backwards();
     def.node[1].device = "/job:worker/task:1/gpu:0".into();
     let g = Graph::new();
@@ -197,7 +197,7 @@ fn devices_are_kept_and_bad_ones_said() {
 }
 
 #[test]
-fn every_op_that_is_missing_is_said_at_once() {
+fn all_unsupported_ops_are_reported_at_once() {
     let mut def = backwards();
     def.node
         .extend((0..5).map(|i| node(&format!("n{i}"), "NoSuchOp", &[], &[])));
@@ -214,7 +214,7 @@ fn every_op_that_is_missing_is_said_at_once() {
 }
 
 #[test]
-fn every_dtype_that_is_missing_is_said_at_once() {
+fn all_unsupported_dtypes_are_reported_at_once() {
     let mut def = backwards();
     def.node.push(node(
         "c",
@@ -245,7 +245,7 @@ fn reference_dtypes_are_those_of_their_variables() {
 }
 
 #[test]
-fn attributes_that_are_not_known_are_errors_unless_they_say_nothing() {
+fn unknown_attributes_are_errors_unless_they_have_no_effect() {
     let mut def = backwards();
     def.node[1].attr.insert("_mine".into(), text("kept"));
     def.node[1]
@@ -292,7 +292,7 @@ fn mistakes_that_the_graph_finds_name_the_file() {
 }
 
 #[test]
-fn a_file_for_newer_readers_is_said_to_be_one() {
+fn files_for_newer_readers_are_errors() {
     let versions = |min_consumer, bad: &[i32]| GraphDef {
         versions: Some(VersionDef {
             producer: 9999,
@@ -325,7 +325,7 @@ fn a_file_for_newer_readers_is_said_to_be_one() {
 }
 
 #[test]
-fn circles_are_said_with_their_nodes() {
+fn cycles_are_errors_with_their_nodes() {
     let t = || ("T", dtype(DtFloat));
     let def = graph_def(vec![
         node("a", "Neg", &["c"], &[t()]),
@@ -343,7 +343,7 @@ fn circles_are_said_with_their_nodes() {
 }
 
 #[test]
-fn inputs_that_are_not_there_are_said() {
+fn missing_inputs_are_errors() {
     let with = |input: &str| {
         let mut def = backwards();
         def.node[1].input[0] = input.into();

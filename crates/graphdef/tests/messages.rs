@@ -8,7 +8,7 @@ use std::path::Path;
 use size_tables::Paths;
 
 #[test]
-fn messages_are_what_the_proto_files_say() {
+fn messages_match_the_proto_files() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = std::env::temp_dir().join(format!("thalweg-messages-{}", std::process::id()));
     std::fs::create_dir_all(&out).unwrap();

@@ -29,7 +29,7 @@ fn written(g: &Graph, options: &MetaOptions) -> MetaGraphDef {
 }
 
 #[test]
-fn variables_stand_in_their_collections_with_all_that_makes_them() {
+fn variables_are_written_to_their_collections() {
     let meta = written(&model(), &MetaOptions::new());
     let all = meta::variables(&meta, "model.meta").unwrap();
     let names: Vec<_> = all
@@ -65,7 +65,7 @@ fn variables_stand_in_their_collections_with_all_that_makes_them() {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn meta_graphs_round_trip() {
     let g = model();
     let (x, loss) = (g.find("x").unwrap(), g.find("loss").unwrap());
     let signature = meta::signature([("in", x.output(0))], [("out", loss.output(0))]);

@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn no_message_takes_more_than_is_said(
+    fn the_estimate_bounds_the_memory_of_messages(
         choices in prop::collection::vec(any::<u8>(), 0..600),
         spoiled in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
         cut in any::<prop::sample::Index>(),
@@ -180,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_take_more_than_is_said(wire in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn the_estimate_bounds_the_memory_of_any_bytes(wire in prop::collection::vec(any::<u8>(), 0..300)) {
         holds::<GraphDef>(&wire);
         holds::<AttrValue>(&wire);
         holds::<TensorProto>(&wire);
@@ -214,7 +214,7 @@ fn many_small_parts_are_counted() {
 }
 
 #[test]
-fn a_graph_is_not_said_to_take_far_more_than_it_does() {
+fn the_estimate_of_a_graph_is_tight() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let frozen = std::fs::read(folder.join("examples/frozen/softmax.pb")).unwrap();
     let saved = folder.join("tests/golden/graphs/saved_model/saved_model.pb");

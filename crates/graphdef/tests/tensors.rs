@@ -133,7 +133,7 @@ fn lists() -> Vec<(TensorProto, Tensor)> {
 }
 
 #[test]
-fn the_last_element_of_a_list_stands_for_those_that_are_missing() {
+fn the_last_element_of_a_list_fills_missing_ones() {
     let all = lists();
     assert_eq!(all.len(), DType::PLAIN.len() + 1);
     for (proto, tensor) in all {
@@ -263,7 +263,7 @@ fn too_many_elements_are_an_error() {
 }
 
 #[test]
-fn dtypes_that_there_are_none_of_are_said_by_name() {
+fn unsupported_dtypes_of_tensors_are_errors_with_their_names() {
     let complex = TensorProto {
         dtype: DataType::DtComplex64 as i32,
         ..TensorProto::default()
@@ -277,7 +277,7 @@ fn dtypes_that_there_are_none_of_are_said_by_name() {
 }
 
 #[test]
-fn what_is_written_is_read_as_it_was_to_the_last_bit() {
+fn tensors_round_trip_bit_for_bit() {
     let nans = [0x7fc0_0001u32, 0xffff_ffff, 0x7f80_0001, 0x8000_0000].map(f32::from_bits);
     let mut tensors: Vec<Tensor> = lists().into_iter().map(|(_, t)| t).collect();
     tensors.push(nans.into());

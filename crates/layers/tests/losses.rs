@@ -14,7 +14,7 @@ fn mistake(g: &Graph) -> String {
 }
 
 #[test]
-fn a_loss_stands_in_a_scope_of_its_own_and_in_the_collection() {
+fn a_loss_has_its_own_scope_and_is_in_the_collection() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [2]);
     let first = losses::hinge_loss([0, 1], x).value();
@@ -118,7 +118,7 @@ fn weights_that_turn_out_not_to_fit_end_the_step() {
 }
 
 #[test]
-fn a_smoothing_that_is_no_share_is_a_mistake() {
+fn a_smoothing_outside_0_to_1_is_a_mistake() {
     for share in [-0.1, 1.5, f64::NAN] {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, [2, 3]);

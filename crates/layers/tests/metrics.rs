@@ -34,7 +34,7 @@ fn variables_have_tensorflows_names_in_a_scope_that_is_made_unique() {
 }
 
 #[test]
-fn two_metrics_of_one_graph_do_not_share_what_they_have_seen() {
+fn two_metrics_of_one_graph_do_not_share_variables() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let (a, b) = (metrics::mean(x).build(), metrics::mean(x).build());
@@ -62,7 +62,7 @@ fn two_metrics_of_one_graph_do_not_share_what_they_have_seen() {
 }
 
 #[test]
-fn a_metric_sees_a_model_as_it_is_before_the_step_trains_it() {
+fn a_metric_reads_the_model_before_the_update() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let metric = metrics::mean(w).build();

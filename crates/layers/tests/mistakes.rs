@@ -28,7 +28,7 @@ fn mistake(
 }
 
 #[test]
-fn a_layer_says_what_is_wrong_with_its_input() {
+fn invalid_inputs_are_mistakes_of_the_layer() {
     let (name, text) = mistake([-1, -1], |x| dense(3).named("fc").on(x));
     assert_eq!(name, "fc");
     assert_eq!(
@@ -54,7 +54,7 @@ fn a_layer_says_what_is_wrong_with_its_input() {
 }
 
 #[test]
-fn a_layer_says_which_options_do_not_go_together() {
+fn conflicting_options_are_mistakes_of_the_layer() {
     let shape = [1, 8, 8, 2];
     let (_, text) = mistake(shape, |x| conv2d(3, 5).multiplier(2).on(x));
     assert!(
@@ -130,7 +130,7 @@ fn a_variable_names_the_line_where_it_was_made_before() {
 }
 
 #[test]
-fn a_variable_says_what_its_initial_value_must_be() {
+fn invalid_initial_values_are_mistakes_of_the_variable() {
     let (_, text) = of_variable(|g| {
         let one = Initializer::Tensor(Tensor::vector(&[1.0f32]));
         g.get_variable("w", [2]).initializer(one).build()

@@ -69,7 +69,7 @@ fn the_first_record_is_tensorflows() {
 }
 
 #[test]
-fn a_cut_tail_ends_the_events_quietly() -> Result<(), Box<dyn Error>> {
+fn a_truncated_tail_ends_the_events_without_an_error() -> Result<(), Box<dyn Error>> {
     let whole = file("cut")?;
     let (all, _, _) = read(&whole);
     let ends: Vec<usize> = (0..=whole.len()).filter(|&n| read(&whole[..n]).2).collect();
@@ -85,7 +85,7 @@ fn a_cut_tail_ends_the_events_quietly() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn a_damaged_record_is_an_error_that_says_where() -> Result<(), Box<dyn Error>> {
+fn a_damaged_record_is_an_error_with_its_offset() -> Result<(), Box<dyn Error>> {
     let whole = file("damaged")?;
     let first = (0..whole.len()).rfind(|&n| read(&whole[..n]).0.len() == 1 && read(&whole[..n]).2);
     let first = first.ok_or("no first record")?;

@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_memory_counts_what_is_in_use_and_keeps_its_limit() {
+    fn a_memory_counts_bytes_in_use_and_enforces_its_limit() {
         let memory = Arc::new(Memory::new(Some(100)));
         let a = Buffer::try_zeroed_in(60, &memory);
         assert_eq!((memory.used(), memory.buffers()), (60, 1));

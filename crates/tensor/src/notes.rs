@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn something_is_kept_of_what_is_read_often_and_forgotten_when_that_is_written() {
+    fn derived_objects_are_kept_after_many_reads_and_dropped_on_a_write() {
         let mut notes = Notes::default();
         for reads in [16, 256] {
             for _ in 0..reads {

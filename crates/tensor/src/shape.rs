@@ -269,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn prints_what_is_unknown() {
+    fn unknown_dimensions_print_as_question_marks() {
         assert_eq!(Shape::from([-1, 784]).to_string(), "[?,784]");
         assert_eq!(Shape::scalar().to_string(), "[]");
         assert_eq!(Shape::unknown().to_string(), "<unknown>");

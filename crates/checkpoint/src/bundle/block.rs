@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_twice_is_seen() {
+    fn overlapping_fills_are_detected() {
         let mut filled = FilledSet::none_of(200);
         assert!(filled.add(0, 70) && filled.add(130, 70));
         assert!(!filled.is_full());

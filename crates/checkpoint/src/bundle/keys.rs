@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slices_key_tells_name_rank_and_extents() {
+    fn slice_keys_encode_name_rank_and_extents() {
         let slice = SliceSpec::parse("4 3 0,2:-").unwrap();
         let expected = b"\0part\0\x01\x01\x02\x80\x82\x80\x7f";
         assert_eq!(slice_key("part", &slice), expected);

@@ -248,7 +248,7 @@ mod tests {
     use super::SliceSpec;
 
     #[test]
-    fn texts_that_are_no_slices_say_why() {
+    fn invalid_slice_texts_are_errors() {
         for (text, why) in [
             ("", "it needs dimensions"),
             ("4", "it needs dimensions"),

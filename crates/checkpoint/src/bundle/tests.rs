@@ -188,7 +188,7 @@ fn slices_that_are_missing_or_overlap_are_errors() {
 }
 
 #[test]
-fn entries_that_promise_more_than_the_data_has_are_errors() {
+fn entries_larger_than_the_data_are_errors() {
     let folder = Folder::new("promise");
     let (prefix, _) = saved(&folder);
     let whole = std::fs::read(index_path(&prefix)).unwrap();
@@ -227,7 +227,7 @@ fn entries_that_promise_more_than_the_data_has_are_errors() {
 }
 
 #[test]
-fn slices_that_are_listed_again_take_no_room() {
+fn repeated_slices_allocate_nothing() {
     let folder = Folder::new("again");
     let (prefix, _) = saved(&folder);
     rewrite(&prefix, false, |_, entries| {
@@ -263,7 +263,7 @@ fn a_slice_with_slices_is_refused() {
 }
 
 #[test]
-fn names_and_things_that_no_checkpoint_holds_are_refused() {
+fn empty_names_and_resources_are_refused() {
     let folder = Folder::new("names");
     let mut writer = BundleWriter::create(&folder.0.join("m")).unwrap();
     let one = Tensor::scalar(1i32);

@@ -66,7 +66,7 @@ fn headers_are_read_as_python_writes_them() {
 }
 
 #[test]
-fn what_numpy_compressed_is_read() {
+fn compressed_npz_files_are_read() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/deflated.npz");
     let reader = NpzReader::open(path).unwrap();
     assert_eq!(

@@ -71,7 +71,7 @@ fn files_of_an_index_are_read_as_one_and_none_outside_its_folder() {
 }
 
 #[test]
-fn files_that_are_cut_or_promise_too_much_are_errors() {
+fn truncated_or_oversized_files_are_errors() {
     let folder = folder("cut");
     let path = folder.join("m.safetensors");
     write(&disk::system(), &path, &weights()).unwrap();
@@ -88,7 +88,7 @@ fn files_that_are_cut_or_promise_too_much_are_errors() {
 }
 
 #[test]
-fn strings_have_no_place_there() {
+fn strings_are_refused() {
     let weights = [("s".to_owned(), Tensor::from("text"))];
     let said = write(&disk::system(), Path::new("x.safetensors"), &weights).unwrap_err();
     assert!(

@@ -25,7 +25,7 @@ last_preserved_timestamp: 4
 }
 
 #[test]
-fn texts_that_are_no_states_say_the_line() {
+fn malformed_state_files_are_errors_with_the_line() {
     for (text, why) in [
         ("model_checkpoint_path \"x\"", "line 1 lacks a colon"),
         ("a: 1\nb: \"x", "line 2 lacks the end of a string"),
@@ -82,7 +82,7 @@ mod keeping {
     }
 
     #[test]
-    fn one_is_kept_for_good_after_each_time() {
+    fn one_checkpoint_per_interval_is_kept_permanently() {
         let folder = folder("good");
         let options = RetentionOptions {
             max_to_keep: 2,

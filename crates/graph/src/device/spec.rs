@@ -297,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_as_the_same(spec in spec()) {
+        fn display_and_parse_round_trip(spec in spec()) {
             prop_assert_eq!(DeviceSpec::parse(&spec.to_string()), Ok(spec));
         }
 
@@ -308,7 +308,7 @@ mod tests {
         }
 
         #[test]
-        fn no_string_panics_and_a_mistake_has_its_place(text in "[/a-zA-Z0-9:*_é -]{0,40}") {
+        fn any_string_parses_or_is_an_error_with_a_position(text in "[/a-zA-Z0-9:*_é -]{0,40}") {
             if let Err(error) = DeviceSpec::parse(&text) {
                 prop_assert!(error.at <= text.chars().count());
             }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_where_it_is_and_what_would_be_right() {
+    fn parse_errors_have_a_position_and_advice() {
         for (text, at, said) in [
             ("/job:ps/tsk:0", 8, "did you mean /task:?"),
             ("/job:ps/task:x", 13, "a number"),

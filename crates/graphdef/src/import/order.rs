@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_order_stands_where_it_can() {
+    fn ties_keep_the_order_of_the_file() {
         let waits = Dependencies {
             of: vec![vec![3], vec![], vec![1, 1], vec![], vec![0]],
         };
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_found_and_not_what_hangs_on_it() {
+    fn a_cycle_is_found_without_its_dependents() {
         let waits = Dependencies {
             of: vec![vec![1], vec![2], vec![3], vec![1], vec![]],
         };

@@ -57,7 +57,7 @@ fn a_full_disk_is_an_error_of_flush_and_of_all_later_calls() {
 }
 
 #[test]
-fn a_disk_that_fills_up_while_bytes_wait_ends_the_callers() {
+fn a_disk_that_fills_up_fails_waiting_callers() {
     let options = SummaryWriterOptions::new().queue_bytes(1 << 10);
     let (writer, _) = on_disk(100_000, &options);
     let mut calls = (0..1_000_000).map(|step| writer.scalar("loss", 1.0, step));
@@ -68,7 +68,7 @@ fn a_disk_that_fills_up_while_bytes_wait_ends_the_callers() {
 }
 
 #[test]
-fn a_call_after_closing_says_so() {
+fn calls_after_close_are_errors() {
     let (writer, _) = on_disk(1000, &SummaryWriterOptions::new());
     let clone = writer.clone();
     writer.close().unwrap();
@@ -97,7 +97,7 @@ fn events_reach_the_file_in_time_without_a_flush() {
 }
 
 #[test]
-fn dropping_the_last_clone_writes_what_waits() {
+fn dropping_the_last_clone_writes_pending_events() {
     let (writer, written) = on_disk(1000, &SummaryWriterOptions::new());
     let before = written.load(Ordering::Relaxed);
     let clone = writer.clone();

@@ -20,7 +20,7 @@ fn python() -> Option<String> {
 }
 
 #[test]
-fn tensorboard_reads_what_a_writer_wrote() -> Result<(), Box<dyn Error>> {
+fn tensorboard_reads_a_writers_files() -> Result<(), Box<dyn Error>> {
     let Some(python) = python() else {
         let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
         assert!(

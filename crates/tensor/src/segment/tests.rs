@@ -17,7 +17,7 @@ fn shared() -> Arc<Memory> {
 }
 
 #[test]
-fn what_is_written_to_a_segment_is_read_where_it_is_mapped() {
+fn writes_to_a_segment_are_visible_in_its_mapping() {
     for len in [
         LEAST_SHARED,
         LEAST_SHARED + 1,
@@ -99,20 +99,20 @@ fn a_file_that_can_become_shorter_is_not_mapped() {
 }
 
 #[test]
-fn more_than_the_system_has_is_none_and_no_signal() {
+fn more_memory_than_the_system_has_is_refused_without_a_signal() {
     assert!(Segment::new(usize::MAX / 2).is_err());
     assert!(Segment::new(1 << 46).is_err());
 }
 
 #[test]
-fn what_is_no_memory_is_not_mapped() {
+fn a_descriptor_that_is_not_memory_is_not_mapped() {
     let (reader, _writer) = io::pipe().unwrap();
     let file = File::from(std::os::fd::OwnedFd::from(reader));
     assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
 }
 
 #[test]
-fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
+fn free_segments_are_reused_and_frozen_ones_are_not() {
     let memory = shared();
     let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
     let first = make();
@@ -135,7 +135,7 @@ fn a_segment_that_nobody_has_is_used_again_and_one_that_is_fixed_is_not() {
 }
 
 #[test]
-fn what_is_kept_free_is_bounded_and_the_rest_goes_back_to_the_system() {
+fn free_segments_are_bounded() {
     let memory = Arc::new(Memory::new(None).sharing(LEAST_SHARED));
     let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
     let (mut first, second) = (make(), make());
@@ -166,7 +166,7 @@ fn a_device_has_a_bounded_number_of_segments() {
 }
 
 #[test]
-fn a_variable_that_is_held_is_followed_by_another_tensor() {
+fn a_held_tensor_has_a_successor() {
     let memory = shared();
     let mut value = Tensor::zeros_in(crate::DType::F32, &[LEAST_SHARED], &memory).unwrap();
     assert!(value.successor().unwrap().is_none());
@@ -202,7 +202,7 @@ fn with_a_file_size_limit() {
 }
 
 #[test]
-fn what_a_file_may_not_hold_lies_in_ordinary_memory() {
+fn buffers_beyond_the_file_size_limit_are_in_ordinary_memory() {
     // In blocks of 512 bytes: more than the smallest segment, and less than a MiB.
     let limited = "ulimit -f 512; exec \"$@\"";
     let output = std::process::Command::new("sh")

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_keep_their_elements_and_dimensions_in_whatever_order_they_lie() {
+    fn arrays_of_any_memory_order_convert() {
         let t = Tensor::new(&[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
         let array = ArrayD::<i32>::from_tensor(t.clone()).unwrap();
         assert_eq!(array.shape(), [2, 3]);

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tensor_is_read_as_what_it_holds_and_as_nothing_else() {
+    fn a_tensor_reads_only_as_its_own_dtype() {
         let rows = Tensor::from([[1i32, 2], [3, 4]]);
         assert_eq!(Vec::<i32>::from_tensor(rows.clone()), Ok(vec![1, 2, 3, 4]));
         assert_eq!(<[i32; 4]>::from_tensor(rows.clone()), Ok([1, 2, 3, 4]));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_are_read_where_they_are_utf_8() {
+    fn strings_read_as_text_if_they_are_utf_8() {
         assert_eq!(String::from_tensor("word".into()), Ok("word".to_owned()));
         let bytes = Tensor::strings(&[1], &[&b"\xff"[..]]).unwrap();
         assert_eq!(

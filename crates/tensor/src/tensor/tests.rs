@@ -2,7 +2,7 @@ use super::*;
 use crate::dtype::DType;
 
 #[test]
-fn clones_share_and_writing_separates() {
+fn clones_share_elements_until_a_write() {
     let a = Tensor::vector(&[1.0f32, 2.0]);
     let mut b = a.clone();
     assert!(std::ptr::eq(a.bytes(), b.bytes()));
@@ -20,7 +20,7 @@ fn elements_are_aligned() {
 }
 
 #[test]
-fn wrong_reads_are_errors_that_say_what_to_do() {
+fn wrong_reads_are_errors_with_advice() {
     let t = Tensor::from([[1i32, 2], [3, 4]]);
     let e = t.as_slice::<f32>().unwrap_err();
     assert_eq!(

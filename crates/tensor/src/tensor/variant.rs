@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_nests_to_a_bound() {
+    fn nesting_of_variants_is_bounded() {
         let mut value = Tensor::from(1.0f32);
         let deep = loop {
             value = match around(&[&value]) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_is_not_held() {
+    fn a_resource_cannot_be_held_by_a_value() {
         let resource = Tensor::handle(DType::Resource, Arc::new(())).unwrap();
         assert_eq!(around(&[&resource]).unwrap_err(), TensorError::Held);
     }
