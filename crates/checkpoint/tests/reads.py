@@ -1,8 +1,8 @@
-"""Reads with TensorFlow what the test has written, and says what it found: a JSON object a line.
+"""Reads a test's files with TensorFlow, and prints their content: a JSON object a line.
 
     reads.py read PREFIX...     all tensors, by tf.train.load_checkpoint
     reads.py restore PREFIX     the variables of `variables`, by TensorFlow 1's Saver
-    reads.py latest FOLDER      what tf.train.latest_checkpoint gives
+    reads.py latest FOLDER      the result of tf.train.latest_checkpoint
 """
 
 import json

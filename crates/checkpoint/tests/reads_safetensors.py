@@ -1,7 +1,7 @@
-"""Files of safetensors, by the format's own package for Python:
+"""Reads and writes safetensors files with the format's own package for Python:
 
-    reads_safetensors.py read FILE     says what is in a file: a JSON object a line
-    reads_safetensors.py write FILE    makes a file of such lines from the standard input
+    reads_safetensors.py read FILE     prints the content of a file: a JSON object a line
+    reads_safetensors.py write FILE    writes a file from such lines on the standard input
 """
 
 import json

@@ -35,7 +35,7 @@ mod order;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use thalweg_graph::{Graph, GraphError, NodeId, Operation, Origin, Output, OutputId};
+use thalweg_graph::{Graph, NodeId, Operation, Origin, Output, OutputId};
 
 use crate::error::ImportError;
 use crate::import::errors::checked;

@@ -1,4 +1,4 @@
-"""Reads an event folder as TensorBoard does, and compares all that is in it with what the test wrote.
+"""Reads an event folder as TensorBoard does, and compares its content with the events that the test wrote.
 
     python read.py FOLDER
 """
