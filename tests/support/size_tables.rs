@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
-use thalweg_graphdef::sizes::MOST_FIELDS;
+use thalweg_graphdef::sizes::MAX_FIELDS;
 
 /// Rust paths of the messages of a package.
 pub struct Paths<'a> {
@@ -77,7 +77,7 @@ fn collect<'a>(
     let name = format!("{scope}.{}", message.name());
     assert!(
         message.field.len() <= MOST_FIELDS,
-        "{name} has more fields than sizes::MOST_FIELDS"
+        "{name} has more fields than sizes::MAX_FIELDS"
     );
     let inner = format!("{module}::{}", snake(message.name()));
     for nested in &message.nested_type {
