@@ -10,15 +10,15 @@ pub struct TensorShapeProto {
 pub mod tensor_shape_proto {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Dim {
-        /// -1 where it is unknown.
+        /// -1 for an unknown dimension.
         #[prost(int64, tag = "1")]
         pub size: i64,
         #[prost(string, tag = "2")]
         pub name: ::prost::alloc::string::String,
     }
 }
-/// A value: its elements stand in `tensor_content`, in row-major order, or in the list of their
-/// type, whose last one stands for all that are missing.
+/// A value: its elements are in `tensor_content`, in row-major order, or in the list of their
+/// type, whose last element fills all missing ones.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TensorProto {
     #[prost(enumeration = "DataType", tag = "1")]
@@ -299,7 +299,7 @@ pub struct GraphDef {
     pub node: ::prost::alloc::vec::Vec<NodeDef>,
     #[prost(message, optional, tag = "2")]
     pub library: ::core::option::Option<FunctionDefLibrary>,
-    /// What older files have in place of `versions`.
+    /// The field of older files for `versions`.
     #[prost(int32, tag = "3")]
     pub version: i32,
     #[prost(message, optional, tag = "4")]
@@ -509,7 +509,7 @@ pub mod collection_def {
         #[prost(string, repeated, tag = "1")]
         pub value: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     }
-    /// Messages of a kind that the collection's name tells: `variables` has VariableDefs.
+    /// Messages whose type depends on the collection's name: `variables` has VariableDefs.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct BytesList {
         #[prost(bytes = "vec", repeated, tag = "1")]
@@ -751,7 +751,7 @@ pub struct SavedModel {
     #[prost(message, repeated, tag = "2")]
     pub meta_graphs: ::prost::alloc::vec::Vec<MetaGraphDef>,
 }
-/// How numbers are spread: bucket i counts those from bucket_limit(i - 1) to below bucket_limit(i).
+/// A histogram: bucket i counts the numbers from bucket_limit(i - 1) to below bucket_limit(i).
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HistogramProto {
     #[prost(double, tag = "1")]
@@ -769,7 +769,7 @@ pub struct HistogramProto {
     #[prost(double, repeated, tag = "7")]
     pub bucket: ::prost::alloc::vec::Vec<f64>,
 }
-/// Which plugin of TensorBoard shows a value, and how.
+/// The plugin of TensorBoard that shows a value, and its data.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SummaryMetadata {
     #[prost(message, optional, tag = "1")]
@@ -911,7 +911,7 @@ pub mod session_log {
         }
     }
 }
-/// What a traced step cost.
+/// The cost of a traced step.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaggedRunMetadata {
     #[prost(string, tag = "1")]
