@@ -1,4 +1,4 @@
-//! `src/messages.rs` is what prost makes of `proto/*.proto`, and `src/sizes/tables.rs` what each message takes.
+//! `src/messages.rs` and `src/sizes/tables.rs` are up to date with `proto/*.proto`.
 
 #[path = "../../../tests/support/size_tables.rs"]
 mod size_tables;
@@ -28,7 +28,7 @@ fn messages_match_the_proto_files() {
         .unwrap();
     let made = std::fs::read_to_string(out.join("tensorflow.rs")).unwrap();
     std::fs::remove_dir_all(&out).unwrap();
-    // The tables of sizes count a message that lies in another as a part of its struct.
+    // The tables of sizes count a nested message as a part of its struct.
     assert!(
         !made.contains("Box<"),
         "a boxed message has no size in the tables"

@@ -1,4 +1,4 @@
-//! What an event file consists of: messages with the names, fields and numbers of TensorFlow's
+//! Messages of event files, with the names, fields and numbers of TensorFlow's
 //! `core/util/event.proto`.
 //!
 //! ```
