@@ -27,7 +27,7 @@ const ATTRS: &[AttrDef] = &[
 pub(super) static ALL_REDUCE: Op = Op {
     def: OpDef {
         name: "HorovodAllreduce",
-        summary: "What the tensors of all ranks become together, on every rank.",
+        summary: "The reduced tensors of all ranks, on every rank.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("sum", "T")],
         attrs: ATTRS,
@@ -69,8 +69,8 @@ pub(super) static ALL_REDUCE: Op = Op {
 pub(super) static REDUCE_SCATTER: Op = Op {
     def: OpDef {
         name: "HorovodReducescatter",
-        summary: "This rank's rows of what the tensors of all ranks become together; earlier ranks have one more where \
-                  they cannot have as many.",
+        summary: "This rank's rows of the reduced tensors of all ranks; if the rows cannot be divided evenly, the \
+                  first ranks have one more.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
         attrs: ATTRS,

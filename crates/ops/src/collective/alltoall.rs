@@ -15,7 +15,7 @@ use super::run::{
 pub(super) static ALL_TO_ALL: Op = Op {
     def: OpDef {
         name: "HorovodAlltoall",
-        summary: "The rows that all ranks give to this one, in the order of ranks, and how many came from each.",
+        summary: "The rows that all ranks send to this one, in the order of ranks, and the number of rows from each.",
         inputs: &[arg("tensor", "T"), arg_of("splits", DType::I32)],
         outputs: &[arg("output", "T"), arg_of("received_splits", DType::I32)],
         attrs: &[type_attr("T", DType::PLAIN), IGNORE_SCOPE, PROCESS_SET],

@@ -45,7 +45,7 @@ fn with_rows(count: usize, dims: &[usize]) -> Dims {
 pub(super) static SEND: Op = Op {
     def: OpDef {
         name: "CollectiveBcastSendV2",
-        summary: "Gives a tensor to all other ranks of a group, which receive it; and to itself.",
+        summary: "Sends a tensor to all other ranks of a group, which receive it; and returns it.",
         inputs: &[arg("input", "T"), GROUP_SIZE, GROUP_KEY, INSTANCE_KEY],
         outputs: &[arg("data", "T")],
         attrs: &[T, COMMUNICATION_HINT, TIMEOUT],

@@ -52,7 +52,7 @@ fn reduction_of_attrs(attrs: &Attrs, size: usize) -> Reduction {
 pub(super) static REDUCE: Op = Op {
     def: OpDef {
         name: "CollectiveReduceV2",
-        summary: "What the tensors of a group of ranks become together, on each of them.",
+        summary: "The reduced tensors of a group of ranks, on each of them.",
         attrs: REDUCE_ATTRS,
         shape: |cx| {
             cx.set(0, cx.shape(0).clone());
@@ -76,7 +76,7 @@ pub(super) static REDUCE: Op = Op {
 pub(super) static REDUCE_SCATTER: Op = Op {
     def: OpDef {
         name: "CollectiveReduceScatterV2",
-        summary: "This rank's rows of what the tensors of a group of ranks become together; each has as many.",
+        summary: "This rank's rows of the reduced tensors of a group of ranks; each has the same number.",
         attrs: REDUCE_ATTRS,
         shape: unknown_row_count,
         ..GROUP_OP
@@ -117,7 +117,7 @@ pub(super) static GATHER: Op = Op {
 pub(super) static ALL_TO_ALL: Op = Op {
     def: OpDef {
         name: "CollectiveAllToAllV2",
-        summary: "The rows that a group of ranks gives to this one, as many from each, in the order of ranks.",
+        summary: "The rows that a group of ranks sends to this one, the same number from each, in the order of ranks.",
         attrs: ATTRS,
         shape: |cx| {
             super::run::rows(cx)?;

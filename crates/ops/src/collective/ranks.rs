@@ -35,7 +35,7 @@ pub(super) static SIZE: Op = Op {
 pub(super) static RANK: Op = Op {
     def: OpDef {
         name: "HorovodRank",
-        summary: "The number of this rank, from 0.",
+        summary: "The index of this rank, from 0.",
         outputs: &[arg_of("rank", DType::I32)],
         ..RANK_OP
     },
@@ -49,7 +49,7 @@ pub(super) static RANK: Op = Op {
 pub(super) static BARRIER: Op = Op {
     def: OpDef {
         name: "_Barrier",
-        summary: "Waits until all ranks have come here.",
+        summary: "Waits until all ranks have reached the barrier.",
         attrs: &[PROCESS_SET],
         gradient: Gradient::None,
         ..COLLECTIVE_OP

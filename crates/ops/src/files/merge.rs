@@ -14,7 +14,7 @@ use super::{kernel_error, prefix};
 pub(crate) static MERGE_V2: Op = Op {
     def: OpDef {
         name: "MergeV2Checkpoints",
-        summary: "Puts the files of several prefixes together under one.",
+        summary: "Merges the files of several prefixes under one prefix.",
         inputs: &[
             arg_of("checkpoint_prefixes", DType::String),
             arg_of("destination_prefix", DType::String),

@@ -19,7 +19,7 @@ fn name(cx: &TensorCx<'_>, name: impl Fn(&str) -> String) -> Result<Vec<Tensor>,
 pub(crate) static FILENAME: Op = Op {
     def: OpDef {
         name: "ShardedFilename",
-        summary: "The name of one file of several: base-00003-of-00010.",
+        summary: "The name of one shard: base-00003-of-00010.",
         inputs: &[
             arg_of("basename", DType::String),
             arg_of("shard", DType::I32),
@@ -43,7 +43,7 @@ pub(crate) static FILENAME: Op = Op {
 pub(crate) static FILESPEC: Op = Op {
     def: OpDef {
         name: "ShardedFilespec",
-        summary: "The pattern of the names of several files: base-?????-of-00010.",
+        summary: "The pattern of the names of all shards: base-?????-of-00010.",
         inputs: &[
             arg_of("basename", DType::String),
             arg_of("num_shards", DType::I32),

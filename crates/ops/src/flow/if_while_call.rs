@@ -122,7 +122,7 @@ const CASE_ATTRS: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), S
 pub(crate) static CASE: Op = Op {
     def: OpDef {
         name: "Case",
-        summary: "Calls one of several functions, by its number; the last one where there is none.",
+        summary: "Calls one of several functions, by its index; the last one if the index is out of range.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
         attrs: CASE_ATTRS,
         ..CALL_OP
@@ -134,7 +134,7 @@ pub(crate) static CASE: Op = Op {
 pub(crate) static STATELESS_CASE: Op = Op {
     def: OpDef {
         name: "StatelessCase",
-        summary: "Calls one of several functions without effects, by its number.",
+        summary: "Calls one of several functions without effects, by its index.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
         attrs: CASE_ATTRS,
         effect: Effect::Pure,
@@ -189,7 +189,7 @@ fn while_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static WHILE: Op = Op {
     def: OpDef {
         name: "While",
-        summary: "Calls a function on its own results for as long as another one says.",
+        summary: "Calls a function on its own results for as long as another one returns true.",
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
         attrs: WHILE_ATTRS,
@@ -204,7 +204,7 @@ pub(crate) static WHILE: Op = Op {
 pub(crate) static STATELESS_WHILE: Op = Op {
     def: OpDef {
         name: "StatelessWhile",
-        summary: "Calls a function without effects on its own results for as long as another says.",
+        summary: "Calls a function without effects on its own results for as long as another one returns true.",
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
         attrs: WHILE_ATTRS,
@@ -260,7 +260,7 @@ pub(crate) static STATEFUL_PARTITIONED_CALL: Op = Op {
 pub(crate) static FAKE_PARAM: Op = Op {
     def: OpDef {
         name: "FakeParam",
-        summary: "A value that nobody looks at, where a branch has none to give.",
+        summary: "A placeholder for an output that a branch does not compute; it is never read.",
         outputs: &[arg("output", "dtype")],
         attrs: &[
             type_attr("dtype", &DType::ALL),

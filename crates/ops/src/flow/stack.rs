@@ -55,7 +55,7 @@ fn new_stack(cx: &TensorCx<'_>, max_size: i64) -> Result<Vec<Tensor>, KernelErro
 pub(crate) static PUSH: Op = Op {
     def: OpDef {
         name: "StackPushV2",
-        summary: "Puts a value on a stack; gives the value on.",
+        summary: "Pushes a value on a stack, and passes it on.",
         inputs: &[arg_of("handle", DType::Resource), arg("elem", "T")],
         outputs: &[arg("output", "T")],
         attrs: &[type_attr("T", &DType::ALL), bool_attr("swap_memory", false)],
@@ -87,7 +87,7 @@ pub(crate) static PUSH: Op = Op {
 pub(crate) static POP: Op = Op {
     def: OpDef {
         name: "StackPopV2",
-        summary: "Takes the value from a stack that was put on it last.",
+        summary: "Pops the last value of a stack.",
         inputs: &[arg_of("handle", DType::Resource)],
         outputs: &[arg("elem", "elem_type")],
         attrs: &[type_attr("elem_type", &DType::ALL)],
@@ -106,7 +106,7 @@ pub(crate) static POP: Op = Op {
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "StackCloseV2",
-        summary: "Gives up what a stack holds.",
+        summary: "Releases the values of a stack.",
         inputs: &[arg_of("handle", DType::Resource)],
         ..STACK_OP
     },

@@ -72,7 +72,7 @@ pub(crate) fn common(a: &Shape, b: &Shape) -> Shape {
 pub(crate) static SWITCH: Op = Op {
     def: OpDef {
         name: "Switch",
-        summary: "Gives its input on through the output that a bool chooses; the other one is dead.",
+        summary: "Passes its input to the output that a bool selects; the other one is dead.",
         inputs: &[arg("data", "T"), arg_of("pred", DType::Bool)],
         outputs: &[arg("output_false", "T"), arg("output_true", "T")],
         attrs: &[T],
@@ -86,7 +86,7 @@ pub(crate) static SWITCH: Op = Op {
 pub(crate) static REF_SWITCH: Op = Op {
     def: OpDef {
         name: "RefSwitch",
-        summary: "Gives a reference on through the output that a bool chooses.",
+        summary: "Passes a reference to the output that a bool selects.",
         inputs: &[arg("data", "T").reference(), arg_of("pred", DType::Bool)],
         outputs: &[
             arg("output_false", "T").reference(),
@@ -104,7 +104,7 @@ pub(crate) static REF_SWITCH: Op = Op {
 pub(crate) static MERGE: Op = Op {
     def: OpDef {
         name: "Merge",
-        summary: "The first input that comes and is not dead, and which one that is.",
+        summary: "The first input that arrives and is not dead, and its index.",
         inputs: &[arg("inputs", "T").list("N")],
         outputs: &[arg("output", "T"), arg_of("value_index", DType::I32)],
         attrs: &[T, count_attr("N")],
@@ -118,7 +118,7 @@ pub(crate) static MERGE: Op = Op {
 pub(crate) static REF_MERGE: Op = Op {
     def: OpDef {
         name: "RefMerge",
-        summary: "The first reference that comes and is not dead, and which one that is.",
+        summary: "The first reference that arrives and is not dead, and its index.",
         inputs: &[arg("inputs", "T").list("N").reference()],
         outputs: &[
             arg("output", "T").reference(),
@@ -148,7 +148,7 @@ fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static ENTER: Op = Op {
     def: OpDef {
         name: "Enter",
-        summary: "Gives its input to a loop: for its first turn, or, if constant, for every one.",
+        summary: "Passes its input into a loop: for its first iteration, or, if constant, for every one.",
         inputs: &[arg("data", "T")],
         outputs: &[arg("output", "T")],
         attrs: ENTER_ATTRS,
@@ -162,7 +162,7 @@ pub(crate) static ENTER: Op = Op {
 pub(crate) static REF_ENTER: Op = Op {
     def: OpDef {
         name: "RefEnter",
-        summary: "Gives a reference to a loop.",
+        summary: "Passes a reference into a loop.",
         inputs: &[arg("data", "T").reference()],
         outputs: &[arg("output", "T").reference()],
         attrs: ENTER_ATTRS,
@@ -212,19 +212,19 @@ const fn ref_forwarding_op(name: &'static str, summary: &'static str, on: &'stat
 }
 
 /// Passes a value out of a loop's frame.
-pub(crate) static EXIT: Op = forwarding_op("Exit", "Gives its input out of a loop, once.");
+pub(crate) static EXIT: Op = forwarding_op("Exit", "Passes its input out of a loop, once.");
 /// Like [`EXIT`], for references.
 pub(crate) static REF_EXIT: Op =
-    ref_forwarding_op("RefExit", "Gives a reference out of a loop.", &EXIT);
+    ref_forwarding_op("RefExit", "Passes a reference out of a loop.", &EXIT);
 /// Passes a value to the next iteration of a loop.
 pub(crate) static NEXT_ITERATION: Op = forwarding_op(
     "NextIteration",
-    "Gives its input to the next turn of a loop.",
+    "Passes its input to the next iteration of a loop.",
 );
 /// Like [`NEXT_ITERATION`], for references.
 pub(crate) static REF_NEXT_ITERATION: Op = ref_forwarding_op(
     "RefNextIteration",
-    "Gives a reference to the next turn of a loop.",
+    "Passes a reference to the next iteration of a loop.",
     &NEXT_ITERATION,
 );
 
@@ -232,7 +232,7 @@ pub(crate) static REF_NEXT_ITERATION: Op = ref_forwarding_op(
 pub(crate) static LOOP_COND: Op = Op {
     def: OpDef {
         name: "LoopCond",
-        summary: "Whether a loop goes on: its input, unchanged.",
+        summary: "The condition on which a loop continues: its input, unchanged.",
         inputs: &[arg_of("input", DType::Bool)],
         outputs: &[arg_of("output", DType::Bool)],
         shape: unchanged,
@@ -245,7 +245,7 @@ pub(crate) static LOOP_COND: Op = Op {
 pub(crate) static CONTROL_TRIGGER: Op = Op {
     def: OpDef {
         name: "ControlTrigger",
-        summary: "Does nothing, and is never dead: orders what comes after a branch.",
+        summary: "Does nothing, and is never dead: orders nodes after a branch.",
         effect: Effect::Control,
         gradient: Gradient::None,
         ..OpDef::EMPTY
@@ -257,7 +257,7 @@ pub(crate) static CONTROL_TRIGGER: Op = Op {
 pub(crate) static REF_SELECT: Op = Op {
     def: OpDef {
         name: "RefSelect",
-        summary: "The reference of that number.",
+        summary: "The reference at an index.",
         inputs: &[
             arg_of("index", DType::I32),
             arg("inputs", "T").list("N").reference(),
@@ -289,7 +289,7 @@ fn ref_select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static HANDLE_OF: Op = Op {
     def: OpDef {
         name: "_SelectHandle",
-        summary: "The handle of that number.",
+        summary: "The handle at an index.",
         inputs: &[
             arg_of("index", DType::I32),
             arg_of("inputs", DType::Resource).list("N"),

@@ -282,7 +282,7 @@ pub(crate) static ARRAY: Op = Op {
 pub(crate) static GRADIENT: Op = Op {
     def: OpDef {
         name: "TensorArrayGradV3",
-        summary: "The array of the gradients of another array's elements; what is written twice is added.",
+        summary: "The array of the gradients of another array's elements; repeated writes are added up.",
         inputs: &[HANDLE, FLOW_IN],
         outputs: &[arg_of("grad_handle", DType::Resource), FLOW_OUT],
         attrs: &[attr("source", AttrKind::Str)],
@@ -300,7 +300,7 @@ pub(crate) static GRADIENT: Op = Op {
 pub(crate) static WRITE: Op = Op {
     def: OpDef {
         name: "TensorArrayWriteV3",
-        summary: "Gives an element of an array a value.",
+        summary: "Writes an element of an array.",
         inputs: &[
             HANDLE,
             arg_of("index", DType::I32),
@@ -350,7 +350,7 @@ pub(crate) static SIZE: Op = Op {
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "TensorArrayCloseV3",
-        summary: "Gives up what an array holds.",
+        summary: "Releases the elements of an array.",
         inputs: &[HANDLE],
         ..ARRAY_OP
     },

@@ -33,7 +33,7 @@ pub(crate) static GATHER: Op = Op {
 pub(crate) static SCATTER: Op = Op {
     def: OpDef {
         name: "TensorArrayScatterV3",
-        summary: "Gives elements of an array the rows of a tensor.",
+        summary: "Writes the rows of a tensor to elements of an array.",
         inputs: &[
             HANDLE,
             arg_of("indices", DType::I32),
@@ -66,7 +66,7 @@ pub(crate) static SCATTER: Op = Op {
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "TensorArraySplitV3",
-        summary: "Gives each element of an array so many rows of a tensor.",
+        summary: "Writes pieces of a tensor, with the given numbers of rows, to the elements of an array.",
         inputs: &[
             HANDLE,
             arg("value", "T"),
@@ -93,7 +93,7 @@ pub(crate) static SPLIT: Op = Op {
 pub(crate) static CONCAT: Op = Op {
     def: OpDef {
         name: "TensorArrayConcatV3",
-        summary: "All elements of an array one after the other, and how many rows each has.",
+        summary: "All elements of an array, concatenated, and the number of rows of each.",
         inputs: &[HANDLE, FLOW_IN],
         outputs: &[arg("value", "dtype"), arg_of("lengths", DType::I64)],
         attrs: &[

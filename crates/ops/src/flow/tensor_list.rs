@@ -185,7 +185,7 @@ pub(crate) static EMPTY: Op = Op {
 pub(crate) static RESERVE: Op = Op {
     def: OpDef {
         name: "TensorListReserve",
-        summary: "A list of so many elements, none of which is there yet.",
+        summary: "A list of n absent elements.",
         inputs: &[
             arg("element_shape", "shape_type"),
             arg_of("num_elements", DType::I32),
@@ -299,7 +299,7 @@ pub(crate) static GET_ITEM: Op = Op {
 pub(crate) static SET_ITEM: Op = Op {
     def: OpDef {
         name: "TensorListSetItem",
-        summary: "The list with this element in that place.",
+        summary: "The list with another element at an index.",
         inputs: &[
             INPUT,
             arg_of("index", DType::I32),
@@ -333,7 +333,7 @@ pub(crate) static SET_ITEM: Op = Op {
 pub(crate) static LENGTH: Op = Op {
     def: OpDef {
         name: "TensorListLength",
-        summary: "How many elements a list has.",
+        summary: "The number of a list's elements.",
         inputs: &[INPUT],
         outputs: &[arg_of("length", DType::I32)],
         shape: scalar,
@@ -349,7 +349,7 @@ pub(crate) static LENGTH: Op = Op {
 pub(crate) static ELEMENT_SHAPE: Op = Op {
     def: OpDef {
         name: "TensorListElementShape",
-        summary: "The shape of a list's elements; -1 for what is not known.",
+        summary: "The shape of a list's elements; -1 for unknown dimensions.",
         inputs: &[INPUT],
         outputs: &[arg("element_shape", "shape_type")],
         attrs: &[type_attr("shape_type", DType::INDICES)],
@@ -376,7 +376,7 @@ pub(crate) static ELEMENT_SHAPE: Op = Op {
 pub(crate) static RESIZE: Op = Op {
     def: OpDef {
         name: "TensorListResize",
-        summary: "The list with so many elements: the first of them, and others that are not there.",
+        summary: "The list with n elements: its first ones, and absent ones after them.",
         inputs: &[INPUT, arg_of("size", DType::I32)],
         outputs: &[OUTPUT],
         shape: scalar,

@@ -157,7 +157,7 @@ pub(crate) static GATHER: Op = Op {
 pub(crate) static SCATTER: Op = Op {
     def: OpDef {
         name: "TensorListScatterV2",
-        summary: "A list that has the rows of a tensor in these places.",
+        summary: "A list with the rows of a tensor at the given indices.",
         inputs: &[
             arg("tensor", "element_dtype"),
             arg_of("indices", DType::I32),
@@ -216,7 +216,7 @@ fn set_rows(list: &mut TensorList, indices: &[i64], rows: Vec<Tensor>) -> Result
 pub(crate) static SCATTER_INTO: Op = Op {
     def: OpDef {
         name: "TensorListScatterIntoExistingList",
-        summary: "A list with the rows of a tensor in these places; it grows as far as they reach.",
+        summary: "A list with the rows of a tensor at the given indices; it grows if necessary.",
         inputs: &[
             INPUT,
             arg("tensor", "element_dtype"),
@@ -243,7 +243,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
 pub(crate) static CONCAT: Op = Op {
     def: OpDef {
         name: "TensorListConcatV2",
-        summary: "The elements of a list one after the other, and how many rows each has.",
+        summary: "The elements of a list, concatenated, and the number of rows of each.",
         inputs: &[
             INPUT,
             arg("element_shape", "shape_type"),
@@ -286,7 +286,7 @@ pub(crate) static CONCAT: Op = Op {
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "TensorListSplit",
-        summary: "A list of pieces of a tensor, each of so many rows.",
+        summary: "A list of pieces of a tensor, with the given numbers of rows.",
         inputs: &[
             arg("tensor", "element_dtype"),
             arg("element_shape", "shape_type"),

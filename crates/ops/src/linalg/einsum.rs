@@ -26,7 +26,7 @@ use thalweg_cpu::number::Number;
 pub(crate) static EINSUM: Op = Op {
     def: OpDef {
         name: "Einsum",
-        summary: "The sum of products that an equation of labels says: 'ij,jk->ik' is a product of matrices.",
+        summary: "The sum of products given by an equation of labels: 'ij,jk->ik' is a product of matrices.",
         inputs: &[arg("inputs", "T").list("N")],
         outputs: &[arg("output", "T")],
         attrs: &[

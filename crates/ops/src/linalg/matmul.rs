@@ -63,7 +63,7 @@ pub(crate) static MAT_MUL: Op = Op {
 pub static FUSED_MAT_MUL: Op = Op {
     def: OpDef {
         name: "_FusedMatMul",
-        summary: "The product of two matrices, a bias for each column, and what follows.",
+        summary: "The product of two matrices, plus a bias for each column, and an epilogue.",
         inputs: &[arg("a", "T"), arg("b", "T"), ARGS],
         outputs: &[arg("product", "T")],
         attrs: &[

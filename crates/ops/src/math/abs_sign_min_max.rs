@@ -138,7 +138,7 @@ pub(crate) static MINIMUM: Op = Op {
 pub(crate) static FLOOR: Op = Op {
     def: unary_op(
         "Floor",
-        "The largest whole number not above each element.",
+        "Each element rounded down to an integer.",
         FLOAT,
         Gradient::None,
     ),

@@ -62,7 +62,7 @@ pub(crate) static ADD_N: Op = Op {
 pub(crate) static ACCUMULATE_N_V2: Op = Op {
     def: OpDef {
         name: "AccumulateNV2",
-        summary: "The sum of tensors of one shape, which the node says.",
+        summary: "The sum of tensors of one shape, given by an attribute.",
         inputs: &[arg("inputs", "T").list("N")],
         outputs: &[arg("sum", "T")],
         attrs: &[

@@ -73,7 +73,7 @@ pub(crate) static IGAMMA: Op = Op {
         inputs: A_X,
         ..binary_op(
             "Igamma",
-            "The lower incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
+            "The regularized lower incomplete gamma function P(a, x), with broadcasting.",
             FLOAT,
             Gradient::Rule(|g| incomplete_gamma_gradients(g, 1.0)),
         )
@@ -87,7 +87,7 @@ pub(crate) static IGAMMAC: Op = Op {
         inputs: A_X,
         ..binary_op(
             "Igammac",
-            "The upper incomplete gamma function of x, as a share of gamma(a), with broadcasting.",
+            "The regularized upper incomplete gamma function Q(a, x), with broadcasting.",
             FLOAT,
             Gradient::Rule(|g| incomplete_gamma_gradients(g, -1.0)),
         )
@@ -101,7 +101,7 @@ pub(crate) static IGAMMA_GRAD_A: Op = Op {
         inputs: A_X,
         ..binary_op(
             "IgammaGradA",
-            "The derivative by a of the lower incomplete gamma function, with broadcasting.",
+            "The derivative with respect to a of the regularized lower incomplete gamma function, with broadcasting.",
             WIDE,
             Gradient::Missing,
         )

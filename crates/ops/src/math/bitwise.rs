@@ -52,7 +52,7 @@ pub(crate) static BITWISE_OR: Op = Op {
 pub(crate) static BITWISE_XOR: Op = Op {
     def: binary_op(
         "BitwiseXor",
-        "The bits that are set in one of two elements alone, with broadcasting.",
+        "The bits that are set in exactly one of two elements, with broadcasting.",
         INTS,
         Gradient::None,
     ),
@@ -109,7 +109,7 @@ pub(crate) static INVERT: Op = Op {
 pub(crate) static POPULATION_COUNT: Op = Op {
     def: OpDef {
         name: "PopulationCount",
-        summary: "How many bits are set in each element.",
+        summary: "The number of bits that are set in each element.",
         inputs: &[arg("x", "T")],
         outputs: &[arg_of("y", DType::U8)],
         attrs: INTS,

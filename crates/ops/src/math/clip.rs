@@ -112,7 +112,7 @@ fn to_limit<'g>(value: Output<'g>, limit: Output<'g>, t: Output<'g>) -> Output<'
 pub(crate) static CLIP_BY_VALUE: Op = Op {
     def: OpDef {
         name: "ClipByValue",
-        summary: "Each element, brought between a least and a largest value.",
+        summary: "Each element, clipped to the range between a lower and an upper limit.",
         inputs: &[
             arg("t", "T"),
             arg("clip_value_min", "T"),

@@ -53,7 +53,7 @@ pub(crate) static EQUAL: Op = Op {
         ],
         ..comparison(
             "Equal",
-            "Whether two elements are equal, with broadcasting.",
+            "True if two elements are equal, with broadcasting.",
         )
     },
     kernels: comparison_kernel!(PLAIN, ==, moved_strings!(EQUAL, &[("T", &[DType::String])])),
@@ -68,7 +68,7 @@ pub(crate) static NOT_EQUAL: Op = Op {
         ],
         ..comparison(
             "NotEqual",
-            "Whether two elements differ, with broadcasting.",
+            "True if two elements differ, with broadcasting.",
         )
     },
     kernels: comparison_kernel!(PLAIN, !=, moved_strings!(NOT_EQUAL, &[("T", &[DType::String])])),
@@ -76,19 +76,19 @@ pub(crate) static NOT_EQUAL: Op = Op {
 
 /// `x < y`.
 pub(crate) static LESS: Op = Op {
-    def: comparison("Less", "Whether x is below y, with broadcasting."),
+    def: comparison("Less", "True if x is below y, with broadcasting."),
     kernels: comparison_kernel!(NUMBERS, <),
 };
 
 /// `x <= y`.
 pub(crate) static LESS_EQUAL: Op = Op {
-    def: comparison("LessEqual", "Whether x is at most y, with broadcasting."),
+    def: comparison("LessEqual", "True if x is at most y, with broadcasting."),
     kernels: comparison_kernel!(NUMBERS, <=),
 };
 
 /// `x > y`.
 pub(crate) static GREATER: Op = Op {
-    def: comparison("Greater", "Whether x is above y, with broadcasting."),
+    def: comparison("Greater", "True if x is above y, with broadcasting."),
     kernels: comparison_kernel!(NUMBERS, >),
 };
 
@@ -96,7 +96,7 @@ pub(crate) static GREATER: Op = Op {
 pub(crate) static GREATER_EQUAL: Op = Op {
     def: comparison(
         "GreaterEqual",
-        "Whether x is at least y, with broadcasting.",
+        "True if x is at least y, with broadcasting.",
     ),
     kernels: comparison_kernel!(NUMBERS, >=),
 };
@@ -109,7 +109,7 @@ const Z: &[Arg] = &[arg_of("z", DType::Bool)];
 pub(crate) static LOGICAL_AND: Op = Op {
     def: OpDef {
         name: "LogicalAnd",
-        summary: "Whether both are true, with broadcasting.",
+        summary: "True if both are true, with broadcasting.",
         inputs: X_Y,
         outputs: Z,
         shape: shapes::broadcast,
@@ -126,7 +126,7 @@ pub(crate) static LOGICAL_AND: Op = Op {
 pub(crate) static LOGICAL_OR: Op = Op {
     def: OpDef {
         name: "LogicalOr",
-        summary: "Whether at least one is true, with broadcasting.",
+        summary: "True if at least one is true, with broadcasting.",
         inputs: X_Y,
         outputs: Z,
         shape: shapes::broadcast,
@@ -143,7 +143,7 @@ pub(crate) static LOGICAL_OR: Op = Op {
 pub(crate) static LOGICAL_NOT: Op = Op {
     def: OpDef {
         name: "LogicalNot",
-        summary: "Whether an element is false.",
+        summary: "True if an element is false.",
         inputs: &[arg_of("x", DType::Bool)],
         outputs: &[arg_of("y", DType::Bool)],
         shape: shapes::unchanged,

@@ -46,13 +46,13 @@ fn predicate_kernel(
 
 /// `true` for NaN.
 pub(crate) static IS_NAN: Op = Op {
-    def: predicate("IsNan", "Whether each element is not a number."),
+    def: predicate("IsNan", "True for each element that is NaN."),
     kernels: &[cpu(|p| predicate_kernel(p, f32::is_nan, f64::is_nan))],
 };
 
 /// `true` for infinities.
 pub(crate) static IS_INF: Op = Op {
-    def: predicate("IsInf", "Whether each element is an infinity."),
+    def: predicate("IsInf", "True for each element that is infinite."),
     kernels: &[cpu(|p| {
         predicate_kernel(p, f32::is_infinite, f64::is_infinite)
     })],
@@ -62,7 +62,7 @@ pub(crate) static IS_INF: Op = Op {
 pub(crate) static IS_FINITE: Op = Op {
     def: predicate(
         "IsFinite",
-        "Whether each element is a number and no infinity.",
+        "True for each element that is neither NaN nor infinite.",
     ),
     kernels: &[cpu(|p| predicate_kernel(p, f32::is_finite, f64::is_finite))],
 };
@@ -71,7 +71,7 @@ pub(crate) static IS_FINITE: Op = Op {
 pub(crate) static CHECK_NUMERICS: Op = Op {
     def: OpDef {
         name: "CheckNumerics",
-        summary: "The input, unchanged; an error where an element is a NaN or an infinity.",
+        summary: "The input, unchanged; an error if an element is NaN or infinite.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
         attrs: &[
@@ -126,7 +126,7 @@ fn check_numerics<T: Float>(p: &Prepare<'_>) -> Prepared {
 pub(crate) static APPROXIMATE_EQUAL: Op = Op {
     def: OpDef {
         name: "ApproximateEqual",
-        summary: "Whether two elements differ by at most a tolerance.",
+        summary: "True if two elements differ by at most a tolerance.",
         inputs: &[arg("x", "T"), arg("y", "T")],
         outputs: &[arg_of("z", DType::Bool)],
         attrs: &[
@@ -161,7 +161,7 @@ pub(crate) static NEXT_AFTER: Op = Op {
         outputs: &[arg("output", "T")],
         ..binary_op(
             "NextAfter",
-            "The float after x1 on the way to x2, with broadcasting.",
+            "The next float after x1 towards x2, with broadcasting.",
             NEXT_AFTER_ATTRS,
             Gradient::Rule(|g| {
                 let (x, to) = (g.input(0), g.input(1));

@@ -133,7 +133,7 @@ pub(crate) static LOG: Op = Op {
 pub(crate) static LOG1P: Op = Op {
     def: unary_op(
         "Log1p",
-        "The natural logarithm of one more than each element.",
+        "The natural logarithm of 1 plus each element.",
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / (g.input(0) + 1.0))]),
     ),

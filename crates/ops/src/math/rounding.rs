@@ -28,7 +28,7 @@ pub(super) const SIGNED: &[AttrDef] = &[type_attr(
 pub(crate) static CEIL: Op = Op {
     def: unary_op(
         "Ceil",
-        "The smallest whole number not below each element.",
+        "Each element rounded up to an integer.",
         FLOAT,
         Gradient::None,
     ),
@@ -60,7 +60,7 @@ pub(crate) static ROUND: Op = Op {
         same_as: |cx| (!cx.dtype(0).is_float()).then_some(0),
         ..unary_op(
             "Round",
-            "Each element rounded to the nearest whole number, halves to the even one.",
+            "Each element rounded to the nearest integer, ties to even.",
             SIGNED,
             Gradient::None,
         )
@@ -72,7 +72,7 @@ pub(crate) static ROUND: Op = Op {
 pub(crate) static RINT: Op = Op {
     def: unary_op(
         "Rint",
-        "Each element rounded to the nearest whole number, halves to the even one.",
+        "Each element rounded to the nearest integer, ties to even.",
         FLOAT,
         Gradient::None,
     ),

@@ -37,7 +37,7 @@ pub(crate) static ERF: Op = Op {
 pub(crate) static ERFC: Op = Op {
     def: unary_op(
         "Erfc",
-        "One less the error function of each element.",
+        "1 minus the error function of each element.",
         FLOAT,
         Gradient::Rule(|g| {
             smallvec![Some(gaussian_gradient(
@@ -55,7 +55,7 @@ pub(crate) static ERFC: Op = Op {
 pub(crate) static ERFINV: Op = Op {
     def: unary_op(
         "Erfinv",
-        "What has each element for its error function.",
+        "The inverse error function of each element.",
         FLOAT,
         Gradient::Rule(|g| {
             smallvec![Some(gaussian_gradient(
@@ -76,7 +76,7 @@ pub(crate) static ERFINV: Op = Op {
 pub(crate) static NDTRI: Op = Op {
     def: unary_op(
         "Ndtri",
-        "Below what a standard normal variable lies with the probability of each element.",
+        "The quantile of the standard normal distribution at each element.",
         FLOAT,
         Gradient::Rule(|g| {
             smallvec![Some(gaussian_gradient(
@@ -130,7 +130,7 @@ pub(crate) static POLYGAMMA: Op = Op {
         inputs: A_X,
         ..binary_op(
             "Polygamma",
-            "The derivative of order a, a whole number, of digamma at x, with broadcasting.",
+            "The derivative of order a, an integer, of digamma at x, with broadcasting.",
             WIDE,
             Gradient::Rule(|g| {
                 // Only with respect to x: the order is an integer.
@@ -149,7 +149,7 @@ pub(crate) static ZETA: Op = Op {
         inputs: X_Q,
         ..binary_op(
             "Zeta",
-            "The sum of (q + n)^-x over all whole n from 0, with broadcasting.",
+            "The sum of (q + n)^-x over all integers n from 0, with broadcasting.",
             WIDE,
             Gradient::Rule(|g| {
                 // Only with respect to q; TensorFlow has no gradient with respect to x.

@@ -63,7 +63,7 @@ pub(crate) static TAN: Op = Op {
 pub(crate) static ASIN: Op = Op {
     def: unary_op(
         "Asin",
-        "The angle whose sine is each element.",
+        "The inverse sine of each element, in radians.",
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sqrt", one_minus_square(g.input(0))))]),
     ),
@@ -74,7 +74,7 @@ pub(crate) static ASIN: Op = Op {
 pub(crate) static ACOS: Op = Op {
     def: unary_op(
         "Acos",
-        "The angle whose cosine is each element.",
+        "The inverse cosine of each element, in radians.",
         FLOAT,
         Gradient::Rule(|g| {
             smallvec![Some(
@@ -89,7 +89,7 @@ pub(crate) static ACOS: Op = Op {
 pub(crate) static ATAN: Op = Op {
     def: unary_op(
         "Atan",
-        "The angle whose tangent is each element.",
+        "The inverse tangent of each element, in radians.",
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / (node_of_input(g, "Square") + 1.0))]),
     ),
@@ -143,7 +143,7 @@ pub(crate) static COSH: Op = Op {
 pub(crate) static ASINH: Op = Op {
     def: unary_op(
         "Asinh",
-        "What has each element for its hyperbolic sine.",
+        "The inverse hyperbolic sine of each element.",
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", g.output(0)))]),
     ),
@@ -154,7 +154,7 @@ pub(crate) static ASINH: Op = Op {
 pub(crate) static ACOSH: Op = Op {
     def: unary_op(
         "Acosh",
-        "What is not negative and has each element for its hyperbolic cosine.",
+        "The inverse hyperbolic cosine of each element, which is not negative.",
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Sinh", g.output(0)))]),
     ),
@@ -175,7 +175,7 @@ fn acosh(x: f64) -> f64 {
 pub(crate) static ATANH: Op = Op {
     def: unary_op(
         "Atanh",
-        "What has each element for its hyperbolic tangent.",
+        "The inverse hyperbolic tangent of each element.",
         FLOAT,
         Gradient::Rule(|g| {
             smallvec![Some(

@@ -121,7 +121,7 @@ pub(crate) static BIAS_ADD_V1: Op = Op {
 pub(crate) static BIAS_ADD_GRAD: Op = Op {
     def: OpDef {
         name: "BiasAddGrad",
-        summary: "The sum of each channel: the gradient of BiasAdd to its bias.",
+        summary: "The sum of each channel: the gradient of BiasAdd with respect to its bias.",
         inputs: &[arg("out_backprop", "T")],
         outputs: &[arg("output", "T")],
         attrs: ATTRS,

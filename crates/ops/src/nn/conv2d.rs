@@ -120,7 +120,7 @@ pub(crate) static CONV_2D: Op = Op {
 pub static FUSED_CONV_2D: Op = Op {
     def: OpDef {
         name: "_FusedConv2D",
-        summary: "The convolution of a batch of images with a filter, a bias or a batch normalization of each channel, and what follows.",
+        summary: "The convolution of a batch of images with a filter, then a bias or a batch normalization of each channel, and an epilogue.",
         inputs: &[arg("input", "T"), arg("filter", "T"), ARGS],
         attrs: &[
             type_attr("T", DTYPES),
@@ -147,7 +147,7 @@ pub static FUSED_CONV_2D: Op = Op {
 pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     def: OpDef {
         name: "Conv2DBackpropInput",
-        summary: "The gradient of a convolution to its images.",
+        summary: "The gradient of a convolution with respect to its images.",
         inputs: &[
             arg_of("input_sizes", DType::I32).host(),
             arg("filter", "T"),
@@ -191,7 +191,7 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
 pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     def: OpDef {
         name: "Conv2DBackpropFilter",
-        summary: "The gradient of a convolution to its filter.",
+        summary: "The gradient of a convolution with respect to its filter.",
         inputs: &[
             arg("input", "T"),
             arg_of("filter_sizes", DType::I32).host(),

@@ -106,7 +106,7 @@ fn dense_gradients<'g>(g: &GradCx<'_, 'g>) -> SmallVec<[Option<Output<'g>>; 4]> 
 pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
     def: OpDef {
         name: "SoftmaxCrossEntropyWithLogits",
-        summary: "The cross entropy between rows of labels and the softmax of rows of logits, and its gradient to the logits.",
+        summary: "The cross entropy between rows of labels and the softmax of rows of logits, and its gradient with respect to the logits.",
         inputs: &[arg("features", "T"), arg("labels", "T")],
         outputs: &[arg("loss", "T"), arg("backprop", "T")],
         attrs: &[type_attr("T", DType::FLOATS)],
@@ -137,7 +137,7 @@ pub(crate) static SOFTMAX_CROSS_ENTROPY: Op = Op {
 pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     def: OpDef {
         name: "SparseSoftmaxCrossEntropyWithLogits",
-        summary: "The cross entropy between one class a row and the softmax of rows of logits, and its gradient to the logits.",
+        summary: "The cross entropy between one class for each row and the softmax of rows of logits, and its gradient with respect to the logits.",
         inputs: &[arg("features", "T"), arg("labels", "Tlabels")],
         outputs: &[arg("loss", "T"), arg("backprop", "T")],
         attrs: &[

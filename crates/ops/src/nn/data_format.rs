@@ -134,7 +134,7 @@ pub(crate) static DATA_FORMAT_VEC_PERMUTE: Op = Op {
 pub(crate) static DATA_FORMAT_DIM_MAP: Op = Op {
     def: OpDef {
         name: "DataFormatDimMap",
-        summary: "Numbers of dimensions in one data format, negative ones counted from the end, as those in another.",
+        summary: "Indices of dimensions in one data format, negative ones counted from the end, as indices in another.",
         inputs: &[arg("x", "T")],
         outputs: &[arg("y", "T")],
         attrs: ATTRS,

@@ -130,7 +130,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
     def: OpDef {
         name: "DepthwiseConv2dNativeBackpropInput",
-        summary: "The gradient of a depthwise convolution to its images.",
+        summary: "The gradient of a depthwise convolution with respect to its images.",
         inputs: &[
             arg_of("input_sizes", DType::I32).host(),
             arg("filter", "T"),
@@ -178,7 +178,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
 pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
     def: OpDef {
         name: "DepthwiseConv2dNativeBackpropFilter",
-        summary: "The gradient of a depthwise convolution to its filter.",
+        summary: "The gradient of a depthwise convolution with respect to its filter.",
         inputs: &[
             arg("input", "T"),
             arg_of("filter_sizes", DType::I32).host(),

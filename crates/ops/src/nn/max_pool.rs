@@ -243,7 +243,7 @@ pub(crate) static MAX_POOL_GRAD_V2: Op = Op {
 pub(crate) static MAX_POOL_GRAD_GRAD: Op = Op {
     def: OpDef {
         name: "MaxPoolGradGrad",
-        summary: "The gradient of MaxPoolGrad: of each window that of the first of its largest elements.",
+        summary: "The gradient of MaxPoolGrad: for each window that of the first of its largest elements.",
         inputs: GRAD_INPUTS.split_at(3).0,
         outputs: &[arg("output", "T")],
         attrs: GRAD_GRAD_ATTRS,
@@ -272,7 +272,7 @@ pub(crate) static MAX_POOL_GRAD_GRAD: Op = Op {
 pub(crate) static MAX_POOL_GRAD_GRAD_V2: Op = Op {
     def: OpDef {
         name: "MaxPoolGradGradV2",
-        summary: "The gradient of MaxPoolGradV2: of each window that of the first of its largest elements.",
+        summary: "The gradient of MaxPoolGradV2: for each window that of the first of its largest elements.",
         inputs: GRAD_INPUTS,
         outputs: &[arg("output", "T")],
         attrs: GRAD_GRAD_ATTRS_V2,

@@ -39,7 +39,7 @@ const GRAD_ATTRS: &[AttrDef] = &[
 pub(crate) static MAX_POOL_WITH_ARGMAX: Op = Op {
     def: OpDef {
         name: "MaxPoolWithArgmax",
-        summary: "The largest element of each window, channel by channel, and its place in its image, or among all images.",
+        summary: "The maximum of each window, channel by channel, and its index in its image, or among all images.",
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "T"), arg("argmax", "Targmax")],
         attrs: ATTRS,
@@ -82,7 +82,7 @@ pub(crate) static MAX_POOL_WITH_ARGMAX: Op = Op {
 pub(crate) static MAX_POOL_GRAD_WITH_ARGMAX: Op = Op {
     def: OpDef {
         name: "MaxPoolGradWithArgmax",
-        summary: "The gradient of MaxPoolWithArgmax: that of each window goes to its place.",
+        summary: "The gradient of MaxPoolWithArgmax: that of each window goes to its index.",
         inputs: &[
             arg("input", "T"),
             arg("grad", "T"),

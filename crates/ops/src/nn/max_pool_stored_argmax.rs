@@ -26,7 +26,7 @@ const FLOAT_ATTRS: &[AttrDef] = &[
 pub static MAX_POOL_STORE_ARGMAX: Op = Op {
     def: OpDef {
         name: "_MaxPoolStoreArgmax",
-        summary: "The largest element of each window, and which of the window's it is.",
+        summary: "The maximum of each window, and its index in the window.",
         inputs: &[arg("input", "T")],
         outputs: &[arg("output", "T"), arg_of("which", DType::U8)],
         attrs: FLOAT_ATTRS,
@@ -49,7 +49,7 @@ pub static MAX_POOL_STORE_ARGMAX: Op = Op {
 pub static MAX_POOL_GRAD_STORED_ARGMAX: Op = Op {
     def: OpDef {
         name: "_MaxPoolGradStoredArgmax",
-        summary: "The gradient of each window, at that of its elements which is the largest.",
+        summary: "The gradient of each window, at the stored index.",
         inputs: &[arg("grad", "T"), arg_of("which", DType::U8)],
         outputs: &[arg("output", "T")],
         attrs: FLOAT_ATTRS,

@@ -38,7 +38,7 @@ const FLOATS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 pub(crate) static RELU: Op = Op {
     def: OpDef {
         name: "Relu",
-        summary: "The larger of each element and 0.",
+        summary: "The maximum of each element and 0.",
         inputs: &[arg("features", "T")],
         outputs: &[arg("activations", "T")],
         attrs: NUMBERS,
@@ -85,7 +85,7 @@ pub(crate) static RELU_GRAD: Op = Op {
 pub(crate) static RELU_6: Op = Op {
     def: OpDef {
         name: "Relu6",
-        summary: "Each element, brought between 0 and 6.",
+        summary: "Each element, clipped to the range from 0 to 6.",
         inputs: &[arg("features", "T")],
         outputs: &[arg("activations", "T")],
         attrs: NUMBERS,
@@ -143,7 +143,7 @@ pub(crate) static RELU_6_GRAD: Op = Op {
 pub(crate) static ELU: Op = Op {
     def: OpDef {
         name: "Elu",
-        summary: "Each element, if negative e to its power less 1.",
+        summary: "Each element x, or exp(x) - 1 if it is negative.",
         inputs: &[arg("features", "T")],
         outputs: &[arg("activations", "T")],
         attrs: FLOATS,
@@ -168,7 +168,7 @@ pub(crate) static ELU: Op = Op {
 pub(crate) static ELU_GRAD: Op = Op {
     def: OpDef {
         name: "EluGrad",
-        summary: "The gradient of Elu, by its outputs.",
+        summary: "The gradient of Elu, from its outputs.",
         inputs: &[arg("gradients", "T"), arg("outputs", "T")],
         outputs: &[arg("backprops", "T")],
         attrs: FLOATS,
@@ -222,7 +222,7 @@ const LEAKY_KERNEL: Kernel = cpu(|p| {
 pub(crate) static LEAKY_RELU: Op = Op {
     def: OpDef {
         name: "LeakyRelu",
-        summary: "Each element, if negative times alpha.",
+        summary: "Each element x, or alpha x if it is negative.",
         inputs: &[arg("features", "T")],
         outputs: &[arg("activations", "T")],
         attrs: LEAKY,

@@ -129,7 +129,7 @@ fn selu<W: Wide>(x: W) -> W {
 pub(crate) static SELU_GRAD: Op = Op {
     def: OpDef {
         name: "SeluGrad",
-        summary: "The gradient of Selu, by its outputs.",
+        summary: "The gradient of Selu, from its outputs.",
         inputs: &[arg("gradients", "T"), arg("outputs", "T")],
         gradient: Gradient::Rule(|g| {
             let (graph, dy, y, dz) = (g.graph(), g.input(0), g.input(1), g.grad());

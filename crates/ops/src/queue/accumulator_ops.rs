@@ -28,7 +28,7 @@ fn accumulator(cx: &TensorCx<'_>) -> Result<Arc<Accumulator>, KernelError> {
 pub(crate) static ACCUMULATOR: Op = Op {
     def: OpDef {
         name: "ResourceConditionalAccumulator",
-        summary: "Adds up gradients until they are taken; drops those of steps that are over.",
+        summary: "Adds up gradients until they are taken; drops those of earlier steps.",
         outputs: &[HANDLE],
         attrs: &[
             type_attr("dtype", DType::NUMBERS),
@@ -75,7 +75,7 @@ pub(crate) static APPLY_GRADIENT: Op = Op {
 pub(crate) static TAKE_GRADIENT: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorTakeGradient",
-        summary: "Takes the mean or sum of the gradients, as soon as there are so many.",
+        summary: "Removes the mean or sum of the gradients as soon as there are enough.",
         inputs: &[HANDLE, arg_of("num_required", DType::I32)],
         outputs: &[arg("average", "dtype")],
         attrs: &[type_attr("dtype", DType::NUMBERS)],
@@ -91,7 +91,7 @@ pub(crate) static TAKE_GRADIENT: Op = Op {
 pub(crate) static NUM_ACCUMULATED: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorNumAccumulated",
-        summary: "How many gradients have come since the last were taken.",
+        summary: "The number of gradients since the last were taken.",
         inputs: &[HANDLE],
         outputs: &[arg_of("num_accumulated", DType::I32)],
         shape: crate::support::shapes::scalar,
@@ -106,7 +106,7 @@ pub(crate) static NUM_ACCUMULATED: Op = Op {
 pub(crate) static SET_GLOBAL_STEP: Op = Op {
     def: OpDef {
         name: "ResourceAccumulatorSetGlobalStep",
-        summary: "Says which step it is: gradients of earlier ones are dropped.",
+        summary: "Sets the current step: gradients of earlier ones are dropped.",
         inputs: &[HANDLE, arg_of("new_global_step", DType::I64)],
         ..ACCUMULATOR_OP
     },

@@ -61,7 +61,7 @@ pub(crate) static NONE: Op = Op {
 pub(crate) static HAS_VALUE: Op = Op {
     def: OpDef {
         name: "OptionalHasValue",
-        summary: "Whether an optional has values.",
+        summary: "True if an optional has values.",
         inputs: &[arg_of("optional", DType::Variant)],
         outputs: &[arg_of("has_value", DType::Bool)],
         shape: crate::support::shapes::scalar,
@@ -76,7 +76,7 @@ pub(crate) static HAS_VALUE: Op = Op {
 pub(crate) static GET_VALUE: Op = Op {
     def: OpDef {
         name: "OptionalGetValue",
-        summary: "The values of an optional, which must be there.",
+        summary: "The values of an optional; an error if it has none.",
         inputs: &[arg_of("optional", DType::Variant)],
         outputs: &[args_of("components", "output_types")],
         attrs: &[

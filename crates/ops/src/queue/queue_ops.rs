@@ -48,7 +48,7 @@ fn components(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 pub(crate) static ENQUEUE: Op = Op {
     def: OpDef {
         name: "QueueEnqueueV2",
-        summary: "Puts an element into a queue, as soon as there is room.",
+        summary: "Adds an element to a queue as soon as there is room.",
         inputs: &[HANDLE, ENQUEUED],
         attrs: ENQUEUE_ATTRS,
         ..QUEUE_OP
@@ -63,7 +63,7 @@ pub(crate) static ENQUEUE: Op = Op {
 pub(crate) static ENQUEUE_MANY: Op = Op {
     def: OpDef {
         name: "QueueEnqueueManyV2",
-        summary: "Puts the rows of its inputs into a queue, as soon as there is room for each.",
+        summary: "Adds the rows of its inputs to a queue as soon as there is room for each.",
         inputs: &[HANDLE, ENQUEUED],
         attrs: ENQUEUE_ATTRS,
         ..QUEUE_OP
@@ -78,7 +78,7 @@ pub(crate) static ENQUEUE_MANY: Op = Op {
 pub(crate) static DEQUEUE: Op = Op {
     def: OpDef {
         name: "QueueDequeueV2",
-        summary: "Takes an element out of a queue, as soon as there is one.",
+        summary: "Removes an element of a queue as soon as there is one.",
         inputs: &[HANDLE],
         outputs: &[DEQUEUED],
         attrs: DEQUEUE_ATTRS,
@@ -100,7 +100,7 @@ fn dequeue_many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelErr
 pub(crate) static DEQUEUE_MANY: Op = Op {
     def: OpDef {
         name: "QueueDequeueManyV2",
-        summary: "Takes so many elements out of a queue, as batches.",
+        summary: "Removes n elements of a queue, as batches.",
         inputs: &[HANDLE, arg_of("n", DType::I32)],
         outputs: &[DEQUEUED],
         attrs: DEQUEUE_ATTRS,
@@ -113,7 +113,7 @@ pub(crate) static DEQUEUE_MANY: Op = Op {
 pub(crate) static DEQUEUE_UP_TO: Op = Op {
     def: OpDef {
         name: "QueueDequeueUpToV2",
-        summary: "Takes so many elements out of a queue, or those that are left when it is closed.",
+        summary: "Removes n elements of a queue, or the remaining ones once it is closed.",
         inputs: &[HANDLE, arg_of("n", DType::I32)],
         outputs: &[DEQUEUED],
         attrs: DEQUEUE_ATTRS,
@@ -142,7 +142,7 @@ pub(crate) static SIZE: Op = Op {
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "QueueCloseV2",
-        summary: "Closes a queue: nothing can be put in any more.",
+        summary: "Closes a queue: it refuses further elements.",
         inputs: &[HANDLE],
         attrs: &[bool_attr("cancel_pending_enqueues", false)],
         effect: Effect::Stateful,
@@ -158,7 +158,7 @@ pub(crate) static CLOSE: Op = Op {
 pub(crate) static IS_CLOSED: Op = Op {
     def: OpDef {
         name: "QueueIsClosedV2",
-        summary: "Whether a queue is closed.",
+        summary: "True if a queue is closed.",
         inputs: &[HANDLE],
         outputs: &[arg_of("is_closed", DType::Bool)],
         shape: scalar,

@@ -21,7 +21,7 @@ fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Base definition of an op that runs as its counterpart on handles.
 const REFERENCE_OP: OpDef = OpDef {
-    summary: "The same behind a reference.",
+    summary: "The op of the same kind on a string reference.",
     gradient: Gradient::None,
     effect: Effect::Stateful,
     ..OpDef::EMPTY

@@ -89,7 +89,7 @@ const QUEUE_OP: OpDef = OpDef {
 pub(crate) static FIFO: Op = Op {
     def: OpDef {
         name: "FIFOQueueV2",
-        summary: "A queue that gives out what was put in first.",
+        summary: "A first-in, first-out queue.",
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| queue(cx, false, |_| None))],
@@ -99,7 +99,7 @@ pub(crate) static FIFO: Op = Op {
 pub(crate) static PADDING_FIFO: Op = Op {
     def: OpDef {
         name: "PaddingFIFOQueueV2",
-        summary: "A queue that fills up with zeros what it gives out as a batch.",
+        summary: "A first-in, first-out queue whose batches are padded with zeros.",
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| queue(cx, true, |_| None))],
@@ -109,7 +109,7 @@ pub(crate) static PADDING_FIFO: Op = Op {
 pub(crate) static RANDOM_SHUFFLE: Op = Op {
     def: OpDef {
         name: "RandomShuffleQueueV2",
-        summary: "A queue that gives out any of its elements.",
+        summary: "A queue that removes a random element.",
         attrs: SHUFFLE_ATTRS,
         ..QUEUE_OP
     },

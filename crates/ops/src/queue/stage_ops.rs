@@ -58,7 +58,7 @@ fn staging_area(cx: &TensorCx<'_>) -> Result<Arc<StagingArea>, KernelError> {
 pub(crate) static STAGE: Op = Op {
     def: OpDef {
         name: "Stage",
-        summary: "Puts values into a staging area, as soon as there is room.",
+        summary: "Appends values to a staging area as soon as there is room.",
         inputs: &[args_of("values", "dtypes")],
         ..STAGE_OP
     },
@@ -73,7 +73,7 @@ pub(crate) static STAGE: Op = Op {
 pub(crate) static UNSTAGE: Op = Op {
     def: OpDef {
         name: "Unstage",
-        summary: "Takes values out of a staging area, as soon as there are some.",
+        summary: "Removes the oldest values of a staging area as soon as there are some.",
         outputs: &[args_of("values", "dtypes")],
         ..STAGE_OP
     },
@@ -84,7 +84,7 @@ pub(crate) static UNSTAGE: Op = Op {
 pub(crate) static PEEK: Op = Op {
     def: OpDef {
         name: "StagePeek",
-        summary: "The values at a place of a staging area, as soon as there are some.",
+        summary: "The values at an index of a staging area, as soon as there are some.",
         inputs: &[arg_of("index", DType::I32)],
         outputs: &[args_of("values", "dtypes")],
         ..STAGE_OP
@@ -96,7 +96,7 @@ pub(crate) static PEEK: Op = Op {
 pub(crate) static SIZE: Op = Op {
     def: OpDef {
         name: "StageSize",
-        summary: "How much lies in a staging area.",
+        summary: "The number of entries of a staging area.",
         outputs: &[arg_of("size", DType::I32)],
         attrs: ATTRS_OF_ANY_TYPES,
         shape: crate::support::shapes::scalar,
@@ -112,7 +112,7 @@ pub(crate) static SIZE: Op = Op {
 pub(crate) static CLEAR: Op = Op {
     def: OpDef {
         name: "StageClear",
-        summary: "Gives up all that lies in a staging area.",
+        summary: "Removes all entries of a staging area.",
         attrs: ATTRS_OF_ANY_TYPES,
         effect: Effect::Stateful,
         ..STAGE_OP

@@ -215,7 +215,7 @@ pub(super) static GIVE: Op = Op {
 pub(super) static MEAN: Op = Op {
     def: OpDef {
         name: "_TurnMean",
-        summary: "The mean of the gradients of a turn, which takes no more of them.",
+        summary: "The mean of the gradients of a turn, which then takes no more of them.",
         inputs: &[
             arg_of("handle", DType::Resource),
             arg_of("token", DType::I64),
@@ -234,7 +234,7 @@ pub(super) static MEAN: Op = Op {
 pub(super) static KEEP: Op = Op {
     def: OpDef {
         name: "_TurnKeep",
-        summary: "Keeps a value that the update of a turn will use, unless one of a later turn is kept.",
+        summary: "Stores a value for the update of a turn, unless one of a later turn is stored.",
         inputs: &[arg_of("token", DType::I64), arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), SHARED_NAME],
         ..TURN_OP
@@ -254,7 +254,7 @@ pub(super) static KEEP: Op = Op {
 pub(super) static KEPT: Op = Op {
     def: OpDef {
         name: "_TurnKept",
-        summary: "The value that was kept for the update of a turn.",
+        summary: "The value that was stored for the update of a turn.",
         inputs: &[arg_of("token", DType::I64)],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL), SHAPE, SHARED_NAME],

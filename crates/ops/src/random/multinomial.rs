@@ -122,7 +122,7 @@ const OUTPUTS: &[Arg] = &[arg("output", "output_dtype")];
 pub(crate) static MULTINOMIAL: Op = Op {
     def: OpDef {
         name: "Multinomial",
-        summary: "For each row of logits so many draws of a class.",
+        summary: "For each row of logits, n draws of a class.",
         inputs: &[arg("logits", "T"), arg_of("num_samples", DType::I32).host()],
         outputs: OUTPUTS,
         attrs: &[SEED, SEED2, T, OUTPUT],
@@ -138,7 +138,7 @@ pub(crate) static MULTINOMIAL: Op = Op {
 pub(crate) static STATELESS_MULTINOMIAL: Op = Op {
     def: OpDef {
         name: "StatelessMultinomial",
-        summary: "For each row of logits so many draws of a class, by two seeds.",
+        summary: "For each row of logits, n draws of a class, by two seeds.",
         inputs: &[
             arg("logits", "T"),
             arg_of("num_samples", DType::I32).host(),

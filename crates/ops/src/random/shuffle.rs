@@ -89,7 +89,7 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
 pub(crate) static STATELESS_SHUFFLE: Op = Op {
     def: OpDef {
         name: "StatelessShuffle",
-        summary: "The same slices along the first dimension, in the order that a key and a counter say.",
+        summary: "The same slices along the first dimension, in a random order given by a key and a counter.",
         inputs: &[
             arg("value", "T"),
             arg_of("key", DType::U64),

@@ -235,7 +235,7 @@ fn key(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static GET_KEY_COUNTER: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetKeyCounter",
-        summary: "The key and the counter that two seeds stand for.",
+        summary: "The key and the counter of two seeds.",
         inputs: &[arg("seed", "Tseed")],
         outputs: &[arg_of("key", DType::U64), arg_of("counter", DType::U64)],
         attrs: &[SEEDS],
@@ -250,7 +250,7 @@ pub(crate) static GET_KEY_COUNTER: Op = Op {
 pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetKeyCounterAlg",
-        summary: "The key and the counter that two seeds stand for, and the algorithm that goes with them.",
+        summary: "The key and the counter of two seeds, and the algorithm for them.",
         inputs: &[arg("seed", "Tseed")],
         outputs: &[
             arg_of("key", DType::U64),
@@ -269,7 +269,7 @@ pub(crate) static GET_KEY_COUNTER_ALG: Op = Op {
 pub(crate) static GET_ALG: Op = Op {
     def: OpDef {
         name: "StatelessRandomGetAlg",
-        summary: "The algorithm that random numbers are made by: Philox.",
+        summary: "The algorithm of random numbers: Philox.",
         outputs: &[arg_of("alg", DType::I32)],
         shape: crate::support::shapes::scalar,
         gradient: Gradient::None,

@@ -18,7 +18,7 @@ use crate::support::shapes::expect_scalar;
 pub(crate) static ASSERT: Op = Op {
     def: OpDef {
         name: "Assert",
-        summary: "An error that shows the data, unless the condition is true.",
+        summary: "Fails with an error that shows the data, unless the condition is true.",
         inputs: &[arg_of("condition", DType::Bool), args_of("data", "T")],
         attrs: &[types_attr("T"), int_attr("summarize", 3)],
         shape: |cx| {
@@ -83,7 +83,7 @@ fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 pub(crate) static PRINT: Op = Op {
     def: OpDef {
         name: "Print",
-        summary: "The first input; the first elements of the others are shown.",
+        summary: "The first input; prints the first elements of the others.",
         inputs: &[arg("input", "T"), args_of("data", "U")],
         outputs: &[arg("output", "T")],
         attrs: &[
@@ -105,7 +105,7 @@ pub(crate) static PRINT: Op = Op {
 pub(crate) static PRINT_V2: Op = Op {
     def: OpDef {
         name: "PrintV2",
-        summary: "Shows a string.",
+        summary: "Prints a string.",
         inputs: &[arg_of("input", DType::String)],
         attrs: &[
             str_attr("output_stream", "stderr", &[]),

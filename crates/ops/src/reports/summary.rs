@@ -105,7 +105,7 @@ fn image_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static IMAGE: Op = Op {
     def: OpDef {
         name: "ImageSummary",
-        summary: "A serialized summary with the first images of a batch as PNG; floats are scaled to shades.",
+        summary: "A serialized summary with the first images of a batch as PNG; floats are scaled to 8 bits.",
         inputs: &[arg_of("tag", DType::String), arg("tensor", "T")],
         outputs: SUMMARY,
         attrs: &[
@@ -256,7 +256,7 @@ fn tagged_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
     def: OpDef {
         name: "TensorSummaryV2",
-        summary: "A serialized summary with a tensor and what a reader needs to know of it.",
+        summary: "A serialized summary with a tensor and metadata for readers.",
         inputs: &[
             arg_of("tag", DType::String),
             arg("tensor", "T"),

@@ -28,7 +28,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
 pub(crate) static ASSIGN: Op = Op {
     def: OpDef {
         name: "AssignVariableOp",
-        summary: "Gives a variable a value.",
+        summary: "Assigns a value to a variable.",
         inputs: &[arg_of("resource", DType::Resource), arg("value", "dtype")],
         attrs: &[
             type_attr("dtype", &DType::ALL),

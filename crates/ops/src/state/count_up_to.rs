@@ -50,7 +50,7 @@ const COUNT_ATTRS: &[AttrDef] = &[attr("limit", AttrKind::Int), type_attr("T", D
 pub(crate) static COUNT_UP_TO: Op = Op {
     def: OpDef {
         name: "ResourceCountUpTo",
-        summary: "Adds one to a scalar variable and gives what it was; an error once it has reached the limit.",
+        summary: "Adds one to a scalar variable and returns its previous value; an error once it has reached the limit.",
         inputs: &[arg_of("resource", DType::Resource)],
         outputs: &[arg("output", "T")],
         attrs: COUNT_ATTRS,
@@ -148,7 +148,7 @@ pub(crate) static SHAPE: Op = Op {
 pub(crate) static DESTROY: Op = Op {
     def: OpDef {
         name: "DestroyResourceOp",
-        summary: "Takes a variable's value away: it is not initialized any more.",
+        summary: "Removes a variable's value: it is no longer initialized.",
         inputs: &[arg_of("resource", DType::Resource)],
         attrs: &[bool_attr("ignore_lookup_error", true)],
         gradient: Gradient::None,

@@ -101,7 +101,7 @@ fn shape_mismatch(found: &Shape) -> KernelError {
 pub(crate) static GATHER: Op = Op {
     def: OpDef {
         name: "ResourceGather",
-        summary: "The slices of a variable along its first dimension that the indices name, in their order.",
+        summary: "The slices of a variable along its first dimension at the given indices, in their order.",
         inputs: &[
             arg_of("resource", DType::Resource),
             arg("indices", "Tindices"),
@@ -208,7 +208,7 @@ fn gather_nd(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static GATHER_ND: Op = Op {
     def: OpDef {
         name: "ResourceGatherNd",
-        summary: "The elements or slices of a variable that the rows of the indices name.",
+        summary: "The elements or slices of a variable that the rows of the indices address.",
         inputs: &[
             arg_of("resource", DType::Resource),
             arg("indices", "Tindices"),

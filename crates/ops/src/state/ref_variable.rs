@@ -97,7 +97,7 @@ const fn assign(
 /// Assigns a value to a variable.
 pub(crate) static ASSIGN: Op = assign(
     "Assign",
-    "Gives a variable a value.",
+    "Assigns a value to a variable.",
     "AssignVariableOp",
     &[
         type_attr("T", &DType::ALL),
@@ -131,7 +131,7 @@ pub(crate) static ASSIGN_SUB: Op = assign(
 pub(crate) static IS_INITIALIZED: Op = Op {
     def: OpDef {
         name: "IsVariableInitialized",
-        summary: "Whether a variable has a value.",
+        summary: "True if a variable has a value.",
         inputs: &[arg("ref", "dtype").reference()],
         outputs: &[arg_of("is_initialized", DType::Bool)],
         attrs: &[type_attr("dtype", &DType::ALL)],

@@ -180,7 +180,7 @@ const REF_ORDERED_ATTRS: &[AttrDef] = &[
 pub(crate) static UPDATE: Op = Op {
     def: on_handles(
         "ResourceScatterUpdate",
-        "Replaces the rows of a variable that the indices name.",
+        "Replaces the rows of a variable at the given indices.",
         ANY_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("dtype", DType::PLAIN)])],
@@ -196,7 +196,7 @@ pub(crate) static REF_UPDATE: Op = Op {
 pub(crate) static ADD: Op = Op {
     def: on_handles(
         "ResourceScatterAdd",
-        "Adds to the rows of a variable that the indices name.",
+        "Adds to the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("dtype", DType::NUMBERS)])],
@@ -212,7 +212,7 @@ pub(crate) static REF_ADD: Op = Op {
 pub(crate) static SUB: Op = Op {
     def: on_handles(
         "ResourceScatterSub",
-        "Subtracts from the rows of a variable that the indices name.",
+        "Subtracts from the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("dtype", DType::NUMBERS)])],
@@ -228,7 +228,7 @@ pub(crate) static REF_SUB: Op = Op {
 pub(crate) static MUL: Op = Op {
     def: on_handles(
         "ResourceScatterMul",
-        "Multiplies the rows of a variable that the indices name.",
+        "Multiplies the rows of a variable at the given indices.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Mul)).only(&[("dtype", DType::NUMBERS)])],
@@ -244,7 +244,7 @@ pub(crate) static REF_MUL: Op = Op {
 pub(crate) static DIV: Op = Op {
     def: on_handles(
         "ResourceScatterDiv",
-        "Divides the rows of a variable that the indices name; integers are rounded towards zero.",
+        "Divides the rows of a variable at the given indices; integers are rounded towards zero.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Div)).only(&[("dtype", DType::NUMBERS)])],
@@ -260,7 +260,7 @@ pub(crate) static REF_DIV: Op = Op {
 pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterMin",
-        "Lowers the rows of a variable that the indices name to the updates.",
+        "Sets the rows of a variable at the given indices to the minimum of their values and the updates.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("dtype", DType::NUMBERS)])],
@@ -276,7 +276,7 @@ pub(crate) static REF_MIN: Op = Op {
 pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterMax",
-        "Raises the rows of a variable that the indices name to the updates.",
+        "Sets the rows of a variable at the given indices to the maximum of their values and the updates.",
         NUMBER_ATTRS,
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("dtype", DType::NUMBERS)])],

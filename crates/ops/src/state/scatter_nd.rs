@@ -217,7 +217,7 @@ const REF_NUMBER_ATTRS: &[AttrDef] = &[
 pub(crate) static UPDATE: Op = Op {
     def: on_handles(
         "ResourceScatterNdUpdate",
-        "Replaces the slices of a variable that the indices name.",
+        "Replaces the slices of a variable at the given indices.",
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Update)).only(&[("T", DType::PLAIN)])],
 };
@@ -232,7 +232,7 @@ pub(crate) static REF_UPDATE: Op = Op {
 pub(crate) static ADD: Op = Op {
     def: on_handles(
         "ResourceScatterNdAdd",
-        "Adds to the slices of a variable that the indices name.",
+        "Adds to the slices of a variable at the given indices.",
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Add)).only(&[("T", DType::NUMBERS)])],
 };
@@ -247,7 +247,7 @@ pub(crate) static REF_ADD: Op = Op {
 pub(crate) static SUB: Op = Op {
     def: on_handles(
         "ResourceScatterNdSub",
-        "Subtracts from the slices of a variable that the indices name.",
+        "Subtracts from the slices of a variable at the given indices.",
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Sub)).only(&[("T", DType::NUMBERS)])],
 };
@@ -262,7 +262,7 @@ pub(crate) static REF_SUB: Op = Op {
 pub(crate) static MIN: Op = Op {
     def: on_handles(
         "ResourceScatterNdMin",
-        "Lowers the slices of a variable that the indices name to the updates.",
+        "Sets the slices of a variable at the given indices to the minimum of their values and the updates.",
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Min)).only(&[("T", DType::NUMBERS)])],
 };
@@ -277,7 +277,7 @@ pub(crate) static REF_MIN: Op = Op {
 pub(crate) static MAX: Op = Op {
     def: on_handles(
         "ResourceScatterNdMax",
-        "Raises the slices of a variable that the indices name to the updates.",
+        "Sets the slices of a variable at the given indices to the maximum of their values and the updates.",
     ),
     kernels: &[cpu(|p| prepare(p, UpdateKind::Max)).only(&[("T", DType::NUMBERS)])],
 };

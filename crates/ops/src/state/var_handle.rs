@@ -14,7 +14,7 @@ use crate::support::trivial_kernels::VIEW;
 pub(crate) static VAR_HANDLE: Op = Op {
     def: OpDef {
         name: "VarHandleOp",
-        summary: "The handle of a variable, which lives in the session (or the server) under its shared name, or else the node's.",
+        summary: "The handle of a variable, which the session (or the server) keeps under its shared name, or else the node's.",
         outputs: &[arg_of("resource", DType::Resource)],
         attrs: &[
             str_attr("container", "", &[]),
@@ -49,7 +49,7 @@ pub(crate) static VAR_HANDLE: Op = Op {
 pub(crate) static READ: Op = Op {
     def: OpDef {
         name: "ReadVariableOp",
-        summary: "The value of a variable: before any update of the same step, unless a control dependency says otherwise.",
+        summary: "The value of a variable: before any update of the same step, unless a control dependency orders the read after it.",
         inputs: &[arg_of("resource", DType::Resource)],
         outputs: &[arg("value", "dtype")],
         attrs: &[type_attr("dtype", &DType::ALL)],
@@ -72,7 +72,7 @@ pub(crate) static READ: Op = Op {
 pub(crate) static IS_INITIALIZED: Op = Op {
     def: OpDef {
         name: "VarIsInitializedOp",
-        summary: "Whether a variable has a value.",
+        summary: "True if a variable has a value.",
         inputs: &[arg_of("resource", DType::Resource)],
         outputs: &[arg_of("is_initialized", DType::Bool)],
         shape: |cx| {
@@ -99,7 +99,7 @@ pub(crate) static IS_INITIALIZED: Op = Op {
 pub(crate) static DISABLE_COPY_ON_READ: Op = Op {
     def: OpDef {
         name: "DisableCopyOnRead",
-        summary: "Tells TensorFlow that reads of a variable need no copy; does nothing here, where they never do.",
+        summary: "A hint to TensorFlow that reads of a variable need no copy; does nothing here, where they never do.",
         inputs: &[arg_of("resource", DType::Resource)],
         gradient: Gradient::None,
         effect: Effect::Read,

@@ -110,7 +110,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 pub(crate) static AS_STRING: Op = Op {
     def: OpDef {
         name: "AsString",
-        summary: "Each element as text, as printf writes it.",
+        summary: "Each element as text, in the format of printf.",
         inputs: &[arg("input", "T")],
         outputs: &[arg_of("output", DType::String)],
         attrs: &[
@@ -138,7 +138,7 @@ fn parse<T: std::str::FromStr>(s: &[u8]) -> Result<T, String> {
 pub(crate) static TO_NUMBER: Op = Op {
     def: OpDef {
         name: "StringToNumber",
-        summary: "The number that each string says.",
+        summary: "The number that each string represents.",
         inputs: &[arg_of("string_tensor", DType::String)],
         outputs: &[arg("output", "out_type")],
         attrs: &[type_attr_or(

@@ -79,7 +79,7 @@ pub(crate) static ENCODE: Op = Op {
 pub(crate) static DECODE: Op = Op {
     def: OpDef {
         name: "DecodeBase64",
-        summary: "What each string says in web-safe Base64, padded or not.",
+        summary: "Each string decoded from web-safe Base64, padded or not.",
         inputs: INPUT,
         outputs: OUTPUT,
         shape: unchanged,

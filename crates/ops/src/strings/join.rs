@@ -79,7 +79,7 @@ fn append_joined(
 pub(crate) static JOIN: Op = Op {
     def: OpDef {
         name: "StringJoin",
-        summary: "The strings at each place of the inputs put together, with a separator between; scalars go with every place.",
+        summary: "The strings of the inputs joined element by element, with a separator; scalars broadcast.",
         inputs: &[arg_of("inputs", DType::String).list("N")],
         outputs: &[arg_of("output", DType::String)],
         attrs: &[
@@ -166,7 +166,7 @@ fn reduce(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 pub(crate) static REDUCE_JOIN: Op = Op {
     def: OpDef {
         name: "ReduceJoin",
-        summary: "The strings along some dimensions put together, with a separator between; the first dimension that is named runs fastest.",
+        summary: "The strings along some dimensions joined, with a separator; the first of these dimensions varies fastest.",
         inputs: &[
             arg_of("inputs", DType::String),
             arg_of("reduction_indices", DType::I32).host(),

@@ -110,7 +110,7 @@ pub(super) fn strip(s: &[u8]) -> &[u8] {
 pub(crate) static STRIP: Op = Op {
     def: OpDef {
         name: "StringStrip",
-        summary: "Each string without the white space around it.",
+        summary: "Each string without white space at its ends.",
         inputs: INPUT,
         outputs: OUTPUT,
         shape: unchanged,
@@ -206,7 +206,7 @@ impl BroadcastIndex {
 pub(crate) static SUBSTR: Op = Op {
     def: OpDef {
         name: "Substr",
-        summary: "Of each string the part of the given length from the given position on; a negative position counts from the end.",
+        summary: "The substring of each string of the given length from the given position on; a negative position counts from the end.",
         inputs: &[
             arg_of("input", DType::String),
             arg("pos", "T"),

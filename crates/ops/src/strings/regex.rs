@@ -126,7 +126,7 @@ const TEXT_OP: OpDef = OpDef {
 pub(crate) static FULL_MATCH: Op = Op {
     def: OpDef {
         name: "RegexFullMatch",
-        summary: "Whether each string as a whole matches a regular expression.",
+        summary: "True for each string that matches a regular expression as a whole.",
         inputs: &[
             arg_of("input", DType::String),
             arg_of("pattern", DType::String),
@@ -141,7 +141,7 @@ pub(crate) static FULL_MATCH: Op = Op {
 pub(crate) static STATIC_FULL_MATCH: Op = Op {
     def: OpDef {
         name: "StaticRegexFullMatch",
-        summary: "Whether each string as a whole matches a regular expression.",
+        summary: "True for each string that matches a regular expression as a whole.",
         inputs: &[arg_of("input", DType::String)],
         outputs: &[arg_of("output", DType::Bool)],
         attrs: &[attr("pattern", AttrKind::Str)],
@@ -154,7 +154,7 @@ pub(crate) static STATIC_FULL_MATCH: Op = Op {
 pub(crate) static REPLACE: Op = Op {
     def: OpDef {
         name: "RegexReplace",
-        summary: "Each string with what matches a regular expression replaced.",
+        summary: "Each string with the matches of a regular expression replaced.",
         inputs: &[
             arg_of("input", DType::String),
             arg_of("pattern", DType::String),
@@ -172,7 +172,7 @@ pub(crate) static REPLACE: Op = Op {
 pub(crate) static STATIC_REPLACE: Op = Op {
     def: OpDef {
         name: "StaticRegexReplace",
-        summary: "Each string with what matches a regular expression replaced.",
+        summary: "Each string with the matches of a regular expression replaced.",
         inputs: &[arg_of("input", DType::String)],
         attrs: &[
             attr("pattern", AttrKind::Str),

@@ -54,7 +54,7 @@ fn adagrad(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static ADAGRAD_V2: Op = Op {
     def: optimizer(
         "ResourceApplyAdagradV2",
-        "Updates a variable by Adagrad, with an epsilon beside the root.",
+        "Updates a variable by Adagrad, with an epsilon added to the root.",
         &[var("var"), var("accum"), t("lr"), t("epsilon"), t("grad")],
         DENSE_SLOTS,
     ),
@@ -68,7 +68,7 @@ pub(crate) static ADAGRAD_V2: Op = Op {
 pub(crate) static SPARSE_ADAGRAD_V2: Op = Op {
     def: optimizer(
         "ResourceSparseApplyAdagradV2",
-        "Updates rows of a variable by Adagrad, with an epsilon beside the root.",
+        "Updates rows of a variable by Adagrad, with an epsilon added to the root.",
         &[
             var("var"),
             var("accum"),
@@ -98,7 +98,7 @@ fn adagrad_v2(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static PROXIMAL_ADAGRAD: Op = Op {
     def: optimizer(
         "ResourceApplyProximalAdagrad",
-        "Updates a variable by Adagrad, then towards zero.",
+        "Updates a variable by Adagrad, then shrinks it towards zero.",
         &[
             var("var"),
             var("accum"),
@@ -119,7 +119,7 @@ pub(crate) static PROXIMAL_ADAGRAD: Op = Op {
 pub(crate) static SPARSE_PROXIMAL_ADAGRAD: Op = Op {
     def: optimizer(
         "ResourceSparseApplyProximalAdagrad",
-        "Updates rows of a variable by Adagrad, then towards zero.",
+        "Updates rows of a variable by Adagrad, then shrinks them towards zero.",
         &[
             var("var"),
             var("accum"),

@@ -15,7 +15,7 @@ use crate::support::elementwise::computed;
 pub(crate) static GRADIENT_DESCENT: Op = Op {
     def: optimizer(
         "ResourceApplyGradientDescent",
-        "Takes a multiple of the gradient off a variable.",
+        "Subtracts a multiple of the gradient from a variable.",
         &[var("var"), t("alpha"), t("delta")],
         DENSE,
     ),
@@ -36,7 +36,7 @@ fn gradient_descent(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static MOMENTUM: Op = Op {
     def: optimizer(
         "ResourceApplyMomentum",
-        "Takes a multiple of a decaying sum of gradients off a variable.",
+        "Subtracts a multiple of a decaying sum of gradients from a variable.",
         &[var("var"), var("accum"), t("lr"), t("grad"), t("momentum")],
         DENSE_NESTEROV,
     ),
@@ -50,7 +50,7 @@ pub(crate) static MOMENTUM: Op = Op {
 pub(crate) static SPARSE_MOMENTUM: Op = Op {
     def: optimizer(
         "ResourceSparseApplyMomentum",
-        "Takes a multiple of a decaying sum of gradients off rows of a variable.",
+        "Subtracts a multiple of a decaying sum of gradients from rows of a variable.",
         &[
             var("var"),
             var("accum"),
@@ -133,7 +133,7 @@ fn keras_momentum(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 pub(crate) static PROXIMAL_GRADIENT_DESCENT: Op = Op {
     def: optimizer(
         "ResourceApplyProximalGradientDescent",
-        "Updates a variable by FOBOS: a step down the gradient, then towards zero.",
+        "Updates a variable by FOBOS: a step down the gradient, then one towards zero.",
         &[var("var"), t("alpha"), t("l1"), t("l2"), t("delta")],
         DENSE,
     ),
@@ -147,7 +147,7 @@ pub(crate) static PROXIMAL_GRADIENT_DESCENT: Op = Op {
 pub(crate) static SPARSE_PROXIMAL_GRADIENT_DESCENT: Op = Op {
     def: optimizer(
         "ResourceSparseApplyProximalGradientDescent",
-        "Updates rows of a variable by FOBOS: a step down the gradient, then towards zero.",
+        "Updates rows of a variable by FOBOS: a step down the gradient, then one towards zero.",
         &[var("var"), t("alpha"), t("l1"), t("l2"), t("grad"), INDICES],
         SPARSE,
     ),

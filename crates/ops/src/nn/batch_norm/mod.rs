@@ -202,7 +202,7 @@ const GPU_KERNEL: Kernel = gpu(|p| crate::gpu::batch_norm(p, &view(p)?)).in_plac
 const GRAD_GPU_KERNEL: Kernel =
     gpu(|p| Ok(crate::gpu::batch_norm_grad(p, &view(p)?))).in_place(&[(0, 0)]);
 
-const SUMMARY: &str = "Images whose channels have a mean of offset and a deviation of scale: by their own mean and variance in training, by given ones otherwise.";
+const SUMMARY: &str = "Images whose channels are normalized to mean offset and standard deviation scale: by their own mean and variance in training, by given ones otherwise.";
 
 /// Batch normalization of `f32`.
 pub(crate) static FUSED_BATCH_NORM: Op = Op {
@@ -268,7 +268,7 @@ pub(crate) static FUSED_BATCH_NORM_V3: Op = Op {
 pub static FUSED_BATCH_NORM_EX: Op = Op {
     def: OpDef {
         name: "_FusedBatchNormEx",
-        summary: "Batch normalization, plus another tensor where there is one, and what follows.",
+        summary: "Batch normalization, plus an optional tensor, and an activation.",
         inputs: INPUTS_EX,
         outputs: OUTPUTS_V3,
         attrs: &[
@@ -288,7 +288,7 @@ pub static FUSED_BATCH_NORM_EX: Op = Op {
     kernels: &[cpu(with_epilogue).in_place(&[(0, 0), (SIDE_INPUT, 0)])],
 };
 
-const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm to its images, its scale and its offset, from the mean and the variance that it has used.";
+const GRAD_SUMMARY: &str = "The gradients of FusedBatchNorm with respect to its images, its scale and its offset, from the mean and the variance that it has used.";
 
 /// Gradient of [`FUSED_BATCH_NORM`].
 pub(crate) static FUSED_BATCH_NORM_GRAD: Op = Op {

@@ -125,7 +125,7 @@ fn size_output<'g>(g: &GradCx<'_, 'g>, i: usize) -> thalweg_graph::Output<'g> {
 pub(crate) static RESIZE_BILINEAR: Op = Op {
     def: OpDef {
         name: "ResizeBilinear",
-        summary: "Images of another size, each pixel between the four that are nearest.",
+        summary: "Images of another size, each pixel interpolated between the four nearest ones.",
         inputs: &[arg("images", "T"), arg_of("size", DType::I32).host()],
         outputs: &[arg_of("resized_images", DType::F32)],
         attrs: ATTRS,
@@ -188,7 +188,7 @@ pub(crate) static RESIZE_BILINEAR_GRAD: Op = Op {
 pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
     def: OpDef {
         name: "ResizeNearestNeighbor",
-        summary: "Images of another size, each pixel as the nearest one.",
+        summary: "Images of another size, each pixel copied from the nearest one.",
         inputs: &[arg("images", "T"), arg_of("size", DType::I32).host()],
         outputs: &[arg("resized_images", "T")],
         attrs: ATTRS,
