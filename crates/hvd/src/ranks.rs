@@ -236,7 +236,7 @@ pub(crate) fn broadcast<'g>(
     root: usize,
 ) -> Operation<'g> {
     let of_root =
-        |v: &Variable<'g>| v.beside(|| v.assign(v.read().broadcast_from(root, ALL_RANKS)));
+        |v: &Variable<'g>| v.colocate(|| v.assign(v.read().broadcast_from(root, ALL_RANKS)));
     let assigned: Vec<Operation<'g>> = variables.iter().map(of_root).collect();
     graph.group("broadcast_variables", assigned)
 }

@@ -22,7 +22,7 @@ pub(crate) fn slot<'g>(
         let initial = graph.name_scope(&format!("{name}/Initializer"), || initial(&value.fact()));
         graph.untrained_variable(name, initial)
     };
-    graph.without_control_dependencies(|| graph.name_scope(&scope, || variable.beside(make)))
+    graph.without_control_dependencies(|| graph.name_scope(&scope, || variable.colocate(make)))
 }
 
 /// A tensor like `fact` filled with `fill`. It is filled when a step needs it: a constant of the variable's size would

@@ -75,7 +75,7 @@ impl<'g> Scale<'g> {
         let (Some(_), Some(&(_, first))) = (&self.automatic, gradients.first()) else {
             return apply();
         };
-        first.beside(|| {
+        first.colocate(|| {
             let finite = finite(g, gradients);
             let sides = g.op("Switch").input(finite).input(finite).build();
             let applied = g.control_dependencies([sides.output(1).named("finite")], || {
@@ -94,7 +94,7 @@ impl<'g> Scale<'g> {
         gradients: &[(Output<'g>, Variable<'g>)],
     ) -> Option<Operation<'g>> {
         let automatic = self.automatic.as_ref()?;
-        Some(automatic.scale.beside(|| {
+        Some(automatic.scale.colocate(|| {
             let finite = finite(g, gradients);
             let (scale, steps) = (automatic.scale, automatic.steps);
             let full = (steps.value() + 1).greater_equal(i64::from(automatic.double_after));
@@ -115,7 +115,7 @@ fn finite<'g>(g: &'g Graph, gradients: &[(Output<'g>, Variable<'g>)]) -> Output<
     let all: Vec<Output<'g>> = gradients
         .iter()
         .map(|&(gradient, variable)| {
-            variable.beside(|| {
+            variable.colocate(|| {
                 let finite = gradient.reshape([-1]).is_finite();
                 finite.reduce_all(&[0], false).cast(DType::F32)
             })

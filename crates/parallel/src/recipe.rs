@@ -58,7 +58,7 @@ pub(crate) struct Recipe<'g> {
 
 impl<'g> Recipe<'g> {
     fn on(&self, gradient: Output<'g>, variable: Variable<'g>) -> Output<'g> {
-        variable.beside(|| {
+        variable.colocate(|| {
             let mut x = gradient;
             if let Some(factor) = self.factor {
                 x = x * factor;
@@ -133,7 +133,7 @@ pub(crate) fn decayed<'g>(
         .iter()
         .filter(|v| decay.applies(**v))
         .map(|&v| {
-            v.beside(|| match v.dtype() {
+            v.colocate(|| match v.dtype() {
                 // The sum of squares of f16 weights would overflow.
                 DType::F16 | DType::BF16 => v.value().cast(DType::F32).l2_loss(),
                 _ => v.value().l2_loss(),

@@ -50,8 +50,8 @@ impl<'g> Shadows<'g> {
         let copy = |(shadow, copy): (&Variable<'g>, &Variable<'g>)| {
             let g = copy.handle().graph();
             let value =
-                g.control_dependencies(after.iter().copied(), || shadow.beside(|| shadow.read()));
-            copy.beside(|| copy.assign(value))
+                g.control_dependencies(after.iter().copied(), || shadow.colocate(|| shadow.read()));
+            copy.colocate(|| copy.assign(value))
         };
         self.all.iter().zip(copies).map(copy).collect()
     }

@@ -151,7 +151,7 @@ impl<'g> Variable<'g> {
 
     /// Runs `build` with its nodes colocated with the variable.
     #[track_caller]
-    pub fn beside<R>(self, build: impl FnOnce() -> R) -> R {
+    pub fn colocate<R>(self, build: impl FnOnce() -> R) -> R {
         match self.handle.is_invalid() {
             true => build(),
             false => {

@@ -79,7 +79,7 @@ impl<'g> MovingAverage<'g> {
             graph.name_scope(NAME, || {
                 let weight = 1.0 - self.decay(graph);
                 let moves = averages.iter().map(|&(v, average)| {
-                    v.beside(|| {
+                    v.colocate(|| {
                         let average_now = average.read();
                         let weight = Rate::from(weight).on(graph, "weight", average_now.dtype());
                         average.assign_sub((average_now - v.read()) * weight)

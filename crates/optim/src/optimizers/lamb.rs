@@ -123,7 +123,7 @@ impl<'g> Optimizer<'g> for Lamb<'g> {
             let beta1_power = rate("beta1_power", powers[0].into());
             let beta2_power = rate("beta2_power", powers[1].into());
             nodes.extend(keep);
-            nodes.push(updates.beside(variable, || {
+            nodes.push(updates.colocate(variable, || {
                 let value = variable.read();
                 let root = (v / (1.0 - beta2_power)).sqrt() + f64::from(self.epsilon);
                 let step = m / (1.0 - beta1_power) / root;

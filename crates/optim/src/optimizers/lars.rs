@@ -105,9 +105,9 @@ impl<'g> Lars<'g> {
     ) -> Output<'g> {
         let learning_rate = updates.rate("learning_rate", self.learning_rate, variable);
         if self.decay.excludes(variable) {
-            return updates.beside(variable, || gradient * learning_rate);
+            return updates.colocate(variable, || gradient * learning_rate);
         }
-        updates.beside(variable, || {
+        updates.colocate(variable, || {
             let value = variable.read();
             let norms @ [of_value, of_gradient] = [norm(value), norm(gradient)];
             let divisor = self.decay.added(of_gradient, of_value, variable);

@@ -27,7 +27,7 @@ impl<'g> Moments<'g> {
         (gradient, variable): (Output<'g>, Variable<'g>),
     ) -> Moments<'g> {
         let [mean, mean_square] = [(); 2].map(|()| updates.slot(variable, slot, 0.0));
-        updates.beside(variable, || {
+        updates.colocate(variable, || {
             let moved = |mean: Variable<'g>, to: Output<'g>, beta: f32| {
                 or_zero(
                     mean + (to - mean) * (1.0 - f64::from(beta)),

@@ -70,7 +70,7 @@ impl<'g> Shared<'g> {
         let beta2_power = power(first, "beta2_power", beta2);
         let decay = power(first, "momentum_decay_power", MOMENTUM_DECAY);
         let product = power(first, "momentum_product", 1.0);
-        first.beside(|| {
+        first.colocate(|| {
             let beta1 = f64::from(beta1);
             let momentum = |decay: Output<'g>| beta1 * (1.0 - decay * 0.5);
             let now = momentum(decay.value());
@@ -116,7 +116,7 @@ impl<'g> Optimizer<'g> for Nadam<'g> {
             let of_mean = rate("of_mean", shared.mean);
             let of_gradient = rate("of_gradient", shared.gradient);
             nodes.extend(keep);
-            nodes.push(updates.beside(variable, || {
+            nodes.push(updates.colocate(variable, || {
                 let ahead = m * of_mean + gradient * of_gradient;
                 let root = (v / (1.0 - beta2_power)).sqrt() + f64::from(self.epsilon);
                 variable.assign_sub(ahead * learning_rate / root)

@@ -93,7 +93,7 @@ pub trait Optimizer<'g> {
             let update = graph.group("update", nodes);
             match global_step {
                 Some(step) => {
-                    graph.control_dependencies([update], || step.beside(|| step.assign_add(1i64)))
+                    graph.control_dependencies([update], || step.colocate(|| step.assign_add(1i64)))
                 }
                 None => update,
             }

@@ -62,9 +62,9 @@ impl<'g> Updates<'g> {
     /// Runs `build` in a name scope for the update of `variable`, on the variable's device: for updates of several
     /// nodes.
     #[track_caller]
-    pub fn beside<R>(&self, variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
+    pub fn colocate<R>(&self, variable: Variable<'g>, build: impl FnOnce() -> R) -> R {
         let scope = format!("update_{}", variable.handle().operation().name());
-        self.graph.name_scope(&scope, || variable.beside(build))
+        self.graph.name_scope(&scope, || variable.colocate(build))
     }
 }
 
@@ -73,12 +73,12 @@ impl<'g> Updates<'g> {
 #[track_caller]
 pub(super) fn power<'g>(first: Variable<'g>, name: &str, initial: f32) -> Variable<'g> {
     let graph = first.handle().graph();
-    let make = || first.beside(|| graph.untrained_variable(name, initial));
+    let make = || first.colocate(|| graph.untrained_variable(name, initial));
     graph.name_scope("/", make)
 }
 
 /// Multiplies a [`power`] by `base`. Other computations of the step use its old value.
 #[track_caller]
 pub(super) fn raise<'g>(power: Variable<'g>, base: f32) -> Operation<'g> {
-    power.beside(|| power.assign(power * f64::from(base)))
+    power.colocate(|| power.assign(power * f64::from(base)))
 }

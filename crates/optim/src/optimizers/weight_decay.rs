@@ -67,7 +67,7 @@ impl WeightDecay {
             return node;
         };
         let rate = updates.rate("learning_rate", learning_rate, variable);
-        node.control(updates.beside(variable, || {
+        node.control(updates.colocate(variable, || {
             variable.assign_sub(variable.read() * (rate * f64::from(amount)))
         }))
     }

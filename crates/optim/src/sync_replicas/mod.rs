@@ -122,7 +122,7 @@ impl<O> SyncReplicas<O> {
         let sums: Vec<GradientSum<'g>> = gradients
             .iter()
             .map(|&(gradient, variable)| {
-                variable.beside(|| GradientSum::new(variable, gradient, [token, ticket]))
+                variable.colocate(|| GradientSum::new(variable, gradient, [token, ticket]))
             })
             .collect();
         let means: Vec<(Output<'g>, Variable<'g>)> =
@@ -139,7 +139,7 @@ impl<O> SyncReplicas<O> {
             two_phase_update::TwoPhaseUpdate::default()
         });
         let begin = |token: Output<'g>| {
-            let begin = |s: &GradientSum<'g>| s.variable.beside(|| s.begin(token));
+            let begin = |s: &GradientSum<'g>| s.variable.colocate(|| s.begin(token));
             sums.iter().map(begin).collect::<Vec<_>>()
         };
         let next = begin(next_token);

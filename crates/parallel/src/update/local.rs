@@ -82,8 +82,8 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         own.extend(begun);
         for copies in others {
             let copy = |(from, to): (&Variable<'g>, &Variable<'g>)| {
-                let value = g.control_dependencies(begun, || from.beside(|| from.read()));
-                to.beside(|| to.assign(value))
+                let value = g.control_dependencies(begun, || from.colocate(|| from.read()));
+                to.colocate(|| to.assign(value))
             };
             own.extend(first.iter().zip(copies).map(copy));
         }

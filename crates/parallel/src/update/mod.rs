@@ -72,7 +72,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             let make = || g.untrained_variable("parallel/arrivals", 0i64);
             let arrivals = self.places.on_step(g, make);
             Arrivals {
-                arrive: arrivals.beside(|| arrivals.assign_add(1i64)),
+                arrive: arrivals.colocate(|| arrivals.assign_add(1i64)),
                 arrived: arrivals,
             }
         });

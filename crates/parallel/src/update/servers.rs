@@ -35,7 +35,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let gradients = match self.options.task {
             // In a cluster a worker sums its own gradients, so that each is sent once.
             Some(_) => self.sums(&all, |_, all| self.places.on_cpu(g, || g.add_n(all))),
-            None => self.sums(&all, |v, all| v.beside(|| g.add_n(all))),
+            None => self.sums(&all, |v, all| v.colocate(|| g.add_n(all))),
         };
         let synchronized = self.applied_in_step(&gradients);
         match &synchronized {
@@ -119,9 +119,9 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let averages: Vec<Operation<'g>> = averages
             .filter_map(|&own| {
                 let updated =
-                    g.control_dependencies(step.iter().copied(), || own.beside(|| own.read()));
+                    g.control_dependencies(step.iter().copied(), || own.colocate(|| own.read()));
                 let shadow = shadow(own)?;
-                Some(shadow.beside(|| shadow.assign(updated)))
+                Some(shadow.colocate(|| shadow.assign(updated)))
             })
             .collect();
         step.extend(averages);

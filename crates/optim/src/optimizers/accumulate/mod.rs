@@ -72,7 +72,7 @@ impl<O> Accumulate<O> {
             .map(|&(g, v)| GradientSum::new(&updates, g, v))
             .collect();
         // All on the device of one variable: a branch must be known to run on one device when it is placed.
-        first.beside(|| {
+        first.colocate(|| {
             let (last, count) = self.count(graph);
             // Nodes that wait for the second output run in the last step only.
             let sides = graph.op("Switch").input(last).input(last).build();
@@ -110,7 +110,7 @@ impl<'g> GradientSum<'g> {
     #[track_caller]
     fn new(updates: &Updates<'g>, gradient: Output<'g>, variable: Variable<'g>) -> GradientSum<'g> {
         let sum = updates.slot(variable, "Accumulate", 0.0);
-        let added = updates.beside(variable, || sum.assign_add(gradient));
+        let added = updates.colocate(variable, || sum.assign_add(gradient));
         GradientSum {
             variable,
             sum,
@@ -126,7 +126,7 @@ impl<'g> GradientSum<'g> {
         steps: u32,
     ) -> ((Output<'g>, Variable<'g>), Operation<'g>) {
         let graph = updates.graph();
-        updates.beside(self.variable, || {
+        updates.colocate(self.variable, || {
             let total = graph.control_dependencies([self.added], || self.sum.read());
             let mean = total / f64::from(steps);
             let reset = graph.control_dependencies([mean], || {
