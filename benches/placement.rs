@@ -2,7 +2,7 @@
 //! layers with variables on requested servers.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use thalweg::graph::place::{Place, place};
+use thalweg::graph::place::{PlaceOptions, place};
 use thalweg::graph::{DeviceSpec, GraphData, Node};
 use thalweg::prelude::*;
 
@@ -67,7 +67,7 @@ fn placement(c: &mut Criterion) {
     let workers = (0..2).flat_map(|t| (0..4).map(move |i| device("worker", t, i)));
     let servers = (0..8).map(|t| device("ps", t, 0));
     let devices: Vec<DeviceSpec> = workers.chain(servers).collect();
-    let options = Place {
+    let options = PlaceOptions {
         devices: &devices,
         kernels: &|_| ["CPU"].into_iter().collect(),
         soft: false,

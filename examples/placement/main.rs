@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
-use thalweg::graph::device::{Balanced, ChoiceError, Load, LoadTable, byte_size_load};
+use thalweg::graph::device::{Balanced, DeviceFnError, DeviceLoad, LoadTable, byte_size_load};
 use thalweg::ops::Split;
 use thalweg::prelude::*;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
@@ -68,7 +68,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
             let elements: i64 = dims.map_or(0, |(_, dims)| dims.iter().product());
             (name.clone(), elements.unsigned_abs() * 4)
         };
-        let column = |l: &Load| {
+        let column = |l: &DeviceLoad| {
             let things = l.variables.iter().map(sized);
             (l.device.to_string(), things.collect())
         };
@@ -222,7 +222,7 @@ impl UpdateCost {
         })
     }
 
-    fn of(self, node: &thalweg::graph::Node) -> std::result::Result<f64, ChoiceError> {
+    fn of(self, node: &thalweg::graph::Node) -> std::result::Result<f64, DeviceFnError> {
         Ok(self.fixed + self.per_byte * byte_size_load(node)?)
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use serde_json::Value as Json;
-use thalweg::graph::device::{ChoiceError, LoadTable};
-use thalweg::graph::place::{Place, place};
+use thalweg::graph::device::{DeviceFnError, LoadTable};
+use thalweg::graph::place::{PlaceOptions, place};
 use thalweg::graph::{Attrs, Fact, GraphData, Node, NodeId, Origin, OutputId};
 use thalweg::prelude::*;
 
@@ -93,7 +93,7 @@ fn device_specs_merge_as_in_tensorflow() {
 
 /// The device functions of the script.
 fn function(name: &str) -> DeviceScope {
-    fn parse(text: &str) -> Result<Option<DeviceSpec>, ChoiceError> {
+    fn parse(text: &str) -> Result<Option<DeviceSpec>, DeviceFnError> {
         Ok(Some(DeviceSpec::parse(text)?))
     }
     match name {
@@ -349,7 +349,7 @@ fn placements_match_tensorflow() {
         let data = described(&case);
         let placed = place(
             &data,
-            &Place {
+            &PlaceOptions {
                 devices: &devices,
                 kernels: &|_| std::iter::once("CPU").collect(),
                 soft: case["soft"].as_bool().unwrap(),
@@ -411,7 +411,7 @@ fn control_between_tasks(servers: usize) -> BTreeSet<(String, usize)> {
     let worker = "/job:worker/replica:0/task:0/device:CPU:0".to_owned();
     let devices = tasks.chain([worker]).map(|t| t.parse().unwrap());
     let devices: Vec<DeviceSpec> = devices.collect();
-    let options = Place {
+    let options = PlaceOptions {
         devices: &devices,
         kernels: &|_| ["CPU"].into_iter().collect(),
         soft: false,

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use flate2::read::GzDecoder;
 use serde_json::Value as Json;
-use thalweg::graph::place::{Place, PlaceReason, place};
+use thalweg::graph::place::{PlaceOptions, PlaceReason, place};
 use thalweg::graph::{DeviceSpec, GraphData, Node};
 use thalweg::prelude::*;
 
@@ -78,7 +78,7 @@ fn cases() -> Vec<Json> {
 fn difference(case: &Json) -> Option<String> {
     let devices: Vec<DeviceSpec> = texts(case, "devices").into_iter().map(spec).collect();
     let data = graph(case);
-    let options = Place {
+    let options = PlaceOptions {
         devices: &devices,
         kernels: &|_| std::iter::once("CPU").collect(),
         soft: case["soft"] == true,
@@ -131,7 +131,7 @@ fn placed_nodes_stay_and_new_nodes_are_placed() {
     for case in cases().iter().filter(|c| c["error"].is_null()) {
         let devices: Vec<DeviceSpec> = texts(case, "devices").into_iter().map(spec).collect();
         let data = graph(case);
-        let mut options = Place {
+        let mut options = PlaceOptions {
             devices: &devices,
             kernels: &|_| std::iter::once("CPU").collect(),
             soft: case["soft"] == true,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use thalweg::graph::device::{Balanced, ChoiceError, LoadTable, PsStrategy, WithinMemory};
+use thalweg::graph::device::{Balanced, DeviceFnError, LoadTable, PsStrategy, WithinMemory};
 use thalweg::graph::{Node, Reason};
 use thalweg::prelude::*;
 
@@ -45,7 +45,7 @@ fn within_memory_takes_the_emptiest_server_that_has_room() {
     // The second fits on no server; those after it still may.
     let (got, errors) = tasks(limits(), 2, &free(&[60, 55, 50]));
     assert_eq!(got, [0, 1]);
-    let expected = ChoiceError::Memory {
+    let expected = DeviceFnError::Memory {
         bytes: 55,
         free: vec![40, 50],
     };
@@ -60,7 +60,7 @@ fn within_memory_counts_variables_that_name_their_server() {
     let (_, errors) = tasks(limits(), 2, &[(80, Some(1)), (80, Some(1))]);
     assert!(matches!(
         &errors[..],
-        [Reason::Choice(ChoiceError::Memory { bytes: 80, .. })]
+        [Reason::Choice(DeviceFnError::Memory { bytes: 80, .. })]
     ));
 }
 
@@ -108,7 +108,7 @@ fn a_nan_load_is_an_error() {
         let (_, errors) = tasks(by, 2, &free(&[1]));
         assert!(matches!(
             errors[..],
-            [Reason::Choice(ChoiceError::Load { .. })]
+            [Reason::Choice(DeviceFnError::Load { .. })]
         ));
         let by = Balanced::new(2, move |_: &Node| Ok(load));
         assert_eq!(tasks(by, 2, &free(&[1])).1.len(), 1);
@@ -126,7 +126,7 @@ fn a_load_of_unknown_size_is_an_error() {
     let reasons: Vec<Reason> = g.errors().into_iter().map(|e| e.reason).collect();
     assert!(matches!(
         reasons[..],
-        [Reason::Choice(ChoiceError::Shape { .. })]
+        [Reason::Choice(DeviceFnError::Shape { .. })]
     ));
     // A load table takes any variable.
     let g = Graph::new();

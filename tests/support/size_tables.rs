@@ -76,7 +76,7 @@ fn collect<'a>(
 ) {
     let name = format!("{scope}.{}", message.name());
     assert!(
-        message.field.len() <= MOST_FIELDS,
+        message.field.len() <= MAX_FIELDS,
         "{name} has more fields than sizes::MAX_FIELDS"
     );
     let inner = format!("{module}::{}", snake(message.name()));

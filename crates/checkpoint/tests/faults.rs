@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::Folder;
-use thalweg_checkpoint::disk::{Disk, DiskFile, System};
+use thalweg_checkpoint::disk::{Disk, DiskFile, SystemDisk};
 use thalweg_checkpoint::{
     BundleReader, BundleWriter, CheckpointError, MergeOptions, bundle, state,
 };
@@ -94,7 +94,7 @@ impl DiskFile for FaultyFile {
 impl Disk for Faulty {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.step()?;
-        let file = System.create(path)?;
+        let file = SystemDisk.create(path)?;
         Ok(Box::new(FaultyFile {
             disk: self.clone(),
             file,
@@ -103,32 +103,32 @@ impl Disk for Faulty {
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.step()?;
-        System.create_folder(path)
+        SystemDisk.create_folder(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.step()?;
-        System.rename(from, to)
+        SystemDisk.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.step()?;
-        System.remove(path)
+        SystemDisk.remove(path)
     }
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         self.step()?;
-        System.remove_folder(path)
+        SystemDisk.remove_folder(path)
     }
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         self.step()?;
-        System.sync_folder(path)
+        SystemDisk.sync_folder(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.step()?;
-        System.list(path)
+        SystemDisk.list(path)
     }
 }
 
@@ -188,7 +188,7 @@ type Save = fn(&Arc<dyn Disk>, &Path, i64) -> Result<(), CheckpointError>;
 fn stop_at_each(fault: Fault, save: Save) -> usize {
     for at in 0.. {
         let folder = Folder::in_memory("faults");
-        let disk: Arc<dyn Disk> = Arc::new(System);
+        let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
         save(&disk, folder.path(), 1).unwrap();
         save(&disk, folder.path(), 2).unwrap();
         let (faulty, count) = Faulty::disk(at, fault);
@@ -252,7 +252,7 @@ fn a_checkpoint_that_is_written_over_is_the_old_or_the_new_one_at_any_operation(
     for fault in [Fault::Killed, Fault::Full] {
         for at in 0.. {
             let folder = Folder::in_memory("over");
-            let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(System));
+            let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(SystemDisk));
             save(&disk, &prefix, 1).unwrap();
             let (faulty, count) = Faulty::disk(at, fault);
             let saved = save(&faulty, &prefix, 2);
@@ -296,7 +296,7 @@ fn a_merge_over_a_checkpoint_is_the_old_or_the_new_one_at_any_operation() {
     };
     for at in 0.. {
         let folder = Folder::in_memory("merge_over");
-        let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(System));
+        let (prefix, disk): (_, Arc<dyn Disk>) = (folder.join("model"), Arc::new(SystemDisk));
         save(&disk, &prefix, 1).unwrap();
         let (faulty, count) = Faulty::disk(at, Fault::Killed);
         let saved = save(&faulty, &prefix, 2);
@@ -316,7 +316,7 @@ fn a_merge_over_a_checkpoint_is_the_old_or_the_new_one_at_any_operation() {
 #[test]
 fn a_copied_or_moved_folder_has_its_own_checkpoints_and_deletes_no_others() {
     let folder = Folder::in_memory("copied");
-    let disk: Arc<dyn Disk> = Arc::new(System);
+    let disk: Arc<dyn Disk> = Arc::new(SystemDisk);
     let first = folder.join("first");
     save(&disk, &first, 1).unwrap();
     save(&disk, &first, 2).unwrap();

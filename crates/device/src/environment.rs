@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use thalweg_graph::{Attrs, Func, Node};
-use thalweg_tensor::{DType, Element, Memory, StringTensor, Tensor};
+use thalweg_tensor::{DType, Element, Memory, StringTensorBuilder, Tensor};
 
 use crate::collectives::Collectives;
 use crate::cpu::Cpu;
@@ -49,7 +49,7 @@ pub trait Environment: Sync {
     ///
     /// # Errors
     /// Those of `make`.
-    fn thing(
+    fn object(
         &self,
         container: &str,
         name: &str,
@@ -81,7 +81,7 @@ impl Environment for NoStep {
         Err(outside(&format!("function '{}' is called", function.name)))
     }
 
-    fn thing(
+    fn object(
         &self,
         _: &str,
         name: &str,
@@ -240,8 +240,8 @@ impl<'a> TensorCx<'a> {
     ///
     /// # Errors
     /// [`KernelError::Invalid`] where it is something else.
-    pub fn thing<T: Any + Send + Sync>(&self, i: usize) -> Result<Arc<T>, KernelError> {
-        let thing = self.tensor(i)?.thing();
+    pub fn object<T: Any + Send + Sync>(&self, i: usize) -> Result<Arc<T>, KernelError> {
+        let thing = self.tensor(i)?.object();
         thing.ok_or_else(|| {
             KernelError::Invalid(format!(
                 "input {i} is a handle of another kind than the op takes"
@@ -281,8 +281,8 @@ impl<'a> TensorCx<'a> {
     ///
     /// # Errors
     /// [`KernelError::Tensor`] where there is no memory for so many strings.
-    pub fn string_tensor(&self, dims: &[usize]) -> Result<StringTensor, KernelError> {
-        Ok(StringTensor::new(dims, Some(self.memory))?)
+    pub fn string_tensor(&self, dims: &[usize]) -> Result<StringTensorBuilder, KernelError> {
+        Ok(StringTensorBuilder::new(dims, Some(self.memory))?)
     }
 
     /// A tensor of these strings in the device's memory.

@@ -150,7 +150,7 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
     let held: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
         .iter()
         .map(|a| match a {
-            Argument::Value(t) if t.dtype() == DType::Resource => t.thing(),
+            Argument::Value(t) if t.dtype() == DType::Resource => t.object(),
             _ => None,
         })
         .collect();

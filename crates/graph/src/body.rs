@@ -94,7 +94,7 @@ pub(crate) struct Capture {
 
 /// Finished bodies as functions, and the values that they captured from the graph that they were
 /// begun in.
-pub struct Closed<'g> {
+pub struct ClosedBodies<'g> {
     /// The function of each body.
     pub functions: Vec<Function>,
     /// The arguments that every one of the functions takes after its own.
@@ -133,7 +133,7 @@ impl Graph {
 
     /// Runs `build` so that nodes that this thread builds in this graph go into `body`, which was
     /// begun in it.
-    pub fn inside<'g, R>(&'g self, body: &'g Graph, build: impl FnOnce() -> R) -> R {
+    pub fn build_in<'g, R>(&'g self, body: &'g Graph, build: impl FnOnce() -> R) -> R {
         let entry = (std::thread::current().id(), address(body));
         self.state().open_bodies.push(entry);
         let _pop = Pop(self, |s| {
@@ -261,7 +261,7 @@ impl Graph {
     pub fn close_bodies<'g>(
         &'g self,
         bodies: &[(&'g Graph, &[Output<'g>], &[Output<'g>])],
-    ) -> Closed<'g> {
+    ) -> ClosedBodies<'g> {
         let mut results: Vec<Vec<OutputId>> = Vec::new();
         for (body, _, given) in bodies {
             let own = |o: &Output<'g>| match std::ptr::eq(o.graph(), *body) {
@@ -300,7 +300,7 @@ impl Graph {
             self.adopt(data.functions());
             functions.push(function(&body.body_context.name, &data, inputs, results));
         }
-        Closed {
+        ClosedBodies {
             functions,
             captured,
         }
@@ -326,7 +326,7 @@ fn function(name: &str, data: &GraphData, inputs: Vec<NodeId>, outputs: Vec<Outp
     let has_effect = |n: &Node| {
         matches!(
             n.op.effect,
-            Effect::Write | Effect::Stateful | Effect::Waits | Effect::Collective
+            Effect::Write | Effect::Stateful | Effect::Blocking | Effect::Collective
         )
     };
     let controls = data.nodes().filter(|(_, n)| has_effect(n));

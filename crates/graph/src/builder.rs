@@ -10,7 +10,7 @@ use crate::attr::Attr;
 use crate::check::check_node;
 use crate::device::{DeviceScope, DeviceSpec, scope};
 use crate::error::{GraphError, Reason};
-use crate::graph::{Graph, GraphState, nearest};
+use crate::graph::{Graph, GraphState, nearest_name};
 use crate::names::is_valid;
 use crate::node::{Attrs, Fact, Node, NodeId, Origin, OutputId};
 use crate::output::{Operation, Output};
@@ -27,12 +27,12 @@ pub struct NodeBuilder<'g> {
     attrs: SmallVec<[(String, Attr); 4]>,
     other_graph: Option<usize>,
     origin: Origin,
-    exact: Option<Exact>,
+    imported: Option<ImportedNode>,
 }
 
 /// The properties of a node that is copied as it is from elsewhere: from a file.
 #[derive(Clone, Debug)]
-pub struct Exact {
+pub struct ImportedNode {
     /// The origin of the node.
     pub origin: Origin,
     /// The device that it asks for; scopes fill in the parts that it leaves open.
@@ -56,16 +56,16 @@ impl<'g> NodeBuilder<'g> {
             attrs: SmallVec::new(),
             other_graph: None,
             origin: Origin::Line(origin),
-            exact: None,
+            imported: None,
         }
     }
 
     /// Takes the node as it is in its source: its name, which must be free, is taken from the root
     /// and not from the scope, and surrounding control dependencies do not apply to it.
-    pub fn exactly(self, exact: Exact) -> Self {
+    pub fn imported(self, imported: ImportedNode) -> Self {
         NodeBuilder {
-            origin: exact.origin.clone(),
-            exact: Some(exact),
+            origin: imported.origin.clone(),
+            imported: Some(imported),
             ..self
         }
     }
@@ -168,8 +168,8 @@ impl<'g> NodeBuilder<'g> {
         state.unnamed = None;
         let (named, wanted) = (self.name.is_some(), self.name.as_deref());
         let wanted = wanted.unwrap_or(&self.op);
-        let exact = self.exact.is_some();
-        let name = match exact {
+        let imported = self.imported.is_some();
+        let name = match imported {
             true => wanted.to_owned(),
             false => state.scoped(wanted),
         };
@@ -187,7 +187,7 @@ impl<'g> NodeBuilder<'g> {
                 return invalid;
             }
         };
-        node.name = match exact {
+        node.name = match imported {
             true => {
                 state.names.reserve(&name);
                 name.clone()
@@ -221,7 +221,7 @@ impl<'g> NodeBuilder<'g> {
         let id = Arc::make_mut(&mut state.data).push(node);
         // A device function that looks at names has seen this one.
         let chosen = |s: &DeviceScope| matches!(s, DeviceScope::Function(_));
-        if !named && !exact && !state.devices.iter().any(chosen) {
+        if !named && !imported && !state.devices.iter().any(chosen) {
             state.unnamed = Some((id, name));
         }
         graph.version.fetch_add(1, Ordering::Release);
@@ -232,7 +232,7 @@ impl<'g> NodeBuilder<'g> {
         let op = self.graph.registry().get(&self.op).ok_or_else(|| {
             let names = self.graph.registry().iter().map(|op| op.name);
             Reason::UnknownOp {
-                nearest: nearest(&self.op, names),
+                nearest: nearest_name(&self.op, names),
             }
         })?;
         if let Some(input) = self.other_graph {
@@ -241,7 +241,7 @@ impl<'g> NodeBuilder<'g> {
         if state.finalized {
             return Err(Reason::Finalized);
         }
-        match &self.exact {
+        match &self.imported {
             Some(_) if state.data.find(name).is_some() => return Err(Reason::NameTaken),
             Some(_) if name.is_empty() => return Err(Reason::Name),
             None if !is_valid(name) => return Err(Reason::Name),
@@ -276,7 +276,7 @@ impl<'g> NodeBuilder<'g> {
             .collect::<Result<_, _>>()?;
         let (attrs, outputs) = check_node(op, &facts, attrs)?;
         let mut controls = self.controls;
-        if self.exact.is_none() {
+        if self.imported.is_none() {
             controls.extend(state.controls.iter().flatten().copied());
         }
         controls.retain(|c| !c.is_invalid());
@@ -289,10 +289,10 @@ impl<'g> NodeBuilder<'g> {
             controls,
             attrs,
             device: self
-                .exact
+                .imported
                 .as_ref()
                 .map_or_else(Default::default, |e| e.device.clone()),
-            colocation: self.exact.map_or_else(SmallVec::new, |e| e.colocation),
+            colocation: self.imported.map_or_else(SmallVec::new, |e| e.colocation),
             outputs,
             origin: self.origin,
         })
@@ -364,7 +364,7 @@ impl Graph {
 
     /// Gives a node more inputs and outputs, after those that it has, and other attributes: a call
     /// of functions that are to return more than before. Existing uses of the node are unchanged.
-    pub fn widen<'g>(
+    pub fn extend_call<'g>(
         &'g self,
         operation: Operation<'g>,
         inputs: &[Output<'g>],

@@ -298,7 +298,7 @@ impl GraphData {
     /// back edges of loops are ignored; nodes on another cycle are left out.
     ///
     /// Takes O(n log n) of the number of nodes and edges.
-    pub fn order(&self, keep: &[bool]) -> Vec<NodeId> {
+    pub fn topological_order(&self, keep: &[bool]) -> Vec<NodeId> {
         let kept = |n: NodeIndex| keep.get(n.index()).copied().unwrap_or(false);
         let mut waiting: Vec<u32> = vec![0; self.len()];
         for e in self.graph.edge_references() {

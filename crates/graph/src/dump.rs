@@ -79,7 +79,7 @@ impl GraphData {
                 Effect::Feed => "#cfdff2",
                 Effect::Random => "#efe3f5",
                 Effect::Send | Effect::Recv | Effect::Flow => "#fdf3c4",
-                Effect::Stateful | Effect::Waits | Effect::Collective => "#f6d5c5",
+                Effect::Stateful | Effect::Blocking | Effect::Collective => "#f6d5c5",
                 Effect::Pure | Effect::Control => "white",
             };
             let number = id.index();

@@ -19,7 +19,7 @@
 use thiserror::Error;
 
 use crate::attr::AttrKind;
-use crate::device::{ChoiceError, SpecError};
+use crate::device::{DeviceFnError, SpecError};
 use crate::infer::InferError;
 use crate::node::Origin;
 use thalweg_tensor::dtype::DType;
@@ -164,7 +164,7 @@ pub enum Reason {
     Device(#[from] SpecError),
     /// A device function that has no device for the node.
     #[error("its device function has no device for it: {0}")]
-    Choice(ChoiceError),
+    Choice(DeviceFnError),
     /// A device function that panicked.
     #[error("its device function panicked: {0}")]
     DeviceFunction(String),

@@ -57,7 +57,7 @@ pub static ARGUMENT: OpDef = OpDef {
 };
 
 /// The deepest nesting of function calls at run time.
-pub const DEEPEST: usize = 64;
+pub const MAX_CALL_DEPTH: usize = 64;
 
 /// An argument or result of a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ impl Function {
         if let Some(found) = known.get(self.name.as_str()) {
             return found.clone();
         }
-        if depth > DEEPEST {
+        if depth > MAX_CALL_DEPTH {
             // No session runs functions this deep.
             return vec![true; self.inputs.len()];
         }
@@ -231,7 +231,7 @@ impl Function {
     }
 
     /// Adds a placeholder for an unused value of this dtype and shape.
-    pub fn push_fake(&mut self, graph: &Graph, fact: &Fact) -> OutputId {
+    pub fn push_unused(&mut self, graph: &Graph, fact: &Fact) -> OutputId {
         let attrs = [
             ("dtype", fact.dtype.into()),
             ("shape", fact.shape.clone().into()),
@@ -311,7 +311,7 @@ impl Function {
                     let outputs = 0..node.outputs.len() as u32;
                     kept.extend(outputs.map(|index| OutputId { node: id, index }));
                 }
-                Effect::Stateful | Effect::Waits | Effect::Collective | Effect::Write
+                Effect::Stateful | Effect::Blocking | Effect::Collective | Effect::Write
                     if !node.outputs.is_empty() =>
                 {
                     return Err(node.name.clone());
@@ -341,7 +341,7 @@ impl Function {
                 .get(&o.node)
                 .map_or(graph.invalid(), |n| n.output(o.index)),
         };
-        for id in self.body.order(&needed) {
+        for id in self.body.topological_order(&needed) {
             let node = self.body.node(id);
             if std::ptr::eq(node.op, &ARGUMENT) {
                 continue;

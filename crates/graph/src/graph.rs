@@ -353,7 +353,7 @@ impl Graph {
 
 /// The most similar of `names` to `name`, if any is similar: by edit distance, at most a third of
 /// the name.
-pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
     names
         .map(|n| (distance(&lower, &n.to_lowercase()), n))

@@ -55,8 +55,8 @@ pub mod simplify;
 mod value;
 
 pub use attr::{Attr, AttrKind, Func};
-pub use body::Closed;
-pub use builder::{Exact, NodeBuilder};
+pub use body::ClosedBodies;
+pub use builder::{ImportedNode, NodeBuilder};
 pub use data::{GraphData, VariableInfo, VariableSlice};
 pub use device::{DeviceScope, DeviceSpec, SpecError};
 pub use error::{GraphError, Reason};

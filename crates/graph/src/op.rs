@@ -116,8 +116,8 @@ pub enum Effect {
     /// folded or shared, and its outputs differ from run to run.
     Stateful,
     /// As [`Effect::Stateful`], and it may have to wait for another step: a queue's ops.
-    Waits,
-    /// As [`Effect::Waits`], for other ranks, which all do the same: the collectives of a step run
+    Blocking,
+    /// As [`Effect::Blocking`], for other ranks, which all do the same: the collectives of a step run
     /// one after the other, in one order on all ranks.
     Collective,
     /// Decides which of the following nodes run, or how often: Switch, Merge and the ops of loops.
@@ -130,8 +130,8 @@ pub enum Effect {
 
 impl Effect {
     /// `true` if a node may have to wait for another step or rank.
-    pub fn waits(self) -> bool {
-        matches!(self, Effect::Waits | Effect::Collective)
+    pub fn may_block(self) -> bool {
+        matches!(self, Effect::Blocking | Effect::Collective)
     }
 }
 

@@ -5,7 +5,7 @@ mod support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use support::{constant, graph, placeholder};
-use thalweg_graph::graph::nearest;
+use thalweg_graph::graph::nearest_name;
 use thalweg_graph::{Graph, NodeId, Reason, gradients};
 
 /// Replays lines of `names.txt` until the scope is left; returns the number of names compared.
@@ -118,7 +118,7 @@ fn nodes_of_a_body_are_not_nodes_of_its_graph() {
     let g = graph();
     let body = g.body("branch");
     assert!(!g.is_in_body() && body.is_in_body());
-    assert!(g.inside(body, || g.is_in_body()));
+    assert!(g.build_in(body, || g.is_in_body()));
     assert!(!g.is_in_body());
 }
 
@@ -162,13 +162,13 @@ fn snapshots_do_not_change() {
 #[test]
 fn the_nearest_name_is_offered_only_if_it_is_near() {
     let names = ["MatMul", "Conv2D", "Softmax"];
-    let near = |name| nearest(name, names.into_iter());
+    let near = |name| nearest_name(name, names.into_iter());
     assert_eq!(near("matmul"), Some("MatMul"));
     assert_eq!(near("Conv2d_"), Some("Conv2D"));
     assert_eq!(near("SoftMax"), Some("Softmax"));
     assert_eq!(near("Transpose"), None);
     assert_eq!(near(""), None);
-    assert_eq!(nearest("x", [].into_iter()), None);
+    assert_eq!(nearest_name("x", [].into_iter()), None);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_long_chain_of_nodes_does_not_overflow_the_stack() {
     }
     let data = g.snapshot();
     let needed = data.needed([x.id().node], |_| false);
-    assert_eq!(data.order(&needed).len(), 20_001);
+    assert_eq!(data.topological_order(&needed).len(), 20_001);
     assert_eq!(
         data.needed([x.id().node], |o| o == start.id())
             .iter()

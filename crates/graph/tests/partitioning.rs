@@ -177,7 +177,7 @@ fn a_value_that_arrives_tells_that_its_node_has_run() {
 
 #[test]
 fn constants_and_feeds_are_in_every_part_that_uses_them() {
-    use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplify, simplify};
+    use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, SimplifyOptions, simplify};
     let g = graph();
     let x = placeholder(&g, "x", [2]);
     let c = constant(&g, 1.0f32);
@@ -188,8 +188,8 @@ fn constants_and_feeds_are_in_every_part_that_uses_them() {
         .input(c)
         .attr("scale", 2.0f32)
         .output();
-    let options = Simplify {
-        fold_time: MOST_FOLD_TIME,
+    let options = SimplifyOptions {
+        fold_time: DEFAULT_FOLD_TIME,
         evaluate: None,
         share: true,
         devices: Some(&[0, 0, 0, 1]),

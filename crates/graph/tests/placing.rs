@@ -6,11 +6,13 @@ mod sketch;
 
 use sketch::{ADD, CONST, DECODE, FUSED, HANDLE, READ, SHAPE, Sketch, spec, specs, strict};
 use thalweg_graph::DeviceSpec;
-use thalweg_graph::place::{NamePart, Place, PlaceError, PlaceReason, Why, place};
+use thalweg_graph::place::{
+    NamePart, PlaceError, PlaceOptions, PlaceReason, PlacementReason, place,
+};
 
 const MACHINE: [&str; 4] = ["a:0:CPU:0", "a:0:CPU:1", "a:0:GPU:0", "a:0:GPU:1"];
 
-fn placed(sketch: &Sketch, options: &Place<'_>) -> Vec<String> {
+fn placed(sketch: &Sketch, options: &PlaceOptions<'_>) -> Vec<String> {
     let placement = place(&sketch.0, options).expect("a placement");
     let short = |d: &DeviceSpec| {
         format!(
@@ -22,7 +24,7 @@ fn placed(sketch: &Sketch, options: &Place<'_>) -> Vec<String> {
     sketch.0.ids().map(|id| short(placement.name(id))).collect()
 }
 
-fn refused(sketch: &Sketch, options: &Place<'_>) -> PlaceError {
+fn refused(sketch: &Sketch, options: &PlaceOptions<'_>) -> PlaceError {
     place(&sketch.0, options).expect_err("no placement")
 }
 
@@ -144,7 +146,7 @@ fn an_op_that_no_device_has_a_kernel_for_is_an_error() {
         "{error}"
     );
     let none: &dyn Fn(&_) -> _ = &|_| Default::default();
-    let options = Place {
+    let options = PlaceOptions {
         kernels: none,
         ..strict(&devices)
     };
@@ -298,7 +300,7 @@ fn the_report_has_the_reason_of_each_placement() {
         ]
     );
     let ids: Vec<_> = s.0.ids().collect();
-    assert_eq!(placement.why(ids[1]), Why::With(ids[0]));
+    assert_eq!(placement.why(ids[1]), PlacementReason::With(ids[0]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use support::{constant, evaluate, graph, placeholder};
-use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};
 use thalweg_graph::{Fact, Graph, NodeId, Output};
 use thalweg_tensor::{DType, Shape};
 
@@ -28,8 +28,8 @@ fn with(
         .map(|(o, dims)| (o.id(), Fact::new(DType::F32, Shape::known(dims))))
         .collect();
     let fetches: Vec<_> = fetches.iter().map(|o| o.id()).collect();
-    let options = Simplify {
-        fold_time: MOST_FOLD_TIME,
+    let options = SimplifyOptions {
+        fold_time: DEFAULT_FOLD_TIME,
         evaluate: optimise.then_some(&evaluate),
         share: optimise,
         devices: None,
@@ -116,8 +116,8 @@ fn shapes_that_do_not_fit_are_an_error_of_the_node() {
     let y = placeholder(&g, "y", [-1]);
     let z = add(x, y, "z");
     let fact = |n: usize| Fact::new(DType::F32, Shape::known(&[n]));
-    let options = Simplify {
-        fold_time: MOST_FOLD_TIME,
+    let options = SimplifyOptions {
+        fold_time: DEFAULT_FOLD_TIME,
         evaluate: None,
         share: false,
         devices: None,
@@ -216,7 +216,7 @@ fn folding_stops_at_its_time_limit() {
     };
     let folds = |fold_time| {
         calls.set(0);
-        let options = Simplify {
+        let options = SimplifyOptions {
             fold_time,
             evaluate: Some(&counted),
             share: true,
@@ -226,7 +226,7 @@ fn folding_stops_at_its_time_limit() {
         let s = simplify(&g.snapshot(), &[], &[y.id()], &[], &options).unwrap();
         (calls.get(), nodes(&s).len())
     };
-    assert_eq!(folds(MOST_FOLD_TIME), (3, 1));
+    assert_eq!(folds(DEFAULT_FOLD_TIME), (3, 1));
     assert_eq!(folds(std::time::Duration::ZERO), (0, 4));
 }
 

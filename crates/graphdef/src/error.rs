@@ -188,7 +188,7 @@ fn grouped(nodes: &[(String, String)]) -> String {
 
 impl ImportError {
     /// `true` if the file exceeds [`ImportOptions::max_expanded_bytes`](crate::ImportOptions).
-    pub fn is_of_expanded_bytes(&self) -> bool {
+    pub fn exceeds_expansion_limit(&self) -> bool {
         let (ImportError::Node { problem, .. } | ImportError::Function { problem, .. }) = self
         else {
             return false;

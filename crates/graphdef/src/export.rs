@@ -40,7 +40,7 @@ use crate::shape;
 pub const PRODUCER: i32 = 134;
 
 /// The most bytes that a message may have: protobuf's limit.
-pub const MOST_BYTES: usize = i32::MAX as usize;
+pub const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
 /// Options of [`export`].
 #[derive(Clone, Debug, Default)]
@@ -67,7 +67,7 @@ impl ExportOptions {
 pub enum ExportError {
     /// More bytes than a message may have.
     #[error(
-        "the graph takes {bytes} bytes as a GraphDef, and a message may have {MOST_BYTES}: keep large constants outside of it, as variables or feeds"
+        "the graph takes {bytes} bytes as a GraphDef, and a message may have {MAX_MESSAGE_BYTES}: keep large constants outside of it, as variables or feeds"
     )]
     TooLarge {
         /// The number of bytes; a lower bound if the limit was exceeded before all were counted.
@@ -105,7 +105,7 @@ pub fn export_data(data: &GraphData, options: &ExportOptions) -> Result<GraphDef
         .chain([data])
         .map(|g| constants(g.nodes().map(|(_, n)| n)))
         .fold(0, usize::saturating_add);
-    if bytes > MOST_BYTES {
+    if bytes > MAX_MESSAGE_BYTES {
         return Err(ExportError::TooLarge { bytes });
     }
     let nodes = data.nodes().map(|(_, n)| to_proto(data, n, options));
@@ -138,7 +138,7 @@ pub(crate) fn finished(
         ..GraphDef::default()
     };
     match def.encoded_len() {
-        bytes if bytes > MOST_BYTES => Err(ExportError::TooLarge { bytes }),
+        bytes if bytes > MAX_MESSAGE_BYTES => Err(ExportError::TooLarge { bytes }),
         _ => Ok(def),
     }
 }
@@ -340,7 +340,7 @@ fn is_stateful(node: &Node) -> bool {
         | Effect::Read
         | Effect::Write
         | Effect::Stateful
-        | Effect::Waits
+        | Effect::Blocking
         | Effect::Collective
         | Effect::Send
         | Effect::Recv => node.op.name != "PartitionedCall",

@@ -24,7 +24,7 @@ use prost::Message;
 use thiserror::Error;
 
 use crate::error::ImportError;
-use crate::export::MOST_BYTES;
+use crate::export::MAX_MESSAGE_BYTES;
 use crate::messages::{GraphDef, MetaGraphDef, SavedModel};
 use crate::sizes::{TooLarge, decoded_bytes};
 
@@ -55,7 +55,7 @@ pub enum FileError {
         reason: String,
     },
     /// A file that exceeds the limit of messages.
-    #[error("{} has {bytes} bytes, and a message of protobuf has at most {MOST_BYTES}", .path.display())]
+    #[error("{} has {bytes} bytes, and a message of protobuf has at most {MAX_MESSAGE_BYTES}", .path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -142,7 +142,7 @@ pub fn read_within(path: &Path, limit: u64) -> Result<File, FileError> {
         reason: error.to_string(),
     };
     let bytes = fs::metadata(path).map_err(io)?.len();
-    if bytes > MOST_BYTES as u64 {
+    if bytes > MAX_MESSAGE_BYTES as u64 {
         return Err(FileError::TooLarge {
             path: path.to_owned(),
             bytes,

@@ -26,14 +26,16 @@ pub(crate) const SYMBOLIC_GRADIENT: &str = "SymbolicGradient";
 pub(crate) const GRADIENT_CALL: &str = "StatefulPartitionedCall";
 
 /// The longest name in a file, in bytes.
-pub const MOST_NAME: usize = 1 << 16;
+pub const MAX_NAME_BYTES: usize = 1 << 16;
 
 /// `true` if a node of a file may have this name: TensorFlow's pattern, and also a leading
 /// underscore, which nodes of its runtime have.
 pub fn is_valid(name: &str) -> bool {
     let inner = |c: u8| c.is_ascii_alphanumeric() || b"_.-/>\\".contains(&c);
     let first = |c: u8| c.is_ascii_alphanumeric() || c == b'.' || c == b'_';
-    name.len() <= MOST_NAME && name.bytes().next().is_some_and(first) && name.bytes().all(inner)
+    name.len() <= MAX_NAME_BYTES
+        && name.bytes().next().is_some_and(first)
+        && name.bytes().all(inner)
 }
 
 /// The name with a prefix and a slash before it; an empty prefix adds nothing.
@@ -92,6 +94,6 @@ mod tests {
         for bad in ["", "/x", "a:0", "^a", "a b", "é"] {
             assert!(!is_valid(bad), "{bad}");
         }
-        assert!(!is_valid(&"x".repeat(MOST_NAME + 1)));
+        assert!(!is_valid(&"x".repeat(MAX_NAME_BYTES + 1)));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use thalweg_graph::device::{ChoiceError, Greedy, PsStrategy};
+use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy};
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
 
 use crate::mode::{ParameterDevice, Task};
@@ -135,7 +135,7 @@ impl Shared {
         DeviceScope::function(move |node| shared.place(node, &other).map(Some))
     }
 
-    fn place(&self, node: &Node, other: &DeviceSpec) -> Result<DeviceSpec, ChoiceError> {
+    fn place(&self, node: &Node, other: &DeviceSpec) -> Result<DeviceSpec, DeviceFnError> {
         if !VARIABLES.contains(&node.op.name) {
             return Ok(node.device.or(other));
         }

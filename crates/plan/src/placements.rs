@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_device::cuda::cards;
 use thalweg_device::{DeviceType, Op};
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::{NamePart, Place, PlaceReason, Placement, place};
+use thalweg_graph::place::{NamePart, PlaceOptions, PlaceReason, Placement, place};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
 
@@ -46,7 +46,7 @@ impl Placements {
     /// Returns the placement of the nodes of `data`.
     ///
     /// # Errors
-    /// [`SessionError::Place`], [`SessionError::Gpu`].
+    /// [`SessionError::PlaceOptions`], [`SessionError::Gpu`].
     pub fn of(
         &self,
         data: &GraphData,
@@ -75,7 +75,7 @@ impl Placements {
             let have = all.filter(|t| anywhere || find(kernels, *t, node).is_some());
             have.map(DeviceType::name).collect()
         };
-        let wanted = Place {
+        let wanted = PlaceOptions {
             devices: &self.devices,
             kernels: &types,
             soft: options.soft_placement,

@@ -52,7 +52,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn thing(
+    pub fn object(
         &self,
         container: &str,
         name: &str,

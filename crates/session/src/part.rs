@@ -104,7 +104,7 @@ impl PartPlan {
 fn takes_known_time(node: &Node) -> bool {
     let outside = matches!(
         node.op.effect,
-        Effect::Stateful | Effect::Waits | Effect::Collective | Effect::Flow
+        Effect::Stateful | Effect::Blocking | Effect::Collective | Effect::Flow
     );
     !outside && calls(node.attrs.iter().map(|(_, a)| a)).is_empty()
 }

@@ -67,7 +67,7 @@ impl Memory {
 
     /// The segments for a buffer of `len` uninitialised bytes, if other processes can map it.
     fn segments(&self, len: usize) -> Option<&SegmentPool> {
-        self.segments.as_ref().filter(|_| len >= LEAST_SHARED)
+        self.segments.as_ref().filter(|_| len >= MIN_SHARED_BYTES)
     }
 
     /// The most bytes that may be in use at a time; `None` for no limit other than the system's.
@@ -87,8 +87,8 @@ impl Memory {
 
     /// Counts `bytes` more, for a buffer that is counted already or for strings; `false` if that
     /// would exceed the limit.
-    pub fn more(&self, bytes: usize) -> bool {
-        if !self.parent.as_ref().is_none_or(|whole| whole.more(bytes)) {
+    pub fn grow(&self, bytes: usize) -> bool {
+        if !self.parent.as_ref().is_none_or(|whole| whole.grow(bytes)) {
             return false;
         }
         let taken = self
@@ -97,20 +97,20 @@ impl Memory {
                 used.checked_add(bytes).filter(|&u| u <= self.limit)
             });
         if taken.is_err() {
-            self.parent.iter().for_each(|whole| whole.less(bytes));
+            self.parent.iter().for_each(|whole| whole.shrink(bytes));
         }
         taken.is_ok()
     }
 
     /// Uncounts `bytes` that [`Memory::more`] counted.
-    pub fn less(&self, bytes: usize) {
+    pub fn shrink(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.parent.iter().for_each(|whole| whole.less(bytes));
+        self.parent.iter().for_each(|whole| whole.shrink(bytes));
     }
 
     /// Counts a new buffer of `bytes`; `false` if that would exceed the limit.
     pub fn take(&self, bytes: usize) -> bool {
-        let taken = self.more(bytes);
+        let taken = self.grow(bytes);
         if taken {
             self.buffers.fetch_add(1, Ordering::Relaxed);
         }
@@ -119,7 +119,7 @@ impl Memory {
 
     /// Uncounts a buffer of `bytes` that [`Memory::take`] counted.
     pub fn give(&self, bytes: usize) {
-        self.less(bytes);
+        self.shrink(bytes);
         self.buffers.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -131,7 +131,7 @@ const HUGE_PAGE_THRESHOLD: usize = 4 << 20;
 /// The size of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 /// The smallest buffer that may be in shared memory, in bytes: smaller ones are as fast to copy.
-pub const LEAST_SHARED: usize = 128 << 10;
+pub const MIN_SHARED_BYTES: usize = 128 << 10;
 
 /// Initialised bytes, aligned to [`ALIGNMENT`]: private, or in a segment of shared memory.
 pub struct Buffer {
@@ -141,7 +141,7 @@ pub struct Buffer {
     /// The account that they count against.
     memory: Option<Arc<Memory>>,
     /// `true` if the bytes stay unchanged, whoever holds them.
-    fixed: AtomicBool,
+    frozen: AtomicBool,
     notes: Notes,
 }
 
@@ -197,13 +197,13 @@ impl Buffer {
             len,
             base: Backing::Heap(base),
             memory: None,
-            fixed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             notes: Notes::default(),
         })
     }
 
     /// `len` bytes of `memory` with arbitrary contents, or `None` if its limit or the system does
-    /// not allow it. If the memory is shared, and there are [`LEAST_SHARED`] bytes or more, other
+    /// not allow it. If the memory is shared, and there are [`MIN_SHARED_BYTES`] bytes or more, other
     /// processes can map them.
     pub fn try_any_in(len: usize, memory: &Arc<Memory>) -> Option<Buffer> {
         let Some(segments) = memory.segments(len) else {
@@ -221,7 +221,7 @@ impl Buffer {
             len,
             base: Backing::Own(Some(segment)),
             memory: Some(memory.clone()),
-            fixed: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
             notes: Notes::default(),
         })
     }
@@ -239,7 +239,7 @@ impl Buffer {
             len,
             base: Backing::Foreign(segment),
             memory: None,
-            fixed: AtomicBool::new(true),
+            frozen: AtomicBool::new(true),
             notes: Notes::default(),
         })
     }
@@ -263,14 +263,14 @@ impl Buffer {
     }
 
     /// Makes the bytes immutable from now on: another process reads them, for an unknown time.
-    pub fn fix(&self) {
-        self.fixed.store(true, Ordering::Release);
+    pub fn freeze(&self) {
+        self.frozen.store(true, Ordering::Release);
     }
 
     /// The buffer for writing, if it has no other holder and is not fixed.
     pub fn get_mut(this: &mut Arc<Buffer>) -> Option<&mut Buffer> {
         // The holder that fixed it has released it since, so its store is visible here.
-        let buffer = Arc::get_mut(this).filter(|b| !b.fixed.load(Ordering::Relaxed))?;
+        let buffer = Arc::get_mut(this).filter(|b| !b.frozen.load(Ordering::Relaxed))?;
         buffer.notes.forget();
         Some(buffer)
     }
@@ -368,7 +368,7 @@ impl Buffer {
     /// The bytes for writing; empty if they are immutable ([`Buffer::fix`]), as another process's
     /// are.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        if *self.fixed.get_mut() {
+        if *self.frozen.get_mut() {
             return &mut [];
         }
         self.notes.forget();
@@ -416,7 +416,7 @@ impl Drop for Buffer {
             Backing::Own(segment) => {
                 let segments = self.memory.as_ref().and_then(|m| m.segments.as_ref());
                 if let (Some(segment), Some(segments)) = (segment.take(), segments) {
-                    match *self.fixed.get_mut() {
+                    match *self.frozen.get_mut() {
                         true => segments.discard_in_use(segment),
                         false => segments.give(segment),
                     }

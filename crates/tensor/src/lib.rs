@@ -17,19 +17,19 @@ mod dispatch;
 mod buffer;
 pub mod dtype;
 mod notes;
+mod reservation;
 mod segment;
 pub mod shape;
-mod taken;
 mod tensor;
 pub mod text;
 
 /// The 16-bit floating-point types `f16` and `bf16`.
 pub use half;
 
-pub use buffer::{ALIGNMENT, Buffer, LEAST_SHARED, Memory};
+pub use buffer::{ALIGNMENT, Buffer, MIN_SHARED_BYTES, Memory};
 pub use dtype::{DType, Element};
 pub use notes::Notes;
+pub use reservation::Reservation;
 pub use segment::SegmentError;
 pub use shape::{Dims, Shape};
-pub use taken::Taken;
-pub use tensor::{FromTensor, Nesting, StringTensor, Tensor, TensorError};
+pub use tensor::{FromTensor, Nesting, StringTensorBuilder, Tensor, TensorError};

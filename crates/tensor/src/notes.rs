@@ -24,7 +24,7 @@ pub struct Notes {
 /// After this many reads, bytes are assumed to stay unchanged. Parameters in training are read a
 /// few times, by the replicas of a model, before they are written again. Each wrong guess
 /// multiplies the number by as much again.
-const READS: u32 = 16;
+const READS_BEFORE_DERIVING: u32 = 16;
 
 impl Notes {
     /// The bit of a floating-point dtype; 0 for a dtype without one.
@@ -49,19 +49,19 @@ impl Notes {
 
     /// Alternates the direction of scans (`true`: from the end), so that a scan starts with the
     /// part that the last one left in a cache which does not hold all.
-    pub fn turn(&self) -> bool {
+    pub fn flip_scan_direction(&self) -> bool {
         self.from_end.fetch_xor(true, Ordering::Relaxed)
     }
 
     /// An object derived from the bytes, kept for later readers. If there is none yet, the bytes
     /// have been read often, and memory allows it, `make` makes it. There is one object, the first
     /// that is made, until the bytes are written: `None` if it is of another type.
-    pub fn kept<M: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<M>) -> Option<&M> {
+    pub fn derived<M: Any + Send + Sync>(&self, make: impl FnOnce() -> Option<M>) -> Option<&M> {
         if let Some(kept) = self.kept.get() {
             return kept.downcast_ref();
         }
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
-        if reads < READS.saturating_pow(self.lost.saturating_add(1)) {
+        if reads < READS_BEFORE_DERIVING.saturating_pow(self.lost.saturating_add(1)) {
             return None;
         }
         // Another thread that was faster has made it from the same bytes.
@@ -88,13 +88,13 @@ mod tests {
         let mut notes = Notes::default();
         for reads in [16, 256] {
             for _ in 0..reads {
-                assert_eq!(notes.kept(|| Some(7u8)), None);
+                assert_eq!(notes.derived(|| Some(7u8)), None);
             }
             // It is made once, and an object of another type is not there.
-            assert_eq!(notes.kept(|| None::<u8>), None);
-            assert_eq!(notes.kept(|| Some(8u8)), Some(&8));
-            assert_eq!(notes.kept(|| Some(9u8)), Some(&8));
-            assert_eq!(notes.kept(|| Some(9u16)), None);
+            assert_eq!(notes.derived(|| None::<u8>), None);
+            assert_eq!(notes.derived(|| Some(8u8)), Some(&8));
+            assert_eq!(notes.derived(|| Some(9u8)), Some(&8));
+            assert_eq!(notes.derived(|| Some(9u16)), None);
             notes.forget();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// A count with its noun, as in a sentence; `thing` is the singular, whose plural ends in `s`.
+/// A count with its noun, as in a sentence; `object` is the singular, whose plural ends in `s`.
 ///
 /// ```
 /// use thalweg_tensor::text::counted;
@@ -11,11 +11,11 @@ use std::fmt::Display;
 /// assert_eq!(counted(0, "input"), "0 inputs");
 /// assert_eq!(counted("at least 1", "dimension"), "at least 1 dimension");
 /// ```
-pub fn counted(number: impl Display, thing: &str) -> String {
+pub fn counted(number: impl Display, object: &str) -> String {
     let number = number.to_string();
     let plural = match number.rsplit(' ').next() {
         Some("1") => "",
         _ => "s",
     };
-    format!("{number} {thing}{plural}")
+    format!("{number} {object}{plural}")
 }

@@ -13,7 +13,7 @@ use super::paths::{data_path, index_path};
 use super::slice::SliceSpec;
 use super::{dtype, keys, proto, strings};
 use crate::crc;
-use crate::disk::{self, Disk, Pending};
+use crate::disk::{self, AtomicFile, Disk};
 use crate::error::CheckpointError;
 use crate::table::write::TableWriter;
 
@@ -48,7 +48,7 @@ const PIECE_BYTES: usize = 512 << 10;
 pub struct BundleWriter {
     disk: Arc<dyn Disk>,
     prefix: PathBuf,
-    data: Pending,
+    data: AtomicFile,
     entries: BTreeMap<Vec<u8>, proto::EntryProto>,
     size: u64,
     failed: bool,
@@ -81,7 +81,7 @@ impl BundleWriter {
         Ok(BundleWriter {
             disk: disk.clone(),
             prefix: prefix.to_owned(),
-            data: Pending::create(disk, &data_path(prefix, shards - 1, shards))?,
+            data: AtomicFile::create(disk, &data_path(prefix, shards - 1, shards))?,
             shards,
             entries: BTreeMap::new(),
             size: 0,
@@ -270,7 +270,7 @@ pub(super) fn remove_data(
     Ok(())
 }
 
-fn write_summed(to: &mut Pending, mut sum: u32, bytes: &[u8]) -> std::io::Result<u32> {
+fn write_summed(to: &mut AtomicFile, mut sum: u32, bytes: &[u8]) -> std::io::Result<u32> {
     for piece in bytes.chunks(PIECE_BYTES) {
         sum = crc32c::crc32c_append(sum, piece);
         to.write_all(piece)?;
@@ -278,7 +278,7 @@ fn write_summed(to: &mut Pending, mut sum: u32, bytes: &[u8]) -> std::io::Result
     Ok(sum)
 }
 
-fn write_strings(to: &mut Pending, all: &[Box<[u8]>]) -> std::io::Result<(u64, u32)> {
+fn write_strings(to: &mut AtomicFile, all: &[Box<[u8]>]) -> std::io::Result<(u64, u32)> {
     let (head, mut sum) = strings::head(all);
     to.write_all(&head)?;
     let mut size = head.len() as u64;
@@ -305,7 +305,7 @@ pub(super) fn write_index(
             ..proto::Version::default()
         }),
     };
-    let mut table = TableWriter::new(Pending::create(disk, &path)?);
+    let mut table = TableWriter::new(AtomicFile::create(disk, &path)?);
     let mut wrote = table.add(b"", &header.encode_to_vec());
     for (key, entry) in entries {
         wrote = wrote.and_then(|()| table.add(key, &entry.encode_to_vec()));

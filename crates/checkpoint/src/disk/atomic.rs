@@ -16,8 +16,8 @@ const WRITE_BUFFER_BYTES: usize = 256 << 10;
 const MAX_LEFTOVERS: usize = 100;
 
 /// A file that appears as a whole. It is written as `.NAME.PID.part` beside its target, and removed
-/// if it is dropped before [`Pending::finish`].
-pub struct Pending {
+/// if it is dropped before [`AtomicFile::finish`].
+pub struct AtomicFile {
     disk: Arc<dyn Disk>,
     to: PathBuf,
     at: PathBuf,
@@ -25,12 +25,12 @@ pub struct Pending {
     file: Option<BufWriter<Box<dyn DiskFile>>>,
 }
 
-impl Pending {
+impl AtomicFile {
     /// Begins to write the file `to`.
     ///
     /// # Errors
     /// [`CheckpointError::Io`] if no file can be created there.
-    pub fn create(disk: &Arc<dyn Disk>, to: &Path) -> Result<Pending, CheckpointError> {
+    pub fn create(disk: &Arc<dyn Disk>, to: &Path) -> Result<AtomicFile, CheckpointError> {
         let refused = |e: io::Error| CheckpointError::io(to, "written", &e);
         let name = to
             .file_name()
@@ -46,7 +46,7 @@ impl Pending {
             let at = to.with_file_name(hidden);
             match disk.create(&at) {
                 Ok(file) => {
-                    return Ok(Pending {
+                    return Ok(AtomicFile {
                         disk: disk.clone(),
                         to: to.to_owned(),
                         at,
@@ -93,7 +93,7 @@ impl Pending {
     }
 }
 
-impl Write for Pending {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.open()?.write(bytes)
     }
@@ -103,13 +103,13 @@ impl Write for Pending {
     }
 }
 
-impl Seek for Pending {
+impl Seek for AtomicFile {
     fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
         self.open()?.seek(to)
     }
 }
 
-impl Drop for Pending {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(writer) = self.file.take() {
             let (file, _) = writer.into_parts();
@@ -137,7 +137,7 @@ impl Drop for Pending {
 /// # }
 /// ```
 pub fn write(disk: &Arc<dyn Disk>, to: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
-    let mut file = Pending::create(disk, to)?;
+    let mut file = AtomicFile::create(disk, to)?;
     file.write_all(bytes)
         .map_err(|e| CheckpointError::io(to, "written", &e))?;
     file.finish()?;

@@ -10,27 +10,27 @@ use super::traits::DiskFile;
 ///
 /// ```
 /// use std::io::Write;
-/// use thalweg_checkpoint::disk::Limited;
+/// use thalweg_checkpoint::disk::SizeLimitedFile;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let path = std::env::temp_dir().join(format!("thalweg-limited-{}.txt", std::process::id()));
-/// let mut file = Limited::new(std::fs::File::create(&path)?);
+/// let mut file = SizeLimitedFile::new(std::fs::File::create(&path)?);
 /// file.write_all(b"text")?;
 /// # std::fs::remove_file(&path)?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Limited {
+pub struct SizeLimitedFile {
     file: File,
     /// The position of the next write.
     at: u64,
 }
 
-impl Limited {
+impl SizeLimitedFile {
     /// Wraps a file that was just opened, and is written from its beginning.
-    pub fn new(file: File) -> Limited {
-        Limited { file, at: 0 }
+    pub fn new(file: File) -> SizeLimitedFile {
+        SizeLimitedFile { file, at: 0 }
     }
 
     /// The file.
@@ -39,7 +39,7 @@ impl Limited {
     }
 }
 
-impl Write for Limited {
+impl Write for SizeLimitedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         check(self.at, bytes.len(), largest())?;
         let written = self.file.write(bytes)?;
@@ -52,14 +52,14 @@ impl Write for Limited {
     }
 }
 
-impl Seek for Limited {
+impl Seek for SizeLimitedFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.at = self.file.seek(to)?;
         Ok(self.at)
     }
 }
 
-impl DiskFile for Limited {
+impl DiskFile for SizeLimitedFile {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_all()
     }

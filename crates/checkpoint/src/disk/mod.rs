@@ -5,11 +5,11 @@
 //!
 //! ```
 //! use std::io::Write;
-//! use thalweg_checkpoint::disk::{self, Pending};
+//! use thalweg_checkpoint::disk::{self, AtomicFile};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let path = std::env::temp_dir().join(format!("thalweg-disk-{}.txt", std::process::id()));
-//! let mut file = Pending::create(&disk::system(), &path)?;
+//! let mut file = AtomicFile::create(&disk::system(), &path)?;
 //! file.write_all(b"whole")?;
 //! assert!(!path.exists());
 //! file.finish()?;
@@ -29,10 +29,10 @@ mod system;
 mod traits;
 
 pub(crate) use atomic::sync_folder_of;
-pub use atomic::{Pending, write};
-pub use limited::Limited;
+pub use atomic::{AtomicFile, write};
+pub use limited::SizeLimitedFile;
 pub(crate) use read::{ReadFile, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;
 pub(crate) use system::folder_of;
-pub use system::{System, system};
+pub use system::{SystemDisk, system};
 pub use traits::{Disk, DiskFile};

@@ -5,22 +5,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::limited::Limited;
+use super::limited::SizeLimitedFile;
 use super::traits::{Disk, DiskFile};
 
 /// The system's file system.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct System;
+pub struct SystemDisk;
 
 /// The system's file system, to pass to a writer.
 pub fn system() -> Arc<dyn Disk> {
-    Arc::new(System)
+    Arc::new(SystemDisk)
 }
 
-impl Disk for System {
+impl Disk for SystemDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        Ok(Box::new(Limited::new(file)))
+        Ok(Box::new(SizeLimitedFile::new(file)))
     }
 
     fn create_folder(&self, path: &Path) -> io::Result<()> {

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 /// The file system operations of a save. Each call is one operation that can fail alone.
 ///
 /// ```
-/// use thalweg_checkpoint::disk::{Disk, System};
+/// use thalweg_checkpoint::disk::{Disk, SystemDisk};
 ///
 /// let here = std::env::temp_dir();
-/// assert!(System.list(&here).is_ok());
+/// assert!(SystemDisk.list(&here).is_ok());
 /// ```
 pub trait Disk: Debug + Send + Sync {
     /// Creates a new file for writing.

@@ -10,14 +10,14 @@ use thalweg_tensor::{DType, Tensor};
 use zip::write::FileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::disk::{self, Disk, Pending};
+use crate::disk::{self, AtomicFile, Disk};
 use crate::error::CheckpointError;
 
 /// A `.npz` file under construction: arrays are stored uncompressed, as by NumPy's `savez`. It
 /// appears as a whole.
 pub struct NpzWriter {
     disk: Arc<dyn Disk>,
-    zip: ZipWriter<Pending>,
+    zip: ZipWriter<AtomicFile>,
     path: PathBuf,
     names: BTreeSet<String>,
 }
@@ -30,7 +30,7 @@ impl NpzWriter {
     pub fn create(disk: &Arc<dyn Disk>, path: &Path) -> Result<NpzWriter, CheckpointError> {
         Ok(NpzWriter {
             disk: disk.clone(),
-            zip: ZipWriter::new(Pending::create(disk, path)?),
+            zip: ZipWriter::new(AtomicFile::create(disk, path)?),
             path: path.to_owned(),
             names: BTreeSet::new(),
         })

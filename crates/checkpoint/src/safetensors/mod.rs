@@ -26,7 +26,7 @@ use std::sync::Arc;
 use ::safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use thalweg_tensor::{Buffer, DType, Tensor, TensorError};
 
-use crate::disk::{self, Disk, Pending};
+use crate::disk::{self, AtomicFile, Disk};
 use crate::error::CheckpointError;
 use crate::weight_info::WeightInfo;
 
@@ -291,7 +291,7 @@ pub fn write(
     let mut header = serde_json::to_vec(&metadata).map_err(|e| failed(e.to_string()))?;
     header.resize(header.len().next_multiple_of(8), b' ');
 
-    let mut file = Pending::create(disk, path)?;
+    let mut file = AtomicFile::create(disk, path)?;
     let mut wrote = file.write_all(&(header.len() as u64).to_le_bytes());
     wrote = wrote.and_then(|()| file.write_all(&header));
     for (_, _, tensor) in &all {

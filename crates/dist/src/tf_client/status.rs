@@ -138,7 +138,7 @@ impl From<ImportError> for Status {
             _ => Code::InvalidArgument,
         };
         Status {
-            limit: error.is_of_expanded_bytes().then_some(EXPANDED_BYTES),
+            limit: error.exceeds_expansion_limit().then_some(EXPANDED_BYTES),
             ..Status::new(code, error.to_string())
         }
     }

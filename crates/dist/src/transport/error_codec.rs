@@ -9,7 +9,7 @@ use crate::error::{Cause, ClusterError};
 /// The longest text of an error that is taken from a peer, in bytes.
 const MOST_TEXT: usize = 16 << 10;
 /// The longest name of a task, node or op, and the longest origin.
-const MOST_NAME: usize = 4 << 10;
+const MAX_NAME_BYTES: usize = 4 << 10;
 /// What stands behind a text of which only the beginning is there.
 const CUT: &str = " ... [truncated]";
 
@@ -71,7 +71,7 @@ pub(crate) fn encoded(error: ClusterError) -> wire::Error {
 
 /// An error as it came, whoever sent it.
 pub(crate) fn decoded(error: wire::Error) -> ClusterError {
-    let name = |text: String| (!text.is_empty()).then(|| shortened(text, MOST_NAME));
+    let name = |text: String| (!text.is_empty()).then(|| shortened(text, MAX_NAME_BYTES));
     let cause = CAUSES.iter().find(|(_, c)| *c as i32 == error.cause);
     let cause = cause.map_or(Cause::Internal, |(cause, _)| *cause);
     let mut made = ClusterError::new(cause, shortened(error.message, MOST_TEXT));
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(index, u32::MAX);
             for name in [Some(job), error.node, error.op, origin] {
                 let name = name.unwrap();
-                assert!(name.len() <= MOST_NAME + CUT.len(), "{}", name.len());
+                assert!(name.len() <= MAX_NAME_BYTES + CUT.len(), "{}", name.len());
                 assert!(name.ends_with(CUT) && long.starts_with(name.trim_end_matches(CUT)));
             }
             assert!(error.message.len() <= MOST_TEXT + CUT.len());

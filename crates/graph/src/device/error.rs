@@ -8,7 +8,7 @@ use thalweg_tensor::shape::Shape;
 /// The reason why a device function has no device for a node.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
-pub enum ChoiceError {
+pub enum DeviceFnError {
     /// A string that is not a device.
     #[error(transparent)]
     Spec(#[from] SpecError),

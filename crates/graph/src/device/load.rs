@@ -9,7 +9,7 @@ use crate::op::Effect;
 
 /// One device's variables.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct DeviceLoad {
     /// The device.
     pub device: DeviceSpec,
     /// Its variables, in the order of building.
@@ -22,7 +22,7 @@ pub struct Load {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadTable {
     /// By device, in the order of their names.
-    pub loads: Vec<Load>,
+    pub loads: Vec<DeviceLoad>,
 }
 
 impl LoadTable {
@@ -33,8 +33,8 @@ impl LoadTable {
         all: &[DeviceSpec],
         device: impl Fn(&Node) -> DeviceSpec,
     ) -> LoadTable {
-        let mut loads: BTreeMap<DeviceSpec, Load> = BTreeMap::new();
-        let empty = |device: &DeviceSpec| Load {
+        let mut loads: BTreeMap<DeviceSpec, DeviceLoad> = BTreeMap::new();
+        let empty = |device: &DeviceSpec| DeviceLoad {
             device: device.clone(),
             variables: Vec::new(),
             bytes: 0,
@@ -79,13 +79,13 @@ impl LoadTable {
     /// A line for each device: its variables, bytes, and share of all bytes.
     pub fn to_text(&self) -> String {
         let all = self.bytes().max(1) as f64;
-        let width = |of: &dyn Fn(&Load) -> String| {
+        let width = |of: &dyn Fn(&DeviceLoad) -> String| {
             let lens = self.loads.iter().map(|l| of(l).len());
             lens.max().unwrap_or(0)
         };
         let (name, bytes) = (
-            |l: &Load| l.device.to_string(),
-            |l: &Load| l.bytes.to_string(),
+            |l: &DeviceLoad| l.device.to_string(),
+            |l: &DeviceLoad| l.bytes.to_string(),
         );
         let (names, numbers) = (width(&name), width(&bytes));
         let mut text = String::new();

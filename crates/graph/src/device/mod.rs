@@ -25,8 +25,8 @@ mod setter;
 mod spec;
 mod strategy;
 
-pub use error::ChoiceError;
-pub use load::{Load, LoadTable};
+pub use error::DeviceFnError;
+pub use load::{DeviceLoad, LoadTable};
 pub use scope::{DeviceFn, DeviceScope};
 pub use setter::{PS_OPS, ReplicaDeviceSetter};
 pub use spec::{DeviceSpec, SpecError};

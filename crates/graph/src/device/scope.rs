@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::{ChoiceError, DeviceSpec, SpecError};
+use super::{DeviceFnError, DeviceSpec, SpecError};
 use crate::error::Reason;
 use crate::node::Node;
 
@@ -12,7 +12,7 @@ use crate::node::Node;
 ///
 /// Its result replaces that device, so it has to merge the two itself; outer scopes still fill the
 /// parts that it leaves open. `None` clears the device.
-pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync;
+pub type DeviceFn = dyn Fn(&Node) -> Result<Option<DeviceSpec>, DeviceFnError> + Send + Sync;
 
 /// One scope: see [`crate::Graph::device`].
 ///
@@ -83,7 +83,7 @@ impl From<&DeviceSpec> for DeviceScope {
 impl DeviceScope {
     /// A scope in which `function` chooses; see [`DeviceFn`].
     pub fn function(
-        function: impl Fn(&Node) -> Result<Option<DeviceSpec>, ChoiceError> + Send + Sync + 'static,
+        function: impl Fn(&Node) -> Result<Option<DeviceSpec>, DeviceFnError> + Send + Sync + 'static,
     ) -> DeviceScope {
         DeviceScope::Function(Arc::new(function))
     }

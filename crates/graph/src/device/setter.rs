@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::strategy::{PsStrategy, RoundRobin};
-use super::{ChoiceError, DeviceScope, DeviceSpec};
+use super::{DeviceFnError, DeviceScope, DeviceSpec};
 use crate::node::Node;
 
 /// The ops that stand for a variable: TensorFlow's list.
@@ -156,7 +156,7 @@ impl From<ReplicaDeviceSetter> for DeviceScope {
                 let mut strategy = strategy.lock().unwrap_or_else(PoisonError::into_inner);
                 server.task = Some(strategy.choose(node)?);
             }
-            Ok::<_, ChoiceError>(Some(own.or(&server)))
+            Ok::<_, DeviceFnError>(Some(own.or(&server)))
         }))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::graph::nearest;
+use crate::graph::nearest_name;
 
 /// A string that is not a device.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -173,7 +173,7 @@ impl<'t> Parser<'t> {
         let Some(number) = number else {
             let all = PARTS.iter().copied().chain(["cpu", "gpu"]);
             let meant =
-                nearest(key, all).map_or(String::new(), |n| format!(": did you mean /{n}:?"));
+                nearest_name(key, all).map_or(String::new(), |n| format!(": did you mean /{n}:?"));
             let what = "this is none of /job:, /replica:, /task:, /device:, /cpu:, /gpu:";
             return Err(self.error(at, format!("{what}{meant}")));
         };

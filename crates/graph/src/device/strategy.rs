@@ -1,7 +1,7 @@
 //! Strategies that choose a parameter server for each variable: round-robin, greedy, balanced,
 //! within memory limits.
 
-use super::ChoiceError;
+use super::DeviceFnError;
 use crate::node::Node;
 use thalweg_tensor::dtype::DType;
 
@@ -10,8 +10,8 @@ pub trait PsStrategy: Send {
     /// Returns the task for this node.
     ///
     /// # Errors
-    /// [`ChoiceError`], if the node's load is not known or no server takes it.
-    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError>;
+    /// [`DeviceFnError`], if the node's load is not known or no server takes it.
+    fn choose(&mut self, node: &Node) -> Result<u32, DeviceFnError>;
 }
 
 /// Round-robin: one server after the other.
@@ -29,7 +29,7 @@ impl RoundRobin {
 }
 
 impl PsStrategy for RoundRobin {
-    fn choose(&mut self, _: &Node) -> Result<u32, ChoiceError> {
+    fn choose(&mut self, _: &Node) -> Result<u32, DeviceFnError> {
         let task = self.next;
         self.next = (task + 1) % self.tasks.max(1);
         Ok(task)
@@ -37,13 +37,13 @@ impl PsStrategy for RoundRobin {
 }
 
 /// The load that a node puts on its server, in any unit: a finite number, 0 or more.
-pub type LoadFn = Box<dyn Fn(&Node) -> Result<f64, ChoiceError> + Send>;
+pub type LoadFn = Box<dyn Fn(&Node) -> Result<f64, DeviceFnError> + Send>;
 
 /// Checks that a load can be added up.
-fn checked(load: f64) -> Result<f64, ChoiceError> {
+fn checked(load: f64) -> Result<f64, DeviceFnError> {
     match load.is_finite() && load >= 0.0 {
         true => Ok(load),
-        false => Err(ChoiceError::Load { load }),
+        false => Err(DeviceFnError::Load { load }),
     }
 }
 
@@ -57,10 +57,10 @@ fn own_task(node: &Node, tasks: usize) -> Option<usize> {
 /// `byte_size_load_fn` counts the handle itself there, which makes all variables equal.
 ///
 /// # Errors
-/// [`ChoiceError::Outputs`], [`ChoiceError::Shape`].
-pub fn byte_size_load(node: &Node) -> Result<f64, ChoiceError> {
+/// [`DeviceFnError::Outputs`], [`DeviceFnError::Shape`].
+pub fn byte_size_load(node: &Node) -> Result<f64, DeviceFnError> {
     let [output] = &node.outputs[..] else {
-        return Err(ChoiceError::Outputs {
+        return Err(DeviceFnError::Outputs {
             found: node.outputs.len(),
         });
     };
@@ -70,7 +70,7 @@ pub fn byte_size_load(node: &Node) -> Result<f64, ChoiceError> {
     };
     let declared = node.attrs.shape("shape");
     let elements = shape.elements().or_else(|| declared.elements());
-    let elements = elements.ok_or_else(|| ChoiceError::Shape {
+    let elements = elements.ok_or_else(|| DeviceFnError::Shape {
         shape: shape.clone(),
     })?;
     Ok(elements as f64 * dtype.size() as f64)
@@ -111,7 +111,7 @@ impl Greedy {
     /// A strategy over this many servers, by the result of `load` for each node.
     pub fn by(
         tasks: u32,
-        load: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
+        load: impl Fn(&Node) -> Result<f64, DeviceFnError> + Send + 'static,
     ) -> Greedy {
         Greedy {
             loads: vec![0.0; tasks.max(1) as usize],
@@ -121,7 +121,7 @@ impl Greedy {
 }
 
 impl PsStrategy for Greedy {
-    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+    fn choose(&mut self, node: &Node) -> Result<u32, DeviceFnError> {
         let load = checked((self.load)(node)?)?;
         let task = least(self.loads.iter().copied());
         self.loads[task] += load;
@@ -144,7 +144,7 @@ impl Balanced {
     /// in any unit.
     pub fn new(
         tasks: u32,
-        cost: impl Fn(&Node) -> Result<f64, ChoiceError> + Send + 'static,
+        cost: impl Fn(&Node) -> Result<f64, DeviceFnError> + Send + 'static,
     ) -> Balanced {
         Balanced {
             loads: vec![[0.0; 2]; tasks.max(1) as usize],
@@ -155,7 +155,7 @@ impl Balanced {
 }
 
 impl PsStrategy for Balanced {
-    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+    fn choose(&mut self, node: &Node) -> Result<u32, DeviceFnError> {
         let load = [byte_size_load(node)?, checked((self.cost)(node)?)?];
         let share = |server: &[f64; 2]| {
             let of = |i: usize| match self.totals[i] + load[i] {
@@ -193,7 +193,7 @@ impl WithinMemory {
 }
 
 impl PsStrategy for WithinMemory {
-    fn choose(&mut self, node: &Node) -> Result<u32, ChoiceError> {
+    fn choose(&mut self, node: &Node) -> Result<u32, DeviceFnError> {
         let bytes = byte_size_load(node)? as u64;
         let free = |i: usize| self.limits[i] - self.used[i];
         let fitting = (0..self.limits.len()).filter(|&i| free(i) >= bytes);
@@ -202,7 +202,7 @@ impl PsStrategy for WithinMemory {
             None => fitting.min_by_key(|&i| self.used[i]),
         };
         let Some(task) = task else {
-            return Err(ChoiceError::Memory {
+            return Err(DeviceFnError::Memory {
                 bytes,
                 free: (0..self.limits.len()).map(free).collect(),
             });

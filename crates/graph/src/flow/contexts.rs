@@ -83,7 +83,7 @@ impl Contexts {
     }
 
     /// `true` if a node may run never or many times, or is a control-flow node itself.
-    pub fn flows(&self, node: &Node, id: NodeId) -> bool {
+    pub fn in_control_flow(&self, node: &Node, id: NodeId) -> bool {
         node.op.effect == Effect::Flow || self.by_node.get(id.index()).is_some_and(|&c| c != ROOT)
     }
 

@@ -15,7 +15,7 @@
 //! let data = g.snapshot();
 //! let order: Vec<_> = data.ids().collect();
 //! let contexts = Contexts::new(&data, &order);
-//! let flows = |id| contexts.flows(data.node(id), id);
+//! let flows = |id| contexts.in_control_flow(data.node(id), id);
 //! assert!(flows(in_branch.id().node));
 //! // Nodes before the branch run exactly once.
 //! assert!(!flows(x.id().node));

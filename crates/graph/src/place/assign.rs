@@ -7,8 +7,8 @@ use super::constraint::{Constraint, Constraints};
 use super::devices::{Devices, TypeLists};
 use super::error::{PlaceError, PlaceReason};
 use super::groups::Groups;
-use super::options::Place;
-use super::placement::{Placement, Why};
+use super::options::PlaceOptions;
+use super::placement::{Placement, PlacementReason};
 use crate::data::GraphData;
 use crate::node::{Node, NodeId};
 use thalweg_tensor::dtype::DType;
@@ -35,14 +35,14 @@ fn is_metadata(node: &Node) -> bool {
 /// The state of the placer.
 pub(super) struct Placer<'a> {
     pub data: &'a GraphData,
-    pub options: &'a Place<'a>,
+    pub options: &'a PlaceOptions<'a>,
     pub devices: Devices<'a>,
     pub groups: Groups,
     /// The nodes that ask for a device.
     pub asking: Vec<NodeId>,
     /// The device of each node so far, or [`UNPLACED`].
     pub at: Vec<u32>,
-    pub why: Vec<Why>,
+    pub why: Vec<PlacementReason>,
     /// By root: the node of the group that was placed first.
     pub first: Vec<Option<NodeId>>,
     /// Pairs of nodes whose colocation was dropped by soft placement.
@@ -53,7 +53,10 @@ pub(super) struct Placer<'a> {
 
 impl<'a> Placer<'a> {
     /// Builds the groups of `data`, with only the fixed nodes placed.
-    pub fn new(data: &'a GraphData, options: &'a Place<'a>) -> Result<Placer<'a>, PlaceError> {
+    pub fn new(
+        data: &'a GraphData,
+        options: &'a PlaceOptions<'a>,
+    ) -> Result<Placer<'a>, PlaceError> {
         let nodes = data.len();
         let groups = Groups::new(Constraints::new(), TypeLists::default(), nodes);
         let mut placer = Placer {
@@ -63,7 +66,7 @@ impl<'a> Placer<'a> {
             groups,
             asking: Vec::new(),
             at: vec![UNPLACED; nodes],
-            why: vec![Why::Best; nodes],
+            why: vec![PlacementReason::Best; nodes],
             first: vec![None; nodes],
             dropped_colocations: Vec::new(),
             fitting: HashMap::new(),
@@ -100,7 +103,7 @@ impl<'a> Placer<'a> {
                 Some(earlier) if id.index() < fixed => {
                     let device = self.find(node, earlier, id)?;
                     self.at[id.index()] = device;
-                    self.why[id.index()] = Why::Kept;
+                    self.why[id.index()] = PlacementReason::Kept;
                     Constraint::assigned(self.options.devices[device as usize].clone())
                 }
                 _ if node.device.is_empty() => {
@@ -218,7 +221,7 @@ impl<'a> Placer<'a> {
     }
 
     /// Assigns a device to a node, and so to its group.
-    pub fn put(&mut self, id: NodeId, device: u32, why: Why) {
+    pub fn put(&mut self, id: NodeId, device: u32, why: PlacementReason) {
         self.at[id.index()] = device;
         self.why[id.index()] = why;
         let root = self.groups.root(id.index());
@@ -247,16 +250,19 @@ impl<'a> Placer<'a> {
 
     fn assign_one(&mut self, id: NodeId, node: &Node) -> Result<(), PlaceError> {
         if let Some(device) = self.device_of_group(id) {
-            self.put(id, device, Why::Best);
+            self.put(id, device, PlacementReason::Best);
             return Ok(());
         }
         let candidates = self.candidates(id)?;
         let followed = if candidates.len() == 1 {
             None
         } else if is_metadata(node) || self.is_passing_on(id, node) {
-            node.inputs.first().map(|i| (i.node, Why::Input(i.node)))
+            node.inputs
+                .first()
+                .map(|i| (i.node, PlacementReason::Input(i.node)))
         } else if is_generator(node) {
-            self.agreed_consumer(id).map(|c| (c, Why::Consumers(c)))
+            self.agreed_consumer(id)
+                .map(|c| (c, PlacementReason::Consumers(c)))
         } else {
             None
         };
@@ -264,8 +270,8 @@ impl<'a> Placer<'a> {
             .map(|(leader, why)| (self.at[leader.index()], why))
             .filter(|(device, _)| candidates.contains(device));
         let (device, why) = followed.unwrap_or(match candidates.len() {
-            1 => (candidates[0], Why::Only),
-            _ => (candidates[0], Why::Best),
+            1 => (candidates[0], PlacementReason::Only),
+            _ => (candidates[0], PlacementReason::Best),
         });
         self.put(id, device, why);
         Ok(())

@@ -4,7 +4,7 @@ use super::assign::Placer;
 use super::error::{Member, NamePart, PlaceError, PlaceReason};
 use super::groups::JoinError;
 use crate::device::DeviceSpec;
-use crate::graph::nearest;
+use crate::graph::nearest_name;
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
@@ -163,5 +163,5 @@ fn closest<'a>(wanted: &str, values: &'a [String]) -> Option<&'a str> {
         let distance = |v: &&String| v.parse::<u32>().map_or(u32::MAX, |v| v.abs_diff(wanted));
         return values.iter().min_by_key(distance).map(String::as_str);
     }
-    nearest(wanted, values.iter().map(String::as_str))
+    nearest_name(wanted, values.iter().map(String::as_str))
 }

@@ -2,7 +2,7 @@
 
 use super::assign::Placer;
 use super::error::{PlaceError, PlaceReason};
-use super::placement::{Placement, Why};
+use super::placement::{Placement, PlacementReason};
 use crate::node::{Node, NodeId};
 
 impl Placer<'_> {
@@ -37,20 +37,20 @@ impl Placer<'_> {
             let why = &mut self.why[id.index()];
             if let Some(leader) = leaders[root]
                 && leader != id
-                && *why != Why::Kept
+                && *why != PlacementReason::Kept
             {
-                *why = Why::With(leader);
+                *why = PlacementReason::With(leader);
             }
         }
         for id in asking {
             let root = self.groups.root(id.index());
-            if self.why[id.index()] == Why::Kept {
+            if self.why[id.index()] == PlacementReason::Kept {
                 continue;
             }
             if self.gets_what_it_asks(id) {
-                self.why[id.index()] = Why::Asked;
+                self.why[id.index()] = PlacementReason::Asked;
             } else if !asked[root] {
-                self.why[id.index()] = Why::Fallback;
+                self.why[id.index()] = PlacementReason::Fallback;
             }
         }
     }
@@ -66,10 +66,10 @@ impl Placer<'_> {
             let why = self.why[id.index()];
             let asks_for_type = |n: &Node| n.device.device_type.is_some();
             let better = match why {
-                Why::Kept => continue,
+                PlacementReason::Kept => continue,
                 _ if !node.device.admits(got) => None,
-                Why::Input(_) | Why::Consumers(_) => continue,
-                Why::With(leader) if asks_for_type(self.data.node(leader)) => continue,
+                PlacementReason::Input(_) | PlacementReason::Consumers(_) => continue,
+                PlacementReason::With(leader) if asks_for_type(self.data.node(leader)) => continue,
                 _ if asks_for_type(node) => continue,
                 _ => match (self.options.kernels)(node).first() {
                     Some(&best) if got.device_type.as_deref() != Some(best) => Some(best),

@@ -7,7 +7,7 @@
 //!    those that name one colocation group share a device. Groups intersect the device types that
 //!    have kernels, and merge the requested devices; a node that requests another device than its
 //!    variable's gives way.
-//! 2. A group's request has to exist, with a kernel. With [`Place::soft`], a device type or
+//! 2. A group's request has to exist, with a kernel. With [`PlaceOptions::soft`], a device type or
 //!    number that does not exist is dropped, never a job, replica or task.
 //! 3. Of the remaining devices the first one of the best type is taken.
 //! 4. A node that reads only its input's shape follows its input, and so does an Identity that
@@ -19,7 +19,7 @@
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
 //! use thalweg_graph::DeviceSpec;
-//! use thalweg_graph::place::{Place, place};
+//! use thalweg_graph::place::{PlaceOptions, place};
 //!
 //! let g = ops::graph();
 //! let x = ops::placeholder(&g, "x", []);
@@ -29,7 +29,7 @@
 //! let name = |device| format!("/job:localhost/replica:0/task:0/device:{device}");
 //! let devices: Vec<DeviceSpec> =
 //!     ["CPU:0", "GPU:0"].iter().map(|d| DeviceSpec::parse(&name(d)).expect("a device")).collect();
-//! let options = Place {
+//! let options = PlaceOptions {
 //!     devices: &devices,
 //!     kernels: &|_| ["GPU", "CPU"].into_iter().collect(),
 //!     soft: false,
@@ -54,8 +54,8 @@ mod options;
 mod placement;
 
 pub use error::{Member, NamePart, PlaceError, PlaceReason};
-pub use options::{Kernels, Place};
-pub use placement::{Placement, Report, Row, Why};
+pub use options::{Kernels, PlaceOptions};
+pub use placement::{Placement, PlacementReason, Report, Row};
 
 use crate::data::GraphData;
 
@@ -67,7 +67,7 @@ use crate::data::GraphData;
 /// # Errors
 /// If no device matches a node's request, or has a kernel for it; if nodes that must share a device
 /// cannot; if `deny_fallback` forbids the outcome.
-pub fn place(data: &GraphData, options: &Place<'_>) -> Result<Placement, PlaceError> {
+pub fn place(data: &GraphData, options: &PlaceOptions<'_>) -> Result<Placement, PlaceError> {
     let mut placer = assign::Placer::new(data, options)?;
     placer.assign()?;
     placer.finish()

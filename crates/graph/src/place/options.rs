@@ -11,7 +11,7 @@ pub type Kernels<'a> = dyn Fn(&Node) -> SmallVec<[&'static str; 2]> + 'a;
 
 /// The options of [`place`].
 #[derive(Clone, Copy)]
-pub struct Place<'a> {
+pub struct PlaceOptions<'a> {
     /// The devices by their full names. Of the allowed devices of one type the first is taken;
     /// TensorFlow lists the devices of its own process first, and then goes by name.
     pub devices: &'a [DeviceSpec],

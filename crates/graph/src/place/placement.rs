@@ -10,7 +10,7 @@ use crate::node::NodeId;
 /// The reason why a node is on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum PlacementReason {
     /// It was requested, whether other devices could take it or not.
     Asked,
     /// No other device can take it.
@@ -34,7 +34,7 @@ pub enum Why {
 pub struct Placement {
     pub(super) devices: Arc<[DeviceSpec]>,
     pub(super) at: Vec<u32>,
-    pub(super) why: Vec<Why>,
+    pub(super) why: Vec<PlacementReason>,
     /// Pairs of nodes whose colocation was dropped, in the order of building.
     pub(super) dropped_colocations: Vec<(NodeId, NodeId)>,
 }
@@ -80,7 +80,7 @@ impl Placement {
     ///
     /// # Panics
     /// If the node is not one of the placed graph.
-    pub fn why(&self, node: NodeId) -> Why {
+    pub fn why(&self, node: NodeId) -> PlacementReason {
         self.why[node.index()]
     }
 
@@ -114,17 +114,17 @@ impl Placement {
         let node = data.node(id);
         let name = |id: NodeId| data.get(id).map_or("?", |n| &n.name);
         match self.why(id) {
-            Why::Asked => "asked for".to_owned(),
-            Why::Only => "the only device that can".to_owned(),
-            Why::Best => "first of the best type".to_owned(),
-            Why::With(other) if !node.device.admits(self.name(id)) => {
+            PlacementReason::Asked => "asked for".to_owned(),
+            PlacementReason::Only => "the only device that can".to_owned(),
+            PlacementReason::Best => "first of the best type".to_owned(),
+            PlacementReason::With(other) if !node.device.admits(self.name(id)) => {
                 format!("with {}, although another was asked for", name(other))
             }
-            Why::With(other) => format!("with {}", name(other)),
-            Why::Input(input) => format!("follows its input {}", name(input)),
-            Why::Consumers(user) => format!("follows its consumers ({})", name(user)),
-            Why::Fallback => format!("soft: {} cannot be had", node.device),
-            Why::Kept => "kept from an earlier placement".to_owned(),
+            PlacementReason::With(other) => format!("with {}", name(other)),
+            PlacementReason::Input(input) => format!("follows its input {}", name(input)),
+            PlacementReason::Consumers(user) => format!("follows its consumers ({})", name(user)),
+            PlacementReason::Fallback => format!("soft: {} cannot be had", node.device),
+            PlacementReason::Kept => "kept from an earlier placement".to_owned(),
         }
     }
 }

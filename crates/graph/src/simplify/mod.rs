@@ -4,7 +4,7 @@
 //! ```
 //! # mod ops { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/ops.rs")); }
 //! use thalweg_graph::Fact;
-//! use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplify, simplify};
+//! use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, SimplifyOptions, simplify};
 //! use thalweg_tensor::{DType, Shape};
 //!
 //! let g = ops::graph();
@@ -12,7 +12,7 @@
 //! let y = (x + 1.0).named("y");
 //! let _unused = y + y;
 //!
-//! let options = Simplify { evaluate: None, share: true, devices: None, ops: None, fold_time: MOST_FOLD_TIME };
+//! let options = SimplifyOptions { evaluate: None, share: true, devices: None, ops: None, fold_time: DEFAULT_FOLD_TIME };
 //! // `x` is fed with three elements, and `y` is fetched.
 //! let fed = (x.id(), Fact::new(DType::F32, Shape::known(&[3])));
 //! let simple = simplify(&g.snapshot(), &[fed], &[y.id()], &[], &options).unwrap();
@@ -57,7 +57,7 @@ pub static FEED: OpDef = OpDef {
 pub type Evaluate<'a> = &'a dyn Fn(&Node, &[&Tensor]) -> Option<Vec<Tensor>>;
 
 /// The options of [`simplify`].
-pub struct Simplify<'a> {
+pub struct SimplifyOptions<'a> {
     /// Folds constants with this; `None` leaves them.
     pub evaluate: Option<Evaluate<'a>>,
     /// `true` to share equal nodes, and to remove nodes that equal their input.
@@ -78,7 +78,7 @@ pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 const MAX_FOLDED_BYTES: usize = 1 << 20;
 
 /// The default time limit of folding.
-pub const MOST_FOLD_TIME: Duration = Duration::from_secs(1);
+pub const DEFAULT_FOLD_TIME: Duration = Duration::from_secs(1);
 
 /// Makes the graph that computes `fetches` and runs `targets` when `feeds` are given with these
 /// facts.
@@ -90,7 +90,7 @@ pub fn simplify(
     feeds: &[(OutputId, Fact)],
     fetches: &[OutputId],
     targets: &[NodeId],
-    options: &Simplify<'_>,
+    options: &SimplifyOptions<'_>,
 ) -> Result<Simplified, GraphError> {
     let fed: FxHashMap<OutputId, usize> = feeds.iter().enumerate().map(|(i, f)| (f.0, i)).collect();
     let roots = fetches
@@ -123,7 +123,7 @@ pub fn simplify(
             pass.feed(i, *output, fact);
         }
     }
-    let order = data.order(&needed);
+    let order = data.topological_order(&needed);
     pass.contexts = Contexts::new(data, &order);
     for id in order {
         pass.node(id)?;
@@ -165,7 +165,7 @@ fn used_feeds(
 
 struct Simplifier<'a> {
     data: &'a GraphData,
-    options: &'a Simplify<'a>,
+    options: &'a SimplifyOptions<'a>,
     out: GraphData,
     /// By node of the new graph.
     devices: Vec<u32>,
@@ -238,7 +238,7 @@ impl Simplifier<'_> {
             return Ok(());
         }
         let mut controls = self.controls(node);
-        if self.is_alias(node) && !self.contexts.flows(node, old) {
+        if self.is_alias(node) && !self.contexts.in_control_flow(node, old) {
             return self.alias(old, controls);
         }
         let (inputs, mut facts) = self.inputs(old, &mut controls)?;
@@ -248,7 +248,7 @@ impl Simplifier<'_> {
         }
         // A node that may run never or many times is left as it is: its inferred facts may not come
         // about.
-        let flows = self.contexts.flows(node, old);
+        let flows = self.contexts.in_control_flow(node, old);
         if flows {
             facts.iter_mut().for_each(|f| f.value = None);
         }
@@ -362,7 +362,7 @@ impl Simplifier<'_> {
         let mut inputs = node.inputs.iter();
         let ordered = inputs.any(|i| self.is_ordered(i.node));
         self.ordered.push(ordered || !node.controls.is_empty());
-        let flows = self.contexts.flows(self.data.node(old), old);
+        let flows = self.contexts.in_control_flow(self.data.node(old), old);
         self.flowing.push(flows);
         self.out.push(node)
     }

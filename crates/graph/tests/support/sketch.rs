@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_graph::op::Effect;
-use thalweg_graph::place::Place;
+use thalweg_graph::place::PlaceOptions;
 use thalweg_graph::{Attrs, DeviceSpec, Fact, GraphData, Node, NodeId, OpDef, Origin, OutputId};
 use thalweg_tensor::{DType, Shape};
 
@@ -96,8 +96,8 @@ impl Sketch {
 }
 
 /// Strict placement on these devices.
-pub fn strict(devices: &[DeviceSpec]) -> Place<'_> {
-    Place {
+pub fn strict(devices: &[DeviceSpec]) -> PlaceOptions<'_> {
+    PlaceOptions {
         devices,
         kernels: &kernels,
         soft: false,

@@ -40,12 +40,12 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Attr, Function, Graph, GraphData, NodeId, Output, OutputId};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use crate::export::{self, ExportError, ExportOptions, MOST_BYTES};
+use crate::export::{self, ExportError, ExportOptions, MAX_MESSAGE_BYTES};
 use crate::messages::{GraphDef, NodeDef};
 
 /// A variable that becomes a constant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Frozen {
+pub struct FrozenVariable {
     /// Its name: that of the graph's declaration, or else of its node.
     pub name: String,
     /// Its handle.
@@ -62,7 +62,7 @@ struct Needed {
     /// By number: `true` if the node is needed.
     keep: Vec<bool>,
     /// The variables, in the order of building.
-    variables: Vec<Frozen>,
+    variables: Vec<FrozenVariable>,
 }
 
 /// The variables that these outputs depend on, in the order of building.
@@ -85,7 +85,10 @@ struct Needed {
 /// # Ok(())
 /// # }
 /// ```
-pub fn variables_of(graph: &Graph, outputs: &[Output<'_>]) -> Result<Vec<Frozen>, FreezeError> {
+pub fn variables_of(
+    graph: &Graph,
+    outputs: &[Output<'_>],
+) -> Result<Vec<FrozenVariable>, FreezeError> {
     Ok(needed(graph, outputs)?.variables)
 }
 
@@ -102,7 +105,7 @@ pub fn variables_of(graph: &Graph, outputs: &[Output<'_>]) -> Result<Vec<Frozen>
 pub fn freeze(
     graph: &Graph,
     outputs: &[Output<'_>],
-    mut values: impl FnMut(&Frozen) -> Option<Tensor>,
+    mut values: impl FnMut(&FrozenVariable) -> Option<Tensor>,
 ) -> Result<GraphDef, FreezeError> {
     let needed = needed(graph, outputs)?;
     let data = &*needed.data;
@@ -130,7 +133,7 @@ pub fn freeze(
         }
         // Refused before gigabytes are copied.
         bytes = bytes.saturating_add(value.bytes().len());
-        if bytes > MOST_BYTES {
+        if bytes > MAX_MESSAGE_BYTES {
             return Err(ExportError::TooLarge { bytes }.into());
         }
         frozen.insert(variable.handle, value);
@@ -173,7 +176,7 @@ fn needed(graph: &Graph, outputs: &[Output<'_>]) -> Result<Needed, FreezeError> 
         if let Some((dtype, shape)) = nodes::variable(&data, id) {
             let handle = OutputId { node: id, index: 0 };
             let name = declared.get(&handle).copied().unwrap_or(&node.name);
-            variables.push(Frozen {
+            variables.push(FrozenVariable {
                 name: name.to_owned(),
                 handle,
                 dtype,

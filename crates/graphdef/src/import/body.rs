@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use thalweg_graph::function::{ARGUMENT, Port};
 use thalweg_graph::op::Effect;
 use thalweg_graph::{
-    Attr, Exact, Func, Function, Graph, GraphData, NodeId, Origin, OutputId, Registry,
+    Attr, Func, Function, Graph, GraphData, ImportedNode, NodeId, Origin, OutputId, Registry,
 };
 
 use crate::attr;
@@ -28,9 +28,9 @@ pub(super) fn function<'d>(
     functions.count_nodes(wanted.def.node_def.len())?;
     let file = functions.origin.clone();
     let wrong = |problem| of_function(&file, &wanted.name, problem);
-    let nameable = |s: &&OpDef| !s.name.is_empty() && s.name.len() <= names::MOST_NAME;
+    let nameable = |s: &&OpDef| !s.name.is_empty() && s.name.len() <= names::MAX_NAME_BYTES;
     let Some(signature) = wanted.def.signature.as_ref().filter(nameable) else {
-        return Err(wrong(Problem::Name(names::MOST_NAME)));
+        return Err(wrong(Problem::Name(names::MAX_NAME_BYTES)));
     };
     let ops = functions.graph.registry().iter().chain([&ARGUMENT]);
     let graph = Graph::with_registry(Registry::new(ops).into());
@@ -99,12 +99,12 @@ fn add_arguments<'d>(
     let mut inputs = Vec::with_capacity(ports.len());
     for (index, (arg, port)) in args.iter().zip(ports).enumerate() {
         if !names::is_valid(&arg.name) {
-            return Err(Problem::Name(names::MOST_NAME));
+            return Err(Problem::Name(names::MAX_NAME_BYTES));
         }
         let argument = graph
             .op(ARGUMENT.name)
             .name(&arg.name)
-            .exactly(Exact {
+            .imported(ImportedNode {
                 origin: origin.clone(),
                 device: Default::default(),
                 colocation: Default::default(),

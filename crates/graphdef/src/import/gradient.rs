@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_graph::function::{DEEPEST, calls};
+use thalweg_graph::function::{MAX_CALL_DEPTH, calls};
 use thalweg_graph::{Fact, Function, Graph, Output, OutputId, gradients_with};
 use thalweg_tensor::{DType, Shape};
 
@@ -20,7 +20,7 @@ fn check_calls(
     around: &mut Vec<String>,
     left: &mut usize,
 ) -> Result<(), String> {
-    let deepest = DEEPEST / 4;
+    let deepest = MAX_CALL_DEPTH / 4;
     if around.len() >= deepest {
         return Err(format!("its calls are more than {deepest} deep"));
     }

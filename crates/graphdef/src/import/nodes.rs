@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_graph::{Attr, DeviceSpec, Exact, Graph, NodeBuilder, NodeId, Origin, OutputId};
+use thalweg_graph::{Attr, DeviceSpec, Graph, ImportedNode, NodeBuilder, NodeId, Origin, OutputId};
 
 use crate::attr;
 use crate::error::{ImportError, Problem, ValueError};
@@ -79,7 +79,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         let mut at: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, node) in defs.iter().enumerate() {
             if !names::is_valid(&node.name) {
-                let problem = Problem::Name(names::MOST_NAME);
+                let problem = Problem::Name(names::MAX_NAME_BYTES);
                 return Err(self.place.problem(node, problem));
             }
             if at.insert(&node.name, index).is_some() || self.made.contains_key(&*node.name) {
@@ -170,7 +170,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
         let op = registry.get(&node.op);
         let mut colocation = SmallVec::new();
         let mut attrs = self.attrs(node, op, &mut colocation)?;
-        let exact = Exact {
+        let imported = ImportedNode {
             origin: self.place.origin.clone(),
             device: DeviceSpec::parse(&node.device)?,
             colocation,
@@ -183,7 +183,7 @@ impl<'a, 'd> Nodes<'a, 'd> {
             .graph
             .op(call.map_or(&*node.op, |(op, _)| op))
             .name(&prefixed(self.place.prefix, &node.name))
-            .exactly(exact);
+            .imported(imported);
         let mut open = Vec::new();
         for (position, (&input, text)) in inputs.iter().zip(&node.input).enumerate() {
             if self.is_open(input) {

@@ -29,7 +29,7 @@ mod tables;
 use thiserror::Error;
 
 /// The most fields of a message here.
-pub const MOST_FIELDS: usize = 40;
+pub const MAX_FIELDS: usize = 40;
 /// The deepest nesting of messages. The decoder stops at 100, so it never gets as far.
 const MAX_DEPTH: usize = 128;
 /// The approximate overhead of an allocation, in bytes.
@@ -137,7 +137,7 @@ impl Scan<'_> {
         if depth > MAX_DEPTH {
             return Err(ScanError::Malformed);
         }
-        let mut counts = [0u64; MOST_FIELDS];
+        let mut counts = [0u64; MAX_FIELDS];
         while self.at < end {
             let key = self.varint()?;
             let number = u32::try_from(key >> 3).map_err(|_| ScanError::Malformed)?;

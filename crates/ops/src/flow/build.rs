@@ -78,8 +78,8 @@ impl FlowOps for Graph {
         otherwise: impl FnOnce(&'g Graph) -> Vec<Output<'g>>,
     ) -> Vec<Output<'g>> {
         let (yes, no) = (self.body("cond_true"), self.body("cond_false"));
-        let a = self.inside(yes, || then(yes));
-        let b = self.inside(no, || otherwise(no));
+        let a = self.build_in(yes, || then(yes));
+        let b = self.build_in(no, || otherwise(no));
         if a.iter().chain(&b).any(|o| o.is_invalid()) {
             // The body has recorded the error.
             self.close_bodies(&[(yes, &[], &[]), (no, &[], &[])]);
@@ -145,8 +145,8 @@ impl FlowOps for Graph {
                 facts.map(|f| graph.argument("value", &f)).collect()
             };
             let (asked, given) = (values(test), values(turn));
-            let goes_on = self.inside(test, || cond(test, &asked));
-            let next = self.inside(turn, || body(turn, &given));
+            let goes_on = self.build_in(test, || cond(test, &asked));
+            let next = self.build_in(turn, || body(turn, &given));
             if goes_on.is_invalid() || next.iter().any(|o| o.is_invalid()) {
                 self.close_bodies(&[(test, &asked, &[]), (turn, &given, &[])]);
                 return vec![self.invalid(); initial.len()];

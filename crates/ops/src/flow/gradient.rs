@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::InputGradients;
 use thalweg_graph::{
-    Attr, Closed, Fact, Func, Function, GradCx, Graph, Operation, Output, OutputId, gradients_with,
+    Attr, ClosedBodies, Fact, Func, Function, GradCx, Graph, Operation, Output, OutputId,
+    gradients_with,
 };
 use thalweg_tensor::{DType, Shape};
 
@@ -236,7 +237,7 @@ impl<'g> Choice<'g> {
         g: &GradCx<'_, 'g>,
         first: usize,
         attrs: &[&'static str],
-        closed: Closed<'g>,
+        closed: ClosedBodies<'g>,
         live: &[usize],
     ) -> Operation<'g> {
         let graph = g.graph();
@@ -296,7 +297,11 @@ impl<'g> GradientBody<'g> {
 }
 
 /// Closes the gradient functions of all functions over the same arguments.
-fn close_all<'g>(graph: &'g Graph, bodies: &[GradientBody<'g>], live: &[usize]) -> Closed<'g> {
+fn close_all<'g>(
+    graph: &'g Graph,
+    bodies: &[GradientBody<'g>],
+    live: &[usize],
+) -> ClosedBodies<'g> {
     let results: Vec<Vec<Output<'g>>> = bodies.iter().map(|b| b.results(live)).collect();
     let finished: Vec<(&'g Graph, &[Output<'g>], &[Output<'g>])> = bodies
         .iter()
@@ -345,7 +350,7 @@ fn add_kept_outputs<'g>(
                     own.next();
                     output
                 }
-                _ => wider.push_fake(graph, fact),
+                _ => wider.push_unused(graph, fact),
             };
             wider.push_result(output, fact);
         }
@@ -361,7 +366,7 @@ fn add_kept_outputs<'g>(
         changed.push(("output_shapes", Attr::Shapes(shapes)));
     }
     let operation = g.output(0).operation();
-    graph.widen(operation, &[], changed);
+    graph.extend_call(operation, &[], changed);
     (0..all.len())
         .map(|i| operation.output((had + i) as u32))
         .collect()

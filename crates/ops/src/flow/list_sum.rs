@@ -13,7 +13,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
     if of.dtype() != DType::Variant {
         return cx.zeros(of.dtype(), of.dims());
     }
-    let Some(list) = of.thing::<TensorList>() else {
+    let Some(list) = of.object::<TensorList>() else {
         // A variant that is no list has no zeros.
         return Ok(of.clone());
     };
@@ -34,7 +34,7 @@ pub(crate) fn added(a: &Tensor, b: &Tensor) -> Result<Tensor, KernelError> {
     if a.dtype() != DType::Variant {
         return sum(a.clone(), b);
     }
-    let (Some(one), Some(other)) = (a.thing::<TensorList>(), b.thing::<TensorList>()) else {
+    let (Some(one), Some(other)) = (a.object::<TensorList>(), b.object::<TensorList>()) else {
         return Err(KernelError::Invalid(
             "what is no list cannot be added".to_owned(),
         ));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_device::KernelError;
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Memory, Shape, StringTensor, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Shape, StringTensorBuilder, Tensor, dispatch};
 
 /// Maximum number of rows that become tensors of their own: a tensor without elements may have any number.
 const MAX_ROWS: usize = 1 << 24;
@@ -37,7 +37,7 @@ pub(crate) fn joined(
     dims: &[usize],
 ) -> Result<Tensor, KernelError> {
     if dtype == DType::String {
-        let mut all = StringTensor::new(dims, Some(memory))?;
+        let mut all = StringTensorBuilder::new(dims, Some(memory))?;
         for part in parts {
             for string in part.as_strings()? {
                 all.push(string)?;

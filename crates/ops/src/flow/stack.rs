@@ -66,9 +66,9 @@ pub(crate) static PUSH: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (stack, value) = (cx.thing::<Stack>(0)?, cx.value(1)?);
+        let (stack, value) = (cx.object::<Stack>(0)?, cx.value(1)?);
         let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
-        value.check_holdable()?;
+        value.check_can_be_held()?;
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
         }
@@ -94,7 +94,7 @@ pub(crate) static POP: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let stack = cx.thing::<Stack>(0)?;
+        let stack = cx.object::<Stack>(0)?;
         let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
         let value = values.pop();
         let empty = || KernelError::Invalid("the stack is empty".to_owned());
@@ -111,7 +111,7 @@ pub(crate) static CLOSE: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let stack = cx.thing::<Stack>(0)?;
+        let stack = cx.object::<Stack>(0)?;
         let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
         values.clear();
         Ok(Vec::new())

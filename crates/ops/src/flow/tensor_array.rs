@@ -81,7 +81,7 @@ impl TensorArray {
     /// Writes element `i`.
     pub(super) fn write(&self, i: i64, value: Tensor) -> Result<(), KernelError> {
         let at = usize::try_from(i).map_err(|_| out_of_range(i, self.len()))?;
-        value.check_holdable()?;
+        value.check_can_be_held()?;
         self.grow(at.saturating_add(1))?;
         let mut state = self.lock();
         if value.dtype() != self.dtype || !state.shape.admits(value.dims()) {
@@ -235,7 +235,7 @@ pub(super) fn scalars(cx: &mut Infer<'_>) -> Result<(), InferError> {
 
 /// Array behind the handle at input 0.
 pub(super) fn array(cx: &TensorCx<'_>) -> Result<Arc<TensorArray>, KernelError> {
-    cx.thing::<TensorArray>(0)
+    cx.object::<TensorArray>(0)
 }
 
 /// Creates an array.

@@ -76,7 +76,7 @@ impl TensorList {
     }
 
     pub(super) fn check(&self, item: &Tensor) -> Result<(), KernelError> {
-        item.check_holdable()?;
+        item.check_can_be_held()?;
         if item.dtype() != self.dtype || !self.shape.admits(item.dims()) {
             return Err(KernelError::Invalid(format!(
                 "a list of {}{} does not take {}{}",
@@ -106,7 +106,7 @@ pub(super) fn shape_input(cx: &TensorCx<'_>, i: usize) -> Result<Shape, KernelEr
 
 /// List at input `i`.
 pub(super) fn list_at(cx: &TensorCx<'_>, i: usize) -> Result<Arc<TensorList>, KernelError> {
-    cx.thing::<TensorList>(i)
+    cx.object::<TensorList>(i)
 }
 
 fn index(cx: &TensorCx<'_>, list: &TensorList, i: usize) -> Result<usize, KernelError> {

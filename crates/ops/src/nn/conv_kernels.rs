@@ -159,7 +159,7 @@ fn packed_filter<'a, T: Real + Element>(
     scratch: &mut [u8],
 ) -> Option<&'a [T]> {
     let notes = cx.notes(1).filter(|_| !cx.memory_is_limited())?;
-    let kept = notes.kept(|| {
+    let kept = notes.derived(|| {
         let mut numbers = cx.zeros(T::DTYPE, &[packing.len()]).ok()?;
         let to = numbers.as_mut_slice::<T>().ok()?;
         conv2d_pack(on(cx.cpu()), g, filter, to, scratch);

@@ -21,7 +21,7 @@ const ACCUMULATOR_OP: OpDef = OpDef {
 };
 
 fn accumulator(cx: &TensorCx<'_>) -> Result<Arc<Accumulator>, KernelError> {
-    cx.thing::<Accumulator>(0)
+    cx.object::<Accumulator>(0)
 }
 
 /// Creates an accumulator.
@@ -79,7 +79,7 @@ pub(crate) static TAKE_GRADIENT: Op = Op {
         inputs: &[HANDLE, arg_of("num_required", DType::I32)],
         outputs: &[arg("average", "dtype")],
         attrs: &[type_attr("dtype", DType::NUMBERS)],
-        effect: Effect::Waits,
+        effect: Effect::Blocking,
         ..ACCUMULATOR_OP
     },
     kernels: &[cpu_tensors(|cx| {

@@ -24,7 +24,7 @@ pub(super) fn check_element(
         )));
     }
     for (i, (component, dtype)) in element.iter().zip(&settings.dtypes).enumerate() {
-        component.check_holdable()?;
+        component.check_can_be_held()?;
         let fits = settings
             .shapes
             .get(i)

@@ -25,7 +25,7 @@ fn variant(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
 }
 
 fn optional(cx: &TensorCx<'_>) -> Result<Arc<Optional>, KernelError> {
-    cx.thing::<Optional>(0)
+    cx.object::<Optional>(0)
 }
 
 /// Wraps values.

@@ -27,7 +27,7 @@ pub(super) const DEQUEUE_ATTRS: &[AttrDef] =
 /// Base definition of a queue op that may block.
 const QUEUE_OP: OpDef = OpDef {
     gradient: Gradient::None,
-    effect: Effect::Waits,
+    effect: Effect::Blocking,
     ..OpDef::EMPTY
 };
 
@@ -37,7 +37,7 @@ fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
 }
 
 fn queue(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
-    cx.thing::<Queue>(0)
+    cx.object::<Queue>(0)
 }
 
 fn components(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {

@@ -49,7 +49,7 @@ pub(super) fn resource_handle(
     let (container, name) = (cx.attrs().str("container"), shared_name(cx));
     let thing = cx
         .environment()
-        .thing(container, name, &mut || make(name))?;
+        .object(container, name, &mut || make(name))?;
     Ok(vec![Tensor::handle(DType::Resource, thing)?])
 }
 

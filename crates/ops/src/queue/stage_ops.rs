@@ -34,7 +34,7 @@ const ATTRS_OF_ANY_TYPES: &[AttrDef] = &[
 const STAGE_OP: OpDef = OpDef {
     attrs: ATTRS,
     gradient: Gradient::None,
-    effect: Effect::Waits,
+    effect: Effect::Blocking,
     ..OpDef::EMPTY
 };
 
@@ -43,7 +43,7 @@ fn staging_area(cx: &TensorCx<'_>) -> Result<Arc<StagingArea>, KernelError> {
     let attrs = cx.attrs();
     let size = |attr| usize::try_from(attrs.int(attr)).unwrap_or(0);
     let (container, name) = (attrs.str("container"), shared_name(cx));
-    let thing = cx.environment().thing(container, name, &mut || {
+    let thing = cx.environment().object(container, name, &mut || {
         Ok(Arc::new(StagingArea::new(
             size("capacity"),
             size("memory_limit"),

@@ -59,7 +59,7 @@ impl StagingArea {
 
     /// Appends an entry as soon as there is room.
     pub(super) fn put(&self, cx: &TensorCx<'_>, entry: Vec<Tensor>) -> Result<(), KernelError> {
-        entry.iter().try_for_each(Tensor::check_holdable)?;
+        entry.iter().try_for_each(Tensor::check_can_be_held)?;
         let size = bytes(&entry);
         if self.bytes > 0 && size > self.bytes {
             return Err(KernelError::Invalid(format!(

@@ -123,7 +123,7 @@ impl KeptValue {
 
 fn kept_value(cx: &TensorCx<'_>) -> Result<Arc<KeptValue>, KernelError> {
     let name = shared_name(cx);
-    let thing = cx.environment().thing("", name, &mut || {
+    let thing = cx.environment().object("", name, &mut || {
         Ok(Arc::new(KeptValue {
             name: name.to_owned(),
             value: Mutex::default(),
@@ -184,7 +184,7 @@ pub(super) static BEGIN: Op = Op {
         ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        cx.thing::<TurnSum>(0)?.begin(cx.int(1)?);
+        cx.object::<TurnSum>(0)?.begin(cx.int(1)?);
         Ok(Vec::new())
     })],
 };
@@ -205,7 +205,7 @@ pub(super) static GIVE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (token, ticket) = (cx.int(1)?, cx.int(2)?);
-        cx.thing::<TurnSum>(0)?
+        cx.object::<TurnSum>(0)?
             .add_gradient(token, ticket, cx.tensor(3)?)?;
         Ok(Vec::new())
     })],
@@ -226,7 +226,7 @@ pub(super) static MEAN: Op = Op {
         ..TURN_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        Ok(vec![cx.thing::<TurnSum>(0)?.mean(cx.int(1)?)?])
+        Ok(vec![cx.object::<TurnSum>(0)?.mean(cx.int(1)?)?])
     })],
 };
 

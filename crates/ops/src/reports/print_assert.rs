@@ -67,7 +67,7 @@ fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         false => {
             let mut make = || Ok(Arc::new(AtomicI64::new(0)) as Thing);
             let name = format!("Print/{}", cx.node().name);
-            let count = cx.environment().thing("", &name, &mut make)?;
+            let count = cx.environment().object("", &name, &mut make)?;
             let count = count.downcast::<AtomicI64>().ok();
             count.is_some_and(|c| c.fetch_add(1, Ordering::Relaxed) < first)
         }

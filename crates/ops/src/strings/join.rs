@@ -6,7 +6,7 @@ use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg_of, bool_attr, count_att
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Shape, StringTensor, Tensor};
+use thalweg_tensor::{DType, Shape, StringTensorBuilder, Tensor};
 
 /// Shape rule: all inputs that are not scalars have one shape, which is the output's.
 fn join_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -56,7 +56,7 @@ fn join(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
 
 /// Appends one string: the parts, with a separator between.
 fn append_joined(
-    to: &mut StringTensor,
+    to: &mut StringTensorBuilder,
     parts: &[&[u8]],
     separator: &[u8],
 ) -> Result<(), KernelError> {

@@ -6,7 +6,7 @@ use regex::bytes::Regex;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Gradient, arg_of, attr, bool_attr};
 use thalweg_graph::{AttrKind, OpDef};
-use thalweg_tensor::{DType, StringTensor, Tensor};
+use thalweg_tensor::{DType, StringTensorBuilder, Tensor};
 
 use crate::support::shapes::unchanged;
 
@@ -67,7 +67,7 @@ fn parse_rewrite(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
 
 /// Appends a string with its matches, each given by its groups, replaced.
 fn append_replaced<'t>(
-    out: &mut StringTensor,
+    out: &mut StringTensorBuilder,
     s: &'t [u8],
     matches: impl Iterator<Item = impl Fn(usize) -> Option<std::ops::Range<usize>> + 't>,
     rewrite: &[Piece],

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{DType, StringTensor, Tensor, dispatch};
+use thalweg_tensor::{DType, StringTensorBuilder, Tensor, dispatch};
 
 use super::printf::{round_trip_f32, round_trip_f64};
 
@@ -51,7 +51,7 @@ fn c_escaped(s: &[u8]) -> Vec<u8> {
 /// Appends the first `max_elements` elements, or all if that is negative, in the format of Print and Assert:
 /// `[1 2][3...]...`.
 pub(crate) fn summary(
-    out: &mut StringTensor,
+    out: &mut StringTensorBuilder,
     tensor: &Tensor,
     max_elements: i64,
 ) -> Result<(), KernelError> {
@@ -76,7 +76,7 @@ fn append_one_dimension(
     at: usize,
     limit: usize,
     next: &mut usize,
-    out: &mut StringTensor,
+    out: &mut StringTensorBuilder,
 ) -> Result<(), KernelError> {
     let dims = tensor.dims();
     if *next >= limit {
@@ -120,7 +120,7 @@ fn append_one_dimension(
 /// Appends the first and last `ends` elements of each dimension, or all if that is negative, in the format of PrintV2
 /// and StringFormat: `[1 2 ... 8 9]`, with rows on lines of their own.
 pub(crate) fn summary_v2(
-    out: &mut StringTensor,
+    out: &mut StringTensorBuilder,
     tensor: &Tensor,
     ends: i64,
 ) -> Result<(), KernelError> {
@@ -141,7 +141,7 @@ fn append_block(
     at: usize,
     elements: Range<usize>,
     ends: usize,
-    out: &mut StringTensor,
+    out: &mut StringTensorBuilder,
 ) -> Result<(), KernelError> {
     let dims = tensor.dims();
     let Some(&len) = dims.get(at) else {

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, TensorCx};
-use thalweg_tensor::{DType, Dims, Memory, Taken, Tensor, TensorError, dispatch};
+use thalweg_tensor::{DType, Dims, Memory, Reservation, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
 
@@ -73,7 +73,7 @@ pub(crate) fn integers(
 /// the system has no room for them.
 pub(crate) struct Counted<T> {
     elements: Vec<T>,
-    taken: Taken,
+    taken: Reservation,
 }
 
 impl<T: Clone> Counted<T> {
@@ -81,7 +81,7 @@ impl<T: Clone> Counted<T> {
     pub(crate) fn new(memory: &Arc<Memory>) -> Counted<T> {
         Counted {
             elements: Vec::new(),
-            taken: Taken::of(Some(memory)),
+            taken: Reservation::of(Some(memory)),
         }
     }
 
@@ -104,11 +104,11 @@ impl<T: Clone> Counted<T> {
             dtype: DType::U8,
             dims: Dims::from_slice(&[len.saturating_mul(size_of::<T>())]),
         };
-        if !self.taken.more(bytes) {
+        if !self.taken.grow(bytes) {
             return Err(too_large.into());
         }
         if self.elements.try_reserve(more).is_err() {
-            self.taken.less(bytes);
+            self.taken.shrink(bytes);
             return Err(too_large.into());
         }
         self.elements.resize(len.max(self.elements.len()), value);
@@ -117,7 +117,7 @@ impl<T: Clone> Counted<T> {
 
     /// Gives all of them up.
     pub(crate) fn clear(&mut self) {
-        self.taken.less(self.elements.len() * size_of::<T>());
+        self.taken.shrink(self.elements.len() * size_of::<T>());
         self.elements = Vec::new();
     }
 }

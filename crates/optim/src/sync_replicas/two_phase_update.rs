@@ -70,7 +70,7 @@ pub(super) fn split<'g>(
 /// A node and its ancestors, in topological order.
 fn ancestors(data: &GraphData, last: NodeId) -> Vec<NodeId> {
     let needed = data.needed(std::iter::once(last), |_| false);
-    data.order(&needed)
+    data.topological_order(&needed)
 }
 
 struct Splitter<'g, 'd> {

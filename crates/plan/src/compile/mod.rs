@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{Argument, Bounds, Device, evaluate_within};
 use thalweg_graph::partition::{self, Partitioned, partition};
-use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
 use thalweg_tensor::{Memory, Tensor};
 
@@ -344,7 +344,7 @@ impl Whole {
             arrivals: Vec::new(),
             waits: false,
         };
-        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect.waits();
+        let waits = |(_, node): (NodeId, &Arc<Node>)| node.op.effect.may_block();
         plan.arrivals = arrivals(&plan.programs);
         let blocks = plan.programs.iter().any(|p| p.graph.nodes().any(waits));
         plan.waits = blocks || !plan.arrivals.is_empty();
@@ -409,9 +409,9 @@ pub fn simplified(
         let op = context.kernels.get(node.op.name)?;
         evaluate_within(bounds, host, op, node, &arguments).ok()
     };
-    let options = Simplify {
+    let options = SimplifyOptions {
         evaluate: context.optimise.then_some(&fold),
-        fold_time: MOST_FOLD_TIME,
+        fold_time: DEFAULT_FOLD_TIME,
         share: context.optimise,
         devices: Some(request.devices),
         ops: Some(&|name| context.kernels.get(name).map(|op| &op.def)),

@@ -1,6 +1,6 @@
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::Cpu;
-use thalweg_graph::simplify::{MOST_FOLD_TIME, Simplified, Simplify, simplify};
+use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};
 use thalweg_graph::{Graph, Node, NodeId, Output};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps};
 use thalweg_tensor::{DType, Shape, Tensor};
@@ -22,8 +22,8 @@ fn prepared(g: &Graph, x: Output<'_>, fetched: &[Output<'_>]) -> Simplified {
     let feeds = [(x.id(), data.fact(x.id()).unwrap().clone())];
     let fetched: Vec<_> = fetched.iter().map(|o| o.id()).collect();
     let devices = vec![0; data.len()];
-    let options = Simplify {
-        fold_time: MOST_FOLD_TIME,
+    let options = SimplifyOptions {
+        fold_time: DEFAULT_FOLD_TIME,
         evaluate: None,
         share: false,
         devices: Some(&devices),

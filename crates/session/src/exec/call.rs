@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Variable};
-use thalweg_graph::function::DEEPEST;
+use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Func, Function, Node, OutputId};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
@@ -30,9 +30,9 @@ impl ProgramRun<'_> {
             )));
         };
         // Each call takes room on the thread's stack.
-        if self.step.depth >= DEEPEST {
+        if self.step.depth >= MAX_CALL_DEPTH {
             return Err(KernelError::Invalid(format!(
-                "function '{name}' is called inside of {DEEPEST} others: use a While in place of \
+                "function '{name}' is called inside of {MAX_CALL_DEPTH} others: use a While in place of \
                  a function that calls itself"
             )));
         }
@@ -44,7 +44,7 @@ impl ProgramRun<'_> {
         let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
             .iter()
             .map(|a| match a.dtype() {
-                DType::Resource => a.thing::<Variable>(),
+                DType::Resource => a.object::<Variable>(),
                 _ => None,
             })
             .collect();

@@ -20,13 +20,13 @@ impl Environment for StepEnvironment<'_> {
         self.run.call(self.node, function, arguments)
     }
 
-    fn thing(
+    fn object(
         &self,
         container: &str,
         name: &str,
         make: &mut dyn FnMut() -> Result<Thing, KernelError>,
     ) -> Result<Thing, KernelError> {
-        self.run.step.context.store.thing(container, name, make)
+        self.run.step.context.store.object(container, name, make)
     }
 
     fn ticket(&self) -> Ticket {

@@ -1,7 +1,7 @@
 //! Fetch lists: the outputs and nodes that a step computes.
 
 use smallvec::SmallVec;
-use thalweg_graph::graph::nearest;
+use thalweg_graph::graph::nearest_name;
 use thalweg_graph::{Graph, NodeId, Operation, Output, OutputId};
 use thalweg_ops::Variable;
 use thalweg_plan::{Fetch, SessionError};
@@ -246,7 +246,7 @@ fn no_such_name(graph: &Graph, what: &'static str, name: &str) -> SessionError {
             "the outputs of '{node}' are numbered from 0 to {}",
             count - 1
         ),
-        None => match nearest(node, data.nodes().map(|(_, n)| &n.name[..])) {
+        None => match nearest_name(node, data.nodes().map(|(_, n)| &n.name[..])) {
             Some(near) => format!("did you mean '{near}'?"),
             None => "look at Graph::snapshot, or `thalweg graph`, for what there is".to_owned(),
         },

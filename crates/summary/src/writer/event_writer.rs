@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
-use thalweg_checkpoint::disk::Limited;
+use thalweg_checkpoint::disk::SizeLimitedFile;
 use thalweg_data::{MAX_RECORD_BYTES, append_record};
 
 use super::options::{self, SummaryWriterOptions};
@@ -245,7 +245,7 @@ fn cannot_begin(path: &Path, error: &io::Error) -> SummaryError {
 }
 
 /// Creates a file that did not exist: two writers of the same second do not overwrite each other.
-fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, Limited)> {
+fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, SizeLimitedFile)> {
     let mut tried = 0;
     loop {
         let path = match tried {
@@ -253,7 +253,7 @@ fn new_file(dir: &Path, name: &str) -> io::Result<(PathBuf, Limited)> {
             n => dir.join(format!("{name}.{n}")),
         };
         match File::create_new(&path) {
-            Ok(file) => return Ok((path, Limited::new(file))),
+            Ok(file) => return Ok((path, SizeLimitedFile::new(file))),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tried < 10_000 => tried += 1,
             Err(e) => return Err(e),
         }

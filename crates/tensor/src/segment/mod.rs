@@ -19,7 +19,7 @@ use thiserror::Error;
 pub enum SegmentError {
     /// It is another file than the requested one.
     #[error("it is of segment {found}, not {expected}")]
-    Other {
+    WrongFile {
         /// The requested number.
         expected: u64,
         /// The number of its file.
@@ -116,7 +116,7 @@ impl Segment {
         // Sealed, it stays at least as long as it is now.
         let known = file.metadata()?;
         if known.ino() != number {
-            return Err(SegmentError::Other {
+            return Err(SegmentError::WrongFile {
                 expected: number,
                 found: known.ino(),
             });

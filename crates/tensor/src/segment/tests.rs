@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Buffer, LEAST_SHARED, Memory, Tensor};
+use crate::{Buffer, MIN_SHARED_BYTES, Memory, Tensor};
 
 use super::*;
 
@@ -13,14 +13,14 @@ fn found(buffer: &Buffer, len: usize) -> Result<Buffer, SegmentError> {
 }
 
 fn shared() -> Arc<Memory> {
-    Arc::new(Memory::new(None).sharing(8 * LEAST_SHARED))
+    Arc::new(Memory::new(None).sharing(8 * MIN_SHARED_BYTES))
 }
 
 #[test]
 fn writes_to_a_segment_are_visible_in_its_mapping() {
     for len in [
-        LEAST_SHARED,
-        LEAST_SHARED + 1,
+        MIN_SHARED_BYTES,
+        MIN_SHARED_BYTES + 1,
         5 * PAGE_MULTIPLE - 1,
         3 << 20,
     ] {
@@ -39,33 +39,33 @@ fn writes_to_a_segment_are_visible_in_its_mapping() {
 
 #[test]
 fn small_buffers_and_those_of_other_memory_are_not_shared() {
-    let small = Buffer::try_any_in(LEAST_SHARED - 1, &shared()).unwrap();
+    let small = Buffer::try_any_in(MIN_SHARED_BYTES - 1, &shared()).unwrap();
     assert_eq!(small.segment(), None);
     let private = Arc::new(Memory::new(None));
-    let private = Buffer::try_any_in(LEAST_SHARED, &private).unwrap();
+    let private = Buffer::try_any_in(MIN_SHARED_BYTES, &private).unwrap();
     assert_eq!(private.segment(), None);
 }
 
 #[test]
 fn a_segment_that_is_another_one_or_too_short_is_not_mapped() {
     let memory = shared();
-    let own = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
-    assert!(found(&own, LEAST_SHARED).is_ok());
-    for needed in [LEAST_SHARED + 1, usize::MAX] {
+    let own = Buffer::try_any_in(MIN_SHARED_BYTES, &memory).unwrap();
+    assert!(found(&own, MIN_SHARED_BYTES).is_ok());
+    for needed in [MIN_SHARED_BYTES + 1, usize::MAX] {
         let short = found(&own, needed);
         let is = |e: &SegmentError| {
             matches!(e, SegmentError::Short { needed: n, found }
-                if *n == needed && *found == LEAST_SHARED as u64)
+                if *n == needed && *found == MIN_SHARED_BYTES as u64)
         };
         assert!(short.as_ref().is_err_and(is), "{short:?}");
     }
-    let other = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let other = Buffer::try_any_in(MIN_SHARED_BYTES, &memory).unwrap();
     let other = Buffer::mapped(
         other.segment_file().unwrap(),
         own.segment().unwrap(),
-        LEAST_SHARED,
+        MIN_SHARED_BYTES,
     );
-    assert!(matches!(other, Err(SegmentError::Other { .. })));
+    assert!(matches!(other, Err(SegmentError::WrongFile { .. })));
 }
 
 /// Tries to map a file that is not a segment.
@@ -73,7 +73,7 @@ fn mapped(file: &File) -> Result<Buffer, SegmentError> {
     use std::os::unix::fs::MetadataExt;
 
     let number = file.metadata().unwrap().ino();
-    Buffer::mapped(file, number, LEAST_SHARED)
+    Buffer::mapped(file, number, MIN_SHARED_BYTES)
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_file_that_can_become_shorter_is_not_mapped() {
     assert!(descriptor >= 0);
     // SAFETY: the descriptor has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    file.set_len(LEAST_SHARED as u64).unwrap();
+    file.set_len(MIN_SHARED_BYTES as u64).unwrap();
     assert!(matches!(mapped(&file), Err(SegmentError::Unsealed)));
     // SAFETY: an open file.
     let sealed = unsafe { libc::fcntl(descriptor, libc::F_ADD_SEALS, libc::F_SEAL_SHRINK) };
@@ -114,17 +114,17 @@ fn a_descriptor_that_is_not_memory_is_not_mapped() {
 #[test]
 fn free_segments_are_reused_and_frozen_ones_are_not() {
     let memory = shared();
-    let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let make = || Buffer::try_any_in(MIN_SHARED_BYTES, &memory).unwrap();
     let first = make();
     let name = first.segment().unwrap();
-    assert_eq!((memory.used(), memory.buffers()), (LEAST_SHARED, 1));
+    assert_eq!((memory.used(), memory.buffers()), (MIN_SHARED_BYTES, 1));
     drop(first);
     assert_eq!((memory.used(), memory.buffers()), (0, 0));
     let mut again = Arc::new(make());
     assert_eq!(again.segment().unwrap(), name);
     Buffer::get_mut(&mut again).unwrap().bytes_mut().fill(3);
-    let there = found(&again, LEAST_SHARED).unwrap();
-    again.fix();
+    let there = found(&again, MIN_SHARED_BYTES).unwrap();
+    again.freeze();
     assert!(Buffer::get_mut(&mut again).is_none());
     drop(again);
     let mut next = make();
@@ -136,11 +136,11 @@ fn free_segments_are_reused_and_frozen_ones_are_not() {
 
 #[test]
 fn free_segments_are_bounded() {
-    let memory = Arc::new(Memory::new(None).sharing(LEAST_SHARED));
-    let make = || Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let memory = Arc::new(Memory::new(None).sharing(MIN_SHARED_BYTES));
+    let make = || Buffer::try_any_in(MIN_SHARED_BYTES, &memory).unwrap();
     let (mut first, second) = (make(), make());
     first.bytes_mut().fill(5);
-    let there = found(&first, LEAST_SHARED).unwrap();
+    let there = found(&first, MIN_SHARED_BYTES).unwrap();
     drop(first);
     assert!(there.bytes().iter().all(|&b| b == 5));
     drop(second);
@@ -149,7 +149,7 @@ fn free_segments_are_bounded() {
     assert!(there.bytes().iter().all(|&b| b == 0));
     let mut last = make();
     last.bytes_mut().fill(6);
-    let there = found(&last, LEAST_SHARED).unwrap();
+    let there = found(&last, MIN_SHARED_BYTES).unwrap();
     drop((last, memory));
     assert!(there.bytes().iter().all(|&b| b == 0));
 }
@@ -168,7 +168,7 @@ fn a_device_has_a_bounded_number_of_segments() {
 #[test]
 fn a_held_tensor_has_a_successor() {
     let memory = shared();
-    let mut value = Tensor::zeros_in(crate::DType::F32, &[LEAST_SHARED], &memory).unwrap();
+    let mut value = Tensor::zeros_in(crate::DType::F32, &[MIN_SHARED_BYTES], &memory).unwrap();
     assert!(value.successor().unwrap().is_none());
     let held = value.clone();
     let mut next = value.successor().unwrap().unwrap();
@@ -197,7 +197,7 @@ fn with_a_file_size_limit() {
     let mut large = Buffer::try_any_in(1 << 20, &memory).unwrap();
     large.bytes_mut().fill(7);
     assert_eq!((large.segment(), large.bytes()[9]), (None, 7));
-    let small = Buffer::try_any_in(LEAST_SHARED, &memory).unwrap();
+    let small = Buffer::try_any_in(MIN_SHARED_BYTES, &memory).unwrap();
     assert!(small.segment().is_some());
 }
 

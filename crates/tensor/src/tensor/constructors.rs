@@ -153,13 +153,13 @@ impl Tensor {
     ///
     /// # Errors
     /// [`TensorError::Bytes`] if `dtype` is neither [`DType::Resource`] nor [`DType::Variant`].
-    pub fn handle(dtype: DType, thing: Arc<dyn Any + Send + Sync>) -> Result<Tensor, TensorError> {
+    pub fn handle(dtype: DType, object: Arc<dyn Any + Send + Sync>) -> Result<Tensor, TensorError> {
         match dtype {
             DType::Resource | DType::Variant => Ok(Tensor {
                 dtype,
                 dims: Dims::new(),
                 data: Data::Handle(Handle {
-                    thing,
+                    object,
                     nesting: Nesting::default(),
                 }),
             }),

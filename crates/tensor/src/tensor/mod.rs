@@ -19,7 +19,7 @@ mod variant;
 pub use error::TensorError;
 pub use nesting::Nesting;
 pub use read::FromTensor;
-pub use strings::StringTensor;
+pub use strings::StringTensorBuilder;
 pub use value::Tensor;
 
 #[cfg(test)]

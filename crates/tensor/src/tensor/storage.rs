@@ -1,6 +1,6 @@
 //! The elements of a string tensor.
 
-use crate::taken::Taken;
+use crate::reservation::Reservation;
 
 /// The approximate overhead of a string: its pointer, and the system allocator's.
 pub(super) const STRING_OVERHEAD: usize = size_of::<Box<[u8]>>() + 16;
@@ -9,7 +9,7 @@ pub(super) const STRING_OVERHEAD: usize = size_of::<Box<[u8]>>() + 16;
 pub(super) struct Strings {
     pub(super) all: Box<[Box<[u8]>]>,
     /// Held for its drop.
-    pub(super) _taken: Taken,
+    pub(super) _taken: Reservation,
 }
 
 impl Strings {
@@ -17,7 +17,7 @@ impl Strings {
     pub(super) fn uncounted(all: Box<[Box<[u8]>]>) -> Strings {
         Strings {
             all,
-            _taken: Taken::of(None),
+            _taken: Reservation::of(None),
         }
     }
 

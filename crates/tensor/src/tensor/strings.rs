@@ -7,8 +7,8 @@ use super::storage::{STRING_OVERHEAD, Strings};
 use super::value::{Data, Tensor};
 use crate::buffer::Memory;
 use crate::dtype::DType;
+use crate::reservation::Reservation;
 use crate::shape::{Dims, checked_elements};
-use crate::taken::Taken;
 
 /// Builder of a tensor of byte strings, one string after the other.
 ///
@@ -17,10 +17,10 @@ use crate::taken::Taken;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use thalweg_tensor::{Memory, StringTensor};
+/// use thalweg_tensor::{Memory, StringTensorBuilder};
 ///
 /// let memory = Arc::new(Memory::new(Some(200)));
-/// let mut words = StringTensor::new(&[2], Some(&memory))?;
+/// let mut words = StringTensorBuilder::new(&[2], Some(&memory))?;
 /// words.push(b"one")?;
 /// // A string may come in pieces.
 /// words.extend(b"tw")?;
@@ -30,34 +30,37 @@ use crate::taken::Taken;
 /// assert_eq!(words.as_strings()?[1][..], *b"two");
 /// assert_eq!(memory.used(), words.byte_size());
 ///
-/// let mut long = StringTensor::new(&[], Some(&memory))?;
+/// let mut long = StringTensorBuilder::new(&[], Some(&memory))?;
 /// assert!(long.push(&[0; 200]).is_err());
 /// # Ok::<(), thalweg_tensor::TensorError>(())
 /// ```
-pub struct StringTensor {
+pub struct StringTensorBuilder {
     dims: Dims,
     count: usize,
     all: Vec<Box<[u8]>>,
     /// The string under construction.
     open: Vec<u8>,
-    taken: Taken,
+    taken: Reservation,
 }
 
-impl StringTensor {
+impl StringTensorBuilder {
     /// Begins a tensor with these dimensions and no strings yet; they count against `memory`.
     ///
     /// # Errors
     /// [`TensorError::TooLarge`] if there is no memory for so many strings.
-    pub fn new(dims: &[usize], memory: Option<&Arc<Memory>>) -> Result<StringTensor, TensorError> {
-        let mut tensor = StringTensor {
+    pub fn new(
+        dims: &[usize],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<StringTensorBuilder, TensorError> {
+        let mut tensor = StringTensorBuilder {
             dims: dims.into(),
             count: checked_elements(dims).unwrap_or(usize::MAX),
             all: Vec::new(),
             open: Vec::new(),
-            taken: Taken::of(memory),
+            taken: Reservation::of(memory),
         };
         let bytes = tensor.count.checked_mul(STRING_OVERHEAD);
-        let may = bytes.is_some_and(|bytes| tensor.taken.more(bytes))
+        let may = bytes.is_some_and(|bytes| tensor.taken.grow(bytes))
             && tensor.all.try_reserve_exact(tensor.count).is_ok();
         match may {
             true => Ok(tensor),
@@ -99,11 +102,11 @@ impl StringTensor {
         if missing == 0 {
             return Ok(());
         }
-        if !self.taken.more(missing) {
+        if !self.taken.grow(missing) {
             return Err(self.too_large());
         }
         if self.open.try_reserve_exact(bytes).is_err() {
-            self.taken.less(missing);
+            self.taken.shrink(missing);
             return Err(self.too_large());
         }
         Ok(())
@@ -128,7 +131,7 @@ impl StringTensor {
     /// Finishes the string; it is empty if nothing was added.
     pub fn end(&mut self) {
         let open = std::mem::take(&mut self.open);
-        self.taken.less(open.capacity() - open.len());
+        self.taken.shrink(open.capacity() - open.len());
         self.all.push(open.into_boxed_slice());
     }
 
@@ -194,7 +197,7 @@ impl Tensor {
                 found,
             });
         }
-        let mut all = StringTensor::new(dims, memory)?;
+        let mut all = StringTensorBuilder::new(dims, memory)?;
         for element in elements {
             all.push(element.as_ref())?;
         }
@@ -206,7 +209,7 @@ impl Tensor {
         dims: &[usize],
         memory: Option<&Arc<Memory>>,
     ) -> Result<Tensor, TensorError> {
-        let mut all = StringTensor::new(dims, memory)?;
+        let mut all = StringTensorBuilder::new(dims, memory)?;
         for _ in 0..all.count {
             all.end();
         }
@@ -265,11 +268,11 @@ mod tests {
         };
         assert_eq!(one(1000 - STRING_OVERHEAD), Ok(()));
         refused(one(1001 - STRING_OVERHEAD));
-        refused(StringTensor::new(&[1 << 20], Some(&memory)).map(drop));
-        refused(StringTensor::new(&[usize::MAX, 2], Some(&memory)).map(drop));
+        refused(StringTensorBuilder::new(&[1 << 20], Some(&memory)).map(drop));
+        refused(StringTensorBuilder::new(&[usize::MAX, 2], Some(&memory)).map(drop));
         refused(Tensor::zeros_in(DType::String, &[63], &memory).map(drop));
         let grown = || {
-            let mut tensor = StringTensor::new(&[], Some(&memory))?;
+            let mut tensor = StringTensorBuilder::new(&[], Some(&memory))?;
             loop {
                 tensor.extend(b"seven..")?;
             }
@@ -280,7 +283,7 @@ mod tests {
     #[test]
     fn a_string_grows_to_the_limit_and_no_further() {
         let memory = Arc::new(Memory::new(Some(STRING_OVERHEAD + 700)));
-        let mut tensor = StringTensor::new(&[], Some(&memory)).unwrap();
+        let mut tensor = StringTensorBuilder::new(&[], Some(&memory)).unwrap();
         while tensor.extend(b"seven..").is_ok() {}
         assert!(tensor.open().len() >= 350, "{}", tensor.open().len());
         tensor.end();
@@ -290,9 +293,9 @@ mod tests {
 
     #[test]
     fn strings_that_the_system_has_no_memory_for_are_an_error() {
-        let huge = StringTensor::new(&[usize::MAX / 64], None);
+        let huge = StringTensorBuilder::new(&[usize::MAX / 64], None);
         assert!(matches!(huge.map(drop), Err(TensorError::TooLarge { .. })));
-        let mut long = StringTensor::new(&[], None).unwrap();
+        let mut long = StringTensorBuilder::new(&[], None).unwrap();
         for bytes in [usize::MAX, isize::MAX as usize] {
             assert!(long.reserve(bytes).is_err());
         }

@@ -20,7 +20,7 @@ pub(super) enum Data {
 /// The content of a resource or variant tensor: a shared runtime object.
 #[derive(Clone)]
 pub(super) struct Handle {
-    pub(super) thing: Arc<dyn Any + Send + Sync>,
+    pub(super) object: Arc<dyn Any + Send + Sync>,
     /// The nesting of the values that the object holds.
     pub(super) nesting: Nesting,
 }
@@ -28,7 +28,7 @@ pub(super) struct Handle {
 impl PartialEq for Handle {
     /// `true` if both hold the same object.
     fn eq(&self, other: &Handle) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.thing), Arc::as_ptr(&other.thing))
+        std::ptr::addr_eq(Arc::as_ptr(&self.object), Arc::as_ptr(&other.object))
     }
 }
 
@@ -64,18 +64,18 @@ pub struct Tensor {
 
 impl Tensor {
     /// The object in a resource or variant tensor, if it is a `T`.
-    pub fn thing<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+    pub fn object<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         match &self.data {
-            Data::Handle(handle) => handle.thing.clone().downcast().ok(),
+            Data::Handle(handle) => handle.object.clone().downcast().ok(),
             _ => None,
         }
     }
 
     /// The object of a resource or variant tensor, if it is a `T`, taken out of the tensor: so that
     /// a sole holder may change it.
-    pub fn into_thing<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
+    pub fn into_object<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
         match self.data {
-            Data::Handle(handle) => handle.thing.downcast().ok(),
+            Data::Handle(handle) => handle.object.downcast().ok(),
             _ => None,
         }
     }

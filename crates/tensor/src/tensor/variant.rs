@@ -15,7 +15,7 @@ impl Nesting {
     /// # Errors
     /// [`TensorError::Held`] for the handle of a resource: a resource could hold the variant again.
     pub fn add(&mut self, value: &Tensor) -> Result<(), TensorError> {
-        value.check_holdable()?;
+        value.check_can_be_held()?;
         let within = value.nesting();
         self.depth = self.depth.max(within.depth);
         self.values = self.values.saturating_add(1).saturating_add(within.values);
@@ -30,7 +30,7 @@ impl Tensor {
     /// [`TensorError::Nested`] if there are more than 2^24 values, or they are nested deeper than
     /// 64.
     pub fn variant(
-        thing: Arc<dyn Any + Send + Sync>,
+        object: Arc<dyn Any + Send + Sync>,
         values: Nesting,
     ) -> Result<Tensor, TensorError> {
         let nesting = Nesting {
@@ -46,7 +46,7 @@ impl Tensor {
         Ok(Tensor {
             dtype: DType::Variant,
             dims: Dims::new(),
-            data: Data::Handle(Handle { thing, nesting }),
+            data: Data::Handle(Handle { object, nesting }),
         })
     }
 
@@ -62,7 +62,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`TensorError::Held`] for the handle of a resource, which could come to hold itself.
-    pub fn check_holdable(&self) -> Result<(), TensorError> {
+    pub fn check_can_be_held(&self) -> Result<(), TensorError> {
         match self.dtype {
             DType::Resource => Err(TensorError::Held),
             _ => Ok(()),

@@ -80,7 +80,7 @@ impl FewRowsPlan {
         c: &mut [T],
         scratch: &mut [u8],
     ) {
-        let from_end = self.parts > 1 && notes.is_some_and(Notes::turn);
+        let from_end = self.parts > 1 && notes.is_some_and(Notes::flip_scan_direction);
         if p.transpose_b {
             let c = Disjoint::new(c);
             return self.each_part(cpu, from_end, &|which| {

@@ -199,7 +199,7 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
         };
         import(&graph, &def, &options).map_err(|e| {
             let wrong = WireError::Part(e.to_string());
-            match e.is_of_expanded_bytes() {
+            match e.exceeds_expansion_limit() {
                 true => WireError::Expanded(Box::new(wrong)),
                 false => wrong,
             }

@@ -72,7 +72,7 @@ impl Drop for Loans {
     fn drop(&mut self) {
         for &token in &self.tokens {
             if let Some(buffer) = self.lender.loans.back(token) {
-                buffer.fix();
+                buffer.freeze();
             }
         }
     }

@@ -9,7 +9,7 @@ use thalweg_tensor::Buffer;
 use crate::runtime::lock::locked;
 
 /// Values from this size on are lent, in bytes: a loan takes messages of its own.
-pub(crate) const LEAST: usize = thalweg_tensor::LEAST_SHARED;
+pub(crate) const LEAST: usize = thalweg_tensor::MIN_SHARED_BYTES;
 
 /// All that a task lends, to whoever it is.
 #[derive(Debug, Default)]

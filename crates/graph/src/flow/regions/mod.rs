@@ -32,7 +32,10 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
     let graph = &simplified.graph;
     let all: Vec<NodeId> = graph.ids().collect();
     let contexts = Contexts::new(graph, &all);
-    let flows: Vec<bool> = graph.nodes().map(|(id, n)| contexts.flows(n, id)).collect();
+    let flows: Vec<bool> = graph
+        .nodes()
+        .map(|(id, n)| contexts.in_control_flow(n, id))
+        .collect();
     if !flows.contains(&true) {
         return Ok(simplified);
     }

@@ -2,7 +2,7 @@
 
 use thalweg_graph::op::InputGradients;
 use thalweg_graph::{
-    Closed, Fact, GradCx, Graph, NodeId, Operation, Output, OutputId, gradients_with,
+    ClosedBodies, Fact, GradCx, Graph, NodeId, Operation, Output, OutputId, gradients_with,
 };
 use thalweg_tensor::{DType, Shape};
 
@@ -235,7 +235,7 @@ fn while_node<'g>(
     graph: &'g Graph,
     initial: &[Output<'g>],
     facts: Vec<Fact>,
-    closed: Closed<'g>,
+    closed: ClosedBodies<'g>,
 ) -> Option<Operation<'g>> {
     let mut functions = closed.functions.into_iter();
     let (test, mut turn) = (functions.next()?, functions.next()?);

@@ -160,7 +160,7 @@ fn save_values<'g>(g: &GradCx<'_, 'g>, looped: &Loop<'g>) -> Vec<Output<'g>> {
     graph.define(turn);
     graph.define(test);
     let operation = g.output(0).operation();
-    graph.widen(operation, &empty, changed);
+    graph.extend_call(operation, &empty, changed);
     (0..empty.len())
         .map(|i| operation.output((had + i) as u32))
         .collect()

@@ -163,7 +163,7 @@ impl Interpreter<'_> {
                 }
                 Err(e) => return Err(self.run.error_of(&node.node, e)),
             }
-            if node.node.op.effect.waits() {
+            if node.node.op.effect.may_block() {
                 self.waiting.done(task.number);
             }
         }
@@ -346,7 +346,7 @@ impl Interpreter<'_> {
                     Some(_) => {
                         let handles = task.inputs.iter().flatten();
                         let handles = handles.filter(|t| t.dtype() == DType::Resource);
-                        handles.filter_map(Tensor::thing).collect()
+                        handles.filter_map(Tensor::object).collect()
                     }
                     None => SmallVec::new(),
                 };

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::geteuid;
-use thalweg_tensor::{Buffer, DType, LEAST_SHARED, Memory, SegmentError, Tensor};
+use thalweg_tensor::{Buffer, DType, MIN_SHARED_BYTES, Memory, SegmentError, Tensor};
 
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
@@ -88,7 +88,7 @@ async fn only_what_is_lent_is_given() {
     let link = Link::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
-    let tensor = shared(LEAST_SHARED);
+    let tensor = shared(MIN_SHARED_BYTES);
     let mut loans = Loans::new(lender.clone());
     let loan = loans.lend(&tensor).unwrap();
     let file = link.descriptor(loan.token).await.unwrap();
@@ -114,7 +114,7 @@ async fn more_is_given_back_at_once_than_the_socket_holds() {
     let link = Link::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
-    let tensor = shared(LEAST_SHARED);
+    let tensor = shared(MIN_SHARED_BYTES);
     let mut loans = Loans::new(lender.clone());
     let tokens: Vec<u64> = (0..30_000)
         .map(|_| loans.lend(&tensor).unwrap().token)
@@ -251,28 +251,28 @@ async fn a_descriptor_that_is_none_of_the_segment_is_refused() {
         let number = rustix::fs::fstat(&file).unwrap().st_ino;
         (file, number)
     };
-    let (good, number) = file(SealFlags::SHRINK, LEAST_SHARED);
-    assert!(mapped(good, number, LEAST_SHARED).await.is_ok());
-    let (good, number) = file(SealFlags::SHRINK, LEAST_SHARED);
-    let other = mapped(good, number + 1, LEAST_SHARED).await;
+    let (good, number) = file(SealFlags::SHRINK, MIN_SHARED_BYTES);
+    assert!(mapped(good, number, MIN_SHARED_BYTES).await.is_ok());
+    let (good, number) = file(SealFlags::SHRINK, MIN_SHARED_BYTES);
+    let other = mapped(good, number + 1, MIN_SHARED_BYTES).await;
     assert!(
-        matches!(other, Err(SegmentError::Other { .. })),
+        matches!(other, Err(SegmentError::WrongFile { .. })),
         "{other:?}"
     );
-    let (short, number) = file(SealFlags::SHRINK, LEAST_SHARED - 1);
-    let short = mapped(short, number, LEAST_SHARED).await;
+    let (short, number) = file(SealFlags::SHRINK, MIN_SHARED_BYTES - 1);
+    let short = mapped(short, number, MIN_SHARED_BYTES).await;
     assert!(
         matches!(short, Err(SegmentError::Short { .. })),
         "{short:?}"
     );
-    let (unsealed, number) = file(SealFlags::GROW, LEAST_SHARED);
-    let unsealed = mapped(unsealed, number, LEAST_SHARED).await;
+    let (unsealed, number) = file(SealFlags::GROW, MIN_SHARED_BYTES);
+    let unsealed = mapped(unsealed, number, MIN_SHARED_BYTES).await;
     assert!(
         matches!(unsealed, Err(SegmentError::Unsealed)),
         "{unsealed:?}"
     );
     let (_reader, pipe) = io::pipe().unwrap();
-    let pipe = mapped(pipe.into(), 1, LEAST_SHARED).await;
+    let pipe = mapped(pipe.into(), 1, MIN_SHARED_BYTES).await;
     assert!(matches!(pipe, Err(SegmentError::Unsealed)), "{pipe:?}");
 }
 

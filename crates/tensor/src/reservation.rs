@@ -9,31 +9,31 @@ use crate::buffer::Memory;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use thalweg_tensor::{Memory, Taken};
+/// use thalweg_tensor::{Memory, Reservation};
 ///
 /// let memory = Arc::new(Memory::new(Some(100)));
-/// let mut taken = Taken::of(Some(&memory));
-/// assert!(taken.more(80) && !taken.more(30) && memory.used() == 80);
+/// let mut taken = Reservation::of(Some(&memory));
+/// assert!(taken.grow(80) && !taken.grow(30) && memory.used() == 80);
 /// drop(taken);
 /// assert_eq!(memory.used(), 0);
 /// ```
-pub struct Taken {
+pub struct Reservation {
     memory: Option<Arc<Memory>>,
     bytes: usize,
 }
 
-impl Taken {
+impl Reservation {
     /// An empty reservation in this memory; without one, nothing is counted.
-    pub fn of(memory: Option<&Arc<Memory>>) -> Taken {
-        Taken {
+    pub fn of(memory: Option<&Arc<Memory>>) -> Reservation {
+        Reservation {
             memory: memory.cloned(),
             bytes: 0,
         }
     }
 
     /// Reserves `bytes` more; `false` if that would exceed the limit.
-    pub fn more(&mut self, bytes: usize) -> bool {
-        let may = self.memory.as_ref().is_none_or(|m| m.more(bytes));
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let may = self.memory.as_ref().is_none_or(|m| m.grow(bytes));
         if may {
             self.bytes += bytes;
         }
@@ -41,14 +41,14 @@ impl Taken {
     }
 
     /// Releases `bytes`.
-    pub fn less(&mut self, bytes: usize) {
+    pub fn shrink(&mut self, bytes: usize) {
         self.bytes -= bytes;
-        self.memory.iter().for_each(|m| m.less(bytes));
+        self.memory.iter().for_each(|m| m.shrink(bytes));
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.less(self.bytes);
+        self.shrink(self.bytes);
     }
 }
