@@ -5,7 +5,9 @@ use thalweg_ops::{ArrayOps, LinalgOps, MathOps, NnOps, SourceOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::dropout::Dropout;
-use crate::layer::{Layer, WeightOptions, Weights, channels, mistake, mistake_unscoped};
+use crate::layer::{
+    Layer, WeightOptions, Weights, channels, report_mistake, report_unscoped_mistake,
+};
 
 /// Scaled dot-product attention: `softmax(queries keys^T / sqrt(width)) values` (Vaswani et al.,
 /// 2017).
@@ -48,7 +50,7 @@ pub fn attention<'g>(
     graph.at_caller(|| {
         graph.name_scope("attention", || match weights(queries, keys, mask) {
             Ok(weights) => weights.batch_matmul(values),
-            Err(text) => mistake_unscoped(graph, "attention", text),
+            Err(text) => report_unscoped_mistake(graph, "attention", text),
         })
     })
 }
@@ -171,7 +173,7 @@ impl<'g> MultiHeadAttention<'g> {
             let usual = "multi_head_attention";
             self.options.scope(graph, usual, || {
                 let made = self.build(graph, targets, sources);
-                made.unwrap_or_else(|text| mistake(graph, usual, text))
+                made.unwrap_or_else(|text| report_mistake(graph, usual, text))
             })
         })
     }

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, DataFormat, NnOps, SourceOps, Variable};
 use thalweg_tensor::DType;
 
 use crate::initializers::Initializer;
-use crate::layer::{Layer, UPDATE_OPS, WeightOptions, Weights, channels, mistake};
+use crate::layer::{Layer, UPDATE_OPS, WeightOptions, Weights, channels, report_mistake};
 use crate::norm::{as_dtype, moments, normalized, statistics};
 use crate::scope::VariableScopes;
 use crate::training::Training;
@@ -115,7 +115,7 @@ impl<'g> Layer<'g> for BatchNorm<'g> {
             let usual = "batch_normalization";
             self.options.scope(graph, usual, || {
                 let made = self.apply(x);
-                made.unwrap_or_else(|text| mistake(graph, usual, text))
+                made.unwrap_or_else(|text| report_mistake(graph, usual, text))
             })
         })
     }

@@ -4,7 +4,7 @@ use thalweg_graph::Output;
 use thalweg_ops::{ArrayOps, DataFormat, LinalgOps, NnOps};
 use thalweg_tensor::Shape;
 
-use crate::layer::{Layer, WeightOptions, Weights, channels, mistake, of_shape, sizes};
+use crate::layer::{Layer, WeightOptions, Weights, channels, of_shape, report_mistake, sizes};
 
 /// A fully connected layer: see [`dense`].
 #[derive(Clone, Debug)]
@@ -67,11 +67,11 @@ impl Dense {
             let text = format!(
                 "its input is of {dtype}, and weights are of floats: cast it, or use an embedding"
             );
-            return mistake(graph, "dense", text);
+            return report_mistake(graph, "dense", text);
         }
         let (mut dims, inputs) = match channels(x, 2..=usize::MAX, |rank| rank - 1) {
             Ok(found) => found,
-            Err(text) => return mistake(graph, "dense", text),
+            Err(text) => return report_mistake(graph, "dense", text),
         };
         let kernel = self
             .options

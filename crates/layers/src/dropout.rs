@@ -3,7 +3,7 @@
 use thalweg_graph::{Output, Value};
 use thalweg_ops::DropoutOps;
 
-use crate::layer::{Layer, mistake_unscoped};
+use crate::layer::{Layer, report_unscoped_mistake};
 use crate::training::Training;
 
 /// A dropout layer: see [`dropout`].
@@ -74,7 +74,7 @@ impl<'g> Layer<'g> for Dropout<'g> {
         graph.at_caller(|| {
             let apply = || {
                 let made = self.apply(x);
-                made.unwrap_or_else(|text| mistake_unscoped(graph, "dropout", text))
+                made.unwrap_or_else(|text| report_unscoped_mistake(graph, "dropout", text))
             };
             graph.name_scope("dropout", apply)
         })

@@ -226,7 +226,7 @@ pub(crate) const UPDATE_OPS: &str = "update_ops";
 
 /// Records the mistake of a layer, by the name of its variable scope.
 #[track_caller]
-pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
+pub(crate) fn report_mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
     let scope = graph.current_variable_scope();
     let name = match scope.name() {
         "" => layer,
@@ -237,7 +237,11 @@ pub(crate) fn mistake<'g>(graph: &'g Graph, layer: &str, text: String) -> Output
 
 /// As [`mistake`], for a layer without variables, which has no variable scope of its own.
 #[track_caller]
-pub(crate) fn mistake_unscoped<'g>(graph: &'g Graph, layer: &str, text: String) -> Output<'g> {
+pub(crate) fn report_unscoped_mistake<'g>(
+    graph: &'g Graph,
+    layer: &str,
+    text: String,
+) -> Output<'g> {
     let scope = graph.current_variable_scope();
     let name = match scope.name() {
         "" => layer.to_owned(),

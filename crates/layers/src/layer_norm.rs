@@ -4,7 +4,7 @@ use thalweg_graph::Output;
 use thalweg_ops::Variable;
 
 use crate::initializers::Initializer;
-use crate::layer::{Layer, WeightOptions, Weights, channels, mistake};
+use crate::layer::{Layer, WeightOptions, Weights, channels, report_mistake};
 use crate::norm::{as_dtype, moments, normalized, statistics};
 
 /// Layer normalization: see [`layer_norm`].
@@ -90,7 +90,7 @@ impl<'g> Layer<'g> for LayerNorm {
             let usual = "layer_normalization";
             self.options.scope(graph, usual, || {
                 let made = self.apply(x);
-                made.unwrap_or_else(|text| mistake(graph, usual, text))
+                made.unwrap_or_else(|text| report_mistake(graph, usual, text))
             })
         })
     }

@@ -16,7 +16,7 @@ pub(crate) fn cast(x: Output<'_>, dtype: DType) -> Output<'_> {
 
 /// Checks that both can have one shape; otherwise records a mistake for a node `name`.
 #[track_caller]
-pub(crate) fn alike(name: &str, labels: Output<'_>, predictions: Output<'_>) -> bool {
+pub(crate) fn check_same_shape(name: &str, labels: Output<'_>, predictions: Output<'_>) -> bool {
     let (of_labels, of_predictions) = (labels.shape(), predictions.shape());
     let fit = of_labels.merge(&of_predictions).is_some();
     if !fit {
@@ -33,7 +33,7 @@ pub(crate) fn alike(name: &str, labels: Output<'_>, predictions: Output<'_>) -> 
 /// rank of the predictions from being `more` above that of the labels
 /// (`remove_squeezable_dimensions`).
 #[track_caller]
-pub(crate) fn squeezed<'g>(
+pub(crate) fn squeeze_last_dimension<'g>(
     labels: Output<'g>,
     predictions: Output<'g>,
     more: usize,
@@ -60,7 +60,7 @@ fn may_end_in_one(shape: &Shape) -> bool {
 /// or those of the values (`assert_broadcastable`). Other shapes are a mistake, recorded for a node
 /// `name`; an unknown dimension is checked in the step.
 #[track_caller]
-pub(crate) fn broadcastable<'g>(
+pub(crate) fn check_broadcastable<'g>(
     name: &str,
     weights: Output<'g>,
     values: Output<'g>,
@@ -105,10 +105,10 @@ pub(crate) fn broadcastable<'g>(
     }
 }
 
-/// As [`broadcastable`], for weights whose rank may also be one above or below that of `values`:
+/// As [`check_broadcastable`], for weights whose rank may also be one above or below that of `values`:
 /// without or with a last dimension of 1.
 #[track_caller]
-pub(crate) fn fitted<'g>(
+pub(crate) fn fit_weights<'g>(
     name: &str,
     weights: Output<'g>,
     values: Output<'g>,
@@ -120,5 +120,5 @@ pub(crate) fn fitted<'g>(
         (Some(own), Some(rank)) if own + 1 == rank => weights.expand_dims(-1),
         _ => weights,
     };
-    broadcastable(name, weights, values, dtype)
+    check_broadcastable(name, weights, values, dtype)
 }

@@ -154,12 +154,12 @@ impl<'g> Net<'g> {
     }
 
     /// A dense layer of this many units with ReLU.
-    pub(crate) fn full(&mut self, x: Output<'g>, units: usize) -> Output<'g> {
+    pub(crate) fn dense(&mut self, x: Output<'g>, units: usize) -> Output<'g> {
         self.affine(x, units, 2.0, None, 0.0).relu()
     }
 
     /// As [`Net::full`], with an initial standard deviation of the weights, and a bias.
-    pub(crate) fn full_from(
+    pub(crate) fn dense_with_stddev(
         &mut self,
         x: Output<'g>,
         units: usize,

@@ -9,8 +9,8 @@ use crate::specs::{c, mp};
 /// Two layers on all pixels, to measure the cost of a step beside the network.
 pub(crate) fn trivial<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     let x = net.flat(x);
-    let x = net.full(x, 1);
-    net.full(x, 4096)
+    let x = net.dense(x, 1);
+    net.dense(x, 4096)
 }
 
 /// LeNet-5 (LeCun et al., 1998), with the layers of TensorFlow's tutorial.
@@ -20,7 +20,7 @@ pub(crate) fn lenet<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> {
     let x = net.conv(x, c(64, 5));
     let x = net.pool(x, mp(2, 2, Valid));
     let x = net.flat(x);
-    net.full(x, 512)
+    net.dense(x, 512)
 }
 
 /// AlexNet (Krizhevsky, 2014: one weird trick).
@@ -66,9 +66,9 @@ pub(crate) fn vgg<'g>(net: &mut Net<'g>, x: Output<'g>, blocks: [usize; 5]) -> O
 
 /// Two dense layers with dropout of half: `units`, and 4096.
 fn head<'g>(net: &mut Net<'g>, x: Output<'g>, units: usize) -> Output<'g> {
-    let x = net.full(x, units);
+    let x = net.dense(x, units);
     let x = net.dropout(x, 0.5);
-    let x = net.full(x, 4096);
+    let x = net.dense(x, 4096);
     net.dropout(x, 0.5)
 }
 
@@ -81,8 +81,8 @@ pub(crate) fn alexnet_cifar<'g>(net: &mut Net<'g>, x: Output<'g>) -> Output<'g> 
     let x = responses(net, x);
     let x = net.pool(x, mp(3, 2, Same));
     let x = net.flat(x);
-    let x = net.full_from(x, 384, 0.04, 0.1);
-    net.full_from(x, 192, 0.04, 0.1)
+    let x = net.dense_with_stddev(x, 384, 0.04, 0.1);
+    net.dense_with_stddev(x, 192, 0.04, 0.1)
 }
 
 /// Local response normalization.

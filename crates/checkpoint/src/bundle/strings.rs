@@ -10,7 +10,7 @@ use crate::error::CheckpointError;
 use crate::table::varint;
 
 /// Extends a checksum by a length, which counts as a number of fixed size.
-fn sum_length(sum: u32, length: usize) -> u32 {
+fn checksum_length(sum: u32, length: usize) -> u32 {
     match u32::try_from(length) {
         Ok(length) => crc32c::crc32c_append(sum, &length.to_le_bytes()),
         Err(_) => crc32c::crc32c_append(sum, &(length as u64).to_le_bytes()),
@@ -23,7 +23,7 @@ pub(super) fn head(all: &[Box<[u8]>]) -> (Vec<u8>, u32) {
     let mut sum = 0;
     for string in all {
         varint::put(&mut head, string.len() as u64);
-        sum = sum_length(sum, string.len());
+        sum = checksum_length(sum, string.len());
     }
     let masked = crc::mask(sum).to_le_bytes();
     head.extend_from_slice(&masked);
@@ -49,7 +49,7 @@ pub(super) fn parse(
     let mut sum = 0;
     for _ in 0..elements {
         let length = varint::take_len(&mut rest).ok_or_else(cut)?;
-        sum = sum_length(sum, length);
+        sum = checksum_length(sum, length);
         lengths.push(length);
     }
     let (masked, mut rest) = rest.split_first_chunk::<4>().ok_or_else(cut)?;

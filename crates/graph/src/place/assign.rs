@@ -17,7 +17,7 @@ use thalweg_tensor::dtype::DType;
 const UNPLACED: u32 = u32::MAX;
 
 /// `true` if a node makes a resource and has no inputs: a variable's handle.
-fn makes_resource(node: &Node) -> bool {
+fn is_resource_source(node: &Node) -> bool {
     is_generator(node) && (node.outputs[0].dtype == DType::Resource || node.outputs[0].reference)
 }
 
@@ -110,7 +110,7 @@ impl<'a> Placer<'a> {
                     self.groups.push(Constraints::NONE, types);
                     continue;
                 }
-                _ if makes_resource(node) => Constraint::resource(node.device.clone()),
+                _ if is_resource_source(node) => Constraint::resource(node.device.clone()),
                 _ => Constraint::requested(node.device.clone()),
             };
             let constraint = self.groups.constraints.id(constraint);

@@ -5,7 +5,7 @@ use thalweg_ops::{DataFormat, NnOps, Padding};
 use thalweg_tensor::{DType, Shape};
 
 use super::{Conv, ConvKind};
-use crate::layer::{Layer, Weights, channels, mistake, of_shape, sizes};
+use crate::layer::{Layer, Weights, channels, of_shape, report_mistake, sizes};
 
 impl<'g> Layer<'g> for Conv {
     #[track_caller]
@@ -18,7 +18,7 @@ impl<'g> Layer<'g> for Conv {
         graph.at_caller(|| {
             self.options.scope(graph, usual, || {
                 let made = self.check().and_then(|()| self.apply(x));
-                made.unwrap_or_else(|text| mistake(graph, usual, text))
+                made.unwrap_or_else(|text| report_mistake(graph, usual, text))
             })
         })
     }

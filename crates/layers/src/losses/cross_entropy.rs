@@ -4,8 +4,8 @@ use thalweg_graph::{Output, Reason, Value};
 use thalweg_ops::{ArrayOps, MathOps, NnOps, SourceOps};
 use thalweg_tensor::Shape;
 
-use super::loss::{Loss, Reduction, computed_in};
-use crate::shape_matching::{cast, squeezed};
+use super::loss::{Loss, Reduction, loss_dtype};
+use crate::shape_matching::{cast, squeeze_last_dimension};
 
 /// A cross entropy with optional label smoothing. The other options are those of [`Loss`].
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl<'g> CrossEntropy<'g> {
                 CrossEntropyKind::Sigmoid => sigmoid(labels, logits),
             }
         });
-        loss.like(self.logits)
+        loss.with_dtype_of(self.logits)
     }
 
     /// See [`Loss::weights`].
@@ -85,7 +85,9 @@ impl CrossEntropyKind {
             (CrossEntropyKind::Softmax, Some(classes)) => {
                 labels.constant_like(share / classes as f64)
             }
-            (CrossEntropyKind::Softmax, None) => share / last_length(labels).cast(labels.dtype()),
+            (CrossEntropyKind::Softmax, None) => {
+                share / last_dimension(labels).cast(labels.dtype())
+            }
         }
     }
 }
@@ -148,8 +150,8 @@ pub fn sparse_softmax_cross_entropy<'g>(
     let (labels, logits) = (labels.into(), logits.into());
     let graph = logits.graph();
     let build = || {
-        let (labels, logits) = squeezed(labels.on(graph), logits, 1);
-        let logits = cast(logits, computed_in(logits));
+        let (labels, logits) = squeeze_last_dimension(labels.on(graph), logits, 1);
+        let logits = cast(logits, loss_dtype(logits));
         let one_dimensional = labels.shape().rank() == Some(1);
         match one_dimensional {
             true => logits.sparse_softmax_cross_entropy(labels),
@@ -162,7 +164,7 @@ pub fn sparse_softmax_cross_entropy<'g>(
         }
     };
     let loss = Loss::scoped(graph, "sparse_softmax_cross_entropy_loss", build);
-    loss.with_columns().like(logits)
+    loss.with_columns().with_dtype_of(logits)
 }
 
 fn sigmoid<'g>(labels: Output<'g>, logits: Output<'g>) -> Output<'g> {
@@ -201,14 +203,14 @@ fn rows(x: Output<'_>) -> Output<'_> {
         Some(classes) => x.reshape([-1, classes]),
         None => {
             let graph = x.graph();
-            let classes = last_length(x).reshape([1]);
+            let classes = last_dimension(x).reshape([1]);
             x.reshape(graph.concat(&[graph.constant([-1]), classes], 0))
         }
     }
 }
 
 /// The length of the last dimension, computed in the step: a scalar.
-fn last_length(x: Output<'_>) -> Output<'_> {
+fn last_dimension(x: Output<'_>) -> Output<'_> {
     let graph = x.graph();
     let at = |v: i32| graph.constant([v]);
     let node = graph.op("StridedSlice").input(x.shape_tensor());

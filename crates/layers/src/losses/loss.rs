@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
 use super::collections::LOSSES;
-use crate::shape_matching::{alike, broadcastable, cast};
+use crate::shape_matching::{cast, check_broadcastable, check_same_shape};
 
 /// The reduction of weighted losses: TensorFlow's `losses.Reduction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,16 +80,16 @@ impl<'g> Loss<'g> {
         let graph = predictions.graph();
         Loss::scoped(graph, scope, || {
             let labels = labels.on(graph);
-            if !alike(scope, labels, predictions) {
+            if !check_same_shape(scope, labels, predictions) {
                 return graph.invalid();
             }
-            let dtype = computed_in(predictions);
+            let dtype = loss_dtype(predictions);
             unreduced(cast(labels, dtype), cast(predictions, dtype))
         })
     }
 
     /// Gives its value the dtype of the logits, as TensorFlow's cross entropies do.
-    pub(super) fn like(self, logits: Output<'g>) -> Loss<'g> {
+    pub(super) fn with_dtype_of(self, logits: Output<'g>) -> Loss<'g> {
         let dtype = (!logits.is_invalid()).then(|| logits.dtype());
         Loss { dtype, ..self }
     }
@@ -149,7 +149,7 @@ impl<'g> Loss<'g> {
             {
                 weights = weights.squeeze(&[-1]);
             }
-            broadcastable(
+            check_broadcastable(
                 self.scope.trim_end_matches('/'),
                 weights,
                 losses,
@@ -183,7 +183,7 @@ pub(super) fn nonzero<'g>(weights: Output<'g>, losses: Output<'g>) -> Output<'g>
 }
 
 /// The dtype in which the losses of these predictions are computed.
-pub(super) fn computed_in(predictions: Output<'_>) -> DType {
+pub(super) fn loss_dtype(predictions: Output<'_>) -> DType {
     match predictions.dtype() {
         DType::F64 => DType::F64,
         _ => DType::F32,
@@ -215,7 +215,7 @@ pub(super) fn computed_in(predictions: Output<'_>) -> DType {
 pub fn compute_weighted_loss<'g>(losses: impl Into<Output<'g>>) -> Loss<'g> {
     let losses = losses.into();
     Loss {
-        losses: cast(losses, computed_in(losses)),
+        losses: cast(losses, loss_dtype(losses)),
         scope: "weighted_loss".to_owned(),
         weights: None,
         columns: false,

@@ -4,8 +4,8 @@ use thalweg_graph::{Output, Value};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 
 use super::collections::LOSSES;
-use super::loss::{computed_in, nonzero};
-use crate::shape_matching::{alike, broadcastable, cast};
+use super::loss::{loss_dtype, nonzero};
+use crate::shape_matching::{cast, check_broadcastable, check_same_shape};
 
 /// The mean square of `d[i] - d[j]` over all pairs of elements of an example, where `d` is
 /// `predictions - labels`, weighted and summed over the examples: a constant offset of an example
@@ -27,12 +27,12 @@ pub fn mean_pairwise_squared_error<'g>(
     let graph = predictions.graph();
     let build = || {
         let (labels, weights) = (labels.on(graph), weights.on(graph));
-        if !alike(SCOPE, labels, predictions) {
+        if !check_same_shape(SCOPE, labels, predictions) {
             return graph.invalid();
         }
-        let dtype = computed_in(predictions);
+        let dtype = loss_dtype(predictions);
         let difference = cast(predictions, dtype) - cast(labels, dtype);
-        let each = broadcastable(SCOPE, weights, difference, dtype);
+        let each = check_broadcastable(SCOPE, weights, difference, dtype);
         let present = of_examples(nonzero(each, difference));
         loss(difference, present, cast(weights, dtype)).named("value")
     };

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::{MetricBuilder, Sums};
-use crate::shape_matching::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{cast, check_same_shape, fit_weights, squeeze_last_dimension};
 
 /// The curve of [`auc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub fn auc<'g>(
     let sums = move |name: &str, weights: Option<Output<'g>>| {
         let labels = cast(labels.on(graph), DType::Bool);
         let predictions = probabilities(predictions);
-        let (labels, predictions) = squeezed(labels, predictions, 0);
-        if !alike(name, labels, predictions) {
+        let (labels, predictions) = squeeze_last_dimension(labels, predictions, 0);
+        if !check_same_shape(name, labels, predictions) {
             return vec![("true_positives", graph.invalid())];
         }
         let weights = weights.map(|w| {
-            let weights = fitted(name, w, predictions, DType::F32);
+            let weights = fit_weights(name, w, predictions, DType::F32);
             predictions.ones_like() * weights
         });
         counts(labels, predictions, weights)

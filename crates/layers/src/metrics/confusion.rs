@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shape_matching::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{cast, check_same_shape, fit_weights, squeeze_last_dimension};
 
 /// The number of times that each label (a row) was predicted as each class (a column): `[classes,
 /// classes]`, as `i32`.
@@ -117,8 +117,8 @@ fn matrix<'g>(
     (classes, dtype): (usize, DType),
 ) -> Output<'g> {
     let graph = predictions.graph();
-    let (labels, predictions) = squeezed(labels, predictions, 0);
-    if !alike(name, labels, predictions) {
+    let (labels, predictions) = squeeze_last_dimension(labels, predictions, 0);
+    if !check_same_shape(name, labels, predictions) {
         return graph.invalid();
     }
     let Ok(classes) = i64::try_from(classes) else {
@@ -129,7 +129,7 @@ fn matrix<'g>(
     let places = graph.stack(&[flat(labels), flat(predictions)], 1);
     let ones = cast(predictions, dtype).ones_like();
     let counts = match weights {
-        Some(weights) => ones * fitted(name, weights, ones, dtype),
+        Some(weights) => ones * fit_weights(name, weights, ones, dtype),
         None => ones,
     };
     let node = graph

@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shape_matching::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{cast, check_same_shape, fit_weights, squeeze_last_dimension};
 
 /// The mean of `values`, of any shape: their weighted sum over the sum of their weights, or 0 if
 /// that is not positive. An `f32`, as its variables `total` and `count` are.
@@ -25,8 +25,8 @@ pub fn accuracy<'g>(
     let (labels, predictions) = (labels.into(), predictions.into());
     let graph = predictions.graph();
     of("accuracy", graph, move |name| {
-        let (labels, predictions) = squeezed(labels.on(graph), predictions, 0);
-        match alike(name, labels, predictions) {
+        let (labels, predictions) = squeeze_last_dimension(labels.on(graph), predictions, 0);
+        match check_same_shape(name, labels, predictions) {
             true => cast(predictions, labels.dtype()).equal(labels),
             false => graph.invalid(),
         }
@@ -42,8 +42,8 @@ pub fn mean_squared_error<'g>(
     let (labels, predictions) = (labels.into(), predictions.into());
     let graph = predictions.graph();
     of("mean_squared_error", graph, move |name| {
-        let (labels, predictions) = squeezed(labels.on(graph), predictions, 0);
-        match alike(name, labels, predictions) {
+        let (labels, predictions) = squeeze_last_dimension(labels.on(graph), predictions, 0);
+        match check_same_shape(name, labels, predictions) {
             true => cast(labels, predictions.dtype()).squared_difference(predictions),
             false => graph.invalid(),
         }
@@ -82,7 +82,7 @@ fn of<'g>(
             let count = values.size_tensor().cast(DType::F32);
             return vec![("total", values.sum()), ("count", count)];
         };
-        let weights = fitted(name, weights, values, DType::F32);
+        let weights = fit_weights(name, weights, values, DType::F32);
         let count = (values.ones_like() * weights).sum();
         vec![("total", (values * weights).sum()), ("count", count)]
     };

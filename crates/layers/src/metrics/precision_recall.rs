@@ -5,7 +5,7 @@ use thalweg_ops::{ArrayOps, MathOps, ReduceOps};
 use thalweg_tensor::DType;
 
 use super::metric::MetricBuilder;
-use crate::shape_matching::{alike, cast, fitted, squeezed};
+use crate::shape_matching::{cast, check_same_shape, fit_weights, squeeze_last_dimension};
 
 /// The share of true predictions whose label is true; 0 if there are none.
 ///
@@ -52,12 +52,12 @@ fn share<'g>(
 ) -> MetricBuilder<'g> {
     let graph = predictions.graph();
     let sums = move |name: &str, weights: Option<Output<'g>>| {
-        let (labels, predictions) = squeezed(labels.on(graph), predictions, 0);
-        if !alike(name, labels, predictions) {
+        let (labels, predictions) = squeeze_last_dimension(labels.on(graph), predictions, 0);
+        if !check_same_shape(name, labels, predictions) {
             return vec![("true_positives/count", graph.invalid())];
         }
         let (labels, predictions) = (cast(labels, DType::Bool), cast(predictions, DType::Bool));
-        let weights = weights.map(|w| fitted(name, w, labels, DType::F32));
+        let weights = weights.map(|w| fit_weights(name, w, labels, DType::F32));
         let count = |of: Output<'g>| {
             let one = of.cast(DType::F32);
             weights.map_or(one, |w| one * w).sum()

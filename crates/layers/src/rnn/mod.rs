@@ -10,7 +10,7 @@ use thalweg_graph::{Output, Value};
 use thalweg_ops::{ArrayOps, SourceOps};
 use thalweg_tensor::{DType, Shape};
 
-use crate::layer::{Layer, channels, mistake, of_shape, sizes};
+use crate::layer::{Layer, channels, of_shape, report_mistake, sizes};
 use crate::scope::{VariableScope, VariableScopes};
 use steps::Steps;
 
@@ -147,7 +147,7 @@ impl<'g, C: Cell> Rnn<'g, C> {
         graph.at_caller(|| {
             graph.variable_scope(scope, || {
                 let made = self.build(x);
-                made.unwrap_or_else(|text| all(mistake(graph, "rnn", text)))
+                made.unwrap_or_else(|text| all(report_mistake(graph, "rnn", text)))
             })
         })
     }
