@@ -112,7 +112,7 @@ impl Making<'_> {
         let given = BTreeMap::new();
         for (name, value) in &node.attrs {
             let kind = op.attr(name).map(|a| a.kind);
-            let mut cx = attr::Cx {
+            let mut cx = attr::AttrCx {
                 budget: &mut *self.budget,
                 given: &given,
             };
