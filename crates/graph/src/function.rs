@@ -41,7 +41,7 @@ use thalweg_tensor::dtype::DType;
 /// The op that stands for an argument in the body of a function.
 pub static ARGUMENT: OpDef = OpDef {
     name: "_Arg",
-    summary: "An argument of the function that this stands in.",
+    summary: "An argument of the function in whose body it is.",
     outputs: &[arg("output", "T")],
     attrs: &[
         type_attr("T", &DType::ALL),

@@ -47,7 +47,7 @@ pub const REMOTE: &str = "remote";
 /// input it only signals that the nodes that it waits for have run.
 pub static SEND: OpDef = OpDef {
     name: "_Send",
-    summary: "Gives a value to another device or task.",
+    summary: "Sends a value to another device or task.",
     inputs: &[arg("tensor", "T").list("N")],
     attrs: &[
         type_attr("T", &DType::ALL),
@@ -63,7 +63,7 @@ pub static SEND: OpDef = OpDef {
 /// The op that receives a value from another device, or, if it is remote, from another task.
 pub static RECV: OpDef = OpDef {
     name: "_Recv",
-    summary: "Takes a value from another device or task.",
+    summary: "Receives a value from another device or task.",
     outputs: &[arg("tensor", "T")],
     attrs: &[
         type_attr("T", &DType::ALL),

@@ -45,7 +45,7 @@ use thalweg_tensor::dtype::DType;
 /// The op that stands for a fed output in a simplified graph.
 pub static FEED: OpDef = OpDef {
     name: "_Feed",
-    summary: "A value that the caller of the step hands in.",
+    summary: "A value that the caller of the step feeds.",
     outputs: &[arg("value", "T")],
     attrs: &[type_attr("T", &DType::ALL), int_attr("index", 0)],
     gradient: Gradient::None,

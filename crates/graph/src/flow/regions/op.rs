@@ -7,7 +7,7 @@ use crate::op::{Effect, Gradient, OpDef, attr, list_attr};
 /// The op that stands for a region.
 pub static REGION: OpDef = OpDef {
     name: "_Region",
-    summary: "What runs never or often: a graph with Switch, Merge and loops, interpreted.",
+    summary: "A region of TensorFlow 1's control flow (Switch, Merge and loops), interpreted.",
     inputs: &[ARGUMENTS],
     outputs: &[RESULTS],
     attrs: &[
