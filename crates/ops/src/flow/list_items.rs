@@ -16,19 +16,19 @@ pub(super) struct Items {
     len: usize,
     /// Number of branches above an element.
     height: u32,
-    root: Node,
+    root: TreeNode,
     /// Nesting of the elements that are variants.
     item_nesting: Nesting,
 }
 
 /// A place of the tree.
 #[derive(Clone, Default)]
-enum Node {
+enum TreeNode {
     /// Nothing here, nor below.
     #[default]
     Absent,
     Item(Tensor),
-    Branch(Arc<[Node; BRANCH_WIDTH]>),
+    Branch(Arc<[TreeNode; BRANCH_WIDTH]>),
 }
 
 /// Maximum number of elements under a node at this height.
@@ -57,12 +57,12 @@ impl Items {
         if i >= self.len {
             return None;
         }
-        while let Node::Branch(children) = node {
+        while let TreeNode::Branch(children) = node {
             height -= 1;
             node = &children[(i >> (BRANCH_BITS * height)) % BRANCH_WIDTH];
         }
         match node {
-            Node::Item(item) => Some(item),
+            TreeNode::Item(item) => Some(item),
             _ => None,
         }
     }
@@ -115,10 +115,10 @@ impl Items {
         }
         while max_items(self.height) < len {
             let below = std::mem::take(&mut self.root);
-            if !matches!(below, Node::Absent) {
-                let mut children: [Node; BRANCH_WIDTH] = Default::default();
+            if !matches!(below, TreeNode::Absent) {
+                let mut children: [TreeNode; BRANCH_WIDTH] = Default::default();
                 children[0] = below;
-                self.root = Node::Branch(Arc::new(children));
+                self.root = TreeNode::Branch(Arc::new(children));
             }
             self.height += 1;
         }
@@ -165,16 +165,16 @@ impl Items {
     }
 }
 
-impl Node {
+impl TreeNode {
     fn set(&mut self, height: u32, i: usize, item: Tensor) {
         let Some(below) = height.checked_sub(1) else {
-            *self = Node::Item(item);
+            *self = TreeNode::Item(item);
             return;
         };
-        if let Node::Absent = self {
-            *self = Node::Branch(Arc::default());
+        if let TreeNode::Absent = self {
+            *self = TreeNode::Branch(Arc::default());
         }
-        if let Node::Branch(children) = self {
+        if let TreeNode::Branch(children) = self {
             let place = (i >> (BRANCH_BITS * below)) % BRANCH_WIDTH;
             Arc::make_mut(children)[place].set(below, i, item);
         }
@@ -183,8 +183,8 @@ impl Node {
     /// Keeps the first `len` elements.
     fn truncate(&mut self, height: u32, len: usize) {
         if len == 0 {
-            *self = Node::Absent;
-        } else if let Node::Branch(children) = self {
+            *self = TreeNode::Absent;
+        } else if let TreeNode::Branch(children) = self {
             let each = max_items(height - 1);
             let last = (len - 1) / each;
             for (k, child) in Arc::make_mut(children).iter_mut().enumerate().skip(last) {
@@ -196,35 +196,35 @@ impl Node {
     fn map(
         &self,
         f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
-    ) -> Result<Node, KernelError> {
+    ) -> Result<TreeNode, KernelError> {
         Ok(match self {
-            Node::Absent => Node::Absent,
-            Node::Item(item) => Node::Item(f(item)?),
-            Node::Branch(children) => {
-                let mut made: [Node; BRANCH_WIDTH] = Default::default();
+            TreeNode::Absent => TreeNode::Absent,
+            TreeNode::Item(item) => TreeNode::Item(f(item)?),
+            TreeNode::Branch(children) => {
+                let mut made: [TreeNode; BRANCH_WIDTH] = Default::default();
                 for (made, child) in made.iter_mut().zip(children.iter()) {
                     *made = child.map(f)?;
                 }
-                Node::Branch(Arc::new(made))
+                TreeNode::Branch(Arc::new(made))
             }
         })
     }
 
     fn merge(
         &self,
-        other: &Node,
+        other: &TreeNode,
         f: &mut impl FnMut(&Tensor, &Tensor) -> Result<Tensor, KernelError>,
-    ) -> Result<Node, KernelError> {
+    ) -> Result<TreeNode, KernelError> {
         Ok(match (self, other) {
-            (Node::Item(one), Node::Item(other)) => Node::Item(f(one, other)?),
-            (Node::Branch(one), Node::Branch(other)) => {
-                let mut made: [Node; BRANCH_WIDTH] = Default::default();
+            (TreeNode::Item(one), TreeNode::Item(other)) => TreeNode::Item(f(one, other)?),
+            (TreeNode::Branch(one), TreeNode::Branch(other)) => {
+                let mut made: [TreeNode; BRANCH_WIDTH] = Default::default();
                 for (k, made) in made.iter_mut().enumerate() {
                     *made = one[k].merge(&other[k], f)?;
                 }
-                Node::Branch(Arc::new(made))
+                TreeNode::Branch(Arc::new(made))
             }
-            (Node::Absent, node) | (node, _) => node.clone(),
+            (TreeNode::Absent, node) | (node, _) => node.clone(),
         })
     }
 }

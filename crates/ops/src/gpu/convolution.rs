@@ -7,7 +7,7 @@ use thalweg_device::gpu::{
 };
 use thalweg_tensor::DType;
 
-use super::gemm::Tiles;
+use super::gemm::GemmTiles;
 use super::{CONVOLUTION, strided_copy};
 use crate::support::moves::{Axis, Move};
 use thalweg_cpu::Layout;
@@ -16,7 +16,7 @@ use thalweg_cpu::conv::ConvGeometry;
 /// Convolution of the images in input 0 with the filter in input 1.
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.in_c;
-    let tiles = Tiles::new(1, [g.batch * g.out_h * g.out_w, g.out_c, places]);
+    let tiles = GemmTiles::new(1, [g.batch * g.out_h * g.out_w, g.out_c, places]);
     let launches = tiled_launches(p, g, tiles, &[Arg::Input(0), Arg::Input(1), Arg::Output(0)]);
     with_library(p, g, Direction::Forward, launches)
 }
@@ -24,7 +24,7 @@ pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
 /// Gradient of the images, from the filter in input 1 and the output's gradient in input 2.
 pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let places = g.k_h * g.k_w * g.out_c;
-    let tiles = Tiles::new(1, [g.batch * g.in_h * g.in_w, g.in_c, places]);
+    let tiles = GemmTiles::new(1, [g.batch * g.in_h * g.in_w, g.in_c, places]);
     let launches = tiled_launches(p, g, tiles, &[Arg::Input(1), Arg::Input(2), Arg::Output(0)]);
     with_library(p, g, Direction::Images, launches)
 }
@@ -32,7 +32,7 @@ pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
 /// Gradient of the filter, from the images in input 0 and the output's gradient in input 2.
 pub(crate) fn convolution_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     let pixels = g.batch * g.out_h * g.out_w;
-    let tiles = Tiles::new(1, [g.k_h * g.k_w * g.in_c, g.out_c, pixels]).segmented();
+    let tiles = GemmTiles::new(1, [g.k_h * g.k_w * g.in_c, g.out_c, pixels]).segmented();
     let args = [
         Arg::Input(0),
         Arg::Input(2),
@@ -186,7 +186,7 @@ fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
 }
 
 /// Launches of the function of `kernels/convolution.cu` with the op's name.
-fn tiled_launches(p: &Prepare<'_>, g: &ConvGeometry, tiles: Tiles, args: &[Arg]) -> Launches {
+fn tiled_launches(p: &Prepare<'_>, g: &ConvGeometry, tiles: GemmTiles, args: &[Arg]) -> Launches {
     if p.outputs[0].elements() == 0 {
         return Launches::default();
     }

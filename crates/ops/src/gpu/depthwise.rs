@@ -4,7 +4,7 @@ use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Launch, Launches};
 
 use super::DEPTHWISE;
-use super::segments::Segments;
+use super::segments::SumSegments;
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
 
@@ -26,7 +26,7 @@ pub(crate) fn depthwise_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
     if outputs == 0 {
         return Launches::default();
     }
-    let segments = Segments::new(outputs, count, g.layout == Layout::Nchw);
+    let segments = SumSegments::new(outputs, count, g.layout == Layout::Nchw);
     let sums = launch(p, g, "DepthwiseFilterSums").input(0).input(2);
     let sums = sums.arg(Arg::Scratch(0)).indices(&to_struct(g));
     let all = launch(p, g, "DepthwiseFilter")

@@ -23,7 +23,7 @@ const MIN_SEGMENT: usize = 256;
 
 /// Split of GEMMs into tiles and segments, which depends on their shape alone.
 #[derive(Clone, Copy)]
-pub(super) struct Tiles {
+pub(super) struct GemmTiles {
     batches: usize,
     rows: usize,
     columns: usize,
@@ -32,10 +32,10 @@ pub(super) struct Tiles {
     each: usize,
 }
 
-impl Tiles {
+impl GemmTiles {
     /// One GEMM for each batch, not split along the inner dimension.
-    pub(super) fn new(batches: usize, [rows, columns, depth]: [usize; 3]) -> Tiles {
-        Tiles {
+    pub(super) fn new(batches: usize, [rows, columns, depth]: [usize; 3]) -> GemmTiles {
+        GemmTiles {
             batches,
             rows,
             columns,
@@ -46,7 +46,7 @@ impl Tiles {
     }
 
     /// The same in segments, if there would be few blocks.
-    pub(super) fn segmented(self) -> Tiles {
+    pub(super) fn segmented(self) -> GemmTiles {
         let max_segments = (TARGET_BLOCKS / self.units().max(1)).max(1);
         let segments = (self.depth / MIN_SEGMENT).clamp(1, max_segments);
         if segments == 1 {
@@ -54,7 +54,7 @@ impl Tiles {
         }
         let each = self.depth.div_ceil(segments).next_multiple_of(DEPTH);
         let segments = self.depth.div_ceil(each);
-        Tiles {
+        GemmTiles {
             segments,
             each,
             ..self
@@ -133,7 +133,7 @@ pub(crate) fn gemm(
     if outputs == 0 {
         return Ok(Launches::default());
     }
-    let tiles = Tiles::new(outputs / (m * n), [m, n, k]).segmented();
+    let tiles = GemmTiles::new(outputs / (m * n), [m, n, k]).segmented();
     let longest = p.inputs[0].elements().max(p.inputs[1].elements());
     let transposed = u32::from(gemm.transpose_a) | u32::from(gemm.transpose_b) << 1;
     let launch = tiles

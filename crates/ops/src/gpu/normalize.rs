@@ -3,7 +3,7 @@
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
-use super::segments::Segments;
+use super::segments::SumSegments;
 use super::{BATCH_NORM, LRN, zero};
 use thalweg_cpu::batch_norm::Channels;
 use thalweg_cpu::lrn::Response;
@@ -31,7 +31,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
     let (n, types) = (g.elements(), [p.dtype(0)]);
     let epsilon = attrs.float("epsilon");
     let training = attrs.bool("is_training");
-    let segments = Segments::new(g.channels, g.count(), g.after > 1);
+    let segments = SumSegments::new(g.channels, g.count(), g.after > 1);
     let (partial, rate) = (
         Arg::Scratch(0),
         Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),
@@ -85,7 +85,7 @@ pub(crate) fn batch_norm(p: &Prepare<'_>, g: &Channels) -> Result<Launches, Kern
 pub(crate) fn batch_norm_grad(p: &Prepare<'_>, g: &Channels) -> Launches {
     let attrs = &p.node.attrs;
     let (n, types) = (g.elements(), [p.dtype(0)]);
-    let segments = Segments::new(g.channels, g.count(), g.after > 1);
+    let segments = SumSegments::new(g.channels, g.count(), g.after > 1);
     let (partial, factors) = (
         Arg::Scratch(0),
         Arg::Scratch(segments.bytes(MAX_CHANNEL_BYTES)),

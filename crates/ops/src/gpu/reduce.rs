@@ -25,7 +25,7 @@ const THREAD_PER_SEGMENT: usize = 1;
 const JOIN_SEGMENTS: usize = 2;
 
 /// Merged neighbouring dimensions of one kind: (length, step).
-type Dims = SmallVec<[(usize, usize); 4]>;
+type MergedDims = SmallVec<[(usize, usize); 4]>;
 
 /// Reduces input 0, of these dimensions, along those that are `reduced`, by the function of
 /// this name.
@@ -35,7 +35,7 @@ pub(crate) fn reduce(
     dims: &[usize],
     reduced: &[bool],
 ) -> Result<Launches, KernelError> {
-    let (mut kept, mut taken) = (Dims::new(), Dims::new());
+    let (mut kept, mut taken) = (MergedDims::new(), MergedDims::new());
     let (mut step, mut last) = (elements(dims), None);
     for (&len, &reduced) in dims.iter().zip(reduced) {
         step /= len.max(1);
@@ -47,7 +47,7 @@ pub(crate) fn reduce(
         }
         last = Some(reduced);
     }
-    let product = |dims: &Dims| dims.iter().map(|(len, _)| len).product::<usize>();
+    let product = |dims: &MergedDims| dims.iter().map(|(len, _)| len).product::<usize>();
     // An empty tensor has no steps; the kept dimensions may still have elements.
     let (outputs, count) = (p.outputs[0].elements(), product(&taken));
     if outputs == 0 {
@@ -92,7 +92,7 @@ pub(crate) fn reduce(
 }
 
 /// Dimensions as `struct Space` of `kernels/reduce.cu`.
-fn to_struct(dims: &Dims) -> Result<[usize; 1 + 2 * MAX_DIMS], KernelError> {
+fn to_struct(dims: &MergedDims) -> Result<[usize; 1 + 2 * MAX_DIMS], KernelError> {
     if dims.len() > MAX_DIMS {
         return Err(KernelError::Invalid(format!(
             "its axes alternate {} times between those that are reduced and those that are not; a \

@@ -15,7 +15,7 @@ const MAX_BLOCKS: usize = 1 << 16;
 
 /// Split of `outputs` sums of `count` terms each, which depends on these numbers alone.
 #[derive(Clone, Copy)]
-pub(super) struct Segments {
+pub(super) struct SumSegments {
     outputs: usize,
     count: usize,
     segments: usize,
@@ -23,9 +23,9 @@ pub(super) struct Segments {
     across: bool,
 }
 
-impl Segments {
+impl SumSegments {
     /// If `across`, the terms of a sum are adjacent in memory, otherwise the sums are.
-    pub(super) fn new(outputs: usize, count: usize, across: bool) -> Segments {
+    pub(super) fn new(outputs: usize, count: usize, across: bool) -> SumSegments {
         let (share, enough) = match across {
             true => (MIN_PER_BLOCK, TARGET_BLOCKS),
             false => (MIN_PER_THREAD, TARGET_THREADS),
@@ -34,7 +34,7 @@ impl Segments {
         let each = count
             .div_ceil((count / share).clamp(1, max_segments))
             .max(1);
-        Segments {
+        SumSegments {
             outputs,
             count,
             segments: count.div_ceil(each),

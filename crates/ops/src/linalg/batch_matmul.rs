@@ -9,7 +9,7 @@ use thalweg_tensor::shape::{broadcast_dims, elements};
 use thalweg_tensor::{DType, Dims, Shape};
 
 use super::LinalgOps;
-use super::gemm::{self, Batches};
+use super::gemm::{self, GemmBatches};
 use crate::support::constants::{ints, shape_of};
 use thalweg_cpu::gemm::Gemm;
 
@@ -134,9 +134,9 @@ fn repeated_axes(own: &[usize], beside: &[usize]) -> Vec<i32> {
 
 /// GEMM of each pair of matrices, and the batch dimensions of both inputs and of the
 /// output.
-type Gemms<'a> = (Gemm, [&'a [usize]; 2], Dims);
+type GemmsAndBatchDims<'a> = (Gemm, [&'a [usize]; 2], Dims);
 
-fn gemms<'a>(p: &Prepare<'a>) -> Result<Gemms<'a>, KernelError> {
+fn gemms<'a>(p: &Prepare<'a>) -> Result<GemmsAndBatchDims<'a>, KernelError> {
     let (x, y) = (p.dims(0), p.dims(1));
     let (tx, ty) = (p.node.attrs.bool("adj_x"), p.node.attrs.bool("adj_y"));
     let mut gemm = gemm::gemm_of(x, y, tx, ty)?;
@@ -159,7 +159,7 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let pairs = (0..count)
         .map(|i| [matrix_at(i, &batch, x), matrix_at(i, &batch, y)])
         .collect();
-    gemm::prepare(p, Batches { gemm, pairs })
+    gemm::prepare(p, GemmBatches { gemm, pairs })
 }
 
 fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {

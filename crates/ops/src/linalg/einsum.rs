@@ -65,11 +65,11 @@ pub(crate) static EINSUM: Op = Op {
 struct GemmKernel<T> {
     /// Bytes of scratch memory.
     scratch: fn(&Prepare<'_>, &Gemm) -> usize,
-    run: Run<T>,
+    run: MultiplyFn<T>,
 }
 
 /// Multiplies two matrices into a third, with scratch memory.
-type Run<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
+type MultiplyFn<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
 
 /// Transposition of a tensor; `None` if it is in order already.
 struct Transposed {

@@ -36,7 +36,7 @@ pub(super) fn expect_inner(
 }
 
 /// GEMMs to compute, and the matrices of each.
-pub(super) struct Batches {
+pub(super) struct GemmBatches {
     pub(super) gemm: Gemm,
     /// For each matrix of the output: the index of the matrix of each input.
     pub(super) pairs: Vec<[usize; 2]>,
@@ -64,7 +64,7 @@ pub(super) fn gemm_of(
 }
 
 /// Prepares the kernel for inputs 0 and 1 and output 0.
-pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, KernelError> {
+pub(super) fn prepare(p: &Prepare<'_>, batches: GemmBatches) -> Result<Prepared, KernelError> {
     match p.dtype(0) {
         DType::F32 => Ok(floats::<f32>(p, batches, FusedOps::NONE)),
         DType::F64 => Ok(floats::<f64>(p, batches, FusedOps::NONE)),
@@ -83,7 +83,7 @@ pub(super) fn prepare(p: &Prepare<'_>, batches: Batches) -> Result<Prepared, Ker
 }
 
 /// Estimate: a multiplication and an addition take about a sixtieth of a nanosecond in a large GEMM.
-fn cost(batches: &Batches) -> u64 {
+fn cost(batches: &GemmBatches) -> u64 {
     let Gemm { m, n, k, .. } = batches.gemm;
     let steps = m as f64 * n as f64 * k as f64 * batches.pairs.len() as f64;
     100 + (steps / 30.0) as u64
@@ -100,7 +100,7 @@ pub(super) fn with_epilogue(
             "a batch normalization cannot follow a product in one node".to_owned(),
         ));
     }
-    let batches = Batches {
+    let batches = GemmBatches {
         gemm,
         pairs: vec![[0, 0]],
     };
@@ -113,7 +113,7 @@ pub(super) fn with_epilogue(
 
 fn floats<T: gemm::Element + thalweg_tensor::Element>(
     p: &Prepare<'_>,
-    batches: Batches,
+    batches: GemmBatches,
     ops: FusedOps,
 ) -> Prepared {
     let (cost, shape) = (cost(&batches), batches.gemm);
@@ -136,7 +136,7 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
 }
 
 /// Integers wrap, as in all integer arithmetic.
-fn ints<T: Number>(_: &Prepare<'_>, batches: Batches) -> Prepared {
+fn ints<T: Number>(_: &Prepare<'_>, batches: GemmBatches) -> Prepared {
     let (cost, p) = (cost(&batches), batches.gemm);
     Prepared::new(0, move |cx| {
         for_each_gemm::<T>(cx, &batches, |a, b, c| int_gemm(cx.pool(), &p, a, b, c))
@@ -172,7 +172,7 @@ pub(super) fn int_gemm<T: Number>(pool: &ThreadPool, p: &Gemm, a: &[T], b: &[T],
 /// Calls `body` with the matrices of each GEMM.
 fn for_each_gemm<T: thalweg_tensor::Element>(
     cx: &KernelCx<'_>,
-    batches: &Batches,
+    batches: &GemmBatches,
     mut body: impl FnMut(&[T], &[T], &mut [T]),
 ) -> Result<(), KernelError> {
     let (a, b, c) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);

@@ -7,7 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use super::LinalgOps;
-use super::gemm::{self, Batches};
+use super::gemm::{self, GemmBatches};
 use crate::support::epilogue::DTYPES;
 use crate::support::epilogue::{ARGS, FUSED_OPS, FusedOps, NUM_ARGS};
 use thalweg_cpu::gemm::Gemm;
@@ -52,7 +52,7 @@ pub(crate) static MAT_MUL: Op = Op {
     kernels: &[
         cpu(|p| {
             let (gemm, pairs) = (gemm_of(p)?, vec![[0, 0]]);
-            gemm::prepare(p, Batches { gemm, pairs })
+            gemm::prepare(p, GemmBatches { gemm, pairs })
         })
         .only(gemm::DTYPES),
         gpu(|p| crate::gpu::gemm(p, gemm_of(p)?, [&[]; 3])).only(gemm::DTYPES),

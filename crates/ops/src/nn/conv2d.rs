@@ -8,7 +8,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::conv_kernels::{Direction, convolution, with_epilogue};
+use super::conv_kernels::{ConvDirection, convolution, with_epilogue};
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::support::constants::shape_of;
@@ -106,7 +106,7 @@ pub(crate) static CONV_2D: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-            convolution(p, Direction::Forward, g)
+            convolution(p, ConvDirection::Forward, g)
         }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
@@ -178,7 +178,7 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-            convolution(p, Direction::ToImages, g)
+            convolution(p, ConvDirection::ToImages, g)
         }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
@@ -221,7 +221,7 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     kernels: &[
         cpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-            convolution(p, Direction::ToFilter, g)
+            convolution(p, ConvDirection::ToFilter, g)
         }),
         gpu(|p| {
             let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;

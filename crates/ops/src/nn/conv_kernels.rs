@@ -17,7 +17,7 @@ use thalweg_cpu::{Epilogue, Isa, Layout, Scratch};
 
 /// Computation of a convolution or of one of its gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum ConvDirection {
     /// The convolution.
     Forward,
     /// Gradient with respect to the images.
@@ -26,22 +26,22 @@ pub(super) enum Direction {
     ToFilter,
 }
 
-impl Direction {
+impl ConvDirection {
     /// Indices of its inputs.
     fn operands(self) -> [usize; 2] {
         match self {
-            Direction::Forward => [0, 1],
-            Direction::ToImages => [1, 2],
-            Direction::ToFilter => [0, 2],
+            ConvDirection::Forward => [0, 1],
+            ConvDirection::ToImages => [1, 2],
+            ConvDirection::ToFilter => [0, 2],
         }
     }
 
     /// Bytes of scratch memory.
     fn scratch<T: Real>(self, isa: Isa, threads: usize, g: &ConvGeometry) -> usize {
         match self {
-            Direction::Forward => conv2d_scratch::<T>(isa, threads, g),
-            Direction::ToImages => conv2d_input_grad_scratch::<T>(isa, threads, g),
-            Direction::ToFilter => conv2d_filter_grad_scratch::<T>(isa, threads, g),
+            ConvDirection::Forward => conv2d_scratch::<T>(isa, threads, g),
+            ConvDirection::ToImages => conv2d_input_grad_scratch::<T>(isa, threads, g),
+            ConvDirection::ToFilter => conv2d_filter_grad_scratch::<T>(isa, threads, g),
         }
     }
 
@@ -55,9 +55,9 @@ impl Direction {
         scratch: &mut [u8],
     ) {
         match self {
-            Direction::Forward => conv2d(cpu, g, a, b.into(), epilogue, out, scratch),
-            Direction::ToImages => conv2d_input_grad(cpu, g, a, b, out, scratch),
-            Direction::ToFilter => conv2d_filter_grad(cpu, g, a, b, out, scratch),
+            ConvDirection::Forward => conv2d(cpu, g, a, b.into(), epilogue, out, scratch),
+            ConvDirection::ToImages => conv2d_input_grad(cpu, g, a, b, out, scratch),
+            ConvDirection::ToFilter => conv2d_filter_grad(cpu, g, a, b, out, scratch),
         }
     }
 }
@@ -69,8 +69,8 @@ pub(super) fn with_epilogue(
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0) {
-        DType::F32 => float_kernel::<f32>(p, Direction::Forward, g, ops),
-        DType::F64 => float_kernel::<f64>(p, Direction::Forward, g, ops),
+        DType::F32 => float_kernel::<f32>(p, ConvDirection::Forward, g, ops),
+        DType::F64 => float_kernel::<f64>(p, ConvDirection::Forward, g, ops),
         other => return Err(KernelError::DType(other)),
     };
     Ok(prepared.with_cost(cost(&g)))
@@ -79,7 +79,7 @@ pub(super) fn with_epilogue(
 /// Kernel of a convolution of this geometry.
 pub(super) fn convolution(
     p: &Prepare<'_>,
-    direction: Direction,
+    direction: ConvDirection,
     g: ConvGeometry,
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(direction.operands()[0]);
@@ -103,7 +103,7 @@ fn cost(g: &ConvGeometry) -> u64 {
 
 fn float_kernel<T: Real + Element>(
     p: &Prepare<'_>,
-    direction: Direction,
+    direction: ConvDirection,
     g: ConvGeometry,
     ops: FusedOps,
 ) -> Prepared {
@@ -116,7 +116,7 @@ fn float_kernel<T: Real + Element>(
     };
     let [a, b] = direction.operands();
     // The operands of gradients change with every step.
-    let forward = direction == Direction::Forward;
+    let forward = direction == ConvDirection::Forward;
     let packing = forward.then(|| conv2d_packing::<T>(p.cpu.isa(), &g));
     let packing = packing.flatten();
     Prepared::new(0, move |cx| {
@@ -172,7 +172,7 @@ fn packed_filter<'a, T: Real + Element>(
 /// Kernel for halves: computed in f32, on copies.
 fn half_kernel<T: Float<Wide = f32> + Element>(
     p: &Prepare<'_>,
-    direction: Direction,
+    direction: ConvDirection,
     g: ConvGeometry,
 ) -> Prepared {
     let scratch = direction.scratch::<f32>(p.cpu.isa(), p.cpu.pool().threads(), &g);
@@ -208,7 +208,7 @@ fn half_kernel<T: Float<Wide = f32> + Element>(
 }
 
 /// Kernel for integers: computed by the definition, with sums that wrap.
-fn int_kernel(direction: Direction, g: ConvGeometry) -> Prepared {
+fn int_kernel(direction: ConvDirection, g: ConvGeometry) -> Prepared {
     let [a, b] = direction.operands();
     Prepared::new(0, move |cx| {
         let (a, b, out) = (
@@ -219,9 +219,9 @@ fn int_kernel(direction: Direction, g: ConvGeometry) -> Prepared {
         out.fill(0);
         each_product(&g, |image, filter, result| {
             let (x, y, to) = match direction {
-                Direction::Forward => (a[image], b[filter], result),
-                Direction::ToImages => (a[filter], b[result], image),
-                Direction::ToFilter => (a[image], b[result], filter),
+                ConvDirection::Forward => (a[image], b[filter], result),
+                ConvDirection::ToImages => (a[filter], b[result], image),
+                ConvDirection::ToFilter => (a[image], b[result], filter),
             };
             out[to] = out[to].wrapping_add(x.wrapping_mul(y));
         });

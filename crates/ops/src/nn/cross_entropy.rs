@@ -9,7 +9,7 @@ use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::softmax::{BLOCK, COST, LANES, Row, fold_lanes, normalizer, rows_per_task};
+use super::softmax::{BLOCK, COST, LANES, LogitRow, fold_lanes, normalizer, rows_per_task};
 use super::sum_of_classes;
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
@@ -228,10 +228,15 @@ fn row_and_class_steps(dims: &[usize]) -> [usize; 2] {
 
 /// Row `i` of an input with these steps, broadcast to `classes`.
 #[inline(always)]
-fn row_of<T: Float>(input: &[T], [row, class]: [usize; 2], i: usize, classes: usize) -> Row<'_, T> {
+fn row_of<T: Float>(
+    input: &[T],
+    [row, class]: [usize; 2],
+    i: usize,
+    classes: usize,
+) -> LogitRow<'_, T> {
     match class {
-        0 => Row::repeated(&input[i * row], classes),
-        _ => Row::of(&input[i * row..][..classes]),
+        0 => LogitRow::repeated(&input[i * row], classes),
+        _ => LogitRow::of(&input[i * row..][..classes]),
     }
 }
 
@@ -263,7 +268,7 @@ fn dense<T: Float>(p: &Prepare<'_>) -> Prepared {
 
 /// Loss of a row of logits `x` and labels `y`.
 #[inline(always)]
-fn dense_row<T: Float>(x: Row<'_, T>, y: Row<'_, T>, backprop: &mut [T]) -> T {
+fn dense_row<T: Float>(x: LogitRow<'_, T>, y: LogitRow<'_, T>, backprop: &mut [T]) -> T {
     let zero = T::Wide::ZERO;
     let (largest, sum) = normalizer(x);
     let log = sum.ln();
@@ -309,7 +314,7 @@ fn sparse<T: Float>(p: &Prepare<'_>) -> Prepared {
             |i, loss, backprop| {
                 let x = &x[i * classes..][..classes];
                 let own = class(labels[i]).unwrap_or(0);
-                let (largest, sum) = normalizer(Row::of(x));
+                let (largest, sum) = normalizer(LogitRow::of(x));
                 let part = |x: T| ((x.widen() - largest).exp() / sum).normal();
                 for (backprop, &x) in backprop.iter_mut().zip(x) {
                     *backprop = T::narrow(part(x));

@@ -136,7 +136,7 @@ impl<T, F: Fn(&[T], &mut [T])> Vectorize for MapRows<'_, T, F> {
 
 #[inline(always)]
 fn softmax<T: Float>(x: &[T], out: &mut [T]) {
-    let (largest, sum) = normalizer(Row::of(x));
+    let (largest, sum) = normalizer(LogitRow::of(x));
     for (out, x) in out.iter_mut().zip(x) {
         *out = T::narrow(((x.widen() - largest).exp() / sum).normal());
     }
@@ -144,7 +144,7 @@ fn softmax<T: Float>(x: &[T], out: &mut [T]) {
 
 #[inline(always)]
 fn log_softmax<T: Float>(x: &[T], out: &mut [T]) {
-    let (largest, sum) = normalizer(Row::of(x));
+    let (largest, sum) = normalizer(LogitRow::of(x));
     let log = sum.ln();
     for (out, x) in out.iter_mut().zip(x) {
         *out = T::narrow(x.widen() - largest - log);
@@ -158,16 +158,16 @@ pub(super) const LANES: usize = 16;
 
 /// A row of numbers, or one number that stands for a whole row.
 #[derive(Clone, Copy)]
-pub(super) struct Row<'a, T> {
+pub(super) struct LogitRow<'a, T> {
     values: &'a [T],
     len: usize,
     is_repeated: bool,
 }
 
-impl<'a, T: Float> Row<'a, T> {
+impl<'a, T: Float> LogitRow<'a, T> {
     #[inline(always)]
     pub(super) fn of(values: &'a [T]) -> Self {
-        Row {
+        LogitRow {
             values,
             len: values.len(),
             is_repeated: false,
@@ -177,7 +177,7 @@ impl<'a, T: Float> Row<'a, T> {
     /// A row of `len` numbers that are all `value`.
     #[inline(always)]
     pub(super) fn repeated(value: &'a T, len: usize) -> Self {
-        Row {
+        LogitRow {
             values: std::slice::from_ref(value),
             len,
             is_repeated: true,
@@ -201,7 +201,7 @@ impl<'a, T: Float> Row<'a, T> {
 
 /// The largest logit, and the sum of `exp(logit - largest)`.
 #[inline(always)]
-pub(super) fn normalizer<T: Float>(logits: Row<'_, T>) -> (T::Wide, T::Wide) {
+pub(super) fn normalizer<T: Float>(logits: LogitRow<'_, T>) -> (T::Wide, T::Wide) {
     let larger = |a: T::Wide, b: T::Wide| if b > a { b } else { a };
     let mut block = [T::Wide::ZERO; BLOCK];
     let mut most = [T::Wide::NEG_INFINITY; LANES];

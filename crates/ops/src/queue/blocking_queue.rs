@@ -11,7 +11,7 @@ use super::elements::{check_element, join_elements};
 use crate::random::philox::Philox;
 
 /// One element of a queue: a tensor for each component.
-pub(super) type Element = Vec<Tensor>;
+pub(super) type QueueElement = Vec<Tensor>;
 
 /// Settings of a queue, fixed when it is created.
 pub(super) struct QueueSettings {
@@ -44,7 +44,7 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    elements: VecDeque<Element>,
+    elements: VecDeque<QueueElement>,
     closed: bool,
     draw_count: u64,
     pending: VecDeque<PendingRequest>,
@@ -53,19 +53,19 @@ struct QueueState {
 /// A pending enqueue or dequeue.
 struct PendingRequest {
     ticket: Ticket,
-    request: Request,
+    request: QueueRequest,
     /// The result, once the attempt has ended.
-    outcome: Option<Result<Vec<Element>, KernelError>>,
+    outcome: Option<Result<Vec<QueueElement>, KernelError>>,
 }
 
-enum Request {
+enum QueueRequest {
     /// Adds these elements.
-    Enqueue(VecDeque<Element>),
+    Enqueue(VecDeque<QueueElement>),
     /// Removes `count` elements; with `up_to`, fewer are enough once the queue is closed.
     Dequeue {
         count: usize,
         up_to: bool,
-        taken: Vec<Element>,
+        taken: Vec<QueueElement>,
     },
 }
 
@@ -85,14 +85,14 @@ impl Queue {
     pub(super) fn enqueue(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
-        elements: impl FnOnce() -> Result<Vec<Element>, KernelError>,
+        elements: impl FnOnce() -> Result<Vec<QueueElement>, KernelError>,
     ) -> Result<(), KernelError> {
         let request = || {
             let elements = elements()?;
             for element in &elements {
                 check_element(&self.settings, element)?;
             }
-            Ok(Request::Enqueue(elements.into()))
+            Ok(QueueRequest::Enqueue(elements.into()))
         };
         self.submit(cx, request).map(drop)
     }
@@ -103,14 +103,14 @@ impl Queue {
         cx: &TensorCx<'_>,
         count: i64,
         up_to: bool,
-    ) -> Result<Vec<Element>, KernelError> {
+    ) -> Result<Vec<QueueElement>, KernelError> {
         self.submit(cx, || {
             let count = usize::try_from(count).map_err(|_| {
                 KernelError::Invalid(format!(
                     "{count} elements cannot be taken: ask for 0 or more"
                 ))
             })?;
-            Ok(Request::Dequeue {
+            Ok(QueueRequest::Dequeue {
                 count,
                 up_to,
                 taken: Vec::new(),
@@ -122,8 +122,8 @@ impl Queue {
     fn submit(
         self: &Arc<Self>,
         cx: &TensorCx<'_>,
-        request: impl FnOnce() -> Result<Request, KernelError>,
-    ) -> Result<Vec<Element>, KernelError> {
+        request: impl FnOnce() -> Result<QueueRequest, KernelError>,
+    ) -> Result<Vec<QueueElement>, KernelError> {
         let ticket = cx.environment().ticket();
         let number = ticket.number();
         let mut state = self.lock();
@@ -169,7 +169,7 @@ impl Queue {
         if let Some(attempt) = at.and_then(|at| state.pending.remove(at)) {
             let taken = match (attempt.outcome, attempt.request) {
                 (Some(Ok(elements)), _) => elements,
-                (None, Request::Dequeue { taken, .. }) => taken,
+                (None, QueueRequest::Dequeue { taken, .. }) => taken,
                 _ => Vec::new(),
             };
             for element in taken.into_iter().rev() {
@@ -190,7 +190,8 @@ impl Queue {
         if cancel {
             let name = &self.settings.name;
             for attempt in &mut state.pending {
-                if matches!(attempt.request, Request::Enqueue(_)) && attempt.outcome.is_none() {
+                if matches!(attempt.request, QueueRequest::Enqueue(_)) && attempt.outcome.is_none()
+                {
                     attempt.outcome = Some(Err(KernelError::Cancelled(format!(
                         "{name} was closed, and what was to be put in was cancelled"
                     ))));
@@ -212,7 +213,7 @@ impl Queue {
     }
 
     /// Joins elements into batches, one for each component.
-    pub(super) fn batches(&self, elements: &[Element]) -> Result<Vec<Tensor>, KernelError> {
+    pub(super) fn batches(&self, elements: &[QueueElement]) -> Result<Vec<Tensor>, KernelError> {
         join_elements(&self.settings, elements)
     }
 }
@@ -232,7 +233,7 @@ impl QueueState {
             pending,
         } = self;
         let is_first = |a: &&mut PendingRequest| {
-            a.outcome.is_none() && matches!(a.request, Request::Enqueue(_)) == enqueues
+            a.outcome.is_none() && matches!(a.request, QueueRequest::Enqueue(_)) == enqueues
         };
         let Some(first) = pending.iter_mut().find(is_first) else {
             return false;
@@ -240,10 +241,10 @@ impl QueueState {
         let name = &settings.name;
         let (mut changed, mut outcome) = (false, None);
         match &mut first.request {
-            Request::Enqueue(_) if *closed => {
+            QueueRequest::Enqueue(_) if *closed => {
                 outcome = Some(Err(KernelError::Cancelled(format!("{name} is closed"))));
             }
-            Request::Enqueue(rest) => {
+            QueueRequest::Enqueue(rest) => {
                 let room =
                     |n: usize| usize::try_from(settings.capacity).map_or(true, |most| n < most);
                 while room(elements.len())
@@ -256,7 +257,7 @@ impl QueueState {
                     outcome = Some(Ok(Vec::new()));
                 }
             }
-            Request::Dequeue {
+            QueueRequest::Dequeue {
                 count,
                 up_to,
                 taken,
@@ -306,9 +307,9 @@ impl QueueState {
 /// Removes the next element: the first one, or a random one of a shuffling queue.
 fn draw(
     settings: &QueueSettings,
-    elements: &mut VecDeque<Element>,
+    elements: &mut VecDeque<QueueElement>,
     draw_count: &mut u64,
-) -> Option<Element> {
+) -> Option<QueueElement> {
     let Some(shuffle) = &settings.shuffle else {
         return elements.pop_front();
     };

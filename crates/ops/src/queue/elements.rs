@@ -6,14 +6,14 @@ use thalweg_device::KernelError;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
-use super::blocking_queue::{Element, QueueSettings};
+use super::blocking_queue::{QueueElement, QueueSettings};
 use crate::flow::rows::{rows, stacked};
 use crate::support::tensors::Counted;
 
 /// Fails if an element does not fit the queue's dtypes and shapes.
 pub(super) fn check_element(
     settings: &QueueSettings,
-    element: &Element,
+    element: &QueueElement,
 ) -> Result<(), KernelError> {
     let name = &settings.name;
     if element.len() != settings.dtypes.len() {
@@ -45,8 +45,8 @@ pub(super) fn check_element(
 pub(super) fn split_batches(
     memory: &Arc<Memory>,
     batches: &[Tensor],
-) -> Result<Vec<Element>, KernelError> {
-    let mut all: Vec<Element> = Vec::new();
+) -> Result<Vec<QueueElement>, KernelError> {
+    let mut all: Vec<QueueElement> = Vec::new();
     for (i, batch) in batches.iter().enumerate() {
         let rows = rows(memory, batch)?;
         if i == 0 {
@@ -72,7 +72,7 @@ pub(super) fn split_batches(
 /// Joins elements into one batch for each component.
 pub(super) fn join_elements(
     settings: &QueueSettings,
-    elements: &[Element],
+    elements: &[QueueElement],
 ) -> Result<Vec<Tensor>, KernelError> {
     let component = |(i, &dtype): (usize, &DType)| {
         let items = elements.iter().filter_map(|e| e.get(i));

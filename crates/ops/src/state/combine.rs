@@ -7,7 +7,7 @@ use crate::math::IntegerDivide;
 use thalweg_cpu::number::{Float, Number};
 
 /// Function from an element and its update to the new element.
-pub(super) type Combine<T> = fn(T, T) -> T;
+pub(super) type CombineFn<T> = fn(T, T) -> T;
 
 /// A combining function, independent of the dtype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum UpdateKind {
 pub(super) trait CombineVisitor {
     type Out;
     /// If `divides`, updates must not be zero.
-    fn visit<T: Element>(self, combine: Combine<T>, divides: bool) -> Self::Out;
+    fn visit<T: Element>(self, combine: CombineFn<T>, divides: bool) -> Self::Out;
 }
 
 impl UpdateKind {
@@ -54,7 +54,7 @@ impl UpdateKind {
         }
     }
 
-    fn number<T: Number>(self) -> Combine<T> {
+    fn number<T: Number>(self) -> CombineFn<T> {
         match self {
             UpdateKind::Add => T::add,
             UpdateKind::Sub => T::sub,

@@ -7,7 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{Combine, CombineVisitor, UpdateKind};
+use super::combine::{CombineFn, CombineVisitor, UpdateKind};
 use super::row_indices::{RowIndices, value_dims};
 
 /// The updates must have a row for each index, or be a scalar. On a reference, the output is the reference.
@@ -53,7 +53,7 @@ struct ScatterRows<'a, 'b>(&'a Prepare<'b>);
 impl CombineVisitor for ScatterRows<'_, '_> {
     type Out = Prepared;
 
-    fn visit<T: Element>(self, combine: Combine<T>, divides: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: CombineFn<T>, divides: bool) -> Prepared {
         let p = self.0;
         let indices = RowIndices::of(p, 1);
         let count = p.inputs.get(1).map_or(0, |i| i.elements());

@@ -7,7 +7,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use super::combine::{Combine, CombineVisitor, UpdateKind};
+use super::combine::{CombineFn, CombineVisitor, UpdateKind};
 use super::row_indices::{RowIndices, value_dims};
 
 /// Number of dimensions that an index addresses, and the remaining dimensions.
@@ -80,7 +80,7 @@ struct ScatterSlices<'a, 'b>(&'a Prepare<'b>);
 impl CombineVisitor for ScatterSlices<'_, '_> {
     type Out = Prepared;
 
-    fn visit<T: Element>(self, combine: Combine<T>, _: bool) -> Prepared {
+    fn visit<T: Element>(self, combine: CombineFn<T>, _: bool) -> Prepared {
         let p = self.0;
         let indices = RowIndices::of(p, 1);
         let depth = p.dims(1).last().copied().unwrap_or(0);

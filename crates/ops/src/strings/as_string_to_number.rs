@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 
 use super::length_case_substr::strip;
 use super::map_strings::{map_to_numbers, quoted_escaped};
-use super::printf::{Field, Style, float};
+use super::printf::{FieldFormat, Style, float};
 use crate::support::shapes::unchanged;
 use thalweg_cpu::number::Number;
 
@@ -61,7 +61,7 @@ fn as_string_shape(cx: &mut thalweg_graph::Infer<'_>) -> Result<(), InferError> 
 fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (x, attrs) = (cx.tensor(0)?, cx.attrs());
     let width = usize::try_from(attrs.int("width")).ok();
-    let field = Field {
+    let field = FieldFormat {
         width: width.unwrap_or(0),
         // A fill character needs a width, except for the sign.
         flag: attrs
@@ -98,7 +98,7 @@ fn as_string(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             // Unsigned types have no place for a sign.
             let unsigned = [DType::U8, DType::U16, DType::U32, DType::U64].contains(&dtype);
             let flag = field.flag.filter(|f| !(unsigned && matches!(f, '+' | ' ')));
-            let field = Field { flag, ..field };
+            let field = FieldFormat { flag, ..field };
             let one = |x: &T| field.number(x.to_string());
             cx.strings_of(x.dims(), x.as_slice::<T>()?.iter().map(one))?
         }, else return Err(KernelError::DType(dtype)))),

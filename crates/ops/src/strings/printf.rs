@@ -66,12 +66,12 @@ fn strip_trailing_zeros(number: &str) -> String {
 
 /// Width and flag of a conversion: `%010d`.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Field {
+pub(super) struct FieldFormat {
     pub(super) width: usize,
     pub(super) flag: Option<char>,
 }
 
-impl Field {
+impl FieldFormat {
     /// Pads a formatted number.
     pub(super) fn number(self, text: String) -> String {
         let signed = text.starts_with('-');

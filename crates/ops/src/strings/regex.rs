@@ -33,14 +33,14 @@ fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelErr
 }
 
 /// A piece of a replacement.
-enum Piece {
+enum RewritePiece {
     Text(Vec<u8>),
     /// The match of the group of this number.
     Group(usize),
 }
 
 /// Parses a replacement in RE2's syntax: `\1` is a group.
-fn parse_rewrite(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
+fn parse_rewrite(rewrite: &str) -> Result<Vec<RewritePiece>, KernelError> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
     let mut bytes = rewrite.bytes();
@@ -48,8 +48,8 @@ fn parse_rewrite(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
         match byte {
             b'\\' => match bytes.next() {
                 Some(digit) if digit.is_ascii_digit() => {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
-                    pieces.push(Piece::Group(usize::from(digit - b'0')));
+                    pieces.push(RewritePiece::Text(std::mem::take(&mut text)));
+                    pieces.push(RewritePiece::Group(usize::from(digit - b'0')));
                 }
                 Some(b'\\') => text.push(b'\\'),
                 _ => {
@@ -61,7 +61,7 @@ fn parse_rewrite(rewrite: &str) -> Result<Vec<Piece>, KernelError> {
             byte => text.push(byte),
         }
     }
-    pieces.push(Piece::Text(text));
+    pieces.push(RewritePiece::Text(text));
     Ok(pieces)
 }
 
@@ -70,7 +70,7 @@ fn append_replaced<'t>(
     out: &mut StringTensorBuilder,
     s: &'t [u8],
     matches: impl Iterator<Item = impl Fn(usize) -> Option<std::ops::Range<usize>> + 't>,
-    rewrite: &[Piece],
+    rewrite: &[RewritePiece],
 ) -> Result<(), KernelError> {
     let mut last = 0;
     for group in matches {
@@ -78,8 +78,8 @@ fn append_replaced<'t>(
         out.extend(&s[last..whole.start])?;
         for piece in rewrite {
             match piece {
-                Piece::Text(text) => out.extend(text)?,
-                Piece::Group(i) => out.extend(group(*i).map_or(&[][..], |r| &s[r]))?,
+                RewritePiece::Text(text) => out.extend(text)?,
+                RewritePiece::Group(i) => out.extend(group(*i).map_or(&[][..], |r| &s[r]))?,
             }
         }
         last = whole.end;

@@ -39,21 +39,22 @@ where
 const MAX_RATES: usize = 8;
 
 /// Continuation that is called with the loop of a rule at given rates.
-type WithPass<'a, W, const N: usize> = dyn FnMut(&dyn Pass<W, N>) -> Result<(), KernelError> + 'a;
+type WithPass<'a, W, const N: usize> =
+    dyn FnMut(&dyn ElementwisePass<W, N>) -> Result<(), KernelError> + 'a;
 
 /// A rule before its rates are known.
-type Rule<W, const N: usize> =
+type RateRule<W, const N: usize> =
     dyn Fn(&[W], &mut WithPass<'_, W, N>) -> Result<(), KernelError> + Send + Sync;
 
 /// A rule compiled into a loop over elements.
-trait Pass<W, const N: usize>: Sync {
+trait ElementwisePass<W, const N: usize>: Sync {
     /// Applies the rule to elements of each variable and of the gradient, in place.
     fn run(&self, isa: Isa, values: [&mut [W]; N], grad: &[W]);
 }
 
 struct RulePass<F>(F);
 
-impl<W: Wide, F, const N: usize> Pass<W, N> for RulePass<F>
+impl<W: Wide, F, const N: usize> ElementwisePass<W, N> for RulePass<F>
 where
     F: Fn([W; N], W) -> [W; N] + Copy + Sync,
 {
@@ -69,7 +70,7 @@ where
 fn prepare<W: Wide + Compute + Pod, const N: usize>(
     p: &Prepare<'_>,
     rates: &[&str],
-    rule: Box<Rule<W, N>>,
+    rule: Box<RateRule<W, N>>,
 ) -> Result<Prepared, KernelError> {
     let inputs = p.node.op.inputs;
     let at = |name: &str| inputs.iter().position(|arg| arg.name == name);
@@ -123,7 +124,7 @@ impl<W: Wide + Compute + Pod> Storage<W> {
         &self,
         cx: &KernelCx<'_>,
         grad: usize,
-        pass: &dyn Pass<W, N>,
+        pass: &dyn ElementwisePass<W, N>,
     ) -> Result<(), KernelError> {
         let grad = cx.input_bytes(grad)?;
         let (pool, isa) = (cx.pool(), cx.cpu().isa());
@@ -170,7 +171,7 @@ impl<W: Wide + Compute + Pod> Storage<W> {
         cx: &KernelCx<'_>,
         grad: usize,
         indices: usize,
-        pass: &dyn Pass<W, N>,
+        pass: &dyn ElementwisePass<W, N>,
     ) -> Result<(), KernelError> {
         let (grad, isa) = (cx.input_bytes(grad)?, cx.cpu().isa());
         let (short, long) = match cx.input_slots().get(indices).map(|i| i.dtype) {
@@ -231,7 +232,7 @@ impl<W: Wide + Compute + Pod> Storage<W> {
         isa: Isa,
         mut values: [&mut [u8]; N],
         grad: &[u8],
-        pass: &dyn Pass<W, N>,
+        pass: &dyn ElementwisePass<W, N>,
     ) {
         let Some(c) = self.1 else {
             let values = values.map(bytemuck::cast_slice_mut);

@@ -23,7 +23,7 @@ pub(super) fn backward<'g>(
     let Some(&first) = lists.first() else {
         return none();
     };
-    let back = Backward::new(looped, lists.len());
+    let back = BackwardLoop::new(looped, lists.len());
     let turns = graph.op("TensorListLength").input(first).output();
     let mut initial = vec![turns];
     initial.extend(lists);
@@ -54,7 +54,7 @@ pub(super) fn backward<'g>(
 
 /// State of the backward loop. Its values, in order: number of iterations left, lists, gradients of values that change,
 /// sums of gradients of values that do not change, and then the values that do not change.
-struct Backward<'l, 'g> {
+struct BackwardLoop<'l, 'g> {
     looped: &'l Loop<'g>,
     /// Values of the loop with gradients that may differ from zero, and those that no iteration changes.
     differentiable: Vec<usize>,
@@ -63,7 +63,7 @@ struct Backward<'l, 'g> {
     first_gradient: usize,
 }
 
-impl<'l, 'g> Backward<'l, 'g> {
+impl<'l, 'g> BackwardLoop<'l, 'g> {
     /// Backward loop of a loop that saves values on this many lists.
     fn new(looped: &'l Loop<'g>, lists: usize) -> Self {
         let Loop {
@@ -72,7 +72,7 @@ impl<'l, 'g> Backward<'l, 'g> {
             live,
             ..
         } = looped;
-        Backward {
+        BackwardLoop {
             looped,
             differentiable: (0..inputs.len())
                 .filter(|&i| live[i] && is_differentiable(&inputs[i].fact()))

@@ -84,9 +84,9 @@ impl Sampling {
 }
 
 /// Dimensions `[images, height, width, channels]` of the original and the resized images.
-type Pair = [[usize; 4]; 2];
+type SizePair = [[usize; 4]; 2];
 
-fn pair(image: &[usize], resized: &[usize]) -> Result<Pair, KernelError> {
+fn pair(image: &[usize], resized: &[usize]) -> Result<SizePair, KernelError> {
     match (image.try_into(), resized.try_into()) {
         (Ok(image), Ok(resized)) => Ok([image, resized]),
         _ => Err(KernelError::Argument("images")),
