@@ -1,4 +1,4 @@
-//! Bytes that are aligned for elements of every dtype.
+//! Bytes with the alignment of every dtype.
 
 /// Bytes that begin on a multiple of 8.
 #[derive(Clone, Debug, Default)]
@@ -8,7 +8,7 @@ pub(crate) struct Aligned {
 }
 
 impl Aligned {
-    /// So many zeros.
+    /// `len` zero bytes.
     pub(crate) fn zeroed(len: usize) -> Aligned {
         Aligned {
             words: vec![0; len.div_ceil(8)],
@@ -16,7 +16,7 @@ impl Aligned {
         }
     }
 
-    /// A copy.
+    /// Copy of these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Aligned {
         let mut copy = Aligned::zeroed(bytes.len());
         copy.bytes_mut().copy_from_slice(bytes);
@@ -28,7 +28,7 @@ impl Aligned {
         &bytemuck::cast_slice(&self.words)[..self.len]
     }
 
-    /// The bytes, to be changed.
+    /// The bytes, mutable.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
     }

@@ -1,13 +1,13 @@
-//! One collective among some ranks.
+//! Channel: the messages of one collective among some ranks.
 
 use std::ops::Range;
 
 use crate::error::Result;
 use crate::links::{Incoming, Links, Outgoing, Sink};
-use crate::reduce::{First, Reducer};
+use crate::reduce::{OperandOrder, Reducer};
 
-/// What the messages of one collective go through: the links of this rank, and which ranks take part. Ranks have the
-/// numbers of their places among those that take part.
+/// Channel of one collective: the links of this rank, and the ranks that take part. Ranks are numbered by their places
+/// among those that take part.
 pub struct Channel<'a> {
     links: &'a mut dyn Links,
     members: &'a [usize],
@@ -16,7 +16,7 @@ pub struct Channel<'a> {
 }
 
 impl<'a> Channel<'a> {
-    /// Of these ranks, of which this is one; `tag` tells the collective from others.
+    /// Channel among `members`, which include this rank; `tag` identifies the collective.
     ///
     /// # Errors
     /// [`Argument`](crate::CollectiveError::Argument): this rank is not among them.
@@ -35,22 +35,22 @@ impl<'a> Channel<'a> {
         })
     }
 
-    /// The place of this rank.
+    /// Place of this rank among the members.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many take part.
+    /// Number of members.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// The rank that is so many places further on, in a ring.
+    /// Rank that is so many places ahead in a ring.
     pub(crate) fn after(&self, places: usize) -> usize {
         (self.rank + places) % self.size()
     }
 
-    /// The rank that is so many places further back, in a ring.
+    /// Rank that is so many places behind in a ring.
     pub(crate) fn before(&self, places: usize) -> usize {
         (self.rank + self.size() - places % self.size()) % self.size()
     }
@@ -89,15 +89,15 @@ impl<'a> Channel<'a> {
         data: &mut [u8],
         (to, sent): (usize, Range<usize>),
         (from, received): (usize, Range<usize>),
-        reduce: Option<(Reducer, First)>,
+        reduce: Option<(Reducer, OperandOrder)>,
     ) -> Result<()> {
-        let (sent, received) = two(data, sent, received);
+        let (sent, received) = split(data, sent, received);
         self.exchange(Some((to, sent)), Some((from, Sink::of(received, reduce))))
     }
 }
 
-/// Two ranges that do not overlap.
-fn two(data: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&[u8], &mut [u8]) {
+/// Borrows two ranges that do not overlap.
+fn split(data: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&[u8], &mut [u8]) {
     if a.end <= b.start {
         let (first, second) = data.split_at_mut(b.start);
         (&first[a], &mut second[..b.end - b.start])
@@ -107,7 +107,7 @@ fn two(data: &mut [u8], a: Range<usize>, b: Range<usize>) -> (&[u8], &mut [u8]) 
     }
 }
 
-/// Parts of `bytes` for so many ranks, as equal as whole elements can be: the first ones have one more.
+/// Splits `bytes` into parts for so many ranks, as equal as whole elements allow: the first parts may have one more element.
 pub(crate) fn parts(bytes: usize, element: usize, ranks: usize) -> Vec<Range<usize>> {
     let elements = bytes / element;
     let (each, more) = (elements / ranks, elements % ranks);

@@ -1,4 +1,4 @@
-//! One collective of a set of ranks: which way it goes.
+//! One collective of a set of ranks: through shared memory, over links, or both.
 
 use thalweg_estimate::LinkCost;
 
@@ -9,15 +9,15 @@ use crate::links::Links;
 use crate::memory::SharedMemory;
 use crate::reduce::Reducer;
 
-/// Some of the ranks.
+/// Set of ranks.
 pub(crate) struct Set {
-    /// In their order.
+    /// Ranks of the members, in order.
     pub(crate) members: Vec<usize>,
-    /// By member: the number of its host.
+    /// Host numbers by member.
     pub(crate) hosts: Vec<usize>,
-    /// Whether members of one host share memory: all of them do, or none.
+    /// `true` if members of one host share memory: all of them do, or none.
     pub(crate) shares: bool,
-    /// What the members on this host share, if there are several.
+    /// Shared memory of the members on this host, if there are several.
     pub(crate) memory: Option<SharedMemory>,
 }
 
@@ -31,7 +31,7 @@ impl Set {
         }
     }
 
-    /// The places of the members on the host of this one.
+    /// Places of the members on the host of the member at `place`.
     pub(crate) fn local(&self, place: usize) -> Vec<usize> {
         let own = self.hosts[place];
         (0..self.hosts.len())
@@ -40,30 +40,30 @@ impl Set {
     }
 }
 
-/// A collective that runs.
+/// Running collective.
 pub(crate) struct Collective<'a> {
     pub(crate) links: &'a mut dyn Links,
     pub(crate) set: &'a mut Set,
-    /// The place of this rank in the set.
+    /// Place of this rank in the set.
     pub(crate) place: usize,
     pub(crate) tag: u64,
     pub(crate) cost: &'a LinkCost,
 }
 
 impl Collective<'_> {
-    /// All members, over links.
+    /// Channel of all members over links.
     pub(crate) fn channel(&mut self) -> Result<Channel<'_>> {
         Channel::new(&mut *self.links, &self.set.members, self.tag)
     }
 
-    /// The memory that all members share; none where they do not.
+    /// Shared memory of all members; `None` if they are on several hosts.
     pub(crate) fn memory(&mut self) -> Option<&mut SharedMemory> {
         let first = self.set.hosts[0];
         let one_host = self.set.hosts.iter().all(|&h| h == first);
         self.set.memory.as_mut().filter(|_| one_host)
     }
 
-    /// Reduces the values of all members, to all of them.
+    /// Reduces the values of all members; each gets the result.
     pub(crate) fn all_reduce(&mut self, data: &mut [u8], reducer: Reducer) -> Result<()> {
         let tag = self.tag;
         if let Some(memory) = self.memory() {
@@ -79,8 +79,8 @@ impl Collective<'_> {
         algorithm::all_reduce(&mut self.channel()?, algorithm, data, reducer)
     }
 
-    /// Within each host through memory, and across hosts over links: each member of a host for a part of the value, or the
-    /// first one for all of it where hosts have different numbers of members.
+    /// Reduces within each host through memory, and across hosts over links: each member of a host a part of the value, or the
+    /// first member all of it if hosts have different numbers of members.
     fn over_hosts(&mut self, data: &mut [u8], reducer: Reducer) -> Result<()> {
         let tag = self.tag;
         let local = self.set.local(self.place);
@@ -94,7 +94,7 @@ impl Collective<'_> {
         };
         let count = |host: &usize| self.set.hosts.iter().filter(|h| *h == host).count();
         let even = hosts.iter().all(|h| count(h) == local.len());
-        // The ranks that this one reduces with across hosts.
+        // Ranks with which this one reduces across hosts.
         let nth = if even { own } else { 0 };
         let across = hosts.iter().filter_map(|&h| of(h, nth));
         let across: Vec<usize> = across.map(|p| self.set.members[p]).collect();

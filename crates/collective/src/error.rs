@@ -1,4 +1,4 @@
-//! What goes wrong between ranks.
+//! Errors of ranks and collectives.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use thalweg_launch_env::EnvError;
 use thalweg_tensor::DType;
 use thiserror::Error;
 
-/// Why a collective, or a rank as a whole, does not go on.
+/// Error of a collective, or of a rank as a whole.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CollectiveError {
-    /// A rank has gone.
+    /// A rank is lost.
     #[error("rank {rank} is lost: {reason}")]
     Lost {
-        /// Which one.
+        /// The lost rank.
         rank: usize,
-        /// How that was noticed.
+        /// How the loss was noticed.
         reason: String,
     },
     /// Ranks run different collectives.
@@ -25,25 +25,25 @@ pub enum CollectiveError {
     Differs {
         /// The other rank.
         rank: usize,
-        /// What that one runs.
+        /// Collective of the other rank.
         theirs: String,
-        /// What this one runs.
+        /// Collective of this rank.
         ours: String,
     },
-    /// A rank did not come for too long.
+    /// A rank did not come in time.
     #[error("{what}: waited {waited:?} for rank {rank}")]
     Late {
-        /// The rank that is waited for.
+        /// The missing rank.
         rank: usize,
-        /// What is waited for.
+        /// The subject of the wait.
         what: String,
-        /// For how long.
+        /// Time of the wait.
         waited: Duration,
     },
     /// The ranks have not found each other.
     #[error("the ranks do not find each other: {0}")]
     Rendezvous(String),
-    /// A reduction that is not defined.
+    /// A reduction that is not defined for a dtype.
     #[error("{op} of {dtype} is not defined")]
     Undefined {
         /// The name of the reduction.
@@ -51,16 +51,16 @@ pub enum CollectiveError {
         /// The dtype.
         dtype: DType,
     },
-    /// A rank or a set of ranks that does not exist.
+    /// An argument that cannot be used, such as a set of ranks that does not exist.
     #[error("{0}")]
     Argument(String),
-    /// Something ended what this rank did.
+    /// The job has ended, for this reason.
     #[error("ended: {0}")]
     Ended(String),
 }
 
 impl CollectiveError {
-    /// A rank that is lost for this reason.
+    /// Error of a lost rank, for a reason.
     pub(crate) fn lost(rank: usize, reason: impl std::fmt::Display) -> CollectiveError {
         CollectiveError::Lost {
             rank,
@@ -75,5 +75,5 @@ impl From<EnvError> for CollectiveError {
     }
 }
 
-/// What a collective gives.
+/// Result of a collective.
 pub type Result<T> = std::result::Result<T, CollectiveError>;

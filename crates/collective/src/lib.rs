@@ -1,4 +1,4 @@
-//! Collectives: ranks, which are processes that run the same program, exchange and reduce values without servers.
+//! Collectives: ranks, which are processes of one program, exchange and reduce values without servers.
 //!
 //! ```
 //! use std::net::TcpListener;
@@ -33,6 +33,7 @@ mod error;
 mod join;
 pub mod links;
 mod memory;
+mod phase_timer;
 mod progress;
 mod ranks;
 mod reduce;
@@ -40,7 +41,6 @@ mod secret;
 mod stream;
 mod timeline;
 mod trace;
-mod watch;
 
 pub use algorithm::all_reduce;
 pub use channel::Channel;
@@ -49,7 +49,7 @@ pub use error::{CollectiveError, Result};
 pub use join::Join;
 pub use progress::Progress;
 pub use ranks::{ALL_RANKS, Ranks};
-pub use reduce::{First, Reducer};
+pub use reduce::{OperandOrder, Reducer};
 pub use secret::Secret;
 pub use thalweg_device::{ReduceOp, Reduction};
 pub use thalweg_estimate::{Algorithm, LinkCost};

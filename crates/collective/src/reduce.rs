@@ -1,4 +1,4 @@
-//! Reductions of elements.
+//! Reducer: elementwise reductions of values of one dtype.
 //!
 //! Integers wrap. Halves are computed in f32 and rounded after each operation. A minimum or maximum with NaN is NaN.
 
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use crate::error::{CollectiveError, Result};
 
-/// What elements two operands become.
+/// Elementwise operation of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Sum,
@@ -17,33 +17,32 @@ pub(crate) enum Combine {
     Product,
 }
 
-/// Which operand of a reduction comes first.
+/// Order of the operands of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum First {
-    /// What is there.
-    There,
-    /// What comes.
-    Comes,
+pub enum OperandOrder {
+    /// The local operand is the first.
+    LocalFirst,
+    /// The received operand is the first.
+    RemoteFirst,
 }
 
-/// A reduction of elements of one dtype.
+/// Reduction of elements of one dtype.
 #[derive(Clone, Copy, Debug)]
 pub struct Reducer {
     dtype: DType,
     combine: Combine,
-    /// What each element of the reduced value is multiplied by; 1 where nothing is to be done.
+    /// Factor of each element of the reduced value; 1 for none.
     factor: f64,
-    /// What it is divided by.
+    /// Divisor of each element of the reduced value.
     divisor: f64,
 }
 
 impl Reducer {
-    /// One for values of so many ranks, which also multiplies the result by `factor`. Integers are averaged as floats and
+    /// Reducer for values of so many ranks, which also multiplies the result by `factor`. Integers are averaged as floats and
     /// truncated.
     ///
     /// # Errors
-    /// [`CollectiveError::Undefined`]: the dtype has no arithmetic, or the reduction is Adasum, which is not made element by
-    /// element.
+    /// [`CollectiveError::Undefined`]: the dtype has no arithmetic, or the reduction is Adasum, which is not elementwise.
     pub fn new(op: ReduceOp, dtype: DType, ranks: usize, factor: f64) -> Result<Reducer> {
         let undefined = CollectiveError::Undefined {
             op: op.name(),
@@ -68,7 +67,7 @@ impl Reducer {
         })
     }
 
-    /// The same, which leaves the result as it is: it is part of a larger one.
+    /// The same reduction without factor and divisor, for a part of a larger reduction.
     pub(crate) fn unfinished(self) -> Reducer {
         Reducer {
             factor: 1.0,
@@ -77,37 +76,37 @@ impl Reducer {
         }
     }
 
-    /// The dtype of the elements, and how two become one.
+    /// The dtype of the elements, and their operation.
     #[cfg(feature = "mpi")]
     pub(crate) fn parts(&self) -> (DType, Combine) {
         (self.dtype, self.combine)
     }
 
-    /// The bytes of an element.
+    /// Bytes of an element.
     pub fn size(&self) -> usize {
         self.dtype.size().max(1)
     }
 
-    /// Combines what comes with what is there. Both have whole elements, and as many.
-    pub(crate) fn combine(&self, there: &mut [u8], comes: &[u8], first: First) {
-        if comes.is_empty() {
-            // Memory of no length need not be aligned.
+    /// Combines received elements into local ones. Both slices have the same number of whole elements.
+    pub(crate) fn combine(&self, local: &mut [u8], received: &[u8], order: OperandOrder) {
+        if received.is_empty() {
+            // An empty slice need not be aligned.
             return;
         }
         dispatch!(self.dtype, NUMBERS, T => {
-            let there: &mut [T] = bytemuck::cast_slice_mut(there);
-            let comes: &[T] = bytemuck::cast_slice(comes);
+            let local: &mut [T] = bytemuck::cast_slice_mut(local);
+            let received: &[T] = bytemuck::cast_slice(received);
             match self.combine {
-                // They commute to the last bit.
-                Combine::Sum => each(there, comes, Number::add),
-                Combine::Product => each(there, comes, Number::mul),
-                Combine::Min => choose(there, comes, first, |a, b| a < b),
-                Combine::Max => choose(there, comes, first, |a, b| a > b),
+                // Sums and products commute to the last bit.
+                Combine::Sum => each(local, received, Number::add),
+                Combine::Product => each(local, received, Number::mul),
+                Combine::Min => choose(local, received, order, |a, b| a < b),
+                Combine::Max => choose(local, received, order, |a, b| a > b),
             }
         }, else {});
     }
 
-    /// What is left to do with elements that are reduced over all ranks.
+    /// Applies factor and divisor to elements that are reduced over all ranks.
     pub(crate) fn finish(&self, bytes: &mut [u8]) {
         if (self.factor == 1.0 && self.divisor == 1.0) || bytes.is_empty() {
             return;
@@ -125,15 +124,20 @@ impl Reducer {
 }
 
 #[inline(always)]
-fn each<T: Copy>(there: &mut [T], comes: &[T], f: impl Fn(T, T) -> T) {
-    for (a, &b) in there.iter_mut().zip(comes) {
+fn each<T: Copy>(local: &mut [T], received: &[T], f: impl Fn(T, T) -> T) {
+    for (a, &b) in local.iter_mut().zip(received) {
         *a = f(*a, b);
     }
 }
 
-/// Takes one of both, as `better` says of the first and the second; of equals, and where the first is NaN, the first.
+/// Keeps one operand of each pair: the second if it is `better` than the first, otherwise the first. A NaN is kept.
 #[inline(always)]
-fn choose<T: Number>(there: &mut [T], comes: &[T], first: First, better: impl Fn(T, T) -> bool) {
+fn choose<T: Number>(
+    local: &mut [T],
+    received: &[T],
+    order: OperandOrder,
+    better: impl Fn(T, T) -> bool,
+) {
     let pick = |a: T, b: T| {
         let a_is_nan = a.partial_cmp(&a).is_none();
         let b_is_nan = b.partial_cmp(&b).is_none();
@@ -142,8 +146,8 @@ fn choose<T: Number>(there: &mut [T], comes: &[T], first: First, better: impl Fn
             false => a,
         }
     };
-    match first {
-        First::There => each(there, comes, pick),
-        First::Comes => each(there, comes, |a, b| pick(b, a)),
+    match order {
+        OperandOrder::LocalFirst => each(local, received, pick),
+        OperandOrder::RemoteFirst => each(local, received, |a, b| pick(b, a)),
     }
 }

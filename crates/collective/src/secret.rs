@@ -1,11 +1,11 @@
-//! What only the processes of a job know.
+//! Secret of a job, and the keys of its connections.
 
 use std::fmt;
 #[cfg(feature = "tls")]
 use std::path::Path;
 use std::sync::Arc;
 
-/// What only the processes of a job know: a text, and the keys of its connections, where they go over TLS.
+/// Secret that the processes of a job share: a text, and the keys of connections over TLS.
 ///
 /// ```
 /// use thalweg_collective::Secret;
@@ -20,7 +20,7 @@ pub struct Secret {
     pub(crate) tls: Option<Arc<Tls>>,
 }
 
-/// What both ends of a connection show and ask for.
+/// TLS configurations of both ends of a connection.
 #[cfg(feature = "tls")]
 pub(crate) struct Tls {
     pub(crate) server: Arc<thalweg_protection::rustls::ServerConfig>,
@@ -28,19 +28,19 @@ pub(crate) struct Tls {
 }
 
 impl Secret {
-    /// The same, of a job whose connections go over TLS, with the certificates of a folder that `thalweg protect` has made. Who
-    /// comes must know the folder's token too. The certificate names the addresses of all hosts.
+    /// The same secret for connections over TLS, with the certificates of a folder that `thalweg protect` has made. Peers must
+    /// also know the folder's token. The certificate names the addresses of all hosts.
     ///
     /// # Errors
-    /// A file cannot be read, or not be used.
+    /// A file cannot be read or used.
     #[cfg(feature = "tls")]
     pub fn protected(
         &self,
         folder: impl AsRef<Path>,
     ) -> Result<Secret, thalweg_protection::ProtectionError> {
         let mut keys = thalweg_protection::Keys::from_dir(folder.as_ref())?;
-        // A ticket for a later connection would lie unread where only the other end receives: the system then throws away what
-        // this end has sent when it closes.
+        // A session ticket would stay unread if only the other end receives. The system then discards sent data when this end
+        // closes the connection.
         keys.server.send_tls13_tickets = 0;
         keys.client.resumption = thalweg_protection::rustls::client::Resumption::disabled();
         let token = keys.tokens.first().map_or("", String::as_str);
@@ -53,7 +53,7 @@ impl Secret {
         })
     }
 
-    /// Whether connections go over TLS.
+    /// `true` if connections go over TLS.
     pub fn is_protected(&self) -> bool {
         #[cfg(feature = "tls")]
         return self.tls.is_some();
@@ -65,11 +65,11 @@ impl Secret {
         &self.text
     }
 
-    /// Whether somebody knows it. It takes as long whichever byte differs.
-    pub(crate) fn admits(&self, said: &[u8]) -> bool {
+    /// Compares a peer's secret in constant time.
+    pub(crate) fn admits(&self, presented: &[u8]) -> bool {
         let own = self.text.as_bytes();
-        let differs = said.iter().zip(own).fold(0, |d, (a, b)| d | (a ^ b));
-        said.len() == own.len() && differs == 0
+        let differs = presented.iter().zip(own).fold(0, |d, (a, b)| d | (a ^ b));
+        presented.len() == own.len() && differs == 0
     }
 }
 
@@ -96,7 +96,7 @@ impl From<&Secret> for Secret {
 }
 
 impl fmt::Debug for Secret {
-    /// Tells nothing of it.
+    /// Hides the text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.is_protected() {
             true => "a secret, over TLS",

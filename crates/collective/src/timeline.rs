@@ -1,4 +1,4 @@
-//! Horovod's timeline: what each collective waited for and did, as a trace that Perfetto and Chrome show.
+//! Horovod's timeline: the waits and the run of each collective, as a trace for Perfetto and Chrome.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// What ends the file: the next event is written over it, so that the file is whole at every time.
-const END: &[u8] = b"\n]\n";
+/// End of the file. The next event overwrites it, so that the file is valid JSON at every time.
+const CLOSING: &[u8] = b"\n]\n";
 
-/// A file of events. Each tensor has a row of its own.
+/// Timeline of a rank: a file of events. Each tensor has a row of its own.
 ///
 /// ```
 /// use std::time::Instant;
@@ -23,7 +23,7 @@ const END: &[u8] = b"\n]\n";
 /// let mut timeline = Timeline::create(&path)?;
 /// let asked = Instant::now();
 /// timeline.span("gradients", "QUEUE", asked, Instant::now())?;
-/// // It can be read while it grows.
+/// // The file can be read while it grows.
 /// let events: serde_json::Value = serde_json::from_slice(&std::fs::read(&path)?)?;
 /// assert_eq!(events[2]["name"], "QUEUE");
 /// # std::fs::remove_dir_all(&folder)?;
@@ -32,15 +32,15 @@ const END: &[u8] = b"\n]\n";
 pub struct Timeline {
     file: EventFile,
     began: Instant,
-    /// By name: the number of its row.
+    /// Row numbers by name of the tensor.
     rows: HashMap<String, u64>,
 }
 
 impl Timeline {
-    /// A new file, or one in place of what is there.
+    /// Creates or replaces the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Timeline> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let first = json!({
@@ -54,11 +54,17 @@ impl Timeline {
         })
     }
 
-    /// Something that a tensor did for a time.
+    /// Adds a span: an activity of a tensor with its start and end.
     ///
     /// # Errors
     /// The file cannot be written; it then ends with the last whole event, or within one.
-    pub fn span(&mut self, tensor: &str, what: &str, from: Instant, to: Instant) -> io::Result<()> {
+    pub fn span(
+        &mut self,
+        tensor: &str,
+        activity: &str,
+        from: Instant,
+        to: Instant,
+    ) -> io::Result<()> {
         let row = match self.rows.get(tensor) {
             Some(&row) => row,
             None => {
@@ -72,23 +78,24 @@ impl Timeline {
         };
         let at = micros(from.saturating_duration_since(self.began));
         let took = micros(to.saturating_duration_since(from));
-        self.file
-            .event(&json!({"name": what, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}))
+        self.file.event(
+            &json!({"name": activity, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}),
+        )
     }
 }
 
-/// A file of events that is whole at every time.
+/// File of events that is valid JSON at every time.
 pub(crate) struct EventFile(File);
 
 impl EventFile {
-    /// A new file, or one in place of what is there.
+    /// Creates or replaces the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn create(path: impl AsRef<Path>, first: &Value) -> io::Result<EventFile> {
         let mut file = File::create(path)?;
         file.write_all(format!("[\n{first}").as_bytes())?;
-        file.write_all(END)?;
+        file.write_all(CLOSING)?;
         Ok(EventFile(file))
     }
 
@@ -97,9 +104,9 @@ impl EventFile {
     /// # Errors
     /// The file cannot be written; it then ends with the last whole event, or within one.
     pub(crate) fn event(&mut self, event: &Value) -> io::Result<()> {
-        self.0.seek(SeekFrom::End(-(END.len() as i64)))?;
+        self.0.seek(SeekFrom::End(-(CLOSING.len() as i64)))?;
         let mut text = format!(",\n{event}").into_bytes();
-        text.extend_from_slice(END);
+        text.extend_from_slice(CLOSING);
         self.0.write_all(&text)
     }
 }

@@ -1,4 +1,4 @@
-//! What the collectives of all ranks wait for and do, as a trace that Perfetto and Chrome show: a process for each rank.
+//! Trace of the collectives of all ranks, for Perfetto and Chrome: waits, copies and reductions, a process for each rank.
 
 use std::io;
 use std::path::Path;
@@ -6,91 +6,92 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 
+use crate::phase_timer::Phase;
 use crate::timeline::{EventFile, micros};
-use crate::watch::Phase;
 
-/// The row of what runs, and of what waits to run.
-const RUNS: u64 = 0;
-const QUEUE: u64 = 1;
+/// Row of running collectives.
+const RUN_ROW: u64 = 0;
+/// Row of collectives that wait to run.
+const QUEUE_ROW: u64 = 1;
 
-/// A collective that has run.
-pub(crate) struct Ran<'a> {
+/// Record of a collective that has run.
+pub(crate) struct CollectiveRecord<'a> {
     pub(crate) name: &'a str,
-    /// Such as `ALLREDUCE`.
-    pub(crate) what: &'a str,
-    /// The bytes that this rank gave.
+    /// Kind, such as `ALLREDUCE`.
+    pub(crate) kind: &'a str,
+    /// Bytes of this rank's input.
     pub(crate) bytes: usize,
-    /// When it was asked for, when it began and when it ended.
+    /// Times of the request, the start and the end.
     pub(crate) times: [Instant; 3],
     pub(crate) spent: [(Phase, std::time::Duration); 3],
 }
 
-/// The trace of one rank. Times are of the machine's clock, so those of ranks of one host fit each other.
+/// Trace of one rank. Times are of the machine's clock, so times of ranks of one host are comparable.
 pub(crate) struct Trace {
     file: EventFile,
     rank: usize,
-    /// A time, by both clocks.
-    began: (Instant, f64),
-    /// How many have run.
+    /// The same time by both clocks.
+    epoch: (Instant, f64),
+    /// Number of collectives so far.
     number: u64,
 }
 
 impl Trace {
-    /// A new file, or one in place of what is there.
+    /// Creates or replaces the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn create(path: impl AsRef<Path>, rank: usize) -> io::Result<Trace> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        let began = (Instant::now(), micros(since_epoch.unwrap_or_default()));
-        let name = |what: &str, tid: u64, name: String| json!({"name": what, "ph": "M", "pid": rank, "tid": tid, "args": {"name": name}});
-        let first = name("process_name", RUNS, format!("rank {rank}"));
+        let epoch = (Instant::now(), micros(since_epoch.unwrap_or_default()));
+        let name = |event: &str, tid: u64, name: String| json!({"name": event, "ph": "M", "pid": rank, "tid": tid, "args": {"name": name}});
+        let first = name("process_name", RUN_ROW, format!("rank {rank}"));
         let mut file = EventFile::create(path, &first)?;
         file.event(&json!({
             "name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank},
         }))?;
-        file.event(&name("thread_name", RUNS, "collectives".to_owned()))?;
+        file.event(&name("thread_name", RUN_ROW, "collectives".to_owned()))?;
         file.event(&name(
             "thread_name",
-            QUEUE,
+            QUEUE_ROW,
             "ready, waiting to run".to_owned(),
         ))?;
         Ok(Trace {
             file,
             rank,
-            began,
+            epoch,
             number: 0,
         })
     }
 
     fn at(&self, time: Instant) -> f64 {
-        self.began.1 + micros(time.saturating_duration_since(self.began.0))
+        self.epoch.1 + micros(time.saturating_duration_since(self.epoch.0))
     }
 
-    /// Writes a collective: when it was ready, when it ran, and what its time went to. The parts are sums: they stand one after
-    /// another, and are in truth of many pieces.
+    /// Writes a collective: its wait, its run, and the time of each phase of the run. Phases alternate in many pieces; the trace
+    /// has their sums, one after another.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn ran(&mut self, ran: &Ran<'_>) -> io::Result<()> {
-        let [asked, began, ended] = ran.times.map(|time| self.at(time));
+    pub(crate) fn add(&mut self, record: &CollectiveRecord<'_>) -> io::Result<()> {
+        let [queued, began, ended] = record.times.map(|time| self.at(time));
         let pid = self.rank;
         self.number += 1;
-        let args = json!({"bytes": ran.bytes, "what": ran.what, "number": self.number});
-        // Several wait at the same time, so they are no slices of one row.
+        let args = json!({"bytes": record.bytes, "what": record.kind, "number": self.number});
+        // Several collectives wait at the same time, so their waits are asynchronous events.
         let id = format!("{pid}.{}", self.number);
-        for (ph, ts) in [("b", asked), ("e", began)] {
+        for (ph, ts) in [("b", queued), ("e", began)] {
             self.file.event(&json!({
-                "name": ran.name, "cat": "queue", "ph": ph, "id": id, "pid": pid, "tid": QUEUE, "ts": ts,
+                "name": record.name, "cat": "queue", "ph": ph, "id": id, "pid": pid, "tid": QUEUE_ROW, "ts": ts,
             }))?;
         }
-        let slice = |name: &str, from: f64, took: f64| json!({"name": name, "ph": "X", "pid": pid, "tid": RUNS, "ts": from, "dur": took});
-        let mut whole = slice(ran.name, began, ended - began);
+        let slice = |name: &str, from: f64, took: f64| json!({"name": name, "ph": "X", "pid": pid, "tid": RUN_ROW, "ts": from, "dur": took});
+        let mut whole = slice(record.name, began, ended - began);
         whole["args"] = args;
         self.file.event(&whole)?;
         let mut from = began;
-        for (phase, spent) in ran.spent {
-            // What was measured within is no longer than the whole.
+        for (phase, spent) in record.spent {
+            // A phase is no longer than the rest of the run.
             let took = micros(spent).min(ended - from);
             if took > 0.0 {
                 self.file.event(&slice(phase.name(), from, took))?;

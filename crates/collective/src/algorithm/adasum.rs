@@ -29,7 +29,7 @@ pub(crate) fn adasum(ch: &mut Channel<'_>, data: &mut [u8], dtype: DType) -> Res
     while distance < ch.size() {
         let rank = ch.rank() ^ distance;
         ch.exchange(Some((rank, data)), Some((rank, Sink::store(other))))?;
-        // The lower rank's comes first on both.
+        // The value of the lower rank is the first operand on both.
         match ch.rank() < rank {
             true => combine(dtype, data, other),
             false => {

@@ -1,9 +1,9 @@
-//! Recursive doubling, and what is done with ranks beyond a power of two.
+//! Recursive doubling, and folding of ranks beyond a power of two.
 
 use crate::channel::Channel;
 use crate::error::Result;
 use crate::links::Sink;
-use crate::reduce::{First, Reducer};
+use crate::reduce::{OperandOrder, Reducer};
 
 pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer) -> Result<()> {
     folded(ch, data, reducer, |ch, data, fold| {
@@ -15,9 +15,9 @@ pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer
             copy.clear();
             copy.extend_from_slice(data);
             let first = if own & distance == 0 {
-                First::There
+                OperandOrder::LocalFirst
             } else {
-                First::Comes
+                OperandOrder::RemoteFirst
             };
             let sink = Sink::reduce(data, reducer, first);
             ch.exchange(Some((other, &copy)), Some((other, sink)))?;
@@ -28,18 +28,18 @@ pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer
     })
 }
 
-/// The ranks that are left after folding: as many as the largest power of two.
+/// Ranks that remain after folding: as many as the largest power of two.
 pub(super) struct Fold {
-    /// How many there are.
+    /// Number of remaining ranks.
     pub(super) size: usize,
-    /// The place of this rank among them.
+    /// Place of this rank among them.
     pub(super) own: usize,
-    /// How many had another one fold into them.
+    /// Number of ranks into which another one has folded.
     extra: usize,
 }
 
 impl Fold {
-    /// The rank of a place.
+    /// Rank at a place.
     pub(super) fn rank(&self, place: usize) -> usize {
         match place < self.extra {
             true => 2 * place + 1,
@@ -48,8 +48,8 @@ impl Fold {
     }
 }
 
-/// Runs an algorithm for a power of two on any number of ranks: of the first ranks, as many pairs as are too many, the even
-/// one gives its value to the odd one, and has the result from it.
+/// Runs an algorithm for a power of two on any number of ranks. The ranks beyond it are folded: the first ranks form as many
+/// pairs, in which the even rank sends its value to the odd one and receives the result from it.
 pub(super) fn folded(
     ch: &mut Channel<'_>,
     data: &mut [u8],
@@ -64,7 +64,10 @@ pub(super) fn folded(
         return ch.receive(rank + 1, Sink::store(data));
     }
     if paired {
-        ch.receive(rank - 1, Sink::reduce(data, reducer, First::Comes))?;
+        ch.receive(
+            rank - 1,
+            Sink::reduce(data, reducer, OperandOrder::RemoteFirst),
+        )?;
     }
     let own = if paired { rank / 2 } else { rank - extra };
     run(ch, data, &Fold { size, own, extra })?;

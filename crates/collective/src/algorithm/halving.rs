@@ -2,7 +2,7 @@
 
 use crate::channel::{Channel, parts};
 use crate::error::Result;
-use crate::reduce::{First, Reducer};
+use crate::reduce::{OperandOrder, Reducer};
 
 use super::doubling::folded;
 
@@ -11,7 +11,7 @@ pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer
         let parts = parts(data.len(), reducer.size(), fold.size);
         let bytes = |from: usize, to: usize| parts[from].start..parts[to - 1].end;
         let own = fold.own;
-        // The parts that this rank still reduces.
+        // Parts that this rank still reduces.
         let (mut begin, mut end) = (0, fold.size);
         let mut distance = fold.size / 2;
         while distance > 0 {
@@ -19,8 +19,16 @@ pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer
             let middle = begin + distance;
             let upper = own & distance != 0;
             let (kept, given, first) = match upper {
-                true => (bytes(middle, end), bytes(begin, middle), First::Comes),
-                false => (bytes(begin, middle), bytes(middle, end), First::There),
+                true => (
+                    bytes(middle, end),
+                    bytes(begin, middle),
+                    OperandOrder::RemoteFirst,
+                ),
+                false => (
+                    bytes(begin, middle),
+                    bytes(middle, end),
+                    OperandOrder::LocalFirst,
+                ),
             };
             ch.swap(data, (other, given), (other, kept), Some((reducer, first)))?;
             (begin, end) = if upper {
@@ -35,13 +43,13 @@ pub(super) fn all_reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer
         while distance < fold.size {
             let other = fold.rank(own ^ distance);
             let upper = own & distance != 0;
-            let there = match upper {
+            let others = match upper {
                 true => (begin - distance, begin),
                 false => (end, end + distance),
             };
-            let (sent, received) = (bytes(begin, end), bytes(there.0, there.1));
+            let (sent, received) = (bytes(begin, end), bytes(others.0, others.1));
             ch.swap(data, (other, sent), (other, received), None)?;
-            (begin, end) = (begin.min(there.0), end.max(there.1));
+            (begin, end) = (begin.min(others.0), end.max(others.1));
             distance <<= 1;
         }
         Ok(())

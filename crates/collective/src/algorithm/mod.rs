@@ -17,7 +17,7 @@ pub(crate) use adasum::adasum;
 pub(crate) use moving::{all_gather, all_to_all, barrier, broadcast};
 pub(crate) use ring::reduce_scatter;
 
-/// Reduces the values of all ranks, to all of them.
+/// Reduces the values of all ranks by an algorithm; each rank gets the result.
 ///
 /// # Errors
 /// As [`Links::exchange`](crate::links::Links::exchange).

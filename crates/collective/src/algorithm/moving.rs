@@ -1,4 +1,4 @@
-//! Collectives that move values and reduce nothing.
+//! All-gather, broadcast, all-to-all and barrier: collectives without a reduction.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use crate::channel::{Channel, parts};
 use crate::error::Result;
 use crate::links::Sink;
 
-/// Broadcasts of at least so many bytes are cut, so that each rank sends a part.
-const CUT: usize = 64 << 10;
+/// Minimum size of a broadcast that is split, so that each rank sends a part.
+const SPLIT_BYTES: usize = 64 << 10;
 
-/// Gives part r, which rank r has, to all ranks: (P-1) a + (P-1)/P n b.
+/// Sends part r, which rank r has, to all ranks: (P-1) a + (P-1)/P n b.
 pub(crate) fn gather_parts(
     ch: &mut Channel<'_>,
     data: &mut [u8],
@@ -23,7 +23,7 @@ pub(crate) fn gather_parts(
     Ok(())
 }
 
-/// Puts the values of all ranks one after another: `lens` has the bytes of each, and `output` has room for all.
+/// Concatenates the values of all ranks into `output`; `lens` has the bytes of each.
 pub(crate) fn all_gather(
     ch: &mut Channel<'_>,
     own: &[u8],
@@ -40,11 +40,11 @@ pub(crate) fn all_gather(
     gather_parts(ch, output, &parts)
 }
 
-/// Gives the root's value to all ranks, along a tree: lg P (a + n b); a large one is cut into parts for all ranks, which then
-/// go around.
+/// Sends the root's value to all ranks along a tree: lg P (a + n b). A large value is split into parts for all ranks, which
+/// then go around the ring.
 pub(crate) fn broadcast(ch: &mut Channel<'_>, root: usize, data: &mut [u8]) -> Result<()> {
     let size = ch.size();
-    if data.len() < CUT || size < 3 {
+    if data.len() < SPLIT_BYTES || size < 3 {
         return tree(ch, root, data);
     }
     // Places after the root.
@@ -60,7 +60,7 @@ pub(crate) fn broadcast(ch: &mut Channel<'_>, root: usize, data: &mut [u8]) -> R
     for round in 0..size - 1 {
         let sent = parts[(own + size - round) % size].clone();
         let received = parts[(own + 2 * size - round - 1) % size].clone();
-        // The root has all parts already; what it is sent are copies.
+        // The root has all parts already, and receives copies.
         ch.swap(data, (ch.after(1), sent), (ch.before(1), received), None)?;
     }
     Ok(())
@@ -70,7 +70,7 @@ fn tree(ch: &mut Channel<'_>, root: usize, data: &mut [u8]) -> Result<()> {
     let size = ch.size();
     let own = (ch.rank() + size - root) % size;
     let place = |p: usize| (p + root) % size;
-    // A rank has the value from the one without its lowest bit, and gives it to those with one lower bit more.
+    // A rank receives the value from the rank without its lowest bit, and sends it to ranks with one more lower bit.
     let mut bit = 1;
     while bit < size && own & bit == 0 {
         bit <<= 1;
@@ -87,7 +87,7 @@ fn tree(ch: &mut Channel<'_>, root: usize, data: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Sends `sent[r]` to rank r, and receives `received[r]` from it; pairwise: (P-1) a + n b. What stays is copied.
+/// Sends `sent[r]` to rank r and receives `received[r]` from it, pairwise: (P-1) a + n b. The own part is copied.
 pub(crate) fn all_to_all(
     ch: &mut Channel<'_>,
     input: &[u8],

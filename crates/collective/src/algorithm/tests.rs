@@ -1,4 +1,4 @@
-//! Every algorithm, with ranks that are threads, against a plain loop.
+//! Tests of every algorithm, with threads as ranks, against a plain loop.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use crate::error::CollectiveError;
 use crate::links::threads::ThreadLinks;
 use thalweg_device::ReduceOp;
 
-/// Runs the same on each rank; gives what each returns.
+/// Runs a closure on each rank, and returns the results by rank.
 fn on_ranks<R: Send>(size: usize, run: impl Fn(&mut Channel<'_>) -> R + Sync) -> Vec<R> {
     let members: Vec<usize> = (0..size).collect();
     thread::scope(|scope| {
@@ -23,7 +23,7 @@ fn on_ranks<R: Send>(size: usize, run: impl Fn(&mut Channel<'_>) -> R + Sync) ->
     })
 }
 
-/// Whole numbers so small that every order of additions and products is exact.
+/// Small integers, for which every order of additions and products is exact.
 fn value<T: Number>(rank: usize, i: usize) -> T {
     T::from_f64(((rank * 7 + i * 3) % 5) as f64)
 }
@@ -32,7 +32,7 @@ fn bytes<T: Number + bytemuck::Pod>(values: &[T]) -> Vec<u8> {
     bytemuck::cast_slice(values).to_vec()
 }
 
-/// What a plain loop over ranks gives.
+/// Result of a plain loop over ranks.
 fn plain<T: Number>(op: ReduceOp, size: usize, len: usize, factor: f64) -> Vec<T> {
     let of = |i: usize| {
         let all = (0..size).map(|r| value::<T>(r, i).to_f64());
@@ -48,20 +48,20 @@ fn plain<T: Number>(op: ReduceOp, size: usize, len: usize, factor: f64) -> Vec<T
     (0..len).map(of).collect()
 }
 
-fn close<T: Number + bytemuck::Pod>(found: &[u8], expected: &[T], what: &str) {
+fn assert_close<T: Number + bytemuck::Pod>(found: &[u8], expected: &[T], label: &str) {
     let found = crate::aligned::Aligned::of(found);
     let found: &[T] = bytemuck::cast_slice(found.bytes());
-    assert_eq!(found.len(), expected.len(), "{what}");
+    assert_eq!(found.len(), expected.len(), "{label}");
     for (i, (a, b)) in found.iter().zip(expected).enumerate() {
         let (a, b): (f64, f64) = (Number::to_f64(*a), Number::to_f64(*b));
         // An average is rounded once more.
         let near = (a - b).abs() <= 4e-3 * b.abs().max(1.0) && (b.fract() != 0.0 || a.round() == b);
-        assert!(near, "{what}: element {i} is {a}, not {b}");
+        assert!(near, "{label}: element {i} is {a}, not {b}");
     }
 }
 
 #[test]
-fn every_algorithm_gives_the_plain_result_for_every_dtype_size_and_number_of_ranks() {
+fn all_reduce_equals_a_loop_for_every_algorithm_dtype_size_and_number_of_ranks() {
     for size in 1..=9 {
         for algorithm in Algorithm::ALL {
             for &dtype in DType::NUMBERS {
@@ -79,9 +79,9 @@ fn every_algorithm_gives_the_plain_result_for_every_dtype_size_and_number_of_ran
                             all_reduce(ch, algorithm, bytemuck::cast_slice_mut(&mut data), reducer).unwrap();
                             bytes(&data)
                         });
-                        let what = format!("{algorithm} of {len} {dtype} on {size} ranks");
+                        let label = format!("{algorithm} of {len} {dtype} on {size} ranks");
                         for rank in &found {
-                            close::<T>(rank, &plain::<T>(op, size, len, 1.0), &what);
+                            assert_close::<T>(rank, &plain::<T>(op, size, len, 1.0), &label);
                         }
                     }, else unreachable!());
                 }
@@ -91,7 +91,7 @@ fn every_algorithm_gives_the_plain_result_for_every_dtype_size_and_number_of_ran
 }
 
 #[test]
-fn every_reduction_gives_the_plain_result_with_its_factor() {
+fn every_reduction_with_a_factor_equals_a_loop() {
     let ops = [
         ReduceOp::Sum,
         ReduceOp::Average,
@@ -111,7 +111,7 @@ fn every_reduction_gives_the_plain_result_with_its_factor() {
                         data
                     });
                     for rank in found {
-                        close::<f32>(&bytes(&rank), &plain(op, size, 23, factor), op.name());
+                        assert_close::<f32>(&bytes(&rank), &plain(op, size, 23, factor), op.name());
                     }
                 }
             }
@@ -119,13 +119,13 @@ fn every_reduction_gives_the_plain_result_with_its_factor() {
     }
 }
 
-/// Sums whose last bits depend on the order of additions.
+/// Values whose sums depend on the order of additions in the last bits.
 fn rounding(rank: usize, i: usize) -> f32 {
     (((rank + 1) * (i + 3)) as f32).sin() * 10f32.powi((rank + i) as i32 % 7 - 3)
 }
 
 #[test]
-fn all_ranks_have_the_same_bits_in_every_run() {
+fn results_are_bitwise_equal_on_all_ranks_and_in_every_run() {
     for algorithm in Algorithm::ALL {
         for size in 2..=9 {
             let run = || {
@@ -148,7 +148,7 @@ fn all_ranks_have_the_same_bits_in_every_run() {
 }
 
 #[test]
-fn values_of_unequal_lengths_are_gathered_in_the_order_of_ranks() {
+fn all_gather_concatenates_values_of_unequal_lengths_in_rank_order() {
     for size in 1..=9 {
         let lens: Vec<usize> = (0..size).map(|r| (r * 5) % 7).collect();
         let whole: Vec<u8> = (0..size).flat_map(|r| vec![r as u8; lens[r]]).collect();
@@ -168,7 +168,7 @@ fn values_of_unequal_lengths_are_gathered_in_the_order_of_ranks() {
 }
 
 #[test]
-fn a_broadcast_gives_the_roots_value_small_and_large() {
+fn broadcast_sends_small_and_large_values_of_any_root() {
     for size in 1..=9 {
         for root in 0..size {
             for len in [0, 1, 1000, 70_001] {
@@ -192,7 +192,7 @@ fn a_broadcast_gives_the_roots_value_small_and_large() {
 }
 
 #[test]
-fn a_part_of_the_sum_comes_to_each_rank() {
+fn reduce_scatter_leaves_one_part_of_the_sum_on_each_rank() {
     for size in 1..=9 {
         for rows in [0, 1, 9, 20] {
             let parts = crate::channel::parts(4 * rows, 4, size);
@@ -210,7 +210,7 @@ fn a_part_of_the_sum_comes_to_each_rank() {
 }
 
 #[test]
-fn everyone_gives_everyone_what_is_for_it() {
+fn all_to_all_delivers_parts_of_unequal_lengths() {
     for size in 1..=9 {
         // Rank a sends (a + 2 b) mod 4 bytes to rank b.
         let bytes = |a: usize, b: usize| vec![(a * 16 + b) as u8; (a + 2 * b) % 4];
@@ -239,7 +239,7 @@ fn everyone_gives_everyone_what_is_for_it() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_all_have_come() {
+fn a_barrier_returns_after_all_ranks_have_entered() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     for size in 1..=9 {
         let come = AtomicUsize::new(0);
@@ -253,7 +253,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 }
 
 #[test]
-fn adasum_of_orthogonal_values_is_their_sum_and_of_equal_ones_their_mean() {
+fn adasum_sums_orthogonal_values_and_averages_equal_ones() {
     for size in [1, 2, 4, 8] {
         let orthogonal = on_ranks(size, |ch| {
             let mut data = vec![0.0f32; 8];
@@ -273,7 +273,7 @@ fn adasum_of_orthogonal_values_is_their_sum_and_of_equal_ones_their_mean() {
 }
 
 #[test]
-fn adasum_of_three_ranks_or_of_integers_is_refused() {
+fn adasum_rejects_three_ranks_and_integers() {
     let three = on_ranks(3, |ch| {
         adasum(ch, &mut [0; 8], DType::F32).unwrap_err().to_string()
     });
@@ -285,7 +285,7 @@ fn adasum_of_three_ranks_or_of_integers_is_refused() {
 }
 
 #[test]
-fn a_rank_that_goes_ends_the_waits_of_the_others() {
+fn a_lost_rank_ends_the_waits_of_the_others() {
     for algorithm in Algorithm::ALL {
         let found = on_ranks(4, |ch| {
             if ch.rank() == 2 {
@@ -300,7 +300,7 @@ fn a_rank_that_goes_ends_the_waits_of_the_others() {
 }
 
 #[test]
-fn ranks_that_run_different_collectives_are_told_so() {
+fn different_collectives_are_an_error_on_both_ranks() {
     let found = on_ranks(2, |ch| {
         let mut data = vec![0u8; if ch.rank() == 0 { 8 } else { 16 }];
         let sum = Reducer::new(ReduceOp::Sum, DType::F32, 2, 1.0).unwrap();

@@ -1,9 +1,9 @@
-//! A binomial tree: to rank 0, and back.
+//! Binomial tree: to rank 0 and back.
 
 use crate::channel::Channel;
 use crate::error::Result;
 use crate::links::Sink;
-use crate::reduce::{First, Reducer};
+use crate::reduce::{OperandOrder, Reducer};
 
 use super::moving::broadcast;
 
@@ -20,7 +20,10 @@ fn reduce(ch: &mut Channel<'_>, data: &mut [u8], reducer: Reducer) -> Result<()>
             return ch.send(rank - bit, data);
         }
         if rank + bit < ch.size() {
-            ch.receive(rank + bit, Sink::reduce(data, reducer, First::There))?;
+            ch.receive(
+                rank + bit,
+                Sink::reduce(data, reducer, OperandOrder::LocalFirst),
+            )?;
         }
         bit <<= 1;
     }

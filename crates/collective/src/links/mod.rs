@@ -1,4 +1,4 @@
-//! How a rank reaches the others.
+//! Links of a rank to the others: the trait, and messages.
 
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
@@ -6,69 +6,69 @@ pub(crate) mod tcp;
 pub mod threads;
 
 use crate::error::Result;
-use crate::reduce::{First, Reducer};
+use crate::reduce::{OperandOrder, Reducer};
 
-/// What is sent.
+/// Message to send.
 #[derive(Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// To whom.
+    /// Receiver.
     pub to: usize,
-    /// Tells this message from others between the same ranks: both ends must name the same.
+    /// Identifies the message among those between the same ranks: both ends must use the same tag.
     pub tag: u64,
-    /// What.
+    /// Content.
     pub bytes: &'a [u8],
 }
 
-/// What is received.
+/// Message to receive.
 pub struct Incoming<'a> {
-    /// From whom.
+    /// Sender.
     pub from: usize,
-    /// As the sender names it.
+    /// Tag of the sender.
     pub tag: u64,
-    /// Where it goes.
+    /// Destination of the content.
     pub sink: Sink<'a>,
 }
 
-/// Where the bytes of a message go: into memory, or into a reduction with what is there.
+/// Destination of the bytes of a message: memory, or a reduction with the content of memory.
 pub struct Sink<'a> {
     into: &'a mut [u8],
-    reduce: Option<(Reducer, First)>,
+    reduce: Option<(Reducer, OperandOrder)>,
 }
 
 impl<'a> Sink<'a> {
-    /// Into this memory.
+    /// Stores into this memory.
     pub fn store(into: &'a mut [u8]) -> Sink<'a> {
         Sink { into, reduce: None }
     }
 
-    /// Into a reduction with this memory, which has whole elements.
-    pub fn reduce(into: &'a mut [u8], reducer: Reducer, first: First) -> Sink<'a> {
+    /// Reduces into this memory, which has whole elements.
+    pub fn reduce(into: &'a mut [u8], reducer: Reducer, first: OperandOrder) -> Sink<'a> {
         Sink {
             into,
             reduce: Some((reducer, first)),
         }
     }
 
-    pub(crate) fn of(into: &'a mut [u8], reduce: Option<(Reducer, First)>) -> Sink<'a> {
+    pub(crate) fn of(into: &'a mut [u8], reduce: Option<(Reducer, OperandOrder)>) -> Sink<'a> {
         Sink { into, reduce }
     }
 
-    /// The bytes that it takes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.into.len()
     }
 
-    /// Whether it takes none.
+    /// `true` if the length is 0.
     pub fn is_empty(&self) -> bool {
         self.into.is_empty()
     }
 
-    /// The bytes of an element that may not be cut; 1 where bytes are stored.
+    /// Bytes of an element, which must not be split; 1 if bytes are stored.
     pub fn element(&self) -> usize {
         self.reduce.map_or(1, |(reducer, _)| reducer.size())
     }
 
-    /// The memory from `at` on, where bytes may be put as they come; none where they are reduced.
+    /// Memory from `at` on, for bytes as they arrive; `None` if they are reduced.
     pub fn room(&mut self, at: usize) -> Option<&mut [u8]> {
         match self.reduce {
             None => Some(&mut self.into[at..]),
@@ -76,7 +76,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Takes bytes that belong at `at`. Of a reduction they are whole elements, in memory that is aligned for them.
+    /// Takes bytes for the position `at`. Bytes of a reduction are whole elements, in aligned memory.
     pub fn take(&mut self, at: usize, bytes: &[u8]) {
         let into = &mut self.into[at..at + bytes.len()];
         match self.reduce {
@@ -86,26 +86,26 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// The connections of one rank with all others.
+/// Connections of one rank to all others.
 ///
 /// Messages between two ranks arrive in the order in which they were sent.
 pub trait Links: Send {
-    /// Which rank this is.
+    /// This rank.
     fn rank(&self) -> usize;
 
-    /// How many ranks there are.
+    /// Number of ranks.
     fn size(&self) -> usize;
 
-    /// Sends to one rank and receives from another at the same time: neither waits for the other.
+    /// Sends to one rank and receives from another at the same time, so that neither waits for the other.
     ///
     /// # Errors
-    /// [`Lost`](crate::CollectiveError::Lost); [`Differs`](crate::CollectiveError::Differs) where the message that comes
-    /// has another tag or another length.
+    /// [`Lost`](crate::CollectiveError::Lost); [`Differs`](crate::CollectiveError::Differs) if the message has another tag or
+    /// another length.
     fn exchange(&mut self, send: Option<Outgoing<'_>>, receive: Option<Incoming<'_>>)
     -> Result<()>;
 
-    /// Reduces the values of all ranks by what the links have for that, and then multiplies by the reducer's factor; false
-    /// where they have nothing: the caller then takes an algorithm.
+    /// Reduces the values of all ranks by an operation of the links, and applies the reducer's factor; `false` if the links
+    /// have none, so that the caller uses an algorithm.
     ///
     /// # Errors
     /// As [`Links::exchange`].
@@ -115,18 +115,22 @@ pub trait Links: Send {
     }
 }
 
-/// Whether the message that comes is the one that is expected: tags, and bytes.
+/// Checks that the tag and the length of a message are the expected ones.
 ///
 /// # Errors
 /// [`CollectiveError::Differs`](crate::CollectiveError::Differs).
-pub(crate) fn same(from: usize, comes: (u64, usize), expected: (u64, usize)) -> Result<()> {
-    if comes == expected {
+pub(crate) fn check_message(
+    from: usize,
+    received: (u64, usize),
+    expected: (u64, usize),
+) -> Result<()> {
+    if received == expected {
         return Ok(());
     }
-    let say = |(tag, bytes): (u64, usize)| format!("a message {tag:x} of {bytes} bytes");
+    let text = |(tag, bytes): (u64, usize)| format!("a message {tag:x} of {bytes} bytes");
     Err(crate::CollectiveError::Differs {
         rank: from,
-        theirs: say(comes),
-        ours: say(expected),
+        theirs: text(received),
+        ours: text(expected),
     })
 }

@@ -1,4 +1,4 @@
-//! Links over MPI. A message is its header, as over TCP, and then its bytes, in messages of MPI.
+//! Links over MPI. A message is a header, as over TCP, and then its bytes, in messages of MPI.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,25 +16,27 @@ use mpi::{Threading, request};
 use serde_json::{Value, json};
 use thalweg_tensor::DType;
 
-use super::{Incoming, Links, Outgoing, same};
+use super::{Incoming, Links, Outgoing, check_message};
 use crate::aligned::Aligned;
 use crate::control::{Control, Coordinator, SILENCE_TIMEOUT};
 use crate::error::{CollectiveError, Result};
 use crate::reduce::{Combine, Reducer};
 
-/// The most bytes of a message of MPI, whose counts have 31 bits.
-const MOST: usize = 1 << 30;
-/// The tags of MPI's messages.
-const HEADER: i32 = 1;
-const BYTES: i32 = 2;
-/// Bytes of the text that the first rank gives to all.
-const TEXT: usize = 512;
-/// How long a wait asks MPI again and again, before it sleeps in between.
-const BUSY: Duration = Duration::from_micros(200);
-const NAP: Duration = Duration::from_micros(20);
+/// Maximum bytes of a message of MPI, whose counts have 31 bits.
+const MAX_MESSAGE: usize = 1 << 30;
+/// MPI's tag of headers.
+const HEADER_TAG: i32 = 1;
+/// MPI's tag of contents.
+const CONTENT_TAG: i32 = 2;
+/// Bytes of the text that the first rank broadcasts.
+const TEXT_BYTES: usize = 512;
+/// Time for which a wait polls MPI without sleeping.
+const SPIN_TIME: Duration = Duration::from_micros(200);
+/// Sleep between two polls after that.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
-/// What MPI tells a rank before it has links.
-pub(crate) struct Met {
+/// Rendezvous through MPI, before there are links.
+pub(crate) struct MpiRendezvous {
     universe: Universe,
     pub(crate) address: SocketAddr,
     pub(crate) secret: String,
@@ -44,22 +46,22 @@ fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
     CollectiveError::Rendezvous(error.to_string())
 }
 
-impl Met {
-    /// Begins MPI. The first rank starts the coordinator, and tells the others where it is.
+impl MpiRendezvous {
+    /// Initializes MPI. The first rank starts the coordinator, and broadcasts its address.
     ///
     /// # Errors
-    /// MPI was begun before, cannot be used by several threads, or there is no coordinator.
-    pub(crate) fn begin() -> Result<(Met, Option<Coordinator>)> {
+    /// MPI was initialized before, cannot be used by several threads, or there is no coordinator.
+    pub(crate) fn begin() -> Result<(MpiRendezvous, Option<Coordinator>)> {
         let begun = mpi::initialize_with_threading(Threading::Multiple);
         let (universe, threading) = begun.ok_or_else(|| rendezvous("MPI was begun already"))?;
         if threading < Threading::Serialized {
             return Err(rendezvous("this MPI cannot be called by several threads"));
         }
         let world = universe.world();
-        let mut text = [0u8; TEXT];
+        let mut text = [0u8; TEXT_BYTES];
         let mut coordinator = None;
         if world.rank() == 0 {
-            let told = match started(world.size() as usize) {
+            let told = match start_coordinator(world.size() as usize) {
                 Ok((started, told)) => {
                     coordinator = Some(started);
                     told
@@ -67,17 +69,17 @@ impl Met {
                 Err(e) => json!({ "error": e.to_string() }),
             };
             let told = told.to_string();
-            let len = told.len().min(TEXT);
+            let len = told.len().min(TEXT_BYTES);
             text[..len].copy_from_slice(&told.as_bytes()[..len]);
         }
         world.process_at_rank(0).broadcast_into(&mut text[..]);
-        let end = text.iter().position(|&b| b == 0).unwrap_or(TEXT);
+        let end = text.iter().position(|&b| b == 0).unwrap_or(TEXT_BYTES);
         let told: Value = serde_json::from_slice(&text[..end]).map_err(rendezvous)?;
         if let Some(error) = told["error"].as_str() {
             return Err(rendezvous(error));
         }
         let address = told["address"].as_str().and_then(|a| a.parse().ok());
-        let met = Met {
+        let met = MpiRendezvous {
             universe,
             address: address.ok_or_else(|| rendezvous("the first rank has no address"))?,
             secret: told["secret"].as_str().unwrap_or_default().to_owned(),
@@ -85,13 +87,13 @@ impl Met {
         Ok((met, coordinator))
     }
 
-    /// The number of this rank, and how many there are.
+    /// This rank, and the number of ranks.
     pub(crate) fn place(&self) -> (usize, usize) {
         let world = self.universe.world();
         (world.rank() as usize, world.size() as usize)
     }
 
-    /// The links.
+    /// Links over MPI.
     pub(crate) fn links(self, control: Arc<Control>) -> MpiLinks {
         MpiLinks {
             universe: self.universe,
@@ -100,18 +102,18 @@ impl Met {
     }
 }
 
-/// A coordinator, and what the other ranks need to find it.
-fn started(size: usize) -> std::io::Result<(Coordinator, Value)> {
+/// Starts a coordinator; returns it with its address and secret for the other ranks.
+fn start_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let own = (name.trim(), 0).to_socket_addrs();
     let own = own.ok().and_then(|mut all| all.find(SocketAddr::is_ipv4));
     let ip = own.map_or_else(|| [127, 0, 0, 1].into(), |a| a.ip());
-    // Where the name is no address of this machine, there is the loopback.
+    // The loopback, if the name is no address of this machine.
     let listener = TcpListener::bind((ip, 0)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)))?;
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let secret: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    // Nobody else shows it.
+    // No launcher prints the lines.
     let tell = |line: String| {
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     };
@@ -121,15 +123,15 @@ fn started(size: usize) -> std::io::Result<(Coordinator, Value)> {
     Ok((coordinator, told))
 }
 
-/// The links of a rank that `mpirun` has started.
+/// Links of a rank that `mpirun` has started.
 pub(crate) struct MpiLinks {
-    /// MPI ends with it.
+    /// MPI is finalized with it.
     universe: Universe,
     control: Arc<Control>,
 }
 
 impl MpiLinks {
-    /// Waits for all of some requests. Where the job has ended, so does MPI: its requests cannot be taken back.
+    /// Waits for requests. If the job has ended, MPI is aborted: its requests cannot be cancelled.
     fn wait<'a, D: ?Sized>(&self, mut all: Vec<Request<'a, D, &LocalScope<'a>>>, peer: usize) {
         let began = Instant::now();
         loop {
@@ -138,7 +140,7 @@ impl MpiLinks {
                 return;
             }
             let waited = began.elapsed();
-            if waited < BUSY {
+            if waited < SPIN_TIME {
                 std::thread::yield_now();
                 continue;
             }
@@ -147,12 +149,17 @@ impl MpiLinks {
                 let _ = std::io::stderr().write_all(line.as_bytes());
                 self.universe.world().abort(1);
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// Sends and receives messages of MPI.
-    fn pass(&self, send: Option<(usize, &[u8])>, receive: Option<(usize, &mut [u8])>, tag: i32) {
+    fn transfer(
+        &self,
+        send: Option<(usize, &[u8])>,
+        receive: Option<(usize, &mut [u8])>,
+        tag: i32,
+    ) {
         let world = self.universe.world();
         let to = send.map(|s| s.0);
         let peer = receive.as_ref().map(|r| r.0).or(to).unwrap_or(0);
@@ -160,12 +167,12 @@ impl MpiLinks {
             let mut all: Vec<Request<'_, [u8], &LocalScope<'_>>> = Vec::new();
             if let Some((from, bytes)) = receive {
                 let from = world.process_at_rank(from as i32);
-                let parts = bytes.chunks_mut(MOST);
+                let parts = bytes.chunks_mut(MAX_MESSAGE);
                 all.extend(parts.map(|p| from.immediate_receive_into_with_tag(scope, p, tag)));
             }
             if let Some((to, bytes)) = send {
                 let to = world.process_at_rank(to as i32);
-                let parts = bytes.chunks(MOST);
+                let parts = bytes.chunks(MAX_MESSAGE);
                 all.extend(parts.map(|p| to.immediate_send_with_tag(scope, p, tag)));
             }
             self.wait(all, peer);
@@ -174,7 +181,7 @@ impl MpiLinks {
 
     fn reduced<T: Equivalence + Copy>(&self, data: &mut [T], op: SystemOperation) {
         let world = self.universe.world();
-        for part in data.chunks_mut(MOST / size_of::<T>()) {
+        for part in data.chunks_mut(MAX_MESSAGE / size_of::<T>()) {
             let own = part.to_vec();
             request::scope(|scope| {
                 let request = world.immediate_all_reduce_into(scope, &own[..], part, op);
@@ -206,29 +213,29 @@ impl Links for MpiLinks {
         receive: Option<Incoming<'_>>,
     ) -> Result<()> {
         let out = send.map(|s| (s.to, header(s.tag, s.bytes.len())));
-        let mut came = [0; 16];
+        let mut header_in = [0; 16];
         let from = receive.as_ref().map(|r| r.from);
-        self.pass(
+        self.transfer(
             out.as_ref().map(|(to, header)| (*to, &header[..])),
-            from.map(|from| (from, &mut came[..])),
-            HEADER,
+            from.map(|from| (from, &mut header_in[..])),
+            HEADER_TAG,
         );
         if let Some(r) = &receive {
             let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_le_bytes);
-            let comes = (number(&came[..8]), number(&came[8..]) as usize);
-            same(r.from, comes, (r.tag, r.sink.len()))?;
+            let received = (number(&header_in[..8]), number(&header_in[8..]) as usize);
+            check_message(r.from, received, (r.tag, r.sink.len()))?;
         }
         let out = send.map(|s| (s.to, s.bytes));
         let Some(mut receive) = receive else {
-            self.pass(out, None, BYTES);
+            self.transfer(out, None, CONTENT_TAG);
             return Ok(());
         };
         if let Some(room) = receive.sink.room(0) {
-            self.pass(out, Some((receive.from, room)), BYTES);
+            self.transfer(out, Some((receive.from, room)), CONTENT_TAG);
             return Ok(());
         }
         let mut piece = Aligned::zeroed(receive.sink.len());
-        self.pass(out, Some((receive.from, piece.bytes_mut())), BYTES);
+        self.transfer(out, Some((receive.from, piece.bytes_mut())), CONTENT_TAG);
         receive.sink.take(0, piece.bytes());
         Ok(())
     }
@@ -238,7 +245,7 @@ impl Links for MpiLinks {
         let op = match combine {
             Combine::Sum => SystemOperation::sum(),
             Combine::Product => SystemOperation::product(),
-            // MPI does not say what becomes of NaN.
+            // MPI does not define the result for NaN.
             Combine::Min | Combine::Max => return Ok(false),
         };
         if data.is_empty() {

@@ -1,4 +1,4 @@
-//! Ranks that are threads of one process, for tests and for programs with several ranks in a process.
+//! Links between threads of one process, for tests and for programs with several ranks in a process.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,20 +8,20 @@ use super::{Incoming, Links, Outgoing};
 use crate::aligned::Aligned;
 use crate::error::{CollectiveError, Result};
 
-/// The links of one rank that is a thread.
+/// Links of a rank that is a thread.
 pub struct ThreadLinks {
     rank: usize,
-    /// By rank.
+    /// Mailboxes by rank.
     boxes: Arc<[Mailbox]>,
 }
 
-/// What has come for a rank.
+/// Messages for a rank.
 #[derive(Default)]
 struct Mailbox {
-    /// By sender: messages with their tags.
+    /// Messages by sender, with their tags.
     messages: Mutex<HashMap<usize, VecDeque<(u64, Aligned)>>>,
     changed: Condvar,
-    /// Whether the rank has gone.
+    /// `true` once the rank has ended.
     gone: AtomicBool,
 }
 
@@ -32,7 +32,7 @@ impl Mailbox {
 }
 
 impl ThreadLinks {
-    /// The links of so many ranks, by rank.
+    /// Links of so many ranks, by rank.
     ///
     /// ```
     /// use thalweg_collective::links::threads::ThreadLinks;
@@ -56,12 +56,12 @@ impl ThreadLinks {
         (0..size).map(of).collect()
     }
 
-    /// The next message of a rank, and its tag.
+    /// Next message of a rank, and its tag.
     fn next(&self, from: usize) -> Result<(u64, Aligned)> {
         let own = &self.boxes[self.rank];
         let mut messages = own.messages();
         loop {
-            // It looks before, as what was sent before it went counts.
+            // Read before the queue: a message that was sent before the end counts.
             let gone = self.boxes[from].gone.load(Ordering::Acquire);
             if let Some(queue) = messages.get_mut(&from)
                 && let Some(message) = queue.pop_front()
@@ -110,7 +110,7 @@ impl Links for ThreadLinks {
         };
         let (tag, bytes) = self.next(receive.from)?;
         let bytes = bytes.bytes();
-        super::same(
+        super::check_message(
             receive.from,
             (tag, bytes.len()),
             (receive.tag, receive.sink.len()),
@@ -123,7 +123,7 @@ impl Links for ThreadLinks {
 impl Drop for ThreadLinks {
     fn drop(&mut self) {
         self.boxes[self.rank].gone.store(true, Ordering::Release);
-        // Whoever waits looks again: none misses it between its look and its wait.
+        // The lock closes the window between the check and the wait of a rank.
         for mailbox in self.boxes.iter() {
             drop(mailbox.messages());
             mailbox.changed.notify_one();

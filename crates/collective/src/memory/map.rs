@@ -1,4 +1,4 @@
-//! Memory that processes of one host map.
+//! Memory mappings that processes of one host share.
 
 use std::fs::File;
 use std::io;
@@ -9,25 +9,25 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use serde_json::{Value, json};
 
-/// A mapping that others may have too.
+/// Mapping of a file that other processes may map too.
 pub(crate) struct Map {
     ptr: NonNull<u8>,
     len: usize,
-    /// Open, so that others can find it.
+    /// Open, so that other processes can open it through `/proc`.
     file: File,
 }
 
-// SAFETY: a `Map` owns its mapping; what is in it is used as `SharedMemory` says.
+// SAFETY: a `Map` owns its mapping; its content is accessed by the protocol of `SharedMemory`.
 unsafe impl Send for Map {}
 
-/// It can become neither shorter, which would end who reads there with a signal, nor longer.
+/// Seals against resizing: a read beyond a shortened file would end the process with a signal.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 impl Map {
-    /// New memory, of zeros.
+    /// Creates zeroed memory.
     ///
     /// # Errors
-    /// The system has none.
+    /// The system has no memory.
     pub(super) fn new(len: usize) -> io::Result<Map> {
         let file = memfd_create(
             c"thalweg-collective",
@@ -35,23 +35,23 @@ impl Map {
         )?;
         let file = File::from(file);
         file.set_len(len as u64)?;
-        // What is not there when it is written to would end the process with a signal.
+        // A write to a page that cannot be allocated would end the process with a signal.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len as u64)?;
         fcntl_add_seals(&file, SEALS | SealFlags::SEAL)?;
         Map::of(file, len)
     }
 
-    /// Where others of this user find it.
+    /// Description by which other processes of this user open the file.
     pub(super) fn offer(&self) -> Value {
         use std::os::fd::AsRawFd;
         let number = self.file.metadata().map_or(0, |m| m.ino());
         json!({"process": std::process::id(), "file": self.file.as_raw_fd(), "number": number})
     }
 
-    /// The memory of another process.
+    /// Maps the memory of another process.
     ///
     /// # Errors
-    /// This process may not see the file, or it is another one.
+    /// This process may not open the file, or it is another one.
     pub(super) fn open(offer: &Value, len: usize) -> io::Result<Map> {
         let number = |key: &str| offer[key].as_u64().ok_or(io::ErrorKind::InvalidData);
         let path = format!("/proc/{}/fd/{}", number("process")?, number("file")?);
@@ -81,10 +81,10 @@ impl Map {
         Ok(Map { ptr, len, file })
     }
 
-    /// Where `len` bytes from `offset` on are.
+    /// Address of `len` bytes from `offset` on.
     ///
     /// # Panics
-    /// If they are not within it.
+    /// If they are not within the mapping.
     pub(super) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset + len <= self.len);
         // SAFETY: within the mapping.
@@ -94,7 +94,7 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: mapped in `of` with this length; whoever used it borrowed this.
+        // SAFETY: mapped in `of` with this length; all users borrow `self`.
         let _ = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
     }
 }

@@ -1,21 +1,21 @@
-//! Collectives through memory that the ranks of one host share.
+//! Shared memory of the ranks of one host, and its protocol.
 //!
-//! One rank makes a file without a name (`memfd_create`), and the others map it. Each rank has a *slot* of two pieces, which
-//! it alone writes, and counters. A value goes through the slots piece by piece, so the slots stay in the cache: memory is
+//! One rank creates an anonymous file (`memfd_create`), and the others map it. Each rank has counters and a *slot* of two
+//! pieces, which it alone writes. A value goes through the slots piece by piece, so the slots stay in the cache: memory is
 //! read once and written once for each element, as for a copy.
 //!
 //! For piece k each rank
 //!
-//! 1. waits until all have taken piece k - 2, whose place it is written to,
+//! 1. waits until all have taken piece k - 2, whose place it reuses,
 //! 2. writes its piece, and posts it,
-//! 3. waits until all have posted, and reduces: all of the piece where there are two ranks or the piece is small, in the
-//!    order of ranks; otherwise a part of it, in its own slot, and takes the other parts from the other slots.
+//! 3. waits until all have posted, and reduces: the whole piece, in the order of ranks, if there are two ranks or the piece
+//!    is small; otherwise a part of it, in its own slot, and takes the other parts from the other slots.
 
 mod collectives;
 #[cfg(target_os = "linux")]
 mod map;
 #[cfg(not(target_os = "linux"))]
-#[path = "elsewhere.rs"]
+#[path = "unsupported.rs"]
 mod map;
 
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use serde_json::Value;
 
 use crate::control::Control;
 use crate::error::{CollectiveError, Result};
-use crate::links::same;
-use crate::watch::{Phase, Watch};
+use crate::links::check_message;
+use crate::phase_timer::{Phase, PhaseTimer};
 
 use map::Map;
 
@@ -35,88 +35,94 @@ use map::Map;
 const PIECE: usize = 128 << 10;
 /// Pieces of a slot.
 const PIECES: usize = 2;
-/// Up to so many bytes each rank reduces all of a piece.
-const SMALL: usize = 4 << 10;
-/// Bytes for the counters of a rank: two cache lines, as processors fetch them in pairs.
-const COUNTERS: usize = 128;
-/// How often a wait looks again at once.
-const SPINS: u32 = 2_000;
-/// How long it then lets others run, before it sleeps.
-const YIELDS: Duration = Duration::from_micros(50);
-/// How long it sleeps.
-const NAP: Duration = Duration::from_micros(20);
+/// Maximum size of a piece that each rank reduces as a whole.
+const SMALL_BYTES: usize = 4 << 10;
+/// Bytes of the counters of a rank: two cache lines, as processors fetch them in pairs.
+const COUNTERS_BYTES: usize = 128;
+/// Number of polls of a wait without a pause.
+const SPIN_COUNT: u32 = 2_000;
+/// Time for which a wait then yields, before it sleeps.
+const YIELD_TIME: Duration = Duration::from_micros(50);
+/// Sleep between two polls.
+const POLL_INTERVAL: Duration = Duration::from_micros(20);
 
-/// The counters of a rank, which it alone writes.
+/// Counters of a rank, which it alone writes.
 #[repr(C, align(128))]
 struct Counters {
-    /// By piece: the collective that it is of, and the bytes of the whole value.
+    /// Tag of the collective of each piece.
     tag: [AtomicU64; PIECES],
+    /// Bytes of the whole value of each piece.
     bytes: [AtomicU64; PIECES],
-    /// Pieces that it has posted, in all.
+    /// Number of posted pieces.
     posted: AtomicU64,
-    /// Pieces of which it has reduced its part.
+    /// Number of pieces of which this rank has reduced its part.
     reduced: AtomicU64,
-    /// Pieces that it has done with.
+    /// Number of pieces that this rank no longer reads.
     taken: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Counters>() == COUNTERS);
+const _: () = assert!(size_of::<Counters>() == COUNTERS_BYTES);
 
-/// The shared memory of some ranks, of which this is one.
+/// Shared memory of this rank and others of its host.
 pub(crate) struct SharedMemory {
     map: Map,
-    /// The place of this rank among those that share, and which ranks they are.
+    /// Place of this rank among the members.
     place: usize,
+    /// Ranks that share the memory.
     members: Vec<usize>,
-    /// Pieces that have been begun, in all: the same on all ranks.
+    /// Number of pieces that were begun: the same on all ranks.
     pieces: u64,
     control: Arc<Control>,
-    watch: Watch,
+    timer: PhaseTimer,
     spins: u32,
 }
 
-/// Bytes that so many ranks share.
-fn bytes(ranks: usize) -> usize {
-    ranks * (COUNTERS + PIECES * PIECE)
+/// Size of the memory of so many ranks.
+fn map_bytes(ranks: usize) -> usize {
+    ranks * (COUNTERS_BYTES + PIECES * PIECE)
 }
 
 impl SharedMemory {
-    /// What the first of the members says to the others, so that they map the same.
+    /// Creates the memory on the first member; returns it with its description for the others.
     ///
     /// # Errors
     /// The system has no such memory.
     pub(crate) fn offer(ranks: usize) -> std::io::Result<(Map, Value)> {
-        let map = Map::new(bytes(ranks))?;
+        let map = Map::new(map_bytes(ranks))?;
         let offer = map.offer();
         Ok((map, offer))
     }
 
-    /// What is mapped of what the first one has said.
+    /// Maps the memory that the first member has described.
     ///
     /// # Errors
-    /// The system does not let one process see the other's file.
+    /// The system does not let one process open the other's file.
     pub(crate) fn accept(offer: &Value, ranks: usize) -> std::io::Result<Map> {
-        Map::open(offer, bytes(ranks))
+        Map::open(offer, map_bytes(ranks))
     }
 
-    /// The members share this map.
+    /// Shared memory of these members.
     pub(crate) fn new(
         map: Map,
         members: Vec<usize>,
         rank: usize,
         control: Arc<Control>,
-        watch: Watch,
+        timer: PhaseTimer,
     ) -> SharedMemory {
-        // Where ranks share cores, who spins keeps another one from running.
+        // If ranks share cores, a rank that spins keeps another one from running.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         SharedMemory {
             map,
             place: members.iter().position(|&m| m == rank).unwrap_or(0),
-            spins: if members.len() <= cores { SPINS } else { 0 },
+            spins: if members.len() <= cores {
+                SPIN_COUNT
+            } else {
+                0
+            },
             members,
             pieces: 0,
             control,
-            watch,
+            timer,
         }
     }
 
@@ -125,55 +131,56 @@ impl SharedMemory {
     }
 
     fn counters(&self, place: usize) -> &Counters {
-        let at = self.map.at(place * COUNTERS, COUNTERS);
-        // SAFETY: the map has `COUNTERS` bytes at a multiple of 128 for each place; they are zeros or what atomics wrote, and
+        let at = self.map.at(place * COUNTERS_BYTES, COUNTERS_BYTES);
+        // SAFETY: the map has `COUNTERS_BYTES` bytes at a multiple of 128 for each place; they are zeros or what atomics wrote, and
         // are used as atomics only.
         unsafe { &*at.cast::<Counters>() }
     }
 
-    /// Where a piece of a rank begins.
+    /// Address of a piece of a rank.
     fn piece(&self, place: usize, piece: u64) -> *mut u8 {
         let slot = place * PIECES + (piece % PIECES as u64) as usize;
-        self.map.at(self.size() * COUNTERS + slot * PIECE, PIECE)
+        self.map
+            .at(self.size() * COUNTERS_BYTES + slot * PIECE, PIECE)
     }
 
-    /// What a rank has posted, from `at` on.
+    /// Bytes that a rank has posted, from `at` on.
     ///
     /// # Safety
-    /// The rank has posted (or reduced) these bytes, and this rank has not yet said that it has taken the piece.
+    /// The rank has posted (or reduced) these bytes, and this rank has not yet marked the piece as taken.
     unsafe fn posted(&self, place: usize, piece: u64, at: usize, len: usize) -> &[u8] {
         debug_assert!(at + len <= PIECE);
-        // SAFETY: within a piece; nobody writes there until this rank has taken it.
+        // SAFETY: within a piece; no rank writes there until this rank has taken it.
         unsafe { std::slice::from_raw_parts(self.piece(place, piece).add(at), len) }
     }
 
-    /// This rank's own piece.
+    /// Piece of this rank, mutable.
     ///
     /// # Safety
-    /// All have taken what was there, or what is written is a part that this rank alone reads.
+    /// All ranks have taken the previous content, or this rank alone reads the written part.
     #[allow(
         clippy::mut_from_ref,
         reason = "the memory is shared; the counters say whose it is"
     )]
     unsafe fn own(&self, piece: u64, at: usize, len: usize) -> &mut [u8] {
         debug_assert!(at + len <= PIECE);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees exclusive access.
         unsafe { std::slice::from_raw_parts_mut(self.piece(self.place, piece).add(at), len) }
     }
 
-    /// Waits until a counter of all ranks is at least this.
+    /// Waits until a counter of every rank is at least `least`.
     fn all(&self, counter: impl Fn(&Counters) -> &AtomicU64, least: u64) -> Result<()> {
         (0..self.size()).try_for_each(|place| self.one(place, &counter, least))
     }
 
-    /// Waits until a counter of a rank is at least this.
+    /// Waits until a counter of a rank is at least `least`.
     fn one(
         &self,
         place: usize,
         counter: impl Fn(&Counters) -> &AtomicU64,
         least: u64,
     ) -> Result<()> {
-        self.watch
+        self.timer
             .time(Phase::Wait, || self.wait(place, counter, least))
     }
 
@@ -191,52 +198,52 @@ impl SharedMemory {
             std::hint::spin_loop();
         }
         let began = Instant::now();
-        let mut look = 1;
+        let mut polls = 1;
         loop {
             if counter.load(Ordering::Acquire) >= least {
                 return Ok(());
             }
             let waited = began.elapsed();
-            if waited < YIELDS {
+            if waited < YIELD_TIME {
                 std::thread::yield_now();
                 continue;
             }
-            look += 1;
-            if look % 64 == 0 {
+            polls += 1;
+            if polls % 64 == 0 {
                 self.control
                     .may_wait(self.members[place], "a value", waited)?;
                 let left = self.control.has_left(self.members[place]);
-                // It may have done its part and left since the counter was looked at.
+                // The rank may have done its part and left since the counter was read.
                 if left && counter.load(Ordering::Acquire) < least {
                     let rank = self.members[place];
                     return Err(CollectiveError::lost(rank, "it has shut down"));
                 }
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Whether a rank, which has posted this piece, runs the same.
+    /// Checks that a rank that has posted a piece runs the same collective.
     fn check(&self, place: usize, k: u64, expected: (u64, usize)) -> Result<()> {
         let (other, at) = (self.counters(place), (k % PIECES as u64) as usize);
         let tag = other.tag[at].load(Ordering::Relaxed);
         let bytes = other.bytes[at].load(Ordering::Relaxed);
-        same(self.members[place], (tag, bytes as usize), expected)
+        check_message(self.members[place], (tag, bytes as usize), expected)
     }
 
-    /// Waits until all have posted a piece, and looks whether they run the same.
+    /// Waits until all have posted a piece, and checks that they run the same collective.
     fn meet(&self, k: u64, expected: (u64, usize)) -> Result<()> {
         self.all(|c| &c.posted, k + 1)?;
         (0..self.size()).try_for_each(|place| self.check(place, k, expected))
     }
 
-    /// Posts a piece of a value with this tag and so many bytes: waits until its place is free, and writes. Gives its
-    /// number.
+    /// Posts a piece of a value with this tag and so many bytes: waits until its place is free, and writes. Returns the number
+    /// of the piece.
     fn post(&mut self, (tag, total): (u64, usize), bytes: &[u8]) -> Result<u64> {
         let k = self.pieces;
         self.pieces += 1;
         self.all(|c| &c.taken, k.saturating_sub(PIECES as u64 - 1))?;
-        // SAFETY: all have taken what was there.
+        // SAFETY: all ranks have taken the previous content.
         let slot = unsafe { self.own(k, 0, bytes.len()) };
         self.copy(slot, bytes);
         let (own, at) = (self.counters(self.place), (k % PIECES as u64) as usize);
@@ -247,10 +254,11 @@ impl SharedMemory {
     }
 
     fn copy(&self, to: &mut [u8], from: &[u8]) {
-        self.watch.time(Phase::Copy, || to.copy_from_slice(from));
+        self.timer.time(Phase::Copy, || to.copy_from_slice(from));
     }
 
-    fn taken(&self, k: u64) {
+    /// Marks a piece as taken: its owner may overwrite it.
+    fn mark_taken(&self, k: u64) {
         self.counters(self.place)
             .taken
             .store(k + 1, Ordering::Release);

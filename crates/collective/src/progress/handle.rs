@@ -61,7 +61,7 @@ impl Progress {
             state: Mutex::new(state),
             timeline: Mutex::default(),
             trace: Mutex::default(),
-            watch: ranks.watch().clone(),
+            timer: ranks.timer().clone(),
             communicators: Mutex::default(),
         });
         let (sender, commands) = channel();
@@ -147,7 +147,7 @@ impl Progress {
         let trace = Trace::create(path, self.shared.rank)?;
         let open = self.shared.trace.lock();
         *open.unwrap_or_else(PoisonError::into_inner) = Some(trace);
-        self.shared.watch.turn(true);
+        self.shared.timer.set_enabled(true);
         Ok(())
     }
 

@@ -11,9 +11,9 @@ use thalweg_tensor::{Memory, Tensor};
 use super::communicators::Communicators;
 use crate::control::{Control, Turn};
 use crate::error::{CollectiveError, Result};
+use crate::phase_timer::PhaseTimer;
 use crate::timeline::Timeline;
 use crate::trace::Trace;
-use crate::watch::Watch;
 
 /// State of a rank's collectives.
 pub(super) struct Shared {
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) timeline: Mutex<Option<Timeline>>,
     pub(super) trace: Mutex<Option<Trace>>,
-    pub(super) watch: Watch,
+    pub(super) timer: PhaseTimer,
     pub(super) communicators: Mutex<Communicators>,
 }
 

@@ -14,7 +14,7 @@ use super::shared::{Command, NodeCollective, NodeKey, QueuedRequest, ReplyTo, Sh
 use crate::control::{Announced, Control, Turn};
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
-use crate::trace::Ran;
+use crate::trace::CollectiveRecord;
 
 /// Interval at which a wait for other ranks polls for the end of the job.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -97,7 +97,7 @@ impl Runner {
             queued_at,
             reply_to,
         } = queued;
-        let (name, what) = (request.name.clone(), phase(&request.kind));
+        let (name, kind) = (request.name.clone(), timeline_name(&request.kind));
         let bytes = request.input.bytes().len();
         let began = Instant::now();
         let ranks = &mut self.ranks;
@@ -110,12 +110,12 @@ impl Runner {
         if let Err(error) = &result {
             self.shared.fail(error);
         }
-        self.shared.record(&Ran {
+        self.shared.record(&CollectiveRecord {
             name: &name,
-            what,
+            kind,
             bytes,
             times: [queued_at, began, Instant::now()],
-            spent: self.shared.watch.take(),
+            spent: self.shared.timer.take(),
         });
         self.shared.reply(reply_to, result);
     }
@@ -206,13 +206,13 @@ impl Shared {
 
     /// Writes the times of a collective to the timeline and the trace, if there are any. A file that cannot be written is given
     /// up.
-    fn record(&self, ran: &Ran<'_>) {
+    fn record(&self, record: &CollectiveRecord<'_>) {
         let mut open = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(trace) = &mut *open
-            && let Err(e) = trace.ran(ran)
+            && let Err(e) = trace.add(record)
         {
             *open = None;
-            self.watch.turn(false);
+            self.timer.set_enabled(false);
             self.tell(&format!("no more trace is written: {e}"));
         }
         drop(open);
@@ -220,13 +220,13 @@ impl Shared {
         let Some(timeline) = &mut *open else {
             return;
         };
-        let [queued, began, ended] = ran.times;
+        let [queued, began, ended] = record.times;
         let before = match self.negotiates {
-            true => format!("NEGOTIATE_{}", ran.what),
+            true => format!("NEGOTIATE_{}", record.kind),
             false => "QUEUE".to_owned(),
         };
-        let written = timeline.span(ran.name, &before, queued, began);
-        let written = written.and_then(|()| timeline.span(ran.name, ran.what, began, ended));
+        let written = timeline.span(record.name, &before, queued, began);
+        let written = written.and_then(|()| timeline.span(record.name, record.kind, began, ended));
         if let Err(e) = written {
             *open = None;
             self.tell(&format!("no more timeline is written: {e}"));
@@ -256,7 +256,7 @@ impl Shared {
 }
 
 /// Name of a collective in Horovod's timeline.
-fn phase(kind: &Collective) -> &'static str {
+fn timeline_name(kind: &Collective) -> &'static str {
     match kind {
         Collective::Reduce { .. } => "ALLREDUCE",
         Collective::Gather => "ALLGATHER",

@@ -15,9 +15,9 @@ use crate::error::{CollectiveError, Result};
 use crate::join::Join;
 use crate::links::tcp::{Listening, TcpLinks};
 use crate::links::{Incoming, Links, Outgoing};
+use crate::phase_timer::PhaseTimer;
 #[cfg(feature = "mpi")]
 use crate::secret::Secret;
-use crate::watch::Watch;
 
 /// The most connections of a link.
 const MOST_CONNECTIONS: usize = 64;
@@ -59,7 +59,7 @@ impl Ranks {
                 cost: LinkCost::default(),
                 memory: false,
                 negotiates: join.negotiated,
-                watch: Watch::default(),
+                timer: PhaseTimer::default(),
                 timeouts: join.timeouts,
                 coordinator: None,
             });
@@ -89,14 +89,14 @@ impl Ranks {
             control.clone(),
             &join.secret,
         );
-        let watch = links.watch().clone();
-        Ranks::met(&table, (control, watch), Box::new(links), join, None)
+        let timer = links.timer().clone();
+        Ranks::met(&table, (control, timer), Box::new(links), join, None)
     }
 
     /// Meets the other ranks that `mpirun` has started: the first one has the coordinator.
     #[cfg(feature = "mpi")]
     fn join_by_mpi(join: &Join) -> Result<Ranks> {
-        let (met, coordinator) = crate::links::mpi::Met::begin()?;
+        let (met, coordinator) = crate::links::mpi::MpiRendezvous::begin()?;
         let secret = Secret::from(&met.secret);
         let control = Control::join(met.address, met.place(), &secret, join.timeouts)?;
         let control = Arc::new(control);
@@ -111,7 +111,7 @@ impl Ranks {
         // MPI does not say where its time goes.
         Ranks::met(
             &table,
-            (control, Watch::default()),
+            (control, PhaseTimer::default()),
             links,
             join,
             coordinator,
@@ -121,7 +121,7 @@ impl Ranks {
     /// The ranks that have told each other what stands in this table, by rank.
     fn met(
         table: &[Value],
-        (control, watch): (Arc<Control>, Watch),
+        (control, timer): (Arc<Control>, PhaseTimer),
         links: Box<dyn Links>,
         join: &Join,
         coordinator: Option<Coordinator>,
@@ -149,7 +149,7 @@ impl Ranks {
             cost: LinkCost::default(),
             memory: table.iter().all(|v| v["memory"] == true),
             negotiates: join.negotiated,
-            watch,
+            timer,
             timeouts: join.timeouts,
             coordinator,
         };

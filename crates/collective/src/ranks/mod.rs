@@ -16,7 +16,7 @@ use crate::collective::Set;
 use crate::control::{Control, Coordinator};
 use crate::error::CollectiveError;
 use crate::links::Links;
-use crate::watch::Watch;
+use crate::phase_timer::PhaseTimer;
 
 /// The set of all ranks.
 pub const ALL_RANKS: i32 = 0;
@@ -33,7 +33,7 @@ pub struct Ranks {
     memory: bool,
     negotiates: bool,
     /// Where the time of collectives goes.
-    watch: Watch,
+    timer: PhaseTimer,
     timeouts: Timeouts,
     /// Where the ranks meet, if it is in this process. It goes last.
     coordinator: Option<Coordinator>,
@@ -111,8 +111,8 @@ impl Ranks {
         self.negotiates
     }
 
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
+    pub(crate) fn timer(&self) -> &PhaseTimer {
+        &self.timer
     }
 
     pub(crate) fn control(&self) -> Option<Arc<Control>> {

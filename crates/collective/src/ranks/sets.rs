@@ -125,7 +125,7 @@ impl Ranks {
         let (Some(map), Some(control), true) = (map, &self.control, all) else {
             return Ok((all, None));
         };
-        let memory = SharedMemory::new(map, local, self.rank, control.clone(), self.watch.clone());
+        let memory = SharedMemory::new(map, local, self.rank, control.clone(), self.timer.clone());
         Ok((true, Some(memory)))
     }
 }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use super::tls;
 use crate::secret::Secret;
 
-/// A connection. Several threads may use it.
+/// Connection, for use by several threads.
 pub(crate) struct Stream {
     socket: TcpStream,
     #[cfg(feature = "tls")]
     tls: Option<tls::Session>,
 }
 
-/// What a wait is for.
+/// Readiness that a wait asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ready {
     ToRead,
@@ -23,10 +23,10 @@ pub(crate) enum Ready {
 }
 
 impl Stream {
-    /// A connection that was made to this address.
+    /// Wraps a connection to this address.
     ///
     /// # Errors
-    /// Those of the system; the other end shows no certificate of the cluster for the address.
+    /// Errors of the system; the other end has no certificate of the cluster for the address.
     pub(crate) fn dialed(
         socket: TcpStream,
         address: SocketAddr,
@@ -35,10 +35,10 @@ impl Stream {
         Stream::new(socket, Some(address.ip()), secret)
     }
 
-    /// A connection that was accepted.
+    /// Wraps an accepted connection.
     ///
     /// # Errors
-    /// Those of the system; the other end shows no certificate of the cluster.
+    /// Errors of the system; the other end has no certificate of the cluster.
     pub(crate) fn accepted(socket: TcpStream, secret: &Secret) -> io::Result<Stream> {
         Stream::new(socket, None, secret)
     }
@@ -61,18 +61,18 @@ impl Stream {
         }
     }
 
-    /// Where this end is.
+    /// Address of this end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Reads what is there.
+    /// Reads the bytes that are there.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) where nothing is; those of the system.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none; errors of the system.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -81,10 +81,10 @@ impl Stream {
         (&self.socket).read(into)
     }
 
-    /// Writes what the connection takes of two parts.
+    /// Writes as much of two parts as the connection takes.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) where it takes nothing; those of the system.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it takes nothing; errors of the system.
     pub(crate) fn write(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
         let parts = [IoSlice::new(first), IoSlice::new(second)];
         #[cfg(feature = "tls")]
@@ -94,10 +94,10 @@ impl Stream {
         (&self.socket).write_vectored(&parts)
     }
 
-    /// Whether all that was written is with the system; what is not goes there as far as it takes it.
+    /// Passes buffered bytes on to the system. Returns `true` if none are left.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub(crate) fn flush(&self) -> io::Result<bool> {
         #[cfg(feature = "tls")]
         if let Some(tls) = &self.tls {
@@ -106,7 +106,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// As [`Stream::read`], once something is there: for so long at most.
+    /// Reads as [`Stream::read`] does, after a wait of at most `most`.
     ///
     /// # Errors
     /// As [`Stream::read`].
@@ -127,10 +127,10 @@ impl Stream {
         }
     }
 
-    /// Fills this memory, within this time.
+    /// Fills this memory within a time.
     ///
     /// # Errors
-    /// Those of the system; it ends, or takes longer.
+    /// Errors of the system; the stream ends, or the time is over.
     pub(crate) fn read_exact_within(&self, mut into: &mut [u8], most: Duration) -> io::Result<()> {
         let until = Instant::now() + most;
         while !into.is_empty() {
@@ -143,10 +143,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes all of it, within this time.
+    /// Writes all bytes within a time.
     ///
     /// # Errors
-    /// Those of the system; it takes longer.
+    /// Errors of the system; the time is over.
     pub(crate) fn write_all_within(&self, mut bytes: &[u8], most: Duration) -> io::Result<()> {
         let until = Instant::now() + most;
         while !bytes.is_empty() {
@@ -164,8 +164,10 @@ impl Stream {
         Ok(())
     }
 
+    /// Waits until the stream takes bytes.
+    ///
     /// # Errors
-    /// It is later than this.
+    /// The time is over.
     fn wait_to_write(&self, until: Instant) -> io::Result<()> {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -175,13 +177,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends both directions.
+    /// Shuts down both directions.
     pub(crate) fn close(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
-/// Waits until something of this can be done, for so long at most. An error shows when the stream is used.
+/// Waits until one of the streams is ready, for at most `most`. An error shows when the stream is used.
 #[cfg(unix)]
 pub(crate) fn wait(streams: &[(&Stream, Ready)], most: Duration) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};

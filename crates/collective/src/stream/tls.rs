@@ -1,4 +1,4 @@
-//! TLS over a socket that does not block.
+//! TLS over a non-blocking socket.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -13,7 +13,7 @@ use crate::secret::Tls;
 /// Timeout of the handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What both ends have agreed on, and bytes on their way.
+/// TLS session, with buffered bytes.
 pub(super) struct Session(Mutex<Connection>);
 
 fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
@@ -21,10 +21,10 @@ fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
 }
 
 impl Session {
-    /// Shakes hands: as the one who calls an address, or as the one who is called.
+    /// Does the handshake: as the client of an address, or as the server.
     ///
     /// # Errors
-    /// Those of the system; certificates that are not of the cluster, or not for this address; it takes too long.
+    /// Errors of the system; a certificate that is not of the cluster, or not for this address; a timeout.
     pub(super) fn begin(
         socket: &TcpStream,
         dialed: Option<IpAddr>,
@@ -42,9 +42,9 @@ impl Session {
                 .into(),
         };
         let until = Instant::now() + HANDSHAKE_TIMEOUT;
-        // It blocks for as long as the handshake may take.
+        // The socket blocks during the handshake.
         socket.set_nonblocking(false)?;
-        let mut shake = || {
+        let mut handshake = || {
             while connection.is_handshaking() || connection.wants_write() {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
@@ -52,11 +52,11 @@ impl Session {
                 }
                 socket.set_read_timeout(Some(left))?;
                 socket.set_write_timeout(Some(left))?;
-                let went = match connection.wants_write() {
+                let moved = match connection.wants_write() {
                     true => connection.write_tls(&mut &*socket),
                     false => connection.read_tls(&mut &*socket),
                 };
-                match went {
+                match moved {
                     Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Ok(_) => {}
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -67,16 +67,16 @@ impl Session {
                     Err(e) => return Err(e),
                 }
                 if let Err(e) = connection.process_new_packets() {
-                    // The other end is told why.
+                    // Sends the alert with the reason.
                     let _ = connection.write_tls(&mut &*socket);
                     return Err(broken(e));
                 }
             }
             Ok(())
         };
-        let shaken = shake();
+        let result = handshake();
         socket.set_nonblocking(true)?;
-        shaken.map(|()| Session(Mutex::new(connection)))
+        result.map(|()| Session(Mutex::new(connection)))
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -88,7 +88,7 @@ impl Session {
         loop {
             match connection.reader().read(into) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
-                // Whoever ends without a word ends all the same: messages have lengths.
+                // An end without a TLS alert counts as an end: messages have lengths.
                 Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 done => return done,
             }
@@ -114,7 +114,7 @@ impl Session {
     }
 }
 
-/// Gives the system what it takes; whether that is all.
+/// Writes buffered bytes as far as the system takes them. Returns `true` if none are left.
 fn push(connection: &mut Connection, socket: &TcpStream) -> io::Result<bool> {
     while connection.wants_write() {
         match connection.write_tls(&mut &*socket) {

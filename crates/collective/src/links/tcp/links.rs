@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::message::{Broken, Inbox, Receiving, Sending};
+use super::message::{Inbox, ReceiveError, Receiving, Sending};
 use super::peers::{Listening, POLL_INTERVAL, Peers};
 use crate::control::Control;
 use crate::error::{CollectiveError, Result};
 use crate::links::{Incoming, Links, Outgoing};
+use crate::phase_timer::{Phase, PhaseTimer};
 use crate::secret::Secret;
 use crate::stream::{self, Ready, Stream};
-use crate::watch::{Phase, Watch};
 
 /// Links of a rank to all others.
 pub(crate) struct TcpLinks {
@@ -20,21 +20,21 @@ pub(crate) struct TcpLinks {
     connections: Vec<usize>,
     /// By rank: the link, once there is one.
     links: Vec<Option<Link>>,
-    watch: Watch,
+    timer: PhaseTimer,
 }
 
-/// The connections with one rank.
+/// Link with one rank: its connections.
 struct Link {
     streams: Vec<Stream>,
-    /// By connection: what has come.
+    /// Inboxes by connection.
     inboxes: Vec<Inbox>,
-    /// How many messages were sent and received.
+    /// Number of messages that were sent, and received.
     sent: u64,
     received: u64,
 }
 
 impl TcpLinks {
-    /// The links of a rank to those that listen at these addresses, each of so many connections.
+    /// Links of a rank to others at these addresses, each with so many connections.
     pub(crate) fn new(
         rank: usize,
         (addresses, connections): (Vec<SocketAddr>, Vec<usize>),
@@ -52,16 +52,16 @@ impl TcpLinks {
                 secret: secret.clone(),
             },
             connections,
-            watch: Watch::default(),
+            timer: PhaseTimer::default(),
         }
     }
 
-    /// Where its time goes.
-    pub(crate) fn watch(&self) -> &Watch {
-        &self.watch
+    /// Timer of the phases.
+    pub(crate) fn timer(&self) -> &PhaseTimer {
+        &self.timer
     }
 
-    /// The link with a rank, which is made where there is none.
+    /// Link with a rank, which is made on first use.
     fn connect(&mut self, peer: usize) -> Result<&mut Link> {
         if self.links[peer].is_none() {
             let streams = self.peers.open(peer, self.connections[peer])?;
@@ -107,11 +107,11 @@ impl Links for TcpLinks {
             let link = self.connect(receive.from)?;
             link.received += 1;
             let number = link.received;
-            // They are away while streams are borrowed.
+            // Taken out while streams are borrowed.
             let inboxes = std::mem::take(&mut link.inboxes);
             receiving = Some((Receiving::new(receive, number), inboxes));
         }
-        let result = self.both(&mut sending, &mut receiving);
+        let result = self.transfer(&mut sending, &mut receiving);
         if let Some((receiving, inboxes)) = receiving
             && let Some(link) = &mut self.links[receiving.message.from]
         {
@@ -122,25 +122,28 @@ impl Links for TcpLinks {
 }
 
 impl TcpLinks {
-    fn both(
+    /// Sends and receives until both are done.
+    fn transfer(
         &self,
         sending: &mut Option<Sending<'_>>,
         receiving: &mut Option<(Receiving<'_>, Vec<Inbox>)>,
     ) -> Result<()> {
         let mut began = Instant::now();
         loop {
-            let mut went_on = false;
+            let mut progress = false;
             if let Some(s) = sending.as_mut().filter(|s| !s.is_done()) {
                 let to = s.message.to;
-                let went = s.go_on(&self.link(to)?.streams, &self.watch);
-                went_on |= went.map_err(|e| self.peers.lost(to, e.to_string()))?;
+                let sent = s.go_on(&self.link(to)?.streams, &self.timer);
+                progress |= sent.map_err(|e| self.peers.lost(to, e.to_string()))?;
             }
             if let Some((r, inboxes)) = receiving.as_mut().filter(|(r, _)| !r.is_done()) {
                 let from = r.message.from;
-                went_on |= match r.go_on(&self.link(from)?.streams, inboxes, &self.watch) {
-                    Ok(went) => went,
-                    Err(Broken::Other(error)) => return Err(error),
-                    Err(Broken::Stream(e)) => return Err(self.peers.lost(from, e.to_string())),
+                progress |= match r.go_on(&self.link(from)?.streams, inboxes, &self.timer) {
+                    Ok(progress) => progress,
+                    Err(ReceiveError::Message(error)) => return Err(error),
+                    Err(ReceiveError::Stream(e)) => {
+                        return Err(self.peers.lost(from, e.to_string()));
+                    }
                 };
             }
             let send = sending.as_ref().filter(|s| !s.is_done());
@@ -148,21 +151,21 @@ impl TcpLinks {
             if send.is_none() && receive.is_none() {
                 return Ok(());
             }
-            if went_on {
+            if progress {
                 began = Instant::now();
                 continue;
             }
             let from = receive.map(|(r, _)| r.message.from);
             let peer = from.or(send.map(|s| s.message.to)).unwrap_or(0);
-            // Whether the peer has left shows at the end of its connection: what it has sent may still be on the way.
+            // A peer that has left shows at the end of its stream: bytes that it has sent may still be on the way.
             self.peers
                 .control
                 .may_wait(peer, "a message", began.elapsed())?;
-            self.watch.time(Phase::Wait, || self.wait(send, receive))?;
+            self.timer.time(Phase::Wait, || self.wait(send, receive))?;
         }
     }
 
-    /// Waits until something may be written, or read; a moment at most.
+    /// Waits for a short time until a stream is ready.
     fn wait(
         &self,
         send: Option<&Sending<'_>>,

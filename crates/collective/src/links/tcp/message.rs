@@ -1,50 +1,51 @@
-//! Messages in chunks, which go over any of the connections of a link.
+//! Messages in chunks, which go over any connection of a link.
 
 use std::io;
 use std::ops::Range;
 
 use crate::aligned::Aligned;
 use crate::error::CollectiveError;
-use crate::links::{Incoming, Outgoing, same};
+use crate::links::{Incoming, Outgoing, check_message};
+use crate::phase_timer::{Phase, PhaseTimer};
 use crate::stream::Stream;
-use crate::watch::{Phase, Watch};
 
-/// Bytes of a chunk: whole elements of every dtype. It is received before it is reduced, and stays in the cache.
-const CHUNK: usize = 64 << 10;
-/// Bytes before each chunk: the tag and the length of the message, its number on this link, and where the chunk begins in it.
-const HEADER: usize = 32;
+/// Bytes of a chunk: whole elements of every dtype. A chunk is received before it is reduced, and stays in the cache.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of a chunk's header: the tag and the length of the message, its number on this link, and the offset of the chunk.
+const HEADER_BYTES: usize = 32;
 
-/// How many chunks a message has: an empty one has one, so that ranks meet.
-fn chunks(len: usize) -> usize {
-    len.div_ceil(CHUNK).max(1)
+/// Number of chunks of a message: an empty one has one, so that ranks meet.
+fn chunk_count(len: usize) -> usize {
+    len.div_ceil(CHUNK_BYTES).max(1)
 }
 
-fn chunk(number: usize, len: usize) -> Range<usize> {
-    (number * CHUNK).min(len)..((number + 1) * CHUNK).min(len)
+/// Bytes of a chunk in a message.
+fn chunk_range(number: usize, len: usize) -> Range<usize> {
+    (number * CHUNK_BYTES).min(len)..((number + 1) * CHUNK_BYTES).min(len)
 }
 
-/// A chunk that is being sent.
-struct Out {
-    header: [u8; HEADER],
+/// Chunk that is being sent.
+struct OutChunk {
+    header: [u8; HEADER_BYTES],
     range: Range<usize>,
-    /// Bytes that are out, of the header and of the chunk.
+    /// Bytes that were sent, of the header and of the chunk.
     done: usize,
 }
 
-/// A message that is being sent.
+/// Message that is being sent.
 pub(super) struct Sending<'a> {
     pub(super) message: Outgoing<'a>,
     number: u64,
-    /// The chunk that is begun next.
+    /// Number of the next chunk.
     next: usize,
-    /// By connection: what it sends.
-    out: Vec<Option<Out>>,
-    /// By connection: whether all that was written is with the system.
+    /// Chunks that are being sent, by connection.
+    out: Vec<Option<OutChunk>>,
+    /// By connection: `true` if the system has taken all that was written.
     flushed: Vec<bool>,
 }
 
 impl<'a> Sending<'a> {
-    /// The message with this number on its link, which has so many connections.
+    /// Message with its number on a link of so many connections.
     pub(super) fn new(message: Outgoing<'a>, number: u64, connections: usize) -> Sending<'a> {
         Sending {
             message,
@@ -56,67 +57,68 @@ impl<'a> Sending<'a> {
     }
 
     fn has_more(&self) -> bool {
-        self.next < chunks(self.message.bytes.len())
+        self.next < chunk_count(self.message.bytes.len())
     }
 
     pub(super) fn is_done(&self) -> bool {
         (0..self.out.len()).all(|connection| !self.waits_for(connection))
     }
 
-    /// Whether this connection has something to send.
+    /// `true` if this connection has bytes to send.
     pub(super) fn waits_for(&self, connection: usize) -> bool {
         self.out[connection].is_some() || !self.flushed[connection] || self.has_more()
     }
 
-    /// The next chunk.
-    fn begin(&mut self) -> Out {
-        let range = chunk(self.next, self.message.bytes.len());
+    /// Begins the next chunk.
+    fn begin(&mut self) -> OutChunk {
+        let range = chunk_range(self.next, self.message.bytes.len());
         self.next += 1;
         let len = self.message.bytes.len() as u64;
         let words = [self.message.tag, len, self.number, range.start as u64];
-        let mut header = [0; HEADER];
+        let mut header = [0; HEADER_BYTES];
         for (to, word) in header.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
-        Out {
+        OutChunk {
             header,
             range,
             done: 0,
         }
     }
 
-    /// Sends a chunk over each connection, or what the system takes of it; whether it took anything.
+    /// Sends a chunk over each connection, or the part that the system takes. Returns `true` on progress.
     ///
     /// # Errors
-    /// Those of the system.
-    pub(super) fn go_on(&mut self, streams: &[Stream], watch: &Watch) -> io::Result<bool> {
-        let mut went = false;
+    /// Errors of the system.
+    pub(super) fn go_on(&mut self, streams: &[Stream], timer: &PhaseTimer) -> io::Result<bool> {
+        let mut progress = false;
         for (connection, stream) in streams.iter().enumerate() {
             let out = match self.out[connection].take() {
                 Some(out) => out,
                 None if self.has_more() => self.begin(),
                 None => {
                     let flushed = self.flushed[connection] || stream.flush()?;
-                    went |= flushed && !self.flushed[connection];
+                    progress |= flushed && !self.flushed[connection];
                     self.flushed[connection] = flushed;
                     continue;
                 }
             };
             let before = out.done;
-            let out = watch.time(Phase::Copy, || self.send(out, stream))?;
+            let out = timer.time(Phase::Copy, || self.send(out, stream))?;
             self.flushed[connection] = stream.flush()?;
-            went |= out.as_ref().is_none_or(|out| out.done > before);
+            progress |= out.as_ref().is_none_or(|out| out.done > before);
             self.out[connection] = out;
         }
-        Ok(went)
+        Ok(progress)
     }
 
-    /// Sends what the system takes of a chunk; gives it back unless all of it is out.
-    fn send(&self, mut out: Out, stream: &Stream) -> io::Result<Option<Out>> {
-        let all = HEADER + out.range.len();
+    /// Sends the part of a chunk that the system takes. Returns the chunk unless all of it was sent.
+    fn send(&self, mut out: OutChunk, stream: &Stream) -> io::Result<Option<OutChunk>> {
+        let all = HEADER_BYTES + out.range.len();
         while out.done < all {
             let header = out.header.get(out.done..).unwrap_or_default();
-            let bytes = &self.message.bytes[out.range.clone()][out.done.saturating_sub(HEADER)..];
+            let bytes =
+                &self.message.bytes[out.range.clone()][out.done.saturating_sub(HEADER_BYTES)..];
             match stream.write(header, bytes) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => out.done += n,
@@ -129,59 +131,59 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// What has come over a connection, and belongs to this message or to the next one.
+/// Received part of a chunk of a connection. It belongs to this message or to the next one.
 pub(super) struct Inbox {
-    header: [u8; HEADER],
-    /// Bytes that have come, of the header and of the chunk.
+    header: [u8; HEADER_BYTES],
+    /// Bytes that were received, of the header and of the chunk.
     done: usize,
-    /// A chunk that is to be reduced, until it is whole.
+    /// Buffer of a chunk that is to be reduced.
     piece: Aligned,
-    /// Whether nothing more comes. The other connections may still bring what was sent before.
+    /// `true` at the end of the stream. Other connections may still have bytes that were sent before.
     ended: bool,
 }
 
 impl Inbox {
     pub(super) fn new() -> Inbox {
         Inbox {
-            header: [0; HEADER],
+            header: [0; HEADER_BYTES],
             done: 0,
             piece: Aligned::default(),
             ended: false,
         }
     }
 
-    /// A word of the header.
+    /// Word of the header.
     fn word(&self, at: usize) -> u64 {
         let bytes = self.header[8 * at..8 * at + 8].try_into();
         bytes.map_or(0, u64::from_le_bytes)
     }
 }
 
-/// What a message is that is not the expected one, or why the stream is broken.
-pub(super) enum Broken {
-    Other(CollectiveError),
+/// Error of a receive: another message than the expected one, or a broken stream.
+pub(super) enum ReceiveError {
+    Message(CollectiveError),
     Stream(io::Error),
 }
 
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Broken {
-        Broken::Stream(error)
+impl From<io::Error> for ReceiveError {
+    fn from(error: io::Error) -> ReceiveError {
+        ReceiveError::Stream(error)
     }
 }
 
-/// A message that is being received.
+/// Message that is being received.
 pub(super) struct Receiving<'a> {
     pub(super) message: Incoming<'a>,
     number: u64,
-    /// Chunks that have not come.
+    /// Chunks that are missing.
     left: usize,
 }
 
 impl<'a> Receiving<'a> {
-    /// The message with this number on its link.
+    /// Message with its number on the link.
     pub(super) fn new(message: Incoming<'a>, number: u64) -> Receiving<'a> {
         Receiving {
-            left: chunks(message.sink.len()),
+            left: chunk_count(message.sink.len()),
             message,
             number,
         }
@@ -191,54 +193,59 @@ impl<'a> Receiving<'a> {
         self.left == 0
     }
 
-    /// Whether what a connection brings may be read: not where a chunk of the next message has begun to come.
+    /// `true` if a connection may be read: not if a chunk of the next message has begun.
     pub(super) fn waits_for(&self, inbox: &Inbox) -> bool {
-        !inbox.ended && (inbox.done < HEADER || inbox.word(2) <= self.number)
+        !inbox.ended && (inbox.done < HEADER_BYTES || inbox.word(2) <= self.number)
     }
 
-    /// Takes what has come; whether anything has.
+    /// Receives the bytes that have come. Returns `true` on progress.
     pub(super) fn go_on(
         &mut self,
         streams: &[Stream],
         inboxes: &mut [Inbox],
-        watch: &Watch,
-    ) -> Result<bool, Broken> {
-        let mut went = false;
+        timer: &PhaseTimer,
+    ) -> Result<bool, ReceiveError> {
+        let mut progress = false;
         for (stream, inbox) in streams.iter().zip(&mut *inboxes) {
             while !self.is_done() && self.waits_for(inbox) {
-                if !self.read(stream, inbox, watch)? {
+                if !self.read(stream, inbox, timer)? {
                     break;
                 }
-                went = true;
+                progress = true;
             }
         }
-        // Each connection has ended, or brings the next message already.
-        let nothing_comes = !inboxes.iter().any(|inbox| self.waits_for(inbox));
-        match !self.is_done() && nothing_comes {
+        // Each connection has ended, or is at the next message already.
+        let is_stuck = !inboxes.iter().any(|inbox| self.waits_for(inbox));
+        match !self.is_done() && is_stuck {
             true => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            false => Ok(went),
+            false => Ok(progress),
         }
     }
 
-    /// Reads once; whether anything came.
-    fn read(&mut self, stream: &Stream, inbox: &mut Inbox, watch: &Watch) -> Result<bool, Broken> {
-        let chunk = match inbox.done < HEADER {
+    /// Reads once. Returns `true` if bytes came.
+    fn read(
+        &mut self,
+        stream: &Stream,
+        inbox: &mut Inbox,
+        timer: &PhaseTimer,
+    ) -> Result<bool, ReceiveError> {
+        let chunk = match inbox.done < HEADER_BYTES {
             true => 0..0,
             false => self.chunk(inbox)?,
         };
-        let at = inbox.done.saturating_sub(HEADER);
-        if inbox.done < HEADER || at < chunk.len() {
-            let room = if inbox.done < HEADER {
+        let at = inbox.done.saturating_sub(HEADER_BYTES);
+        if inbox.done < HEADER_BYTES || at < chunk.len() {
+            let room = if inbox.done < HEADER_BYTES {
                 &mut inbox.header[inbox.done..]
             } else if let Some(room) = self.message.sink.room(chunk.start + at) {
                 &mut room[..chunk.len() - at]
             } else {
                 if inbox.piece.bytes().is_empty() {
-                    inbox.piece = Aligned::zeroed(CHUNK);
+                    inbox.piece = Aligned::zeroed(CHUNK_BYTES);
                 }
                 &mut inbox.piece.bytes_mut()[at..chunk.len()]
             };
-            match watch.time(Phase::Copy, || stream.read(room)) {
+            match timer.time(Phase::Copy, || stream.read(room)) {
                 Ok(0) if inbox.done == 0 => {
                     inbox.ended = true;
                     return Ok(true);
@@ -250,38 +257,39 @@ impl<'a> Receiving<'a> {
                 Err(e) => return Err(e.into()),
             }
         }
-        self.take_whole(inbox, watch)?;
+        self.take_whole(inbox, timer)?;
         Ok(true)
     }
 
-    /// Takes a chunk that is whole.
-    fn take_whole(&mut self, inbox: &mut Inbox, watch: &Watch) -> Result<(), Broken> {
-        if inbox.done < HEADER || !self.waits_for(inbox) {
+    /// Consumes a complete chunk.
+    fn take_whole(&mut self, inbox: &mut Inbox, timer: &PhaseTimer) -> Result<(), ReceiveError> {
+        if inbox.done < HEADER_BYTES || !self.waits_for(inbox) {
             return Ok(());
         }
         let chunk = self.chunk(inbox)?;
-        if inbox.done < HEADER + chunk.len() {
+        if inbox.done < HEADER_BYTES + chunk.len() {
             return Ok(());
         }
         if self.message.sink.room(chunk.start).is_none() {
             let piece = &inbox.piece.bytes()[..chunk.len()];
-            watch.time(Phase::Reduce, || self.message.sink.take(chunk.start, piece));
+            timer.time(Phase::Reduce, || self.message.sink.take(chunk.start, piece));
         }
         inbox.done = 0;
         self.left -= 1;
         Ok(())
     }
 
-    /// Where a chunk belongs whose header has come.
-    fn chunk(&self, inbox: &Inbox) -> Result<Range<usize>, Broken> {
-        let comes = (inbox.word(0), inbox.word(1) as usize);
+    /// Bytes of the message to which a chunk with this header belongs.
+    fn chunk(&self, inbox: &Inbox) -> Result<Range<usize>, ReceiveError> {
+        let received = (inbox.word(0), inbox.word(1) as usize);
         let len = self.message.sink.len();
-        same(self.message.from, comes, (self.message.tag, len)).map_err(Broken::Other)?;
+        check_message(self.message.from, received, (self.message.tag, len))
+            .map_err(ReceiveError::Message)?;
         let begin = inbox.word(3) as usize;
-        if inbox.word(2) != self.number || begin > len || !begin.is_multiple_of(CHUNK) {
+        if inbox.word(2) != self.number || begin > len || !begin.is_multiple_of(CHUNK_BYTES) {
             let text = "a chunk of a message has no place in it";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text).into());
         }
-        Ok(chunk(begin / CHUNK, len))
+        Ok(chunk_range(begin / CHUNK_BYTES, len))
     }
 }

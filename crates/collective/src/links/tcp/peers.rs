@@ -1,4 +1,4 @@
-//! How two ranks connect: the higher one dials, the lower one accepts.
+//! Connections between two ranks: the higher rank dials, the lower one accepts.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,16 +14,16 @@ use crate::stream::Stream;
 
 /// Interval at which a wait polls for the end of the job.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long one attempt to connect takes at most.
-const ATTEMPT: Duration = Duration::from_millis(500);
-/// How long a rank that has left may still have a connection that waits to be looked at.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// How long the other end of a new connection may take to say who it is.
-const FIRST: Duration = Duration::from_secs(10);
-/// Bytes that a new connection begins with, before the secret: the rank, and which of its connections it is.
-const GREETING: usize = 16;
+/// Timeout of one attempt to connect.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Time for which a connection of a rank that has left may still be in the queue.
+const LEAVE_GRACE: Duration = Duration::from_secs(1);
+/// Timeout of the greeting of a new connection.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of the greeting of a connection, before the secret: the rank, and the number of the connection.
+const GREETING_BYTES: usize = 16;
 
-/// Where a rank accepts connections.
+/// Listener of a rank for connections of others.
 pub(crate) struct Listening {
     door: Door,
     shared: Arc<Accepted>,
@@ -31,7 +31,7 @@ pub(crate) struct Listening {
 
 #[derive(Default)]
 struct Accepted {
-    /// By rank, and number of the connection: those that nobody has used yet.
+    /// Accepted connections that are not in use yet, by rank and number of the connection.
     waiting: Mutex<HashMap<(usize, usize), Stream>>,
     changed: Condvar,
 }
@@ -43,7 +43,7 @@ impl Accepted {
 }
 
 impl Listening {
-    /// Accepts connections of other ranks, of which so many may come, at an address of this machine.
+    /// Accepts up to `most` connections of other ranks, at an address of this machine.
     ///
     /// # Errors
     /// The system has no port or no thread.
@@ -52,7 +52,7 @@ impl Listening {
         let shared = Arc::new(Accepted::default());
         let (own, secret) = (shared.clone(), secret.clone());
         let door = Door::open(listener, "links", most, move |stream, guest| {
-            if let Some((of, stream)) = greeted(stream, &secret) {
+            if let Some((of, stream)) = read_greeting(stream, &secret) {
                 own.waiting().insert(of, stream);
                 own.changed.notify_all();
             }
@@ -66,13 +66,15 @@ impl Listening {
     }
 }
 
-/// Which rank a new connection is of, and which of its connections it is; none where it does not know the secret.
-fn greeted(stream: TcpStream, secret: &Secret) -> Option<((usize, usize), Stream)> {
+/// Reads the greeting of a new connection: the rank and the number of the connection; `None` for another secret.
+fn read_greeting(stream: TcpStream, secret: &Secret) -> Option<((usize, usize), Stream)> {
     let stream = Stream::accepted(stream, secret).ok()?;
-    let mut greeting = vec![0; GREETING + secret.text().len()];
-    stream.read_exact_within(&mut greeting, FIRST).ok()?;
-    let (who, said) = greeting.split_at(GREETING);
-    if !secret.admits(said) {
+    let mut greeting = vec![0; GREETING_BYTES + secret.text().len()];
+    stream
+        .read_exact_within(&mut greeting, GREETING_TIMEOUT)
+        .ok()?;
+    let (who, presented) = greeting.split_at(GREETING_BYTES);
+    if !secret.admits(presented) {
         return None;
     }
     let number = |bytes: &[u8]| usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok();
@@ -90,37 +92,37 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// All connections of a link.
+    /// Opens all connections of a link.
     ///
     /// # Errors
-    /// The rank is lost, or does not come.
+    /// The rank is lost, or does not come in time.
     pub(super) fn open(&self, peer: usize, connections: usize) -> Result<Vec<Stream>> {
         let open = |number: usize| match peer < self.rank {
             true => self.dial(peer, number),
-            false => self.accepted(peer, number),
+            false => self.accept(peer, number),
         };
         (0..connections).map(open).collect()
     }
 
     fn dial(&self, peer: usize, number: usize) -> Result<Stream> {
-        let stream = self.connected(peer)?;
+        let stream = self.connect(peer)?;
         let dial = || {
             let stream = Stream::dialed(stream, self.addresses[peer], &self.secret)?;
             let mut greeting = Vec::new();
             greeting.extend_from_slice(&(self.rank as u64).to_le_bytes());
             greeting.extend_from_slice(&(number as u64).to_le_bytes());
             greeting.extend_from_slice(self.secret.text().as_bytes());
-            stream.write_all_within(&greeting, FIRST)?;
+            stream.write_all_within(&greeting, GREETING_TIMEOUT)?;
             Ok(stream)
         };
         dial().map_err(|e: io::Error| self.lost(peer, e.to_string()))
     }
 
-    /// A connection to a rank: it is looked now and then whether to wait for it any longer.
-    fn connected(&self, peer: usize) -> Result<TcpStream> {
+    /// Connects to a rank, with repeated attempts while it may be waited for.
+    fn connect(&self, peer: usize) -> Result<TcpStream> {
         let began = Instant::now();
         loop {
-            match TcpStream::connect_timeout(&self.addresses[peer], ATTEMPT) {
+            match TcpStream::connect_timeout(&self.addresses[peer], ATTEMPT_TIMEOUT) {
                 Ok(stream) => return Ok(stream),
                 Err(e) if e.kind() == io::ErrorKind::TimedOut => {
                     self.control
@@ -134,7 +136,8 @@ impl Peers {
         }
     }
 
-    fn accepted(&self, peer: usize, number: usize) -> Result<Stream> {
+    /// Waits for a connection of a rank.
+    fn accept(&self, peer: usize, number: usize) -> Result<Stream> {
         let (shared, began) = (&self.listening.shared, Instant::now());
         let mut left = None;
         let mut waiting = shared.waiting();
@@ -144,9 +147,9 @@ impl Peers {
             }
             self.control
                 .may_wait(peer, "a connection", began.elapsed())?;
-            // Its connection may have come, and not been looked at.
+            // Its connection may be in the queue.
             if self.control.has_left(peer)
-                && left.get_or_insert_with(Instant::now).elapsed() > FAREWELL
+                && left.get_or_insert_with(Instant::now).elapsed() > LEAVE_GRACE
             {
                 return Err(CollectiveError::lost(peer, "it has shut down"));
             }
@@ -155,7 +158,7 @@ impl Peers {
         }
     }
 
-    /// A rank whose connection is broken: for the reason that the coordinator knows, if it does.
+    /// Error of a rank whose connection is broken, with the reason of the coordinator if there is one.
     pub(super) fn lost(&self, peer: usize, why: String) -> CollectiveError {
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(1) {

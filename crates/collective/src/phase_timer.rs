@@ -1,24 +1,24 @@
-//! Where the time of a collective goes.
+//! Time of a collective by phase: waits, copies, reductions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a rank does within a collective.
+/// Phase of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing: it waits for other ranks, or for bytes on their way.
+    /// Waits for other ranks, or for bytes on their way.
     Wait,
-    /// It copies bytes, to and from other ranks too.
+    /// Copies of bytes, also to and from other ranks.
     Copy,
-    /// It adds, or what the reduction is.
+    /// Elementwise reductions.
     Reduce,
 }
 
 impl Phase {
     pub(crate) const ALL: [Phase; 3] = [Phase::Wait, Phase::Copy, Phase::Reduce];
 
-    /// Its name in a trace.
+    /// Name in a trace.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Wait => "wait",
@@ -28,25 +28,25 @@ impl Phase {
     }
 }
 
-/// Sums the time of each phase, while it is on. Clones share the sums.
+/// Sums the time of each phase while it is enabled. Clones share the sums.
 #[derive(Clone, Default)]
-pub(crate) struct Watch(Arc<Sums>);
+pub(crate) struct PhaseTimer(Arc<Sums>);
 
 #[derive(Default)]
 struct Sums {
-    on: AtomicBool,
-    /// By phase: nanoseconds.
+    enabled: AtomicBool,
+    /// Nanoseconds by phase.
     spent: [AtomicU64; 3],
 }
 
-impl Watch {
-    pub(crate) fn turn(&self, on: bool) {
-        self.0.on.store(on, Ordering::Relaxed);
+impl PhaseTimer {
+    pub(crate) fn set_enabled(&self, enabled: bool) {
+        self.0.enabled.store(enabled, Ordering::Relaxed);
     }
 
-    /// Runs something that is of a phase.
+    /// Runs a closure and adds its time to a phase.
     pub(crate) fn time<R>(&self, phase: Phase, run: impl FnOnce() -> R) -> R {
-        if !self.0.on.load(Ordering::Relaxed) {
+        if !self.0.enabled.load(Ordering::Relaxed) {
             return run();
         }
         let began = Instant::now();
@@ -56,7 +56,7 @@ impl Watch {
         result
     }
 
-    /// The time of each phase since this was asked last.
+    /// Returns the time of each phase since the last call.
     pub(crate) fn take(&self) -> [(Phase, Duration); 3] {
         let of = |phase: Phase| {
             let nanos = self.0.spent[phase as usize].swap(0, Ordering::Relaxed);
@@ -71,21 +71,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_watch_that_is_on_sums_and_its_clones_share_the_sums() {
-        let watch = Watch::default();
+    fn an_enabled_timer_sums_phases_and_its_clones_share_the_sums() {
+        let timer = PhaseTimer::default();
         let nap = || std::thread::sleep(Duration::from_millis(2));
-        watch.time(Phase::Copy, nap);
-        assert!(watch.take().iter().all(|(_, spent)| spent.is_zero()));
-        let other = watch.clone();
-        watch.turn(true);
+        timer.time(Phase::Copy, nap);
+        assert!(timer.take().iter().all(|(_, spent)| spent.is_zero()));
+        let other = timer.clone();
+        timer.set_enabled(true);
         assert_eq!(other.time(Phase::Reduce, || 7), 7);
         other.time(Phase::Wait, nap);
-        let [wait, copy, reduce] = watch.take();
+        let [wait, copy, reduce] = timer.take();
         assert!(
             wait.1 >= Duration::from_millis(2) && copy.1.is_zero(),
             "{wait:?} {copy:?}"
         );
         assert!(reduce.1 > Duration::ZERO);
-        assert!(watch.take().iter().all(|(_, spent)| spent.is_zero()));
+        assert!(timer.take().iter().all(|(_, spent)| spent.is_zero()));
     }
 }

@@ -1,10 +1,10 @@
-//! Other systems share no memory here: ranks of one host then speak over TCP.
+//! Shared memory on systems without it: every call fails, and ranks of one host use TCP.
 
 use std::io;
 
 use serde_json::Value;
 
-/// There is none.
+/// No value: it cannot be made.
 pub(crate) enum Map {}
 
 impl Map {
