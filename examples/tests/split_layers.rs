@@ -48,7 +48,7 @@ fn on_ranks<R: Send>(size: usize, run: impl Fn(Hvd) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let rank = |rank: usize| {
             let run = &run;
-            let join = Join::at(address, rank, size, "secret").patience(Duration::from_secs(30));
+            let join = Join::at(address, rank, size, "secret").timeout(Duration::from_secs(30));
             scope.spawn(move || run(Hvd::meet(&join).unwrap()))
         };
         let ranks: Vec<_> = (0..size).map(rank).collect();

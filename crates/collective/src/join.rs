@@ -19,20 +19,20 @@ pub struct Join {
     pub(crate) host: Option<String>,
     pub(crate) memory: bool,
     pub(crate) negotiated: bool,
-    /// Of a link with a rank of another host.
+    /// Number of connections of a link with a rank of another host.
     pub(crate) connections: usize,
-    /// Where rank 0 writes its timeline.
+    /// File of the timeline of rank 0.
     pub(crate) timeline: Option<PathBuf>,
-    /// Where this rank writes its trace.
+    /// File of this rank's trace.
     pub(crate) trace: Option<PathBuf>,
-    /// Whether MPI tells who this rank is, and carries values.
+    /// `true` if MPI assigns the rank and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
     pub(crate) timeouts: Timeouts,
 }
 
 impl Join {
-    /// The only rank of a job.
+    /// Single rank of a job.
     pub fn alone() -> Join {
         Join {
             coordinator: None,
@@ -51,7 +51,7 @@ impl Join {
         }
     }
 
-    /// One of `size` ranks that meet at a coordinator and know a secret.
+    /// One of `size` ranks that meet at a coordinator and share a secret.
     pub fn at(
         coordinator: SocketAddr,
         rank: usize,
@@ -67,7 +67,7 @@ impl Join {
         }
     }
 
-    /// One of the ranks that `mpirun` has started: MPI carries the values.
+    /// Rank that `mpirun` has started: MPI carries the values.
     #[cfg(feature = "mpi")]
     pub fn mpi() -> Join {
         Join {
@@ -76,7 +76,7 @@ impl Join {
         }
     }
 
-    /// What `thalweg launch hvd` or `mpirun` has set in the environment; alone, where they have set nothing.
+    /// Reads the environment that `thalweg launch hvd` or `mpirun` has set. If they have set nothing, the rank is alone.
     ///
     /// # Errors
     /// [`CollectiveError::Argument`]: a variable has a value that cannot be used, or is missing beside others; `mpirun` has
@@ -85,7 +85,7 @@ impl Join {
         Join::from_variables(&|name| std::env::var(name).ok())
     }
 
-    /// As [`Join::from_env`], of variables that a function gives.
+    /// Reads variables as [`Join::from_env`] does, which `get` looks up.
     ///
     /// # Errors
     /// As [`Join::from_env`].
@@ -130,7 +130,7 @@ impl Join {
         }
     }
 
-    /// With the settings that variables have for any rank.
+    /// Applies the settings that variables have for any rank.
     ///
     /// # Errors
     /// [`CollectiveError::Argument`]: a variable has a value that cannot be used.
@@ -159,7 +159,8 @@ impl Join {
         ))
     }
 
-    /// The same for a round of an elastic job, whose timeline from the second round on has the number in its name.
+    /// Returns the description of a rank in a round of an elastic job. From the second round on, files have the number of the
+    /// round in their names.
     pub(crate) fn of_round(
         &self,
         round: u64,
@@ -185,27 +186,27 @@ impl Join {
         }
     }
 
-    /// Where rank 0 writes its timeline, if it does.
+    /// File of the timeline of rank 0, if there is one.
     pub fn timeline(&self) -> Option<&Path> {
         self.timeline.as_deref()
     }
 
-    /// Where ranks write what their collectives wait for and do, if they do.
+    /// File of the traces of ranks, if there is one.
     pub fn trace(&self) -> Option<&Path> {
         self.trace.as_deref()
     }
 
-    /// The number of the rank.
+    /// This rank.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// With another name of the host: ranks with the same one are neighbours.
+    /// Sets the name of the host: ranks with the same name are on one host.
     pub fn host(self, name: &str) -> Join {
         Join {
             host: Some(name.to_owned()),
@@ -213,7 +214,7 @@ impl Join {
         }
     }
 
-    /// Whether ranks of one host share memory (they do).
+    /// Sets whether ranks of one host share memory (default: `true`).
     pub fn memory(self, shares: bool) -> Join {
         Join {
             memory: shares,
@@ -221,14 +222,14 @@ impl Join {
         }
     }
 
-    /// Whether ranks may run collectives in different orders, and [join](crate::Progress::join) (they may not): each one then
-    /// waits until all ranks have announced it. All ranks must say the same.
+    /// Sets whether ranks may run collectives in different orders, and [join](crate::Progress::join) (default: `false`). A
+    /// collective then waits until all ranks have announced it. All ranks must have the same setting.
     pub fn negotiated(self, negotiated: bool) -> Join {
         Join { negotiated, ..self }
     }
 
-    /// How many TCP connections ranks of different hosts have with each other (1), at most 64. Some networks give each connection a
-    /// part of their rate only. Over a short queue, several connections lose packets to each other.
+    /// Sets the number of TCP connections between two ranks of different hosts (default: 1, maximum: 64). Some networks limit
+    /// the rate of each connection. Over a short queue, several connections lose packets to each other.
     pub fn connections(self, connections: usize) -> Join {
         Join {
             connections,
@@ -236,17 +237,17 @@ impl Join {
         }
     }
 
-    /// How long ranks wait for each other: to meet (60 s), and within a collective (600 s).
-    pub fn patience(self, most: Duration) -> Join {
+    /// Sets the timeout of waits for other ranks: at the rendezvous (default: 60 s), and within a collective (default: 600 s).
+    pub fn timeout(self, timeout: Duration) -> Join {
         let timeouts = Timeouts {
-            rendezvous: most,
-            stall_end: Some(most),
+            rendezvous: timeout,
+            stall_end: Some(timeout),
             ..self.timeouts
         };
         Join { timeouts, ..self }
     }
 
-    /// How long a rank waits for another one in a collective until people are told (60 s).
+    /// Sets the time after which a wait for another rank in a collective is reported to the user (default: 60 s).
     pub fn warn_after(self, wait: Duration) -> Join {
         let timeouts = Timeouts {
             stall_warning: Some(wait),
@@ -256,7 +257,7 @@ impl Join {
     }
 }
 
-/// The secret of a job: with the keys of a folder, where a variable names one.
+/// Secret of a job, with the keys of a folder if a variable names one.
 pub(crate) fn shared_secret(get: &dyn Fn(&str) -> Option<String>, text: &str) -> Result<Secret> {
     let secret = Secret::from(text);
     let Some(folder) = get(variables::PROTECTION) else {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_of_an_elastic_job_has_a_timeline_of_its_own() {
+    fn each_round_of_an_elastic_job_writes_its_own_timeline() {
         let join = of(&[("HOROVOD_TIMELINE", "logs/t.json")]).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         for (round, name) in [(1, "logs/t.json"), (2, "logs/t.2.json")] {

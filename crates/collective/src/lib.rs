@@ -44,7 +44,7 @@ mod trace;
 
 pub use algorithm::all_reduce;
 pub use channel::Channel;
-pub use control::{Coordinator, SILENCE_TIMEOUT, Tell};
+pub use control::{Coordinator, LogLine, SILENCE_TIMEOUT};
 pub use error::{CollectiveError, Result};
 pub use join::Join;
 pub use progress::Progress;

@@ -1,14 +1,14 @@
-//! Ranks of one job, which are threads here: over memory, over TCP, and over both.
+//! Jobs whose ranks are threads: over shared memory, over TCP, and over both.
 
 mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Job, table};
+use support::{Job, conformance};
 use thalweg_collective::{ALL_RANKS, CollectiveError, ReduceOp, Reduction};
 use thalweg_tensor::DType;
 
-/// The hosts of ranks, by rank, and whether those of one host share memory.
+/// Jobs with one or several hosts, with and without shared memory.
 fn jobs() -> Vec<Job> {
     let mut all = Vec::new();
     for size in 1..=9 {
@@ -30,9 +30,9 @@ fn jobs() -> Vec<Job> {
     all
 }
 
-/// Values of many chunks, which come over any of the connections, after each other and with short ones between.
+/// Values of many chunks over several connections, with short values between them.
 #[test]
-fn long_values_over_several_connections_are_whole() {
+fn long_values_over_several_connections_arrive_complete() {
     for connections in [1, 2, 5] {
         let job = Job::on(&["a", "b", "c"]).connections(connections);
         let found = job.run(|ranks| {
@@ -57,15 +57,15 @@ fn long_values_over_several_connections_are_whole() {
 }
 
 #[test]
-fn the_table_of_collectives_passes_on_every_job() {
+fn all_collectives_are_exact_on_every_job() {
     for job in jobs() {
         println!("{job:?}");
-        job.run(table::everything);
+        job.run(conformance::check_all);
     }
 }
 
 #[test]
-fn factors_are_applied_before_and_after() {
+fn prescale_and_postscale_are_applied() {
     let found = Job::on_one_host(2).run(|ranks| {
         let mut data = [3.0f32];
         let reduction = Reduction::of(ReduceOp::Product).scaled(0.5, 10.0);
@@ -79,7 +79,7 @@ fn factors_are_applied_before_and_after() {
 }
 
 #[test]
-fn sets_that_ranks_name_differently_are_an_error_that_shows_both() {
+fn sets_that_differ_between_ranks_are_an_error_that_shows_both() {
     let found = Job::on_one_host(2).run(|ranks| {
         let members: &[usize] = if ranks.rank() == 0 { &[0, 1] } else { &[1] };
         ranks.add_set(members).unwrap_err().to_string()
@@ -98,7 +98,7 @@ fn sets_that_ranks_name_differently_are_an_error_that_shows_both() {
 }
 
 #[test]
-fn places_on_hosts_are_horovods_local_and_cross_ranks() {
+fn local_and_cross_ranks_follow_horovod() {
     let found =
         Job::on(&["a", "b", "a", "a", "b"]).run(|r| (r.local(), r.cross(), r.is_homogeneous()));
     let expected = [
@@ -113,7 +113,7 @@ fn places_on_hosts_are_horovods_local_and_cross_ranks() {
 }
 
 #[test]
-fn ranks_of_several_hosts_choose_by_costs_that_one_of_them_has_measured() {
+fn ranks_of_several_hosts_share_one_measured_cost() {
     use thalweg_collective::LinkCost;
     let assumed = LinkCost::default();
     let found = Job::on(&["a", "b", "a", "c"]).run(|r| r.cost());
@@ -128,7 +128,7 @@ fn ranks_of_several_hosts_choose_by_costs_that_one_of_them_has_measured() {
 }
 
 #[test]
-fn ranks_that_run_something_else_are_told_and_all_others_too() {
+fn a_collective_that_differs_on_one_rank_is_an_error_on_all_ranks() {
     for job in [Job::on_one_host(3), Job::on_one_host(3).without_memory()] {
         let found = job.run(|ranks| {
             let name = if ranks.rank() == 1 { "b" } else { "a" };
@@ -153,7 +153,7 @@ fn ranks_that_run_something_else_are_told_and_all_others_too() {
 }
 
 #[test]
-fn a_rank_that_is_lost_in_the_middle_is_named_by_all_others_within_seconds() {
+fn a_rank_that_fails_in_the_middle_is_named_by_all_others_within_seconds() {
     for job in [
         Job::on_one_host(4),
         Job::on_one_host(4).without_memory(),
@@ -164,7 +164,7 @@ fn a_rank_that_is_lost_in_the_middle_is_named_by_all_others_within_seconds() {
             let sum = Reduction::of(ReduceOp::Sum);
             for step in 0.. {
                 if ranks.rank() == 2 && step == 3 {
-                    // What the coordinator sees of a process that is killed is tested with processes.
+                    // Killed processes are tested in `processes.rs`.
                     ranks.fail(&CollectiveError::Ended("killed".to_owned()));
                     return String::new();
                 }
@@ -191,7 +191,7 @@ fn a_rank_that_is_lost_in_the_middle_is_named_by_all_others_within_seconds() {
 }
 
 #[test]
-fn a_rank_that_has_shut_down_is_named_by_who_needs_it() {
+fn a_rank_that_has_shut_down_is_named_by_ranks_that_wait_for_it() {
     for job in [Job::on_one_host(3), Job::on_one_host(3).without_memory()] {
         let found = job.run(|ranks| {
             if ranks.rank() == 1 {
@@ -203,15 +203,15 @@ fn a_rank_that_has_shut_down_is_named_by_who_needs_it() {
                 .unwrap_err()
                 .to_string()
         });
-        let told = |r: usize| found[r].contains("rank 1 is lost: it has shut down");
-        assert!(told(0) && told(2), "{job:?}: {found:?}");
+        let names_it = |r: usize| found[r].contains("rank 1 is lost: it has shut down");
+        assert!(names_it(0) && names_it(2), "{job:?}: {found:?}");
     }
 }
 
 #[test]
-fn a_rank_that_does_not_come_is_named_when_patience_ends() {
+fn a_late_rank_is_named_after_the_timeout() {
     for job in [Job::on_one_host(2), Job::on_one_host(2).without_memory()] {
-        let found = job.patience(Duration::from_millis(700)).run(|ranks| {
+        let found = job.timeout(Duration::from_millis(700)).run(|ranks| {
             if ranks.rank() == 1 {
                 std::thread::sleep(Duration::from_secs(2));
                 return String::new();

@@ -1,4 +1,4 @@
-//! Ranks that negotiate: they run collectives in different orders, and some have no more data before others.
+//! Negotiated jobs: ranks run collectives in different orders, and some join before others.
 
 mod support;
 
@@ -16,13 +16,13 @@ use thalweg_tensor::{DType, Tensor};
 
 type Result<T> = std::result::Result<T, CollectiveError>;
 
-/// Runs the same on so many ranks that negotiate; gives what each returns.
+/// Runs a closure on so many ranks that negotiate, and returns the results by rank.
 fn job<R: Send>(size: usize, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
     job_of(Job::on_one_host(size), run)
 }
 
 fn job_of<R: Send>(job: Job, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
-    job.negotiated().give(|ranks| {
+    job.negotiated().run_owned(|ranks| {
         let rank = ranks.rank();
         run(rank, Arc::new(Progress::start(ranks).unwrap()))
     })
@@ -46,7 +46,7 @@ fn sum(progress: &Progress, name: &str, input: Tensor) -> Result<Tensor> {
     Ok(results.swap_remove(0))
 }
 
-/// Sums in all ranks and in pairs of them, which each rank asks for in another order: in one order they would stand still.
+/// Sums over all ranks and over pairs of them, which each rank requests in another order: in one order they would deadlock.
 #[test]
 fn ranks_run_collectives_of_several_sets_in_different_orders() {
     const SUMS: usize = 24;
@@ -59,7 +59,7 @@ fn ranks_run_collectives_of_several_sets_in_different_orders() {
         let of = |number: usize| &sets[number % sets.len()];
         thread::scope(|scope| {
             let numbers = (0..SUMS).map(|i| (i * 5 + 7 * rank) % SUMS);
-            let asked = numbers.filter(|&n| of(n).1.contains(&rank)).map(|number| {
+            let requests = numbers.filter(|&n| of(n).1.contains(&rank)).map(|number| {
                 let (set, members) = of(number);
                 let progress = progress.clone();
                 scope.spawn(move || {
@@ -73,21 +73,21 @@ fn ranks_run_collectives_of_several_sets_in_different_orders() {
                     sum.to_vec::<f32>().unwrap() == expected
                 })
             });
-            let asked: Vec<_> = asked.collect();
-            asked.into_iter().all(|a| a.join().unwrap())
+            let requests: Vec<_> = requests.collect();
+            requests.into_iter().all(|a| a.join().unwrap())
         })
     });
     assert_eq!(found, [true; 3]);
 }
 
 #[test]
-fn ranks_that_have_joined_give_zeros_and_no_rows_until_all_have() {
-    given_until_all_have_joined(Job::on_one_host(3));
-    given_until_all_have_joined(Job::on_one_host(3).without_memory());
-    given_until_all_have_joined(Job::on(&["a", "b", "a"]));
+fn ranks_that_have_joined_contribute_zeros_and_no_rows_until_all_have_joined() {
+    check_joins(Job::on_one_host(3));
+    check_joins(Job::on_one_host(3).without_memory());
+    check_joins(Job::on(&["a", "b", "a"]));
 }
 
-fn given_until_all_have_joined(job: Job) {
+fn check_joins(job: Job) {
     let found = job_of(job, |rank, progress| {
         let mut seen = Vec::new();
         for round in 0..=rank {
@@ -116,7 +116,7 @@ fn given_until_all_have_joined(job: Job) {
             seen.push((numbers(first(mean)), numbers(first(rows))));
         }
         let last = progress.join().unwrap();
-        // The next epoch: all are there again.
+        // The next epoch: all ranks take part again.
         let again = sum(&progress, "mean", Tensor::scalar(1.0f32)).unwrap();
         let second = progress.join().unwrap();
         (seen, last, again.to_scalar::<f32>().unwrap(), second)
@@ -132,8 +132,8 @@ fn given_until_all_have_joined(job: Job) {
     }
 }
 
-/// Rank 1 has joined; rank 0 asks for this. Both end with one error.
-fn beside_a_rank_that_has_joined(kind: &Collective, what: &str) {
+/// Requests a collective on rank 0 while rank 1 has joined: both ranks get the same error.
+fn check_error_beside_joined_rank(kind: &Collective, text: &str) {
     let found = job(2, |rank, progress| match rank {
         0 => {
             let input = Tensor::vector(&[1.0f32, 2.0]);
@@ -143,7 +143,7 @@ fn beside_a_rank_that_has_joined(kind: &Collective, what: &str) {
     });
     for result in found {
         let error = result.unwrap_err().to_string();
-        let expected = format!("x = {what} f32[");
+        let expected = format!("x = {text} f32[");
         assert!(error.contains(&expected), "{error}");
         assert!(
             error.contains("needs a value of rank 1, which has joined"),
@@ -153,17 +153,17 @@ fn beside_a_rank_that_has_joined(kind: &Collective, what: &str) {
 }
 
 #[test]
-fn what_needs_a_value_of_a_rank_that_has_joined_ends_the_job_with_its_name() {
-    beside_a_rank_that_has_joined(&reduce(ReduceOp::Max), "reduce max");
-    beside_a_rank_that_has_joined(&Collective::Broadcast { root: 1 }, "broadcast from 1");
+fn a_collective_that_needs_a_value_of_a_joined_rank_ends_the_job_with_its_name() {
+    check_error_beside_joined_rank(&reduce(ReduceOp::Max), "reduce max");
+    check_error_beside_joined_rank(&Collective::Broadcast { root: 1 }, "broadcast from 1");
     let splits = vec![1, 1];
-    beside_a_rank_that_has_joined(&Collective::Exchange { splits }, "exchange");
+    check_error_beside_joined_rank(&Collective::Exchange { splits }, "exchange");
     let scatter = Collective::Scatter(ReduceOp::Sum.into());
-    beside_a_rank_that_has_joined(&scatter, "scatter sum");
+    check_error_beside_joined_rank(&scatter, "scatter sum");
 }
 
 #[test]
-fn ranks_that_announce_different_collectives_under_a_name_are_told_both() {
+fn different_collectives_under_one_name_are_an_error_that_shows_both() {
     let found = job(3, |rank, progress| {
         let len = if rank == 2 { 4 } else { 3 };
         sum(&progress, "x", Tensor::zeros(DType::F32, &[len]).unwrap())
@@ -171,12 +171,12 @@ fn ranks_that_announce_different_collectives_under_a_name_are_told_both() {
     let text = |r: Result<Tensor>| r.unwrap_err().to_string();
     let found: Vec<String> = found.into_iter().map(text).collect();
     let differs = "rank 2 runs x = reduce sum f32[4], this rank as rank 0 x = reduce sum f32[3]";
-    // The others may hear it from the first rank that noticed.
+    // Other ranks may get the error from the first rank that has noticed.
     assert!(found.iter().all(|t| t.contains(differs)), "{found:?}");
 }
 
 #[test]
-fn a_name_that_waits_already_is_an_error() {
+fn a_second_collective_of_a_pending_name_is_an_error() {
     let done = Barrier::new(2);
     let found = job(2, |rank, progress| {
         if rank == 1 {
@@ -184,8 +184,8 @@ fn a_name_that_waits_already_is_an_error() {
             return progress.join().map(|_| ()).unwrap_err().to_string();
         }
         let both: [_; 2] = thread::scope(|scope| {
-            let ask = || scope.spawn(|| sum(&progress, "x", Tensor::scalar(1.0f32)));
-            [ask(), ask()].map(|t| t.join().unwrap().unwrap_err().to_string())
+            let start = || scope.spawn(|| sum(&progress, "x", Tensor::scalar(1.0f32)));
+            [start(), start()].map(|t| t.join().unwrap().unwrap_err().to_string())
         });
         done.wait();
         both.join(", ")
@@ -196,11 +196,11 @@ fn a_name_that_waits_already_is_an_error() {
 }
 
 #[test]
-fn a_rank_that_is_lost_ends_the_waits_of_those_that_wait_and_of_those_that_have_joined() {
+fn a_lost_rank_ends_the_waits_of_ranks_that_wait_or_have_joined() {
     let found = job(3, |rank, progress| match rank {
         0 => sum(&progress, "x", Tensor::scalar(1.0f32)).map(|_| ()),
         1 => progress.join().map(|_| ()),
-        // It leaves without a word.
+        // The rank leaves without joining.
         _ => Ok(()),
     });
     for result in &found[..2] {
@@ -210,9 +210,9 @@ fn a_rank_that_is_lost_ends_the_waits_of_those_that_wait_and_of_those_that_have_
 }
 
 #[test]
-fn a_rank_that_does_not_come_is_named_and_ends_the_job_after_a_while() {
+fn a_missing_rank_is_named_and_ends_the_job_after_the_timeout() {
     let done = Barrier::new(2);
-    let job = Job::on_one_host(2).patience(Duration::from_secs(2));
+    let job = Job::on_one_host(2).timeout(Duration::from_secs(2));
     let found = job_of(job, |rank, progress| {
         if rank == 1 {
             done.wait();
@@ -229,7 +229,7 @@ fn a_rank_that_does_not_come_is_named_and_ends_the_job_after_a_while() {
 }
 
 #[test]
-fn only_ranks_that_negotiate_join() {
+fn joining_needs_negotiation() {
     let alone = |negotiated: bool| {
         let join = Join::alone().negotiated(negotiated);
         Progress::start(Ranks::join(&join).unwrap()).unwrap()
@@ -255,7 +255,7 @@ fn only_ranks_that_negotiate_join() {
 }
 
 #[test]
-fn ranks_that_do_not_agree_on_whether_they_negotiate_do_not_begin() {
+fn a_job_with_and_without_negotiation_does_not_begin() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, 2, "secret").unwrap();
     let address = coordinator.address();
@@ -271,7 +271,7 @@ fn ranks_that_do_not_agree_on_whether_they_negotiate_do_not_begin() {
 }
 
 #[test]
-fn a_rank_that_leaves_without_joining_ends_the_waits_of_those_that_have_joined() {
+fn a_rank_that_leaves_without_joining_ends_the_waits_of_joined_ranks() {
     let found = job(3, |rank, progress| match rank {
         2 => Ok(0),
         _ => progress.join(),
@@ -286,7 +286,7 @@ fn a_rank_that_leaves_without_joining_ends_the_waits_of_those_that_have_joined()
 }
 
 #[test]
-fn a_rank_that_comes_back_to_its_coordinator_is_given_turns_again() {
+fn a_rank_that_reconnects_gets_turns_from_the_first_one() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, 1, "secret").unwrap();
     for _ in 0..3 {
@@ -300,7 +300,7 @@ fn a_rank_that_comes_back_to_its_coordinator_is_given_turns_again() {
 }
 
 #[test]
-fn a_set_that_there_is_not_or_without_this_rank_is_an_error() {
+fn an_unknown_set_or_one_without_this_rank_is_an_error() {
     let found = job(2, |rank, progress| {
         let pair = progress.add_set(&[0]).unwrap();
         let set = if rank == 0 { 7 } else { pair };
@@ -314,7 +314,7 @@ fn a_set_that_there_is_not_or_without_this_rank_is_an_error() {
         "there is no set 7 of ranks",
         "rank 1 is not in set 1 of ranks",
     ];
-    // The first error ends the job, so each is told one of them.
+    // The first error ends the job, so each rank gets one of them.
     for error in &found {
         assert!(known.iter().any(|text| error.contains(text)), "{error}");
     }

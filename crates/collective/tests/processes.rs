@@ -1,4 +1,4 @@
-//! Ranks that are processes, and are killed and stopped.
+//! Jobs whose ranks are processes, which are killed and stopped.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader, Read};
@@ -11,10 +11,10 @@ use thalweg_collective::{
 };
 use thalweg_tensor::DType;
 
-/// Set for the processes that are ranks: whether they share memory.
+/// Variable for the processes of ranks: `true` if they share memory.
 const MEMORY: &str = "THALWEG_TEST_MEMORY";
 
-/// What a rank does: it reduces until something goes wrong, and says what that was.
+/// Process of a rank: it reduces until an error, and prints it.
 #[test]
 #[ignore = "a process of the other tests"]
 fn rank_of_a_job() {
@@ -73,7 +73,7 @@ impl Processes {
             }
             processes.outputs.push(output);
         }
-        std::thread::sleep(WORK);
+        std::thread::sleep(WARM_UP);
         processes
     }
 
@@ -88,7 +88,7 @@ impl Processes {
         );
     }
 
-    /// What all but one rank print until they end, which they must within this.
+    /// Waits until all ranks but one have ended, and returns their output.
     fn others(&mut self, but: usize, limit: Duration) -> Vec<String> {
         let began = Instant::now();
         while self
@@ -123,11 +123,11 @@ impl Drop for Processes {
     }
 }
 
-/// How long ranks reduce before something happens.
-const WORK: Duration = Duration::from_millis(300);
+/// Time for which ranks reduce before a fault.
+const WARM_UP: Duration = Duration::from_millis(300);
 
 #[test]
-fn a_rank_that_is_killed_is_named_by_all_others_within_seconds() {
+fn a_killed_rank_is_named_by_all_others_within_seconds() {
     for memory in [true, false] {
         let mut processes = Processes::start(4, memory);
         processes.signal(2, "-KILL");
@@ -141,7 +141,7 @@ fn a_rank_that_is_killed_is_named_by_all_others_within_seconds() {
 }
 
 #[test]
-fn a_rank_that_is_stopped_is_named_by_all_others_when_it_was_silent_for_too_long() {
+fn a_stopped_rank_is_named_by_all_others_after_the_silence_timeout() {
     let mut processes = Processes::start(3, true);
     processes.signal(1, "-STOP");
     for text in processes.others(1, SILENCE_TIMEOUT + Duration::from_secs(10)) {
@@ -153,7 +153,7 @@ fn a_rank_that_is_stopped_is_named_by_all_others_when_it_was_silent_for_too_long
 }
 
 #[test]
-fn ranks_that_lose_their_coordinator_end() {
+fn ranks_end_when_their_coordinator_is_lost() {
     let mut processes = Processes::start(2, true);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     processes.coordinator = Coordinator::start(listener, 1, "other").unwrap();
@@ -163,12 +163,12 @@ fn ranks_that_lose_their_coordinator_end() {
 }
 
 #[test]
-fn whoever_does_not_know_the_secret_or_has_no_place_is_told_so() {
+fn a_wrong_secret_size_or_rank_is_refused_with_a_reason() {
     let coordinator =
         Coordinator::start(TcpListener::bind("127.0.0.1:0").unwrap(), 2, "secret").unwrap();
     let at = |rank, size, secret| {
         let join = Join::at(coordinator.address(), rank, size, secret);
-        let joined = Ranks::join(&join.patience(Duration::from_secs(5)));
+        let joined = Ranks::join(&join.timeout(Duration::from_secs(5)));
         joined.err().expect("an error").to_string()
     };
     assert!(at(0, 2, "guess").contains("the secret of the job is another one"));
@@ -177,7 +177,7 @@ fn whoever_does_not_know_the_secret_or_has_no_place_is_told_so() {
 }
 
 #[test]
-fn garbage_at_the_coordinator_ends_a_connection_and_nothing_else() {
+fn garbage_at_the_coordinator_ends_its_connection_alone() {
     use std::io::Write;
     let coordinator =
         Coordinator::start(TcpListener::bind("127.0.0.1:0").unwrap(), 1, "secret").unwrap();
@@ -190,7 +190,7 @@ fn garbage_at_the_coordinator_ends_a_connection_and_nothing_else() {
     for bytes in garbage {
         let mut stream = std::net::TcpStream::connect(coordinator.address()).unwrap();
         let mut answer = Vec::new();
-        // It may be closed at any time.
+        // The connection may be closed at any time.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut answer);

@@ -1,4 +1,4 @@
-//! Jobs whose connections go over TLS: ranks with the keys of a cluster meet, and others do not come in.
+//! Jobs over TLS: ranks with the keys of a cluster join, and others are refused.
 
 mod support;
 
@@ -12,11 +12,11 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
-use support::{Job, table};
+use support::{Job, conformance};
 use thalweg_collective::{ALL_RANKS, Coordinator, Join, Ranks, ReduceOp, Reduction, Secret};
 use thalweg_tensor::DType;
 
-/// A folder as `thalweg protect` makes it; it goes with this.
+/// Folder of keys as `thalweg protect` makes it; removed on drop.
 struct Keys(PathBuf);
 
 impl Drop for Keys {
@@ -58,14 +58,14 @@ fn secret(folder: &Path) -> Secret {
 }
 
 #[test]
-fn the_table_of_collectives_passes_over_tls() {
+fn all_collectives_are_exact_over_tls() {
     let keys = keys("table", "127.0.0.1");
     let jobs = [
         Job::on_one_host(3).without_memory(),
         Job::on(&["a", "b", "a", "c"]).connections(2),
     ];
     for job in jobs {
-        job.secret(secret(&keys.0)).run(table::everything);
+        job.secret(secret(&keys.0)).run(conformance::check_all);
     }
 }
 
@@ -87,15 +87,15 @@ fn long_values_pass_over_tls_in_both_directions_at_once() {
     }
 }
 
-/// The last that a rank sends over a link on which it receives nothing is not lost when it leaves.
+/// The last bytes of a rank that receives nothing on a link are not lost when it leaves.
 #[test]
-fn what_is_sent_last_arrives_where_nothing_comes_back() {
+fn the_last_message_of_a_one_way_link_arrives() {
     let keys = keys("last", "127.0.0.1");
     let job = Job::on_one_host(2).without_memory();
     let found = job.secret(secret(&keys.0)).run(|ranks| {
         let mut data = vec![ranks.rank() as u8; 4_000_000];
         if ranks.rank() == 0 {
-            // The other one has sent what the system takes by then.
+            // By then the other rank has sent as much as the system takes.
             thread::sleep(Duration::from_millis(300));
         }
         ranks.broadcast(ALL_RANKS, "last", 1, &mut data).unwrap();
@@ -104,26 +104,23 @@ fn what_is_sent_last_arrives_where_nothing_comes_back() {
     assert_eq!(found, [true, true]);
 }
 
-/// What a rank says that comes with this secret to a coordinator with that one.
+/// Error of a rank that joins a coordinator with another secret.
 fn refused(coordinator: &Secret, rank: impl Into<Secret>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let coordinator = Coordinator::start(listener, 1, coordinator).unwrap();
-    let join = Join::at(coordinator.address(), 0, 1, rank).patience(Duration::from_secs(3));
-    Ranks::join(&join)
-        .err()
-        .expect("it has come in")
-        .to_string()
+    let join = Join::at(coordinator.address(), 0, 1, rank).timeout(Duration::from_secs(3));
+    Ranks::join(&join).err().expect("it has joined").to_string()
 }
 
 #[test]
-fn who_has_no_keys_or_others_does_not_come_in() {
+fn a_rank_without_the_keys_of_the_cluster_is_refused() {
     let (own, other) = (keys("own", "127.0.0.1"), keys("other", "127.0.0.1"));
-    // Plain TCP, to one that speaks TLS.
+    // Plain TCP, to a coordinator with TLS.
     refused(&secret(&own.0), "of this job");
     // A certificate of another authority.
     let error = refused(&secret(&own.0), secret(&other.0));
     assert!(error.contains("certificate"), "{error}");
-    // TLS, to one that does not.
+    // TLS, to a coordinator without.
     let plain = Secret::from("of this job");
     refused(&plain, secret(&own.0));
     // Keys of the cluster, and the secret of another job.
@@ -136,14 +133,14 @@ fn who_has_no_keys_or_others_does_not_come_in() {
 }
 
 #[test]
-fn a_certificate_that_does_not_name_the_address_is_not_trusted() {
+fn a_certificate_without_the_address_is_not_trusted() {
     let keys = keys("elsewhere", "10.1.2.3");
     let error = refused(&secret(&keys.0), secret(&keys.0));
     assert!(error.contains("certificate not valid for name"), "{error}");
 }
 
 #[test]
-fn a_caller_that_sends_garbage_or_nothing_keeps_nobody_out() {
+fn a_peer_that_sends_garbage_or_nothing_blocks_no_other() {
     let keys = keys("garbage", "127.0.0.1");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let secret = secret(&keys.0);
@@ -163,14 +160,14 @@ fn a_caller_that_sends_garbage_or_nothing_keeps_nobody_out() {
     for rank in [rank(0), rank(1)] {
         rank.join().unwrap();
     }
-    // It is closed, and not answered in plain text.
-    let mut said = Vec::new();
-    let _ = garbage.read_to_end(&mut said);
-    assert!(!said.contains(&b'{'), "{said:?}");
+    // The connection is closed without an answer in plain text.
+    let mut answer = Vec::new();
+    let _ = garbage.read_to_end(&mut answer);
+    assert!(!answer.contains(&b'{'), "{answer:?}");
 }
 
 #[test]
-fn a_folder_without_keys_is_an_error_that_says_what_makes_them() {
+fn a_missing_folder_of_keys_is_an_error_that_names_thalweg_protect() {
     let error = Secret::from("x").protected("/no/such/folder").unwrap_err();
     assert!(
         error.to_string().contains("`thalweg protect` makes it"),
@@ -190,7 +187,7 @@ fn a_folder_without_keys_is_an_error_that_says_what_makes_them() {
 }
 
 #[test]
-fn ranks_of_mpirun_are_not_protected_and_say_so() {
+fn protection_with_mpirun_is_an_error() {
     let set = |name: &str| match name {
         "PMI_SIZE" => Some("2".to_owned()),
         "THALWEG_PROTECTION" => Some("keys".to_owned()),

@@ -1,22 +1,23 @@
-//! Simulations of elastic jobs: workers come, are killed, stop, and are told to leave, while the roster decides who takes
-//! part. No clock and no network: a seed gives the same job again.
+//! Simulations of elastic jobs: workers join, are killed, stop, and are notified to leave, while the roster decides which take
+//! part. No clock and no network: a seed reproduces its job.
 //!
 //! `SEEDS=10000 cargo test --release -p thalweg-collective --test rounds` runs more than CI does; `SEED=7` runs one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use thalweg_collective::elastic::{Change, Limits, Roster};
+use thalweg_collective::elastic::{Change, ElasticLimits, Roster};
 
-/// How long a tick is.
+/// Duration of a tick.
 const TICK: Duration = Duration::from_millis(100);
 /// Commits until the job is done.
 const TARGET: u64 = 60;
-/// Ticks in which faults happen; and until the job must have ended, with room for waits.
-const FAULTS: u64 = 2_000;
-const MOST: u64 = 20_000;
-/// Ticks until a silent worker counts as lost.
-const SILENCE: u64 = 30;
+/// Number of ticks with faults.
+const FAULT_TICKS: u64 = 2_000;
+/// Number of ticks until the job must have ended, with room for waits.
+const MAX_TICKS: u64 = 20_000;
+/// Ticks after which a silent worker counts as lost.
+const SILENCE_TICKS: u64 = 30;
 
 struct Random(u64);
 
@@ -37,8 +38,9 @@ impl Random {
     }
 }
 
+/// Activity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Doing {
+enum Activity {
     Starts {
         until: u64,
     },
@@ -46,14 +48,14 @@ enum Doing {
     Trains {
         round: u64,
     },
-    /// It has noticed that its round is over, and asks for a place at this tick.
+    /// The round is over; the worker asks for a place at this tick.
     Returns {
         at: u64,
     },
     Stopped {
         since: u64,
     },
-    /// It lives, and never comes back.
+    /// The worker lives, and never comes back.
     Hangs,
     Dead,
     Done,
@@ -61,22 +63,22 @@ enum Doing {
 
 #[derive(Clone, Debug)]
 struct Worker {
-    doing: Doing,
-    /// What it has committed; nothing where it has no state.
+    activity: Activity,
+    /// Number of commits; 0 without state.
     commits: u64,
-    told: bool,
-    /// What the round begins with, until this worker has it.
-    given: Option<u64>,
+    notified: bool,
+    /// State of the round's begin, until this worker has received it.
+    initial: Option<u64>,
 }
 
 struct Job {
     random: Random,
-    limits: Limits,
+    limits: ElasticLimits,
     roster: Roster,
     workers: BTreeMap<u64, Worker>,
     round: Vec<u64>,
     number: u64,
-    /// The most that any round has committed.
+    /// Maximum number of commits of any round.
     committed: u64,
     ended: Option<String>,
     tick: u64,
@@ -89,12 +91,12 @@ impl Job {
         let start = 1 + random.below(4) as usize;
         let min = 1 + random.below(start as u64) as usize;
         let max = start + random.below(4) as usize;
-        let limits = Limits {
+        let limits = ElasticLimits {
             min,
             max,
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             settle: Duration::from_secs(20),
-            ..Limits::of(start)
+            ..ElasticLimits::of(start)
         };
         let mut job = Job {
             random,
@@ -117,24 +119,24 @@ impl Job {
     fn start(&mut self) {
         let number = self.workers.len() as u64;
         let until = self.tick + self.random.below(20);
-        let doing = Doing::Starts { until };
+        let activity = Activity::Starts { until };
         let worker = Worker {
-            doing,
+            activity,
             commits: 0,
-            told: false,
-            given: None,
+            notified: false,
+            initial: None,
         };
         self.workers.insert(number, worker);
     }
 
     fn living(&self) -> Vec<u64> {
-        let lives = |w: &Worker| !matches!(w.doing, Doing::Dead | Doing::Done);
+        let lives = |w: &Worker| !matches!(w.activity, Activity::Dead | Activity::Done);
         let all = self.workers.iter().filter(|(_, w)| lives(w));
         all.map(|(&n, _)| n).collect()
     }
 
     fn trainers(&self) -> usize {
-        let trains = |w: &&Worker| matches!(w.doing, Doing::Trains { .. });
+        let trains = |w: &&Worker| matches!(w.activity, Activity::Trains { .. });
         self.workers.values().filter(trains).count()
     }
 
@@ -142,7 +144,7 @@ impl Job {
         self.workers.get_mut(&number).unwrap()
     }
 
-    /// Something bad, or somebody new.
+    /// Injects a fault, or starts a worker.
     fn fault(&mut self) {
         let living = self.living();
         let Some(&victim) = living.get(self.random.below(living.len().max(1) as u64) as usize)
@@ -151,49 +153,49 @@ impl Job {
         };
         match self.random.below(7) {
             0 => {
-                self.worker(victim).doing = Doing::Dead;
-                self.roster.gone(victim);
+                self.worker(victim).activity = Activity::Dead;
+                self.roster.remove(victim);
             }
             1 => {
                 let since = self.tick;
-                self.worker(victim).doing = Doing::Stopped { since };
+                self.worker(victim).activity = Activity::Stopped { since };
             }
             2 => self.roster.leave(victim),
-            // One that hangs alone looks like one that works: nobody waits for it in a collective.
+            // A worker that hangs alone looks busy: no other one waits for it in a collective.
             3 if self.trainers() > 1
-                && matches!(self.worker(victim).doing, Doing::Trains { .. }) =>
+                && matches!(self.worker(victim).activity, Activity::Trains { .. }) =>
             {
-                self.worker(victim).doing = Doing::Hangs;
-                // The others notice that it is late.
+                self.worker(victim).activity = Activity::Hangs;
+                // The others notice the timeout.
                 self.leave_round(20);
             }
             _ => self.start(),
         }
     }
 
-    /// What each worker does in a tick.
+    /// Runs one tick of each worker.
     fn act(&mut self) {
         for number in self.living() {
             let tick = self.tick;
-            match self.worker(number).doing {
-                Doing::Starts { until } if tick >= until => {
-                    self.roster.came(number);
+            match self.worker(number).activity {
+                Activity::Starts { until } if tick >= until => {
+                    self.roster.add(number);
                     self.roster.ready(number, 0);
-                    self.worker(number).doing = Doing::Waits;
+                    self.worker(number).activity = Activity::Waits;
                 }
-                Doing::Returns { at } if tick >= at => {
+                Activity::Returns { at } if tick >= at => {
                     let commits = self.worker(number).commits;
                     self.roster.ready(number, commits);
                     let worker = self.worker(number);
-                    worker.given = None;
-                    worker.doing = Doing::Waits;
-                    worker.given = None;
-                    worker.told = false;
+                    worker.initial = None;
+                    worker.activity = Activity::Waits;
+                    worker.initial = None;
+                    worker.notified = false;
                 }
-                Doing::Stopped { since } if tick > since + SILENCE => {
+                Activity::Stopped { since } if tick > since + SILENCE_TICKS => {
                     // The launcher kills it.
-                    self.worker(number).doing = Doing::Dead;
-                    self.roster.gone(number);
+                    self.worker(number).activity = Activity::Dead;
+                    self.roster.remove(number);
                 }
                 _ => {}
             }
@@ -201,16 +203,16 @@ impl Job {
         self.train();
     }
 
-    /// The round commits, or notices that a rank of it is lost.
+    /// Commits a step of the round, or notices a lost rank.
     fn train(&mut self) {
-        let trains = Doing::Trains { round: self.number };
+        let trains = Activity::Trains { round: self.number };
         let in_it: Vec<u64> = self.round.clone();
-        let all = in_it.iter().all(|n| self.workers[n].doing == trains);
+        let all = in_it.iter().all(|n| self.workers[n].activity == trains);
         if !all || in_it.is_empty() {
             let lost = in_it.iter().any(|n| {
                 !matches!(
-                    self.workers[n].doing,
-                    Doing::Trains { .. } | Doing::Stopped { .. }
+                    self.workers[n].activity,
+                    Activity::Trains { .. } | Activity::Stopped { .. }
                 )
             });
             if lost {
@@ -222,15 +224,15 @@ impl Job {
             return;
         }
         self.next_commit = self.tick + 1 + self.random.below(10);
-        let waits = in_it.iter().any(|n| self.workers[n].given.is_some());
+        let waits = in_it.iter().any(|n| self.workers[n].initial.is_some());
         if waits {
-            // The round may be lost while some have not heard what it begins with.
+            // The round may be lost while some ranks have not received the initial state.
             let torn = self.random.one_in(10);
             for &number in &in_it {
                 if !(torn && self.random.one_in(2)) {
-                    let given = self.worker(number).given.take();
+                    let initial = self.worker(number).initial.take();
                     let worker = self.worker(number);
-                    worker.commits = given.map_or(worker.commits, |g| g.max(1));
+                    worker.commits = initial.map_or(worker.commits, |g| g.max(1));
                 }
             }
             if torn {
@@ -238,7 +240,7 @@ impl Job {
             }
             return;
         }
-        // A rank may be lost to the others between its commit and theirs.
+        // A rank may be lost between its commit and those of others.
         let torn = self.random.one_in(50);
         for (at, &number) in in_it.iter().enumerate() {
             if !(torn && at > 0 && self.random.one_in(2)) {
@@ -252,29 +254,29 @@ impl Job {
         self.committed = self.committed.max(most);
         if most >= TARGET {
             for number in in_it {
-                self.worker(number).doing = Doing::Done;
+                self.worker(number).activity = Activity::Done;
                 self.roster.done(number);
             }
-        } else if in_it.iter().any(|n| self.workers[n].told) {
+        } else if in_it.iter().any(|n| self.workers[n].notified) {
             self.leave_round(1);
         }
     }
 
-    fn leave_round(&mut self, most: u64) {
+    fn leave_round(&mut self, max_delay: u64) {
         for number in std::mem::take(&mut self.round) {
-            let at = self.tick + self.random.below(most);
+            let at = self.tick + self.random.below(max_delay);
             let worker = self.worker(number);
-            if matches!(worker.doing, Doing::Trains { .. }) {
-                worker.doing = Doing::Returns { at };
+            if matches!(worker.activity, Activity::Trains { .. }) {
+                worker.activity = Activity::Returns { at };
             }
         }
     }
 
-    /// What the roster says, and whether it may say so.
-    fn follow(&mut self, change: Change) {
+    /// Applies a change of the roster, and checks that it is allowed.
+    fn apply(&mut self, change: Change) {
         match change {
-            Change::Changed(number) => self.worker(number).told = true,
-            Change::Dropped { worker, .. } => self.worker(worker).doing = Doing::Dead,
+            Change::Changed(number) => self.worker(number).notified = true,
+            Change::Dropped { worker, .. } => self.worker(worker).activity = Activity::Dead,
             Change::Ended(why) => self.ended = Some(why),
             Change::Round { number, workers } => self.begin(number, workers),
         }
@@ -290,14 +292,14 @@ impl Job {
             "{size} ranks"
         );
         for n in &workers {
-            let doing = self.workers[n].doing;
-            let waits = matches!(doing, Doing::Waits | Doing::Stopped { .. });
+            let activity = self.workers[n].activity;
+            let waits = matches!(activity, Activity::Waits | Activity::Stopped { .. });
             assert!(
                 waits,
-                "worker {n}, which is {doing:?}, is in round {number}"
+                "worker {n}, which is {activity:?}, is in round {number}"
             );
         }
-        // Nothing that a rank of the round has committed is lost.
+        // No commit of a rank of the round is lost.
         let first = self.workers[&workers[0]].commits;
         let most = self.workers.iter().filter(|(n, _)| workers.contains(n));
         let most = most.map(|(_, w)| w.commits).max().unwrap_or(0);
@@ -315,34 +317,34 @@ impl Job {
         );
         for n in &workers {
             let worker = self.worker(*n);
-            worker.given = Some(first);
-            worker.told = false;
-            if worker.doing == Doing::Waits {
-                worker.doing = Doing::Trains { round: number };
+            worker.initial = Some(first);
+            worker.notified = false;
+            if worker.activity == Activity::Waits {
+                worker.activity = Activity::Trains { round: number };
             }
         }
         self.round = workers;
         self.next_commit = self.tick + 1;
     }
 
-    /// Runs it to its end. Gives its rounds, and why it could not go on.
+    /// Runs the job to its end. Returns the number of rounds, and the reason if it could not go on.
     fn run(mut self) -> (u64, Option<String>) {
-        while self.tick < MOST {
-            if self.tick < FAULTS && self.random.one_in(60) {
+        while self.tick < MAX_TICKS {
+            if self.tick < FAULT_TICKS && self.random.one_in(60) {
                 self.fault();
             }
-            // As a launcher does, where there are fewer than it wants.
+            // As a launcher does if there are too few workers.
             let few = self.living().len() < self.limits.start;
             if few && !self.roster.is_finishing() && self.random.one_in(100) {
                 self.start();
             }
             self.act();
             let now = TICK * u32::try_from(self.tick).unwrap();
-            for change in self.roster.look(now) {
-                self.follow(change);
+            for change in self.roster.poll(now) {
+                self.apply(change);
             }
             let running = self.living();
-            let done = self.workers.values().any(|w| w.doing == Doing::Done);
+            let done = self.workers.values().any(|w| w.activity == Activity::Done);
             if self.ended.is_some() || done && running.is_empty() {
                 return (self.number, self.ended);
             }
@@ -353,7 +355,7 @@ impl Job {
 }
 
 #[test]
-fn a_job_whose_ranks_come_and_go_ends_and_loses_no_commit_that_a_rank_still_has() {
+fn an_elastic_job_ends_and_loses_no_commit_of_a_live_rank() {
     let seeds = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let all = match seeds("SEED") {
         Some(seed) => seed..seed + 1,

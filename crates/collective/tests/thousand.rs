@@ -1,6 +1,6 @@
-//! Many ranks, which are threads: what each of them sends and keeps grows as its algorithm says, and no faster.
+//! Scaling to 1,000 ranks, as threads: messages, bytes and memory of each rank grow as its algorithm predicts.
 //!
-//! `cargo test --release -p thalweg-collective --test thousand -- --include-ignored --nocapture` prints it.
+//! `cargo test --release -p thalweg-collective --test thousand -- --include-ignored --nocapture` prints them.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashSet;
@@ -18,20 +18,20 @@ use thalweg_collective::{
 };
 use thalweg_tensor::DType;
 
-/// The system's allocator, which knows how many bytes are in use.
+/// System allocator that counts the bytes in use.
 struct Counting;
 
 static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// Held by the test that runs: it counts the bytes of the whole process.
+/// Lock of the running test, which counts the bytes of the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 // SAFETY: every call goes to the system's allocator unchanged; counting touches no memory of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(used, Ordering::Relaxed);
+        PEAK.fetch_max(used, Ordering::Relaxed);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Links that count what a rank sends.
+/// Links that count the messages of a rank.
 struct Counted {
     links: ThreadLinks,
     messages: usize,
@@ -80,9 +80,9 @@ impl Links for Counted {
     }
 }
 
-/// The most that a rank has sent, how many others it has spoken with, and the bytes of memory for each rank.
+/// Maxima over all ranks of messages, bytes and peers, and the bytes of memory for each rank.
 #[derive(Debug)]
-struct Most {
+struct Maxima {
     messages: usize,
     bytes: usize,
     peers: usize,
@@ -90,10 +90,10 @@ struct Most {
 }
 
 /// Sums `elements` f32 of so many ranks.
-fn summed(size: usize, elements: usize, algorithm: Algorithm) -> Most {
+fn measure_sum(size: usize, elements: usize, algorithm: Algorithm) -> Maxima {
     let members: Vec<usize> = (0..size).collect();
     let before = USED.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
     let rank = |links: ThreadLinks| {
         let mut links = Counted {
             links,
@@ -123,15 +123,15 @@ fn summed(size: usize, elements: usize, algorithm: Algorithm) -> Most {
         ranks.into_iter().map(|r| r.join().unwrap()).collect()
     });
     let most = |of: fn(&(usize, usize, usize)) -> usize| found.iter().map(of).max().unwrap();
-    Most {
+    Maxima {
         messages: most(|f| f.0),
         bytes: most(|f| f.1),
         peers: most(|f| f.2),
-        memory: (MOST.load(Ordering::Relaxed) - before) / size,
+        memory: (PEAK.load(Ordering::Relaxed) - before) / size,
     }
 }
 
-/// What the algorithm says of the rank that sends most: messages, and bytes as multiples of the value's.
+/// Predicted messages of the rank that sends most, and its bytes as multiples of the value's.
 fn predicted(algorithm: Algorithm, size: usize) -> (usize, f64) {
     let rounds = size.ilog2() as usize;
     let fold = usize::from(!size.is_power_of_two());
@@ -140,20 +140,20 @@ fn predicted(algorithm: Algorithm, size: usize) -> (usize, f64) {
         Algorithm::Doubling => (rounds + fold, (rounds + fold) as f64),
         Algorithm::Halving => (2 * rounds + fold, 2.0 + fold as f64),
         Algorithm::Ring => (2 * (size - 1), 2.0 * share),
-        // The first rank tells all those below it.
+        // The first rank sends to all its children.
         Algorithm::Tree => (rounds + fold, (rounds + fold) as f64),
     }
 }
 
 #[test]
-fn what_a_thousand_ranks_send_and_keep_grows_as_the_algorithm_says() {
+fn messages_and_memory_of_a_thousand_ranks_grow_as_predicted() {
     let _alone = ALONE.lock().unwrap();
     // Parts of whole elements for any of these.
     let elements = 8_000;
     let value = 4 * elements;
     for algorithm in Algorithm::ALL {
         for size in [2, 10, 33, 128, 1000] {
-            let most = summed(size, elements, algorithm);
+            let most = measure_sum(size, elements, algorithm);
             let (messages, bytes) = predicted(algorithm, size);
             println!("{algorithm:>8} {size:>5} ranks: {most:?}, predicted {messages} messages");
             assert!(most.messages <= messages, "{most:?} {messages}");
@@ -165,7 +165,7 @@ fn what_a_thousand_ranks_send_and_keep_grows_as_the_algorithm_says() {
                 _ => size.ilog2() as usize + 1,
             };
             assert!(most.peers <= peers, "{most:?} {peers}");
-            // Its value, a copy of it, what is on the way to it, and what is known of each rank.
+            // Its value, a copy of it, messages on the way, and a record for each rank.
             let room = 4 * value + 4096 + 16 * size;
             assert!(most.memory <= room, "{most:?} {room}");
         }
@@ -175,11 +175,11 @@ fn what_a_thousand_ranks_send_and_keep_grows_as_the_algorithm_says() {
 /// 1,000 ranks of TCP in one process: their threads, connections and tables.
 #[test]
 #[ignore = "takes thousands of threads and descriptors: run it by name"]
-fn a_thousand_ranks_meet_and_reduce_over_tcp() {
+fn a_thousand_ranks_join_and_reduce_over_tcp() {
     let _alone = ALONE.lock().unwrap();
     for size in [10, 100, 1000] {
         let before = USED.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
+        PEAK.store(before, Ordering::Relaxed);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, size, "secret").unwrap();
         let address = coordinator.address();
@@ -189,7 +189,7 @@ fn a_thousand_ranks_meet_and_reduce_over_tcp() {
                 let thread = thread::Builder::new().stack_size(256 << 10);
                 let rank = move || {
                     let join = Join::at(address, rank, size, "secret").memory(false);
-                    let mut ranks = Ranks::join(&join.patience(Duration::from_secs(300))).unwrap();
+                    let mut ranks = Ranks::join(&join.timeout(Duration::from_secs(300))).unwrap();
                     let mut data = [1f32];
                     let sum = Reduction::of(ReduceOp::Sum);
                     let bytes = bytemuck::cast_slice_mut(&mut data);
@@ -201,7 +201,7 @@ fn a_thousand_ranks_meet_and_reduce_over_tcp() {
                 thread.spawn_scoped(scope, rank).unwrap();
             }
         });
-        let memory = (MOST.load(Ordering::Relaxed) - before) / size;
+        let memory = (PEAK.load(Ordering::Relaxed) - before) / size;
         println!("{size} ranks: {:?}, {memory} bytes each", began.elapsed());
     }
 }

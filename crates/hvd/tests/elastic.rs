@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use thalweg_collective::elastic::{Change, Driver, Limits, Worker};
+use thalweg_collective::elastic::{Change, Driver, ElasticLimits, Worker};
 use thalweg_graph::Graph;
 use thalweg_hvd::elastic::{self, Elastic};
 use thalweg_ops::{MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
@@ -53,7 +53,7 @@ fn own_error() -> TrainError {
     )
 }
 
-fn driver(limits: Limits) -> Driver {
+fn driver(limits: ElasticLimits) -> Driver {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     Driver::start(listener, "secret", limits, Duration::from_secs(5)).unwrap()
 }
@@ -75,7 +75,7 @@ fn undisturbed() -> Vec<f32> {
 #[test]
 fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
     for victim in 0..3 {
-        let driver = driver(Limits::of(3));
+        let driver = driver(ElasticLimits::of(3));
         let address = driver.address();
         let fails = |job: &Elastic, step: i64| match (job.round(), step) {
             (1, 20) => Err(own_error()),
@@ -107,9 +107,9 @@ fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
 
 #[test]
 fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
-    let driver = driver(Limits {
+    let driver = driver(ElasticLimits {
         max: 4,
-        ..Limits::of(2)
+        ..ElasticLimits::of(2)
     });
     let address = driver.address();
     // From a step on, ranks wait until all four have joined.
@@ -142,10 +142,10 @@ fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
 
 #[test]
 fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
-    let driver = driver(Limits {
+    let driver = driver(ElasticLimits {
         patience: Duration::from_secs(30),
         max: 2,
-        ..Limits::of(1)
+        ..ElasticLimits::of(1)
     });
     let address = driver.address();
     let fails = |_: &Elastic, step: i64| if step == 10 { Err(own_error()) } else { Ok(()) };
@@ -159,7 +159,7 @@ fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
 
 #[test]
 fn numbers_of_the_program_are_those_of_the_last_commit() {
-    let driver = driver(Limits::of(2));
+    let driver = driver(ElasticLimits::of(2));
     let address = driver.address();
     let results: Vec<_> = thread::scope(|scope| {
         let start = |number: u64| {
@@ -200,7 +200,7 @@ fn numbers_of_the_program_are_those_of_the_last_commit() {
 
 #[test]
 fn a_rank_that_is_lost_before_it_has_met_the_others_keeps_them_waiting_for_a_moment_only() {
-    let driver = driver(Limits::of(3));
+    let driver = driver(ElasticLimits::of(3));
     let address = driver.address();
     let began = std::time::Instant::now();
     let results: Vec<_> = thread::scope(|scope| {

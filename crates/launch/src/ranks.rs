@@ -55,7 +55,7 @@ impl RankJob {
         // An error is a launcher that has ended.
         let tell = Box::new(move |line| drop(lines.send(line)));
         let coordinator =
-            Coordinator::telling(listener, self.ranks, &shared, SILENCE_TIMEOUT, tell)?;
+            Coordinator::start_with(listener, self.ranks, &shared, SILENCE_TIMEOUT, tell)?;
         let address = coordinator.address();
         let spec = |(rank, place): (usize, &RankPlace)| -> Result<TaskSpec> {
             let mut set = vec![

@@ -14,9 +14,9 @@ use thalweg_tests::root;
 
 use crate::fake_cuda::fakes;
 
+#[path = "../../../crates/collective/tests/support/conformance.rs"]
+mod conformance;
 mod on_gpu;
-#[path = "../../../crates/collective/tests/support/table.rs"]
-mod table;
 use on_gpu::OnGpu;
 
 /// Environment variable of the processes that are ranks: `RANK/SIZE ADDRESS`.
@@ -85,7 +85,7 @@ fn count(test: &str, size: usize, rank: usize, what: &str) -> usize {
 #[test]
 #[ignore = "the body of a rank's process, which the other tests start"]
 fn table() {
-    table::everything(&mut OnGpu::join(&join()));
+    conformance::check_all(&mut OnGpu::join(&join()));
     println!("\nrank: passes");
 }
 

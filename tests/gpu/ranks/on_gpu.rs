@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 use thalweg::session::GpuOptions;
 use thalweg::tensor::DType;
 
-use super::table::{self, Engine, Said};
+use super::conformance::{self, Engine, Outcome};
 
 /// A rank with its collectives on its GPU, each a graph of its own.
 pub(super) struct OnGpu {
@@ -57,7 +57,7 @@ impl OnGpu {
 
 fn tensor(dtype: DType, dims: &[usize], bytes: &[u8]) -> Tensor {
     thalweg::tensor::dispatch!(dtype, NUMBERS, T => {
-        let words = table::aligned(bytes);
+        let words = conformance::aligned(bytes);
         let elements: &[T] = bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&words)[..bytes.len()]);
         Tensor::new(dims, elements).unwrap()
     }, else panic!("{dtype}"))
@@ -79,7 +79,7 @@ impl Engine for OnGpu {
         data: &mut [u8],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said {
+    ) -> Outcome {
         let len = data.len() / dtype.size();
         let found = self.run((dtype, &[len], data), |x| {
             x.all_reduce_in(reduction, set).named(name)
@@ -88,14 +88,14 @@ impl Engine for OnGpu {
         Ok(())
     }
 
-    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said {
+    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Outcome {
         let value = (DType::U8, &[data.len()][..], &*data);
         let found = self.run(value, |x| x.broadcast_from(root, ALL_RANKS).named(name))?;
         data.copy_from_slice(found.bytes());
         Ok(())
     }
 
-    fn all_gather(&mut self, name: &str, own: &[u8], _: &[usize], output: &mut [u8]) -> Said {
+    fn all_gather(&mut self, name: &str, own: &[u8], _: &[usize], output: &mut [u8]) -> Outcome {
         let value = (DType::U8, &[own.len()][..], own);
         let found = self.run(value, |x| x.all_gather(ALL_RANKS).named(name))?;
         output.copy_from_slice(found.bytes());
@@ -109,7 +109,7 @@ impl Engine for OnGpu {
         lens: &[usize],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said {
+    ) -> Outcome {
         // The op splits rows evenly: uneven results of the table are slices of the whole.
         let (own, _) = self.place;
         let begin: usize = lens[..own].iter().sum();
@@ -127,7 +127,7 @@ impl Engine for OnGpu {
         name: &str,
         (input, sent): (&[u8], &[usize]),
         (output, received): (&mut [u8], &[usize]),
-    ) -> Said {
+    ) -> Outcome {
         let splits: Vec<i32> = sent.iter().map(|&n| n as i32).collect();
         let value = (DType::U8, &[input.len()][..], input);
         let found = self.run(value, |x| {
@@ -139,7 +139,7 @@ impl Engine for OnGpu {
         Ok(())
     }
 
-    fn barrier(&mut self, _: &str) -> Said {
+    fn barrier(&mut self, _: &str) -> Outcome {
         let g = Graph::new();
         let session = Session::with_options(&g, self.options()).map_err(|e| e.to_string())?;
         let barrier = g.device("/gpu:0", || g.barrier(ALL_RANKS));
@@ -150,10 +150,10 @@ impl Engine for OnGpu {
         self.progress.add_set(members).map_err(|e| e.to_string())
     }
 
-    fn same(&mut self, what: &str, own: &str) -> Said {
+    fn check_equal(&mut self, name: &str, own: &str) -> Outcome {
         let input = Tensor::new(&[1, own.len()], own.as_bytes()).unwrap();
         let request = CollectiveRequest {
-            name: what.to_owned(),
+            name: name.to_owned(),
             set: ALL_RANKS,
             kind: Collective::Gather,
             input,
@@ -162,7 +162,7 @@ impl Engine for OnGpu {
         let mut rows = all[0].bytes().chunks(own.len());
         match rows.all(|row| row == own.as_bytes()) {
             true => Ok(()),
-            false => Err(format!("{what} differ")),
+            false => Err(format!("{name} differ")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A rank's end of the control plane.
+//! Client of the control plane: the end of a rank.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use thalweg_launch_env::Timeouts;
 
 use super::timing::HEARTBEAT_INTERVAL;
-use super::turns::{Announced, HearTurn, Turn, Turns};
-use super::wire::{Reader, Writer, follow};
+use super::turns::{Announced, OnTurn, Turn, Turns};
+use super::wire::{Reader, Writer, handle_messages};
 use crate::error::{CollectiveError, Result};
 use crate::secret::Secret;
 use crate::stream::Stream;
@@ -22,7 +22,7 @@ use crate::stream::Stream;
 pub(crate) struct Control {
     pub(super) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Where this rank is, as the coordinator's network sees it.
+    /// Address of this rank on the coordinator's network.
     own: IpAddr,
     pub(super) timeouts: Timeouts,
 }
@@ -40,15 +40,15 @@ pub(super) struct State {
     joined: bool,
     turns: Turns,
     pub(super) gathered: HashMap<String, Vec<Value>>,
-    /// By name: who is missing.
+    /// Missing ranks, by name of the gather.
     pub(super) missing: HashMap<String, Vec<usize>>,
     left: HashSet<usize>,
-    /// The collective that runs, and since when.
+    /// Name and start of the running collective.
     pub(super) runs: Option<(String, Instant)>,
-    /// What the coordinator was told last of somebody who does not come.
+    /// Rank and collective of the last reported stall.
     pub(super) stalled: Option<(usize, String)>,
     pub(super) failure: Option<CollectiveError>,
-    /// Whether the failure is what this rank has said.
+    /// `true` if this rank has reported the failure.
     own: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
 }
 
 impl Control {
-    /// Joins as one of so many ranks. The coordinator may come up to `timeouts.rendezvous` later.
+    /// Joins as one of so many ranks. The coordinator may start up to `timeouts.rendezvous` later.
     ///
     /// # Errors
     /// [`CollectiveError::Rendezvous`].
@@ -108,12 +108,12 @@ impl Control {
         Ok(control)
     }
 
-    /// Where this rank is.
+    /// Address of this rank.
     pub(crate) fn own_address(&self) -> IpAddr {
         self.own
     }
 
-    /// What ended the job, if anything did: looked at often.
+    /// Reason for which the job has ended, if it has. Cheap enough to poll.
     pub(crate) fn failure(&self) -> Option<CollectiveError> {
         match self.shared.failed.load(Ordering::Acquire) {
             true => self.shared.state().failure.clone(),
@@ -121,56 +121,56 @@ impl Control {
         }
     }
 
-    /// Whether a rank has said that it leaves.
+    /// `true` if a rank has left the job.
     pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.shared.state().left.contains(&rank)
     }
 
-    /// A collective of this name begins, or waits since then.
+    /// Sets the collective that runs, or has waited since then.
     pub(crate) fn enter(&self, name: &str, since: Instant) {
         self.shared.state().runs = Some((name.to_owned(), since));
     }
 
-    /// It has ended.
+    /// Clears the collective that runs.
     pub(crate) fn leave(&self) {
         let mut state = self.shared.state();
         let ended = state.runs.take();
-        // Another one may wait still, of which people have been told.
-        let told = state.stalled.as_ref().map(|(_, name)| name);
-        if ended.as_ref().map(|(name, _)| name) == told {
+        // Another collective may still wait whose stall was reported.
+        let stalled = state.stalled.as_ref().map(|(_, name)| name);
+        if ended.as_ref().map(|(name, _)| name) == stalled {
             state.stalled = None;
         }
     }
 
-    /// Calls this with each turn from now on, in order.
-    pub(crate) fn hear_turns(&self, hear: HearTurn) {
-        self.shared.state().turns.hear(hear);
+    /// Sets the callback for turns, which come in order.
+    pub(crate) fn on_turn(&self, callback: OnTurn) {
+        self.shared.state().turns.on_turn(callback);
     }
 
-    /// Tells the coordinator that this rank is ready for a collective of these ranks.
+    /// Announces that this rank is ready for a collective of these ranks.
     ///
     /// # Errors
-    /// The coordinator is not reached.
-    pub(crate) fn announce(&self, key: &str, what: &Value, members: &[usize]) -> Result<()> {
-        let message = json!({"gather": key, "value": what, "among": members, "turn": true});
+    /// The coordinator cannot be reached.
+    pub(crate) fn announce(&self, key: &str, description: &Value, members: &[usize]) -> Result<()> {
+        let message = json!({"gather": key, "value": description, "among": members, "turn": true});
         self.shared.writer.write(&message).map_err(rendezvous)
     }
 
-    /// Tells the coordinator that this rank announces nothing more, until all ranks say so.
+    /// Announces that this rank has no more collectives, until all ranks do so.
     ///
     /// # Errors
-    /// The coordinator is not reached.
+    /// The coordinator cannot be reached.
     pub(crate) fn join_others(&self) -> Result<()> {
         let message = json!({"join": true});
         self.shared.writer.write(&message).map_err(rendezvous)
     }
 
-    /// Tells people a line, through the coordinator.
-    pub(crate) fn tell(&self, line: &str) {
+    /// Sends a line for the user to the coordinator.
+    pub(crate) fn log(&self, line: &str) {
         let _ = self.shared.writer.write(&json!({ "tell": line }));
     }
 
-    /// Says, once, that this rank needs nothing more of the job.
+    /// Leaves the job, once.
     pub(crate) fn leave_job(&self) {
         if !self.shared.leaves.swap(true, Ordering::AcqRel) {
             let _ = self.shared.writer.write(&json!({"leave": true}));
@@ -188,7 +188,7 @@ impl Control {
         }
     }
 
-    /// Whether what ended the job is of another rank.
+    /// `true` if another rank has caused the end of the job.
     pub(crate) fn is_failure_of_others(&self) -> bool {
         let state = self.shared.state();
         match &state.failure {
@@ -198,10 +198,10 @@ impl Control {
         }
     }
 
-    /// Gives a value, and has those of all ranks once they are there.
+    /// Sends a value, and waits for the values of all ranks.
     ///
     /// # Errors
-    /// What ended the job; [`CollectiveError::Late`].
+    /// The job has ended; [`CollectiveError::Late`].
     pub(crate) fn gather(&self, name: &str, value: &Value) -> Result<Vec<Value>> {
         let message = json!({"gather": name, "value": value});
         self.shared.writer.write(&message).map_err(rendezvous)?;
@@ -209,7 +209,7 @@ impl Control {
         self.wait(name, meet, |state| state.gathered.remove(name))
     }
 
-    /// As [`Control::gather`], of these ranks alone; `ended` says, every few milliseconds, whether to wait no more.
+    /// Gathers as [`Control::gather`] does, among these ranks; `ended` is polled every few milliseconds to cancel the wait.
     ///
     /// # Errors
     /// As [`Control::gather`].
@@ -251,7 +251,7 @@ impl Shared {
         self.fail_by(error, false);
     }
 
-    /// Keeps the first failure, and whether this rank has said it.
+    /// Keeps the first failure, and whether this rank has reported it.
     fn fail_by(&self, error: CollectiveError, own: bool) {
         let mut state = self.state();
         if state.failure.is_none() {
@@ -263,17 +263,18 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Hears the coordinator until it or this rank goes.
+    /// Handles messages of the coordinator until either end leaves.
     fn listen(&self, reader: Reader) {
-        let ended = follow(reader, &self.writer, &self.leaves, |m| self.hear(m));
+        let ended = handle_messages(reader, &self.writer, &self.leaves, |m| self.handle(m));
         if let Some(why) = ended {
             self.fail(CollectiveError::Ended(format!("the coordinator {why}")));
         }
     }
 
-    fn hear(&self, message: &mut Value) {
-        let announced = Announced::of(message);
-        // They may be long.
+    /// Handles one message.
+    fn handle(&self, message: &mut Value) {
+        let announced = Announced::parse(message);
+        // Taken out without a copy: they may be long.
         let values = message.get_mut("values").map(Value::take);
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
         let reason = || {
@@ -312,10 +313,10 @@ impl Shared {
         }
         if let (Some(announced), Some(turn)) = (announced, message["turn"].as_u64()) {
             state.missing.remove(&announced.key);
-            state.turns.take(turn, Turn::Run(announced));
+            state.turns.add(turn, Turn::Run(announced));
         }
         if let (Some(last), Some(turn)) = (number("all_joined"), message["turn"].as_u64()) {
-            state.turns.take(turn, Turn::Joined { last });
+            state.turns.add(turn, Turn::Joined { last });
         }
         if let (Some(name), Some(missing)) =
             (message["waits"].as_str(), message["missing"].as_array())

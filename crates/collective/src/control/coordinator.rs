@@ -1,4 +1,4 @@
-//! The coordinator: it knows who is there, and nothing of what they exchange.
+//! Coordinator: it knows the ranks of a job, and nothing of the values that they exchange.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,32 +7,32 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::door::{Door, Unknown};
 use super::job::State;
+use super::listener::{Listener, Unidentified};
 use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
-use super::wire::{Line, Reader, Writer, greeted};
+use super::wire::{Line, Reader, Writer, accept_peer};
 use crate::secret::Secret;
 
-/// Where the ranks of a job meet. It runs in threads of its own until it is dropped.
+/// Coordinator of a job, at which its ranks meet. It runs in threads of its own until it is dropped.
 pub struct Coordinator {
-    door: Door,
+    listening: Listener,
     shared: Arc<Shared>,
 }
 
-/// What is called with lines for people.
-pub type Tell = Box<dyn Fn(String) + Send + Sync>;
+/// Callback for lines to the user.
+pub type LogLine = Box<dyn Fn(String) + Send + Sync>;
 
 struct Shared {
     size: usize,
     secret: Secret,
-    /// How long a rank may be silent.
+    /// Time without a message after which a rank is lost.
     silence: Duration,
-    tell: Tell,
+    log: LogLine,
     state: Mutex<State>,
 }
 
 impl Coordinator {
-    /// One for a job of so many ranks that know the secret.
+    /// Starts the coordinator of a job of `size` ranks that share the secret.
     ///
     /// # Errors
     /// The system has no address or thread for it.
@@ -41,48 +41,48 @@ impl Coordinator {
         size: usize,
         secret: impl Into<Secret>,
     ) -> io::Result<Coordinator> {
-        Coordinator::telling(listener, size, secret, SILENCE_TIMEOUT, Box::new(|_| {}))
+        Coordinator::start_with(listener, size, secret, SILENCE_TIMEOUT, Box::new(|_| {}))
     }
 
-    /// As [`Coordinator::start`]; ranks are lost that are silent for so long, which is some seconds, and `tell` is called with
-    /// lines for people: which rank the others wait for.
+    /// Starts a coordinator as [`Coordinator::start`] does. A rank that is silent for `silence`, some seconds, is lost. `log` is
+    /// called with lines for the user, such as the rank for which others wait.
     ///
     /// # Errors
     /// As [`Coordinator::start`].
-    pub fn telling(
+    pub fn start_with(
         listener: TcpListener,
         size: usize,
         secret: impl Into<Secret>,
         silence: Duration,
-        tell: Tell,
+        log: LogLine,
     ) -> io::Result<Coordinator> {
         let shared = Arc::new(Shared {
             size,
             secret: secret.into(),
             silence,
-            tell,
+            log,
             state: Mutex::default(),
         });
         let own = shared.clone();
-        let serve = move |stream, guest| own.serve(stream, guest);
-        let door = Door::open(listener, "coordinator", size, serve)?;
-        Ok(Coordinator { door, shared })
+        let serve = move |stream, unidentified| own.serve(stream, unidentified);
+        let listening = Listener::open(listener, "coordinator", size, serve)?;
+        Ok(Coordinator { listening, shared })
     }
 
-    /// A rank is lost, as whoever has started it knows: it may not have come here yet, and others wait for it.
-    pub fn lose(&self, rank: usize, reason: &str) {
+    /// Marks a rank as lost. The launcher calls this for a process that has ended, which may not have connected yet.
+    pub fn mark_lost(&self, rank: usize, reason: &str) {
         let why = json!({"lost": rank, "reason": reason});
         self.shared.with(|state| state.fail(&why));
     }
 
-    /// How many ranks are there.
+    /// Number of connected ranks.
     pub fn ranks(&self) -> usize {
         self.shared.state().ranks.len()
     }
 
-    /// Where ranks find it.
+    /// Address for ranks.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.listening.address()
     }
 }
 
@@ -99,15 +99,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, and then tells ranks what that calls for: nobody who does not read keeps others waiting.
+    /// Changes the state, and then writes the messages that follow. They are written without the lock, so that a rank that
+    /// does not read blocks no other one.
     fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
-        let told = std::mem::take(&mut state.told);
+        let outgoing = std::mem::take(&mut state.outgoing);
         drop(state);
-        for (writer, line) in told {
+        for (writer, line) in outgoing {
             if writer.write_line(&line).is_err() {
-                // Its own thread notices.
+                // The thread of the connection notices.
                 writer.close();
             }
         }
@@ -115,12 +116,12 @@ impl Shared {
     }
 
     /// Serves one connection until it ends.
-    fn serve(&self, stream: TcpStream, guest: Unknown) {
-        let Some((first, mut reader, writer)) = greeted(stream, &self.secret) else {
+    fn serve(&self, stream: TcpStream, unidentified: Unidentified) {
+        let Some((first, mut reader, writer)) = accept_peer(stream, &self.secret) else {
             return;
         };
         let joined = self.join(&first, &writer);
-        drop(guest);
+        drop(unidentified);
         let Some(rank) = joined else {
             return writer.close();
         };
@@ -131,15 +132,15 @@ impl Shared {
                 Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
                 None => {
                     state.left.insert(rank);
-                    state.tell(&json!({"left": rank}));
-                    state.forsaken();
+                    state.broadcast(&json!({"left": rank}));
+                    state.check_waits();
                 }
             }
         });
         writer.close();
     }
 
-    /// Which rank the connection is of; none where it may not come in.
+    /// Registers the rank of a connection; `None` if it is refused.
     fn join(&self, message: &Value, writer: &Arc<Writer>) -> Option<usize> {
         let (rank, size) = (message["rank"].as_u64()?, message["size"].as_u64()?);
         let rank = usize::try_from(rank).ok()?;
@@ -160,18 +161,18 @@ impl Shared {
             let _ = writer.write(&json!({"refused": why}));
             return None;
         }
-        state.came(rank, writer.clone());
+        state.connected(rank, writer.clone());
         let failure = state.failure.clone();
         drop(state);
-        let told = failure.unwrap_or(json!({"joined": rank}));
-        if writer.write(&told).is_err() {
+        let answer = failure.unwrap_or(json!({"joined": rank}));
+        if writer.write(&answer).is_err() {
             self.state().ranks.remove(&rank);
             return None;
         }
         Some(rank)
     }
 
-    /// What a rank says, until it goes: gives why, or nothing where it said that it goes.
+    /// Handles the messages of a rank until its connection ends. Returns the reason; `None` if the rank has left.
     fn listen(&self, rank: usize, reader: &mut Reader, writer: &Writer) -> Option<String> {
         let mut beat = Instant::now();
         loop {
@@ -192,8 +193,8 @@ impl Shared {
                     return Some("its connection is broken".to_owned());
                 }
                 let overdue = self.state().overdue(rank);
-                let told = overdue.iter().try_for_each(|message| writer.write(message));
-                if told.is_err() {
+                let written = overdue.iter().try_for_each(|message| writer.write(message));
+                if written.is_err() {
                     return Some("its connection is broken".to_owned());
                 }
             }
@@ -209,15 +210,15 @@ impl Shared {
                 self.with(|state| state.stall(late, (name, seconds)));
             }
             if let Some(line) = message["tell"].as_str() {
-                (self.tell)(line.to_owned());
+                (self.log)(line.to_owned());
             }
             if let Some(at) = message.get("at") {
                 let stalled = self.state().stalled.remove(&rank);
-                // A rank that has come to the same collective waits for a third one, and names it itself.
+                // A rank in the same collective waits for a third one, and reports that one itself.
                 let elsewhere = |(name, _): &(String, u64)| at.as_str() != Some(name);
                 if let Some((name, seconds)) = stalled.filter(elsewhere) {
-                    let line = whereabouts(rank, (&name, seconds), at, message["seconds"].as_u64());
-                    (self.tell)(line);
+                    let line = stall_line(rank, (&name, seconds), at, message["seconds"].as_u64());
+                    (self.log)(line);
                 }
             }
             if let (Some(name), Some(value)) = (message["gather"].as_str(), message.get("value")) {
@@ -227,8 +228,8 @@ impl Shared {
                 });
                 let among = among.unwrap_or_else(|| (0..self.size).collect());
                 let in_turn = message.get("turn").is_some();
-                let given = (rank, value.clone());
-                self.with(|state| state.gather(name, given, among, in_turn));
+                let own = (rank, value.clone());
+                self.with(|state| state.gather(name, own, among, in_turn));
             }
             if message.get("join").is_some() {
                 self.with(|state| state.join(rank, self.size));
@@ -237,8 +238,8 @@ impl Shared {
     }
 }
 
-/// Says who waits for a rank, and what that rank does.
-fn whereabouts(rank: usize, (name, waited): (&str, u64), at: &Value, since: Option<u64>) -> String {
+/// Line for the user about a rank for which others wait, with its activity.
+fn stall_line(rank: usize, (name, waited): (&str, u64), at: &Value, since: Option<u64>) -> String {
     let does = match (at.as_str(), since) {
         (Some(at), Some(since)) => format!("runs '{at}' for {since} s"),
         _ => "is in no collective".to_owned(),

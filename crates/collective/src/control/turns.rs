@@ -1,34 +1,34 @@
-//! What ranks that negotiate do, in the order that the coordinator gives it.
+//! Turns: the order in which ranks that negotiate run their collectives.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What all ranks have come to, where they negotiate.
+/// Step of a negotiated job, in the order of the coordinator.
 pub(crate) enum Turn {
     /// All members of a set are ready for a collective, or have joined.
     Run(Announced),
     /// All ranks have joined.
     Joined {
-        /// The last one.
+        /// The rank that joined last.
         last: usize,
     },
 }
 
-/// What the members of a set have announced under a key.
+/// Announcements of the members of a set under a key.
 pub(crate) struct Announced {
     pub(crate) key: String,
-    /// A rank, and what it has announced.
+    /// First rank and its announcement.
     pub(crate) first: (usize, Value),
-    /// The first rank that has announced something else, and what.
+    /// First rank with another announcement, and that announcement.
     pub(crate) differs: Option<(usize, Value)>,
-    /// Those that have joined, and announced nothing.
+    /// Ranks that have joined and announced nothing.
     pub(crate) joined: Vec<usize>,
 }
 
 impl Announced {
-    /// What the coordinator says of a turn; nothing where it makes no sense.
-    pub(super) fn of(message: &mut Value) -> Option<Announced> {
+    /// Parses the coordinator's message; `None` if it is malformed.
+    pub(super) fn parse(message: &mut Value) -> Option<Announced> {
         let rank = |of: &Value| usize::try_from(of.as_u64()?).ok();
         let pair = |of: &mut Value| Some((rank(of.get(0)?)?, of.get_mut(1)?.take()));
         let joined = message["without"].as_array()?.iter().map(rank);
@@ -41,38 +41,39 @@ impl Announced {
     }
 }
 
-/// What is called with each turn.
-pub(super) type HearTurn = Box<dyn Fn(Turn) + Send>;
+/// Callback for turns.
+pub(super) type OnTurn = Box<dyn Fn(Turn) + Send>;
 
-/// Turns come in any order: the coordinator has a thread for each rank.
+/// Queue that orders turns: they arrive in any order, as the coordinator has a thread for each rank.
 #[derive(Default)]
 pub(super) struct Turns {
-    hear: Option<HearTurn>,
-    /// How many were heard.
-    heard: u64,
-    /// By number: those that have come before others.
+    callback: Option<OnTurn>,
+    /// Number of turns that were delivered.
+    delivered: u64,
+    /// Turns that have arrived early, by number.
     early: BTreeMap<u64, Turn>,
 }
 
 impl Turns {
-    /// Calls this with each turn, also with those that have come.
-    pub(super) fn hear(&mut self, hear: HearTurn) {
-        self.hear = Some(hear);
-        self.go_on();
+    /// Sets the callback, and delivers the turns that have arrived.
+    pub(super) fn on_turn(&mut self, callback: OnTurn) {
+        self.callback = Some(callback);
+        self.deliver();
     }
 
-    pub(super) fn take(&mut self, number: u64, turn: Turn) {
+    /// Adds a turn, and delivers those whose predecessors have arrived.
+    pub(super) fn add(&mut self, number: u64, turn: Turn) {
         self.early.insert(number, turn);
-        self.go_on();
+        self.deliver();
     }
 
-    fn go_on(&mut self) {
-        let Some(hear) = &self.hear else {
+    fn deliver(&mut self) {
+        let Some(callback) = &self.callback else {
             return;
         };
-        while let Some(turn) = self.early.remove(&self.heard) {
-            self.heard += 1;
-            hear(turn);
+        while let Some(turn) = self.early.remove(&self.delivered) {
+            self.delivered += 1;
+            callback(turn);
         }
     }
 }
@@ -84,21 +85,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_are_heard_in_their_order_in_whatever_order_they_come() {
-        let (sender, heard) = channel();
+    fn turns_are_delivered_in_order_whatever_the_order_of_arrival() {
+        let (sender, delivered) = channel();
         let mut turns = Turns::default();
         let turn = |last: usize| Turn::Joined { last };
-        // Those that come before anybody hears are kept.
-        turns.take(1, turn(1));
-        turns.take(0, turn(0));
-        turns.hear(Box::new(move |turn| sender.send(turn).unwrap()));
+        // Turns that arrive before the callback is set are kept.
+        turns.add(1, turn(1));
+        turns.add(0, turn(0));
+        turns.on_turn(Box::new(move |turn| sender.send(turn).unwrap()));
         for number in [3, 4, 2] {
-            turns.take(number, turn(number as usize));
+            turns.add(number, turn(number as usize));
         }
-        let heard = heard.try_iter().map(|turn| match turn {
+        let delivered = delivered.try_iter().map(|turn| match turn {
             Turn::Joined { last } => last,
             Turn::Run(_) => usize::MAX,
         });
-        assert_eq!(heard.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(delivered.collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
     }
 }

@@ -1,4 +1,4 @@
-//! How long a rank waits for others, and who hears of it.
+//! Waits of a rank for others: timeouts, and reports of stalls.
 
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use serde_json::json;
 use super::client::{Control, Shared, State, rendezvous};
 use crate::error::{CollectiveError, Result};
 
-/// How often a wait looks around.
-const LOOK: Duration = Duration::from_millis(5);
+/// Interval at which a wait polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Control {
-    /// Whether a wait within a collective may go on. One that takes long is told to people, through the coordinator.
+    /// Checks that a wait within a collective may go on. A long wait is reported to the user, through the coordinator.
     ///
     /// # Errors
-    /// What ended the job; [`CollectiveError::Late`].
+    /// The job has ended; [`CollectiveError::Late`].
     #[cold]
     pub(crate) fn may_wait(&self, rank: usize, what: &str, waited: Duration) -> Result<()> {
         if let Some(failure) = self.failure() {
@@ -36,16 +36,16 @@ impl Control {
             let mut state = self.shared.state();
             let name = state.runs.as_ref().map(|r| r.0.clone());
             self.shared
-                .stalls(&mut state, rank, &name.unwrap_or_default(), waited);
+                .report_stall(&mut state, rank, &name.unwrap_or_default(), waited);
         }
         Ok(())
     }
 
-    /// Whether a wait for GPUs of others may go on: nobody sees which of them does not come. Where it takes long, all of these
-    /// others are asked what they do; people are not told of those that wait too.
+    /// Checks that a wait for GPUs of other ranks may go on. The missing rank is not known, so after a long wait all of the
+    /// others are asked for their activity. Those that wait too are not reported.
     ///
     /// # Errors
-    /// What ended the job; the wait takes too long.
+    /// The job has ended; the wait takes too long.
     pub(crate) fn may_wait_for_gpus(
         &self,
         others: impl FnOnce() -> Vec<usize>,
@@ -68,14 +68,14 @@ impl Control {
             let mut state = self.shared.state();
             if state.stalled.is_none() {
                 for other in others() {
-                    self.shared.stalls(&mut state, other, what, waited);
+                    self.shared.report_stall(&mut state, other, what, waited);
                 }
             }
         }
         Ok(())
     }
 
-    /// Whether to wait any longer until all ranks are ready for a collective.
+    /// Checks that a wait until all ranks are ready for a collective may go on.
     ///
     /// # Errors
     /// As [`Control::may_wait`].
@@ -90,20 +90,20 @@ impl Control {
         }
     }
 
-    /// Waits until this finds what it looks for in what the coordinator has said.
+    /// Waits until `poll` returns a value from the state.
     ///
     /// # Errors
-    /// What ended the job; [`CollectiveError::Late`].
+    /// The job has ended; [`CollectiveError::Late`].
     pub(super) fn wait<T>(
         &self,
         what: &str,
-        most: Option<Duration>,
-        mut look: impl FnMut(&mut State) -> Option<T>,
+        timeout: Option<Duration>,
+        mut poll: impl FnMut(&mut State) -> Option<T>,
     ) -> Result<T> {
         let began = Instant::now();
         let mut state = self.shared.state();
         loop {
-            if let Some(found) = look(&mut state) {
+            if let Some(found) = poll(&mut state) {
                 return Ok(found);
             }
             if let Some(failure) = &state.failure {
@@ -111,7 +111,7 @@ impl Control {
             }
             let waited = began.elapsed();
             let missing = state.missing.get(what).and_then(|m| m.first().copied());
-            if most.is_some_and(|most| waited >= most) {
+            if timeout.is_some_and(|timeout| waited >= timeout) {
                 return Err(match missing {
                     Some(rank) => CollectiveError::Late {
                         rank,
@@ -125,22 +125,22 @@ impl Control {
                 missing,
                 self.timeouts.stall_warning.is_some_and(|w| waited >= w),
             ) {
-                self.shared.stalls(&mut state, rank, what, waited);
+                self.shared.report_stall(&mut state, rank, what, waited);
             }
-            let next = self.shared.changed.wait_timeout(state, LOOK);
+            let next = self.shared.changed.wait_timeout(state, POLL_INTERVAL);
             state = next.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
 
 impl Shared {
-    /// Tells the coordinator, once for each collective and rank, that a rank does not come.
-    fn stalls(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
-        let told = state.stalled.as_ref();
-        if told.is_none_or(|(late, of)| (*late, of.as_str()) != (rank, name)) {
+    /// Reports a missing rank to the coordinator, once for each collective and rank.
+    fn report_stall(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
+        let reported = state.stalled.as_ref();
+        if reported.is_none_or(|(late, of)| (*late, of.as_str()) != (rank, name)) {
             state.stalled = Some((rank, name.to_owned()));
             let seconds = waited.as_secs();
-            // That the coordinator is gone is noticed by reading.
+            // A lost coordinator is noticed by reads.
             let _ = self
                 .writer
                 .write(&json!({"stalled": rank, "in": name, "seconds": seconds}));

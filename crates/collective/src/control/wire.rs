@@ -1,4 +1,4 @@
-//! Lines of JSON over a stream.
+//! Lines of JSON over a stream: writer, reader, greeting.
 
 use std::io;
 use std::net::TcpStream;
@@ -12,26 +12,26 @@ use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
 use crate::secret::Secret;
 use crate::stream::Stream;
 
-/// The most bytes of the first line of a connection, whose other end is not known yet.
-const MOST_AT_FIRST: usize = 4 << 10;
-/// The most bytes of other lines: a plan of some 100,000 collectives.
-const MOST: usize = 16 << 20;
+/// Maximum bytes of the first line of a connection, which is not authenticated yet.
+const MAX_FIRST_LINE: usize = 4 << 10;
+/// Maximum bytes of other lines: a plan of some 100,000 collectives.
+const MAX_LINE: usize = 16 << 20;
 
-/// How long a new connection may take to say who it is.
-const FIRST: Duration = Duration::from_secs(10);
+/// Timeout of the first line of a new connection.
+const GREETING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A message as it is written.
+/// Formats a message as a line.
 pub(crate) fn line(message: &Value) -> String {
     format!("{message}\n")
 }
 
-/// How long the other end may take to read a line: who takes nothing for so long is lost anyway.
-const TAKE: Duration = Duration::from_secs(5);
+/// Timeout of the write of a line: a peer that reads nothing for so long is lost anyway.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes lines, from any thread.
+/// Writer of lines, for use by any thread.
 pub(crate) struct Writer {
     stream: Arc<Stream>,
-    /// Held while a line is written.
+    /// Locked while a line is written.
     line: Mutex<()>,
 }
 
@@ -47,33 +47,33 @@ impl Writer {
         self.write_line(&line(message))
     }
 
-    /// What [`line`] gives.
+    /// Writes a line that [`line`] has formatted.
     pub(crate) fn write_line(&self, line: &str) -> io::Result<()> {
         let _line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        self.stream.write_all_within(line.as_bytes(), TAKE)
+        self.stream.write_all_within(line.as_bytes(), WRITE_TIMEOUT)
     }
 
-    /// Ends both directions.
+    /// Shuts down both directions.
     pub(crate) fn close(&self) {
         self.stream.close();
     }
 }
 
-/// Reads lines.
+/// Reader of lines.
 pub(crate) struct Reader {
     stream: Arc<Stream>,
     read: Vec<u8>,
-    /// The most bytes of a line.
-    most: usize,
-    /// Bytes in which there is no end of a line.
-    looked: usize,
-    /// When whoever is at the other end must be known.
-    until: Option<Instant>,
-    /// When something was last read.
-    heard: Instant,
+    /// Maximum bytes of a line.
+    max_line: usize,
+    /// Number of leading bytes without an end of line.
+    scanned: usize,
+    /// Deadline of the greeting.
+    deadline: Option<Instant>,
+    /// Time of the last read.
+    last_read: Instant,
 }
 
-/// What a read came to.
+/// Result of a read.
 pub(crate) enum Line {
     /// A line.
     Message(Value),
@@ -86,51 +86,54 @@ impl Reader {
         Reader {
             stream,
             read: Vec::new(),
-            most: MOST_AT_FIRST,
-            looked: 0,
-            until: Some(Instant::now() + FIRST),
-            heard: Instant::now(),
+            max_line: MAX_FIRST_LINE,
+            scanned: 0,
+            deadline: Some(Instant::now() + GREETING_TIMEOUT),
+            last_read: Instant::now(),
         }
     }
 
-    /// Whoever is at the other end is known: it may write long lines.
+    /// Allows long lines, after the peer is authenticated.
     pub(crate) fn trust(&mut self) {
-        self.most = MOST;
-        self.until = None;
+        self.max_line = MAX_LINE;
+        self.deadline = None;
     }
 
-    /// How long nothing was read.
+    /// Time since the last read.
     pub(crate) fn silence(&self) -> Duration {
-        self.heard.elapsed()
+        self.last_read.elapsed()
     }
 
-    /// The next line, if it comes before the next beat.
+    /// Reads the next line, if it comes before the next heartbeat.
     ///
     /// # Errors
-    /// The stream has ended, or what comes is not JSON, or too long.
+    /// The stream has ended; a line is not JSON, or too long.
     pub(crate) fn next(&mut self) -> io::Result<Line> {
         loop {
-            let end = self.read[self.looked..].iter().position(|&b| b == b'\n');
-            if let Some(end) = end.map(|end| self.looked + end) {
+            let end = self.read[self.scanned..].iter().position(|&b| b == b'\n');
+            if let Some(end) = end.map(|end| self.scanned + end) {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
-                self.looked = 0;
+                self.scanned = 0;
                 return Ok(Line::Message(serde_json::from_slice(&line)?));
             }
-            if self.read.len() > self.most {
+            if self.read.len() > self.max_line {
                 return Err(io::Error::other("a line is too long"));
             }
-            self.looked = self.read.len();
-            if self.until.is_some_and(|until| Instant::now() > until) {
+            self.scanned = self.read.len();
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() > deadline)
+            {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let mut bytes = [0; 4096];
             match self.stream.read_within(&mut bytes, HEARTBEAT_INTERVAL) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => {
-                    self.heard = Instant::now();
+                    self.last_read = Instant::now();
                     self.read.extend_from_slice(&bytes[..n]);
                 }
-                Err(e) if is_late(&e) => return Ok(Line::Nothing),
+                Err(e) if is_timeout(&e) => return Ok(Line::Nothing),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
@@ -138,8 +141,11 @@ impl Reader {
     }
 }
 
-/// What the other end of a new connection says first, if it knows the secret; one that does not is told and closed.
-pub(crate) fn greeted(stream: TcpStream, secret: &Secret) -> Option<(Value, Reader, Arc<Writer>)> {
+/// Reads the first message of a new connection. A peer with another secret is refused and closed.
+pub(crate) fn accept_peer(
+    stream: TcpStream,
+    secret: &Secret,
+) -> Option<(Value, Reader, Arc<Writer>)> {
     let stream = Arc::new(Stream::accepted(stream, secret).ok()?);
     let writer = Arc::new(Writer::new(&stream));
     let mut reader = Reader::new(stream);
@@ -150,8 +156,8 @@ pub(crate) fn greeted(stream: TcpStream, secret: &Secret) -> Option<(Value, Read
             Err(_) => return None,
         }
     };
-    let said = first["secret"].as_str()?;
-    if !secret.admits(said.as_bytes()) {
+    let presented = first["secret"].as_str()?;
+    if !secret.admits(presented.as_bytes()) {
         let _ = writer.write(&json!({"refused": "the secret of the job is another one"}));
         writer.close();
         return None;
@@ -160,19 +166,19 @@ pub(crate) fn greeted(stream: TcpStream, secret: &Secret) -> Option<(Value, Read
     Some((first, reader, writer))
 }
 
-/// Hears the other end, and says something each beat, until `leaves` is set: gives nothing then. Gives why where the other end
-/// goes first, as a predicate.
-pub(crate) fn follow(
+/// Handles messages of the other end, and writes heartbeats, until `leaves` is set. Returns `None` then. If the other end
+/// leaves first, returns the reason, as a predicate.
+pub(crate) fn handle_messages(
     mut reader: Reader,
     writer: &Writer,
     leaves: &AtomicBool,
-    mut hear: impl FnMut(&mut Value),
+    mut handle: impl FnMut(&mut Value),
 ) -> Option<String> {
     reader.trust();
-    let mut beat = Instant::now();
+    let mut heartbeat = Instant::now();
     loop {
         match reader.next() {
-            Ok(Line::Message(mut message)) => hear(&mut message),
+            Ok(Line::Message(mut message)) => handle(&mut message),
             Ok(Line::Nothing) => {}
             Err(e) => return Some(format!("is lost: {e}")),
         }
@@ -182,15 +188,15 @@ pub(crate) fn follow(
         if reader.silence() > SILENCE_TIMEOUT {
             return Some(format!("was not heard of for {SILENCE_TIMEOUT:?}"));
         }
-        if beat.elapsed() >= HEARTBEAT_INTERVAL {
-            beat = Instant::now();
-            // That it is gone is noticed by reading.
+        if heartbeat.elapsed() >= HEARTBEAT_INTERVAL {
+            heartbeat = Instant::now();
+            // A lost peer is noticed by reads.
             let _ = writer.write(&json!({}));
         }
     }
 }
 
-fn is_late(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut

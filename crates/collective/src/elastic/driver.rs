@@ -1,4 +1,4 @@
-//! The launcher's end: it hears workers, and begins rounds.
+//! Driver of an elastic job: the launcher's end, which serves workers and begins rounds.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,255 +11,259 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::roster::{Change, Limits, Roster};
+use super::roster::{Change, ElasticLimits, Roster};
 use crate::control::{
-    Coordinator, Door, HEARTBEAT_INTERVAL, Line, Reader, Unknown, Writer, greeted,
+    Coordinator, HEARTBEAT_INTERVAL, Line, Listener, Reader, Unidentified, Writer, accept_peer,
 };
 use crate::secret::Secret;
 
-/// How often it is looked whether something follows from the time alone.
-const LOOK: Duration = Duration::from_millis(100);
-/// How many workers may come at a time.
-const WORKERS: usize = 4096;
+/// Interval at which the roster is polled for timeouts.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of workers that the listener expects.
+const EXPECTED_WORKERS: usize = 4096;
 
-/// Where the workers of an elastic job meet. It runs in threads of its own until it is dropped.
+/// Driver of an elastic job, at which its workers meet. It runs in threads of its own until it is dropped.
 pub struct Driver {
-    door: Door,
-    meeting: Arc<Meeting>,
+    listening: Listener,
+    shared: Arc<Shared>,
 }
 
-/// What the threads of a driver share.
-struct Meeting {
+/// State that the threads of a driver share.
+struct Shared {
     ip: IpAddr,
     secret: Secret,
     silence: Duration,
     began: Instant,
     ended: AtomicBool,
-    known: Mutex<Known>,
+    state: Mutex<JobState>,
 }
 
-struct Known {
+/// State of the job.
+struct JobState {
     roster: Roster,
     writers: HashMap<u64, Arc<Writer>>,
-    /// What has happened, for the launcher.
+    /// Changes that the launcher has not taken yet.
     changes: Vec<Change>,
-    /// Where the ranks of the round meet.
+    /// Coordinator of the round.
     round: Option<Coordinator>,
-    /// Why the job cannot go on.
+    /// Reason for which the job cannot go on.
     ended: Option<String>,
-    /// Lines of coordinators for people.
-    said: (Sender<String>, Receiver<String>),
+    /// Lines of coordinators for the user.
+    lines: (Sender<String>, Receiver<String>),
 }
 
-impl Known {
-    /// A worker has ended: the ranks of its round hear of it at once, even if they have not met it yet.
+impl JobState {
+    /// Removes a worker that has ended. The ranks of its round are outgoing at once, even if they have not met it yet.
     fn lose(&mut self, worker: u64, why: &str) {
-        if let (Some(rank), Some(round)) = (self.roster.gone(worker), &self.round) {
-            round.lose(rank, why);
+        if let (Some(rank), Some(round)) = (self.roster.remove(worker), &self.round) {
+            round.mark_lost(rank, why);
         }
     }
 }
 
-/// What is written to a worker; nothing where its connection is closed.
-type Told = (Arc<Writer>, Option<Value>);
+/// Message to a worker; `None` closes its connection.
+type Outgoing = (Arc<Writer>, Option<Value>);
 
 impl Driver {
-    /// One for workers that know the secret. Who is silent for so long is lost.
+    /// Starts the driver for workers that share the secret. A worker that is silent for `silence` is lost.
     ///
     /// # Errors
     /// The system has no address or thread for it.
     pub fn start(
         listener: TcpListener,
         secret: impl Into<Secret>,
-        limits: Limits,
+        limits: ElasticLimits,
         silence: Duration,
     ) -> io::Result<Driver> {
-        let meeting = Arc::new(Meeting {
+        let shared = Arc::new(Shared {
             ip: listener.local_addr()?.ip(),
             secret: secret.into(),
             silence,
             began: Instant::now(),
             ended: AtomicBool::new(false),
-            known: Mutex::new(Known {
+            state: Mutex::new(JobState {
                 roster: Roster::new(limits),
                 writers: HashMap::new(),
                 changes: Vec::new(),
                 round: None,
                 ended: None,
-                said: channel(),
+                lines: channel(),
             }),
         });
-        let (own, looks) = (meeting.clone(), meeting.clone());
-        let serve = move |stream, guest| own.serve(stream, guest);
-        let door = Door::open(listener, "elastic", WORKERS, serve)?;
+        let (own, polled) = (shared.clone(), shared.clone());
+        let serve = move |stream, place| own.serve(stream, place);
+        let listening = Listener::open(listener, "elastic", EXPECTED_WORKERS, serve)?;
         let clock = thread::Builder::new().name("elastic clock".to_owned());
         clock.spawn(move || {
-            while !looks.ended.load(Ordering::Acquire) {
-                thread::sleep(LOOK);
-                looks.with(|_| {});
+            while !polled.ended.load(Ordering::Acquire) {
+                thread::sleep(POLL_INTERVAL);
+                polled.with(|_| {});
             }
         })?;
-        Ok(Driver { door, meeting })
+        Ok(Driver { listening, shared })
     }
 
-    /// Where workers find it.
+    /// Address for workers.
     pub fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.listening.address()
     }
 
-    /// The process of a worker has ended, without having done all of its work.
-    pub fn gone(&self, worker: u64) {
-        self.meeting
-            .with(|known| known.lose(worker, "its process has ended"));
+    /// Marks a worker whose process has ended before all of its work was done.
+    pub fn mark_lost(&self, worker: u64) {
+        self.shared
+            .with(|state| state.lose(worker, "its process has ended"));
     }
 
-    /// The process of a worker has ended, and all of its work is done.
-    pub fn done(&self, worker: u64) {
-        self.meeting.with(|known| known.roster.done(worker));
+    /// Marks a worker whose process has ended after all of its work was done.
+    pub fn mark_done(&self, worker: u64) {
+        self.shared.with(|state| state.roster.done(worker));
     }
 
-    /// A worker is to leave when its round ends.
+    /// Tells a worker to leave when its round ends.
     pub fn leave(&self, worker: u64) {
-        self.meeting.with(|known| known.roster.leave(worker));
+        self.shared.with(|state| state.roster.leave(worker));
     }
 
-    /// Whether a worker has done all of its work.
+    /// `true` if a worker has done all of its work.
     pub fn is_finishing(&self) -> bool {
-        self.meeting.known().roster.is_finishing()
+        self.shared.state().roster.is_finishing()
     }
 
-    /// What has happened since this was asked last.
+    /// Returns the changes since the last call.
     pub fn changes(&self) -> Vec<Change> {
-        std::mem::take(&mut self.meeting.known().changes)
+        std::mem::take(&mut self.shared.state().changes)
     }
 
-    /// Lines for people, since this was asked last.
-    pub fn said(&self) -> Vec<String> {
-        self.meeting.known().said.1.try_iter().collect()
+    /// Returns the lines for the user since the last call.
+    pub fn lines(&self) -> Vec<String> {
+        self.shared.state().lines.1.try_iter().collect()
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.meeting.ended.store(true, Ordering::Release);
-        let mut known = self.meeting.known();
-        for writer in known.writers.values() {
+        self.shared.ended.store(true, Ordering::Release);
+        let mut state = self.shared.state();
+        for writer in state.writers.values() {
             writer.close();
         }
-        known.round = None;
+        state.round = None;
     }
 }
 
-impl Meeting {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, JobState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, does what follows, and then tells workers: nobody who does not read keeps others waiting.
-    fn with(&self, change: impl FnOnce(&mut Known)) {
-        let mut known = self.known();
-        change(&mut known);
-        let changes = known.roster.look(self.began.elapsed());
-        let told: Vec<Told> = changes
+    /// Changes the state, follows the consequences, and then writes to workers. They are written to without the lock, so that a
+    /// worker that does not read blocks no other one.
+    fn with(&self, change: impl FnOnce(&mut JobState)) {
+        let mut state = self.state();
+        change(&mut state);
+        let changes = state.roster.poll(self.began.elapsed());
+        let outgoing: Vec<Outgoing> = changes
             .into_iter()
-            .flat_map(|c| self.follow(&mut known, c))
+            .flat_map(|c| self.apply(&mut state, c))
             .collect();
-        drop(known);
-        for (writer, message) in told {
+        drop(state);
+        for (writer, message) in outgoing {
             if message.is_none_or(|m| writer.write(&m).is_err()) {
-                // Its own thread notices.
+                // The thread of the connection notices.
                 writer.close();
             }
         }
     }
 
-    /// Does what a change asks for. Gives what is to be said to workers.
-    fn follow(&self, known: &mut Known, change: Change) -> Vec<Told> {
-        known.changes.push(change.clone());
+    /// Applies a change. Returns the messages to workers.
+    fn apply(&self, state: &mut JobState, change: Change) -> Vec<Outgoing> {
+        state.changes.push(change.clone());
         match change {
-            Change::Round { number, workers } => self.begin(known, number, &workers),
+            Change::Round { number, workers } => self.begin(state, number, &workers),
             Change::Changed(worker) => {
-                let writer = known.writers.get(&worker).cloned();
+                let writer = state.writers.get(&worker).cloned();
                 let message = json!({"changed": true});
                 writer.map(|w| (w, Some(message))).into_iter().collect()
             }
             Change::Dropped { worker, why } => {
-                let writer = known.writers.remove(&worker);
+                let writer = state.writers.remove(&worker);
                 let message = json!({ "end": why });
-                let told = writer.map(|w| vec![(w.clone(), Some(message)), (w, None)]);
-                told.unwrap_or_default()
+                let outgoing = writer.map(|w| vec![(w.clone(), Some(message)), (w, None)]);
+                outgoing.unwrap_or_default()
             }
             Change::Ended(why) => {
                 let message = json!({ "end": why });
-                known.ended = Some(why);
-                let told = known.writers.values();
-                told.map(|w| (w.clone(), Some(message.clone()))).collect()
+                state.ended = Some(why);
+                let outgoing = state.writers.values();
+                outgoing
+                    .map(|w| (w.clone(), Some(message.clone())))
+                    .collect()
             }
         }
     }
 
-    /// Begins a round: its ranks meet at a coordinator of their own.
-    fn begin(&self, known: &mut Known, number: u64, workers: &[u64]) -> Vec<Told> {
+    /// Begins a round, whose ranks meet at a coordinator of their own.
+    fn begin(&self, state: &mut JobState, number: u64, workers: &[u64]) -> Vec<Outgoing> {
         let size = workers.len();
         let started = TcpListener::bind((self.ip, 0)).and_then(|l| {
-            let lines = known.said.0.clone();
+            let lines = state.lines.0.clone();
             // An error is a launcher that has ended.
-            let tell = Box::new(move |line| drop(lines.send(line)));
-            Coordinator::telling(l, size, &self.secret, self.silence, tell)
+            let log = Box::new(move |line| drop(lines.send(line)));
+            Coordinator::start_with(l, size, &self.secret, self.silence, log)
         });
         let coordinator = match started {
             Ok(coordinator) => coordinator,
             Err(e) => {
                 let why = format!("round {number} has no coordinator: {e}");
-                return self.follow(known, Change::Ended(why));
+                return self.apply(state, Change::Ended(why));
             }
         };
         let address = coordinator.address().to_string();
-        let told = workers.iter().enumerate().filter_map(|(rank, worker)| {
+        let outgoing = workers.iter().enumerate().filter_map(|(rank, worker)| {
             let place = json!({"round": number, "rank": rank, "size": size, "address": address});
-            Some((known.writers.get(worker)?.clone(), Some(place)))
+            Some((state.writers.get(worker)?.clone(), Some(place)))
         });
-        let told = told.collect();
-        // All ranks have left the round before.
-        known.round = Some(coordinator);
-        told
+        let outgoing = outgoing.collect();
+        // All ranks have left the previous round.
+        state.round = Some(coordinator);
+        outgoing
     }
 
     /// Serves one connection until it ends.
-    fn serve(&self, stream: TcpStream, guest: Unknown) {
-        let Some((first, mut reader, writer)) = greeted(stream, &self.secret) else {
+    fn serve(&self, stream: TcpStream, place: Unidentified) {
+        let Some((first, mut reader, writer)) = accept_peer(stream, &self.secret) else {
             return;
         };
         let worker = self.join(&first, &writer);
-        drop(guest);
+        drop(place);
         if let Some(worker) = worker {
             self.listen(worker, &mut reader, &writer);
-            self.with(|known| {
-                known.writers.remove(&worker);
-                known.lose(worker, "its connection with the launcher has ended");
+            self.with(|state| {
+                state.writers.remove(&worker);
+                state.lose(worker, "its connection with the launcher has ended");
             });
         }
         writer.close();
     }
 
-    /// Which worker the connection is of; none where it may not come in.
+    /// Registers the worker of a connection; `None` if it is refused.
     fn join(&self, message: &Value, writer: &Arc<Writer>) -> Option<u64> {
         let worker = message["worker"].as_u64()?;
-        if self.known().writers.contains_key(&worker) {
+        if self.state().writers.contains_key(&worker) {
             let why = format!("there is a worker {worker} already");
             let _ = writer.write(&json!({ "refused": why }));
             return None;
         }
-        self.with(|known| {
-            known.writers.insert(worker, writer.clone());
-            known.roster.came(worker);
+        self.with(|state| {
+            state.writers.insert(worker, writer.clone());
+            state.roster.add(worker);
         });
         Some(worker)
     }
 
-    /// Hears a worker until it goes.
+    /// Handles messages of a worker until its connection ends.
     fn listen(&self, worker: u64, reader: &mut Reader, writer: &Writer) {
-        let mut beat = Instant::now();
+        let mut heartbeat = Instant::now();
         loop {
             let message = match reader.next() {
                 Ok(Line::Message(message)) => message,
@@ -268,32 +272,32 @@ impl Meeting {
             };
             if reader.silence() > self.silence {
                 let why = format!("nothing was heard of it for {:?}", self.silence);
-                self.with(|known| {
-                    known.lose(worker, &why);
-                    known.changes.push(Change::Dropped { worker, why });
+                self.with(|state| {
+                    state.lose(worker, &why);
+                    state.changes.push(Change::Dropped { worker, why });
                 });
                 return;
             }
-            if beat.elapsed() >= HEARTBEAT_INTERVAL {
-                beat = Instant::now();
+            if heartbeat.elapsed() >= HEARTBEAT_INTERVAL {
+                heartbeat = Instant::now();
                 if writer.write(&json!({})).is_err() {
                     return;
                 }
             }
             if let Some(commits) = message["ready"].as_u64() {
                 let mut ended = None;
-                self.with(|known| {
-                    known.roster.ready(worker, commits);
-                    ended = known.ended.clone();
+                self.with(|state| {
+                    state.roster.ready(worker, commits);
+                    ended = state.ended.clone();
                 });
-                // One that has come too late to be told with the others.
-                let told = ended.map_or(Ok(()), |why| writer.write(&json!({ "end": why })));
-                if told.is_err() {
+                // A worker that was not ready when the others were outgoing.
+                let outgoing = ended.map_or(Ok(()), |why| writer.write(&json!({ "end": why })));
+                if outgoing.is_err() {
                     return;
                 }
             }
             if message.get("done").is_some() {
-                self.with(|known| known.roster.done(worker));
+                self.with(|state| state.roster.done(worker));
             }
         }
     }

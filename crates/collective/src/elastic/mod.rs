@@ -1,15 +1,15 @@
-//! Jobs whose ranks come and go: in rounds, each of which is a job of a fixed number of ranks.
+//! Elastic jobs: ranks come and go in rounds, each of which is a job of a fixed number of ranks.
 //!
-//! A *worker* is a process. A *round* gives some of the workers ranks and a [`Coordinator`](crate::Coordinator) of their
-//! own; it ends when a rank is lost, or when its ranks agree to let others in. Each worker then says that it is ready, and
+//! A *worker* is a process. A *round* assigns ranks to some of the workers, with a [`Coordinator`](crate::Coordinator) of their
+//! own. It ends when a rank is lost, or when its ranks agree to let others in. Each worker then reports that it is ready, and
 //! the [`Driver`], in the launcher, begins the next round.
 //!
-//! [`Roster`] decides who takes part. It knows no clock and no network, so simulations can run it.
+//! [`Roster`] decides which workers take part. It has no clock and no network, so simulations can run it.
 
 mod driver;
 mod roster;
 mod worker;
 
 pub use driver::Driver;
-pub use roster::{Change, Limits, Roster};
-pub use worker::{Place, Worker};
+pub use roster::{Change, ElasticLimits, Roster};
+pub use worker::{RoundPlace, Worker};

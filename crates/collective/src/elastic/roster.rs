@@ -1,192 +1,193 @@
-//! Who takes part in the next round of an elastic job.
+//! Roster: the workers of an elastic job, and the choice of those that take part in the next round.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What an elastic job needs. Times begin when the job does.
+/// Limits of an elastic job. Times begin with the job.
 #[derive(Clone, Debug)]
-pub struct Limits {
-    /// How many workers the first round waits for.
+pub struct ElasticLimits {
+    /// Number of workers for which the first round waits.
     pub start: usize,
-    /// The fewest ranks of a round.
+    /// Minimum number of ranks of a round.
     pub min: usize,
-    /// The most ranks of a round.
+    /// Maximum number of ranks of a round.
     pub max: usize,
-    /// How long workers that live may take to come to a round that others wait for.
+    /// Time that live workers may take to come to a round for which others wait.
     pub settle: Duration,
-    /// How long a round waits for `min` workers until the job ends.
-    pub patience: Duration,
-    /// How often a round may follow another one.
+    /// Time that a round waits for `min` workers until the job ends.
+    pub timeout: Duration,
+    /// Maximum number of rounds after the first.
     pub resets: Option<u64>,
 }
 
-impl Limits {
-    /// Those of a job of so many ranks that is to go on as long as one of them lives.
-    pub fn of(ranks: usize) -> Limits {
-        Limits {
+impl ElasticLimits {
+    /// Limits of a job of so many ranks that goes on as long as one of them lives.
+    pub fn of(ranks: usize) -> ElasticLimits {
+        ElasticLimits {
             start: ranks,
             min: 1,
             max: ranks,
             settle: Duration::from_secs(60),
-            patience: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
             resets: None,
         }
     }
 }
 
-/// What follows from what has happened.
+/// Consequence of events, for the driver and the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A round begins: its number, from 1 on, and its workers by rank.
+    /// A round begins.
     Round {
-        /// The number.
+        /// Number of the round, from 1 on.
         number: u64,
-        /// The workers.
+        /// Workers by rank.
         workers: Vec<u64>,
     },
-    /// A worker that trains is told that others wait, or that one is to leave: its round ends at its next commit.
+    /// A worker that trains must end its round at its next commit, because others wait or one is to leave.
     Changed(u64),
-    /// A worker is not wanted any more.
+    /// A worker is dropped.
     Dropped {
-        /// Which one.
+        /// The worker.
         worker: u64,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// The job cannot go on.
+    /// The job cannot go on, for this reason.
     Ended(String),
 }
 
+/// Phase of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// It has not asked for a place yet.
+enum WorkerPhase {
+    /// Before its first request for a place.
     Starts,
-    /// It asks for a place, having committed so often.
+    /// Waits for a place, after so many commits.
     Ready { commits: u64 },
-    /// It is a rank of the round.
+    /// Is a rank of the round.
     Trains,
 }
 
 #[derive(Debug)]
 struct Member {
-    phase: Phase,
-    /// Its rank in the last round that it was in.
+    phase: WorkerPhase,
+    /// Rank in its last round.
     rank: Option<usize>,
-    /// The first round that it was in.
-    first: Option<u64>,
+    /// Number of its first round.
+    first_round: Option<u64>,
     leaves: bool,
-    /// Whether it was told that its round is to end.
-    told: bool,
+    /// `true` if it was told to end its round.
+    notified: bool,
 }
 
-/// The workers of an elastic job.
+/// Workers of an elastic job.
 ///
 /// ```
 /// use std::time::Duration;
-/// use thalweg_collective::elastic::{Change, Limits, Roster};
+/// use thalweg_collective::elastic::{Change, ElasticLimits, Roster};
 ///
-/// let mut roster = Roster::new(Limits { max: 3, ..Limits::of(2) });
+/// let mut roster = Roster::new(ElasticLimits { max: 3, ..ElasticLimits::of(2) });
 /// let now = Duration::ZERO;
 /// for worker in [10, 11] {
-///     roster.came(worker);
+///     roster.add(worker);
 ///     roster.ready(worker, 0);
 /// }
 /// let first = Change::Round { number: 1, workers: vec![10, 11] };
-/// assert_eq!(roster.look(now), [first]);
-/// // One is lost: the other one asks again, and goes on alone.
-/// roster.gone(10);
+/// assert_eq!(roster.poll(now), [first]);
+/// // One worker is lost: the other one goes on alone.
+/// roster.remove(10);
 /// roster.ready(11, 5);
-/// assert_eq!(roster.look(now), [Change::Round { number: 2, workers: vec![11] }]);
+/// assert_eq!(roster.poll(now), [Change::Round { number: 2, workers: vec![11] }]);
 /// ```
 #[derive(Debug)]
 pub struct Roster {
-    limits: Limits,
+    limits: ElasticLimits,
     members: BTreeMap<u64, Member>,
     rounds: u64,
-    /// Whether a rank of the round is lost or has come back: the others follow.
+    /// `true` if a rank of the round is lost or waits for the next round: the others follow.
     broken: bool,
-    /// Since when somebody waits for a round.
-    waiting: Option<Duration>,
-    /// Whether a worker is done: the others only finish.
+    /// Since when a worker waits for a round.
+    waiting_since: Option<Duration>,
+    /// `true` if a worker is done: no others join any more.
     finishing: bool,
     ended: bool,
 }
 
 impl Roster {
-    /// Nobody yet.
-    pub fn new(limits: Limits) -> Roster {
+    /// Empty roster.
+    pub fn new(limits: ElasticLimits) -> Roster {
         Roster {
             limits,
             members: BTreeMap::new(),
             rounds: 0,
             broken: false,
-            waiting: None,
+            waiting_since: None,
             finishing: false,
             ended: false,
         }
     }
 
-    /// A worker is there. Later ones have larger numbers.
-    pub fn came(&mut self, worker: u64) {
+    /// Adds a worker. Later workers have larger numbers.
+    pub fn add(&mut self, worker: u64) {
         let member = Member {
-            phase: Phase::Starts,
+            phase: WorkerPhase::Starts,
             rank: None,
-            first: None,
+            first_round: None,
             leaves: false,
-            told: false,
+            notified: false,
         };
         self.members.entry(worker).or_insert(member);
     }
 
-    /// A worker asks for a place in the next round, after so many commits.
+    /// Marks a worker as ready for the next round, after so many commits.
     pub fn ready(&mut self, worker: u64, commits: u64) {
         if let Some(member) = self.members.get_mut(&worker) {
-            self.broken |= member.phase == Phase::Trains;
-            member.phase = Phase::Ready { commits };
+            self.broken |= member.phase == WorkerPhase::Trains;
+            member.phase = WorkerPhase::Ready { commits };
         }
     }
 
-    /// A worker has ended, whatever the reason. Gives its rank, where it was one until now.
-    pub fn gone(&mut self, worker: u64) -> Option<usize> {
+    /// Removes a worker that has ended. Returns its rank in the current round, if it had one.
+    pub fn remove(&mut self, worker: u64) -> Option<usize> {
         let gone = self.members.remove(&worker);
-        let rank = gone.filter(|m| m.phase == Phase::Trains)?.rank;
+        let rank = gone.filter(|m| m.phase == WorkerPhase::Trains)?.rank;
         self.broken = true;
         rank
     }
 
-    /// A worker has done all of its work.
+    /// Removes a worker that has done all of its work.
     pub fn done(&mut self, worker: u64) {
         self.finishing = true;
         self.members.remove(&worker);
     }
 
-    /// A worker is to leave when its round ends.
+    /// Marks a worker that is to leave when its round ends.
     pub fn leave(&mut self, worker: u64) {
         if let Some(member) = self.members.get_mut(&worker) {
             member.leaves = true;
         }
     }
 
-    /// Whether a worker is done.
+    /// `true` if a worker is done.
     pub fn is_finishing(&self) -> bool {
         self.finishing
     }
 
-    /// What follows at this time.
-    pub fn look(&mut self, now: Duration) -> Vec<Change> {
+    /// Returns the consequences at this time.
+    pub fn poll(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.ended {
             return changes;
         }
-        self.dismiss(&mut changes);
-        let ready = self.ready_ones();
-        if ready.is_empty() && !self.broken && !self.short_of_all() {
-            self.waiting = None;
-            self.tell(&mut changes);
+        self.drop_unwanted(&mut changes);
+        let ready = self.ready_workers();
+        if ready.is_empty() && !self.broken && !self.has_no_trainers() {
+            self.waiting_since = None;
+            self.notify_leavers(&mut changes);
             return changes;
         }
-        let waited = now.saturating_sub(*self.waiting.get_or_insert(now));
-        if self.trains().next().is_some() {
+        let waited = now.saturating_sub(*self.waiting_since.get_or_insert(now));
+        if self.trainers().next().is_some() {
             self.wait_for_trainers(waited, &mut changes);
             return changes;
         }
@@ -194,21 +195,22 @@ impl Roster {
         changes
     }
 
-    /// Whether rounds have begun and nobody is left that could ask for another.
-    fn short_of_all(&self) -> bool {
-        self.rounds > 0 && !self.finishing && self.trains().next().is_none()
+    /// `true` if rounds have begun and no worker trains.
+    fn has_no_trainers(&self) -> bool {
+        self.rounds > 0 && !self.finishing && self.trainers().next().is_none()
     }
 
-    fn trains(&self) -> impl Iterator<Item = u64> + '_ {
+    /// Workers that train.
+    fn trainers(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.members.iter();
-        all.filter(|(_, m)| m.phase == Phase::Trains)
+        all.filter(|(_, m)| m.phase == WorkerPhase::Trains)
             .map(|(&w, _)| w)
     }
 
-    /// Who asks for a place: first who has committed most, then by the last rank, then who came first.
-    fn ready_ones(&self) -> Vec<u64> {
+    /// Workers that wait for a place: by commits (most first), then by their last rank, then by age.
+    fn ready_workers(&self) -> Vec<u64> {
         let ready = |(&worker, member): (&u64, &Member)| match member.phase {
-            Phase::Ready { commits } => {
+            WorkerPhase::Ready { commits } => {
                 let rank = member.rank.unwrap_or(usize::MAX);
                 Some(((u64::MAX - commits, rank, worker), worker))
             }
@@ -219,12 +221,12 @@ impl Roster {
         all.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// Lets those go that are to leave, or have come too late to take part.
-    fn dismiss(&mut self, changes: &mut Vec<Change>) {
+    /// Drops workers that are to leave, or have come too late to take part.
+    fn drop_unwanted(&mut self, changes: &mut Vec<Change>) {
         let finishing = self.finishing;
         let not_wanted = |(&worker, member): (&u64, &Member)| {
             let late = finishing && member.rank.is_none();
-            let leaves = member.leaves && member.phase != Phase::Trains;
+            let leaves = member.leaves && member.phase != WorkerPhase::Trains;
             let why = match (leaves, late) {
                 (true, _) => "its host is not there for the job any more",
                 (_, true) => "the job is done",
@@ -239,38 +241,39 @@ impl Roster {
         }
     }
 
-    /// Tells those that train, where one of them is to leave.
-    fn tell(&mut self, changes: &mut Vec<Change>) {
-        let leaves = |m: &Member| m.leaves && m.phase == Phase::Trains;
+    /// Notifies the trainers if one of them is to leave.
+    fn notify_leavers(&mut self, changes: &mut Vec<Change>) {
+        let leaves = |m: &Member| m.leaves && m.phase == WorkerPhase::Trains;
         if self.members.values().any(leaves) {
-            self.tell_all(changes);
+            self.notify_all(changes);
         }
     }
 
-    fn tell_all(&mut self, changes: &mut Vec<Change>) {
+    /// Tells all trainers to end their round.
+    fn notify_all(&mut self, changes: &mut Vec<Change>) {
         for (&worker, member) in &mut self.members {
-            if member.phase == Phase::Trains && !member.told {
-                member.told = true;
+            if member.phase == WorkerPhase::Trains && !member.notified {
+                member.notified = true;
                 changes.push(Change::Changed(worker));
             }
         }
     }
 
-    /// Some are ready while others train.
+    /// Handles ready workers while others train.
     fn wait_for_trainers(&mut self, waited: Duration, changes: &mut Vec<Change>) {
         if !self.broken {
-            // New ones wait until the round ends by itself: that is no fault of who trains.
-            self.waiting = None;
-            match self.trains().count() < self.limits.max && !self.finishing {
-                true => self.tell_all(changes),
-                false => self.tell(changes),
+            // New workers wait until the round ends by itself; the trainers have no timeout.
+            self.waiting_since = None;
+            match self.trainers().count() < self.limits.max && !self.finishing {
+                true => self.notify_all(changes),
+                false => self.notify_leavers(changes),
             }
             return;
         }
         if waited < self.limits.settle {
             return;
         }
-        let late: Vec<u64> = self.trains().collect();
+        let late: Vec<u64> = self.trainers().collect();
         for worker in late {
             self.members.remove(&worker);
             let why = format!(
@@ -280,18 +283,19 @@ impl Roster {
         }
     }
 
-    /// Nobody trains: a round begins as soon as enough are there.
+    /// Begins a round if enough workers are ready. No worker trains.
     fn begin(&mut self, ready: Vec<u64>, waited: Duration, changes: &mut Vec<Change>) {
-        let Limits {
+        let ElasticLimits {
             start, min, max, ..
         } = self.limits;
-        if let Some(resets) = self.limits.resets.filter(|&most| self.rounds > most) {
+        if let Some(resets) = self.limits.resets.filter(|&max| self.rounds > max) {
             let why = format!("the job has had its {resets} new rounds: raise --reset-limit");
             return self.end(why, changes);
         }
-        // Who was in the first round knows that nothing was committed, or has it.
+        // A worker of the first round has the state, or knows that nothing was committed.
         let has_state = |m: &Member| {
-            m.first == Some(1) || matches!(m.phase, Phase::Ready { commits } if commits > 0)
+            m.first_round == Some(1)
+                || matches!(m.phase, WorkerPhase::Ready { commits } if commits > 0)
         };
         if self.rounds > 0 && !self.members.values().any(has_state) {
             let why =
@@ -304,7 +308,7 @@ impl Roster {
             _ => min,
         };
         if ready.len() < wanted {
-            if waited >= self.limits.patience {
+            if waited >= self.limits.timeout {
                 let why = format!(
                     "{} workers are there after {waited:?}, and a round needs {wanted}: lower --min-np, or find more hosts",
                     ready.len()
@@ -316,19 +320,20 @@ impl Roster {
         let workers: Vec<u64> = ready.into_iter().take(max).collect();
         for (rank, worker) in workers.iter().enumerate() {
             if let Some(member) = self.members.get_mut(worker) {
-                member.phase = Phase::Trains;
+                member.phase = WorkerPhase::Trains;
                 member.rank = Some(rank);
-                member.first.get_or_insert(self.rounds + 1);
-                member.told = false;
+                member.first_round.get_or_insert(self.rounds + 1);
+                member.notified = false;
             }
         }
-        self.waiting = None;
+        self.waiting_since = None;
         self.broken = false;
         self.rounds += 1;
         let number = self.rounds;
         changes.push(Change::Round { number, workers });
     }
 
+    /// Ends the job.
     fn end(&mut self, why: String, changes: &mut Vec<Change>) {
         self.ended = true;
         changes.push(Change::Ended(why));

@@ -1,4 +1,4 @@
-//! A worker's end.
+//! Worker of an elastic job: the end of a process, which waits for its place in each round.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,41 +8,42 @@ use std::thread::{self, JoinHandle};
 use serde_json::{Value, json};
 use thalweg_launch_env::{ElasticWorker, host};
 
-use crate::control::{Reader, SILENCE_TIMEOUT, Writer, follow};
+use crate::control::{Reader, SILENCE_TIMEOUT, Writer, handle_messages};
 use crate::error::{CollectiveError, Result};
 use crate::join::{Join, shared_secret};
 use crate::secret::Secret;
 use crate::stream::Stream;
 
-/// A process that takes part in the rounds of an elastic job.
+/// Process that takes part in the rounds of an elastic job.
 pub struct Worker {
     launcher: Arc<Launcher>,
     thread: Option<JoinHandle<()>>,
-    /// What is the same in all rounds.
+    /// Description of the rank that is the same in all rounds.
     join: Join,
 }
 
-/// What a worker is in a round.
+/// Place of a worker in a round.
 #[derive(Clone, Debug)]
-pub struct Place {
-    /// The number of the round, from 1 on.
+pub struct RoundPlace {
+    /// Number of the round, from 1 on.
     pub round: u64,
-    /// The rank, the number of ranks, and where they meet.
+    /// Description of the rank in this round.
     pub join: Join,
 }
 
-/// The launcher, as its worker knows it.
+/// Connection to the launcher.
 struct Launcher {
     writer: Writer,
     leaves: AtomicBool,
-    heard: Mutex<Heard>,
+    state: Mutex<LauncherState>,
     changed: Condvar,
 }
 
+/// Messages of the launcher.
 #[derive(Default)]
-struct Heard {
+struct LauncherState {
     place: Option<(u64, usize, usize, SocketAddr)>,
-    /// Whether the round is to end.
+    /// `true` if the round is to end.
     others_wait: bool,
     ended: Option<String>,
 }
@@ -52,7 +53,7 @@ fn rendezvous(error: impl std::fmt::Display) -> CollectiveError {
 }
 
 impl Worker {
-    /// Meets the [`Driver`](super::Driver) of a job.
+    /// Connects to the [`Driver`](super::Driver) of a job.
     ///
     /// # Errors
     /// [`CollectiveError::Rendezvous`].
@@ -64,7 +65,7 @@ impl Worker {
             let launcher = Arc::new(Launcher {
                 writer: Writer::new(&stream),
                 leaves: AtomicBool::new(false),
-                heard: Mutex::default(),
+                state: Mutex::default(),
                 changed: Condvar::new(),
             });
             launcher
@@ -82,7 +83,7 @@ impl Worker {
         start().map_err(rendezvous)
     }
 
-    /// As `thalweg launch hvd` says with `--min-np`; nothing where the process was not started so.
+    /// Connects as the environment of `thalweg launch hvd --min-np` describes; `None` if the process was not started so.
     ///
     /// # Errors
     /// [`CollectiveError::Argument`]: a variable of the environment cannot be used; [`CollectiveError::Rendezvous`].
@@ -107,36 +108,36 @@ impl Worker {
     /// Waits for a place in the next round, after so many commits.
     ///
     /// # Errors
-    /// [`CollectiveError::Ended`]: the job is over, or does not need this worker.
-    pub fn ready(&self, commits: u64) -> Result<Place> {
-        let mut heard = self.launcher.heard();
-        heard.place = None;
-        heard.others_wait = false;
-        drop(heard);
-        let said = self.launcher.writer.write(&json!({ "ready": commits }));
-        let mut heard = self.launcher.heard();
+    /// [`CollectiveError::Ended`]: the job is over, or has dropped this worker.
+    pub fn ready(&self, commits: u64) -> Result<RoundPlace> {
+        let mut state = self.launcher.state();
+        state.place = None;
+        state.others_wait = false;
+        drop(state);
+        let written = self.launcher.writer.write(&json!({ "ready": commits }));
+        let mut state = self.launcher.state();
         loop {
-            if let Some((round, rank, size, address)) = heard.place.take() {
+            if let Some((round, rank, size, address)) = state.place.take() {
                 let join = self.join.of_round(round, address, (rank, size));
-                return Ok(Place { round, join });
+                return Ok(RoundPlace { round, join });
             }
-            if let Some(why) = &heard.ended {
+            if let Some(why) = &state.ended {
                 return Err(CollectiveError::Ended(why.clone()));
             }
-            if let Err(e) = &said {
+            if let Err(e) = &written {
                 return Err(CollectiveError::Ended(format!("the launcher is lost: {e}")));
             }
-            let next = self.launcher.changed.wait(heard);
-            heard = next.unwrap_or_else(PoisonError::into_inner);
+            let next = self.launcher.changed.wait(state);
+            state = next.unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Whether others wait for the round to end.
+    /// `true` if others wait for the round to end.
     pub fn others_wait(&self) -> bool {
-        self.launcher.heard().others_wait
+        self.launcher.state().others_wait
     }
 
-    /// Says that all of its work is done.
+    /// Reports that all of its work is done.
     pub fn done(&self) {
         let _ = self.launcher.writer.write(&json!({"done": true}));
     }
@@ -153,30 +154,31 @@ impl Drop for Worker {
 }
 
 impl Launcher {
-    fn heard(&self) -> MutexGuard<'_, Heard> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, LauncherState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn end(&self, why: String) {
-        self.heard().ended.get_or_insert(why);
+        self.state().ended.get_or_insert(why);
         self.changed.notify_all();
     }
 
-    /// Hears the launcher until it or this worker goes.
+    /// Handles messages of the launcher until either end leaves.
     fn listen(&self, reader: Reader) {
-        let ended = follow(reader, &self.writer, &self.leaves, |m| self.hear(m));
+        let ended = handle_messages(reader, &self.writer, &self.leaves, |m| self.handle(m));
         if let Some(why) = ended {
             self.end(format!("the launcher {why}"));
         }
     }
 
-    fn hear(&self, message: &mut Value) {
+    /// Handles one message.
+    fn handle(&self, message: &mut Value) {
         let number = |key: &str| message[key].as_u64().and_then(|n| usize::try_from(n).ok());
         if let Some(why) = message["end"].as_str().or(message["refused"].as_str()) {
             return self.end(why.to_owned());
         }
-        let mut heard = self.heard();
-        heard.others_wait |= message.get("changed").is_some();
+        let mut state = self.state();
+        state.others_wait |= message.get("changed").is_some();
         let address = message["address"].as_str().and_then(|a| a.parse().ok());
         if let (Some(round), Some(rank), Some(size), Some(address)) = (
             message["round"].as_u64(),
@@ -184,11 +186,11 @@ impl Launcher {
             number("size"),
             address,
         ) {
-            heard.place = Some((round, rank, size, address));
-            // What was said before was of the round before.
-            heard.others_wait = false;
+            state.place = Some((round, rank, size, address));
+            // An earlier message is about the previous round.
+            state.others_wait = false;
         }
-        drop(heard);
+        drop(state);
         self.changed.notify_all();
     }
 }

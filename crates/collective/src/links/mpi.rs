@@ -118,7 +118,7 @@ fn start_coordinator(size: usize) -> std::io::Result<(Coordinator, Value)> {
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     };
     let coordinator =
-        Coordinator::telling(listener, size, &secret, SILENCE_TIMEOUT, Box::new(tell))?;
+        Coordinator::start_with(listener, size, &secret, SILENCE_TIMEOUT, Box::new(tell))?;
     let told = json!({ "address": coordinator.address().to_string(), "secret": secret });
     Ok((coordinator, told))
 }

@@ -68,7 +68,7 @@ impl Progress {
         if let (Some(control), true) = (&shared.control, shared.negotiates) {
             let turns = sender.clone();
             // An error is a thread that has ended.
-            control.hear_turns(Box::new(move |turn| drop(turns.send(Command::Turn(turn)))));
+            control.on_turn(Box::new(move |turn| drop(turns.send(Command::Turn(turn)))));
         }
         let runner = Runner::new(shared.clone(), ranks);
         let thread = thread::Builder::new().name("collectives".to_owned());

@@ -1,4 +1,4 @@
-//! Requests of tensors, as collectives of bytes.
+//! Requests of tensors, run as collectives of bytes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::aligned::Aligned;
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
 
-/// Runs a request; its results lie in this memory.
+/// Runs a request; its results are allocated in `memory`.
 pub(super) fn run(
     ranks: &mut Ranks,
     request: CollectiveRequest,
@@ -18,7 +18,7 @@ pub(super) fn run(
     if request.input.dtype() != DType::Bool {
         return run_numbers(ranks, request, memory);
     }
-    // Not every byte is a bool: what comes is looked at.
+    // Not every byte is a valid bool: received bytes are converted.
     let bits = request.input.as_slice::<bool>().map_err(no_memory)?;
     let bytes: Vec<u8> = bits.iter().map(|&b| u8::from(b)).collect();
     let input = Tensor::new_in(request.input.dims(), &bytes, memory).map_err(no_memory)?;
@@ -43,7 +43,7 @@ fn run_numbers(
         kind,
         input,
     } = request;
-    let at = At {
+    let at = SetCollective {
         ranks,
         name: &name,
         set,
@@ -62,15 +62,15 @@ fn run_numbers(
     }
 }
 
-/// A collective of some ranks.
-struct At<'a> {
+/// Collective of a set of ranks.
+struct SetCollective<'a> {
     ranks: &'a mut Ranks,
     name: &'a str,
     set: i32,
     memory: Option<&'a Arc<Memory>>,
 }
 
-/// The whole of a tensor's bytes, to be changed: where others hold them, those of a copy.
+/// All bytes of a tensor, mutable; bytes of a copy if the tensor is shared.
 fn bytes_mut(tensor: &mut Tensor) -> Result<&mut [u8]> {
     let dtype = tensor.dtype();
     dispatch!(dtype, NUMBERS, T => {
@@ -83,10 +83,10 @@ fn no_memory(error: thalweg_tensor::TensorError) -> CollectiveError {
     CollectiveError::Argument(error.to_string())
 }
 
-impl At<'_> {
-    /// What all ranks must have alike, as part of the collective's name.
-    fn described(&self, what: &str, dtype: DType, dims: &[usize]) -> String {
-        format!("{} = {what} {dtype}{dims:?}", self.name)
+impl SetCollective<'_> {
+    /// Name of the collective with all that must be the same on all ranks.
+    fn full_name(&self, kind: &str, dtype: DType, dims: &[usize]) -> String {
+        format!("{} = {kind} {dtype}{dims:?}", self.name)
     }
 
     fn zeros(&self, dtype: DType, dims: &[usize]) -> Result<Tensor> {
@@ -97,7 +97,7 @@ impl At<'_> {
         .map_err(no_memory)
     }
 
-    /// A tensor that nobody else holds: this one, or a copy.
+    /// Tensor that is not shared: this one, or a copy.
     fn own(&self, mut tensor: Tensor) -> Result<Tensor> {
         match self.memory {
             Some(memory) if !tensor.is_alone() => tensor.copied_to(memory).map_err(no_memory),
@@ -107,7 +107,7 @@ impl At<'_> {
 
     fn reduce(self, input: Tensor, reduction: Reduction) -> Result<Vec<Tensor>> {
         let dtype = input.dtype();
-        let name = self.described(reduction.op.name(), dtype, input.dims());
+        let name = self.full_name(reduction.op.name(), dtype, input.dims());
         let mut value = self.own(input)?;
         let bytes = bytes_mut(&mut value)?;
         self.ranks
@@ -116,8 +116,8 @@ impl At<'_> {
     }
 
     fn broadcast(self, input: Tensor, root: usize) -> Result<Vec<Tensor>> {
-        let what = format!("broadcast from {root}");
-        let name = self.described(&what, input.dtype(), input.dims());
+        let kind = format!("broadcast from {root}");
+        let name = self.full_name(&kind, input.dtype(), input.dims());
         let root = self.ranks.place_of(self.set, root)?;
         let mut value = self.own(input)?;
         let bytes = bytes_mut(&mut value)?;
@@ -125,8 +125,8 @@ impl At<'_> {
         Ok(vec![value])
     }
 
-    /// One number of each rank.
-    fn numbers(&mut self, name: &str, own: &[u64]) -> Result<Vec<Vec<u64>>> {
+    /// Gathers numbers of each rank.
+    fn gather_numbers(&mut self, name: &str, own: &[u64]) -> Result<Vec<Vec<u64>>> {
         let (_, size) = self.ranks.place(self.set)?;
         let own: &[u8] = bytemuck::cast_slice(own);
         let mut all = Aligned::zeroed(own.len() * size);
@@ -142,8 +142,8 @@ impl At<'_> {
     fn gather(mut self, input: &Tensor) -> Result<Vec<Tensor>> {
         let (dtype, dims) = (input.dtype(), input.dims());
         let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
-        let name = self.described("gather", dtype, rest);
-        let all = self.numbers(&format!("{name}, rows"), &[rows as u64])?;
+        let name = self.full_name("gather", dtype, rest);
+        let all = self.gather_numbers(&format!("{name}, rows"), &[rows as u64])?;
         let rows: Vec<u64> = all.iter().map(|r| r[0]).collect();
         let (total, lens) = bytes(&rows, rest, dtype)?;
         let mut dims = dims.to_vec();
@@ -158,7 +158,7 @@ impl At<'_> {
     fn scatter(self, input: Tensor, reduction: Reduction) -> Result<Vec<Tensor>> {
         let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
         let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
-        let name = self.described(&format!("scatter {}", reduction.op.name()), dtype, &dims);
+        let name = self.full_name(&format!("scatter {}", reduction.op.name()), dtype, &dims);
         let (place, size) = self.ranks.place(self.set)?;
         let own = |p: usize| rows / size + usize::from(p < rows % size);
         let row = rest.iter().product::<usize>() * dtype.size();
@@ -178,19 +178,19 @@ impl At<'_> {
         let (dtype, mut dims) = (input.dtype(), input.dims().to_vec());
         let (&rows, rest) = dims.split_first().ok_or_else(|| scalar(self.name))?;
         let rest = &rest.to_vec()[..];
-        let name = self.described("exchange", dtype, rest);
+        let name = self.full_name("exchange", dtype, rest);
         let (place, size) = self.ranks.place(self.set)?;
-        let splits = &shares(splits, rows, size)?;
+        let splits = &row_splits(splits, rows, size)?;
         let own: Vec<u64> = splits.iter().map(|&s| s as u64).collect();
-        let all = self.numbers(&format!("{name}, splits"), &own)?;
+        let all = self.gather_numbers(&format!("{name}, splits"), &own)?;
         let received: Vec<u64> = all.iter().map(|r| r[place]).collect();
         let (_, sent) = bytes(&own, rest, dtype)?;
-        let (total, came) = bytes(&received, rest, dtype)?;
+        let (total, lens) = bytes(&received, rest, dtype)?;
         dims[0] = total;
         let mut output = self.zeros(dtype, &dims)?;
         let into = bytes_mut(&mut output)?;
         self.ranks
-            .all_to_all(self.set, &name, (input.bytes(), &sent), (into, &came))?;
+            .all_to_all(self.set, &name, (input.bytes(), &sent), (into, &lens))?;
         let rows: Vec<i32> = received.iter().map(|&r| r as i32).collect();
         Ok(vec![output, Tensor::from(rows)])
     }
@@ -200,8 +200,8 @@ fn scalar(name: &str) -> CollectiveError {
     CollectiveError::Argument(format!("{name}: a scalar has no rows"))
 }
 
-/// How many rows each of `size` ranks is given: as `splits` says, or as many each where it is empty.
-fn shares(splits: &[usize], rows: usize, size: usize) -> Result<Vec<usize>> {
+/// Rows for each of `size` ranks: those of `splits`, or equal numbers if it is empty.
+fn row_splits(splits: &[usize], rows: usize, size: usize) -> Result<Vec<usize>> {
     let sum = splits.iter().try_fold(0usize, |sum, &s| sum.checked_add(s));
     match splits.is_empty() {
         true if rows.is_multiple_of(size) => Ok(vec![rows / size; size]),
@@ -213,7 +213,7 @@ fn shares(splits: &[usize], rows: usize, size: usize) -> Result<Vec<usize>> {
     }
 }
 
-/// All rows, and the bytes of those of each rank: numbers that other ranks have told.
+/// Number of all rows, and the bytes of the rows of each rank. The numbers of rows come from other ranks, so they are checked.
 fn bytes(rows: &[u64], rest: &[usize], dtype: DType) -> Result<(usize, Vec<usize>)> {
     let row = rest.iter().product::<usize>() * dtype.size();
     let bytes = |&rows: &u64| usize::try_from(rows).ok()?.checked_mul(row.max(1));

@@ -213,7 +213,7 @@ impl Shared {
         {
             *open = None;
             self.timer.set_enabled(false);
-            self.tell(&format!("no more trace is written: {e}"));
+            self.log(&format!("no more trace is written: {e}"));
         }
         drop(open);
         let mut open = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
@@ -229,14 +229,14 @@ impl Shared {
         let written = written.and_then(|()| timeline.span(record.name, record.kind, began, ended));
         if let Err(e) = written {
             *open = None;
-            self.tell(&format!("no more timeline is written: {e}"));
+            self.log(&format!("no more timeline is written: {e}"));
         }
     }
 
-    /// Prints a line at the launcher, through the coordinator.
-    fn tell(&self, text: &str) {
+    /// Sends a line for the user to the coordinator.
+    fn log(&self, text: &str) {
         if let Some(control) = &self.control {
-            control.tell(&format!("rank {}: {text}", self.rank));
+            control.log(&format!("rank {}: {text}", self.rank));
         }
     }
 

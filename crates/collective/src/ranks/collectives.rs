@@ -1,4 +1,4 @@
-//! What ranks do together.
+//! Collectives of ranks: all-reduce, broadcast, all-gather, reduce-scatter, all-to-all, barrier.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::error::{CollectiveError, Result};
 use crate::reduce::Reducer;
 
 impl Ranks {
-    /// Runs a collective of a set: what goes wrong ends the job for all.
+    /// Runs a collective of a set. An error ends the job for all ranks.
     fn run<R>(
         &mut self,
         set: i32,
@@ -21,7 +21,7 @@ impl Ranks {
     ) -> Result<R> {
         let (place, _) = self.place(set)?;
         if let Some(failure) = self.failure() {
-            // What the others have posted before may still be there.
+            // Values that the others have posted before may still be in place.
             return Err(failure);
         }
         let found = self.sets.get_mut(&set).ok_or_else(|| sets::unknown(set))?;
@@ -48,10 +48,10 @@ impl Ranks {
         })
     }
 
-    /// Reduces the values of all ranks of a set, to all of them.
+    /// Reduces the values of all ranks of a set; each gets the result.
     ///
     /// # Errors
-    /// What ended the job, ranks that do not come, and ranks that run something else under this name.
+    /// The job has ended, a rank does not come in time, or runs another collective under this name.
     pub fn all_reduce(
         &mut self,
         set: i32,
@@ -77,10 +77,10 @@ impl Ranks {
         })
     }
 
-    /// Gives the value of the member of a set at this place to all of the set.
+    /// Sends the value of the member at place `root` to all ranks of a set.
     ///
     /// # Errors
-    /// As [`Ranks::all_reduce`]; [`CollectiveError::Argument`] where there is no such place.
+    /// As [`Ranks::all_reduce`]; [`CollectiveError::Argument`] if there is no such place.
     pub fn broadcast(&mut self, set: i32, name: &str, root: usize, data: &mut [u8]) -> Result<()> {
         let (_, size) = self.place(set)?;
         if root >= size {
@@ -94,7 +94,7 @@ impl Ranks {
         })
     }
 
-    /// Puts the values of all ranks of a set one after another: `lens` has the bytes of each, `output` room for all.
+    /// Concatenates the values of all ranks of a set into `output`; `lens` has the bytes of each.
     ///
     /// # Errors
     /// As [`Ranks::all_reduce`].
@@ -113,8 +113,8 @@ impl Ranks {
         })
     }
 
-    /// Reduces the values of all ranks of a set, in parts: the member at place p has part p afterwards, and nothing else has
-    /// a meaning. `parts` has the bytes of each.
+    /// Reduces the values of all ranks of a set in parts: the member at place p has part p afterwards, and other parts are
+    /// undefined. `lens` has the bytes of each part.
     ///
     /// # Errors
     /// As [`Ranks::all_reduce`].
@@ -136,7 +136,7 @@ impl Ranks {
         })
     }
 
-    /// Sends each rank of a set its part of the input, and receives parts of theirs: `sent` and `received` have the bytes.
+    /// Sends each rank of a set its part of the input, and receives a part from each: `sent` and `received` have the bytes.
     ///
     /// # Errors
     /// As [`Ranks::all_reduce`].
@@ -153,7 +153,7 @@ impl Ranks {
         })
     }
 
-    /// Returns once all ranks of a set have called it.
+    /// Returns after all ranks of a set have called it.
     ///
     /// # Errors
     /// As [`Ranks::all_reduce`].
@@ -166,7 +166,7 @@ impl Ranks {
     }
 }
 
-/// An error with the name of the collective that met it.
+/// Adds the name of a collective to its error.
 fn named(error: CollectiveError, name: &str) -> CollectiveError {
     match error {
         CollectiveError::Differs { rank, theirs, ours } => CollectiveError::Differs {
@@ -183,7 +183,7 @@ fn named(error: CollectiveError, name: &str) -> CollectiveError {
     }
 }
 
-/// Ranges of these lengths, one after another.
+/// Consecutive ranges of these lengths.
 fn ranges(lens: &[usize]) -> Vec<std::ops::Range<usize>> {
     let mut at = 0;
     let range = |&len: &usize| {

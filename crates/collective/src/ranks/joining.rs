@@ -1,4 +1,4 @@
-//! How ranks meet.
+//! Rendezvous: ranks join a job and connect.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,13 +19,13 @@ use crate::phase_timer::PhaseTimer;
 #[cfg(feature = "mpi")]
 use crate::secret::Secret;
 
-/// The most connections of a link.
-const MOST_CONNECTIONS: usize = 64;
+/// Maximum number of connections of a link.
+const MAX_CONNECTIONS: usize = 64;
 
-/// No other rank: nothing is sent.
-struct Alone;
+/// Links of a single rank: there is no other one.
+struct NoLinks;
 
-impl Links for Alone {
+impl Links for NoLinks {
     fn rank(&self) -> usize {
         0
     }
@@ -40,7 +40,7 @@ impl Links for Alone {
 }
 
 impl Ranks {
-    /// Meets the other ranks of the job.
+    /// Joins the job, and waits for the other ranks.
     ///
     /// # Errors
     /// [`CollectiveError::Rendezvous`], [`CollectiveError::Late`].
@@ -54,7 +54,7 @@ impl Ranks {
                 rank: 0,
                 hosts: vec![0],
                 control: None,
-                links: Box::new(Alone),
+                links: Box::new(NoLinks),
                 sets: BTreeMap::from([(ALL_RANKS, Set::alone(0))]),
                 cost: LinkCost::default(),
                 memory: false,
@@ -68,7 +68,7 @@ impl Ranks {
         let control = Control::join(address, (rank, size), &join.secret, join.timeouts)?;
         let control = Arc::new(control);
         let failed = |e: std::io::Error| CollectiveError::Rendezvous(e.to_string());
-        let most = size * join.connections.clamp(1, MOST_CONNECTIONS);
+        let most = size * join.connections.clamp(1, MAX_CONNECTIONS);
         let listening = Listening::start(control.own_address(), most, &join.secret);
         let listening = listening.map_err(failed)?;
         let own = json!({
@@ -90,17 +90,17 @@ impl Ranks {
             &join.secret,
         );
         let timer = links.timer().clone();
-        Ranks::met(&table, (control, timer), Box::new(links), join, None)
+        Ranks::from_table(&table, (control, timer), Box::new(links), join, None)
     }
 
-    /// Meets the other ranks that `mpirun` has started: the first one has the coordinator.
+    /// Joins a job that `mpirun` has started: the first rank has the coordinator.
     #[cfg(feature = "mpi")]
     fn join_by_mpi(join: &Join) -> Result<Ranks> {
         let (met, coordinator) = crate::links::mpi::MpiRendezvous::begin()?;
         let secret = Secret::from(&met.secret);
         let control = Control::join(met.address, met.place(), &secret, join.timeouts)?;
         let control = Arc::new(control);
-        // MPI has memory of its own.
+        // MPI shares memory itself.
         let own = json!({
             "host": join.host.clone().unwrap_or_else(host::identity),
             "memory": false,
@@ -108,8 +108,8 @@ impl Ranks {
         });
         let table = control.gather("ranks", &own)?;
         let links = Box::new(met.links(control.clone()));
-        // MPI does not say where its time goes.
-        Ranks::met(
+        // MPI does not measure its phases.
+        Ranks::from_table(
             &table,
             (control, PhaseTimer::default()),
             links,
@@ -118,8 +118,8 @@ impl Ranks {
         )
     }
 
-    /// The ranks that have told each other what stands in this table, by rank.
-    fn met(
+    /// Builds the ranks from the table that they have exchanged, by rank.
+    fn from_table(
         table: &[Value],
         (control, timer): (Arc<Control>, PhaseTimer),
         links: Box<dyn Links>,
@@ -159,21 +159,21 @@ impl Ranks {
     }
 }
 
-/// By rank: of how many connections a link with this one is: both must want several, and be on different hosts.
+/// Number of connections of each link of a rank: several only if both ends want them and are on different hosts.
 fn connections(table: &[Value], rank: usize) -> Vec<usize> {
     let hosts = numbers(table, "host");
     let wants = |of: usize| {
-        let said = table[of]["connections"].as_u64().unwrap_or(1);
-        usize::try_from(said).unwrap_or(1)
+        let count = table[of]["connections"].as_u64().unwrap_or(1);
+        usize::try_from(count).unwrap_or(1)
     };
     let link = |other: usize| match hosts[other] == hosts[rank] {
         true => 1,
-        false => wants(other).min(wants(rank)).clamp(1, MOST_CONNECTIONS),
+        false => wants(other).min(wants(rank)).clamp(1, MAX_CONNECTIONS),
     };
     (0..table.len()).map(link).collect()
 }
 
-/// By rank: the number of the text that its entry has under this key, in the order in which they first come.
+/// Number of each entry's text under this key; texts are numbered in the order of their first use.
 fn numbers(table: &[Value], key: &str) -> Vec<usize> {
     let mut known: Vec<&Value> = Vec::new();
     let number = |entry: &'_ Value| entry[key].clone();
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_between_hosts_has_as_many_connections_as_both_ends_want_and_one_within_a_host_has_one()
-     {
+    fn links_between_hosts_have_the_smaller_number_of_connections_and_links_within_a_host_have_one()
+    {
         let rank = |host: &str, connections: u64| json!({"host": host, "connections": connections});
         let table = [
             rank("a", 4),
@@ -207,6 +207,6 @@ mod tests {
         assert_eq!(connections(&table, 0), [1, 1, 2, 1, 4]);
         assert_eq!(connections(&table, 4), [4, 4, 2, 1, 1]);
         let most = [rank("a", 1000), rank("b", 1000)];
-        assert_eq!(connections(&most, 0), [1, MOST_CONNECTIONS]);
+        assert_eq!(connections(&most, 0), [1, MAX_CONNECTIONS]);
     }
 }

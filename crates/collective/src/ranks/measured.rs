@@ -1,4 +1,4 @@
-//! What messages between hosts cost: measured once, when ranks of several hosts have met.
+//! Measured cost of messages between hosts: once, at the rendezvous.
 
 use std::time::Instant;
 
@@ -6,18 +6,18 @@ use super::{ALL_RANKS, Ranks};
 use crate::error::Result;
 use crate::links::{Incoming, Links, Outgoing, Sink};
 
-/// Tells these messages from those of collectives.
-const TAG: u64 = u64::from_le_bytes(*b"measured");
-/// How often a short message goes to and fro.
-const SHORT: usize = 6;
-/// How often a long one does: TCP sends faster each time at first.
-const LONG: usize = 4;
-/// Its bytes: a tenth of a second at 20 Mbit/s.
-const BYTES: usize = 256 << 10;
+/// Tag of the probe messages.
+const PROBE_TAG: u64 = u64::from_le_bytes(*b"measured");
+/// Number of exchanges of a short message.
+const SHORT_REPEATS: usize = 6;
+/// Number of exchanges of a long message: TCP gets faster with each at first.
+const LONG_REPEATS: usize = 4;
+/// Bytes of a long message: a tenth of a second at 20 Mbit/s.
+const LONG_BYTES: usize = 256 << 10;
 
 impl Ranks {
-    /// Measures messages between the first rank and the first one of another host, and tells all ranks: they must choose
-    /// alike. Ranks of one host keep what is known of TCP within a machine.
+    /// Measures messages between the first rank and the first one of another host, and broadcasts the result: all ranks must
+    /// choose the same algorithm. Ranks of one host keep the defaults.
     ///
     /// # Errors
     /// As [`Ranks::broadcast`].
@@ -32,13 +32,13 @@ impl Ranks {
             _ => {}
         }
         let bytes = bytemuck::bytes_of_mut(&mut found);
-        self.broadcast(ALL_RANKS, "what messages cost", 0, bytes)?;
+        self.broadcast(ALL_RANKS, "cost of messages", 0, bytes)?;
         [self.cost.message, self.cost.byte] = found;
         Ok(())
     }
 }
 
-/// The seconds of a message and of a byte, to and from this rank at the same time: the best of some.
+/// Seconds of a message and of a byte in both directions at the same time: the best of several exchanges.
 fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
     let mut fastest = |bytes: usize, times: usize| -> Result<f64> {
         let (sent, mut received) = (vec![0; bytes], vec![0; bytes]);
@@ -47,12 +47,12 @@ fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
             let began = Instant::now();
             let send = Outgoing {
                 to: peer,
-                tag: TAG,
+                tag: PROBE_TAG,
                 bytes: &sent,
             };
             let receive = Incoming {
                 from: peer,
-                tag: TAG,
+                tag: PROBE_TAG,
                 sink: Sink::store(&mut received),
             };
             links.exchange(Some(send), Some(receive))?;
@@ -60,8 +60,8 @@ fn probe(links: &mut dyn Links, peer: usize) -> Result<[f64; 2]> {
         }
         Ok(best)
     };
-    let message: f64 = fastest(8, SHORT)?;
-    let byte = (fastest(BYTES, LONG)? - message) / BYTES as f64;
-    // A clock may be coarse: neither is for nothing.
+    let message: f64 = fastest(8, SHORT_REPEATS)?;
+    let byte = (fastest(LONG_BYTES, LONG_REPEATS)? - message) / LONG_BYTES as f64;
+    // A coarse clock must not make a cost 0.
     Ok([message.max(1e-7), byte.max(1e-12)])
 }

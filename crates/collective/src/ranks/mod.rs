@@ -1,4 +1,4 @@
-//! The ranks of a job, as one of them sees them.
+//! Ranks: this process as one of the ranks of a job.
 
 mod collectives;
 mod joining;
@@ -18,13 +18,13 @@ use crate::error::CollectiveError;
 use crate::links::Links;
 use crate::phase_timer::PhaseTimer;
 
-/// The set of all ranks.
+/// Number of the set of all ranks.
 pub const ALL_RANKS: i32 = 0;
 
 /// This process as one of the ranks of a job. All ranks must call the same methods in the same order.
 pub struct Ranks {
     rank: usize,
-    /// By rank: the number of its host.
+    /// Host numbers by rank.
     hosts: Vec<usize>,
     control: Option<Arc<Control>>,
     links: Box<dyn Links>,
@@ -32,16 +32,16 @@ pub struct Ranks {
     cost: LinkCost,
     memory: bool,
     negotiates: bool,
-    /// Where the time of collectives goes.
+    /// Time of collectives by phase.
     timer: PhaseTimer,
     timeouts: Timeouts,
-    /// Where the ranks meet, if it is in this process. It goes last.
+    /// Coordinator of the job, if it is in this process. It is dropped last.
     coordinator: Option<Coordinator>,
 }
 
 impl Drop for Ranks {
-    /// The rank that has the coordinator stays until the others have left, or something ended the job. They say so before
-    /// their links end: those of MPI end together.
+    /// Leaves the job. The rank that has the coordinator stays until the others have left or the job has ended. Ranks leave
+    /// before their links end, because links of MPI end together.
     fn drop(&mut self) {
         if let Some(control) = &self.control {
             control.leave_job();
@@ -60,17 +60,17 @@ impl Drop for Ranks {
 }
 
 impl Ranks {
-    /// The number of this rank.
+    /// This rank.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     pub fn size(&self) -> usize {
         self.hosts.len()
     }
 
-    /// The number of this rank among those of its host, and how many those are.
+    /// Number of this rank among those of its host, and the number of those.
     pub fn local(&self) -> (usize, usize) {
         let own = self.hosts[self.rank];
         let local = self.hosts.iter().filter(|&&h| h == own).count();
@@ -78,7 +78,7 @@ impl Ranks {
         (before.count(), local)
     }
 
-    /// The number of this rank's host among those that have a rank of this local number, and how many those are.
+    /// Number of this rank's host among the hosts with a rank of this local number, and the number of those hosts.
     pub fn cross(&self) -> (usize, usize) {
         let (local, _) = self.local();
         let count = |host: usize| self.hosts.iter().filter(|&&h| h == host).count();
@@ -89,24 +89,24 @@ impl Ranks {
         (with.iter().filter(|&&h| h < own).count(), with.len())
     }
 
-    /// Whether all hosts have as many ranks.
+    /// `true` if all hosts have the same number of ranks.
     pub fn is_homogeneous(&self) -> bool {
         let hosts = self.hosts.iter().max().map_or(1, |m| m + 1);
         let count = |host: usize| self.hosts.iter().filter(|&&h| h == host).count();
         (0..hosts).all(|h| count(h) == count(0))
     }
 
-    /// How values are reduced over links from now on: by this algorithm, or by the cheapest. All ranks must say the same.
+    /// Sets the algorithm of all-reduces over links; `None` for the cheapest. All ranks must set the same.
     pub fn choose(&mut self, algorithm: Option<Algorithm>) {
         self.cost.only = algorithm;
     }
 
-    /// What messages cost, by which algorithms are chosen: measured where ranks are on several hosts, and assumed within one.
+    /// Cost of messages, by which algorithms are chosen: measured if ranks are on several hosts, assumed on one host.
     pub fn cost(&self) -> LinkCost {
         self.cost
     }
 
-    /// Whether each collective is announced first: see [`Join::negotiated`](crate::Join::negotiated).
+    /// `true` if each collective is announced first: see [`Join::negotiated`](crate::Join::negotiated).
     pub(crate) fn negotiates(&self) -> bool {
         self.negotiates
     }
@@ -119,7 +119,7 @@ impl Ranks {
         self.control.clone()
     }
 
-    /// What ended the job, if anything did.
+    /// Reason for which the job has ended, if it has.
     pub fn failure(&self) -> Option<CollectiveError> {
         self.control.as_ref()?.failure()
     }
@@ -132,7 +132,7 @@ impl Ranks {
     }
 }
 
-/// Tells messages of a collective from those of others: FNV-1a of its set and name.
+/// Tag of the messages of a collective: FNV-1a of its set and name.
 pub(crate) fn tag(set: i32, name: &str) -> u64 {
     let bytes = set.to_le_bytes().into_iter().chain(name.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -1,4 +1,4 @@
-//! Sets of ranks, and what all ranks say.
+//! Sets of ranks, and small values of all ranks.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::error::{CollectiveError, Result};
 use crate::memory::SharedMemory;
 
 impl Ranks {
-    /// The place of this rank in a set, and the size of the set.
+    /// Place of this rank in a set, and the size of the set.
     ///
     /// # Errors
     /// [`CollectiveError::Argument`]: there is no such set, or this rank is not in it.
@@ -22,7 +22,7 @@ impl Ranks {
         Ok((place, members.len()))
     }
 
-    /// The place of a rank in a set.
+    /// Place of a rank in a set.
     ///
     /// # Errors
     /// As [`Ranks::place`].
@@ -34,10 +34,10 @@ impl Ranks {
         })
     }
 
-    /// Makes a set of ranks: all ranks must do so, those that are not in it too. Gives its number.
+    /// Adds a set of ranks, and returns its number. All ranks must do so, also those outside of the set.
     ///
     /// # Errors
-    /// [`CollectiveError::Argument`], [`CollectiveError::Differs`], and what ended the job.
+    /// [`CollectiveError::Argument`], [`CollectiveError::Differs`], or the job has ended.
     pub fn add_set(&mut self, members: &[usize]) -> Result<i32> {
         let mut sorted = members.to_vec();
         sorted.sort_unstable();
@@ -52,33 +52,33 @@ impl Ranks {
             )));
         }
         let set = self.sets.keys().max().map_or(1, |m| m + 1);
-        self.same(&format!("set {set}"), &json!(sorted))?;
+        self.check_equal(&format!("set {set}"), &json!(sorted))?;
         self.add(set, sorted)?;
         Ok(set)
     }
 
-    /// Whether all ranks say the same.
+    /// Checks that a value is the same on all ranks.
     ///
     /// # Errors
-    /// [`CollectiveError::Differs`], for the first rank that says something else.
-    pub fn same(&mut self, what: &str, own: &Value) -> Result<()> {
-        let all = self.gather(what, own)?;
+    /// [`CollectiveError::Differs`], for the first rank with another value.
+    pub fn check_equal(&mut self, name: &str, own: &Value) -> Result<()> {
+        let all = self.gather(name, own)?;
         let other = all.iter().position(|v| v != own);
         let Some(rank) = other else {
             return Ok(());
         };
-        let say = |value: &Value| format!("{what}: {value}");
+        let text = |value: &Value| format!("{name}: {value}");
         Err(CollectiveError::Differs {
             rank,
-            theirs: say(&all[rank]),
-            ours: say(own),
+            theirs: text(&all[rank]),
+            ours: text(own),
         })
     }
 
-    /// Small values of all ranks, by rank: through the coordinator.
+    /// Gathers small values of all ranks, by rank, through the coordinator.
     ///
     /// # Errors
-    /// What ended the job; ranks that do not come.
+    /// The job has ended, or a rank does not come in time.
     pub fn gather(&mut self, name: &str, own: &Value) -> Result<Vec<Value>> {
         match &self.control {
             Some(control) => control.gather(name, own),
@@ -95,14 +95,14 @@ impl Ranks {
             memory: None,
         };
         if self.memory && (0..added.members.len()).any(|p| added.local(p).len() > 1) {
-            (added.shares, added.memory) = self.shared(set, &added)?;
+            (added.shares, added.memory) = self.share_memory(set, &added)?;
         }
         self.sets.insert(set, added);
         Ok(())
     }
 
-    /// Memory for the members of a set on this host: where one of them cannot map it, none of the set has it.
-    fn shared(&mut self, set: i32, added: &Set) -> Result<(bool, Option<SharedMemory>)> {
+    /// Shares memory among the members of a set on this host. If one member of the set cannot map it, no member uses it.
+    fn share_memory(&mut self, set: i32, added: &Set) -> Result<(bool, Option<SharedMemory>)> {
         let place = added.members.iter().position(|&m| m == self.rank);
         let local = place.map(|p| added.local(p)).unwrap_or_default();
         let local: Vec<usize> = local.iter().map(|&p| added.members[p]).collect();

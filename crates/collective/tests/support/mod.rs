@@ -1,9 +1,9 @@
-//! Jobs whose ranks are threads.
+//! Test jobs whose ranks are threads.
 
-// Each test uses some of it.
+// Each test uses a part of it.
 #![allow(dead_code)]
 
-pub mod table;
+pub mod conformance;
 
 use std::net::TcpListener;
 use std::sync::Barrier;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use thalweg_collective::{Coordinator, Join, Ranks, Secret};
 
-/// A job: the host of each rank.
+/// Test job: the host of each rank, and settings.
 #[derive(Clone, Debug)]
 pub struct Job {
     hosts: Vec<String>,
     memory: bool,
     connections: usize,
     negotiated: bool,
-    patience: Duration,
+    timeout: Duration,
     secret: Secret,
 }
 
@@ -30,7 +30,7 @@ impl Job {
             memory: true,
             connections: 1,
             negotiated: false,
-            patience: Duration::from_secs(30),
+            timeout: Duration::from_secs(30),
             secret: Secret::from("secret"),
         }
     }
@@ -64,37 +64,37 @@ impl Job {
         }
     }
 
-    pub fn patience(self, patience: Duration) -> Job {
-        Job { patience, ..self }
+    pub fn timeout(self, timeout: Duration) -> Job {
+        Job { timeout, ..self }
     }
 
     pub fn size(&self) -> usize {
         self.hosts.len()
     }
 
-    /// Runs the same on all ranks; gives what each returns.
+    /// Runs a closure on all ranks, and returns the results by rank.
     pub fn run<R: Send>(&self, run: impl Fn(&mut Ranks) -> R + Sync) -> Vec<R> {
-        self.give(|mut ranks| run(&mut ranks))
+        self.run_owned(|mut ranks| run(&mut ranks))
     }
 
-    /// As [`Job::run`], of ranks that become something else.
-    pub fn give<R: Send>(&self, run: impl Fn(Ranks) -> R + Sync) -> Vec<R> {
+    /// Runs as [`Job::run`] does, a closure that takes the ranks by value.
+    pub fn run_owned<R: Send>(&self, run: impl Fn(Ranks) -> R + Sync) -> Vec<R> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, self.size(), &self.secret).unwrap();
         let address = coordinator.address();
-        // One that fails at once would otherwise end the job before the others have joined it.
-        let there = Barrier::new(self.size());
+        // Without it, a rank that fails at once would end the job before the others have joined.
+        let joined = Barrier::new(self.size());
         thread::scope(|scope| {
             let ranks = self.hosts.iter().enumerate().map(|(rank, host)| {
-                let (run, there) = (&run, &there);
+                let (run, joined) = (&run, &joined);
                 let (memory, connections) = (self.memory, self.connections);
-                let patience = self.patience;
+                let timeout = self.timeout;
                 scope.spawn(move || {
                     let join = Join::at(address, rank, self.size(), &self.secret);
                     let join = join.host(host).memory(memory).connections(connections);
-                    let join = join.negotiated(self.negotiated).patience(patience);
+                    let join = join.negotiated(self.negotiated).timeout(timeout);
                     let ranks = Ranks::join(&join);
-                    there.wait();
+                    joined.wait();
                     run(ranks.unwrap())
                 })
             });

@@ -30,7 +30,7 @@ pub fn on_ranks_that<R: Send>(
     thread::scope(|scope| {
         let rank = |rank: usize| {
             let (run, there) = (&run, &there);
-            let join = Join::at(address, rank, size, "secret").patience(Duration::from_secs(30));
+            let join = Join::at(address, rank, size, "secret").timeout(Duration::from_secs(30));
             let join = how(join);
             scope.spawn(move || {
                 let hvd = Hvd::meet(&join);

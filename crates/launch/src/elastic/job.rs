@@ -7,7 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use thalweg_collective::Secret;
-use thalweg_collective::elastic::{Change, Driver, Limits};
+use thalweg_collective::elastic::{Change, Driver, ElasticLimits};
 use thalweg_launch_env::variables;
 
 use super::discovery::Hosts;
@@ -103,13 +103,13 @@ impl ElasticJob {
         if start > max {
             return Err(format!("--np {start} is more than --max-np {max}").into());
         }
-        let limits = Limits {
+        let limits = ElasticLimits {
             start,
             min,
             max,
-            patience: self.timeout,
+            timeout: self.timeout,
             resets: self.reset_limit,
-            ..Limits::of(start)
+            ..ElasticLimits::of(start)
         };
         let secret = job_secret()?;
         let mut shared = Secret::from(&secret);
@@ -186,7 +186,7 @@ impl RunningJob<'_> {
         for change in self.driver.changes() {
             self.apply(change);
         }
-        for line in self.driver.said() {
+        for line in self.driver.lines() {
             self.note(line);
         }
         self.reap();
@@ -221,10 +221,10 @@ impl RunningJob<'_> {
             let name = worker.task.name.clone();
             show(ScreenEvent::Gone { task: at }, &self.events);
             if code == 0 {
-                self.driver.done(number);
+                self.driver.mark_done(number);
                 continue;
             }
-            self.driver.gone(number);
+            self.driver.mark_lost(number);
             if expected {
                 continue;
             }

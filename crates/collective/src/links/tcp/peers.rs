@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::control::{Control, Door};
+use crate::control::{Control, Listener};
 use crate::error::{CollectiveError, Result};
 use crate::secret::Secret;
 use crate::stream::Stream;
@@ -25,7 +25,7 @@ const GREETING_BYTES: usize = 16;
 
 /// Listener of a rank for connections of others.
 pub(crate) struct Listening {
-    door: Door,
+    listener: Listener,
     shared: Arc<Accepted>,
 }
 
@@ -51,18 +51,18 @@ impl Listening {
         let listener = TcpListener::bind((address, 0))?;
         let shared = Arc::new(Accepted::default());
         let (own, secret) = (shared.clone(), secret.clone());
-        let door = Door::open(listener, "links", most, move |stream, guest| {
+        let listener = Listener::open(listener, "links", most, move |stream, place| {
             if let Some((of, stream)) = read_greeting(stream, &secret) {
                 own.waiting().insert(of, stream);
                 own.changed.notify_all();
             }
-            drop(guest);
+            drop(place);
         })?;
-        Ok(Listening { door, shared })
+        Ok(Listening { listener, shared })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.door.address()
+        self.listener.address()
     }
 }
 

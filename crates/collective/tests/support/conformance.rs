@@ -1,4 +1,4 @@
-//! What every engine must do, as each rank sees it: the same table runs over memory, over TCP, over MPI, and between GPUs.
+//! Conformance checks of every collective, run by each rank: over shared memory, over TCP, over MPI, and between GPUs.
 
 use serde_json::json;
 use thalweg_collective::{ALL_RANKS, Ranks, ReduceOp, Reduction};
@@ -6,11 +6,11 @@ use thalweg_tensor::{DType, dispatch};
 
 const LENS: [usize; 8] = [0, 1, 2, 7, 31, 1_000, 32_769, 100_003];
 
-/// What runs collectives: the arguments are those of [`Ranks`].
+/// Implementation of collectives, with the arguments of [`Ranks`].
 pub trait Engine {
-    /// Which rank this is, and how many there are.
+    /// This rank, and the number of ranks.
     fn place(&self) -> (usize, usize);
-    /// Whether an average is a sum that is divided once, at the end.
+    /// `true` if an average is a sum that is divided once, at the end.
     fn divides_last(&self) -> bool {
         true
     }
@@ -21,9 +21,9 @@ pub trait Engine {
         data: &mut [u8],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said;
-    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said;
-    fn all_gather(&mut self, name: &str, own: &[u8], lens: &[usize], output: &mut [u8]) -> Said;
+    ) -> Outcome;
+    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Outcome;
+    fn all_gather(&mut self, name: &str, own: &[u8], lens: &[usize], output: &mut [u8]) -> Outcome;
     fn reduce_scatter(
         &mut self,
         name: &str,
@@ -31,23 +31,23 @@ pub trait Engine {
         lens: &[usize],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said;
+    ) -> Outcome;
     fn all_to_all(
         &mut self,
         name: &str,
         input: (&[u8], &[usize]),
         output: (&mut [u8], &[usize]),
-    ) -> Said;
-    fn barrier(&mut self, name: &str) -> Said;
+    ) -> Outcome;
+    fn barrier(&mut self, name: &str) -> Outcome;
     fn add_set(&mut self, members: &[usize]) -> Result<i32, String>;
-    /// Whether all ranks say the same.
-    fn same(&mut self, what: &str, own: &str) -> Said;
+    /// Checks that a value is the same on all ranks.
+    fn check_equal(&mut self, name: &str, own: &str) -> Outcome;
 }
 
-/// What came of it.
-pub type Said = Result<(), String>;
+/// Result of a collective.
+pub type Outcome = Result<(), String>;
 
-fn said(result: thalweg_collective::Result<()>) -> Said {
+fn outcome(result: thalweg_collective::Result<()>) -> Outcome {
     result.map_err(|e| e.to_string())
 }
 
@@ -63,16 +63,16 @@ impl Engine for Ranks {
         data: &mut [u8],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said {
-        said(Ranks::all_reduce(self, set, name, data, dtype, reduction))
+    ) -> Outcome {
+        outcome(Ranks::all_reduce(self, set, name, data, dtype, reduction))
     }
 
-    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Said {
-        said(Ranks::broadcast(self, ALL_RANKS, name, root, data))
+    fn broadcast(&mut self, name: &str, root: usize, data: &mut [u8]) -> Outcome {
+        outcome(Ranks::broadcast(self, ALL_RANKS, name, root, data))
     }
 
-    fn all_gather(&mut self, name: &str, own: &[u8], lens: &[usize], output: &mut [u8]) -> Said {
-        said(Ranks::all_gather(self, ALL_RANKS, name, own, lens, output))
+    fn all_gather(&mut self, name: &str, own: &[u8], lens: &[usize], output: &mut [u8]) -> Outcome {
+        outcome(Ranks::all_gather(self, ALL_RANKS, name, own, lens, output))
     }
 
     fn reduce_scatter(
@@ -82,8 +82,8 @@ impl Engine for Ranks {
         lens: &[usize],
         dtype: DType,
         reduction: Reduction,
-    ) -> Said {
-        said(Ranks::reduce_scatter(
+    ) -> Outcome {
+        outcome(Ranks::reduce_scatter(
             self, ALL_RANKS, name, data, lens, dtype, reduction,
         ))
     }
@@ -93,30 +93,30 @@ impl Engine for Ranks {
         name: &str,
         input: (&[u8], &[usize]),
         output: (&mut [u8], &[usize]),
-    ) -> Said {
-        said(Ranks::all_to_all(self, ALL_RANKS, name, input, output))
+    ) -> Outcome {
+        outcome(Ranks::all_to_all(self, ALL_RANKS, name, input, output))
     }
 
-    fn barrier(&mut self, name: &str) -> Said {
-        said(Ranks::barrier(self, ALL_RANKS, name))
+    fn barrier(&mut self, name: &str) -> Outcome {
+        outcome(Ranks::barrier(self, ALL_RANKS, name))
     }
 
     fn add_set(&mut self, members: &[usize]) -> Result<i32, String> {
         Ranks::add_set(self, members).map_err(|e| e.to_string())
     }
 
-    fn same(&mut self, what: &str, own: &str) -> Said {
-        said(Ranks::same(self, what, &json!(own)))
+    fn check_equal(&mut self, name: &str, own: &str) -> Outcome {
+        outcome(Ranks::check_equal(self, name, &json!(own)))
     }
 }
 
-/// Whole numbers, so that sums are exact in every order.
+/// Integers, for which sums are exact in every order.
 pub fn value(rank: usize, i: usize) -> f32 {
     ((rank * 31 + i * 17) % 101) as f32 - 50.0
 }
 
-/// All of the table.
-pub fn everything(ranks: &mut impl Engine) {
+/// Runs all checks.
+pub fn check_all(ranks: &mut impl Engine) {
     reductions(ranks);
     rounded_sums(ranks);
     dtypes(ranks);
@@ -133,7 +133,7 @@ fn reduce(ranks: &mut impl Engine, set: i32, data: &mut [f32], op: ReduceOp) {
         .unwrap();
 }
 
-/// Reductions of every length are exact.
+/// Checks that reductions of every length are exact.
 pub fn reductions(ranks: &mut impl Engine) {
     let (own, size) = ranks.place();
     for op in [
@@ -171,7 +171,7 @@ pub fn reductions(ranks: &mut impl Engine) {
     }
 }
 
-/// Sums that are rounded have the same bits on all ranks, and again.
+/// Checks that rounded sums have the same bits on all ranks and in every run.
 pub fn rounded_sums(ranks: &mut impl Engine) {
     fn run(ranks: &mut impl Engine) -> String {
         let (own, _) = ranks.place();
@@ -181,11 +181,11 @@ pub fn rounded_sums(ranks: &mut impl Engine) {
         format!("{:x}", data.iter().fold(7, mix))
     }
     let first = run(ranks);
-    ranks.same("bits of a sum", &first).unwrap();
+    ranks.check_equal("bits of a sum", &first).unwrap();
     assert_eq!(first, run(ranks));
 }
 
-/// Every dtype with numbers is reduced.
+/// Checks reductions of every numeric dtype.
 pub fn dtypes(ranks: &mut impl Engine) {
     for &dtype in DType::NUMBERS {
         let ones = ones(dtype, 100);
@@ -198,7 +198,7 @@ pub fn dtypes(ranks: &mut impl Engine) {
     }
 }
 
-/// Broadcasts and gathers, with equal and unequal parts.
+/// Checks broadcasts and gathers, with equal and unequal parts.
 pub fn copies(ranks: &mut impl Engine) {
     let (own, size) = ranks.place();
     for len in [0, 1, 5_000, 300_001] {
@@ -219,7 +219,7 @@ pub fn copies(ranks: &mut impl Engine) {
     ranks.barrier("end").unwrap();
 }
 
-/// Parts of sums, and values for each rank.
+/// Checks reduce-scatter and all-to-all.
 pub fn parts(ranks: &mut impl Engine) {
     let (own, size) = ranks.place();
     let lens: Vec<usize> = (0..size).map(|r| 4 * ((r * 3) % 5)).collect();
@@ -249,7 +249,7 @@ pub fn parts(ranks: &mut impl Engine) {
     assert_eq!(output, expected, "{size} ranks");
 }
 
-/// Sets of ranks reduce alone, and nobody reduces in a set that it is not in.
+/// Checks that sets of ranks reduce alone, and that a rank outside of a set gets an error.
 pub fn sets(ranks: &mut impl Engine) {
     let (own, size) = ranks.place();
     if size < 2 {
@@ -271,7 +271,7 @@ pub fn sets(ranks: &mut impl Engine) {
     assert!(error.contains("not in set"), "{error}");
 }
 
-/// So many ones, as bytes.
+/// `len` ones, as bytes.
 pub fn ones(dtype: DType, len: usize) -> Vec<u8> {
     use thalweg_cpu::number::Number;
     dispatch!(dtype, NUMBERS, T => {
@@ -280,14 +280,14 @@ pub fn ones(dtype: DType, len: usize) -> Vec<u8> {
     }, else panic!("{dtype}"))
 }
 
-/// The same, aligned for every dtype.
+/// Bytes with the alignment of every dtype.
 pub fn aligned(bytes: &[u8]) -> Vec<u64> {
     let mut words = vec![0u64; bytes.len().div_ceil(8)];
     bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()].copy_from_slice(bytes);
     words
 }
 
-/// The first element.
+/// First element.
 pub fn first(dtype: DType, bytes: &[u8]) -> f64 {
     use thalweg_cpu::number::Number;
     dispatch!(dtype, NUMBERS, T => {
