@@ -15,7 +15,7 @@ pub enum CollectiveError {
     Lost {
         /// The lost rank.
         rank: usize,
-        /// How the loss was noticed.
+        /// Reason, as the loss was noticed.
         reason: String,
     },
     /// Ranks run different collectives.

@@ -62,7 +62,7 @@ enum Activity {
 }
 
 #[derive(Clone, Debug)]
-struct Worker {
+struct SimWorker {
     activity: Activity,
     /// Number of commits; 0 without state.
     commits: u64,
@@ -71,11 +71,11 @@ struct Worker {
     initial: Option<u64>,
 }
 
-struct Job {
+struct SimJob {
     random: Random,
     limits: ElasticLimits,
     roster: Roster,
-    workers: BTreeMap<u64, Worker>,
+    workers: BTreeMap<u64, SimWorker>,
     round: Vec<u64>,
     number: u64,
     /// Maximum number of commits of any round.
@@ -85,8 +85,8 @@ struct Job {
     next_commit: u64,
 }
 
-impl Job {
-    fn new(seed: u64) -> Job {
+impl SimJob {
+    fn new(seed: u64) -> SimJob {
         let mut random = Random(seed);
         let start = 1 + random.below(4) as usize;
         let min = 1 + random.below(start as u64) as usize;
@@ -98,7 +98,7 @@ impl Job {
             settle: Duration::from_secs(20),
             ..ElasticLimits::of(start)
         };
-        let mut job = Job {
+        let mut job = SimJob {
             random,
             roster: Roster::new(limits.clone()),
             limits,
@@ -120,7 +120,7 @@ impl Job {
         let number = self.workers.len() as u64;
         let until = self.tick + self.random.below(20);
         let activity = Activity::Starts { until };
-        let worker = Worker {
+        let worker = SimWorker {
             activity,
             commits: 0,
             notified: false,
@@ -130,17 +130,17 @@ impl Job {
     }
 
     fn living(&self) -> Vec<u64> {
-        let lives = |w: &Worker| !matches!(w.activity, Activity::Dead | Activity::Done);
+        let lives = |w: &SimWorker| !matches!(w.activity, Activity::Dead | Activity::Done);
         let all = self.workers.iter().filter(|(_, w)| lives(w));
         all.map(|(&n, _)| n).collect()
     }
 
     fn trainers(&self) -> usize {
-        let trains = |w: &&Worker| matches!(w.activity, Activity::Trains { .. });
+        let trains = |w: &&SimWorker| matches!(w.activity, Activity::Trains { .. });
         self.workers.values().filter(trains).count()
     }
 
-    fn worker(&mut self, number: u64) -> &mut Worker {
+    fn worker(&mut self, number: u64) -> &mut SimWorker {
         self.workers.get_mut(&number).unwrap()
     }
 
@@ -364,7 +364,7 @@ fn an_elastic_job_ends_and_loses_no_commit_of_a_live_rank() {
     let (mut done, mut rounds) = (0, 0);
     let count = all.end - all.start;
     for seed in all {
-        let ran = std::panic::catch_unwind(|| Job::new(seed).run());
+        let ran = std::panic::catch_unwind(|| SimJob::new(seed).run());
         let (of_job, ended) = ran.unwrap_or_else(|_| panic!("SEED={seed}"));
         rounds += of_job;
         match ended {

@@ -20,23 +20,23 @@ use crate::stream::Stream;
 
 /// A rank's connection to the coordinator.
 pub(crate) struct Control {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ControlShared>,
     thread: Option<JoinHandle<()>>,
     /// Address of this rank on the coordinator's network.
     own: IpAddr,
     pub(super) timeouts: Timeouts,
 }
 
-pub(super) struct Shared {
+pub(super) struct ControlShared {
     pub(super) writer: Writer,
     failed: AtomicBool,
     leaves: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     pub(super) changed: Condvar,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ControlState {
     joined: bool,
     turns: Turns,
     pub(super) gathered: HashMap<String, Vec<Value>>,
@@ -81,7 +81,7 @@ impl Control {
         let start = || -> io::Result<Control> {
             let stream = Arc::new(Stream::dialed(stream, address, secret)?);
             let own = stream.local_address()?.ip();
-            let shared = Arc::new(Shared {
+            let shared = Arc::new(ControlShared {
                 writer: Writer::new(&stream),
                 failed: AtomicBool::new(false),
                 leaves: AtomicBool::new(false),
@@ -242,8 +242,8 @@ impl Drop for Control {
     }
 }
 
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+impl ControlShared {
+    pub(super) fn state(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::job::State;
+use super::job::CoordinatorState;
 use super::listener::{Listener, Unidentified};
 use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
 use super::wire::{Line, Reader, Writer, accept_peer};
@@ -16,19 +16,19 @@ use crate::secret::Secret;
 /// Coordinator of a job, at which its ranks meet. It runs in threads of its own until it is dropped.
 pub struct Coordinator {
     listening: Listener,
-    shared: Arc<Shared>,
+    shared: Arc<CoordinatorShared>,
 }
 
 /// Callback for lines to the user.
 pub type LogLine = Box<dyn Fn(String) + Send + Sync>;
 
-struct Shared {
+struct CoordinatorShared {
     size: usize,
     secret: Secret,
     /// Time without a message after which a rank is lost.
     silence: Duration,
     log: LogLine,
-    state: Mutex<State>,
+    state: Mutex<CoordinatorState>,
 }
 
 impl Coordinator {
@@ -56,7 +56,7 @@ impl Coordinator {
         silence: Duration,
         log: LogLine,
     ) -> io::Result<Coordinator> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CoordinatorShared {
             size,
             secret: secret.into(),
             silence,
@@ -94,14 +94,14 @@ impl Drop for Coordinator {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl CoordinatorShared {
+    fn state(&self) -> MutexGuard<'_, CoordinatorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state, and then writes the messages that follow. They are written without the lock, so that a rank that
     /// does not read blocks no other one.
-    fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, change: impl FnOnce(&mut CoordinatorState) -> R) -> R {
         let mut state = self.state();
         let result = change(&mut state);
         let outgoing = std::mem::take(&mut state.outgoing);

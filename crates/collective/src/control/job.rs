@@ -12,7 +12,7 @@ use super::wire::{Writer, line};
 const OVERDUE_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct CoordinatorState {
     /// Writers of the connected ranks.
     pub(super) ranks: HashMap<usize, Arc<Writer>>,
     /// Unfinished gathers by name.
@@ -41,7 +41,7 @@ struct Gather {
     in_turn: bool,
 }
 
-impl State {
+impl CoordinatorState {
     /// Sends a message to all connected ranks.
     pub(super) fn broadcast(&mut self, message: &Value) {
         let line: Arc<str> = line(message).into();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::client::{Control, Shared, State, rendezvous};
+use super::client::{Control, ControlShared, ControlState, rendezvous};
 use crate::error::{CollectiveError, Result};
 
 /// Interval at which a wait polls.
@@ -98,7 +98,7 @@ impl Control {
         &self,
         what: &str,
         timeout: Option<Duration>,
-        mut poll: impl FnMut(&mut State) -> Option<T>,
+        mut poll: impl FnMut(&mut ControlState) -> Option<T>,
     ) -> Result<T> {
         let began = Instant::now();
         let mut state = self.shared.state();
@@ -133,9 +133,9 @@ impl Control {
     }
 }
 
-impl Shared {
+impl ControlShared {
     /// Reports a missing rank to the coordinator, once for each collective and rank.
-    fn report_stall(&self, state: &mut State, rank: usize, name: &str, waited: Duration) {
+    fn report_stall(&self, state: &mut ControlState, rank: usize, name: &str, waited: Duration) {
         let reported = state.stalled.as_ref();
         if reported.is_none_or(|(late, of)| (*late, of.as_str()) != (rank, name)) {
             state.stalled = Some((rank, name.to_owned()));

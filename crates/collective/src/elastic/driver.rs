@@ -25,11 +25,11 @@ const EXPECTED_WORKERS: usize = 4096;
 /// Driver of an elastic job, at which its workers meet. It runs in threads of its own until it is dropped.
 pub struct Driver {
     listening: Listener,
-    shared: Arc<Shared>,
+    shared: Arc<DriverShared>,
 }
 
 /// State that the threads of a driver share.
-struct Shared {
+struct DriverShared {
     ip: IpAddr,
     secret: Secret,
     silence: Duration,
@@ -62,7 +62,7 @@ impl JobState {
 }
 
 /// Message to a worker; `None` closes its connection.
-type Outgoing = (Arc<Writer>, Option<Value>);
+type WorkerMessage = (Arc<Writer>, Option<Value>);
 
 impl Driver {
     /// Starts the driver for workers that share the secret. A worker that is silent for `silence` is lost.
@@ -75,7 +75,7 @@ impl Driver {
         limits: ElasticLimits,
         silence: Duration,
     ) -> io::Result<Driver> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DriverShared {
             ip: listener.local_addr()?.ip(),
             secret: secret.into(),
             silence,
@@ -151,7 +151,7 @@ impl Drop for Driver {
     }
 }
 
-impl Shared {
+impl DriverShared {
     fn state(&self) -> MutexGuard<'_, JobState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,7 +162,7 @@ impl Shared {
         let mut state = self.state();
         change(&mut state);
         let changes = state.roster.poll(self.began.elapsed());
-        let outgoing: Vec<Outgoing> = changes
+        let outgoing: Vec<WorkerMessage> = changes
             .into_iter()
             .flat_map(|c| self.apply(&mut state, c))
             .collect();
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// Applies a change. Returns the messages to workers.
-    fn apply(&self, state: &mut JobState, change: Change) -> Vec<Outgoing> {
+    fn apply(&self, state: &mut JobState, change: Change) -> Vec<WorkerMessage> {
         state.changes.push(change.clone());
         match change {
             Change::Round { number, workers } => self.begin(state, number, &workers),
@@ -203,7 +203,7 @@ impl Shared {
     }
 
     /// Begins a round, whose ranks meet at a coordinator of their own.
-    fn begin(&self, state: &mut JobState, number: u64, workers: &[u64]) -> Vec<Outgoing> {
+    fn begin(&self, state: &mut JobState, number: u64, workers: &[u64]) -> Vec<WorkerMessage> {
         let size = workers.len();
         let started = TcpListener::bind((self.ip, 0)).and_then(|l| {
             let lines = state.lines.0.clone();

@@ -3,11 +3,11 @@
 use serde_json::json;
 use thalweg_device::KernelError;
 
-use super::shared::{Shared, kernel_error};
+use super::shared::{ProgressShared, kernel_error};
 use crate::error::CollectiveError;
 use crate::ranks::tag;
 
-impl Shared {
+impl ProgressShared {
     /// Compares the planned collectives of all ranks of a set.
     ///
     /// # Errors

@@ -9,10 +9,10 @@ use thalweg_device::KernelError;
 use thalweg_device::gpu::{Communicator, Driver, GoesOn};
 
 use super::session::SessionCollectives;
-use super::shared::{Shared, kernel_error};
+use super::shared::{ProgressShared, kernel_error};
 use crate::error::CollectiveError;
 
-impl Shared {
+impl ProgressShared {
     /// Makes a communicator with the GPUs of the other ranks of a set.
     fn meet(
         &self,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use thalweg_device::CollectiveRequest;
 use thalweg_tensor::Tensor;
 
-use super::shared::{Command, QueuedRequest, ReplyTo, Shared, State};
+use super::shared::{Command, ProgressShared, ProgressState, QueuedRequest, ReplyTo};
 use super::work::Runner;
 use crate::error::{CollectiveError, Result};
 use crate::ranks::{ALL_RANKS, Ranks};
@@ -39,7 +39,7 @@ use crate::trace::Trace;
 /// # }
 /// ```
 pub struct Progress {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ProgressShared>,
     commands: Mutex<Sender<Command>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -50,11 +50,11 @@ impl Progress {
     /// # Errors
     /// The system has no thread.
     pub fn start(ranks: Ranks) -> std::io::Result<Progress> {
-        let state = State {
+        let state = ProgressState {
             sets: HashMap::from([(ALL_RANKS, (0..ranks.size()).collect())]),
-            ..State::default()
+            ..ProgressState::default()
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProgressShared {
             control: ranks.control(),
             rank: ranks.rank(),
             negotiates: ranks.negotiates(),

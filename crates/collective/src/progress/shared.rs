@@ -16,12 +16,12 @@ use crate::timeline::Timeline;
 use crate::trace::Trace;
 
 /// State of a rank's collectives.
-pub(super) struct Shared {
+pub(super) struct ProgressShared {
     pub(super) control: Option<Arc<Control>>,
     pub(super) rank: usize,
     /// `true` if ranks announce each collective before it runs.
     pub(super) negotiates: bool,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<ProgressState>,
     pub(super) timeline: Mutex<Option<Timeline>>,
     pub(super) trace: Mutex<Option<Trace>>,
     pub(super) timer: PhaseTimer,
@@ -30,7 +30,7 @@ pub(super) struct Shared {
 
 /// Sets of ranks, nodes that wait, and plans that were agreed on.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ProgressState {
     /// By number: the members of a set, in order.
     pub(super) sets: HashMap<i32, Vec<usize>>,
     /// Collectives of nodes.
@@ -86,8 +86,8 @@ pub(super) enum Command {
     End,
 }
 
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+impl ProgressShared {
+    pub(super) fn state(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,7 @@ use thalweg_tensor::Tensor;
 
 use super::negotiation::{self, Negotiation};
 use super::requests;
-use super::shared::{Command, NodeCollective, NodeKey, QueuedRequest, ReplyTo, Shared};
+use super::shared::{Command, NodeCollective, NodeKey, ProgressShared, QueuedRequest, ReplyTo};
 use crate::control::{Announced, Control, Turn};
 use crate::error::{CollectiveError, Result};
 use crate::ranks::Ranks;
@@ -21,14 +21,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs collectives, one after another, in the order of requests or of negotiated turns.
 pub(super) struct Runner {
-    shared: Arc<Shared>,
+    shared: Arc<ProgressShared>,
     ranks: Ranks,
     /// Collectives that this rank has announced.
     negotiation: Negotiation,
 }
 
 impl Runner {
-    pub(super) fn new(shared: Arc<Shared>, ranks: Ranks) -> Runner {
+    pub(super) fn new(shared: Arc<ProgressShared>, ranks: Ranks) -> Runner {
         Runner {
             shared,
             ranks,
@@ -194,7 +194,7 @@ impl Runner {
     }
 }
 
-impl Shared {
+impl ProgressShared {
     /// Delivers the results of a collective.
     fn reply(&self, to: ReplyTo, result: Result<Vec<Tensor>>) {
         match to {
