@@ -1,4 +1,4 @@
-//! NumPy's files: arrays that are fed.
+//! Arrays to feed, from NumPy's `.npy` files.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// Reads a `.npy` file.
 pub(crate) fn read(path: &Path) -> Result<Tensor, Failure> {
-    let wrong = |what: String| Failure::from(format!("{}: {what}", path.display()));
+    let wrong = |reason: String| Failure::from(format!("{}: {reason}", path.display()));
     let file = File::open(path).map_err(|e| wrong(e.to_string()))?;
     let size = file.metadata().map_err(|e| wrong(e.to_string()))?.len();
     let npy = NpyFile::new(BufReader::new(file)).map_err(|e| wrong(e.to_string()))?;
@@ -32,7 +32,7 @@ pub(crate) fn read(path: &Path) -> Result<Tensor, Failure> {
         .map(|&d| usize::try_from(d).ok())
         .collect();
     let elements = npy.shape().iter().try_fold(1u64, |n, &d| n.checked_mul(d));
-    // A header can promise anything, and readers make room for it.
+    // Readers allocate the size of the header, so it is checked first.
     let dims = match (dims, elements.and_then(|n| n.checked_mul(bytes))) {
         (Some(dims), Some(all)) if all <= size => dims,
         _ => return Err(wrong("it has fewer bytes than its header says".to_owned())),
@@ -75,20 +75,20 @@ fn strings<S: Deserialize + AsRef<[u8]> + Clone, R: Read>(
     Ok(Tensor::strings(dims, &elements)?)
 }
 
-/// Elements in the order that tensors have: the last dimension changes fastest.
+/// Elements in row-major order: the last dimension changes fastest.
 fn row_major<T: Clone>(elements: Vec<T>, dims: &[usize], order: Order) -> Vec<T> {
     if order == Order::C || dims.len() < 2 {
         return elements;
     }
     let mut at = vec![0usize; dims.len()];
-    let mut turned = Vec::with_capacity(elements.len());
+    let mut row_major = Vec::with_capacity(elements.len());
     for _ in 0..elements.len() {
         let from = at
             .iter()
             .zip(dims)
             .rev()
             .fold(0, |index, (i, d)| index * d + i);
-        turned.push(elements[from].clone());
+        row_major.push(elements[from].clone());
         for (i, d) in at.iter_mut().zip(dims).rev() {
             *i += 1;
             if *i < *d {
@@ -97,5 +97,5 @@ fn row_major<T: Clone>(elements: Vec<T>, dims: &[usize], order: Order) -> Vec<T>
             *i = 0;
         }
     }
-    turned
+    row_major
 }

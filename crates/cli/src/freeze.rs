@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::model::Model;
 use crate::output;
 use crate::restore::Restore;
-use crate::run::Find;
+use crate::run::NameResolver;
 
 /// Write a graph with constants in place of its variables, and with only what some outputs need
 #[derive(Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Freeze {
     #[command(flatten)]
     restore: Restore,
 
-    /// What the graph is to compute: names of outputs, `node:1` or `node`
+    /// Outputs of the frozen graph: names, `node:1` or `node`
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     outputs: Vec<String>,
 
@@ -35,7 +35,7 @@ pub(crate) struct Freeze {
     #[arg(long, value_name = "NAME")]
     signature: Option<String>,
 
-    /// Where the frozen graph goes, a GraphDef
+    /// File for the frozen graph, a GraphDef
     #[arg(long, value_name = "FILE.pb")]
     out: PathBuf,
 }
@@ -55,7 +55,7 @@ impl Freeze {
             Some(meta) => signatures(&graph, &loaded.origin, meta)?,
             None => Default::default(),
         };
-        let find = Find {
+        let names = NameResolver {
             graph: &graph,
             imported: &imported,
             file: &loaded.origin,
@@ -63,7 +63,7 @@ impl Freeze {
         };
         let mut outputs = Vec::new();
         for name in &self.outputs {
-            outputs.push(find.output("--outputs", name)?);
+            outputs.push(names.output("--outputs", name)?);
         }
         if let Some(name) = &self.signature {
             let signature = crate::run::signature_of(&all, name, &loaded.origin)?;

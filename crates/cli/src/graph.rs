@@ -1,4 +1,4 @@
-//! `thalweg graph`: tells what is in a file.
+//! `thalweg graph`: describes the graph of a file.
 
 use std::path::PathBuf;
 
@@ -41,10 +41,10 @@ impl Graph {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let mut loaded = self.model.load()?;
         let graph = thalweg_graph::Graph::new();
-        let told = describe(&loaded.graph, graph.registry());
+        let description = describe(&loaded.graph, graph.registry());
         let text = match self.json {
-            true => format!("{:#}\n", json(&told, &loaded)),
-            false => tables(&told, &loaded),
+            true => format!("{:#}\n", json(&description, &loaded)),
+            false => tables(&description, &loaded),
         };
         output::text(&text)?;
         if self.dot.is_none() && self.text.is_none() {
@@ -61,13 +61,13 @@ impl Graph {
     }
 }
 
-fn tables(told: &Description, loaded: &Loaded) -> String {
+fn tables(description: &Description, loaded: &Loaded) -> String {
     let mut text = format!(
         "{}: {}, written by version {}, for readers from version {}\n\n",
         loaded.origin,
-        counted(told.nodes, "node"),
-        told.producer,
-        told.min_consumer
+        counted(description.nodes, "node"),
+        description.producer,
+        description.min_consumer
     );
     let pairs = |pairs: &[(String, String)]| -> Vec<Vec<String>> {
         pairs
@@ -75,36 +75,40 @@ fn tables(told: &Description, loaded: &Loaded) -> String {
             .map(|(a, b)| vec![a.clone(), b.clone()])
             .collect()
     };
-    if !told.ops.is_empty() {
-        let rows = told
+    if !description.ops.is_empty() {
+        let rows = description
             .ops
             .iter()
             .map(|(op, n)| vec![op.clone(), n.to_string()])
             .collect();
         text += &table(&["op", "nodes"], rows, &[1]);
     }
-    if !told.inputs.is_empty() {
-        let rows = told.inputs.iter().map(|p| ports(p)[..3].to_vec()).collect();
+    if !description.inputs.is_empty() {
+        let rows = description
+            .inputs
+            .iter()
+            .map(|p| ports(p)[..3].to_vec())
+            .collect();
         text += &table(&["input", "dtype", "shape"], rows, &[]);
     }
-    if !told.outputs.is_empty() {
+    if !description.outputs.is_empty() {
         text += &table(
             &["output, which nothing uses", "op"],
-            pairs(&told.outputs),
+            pairs(&description.outputs),
             &[],
         );
     }
-    if !told.variables.is_empty() {
-        let rows = told.variables.iter().map(ports).collect();
+    if !description.variables.is_empty() {
+        let rows = description.variables.iter().map(ports).collect();
         text += &table(&["variable", "dtype", "shape", "bytes"], rows, &[3]);
-        text += &format!("all variables: {} bytes\n\n", total(told));
+        text += &format!("all variables: {} bytes\n\n", total(description));
     }
-    if !told.functions.is_empty() {
+    if !description.functions.is_empty() {
         let row = |f: &thalweg_graphdef::describe::FunctionSummary| {
             let numbers = [f.arguments, f.results, f.nodes].map(|n| n.to_string());
             [vec![f.name.clone()], numbers.to_vec()].concat()
         };
-        let rows = told.functions.iter().map(row).collect();
+        let rows = description.functions.iter().map(row).collect();
         text += &table(
             &["function", "arguments", "results", "nodes"],
             rows,
@@ -112,26 +116,30 @@ fn tables(told: &Description, loaded: &Loaded) -> String {
         );
     }
     if let Some(meta) = &loaded.meta {
-        text += &around(meta, loaded);
+        text += &describe_meta(meta, loaded);
     }
-    for (what, missing) in [
-        ("op that there is none of", &told.missing.ops),
-        ("dtype that there is none of", &told.missing.dtypes),
-        ("attribute that is not known", &told.missing.attributes),
+    for (kind, missing) in [
+        ("op that there is none of", &description.missing.ops),
+        ("dtype that there is none of", &description.missing.dtypes),
+        (
+            "attribute that is not known",
+            &description.missing.attributes,
+        ),
     ] {
         if !missing.is_empty() {
-            text += &table(&["node", what], pairs(missing), &[]);
+            text += &table(&["node", kind], pairs(missing), &[]);
         }
     }
-    text += match told.missing.is_empty() {
+    text += match description.missing.is_empty() {
         true => "every op is there: it can be run\n",
         false => "it cannot be run: something is missing\n",
     };
     text
 }
 
-fn total(told: &Description) -> u64 {
-    told.variables
+fn total(description: &Description) -> u64 {
+    description
+        .variables
         .iter()
         .filter_map(|v| v.bytes)
         .fold(0, u64::saturating_add)
@@ -147,8 +155,8 @@ fn ports(port: &Port) -> Vec<String> {
     ]
 }
 
-/// What a MetaGraph says around its graph.
-fn around(meta: &MetaGraphDef, loaded: &Loaded) -> String {
+/// Describes a MetaGraph without its graph.
+fn describe_meta(meta: &MetaGraphDef, loaded: &Loaded) -> String {
     let mut text = String::new();
     if let Some(info) = &meta.meta_info_def {
         if !info.tensorflow_version.is_empty() {
@@ -231,7 +239,7 @@ fn tensor(info: &TensorInfo) -> (String, String, String) {
     )
 }
 
-fn json(told: &Description, loaded: &Loaded) -> Value {
+fn json(description: &Description, loaded: &Loaded) -> Value {
     let dims = |shape: &Shape| match shape.dims() {
         None => Value::Null,
         Some(dims) => dims
@@ -241,27 +249,27 @@ fn json(told: &Description, loaded: &Loaded) -> Value {
     };
     let port = |p: &Port| json!({"name": p.name, "dtype": p.dtype, "shape": dims(&p.shape), "bytes": p.bytes});
     let ports = |all: &[Port]| all.iter().map(port).collect::<Vec<_>>();
-    let pairs = |all: &[(String, String)], what: &str| -> Vec<Value> {
+    let pairs = |all: &[(String, String)], key: &str| -> Vec<Value> {
         all.iter()
-            .map(|(node, v)| json!({"node": node, what: v}))
+            .map(|(node, v)| json!({"node": node, key: v}))
             .collect()
     };
     let mut all = json!({
         "file": loaded.origin,
-        "nodes": told.nodes,
-        "versions": {"producer": told.producer, "min_consumer": told.min_consumer},
-        "ops": told.ops.iter().map(|(op, n)| json!({"op": op, "nodes": n})).collect::<Vec<_>>(),
-        "inputs": ports(&told.inputs),
-        "outputs": pairs(&told.outputs, "op"),
-        "variables": ports(&told.variables),
-        "variable_bytes": total(told),
-        "functions": told.functions.iter().map(|f| json!({
+        "nodes": description.nodes,
+        "versions": {"producer": description.producer, "min_consumer": description.min_consumer},
+        "ops": description.ops.iter().map(|(op, n)| json!({"op": op, "nodes": n})).collect::<Vec<_>>(),
+        "inputs": ports(&description.inputs),
+        "outputs": pairs(&description.outputs, "op"),
+        "variables": ports(&description.variables),
+        "variable_bytes": total(description),
+        "functions": description.functions.iter().map(|f| json!({
             "name": f.name, "arguments": f.arguments, "results": f.results, "nodes": f.nodes,
         })).collect::<Vec<_>>(),
         "unsupported": {
-            "ops": pairs(&told.missing.ops, "op"),
-            "dtypes": pairs(&told.missing.dtypes, "dtype"),
-            "attributes": pairs(&told.missing.attributes, "attribute"),
+            "ops": pairs(&description.missing.ops, "op"),
+            "dtypes": pairs(&description.missing.dtypes, "dtype"),
+            "attributes": pairs(&description.missing.attributes, "attribute"),
         },
     });
     if let Some(meta) = &loaded.meta {

@@ -1,4 +1,4 @@
-//! Which nodes of a graph give its variables their first values.
+//! Initializers of a graph's variables, for the advice after a step that reads an uninitialized variable.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use thalweg_device::KernelError;
 use thalweg_graph::{Graph, GraphData, NodeId};
 use thalweg_session::SessionError;
 
-/// How many nodes a message lists.
-const MOST: usize = 8;
+/// Maximum number of nodes in a message.
+const MAX_LISTED: usize = 8;
 
-/// What a failed step says, and, where a variable had no value, which `--init` gives it one.
-pub(crate) fn explained(graph: &Graph, error: &SessionError) -> String {
+/// Text of a step's error; for an uninitialized variable with the `--init` that gives it a value.
+pub(crate) fn error_text(graph: &Graph, error: &SessionError) -> String {
     match error {
         SessionError::Kernel {
             node,
@@ -18,16 +18,16 @@ pub(crate) fn explained(graph: &Graph, error: &SessionError) -> String {
             source: KernelError::Uninitialized { variable },
             ..
         } => {
-            let help = help(&graph.snapshot(), variable);
-            format!("node '{node}' ({op}): variable '{variable}' has no value: {help}")
+            let advice = advice(&graph.snapshot(), variable);
+            format!("node '{node}' ({op}): variable '{variable}' has no value: {advice}")
         }
         other => other.to_string(),
     }
 }
 
-/// What gives a variable its first value: a node that does it for as many variables as one does, or the nodes that do
-/// it for one each.
-fn help(graph: &GraphData, variable: &str) -> String {
+/// Advice for an uninitialized variable: the group node that initializes most variables, or the nodes that initialize one
+/// each.
+fn advice(graph: &GraphData, variable: &str) -> String {
     let own = |id: NodeId| {
         let node = graph.node(id);
         node.name == variable || node.attrs.str("shared_name") == variable
@@ -51,10 +51,10 @@ fn help(graph: &GraphData, variable: &str) -> String {
     if let Some((_, id)) = best {
         return format!("add --init {}", name(id));
     }
-    let shown = single.iter().take(MOST);
+    let shown = single.iter().take(MAX_LISTED);
     let all: Vec<String> = shown.map(|&id| format!("--init {}", name(id))).collect();
     match single.len() {
-        n if n > MOST => format!(
+        n if n > MAX_LISTED => format!(
             "add --init {}, and as many for the other variables",
             name(wanted)
         ),
@@ -62,8 +62,7 @@ fn help(graph: &GraphData, variable: &str) -> String {
     }
 }
 
-/// Each variable's node with the one that assigns its first value: what the file says of it, or the first assignment
-/// as TensorFlow names it.
+/// Each variable's node with its initializer: the declared one, or the first assignment by TensorFlow's naming.
 fn initializers(graph: &GraphData) -> Vec<(NodeId, NodeId)> {
     let declared = graph.variables().iter();
     let mut found: Vec<(NodeId, NodeId)> =
@@ -82,7 +81,7 @@ fn initializers(graph: &GraphData) -> Vec<(NodeId, NodeId)> {
     found
 }
 
-/// What a node that computes nothing waits for, through others like it.
+/// Nodes that a NoOp groups by control inputs, also through other NoOps.
 fn members(graph: &GraphData, id: NodeId) -> BTreeSet<NodeId> {
     let mut members = BTreeSet::new();
     let mut seen = BTreeSet::from([id]);

@@ -1,4 +1,4 @@
-//! `thalweg inspect`: tells what tensors a model or a file of weights holds.
+//! `thalweg inspect`: prints the tensors of a model or a file of weights.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use thalweg_tensor::text::counted;
 use thalweg_train::saved_model::VARIABLES;
 
 use crate::failure::Failure;
-use crate::model::most_decoded;
+use crate::model::max_decoded_bytes;
 use crate::output;
 use crate::progress::Progress;
 use crate::statistics::Statistics;
@@ -37,7 +37,7 @@ pub(crate) struct Inspect {
     json: bool,
 }
 
-/// A tensor that is told of.
+/// Tensor with its statistics.
 struct Row {
     name: String,
     dtype: String,
@@ -72,7 +72,7 @@ impl Inspect {
             }
             return self.graph(&folder);
         }
-        // A checkpoint may be called anything: its index tells that it is one.
+        // A checkpoint may have any name: it is recognized by its index.
         let graph = ["pb", "meta", "pbtxt"].contains(&extension) && !index_path(path).exists();
         match graph {
             true => self.graph(path),
@@ -106,7 +106,7 @@ impl Inspect {
 
     fn graph(&self, path: &Path) -> Result<(String, Vec<Row>), Failure> {
         let from = path.display().to_string();
-        let graphs: Vec<GraphDef> = match file::read_within(path, most_decoded())? {
+        let graphs: Vec<GraphDef> = match file::read_within(path, max_decoded_bytes())? {
             File::Graph(def) => vec![def],
             File::MetaGraph(meta) => meta.graph_def.into_iter().collect(),
             File::SavedModel(SavedModel { meta_graphs, .. }) => {
@@ -147,17 +147,17 @@ fn text(from: &str, rows: Vec<Row>) -> String {
         .filter_map(|r| r.statistics)
         .map(|s| s.not_finite)
         .sum();
-    let mut said = format!(
+    let mut text = format!(
         "{from}: {}, {}",
         counted(rows.len(), "tensor"),
         counted(all, "element")
     );
     if bad > 0 {
-        said += &format!(", {bad} not finite");
+        text += &format!(", {bad} not finite");
     }
-    said += "\n\n";
+    text += "\n\n";
     if rows.is_empty() {
-        return said;
+        return text;
     }
     let head = [
         "tensor",
@@ -175,7 +175,7 @@ fn text(from: &str, rows: Vec<Row>) -> String {
         own.into_iter().chain(statistics).collect()
     };
     let rows = rows.into_iter().map(cells).collect();
-    said + &table(&head, rows, &[3, 4, 5, 6, 7])
+    text + &table(&head, rows, &[3, 4, 5, 6, 7])
 }
 
 fn json(from: &str, rows: &[Row]) -> serde_json::Value {

@@ -19,11 +19,11 @@ use crate::output;
 #[derive(Args)]
 pub struct Launch {
     #[command(subcommand)]
-    place: LaunchPlace,
+    command: LaunchCommand,
 }
 
 #[derive(Subcommand)]
-enum LaunchPlace {
+enum LaunchCommand {
     Local(Local),
     Hvd(Hvd),
 }
@@ -39,16 +39,16 @@ enum LaunchPlace {
 /// launcher is. Give it programs, or scripts that end in `exec`: what a script starts lives on where both are killed.
 #[derive(Args)]
 struct Local {
-    /// How many parameter servers.
+    /// Number of parameter servers.
     #[arg(long, default_value_t = 1)]
     ps: usize,
-    /// How many workers.
+    /// Number of workers.
     #[arg(long, default_value_t = 1)]
     workers: usize,
     /// Takes free ports; without it, servers listen from 2230 on and workers from 2220 on.
     #[arg(long)]
     free_ports: bool,
-    /// How long a task may take to end once it was told to, in seconds; then it is killed.
+    /// Seconds that a task may take to end after SIGTERM; then it is killed.
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
@@ -78,22 +78,22 @@ pub(crate) fn accept_np_flag(args: impl Iterator<Item = OsString>) -> Vec<OsStri
 }
 
 /// Starts the ranks of a job, on this machine or on several. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
-/// HOROVOD_LOCAL_SIZE in its environment, and what it needs to meet the others. `thalweg::hvd` reads them.
+/// HOROVOD_LOCAL_SIZE in its environment, and the address of the launcher. `thalweg::hvd` reads them.
 ///
 /// The exit status is that of the first rank that failed. Signals, output and the end of all are as of `launch local`.
 #[derive(Args)]
 struct Hvd {
-    /// How many ranks. `-np 2`, as of horovodrun, is the same.
+    /// Number of ranks. `-np 2`, as of horovodrun, is the same.
     #[arg(short = 'n', long = "np", value_name = "RANKS",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     ranks: u32,
-    /// How long a rank may take to end once it was told to, in seconds; then it is killed.
+    /// Seconds that a rank may take to end after SIGTERM; then it is killed.
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..))]
     grace: u32,
     #[command(flatten)]
     hosts: HostFlags,
-    /// Writes what the collectives of all ranks wait for, copy and reduce to this file: Perfetto shows it, a process for each
+    /// Writes the waits, copies and reductions of all ranks' collectives to this file: Perfetto shows it, a process for each
     /// rank.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -112,14 +112,14 @@ struct Hvd {
     /// Hosts are localhost, 127.* and the name of this one.
     #[arg(long, value_name = "PROGRAM")]
     host_discovery_script: Option<String>,
-    /// How often ranks may be lost or let in until the job ends.
+    /// Number of times that ranks may be lost or let in until the job ends.
     #[arg(long, value_name = "ROUNDS")]
     reset_limit: Option<u32>,
-    /// How long it waits for enough workers, in seconds (600).
+    /// Seconds to wait for enough workers (600).
     #[arg(long, value_name = "SECONDS")]
     elastic_timeout: Option<u32>,
-    /// For how long a host starts no worker after one of it has failed, in seconds: at first, and at most (10 600). It
-    /// doubles each time.
+    /// Seconds for which a host starts no worker after one of it has failed: at first, and at most (10 600). It doubles each
+    /// time.
     #[arg(long, num_args = 2, value_names = ["LEAST", "MOST"])]
     blacklist_cooldown_range: Option<Vec<u32>>,
     /// The program of all ranks, and its arguments. A name without a folder is that of a program beside this one, or on the
@@ -143,7 +143,7 @@ struct HostFlags {
     /// The address of this host that ranks of others reach. Without it, the one from which the first of them is reached.
     #[arg(long, value_name = "IP")]
     address: Option<IpAddr>,
-    /// What starts a program on another host: it is given the name of the host and a line of a shell.
+    /// Program that starts a command on another host: it is given the name of the host and a line of a shell.
     #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
     ssh: String,
     /// Lets ranks of several hosts speak without --protection, over a network that you trust.
@@ -154,9 +154,9 @@ struct HostFlags {
 impl Launch {
     /// Runs until all tasks have ended.
     pub fn run(&self) -> ExitCode {
-        let exit = match &self.place {
-            LaunchPlace::Local(local) => local.run(),
-            LaunchPlace::Hvd(hvd) => hvd.run(),
+        let exit = match &self.command {
+            LaunchCommand::Local(local) => local.run(),
+            LaunchCommand::Hvd(hvd) => hvd.run(),
         };
         match exit {
             Ok(JobExit { code, messages }) => {
@@ -198,7 +198,7 @@ impl Hvd {
     }
 
     fn run(&self) -> Result<JobExit, Failure> {
-        // Ranks would find the variable too.
+        // Ranks inherit the variable too.
         let set = || std::env::var_os(variables::PROTECTION).map(PathBuf::from);
         let protection = self.protection.clone().or_else(set);
         if !self.is_elastic() {

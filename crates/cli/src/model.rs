@@ -1,4 +1,4 @@
-//! The file that a command works on.
+//! Model file of a command: its arguments, and the loaded graph.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use thalweg_graphdef::{File, GraphDef, ImportOptions, Imported, file, import, im
 
 use crate::failure::Failure;
 
-/// Which graph.
+/// Model file.
 #[derive(Args)]
 pub(crate) struct Model {
     /// A GraphDef (.pb), a MetaGraphDef (.meta) or the folder of a SavedModel
@@ -20,28 +20,28 @@ pub(crate) struct Model {
     pub tags: Vec<String>,
 }
 
-/// What was read.
+/// Loaded model.
 pub(crate) struct Loaded {
     pub graph: GraphDef,
-    /// What stands around the graph, where the file has that; without the graph.
+    /// MetaGraph without its graph, if the file has one.
     pub meta: Option<MetaGraphDef>,
-    /// By graph of a SavedModel: its tags.
+    /// Tags of each graph of a SavedModel.
     pub tags: Vec<Vec<String>>,
-    /// The file's name.
+    /// Name of the file.
     pub origin: String,
-    /// Of a SavedModel: its folder.
+    /// Folder of a SavedModel.
     pub folder: Option<PathBuf>,
 }
 
-/// The most memory that what a file holds may take, in bytes: half of what there is for this process.
-pub(crate) fn most_decoded() -> u64 {
+/// Maximum memory of a decoded file, in bytes: half of the memory of this process.
+pub(crate) fn max_decoded_bytes() -> u64 {
     Machine::here().memory / 2
 }
 
 impl Model {
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         let origin = self.file.display().to_string();
-        let read = file::read_within(&self.file, most_decoded())?;
+        let read = file::read_within(&self.file, max_decoded_bytes())?;
         let (tags, folder) = match &read {
             File::SavedModel(model) => (tags(model), Some(folder_of(&self.file))),
             _ => (Vec::new(), None),
@@ -69,7 +69,7 @@ impl Model {
     }
 }
 
-/// The folder of a SavedModel that was named by it, or by the file in it.
+/// Folder of a SavedModel that was named by its folder or its file.
 fn folder_of(path: &Path) -> PathBuf {
     match (path.is_dir(), path.parent()) {
         (false, Some(parent)) => parent.to_owned(),
@@ -78,13 +78,13 @@ fn folder_of(path: &Path) -> PathBuf {
 }
 
 impl Loaded {
-    /// Adds the graph to an empty one.
+    /// Imports the graph into an empty one.
     pub(crate) fn import<'g>(
         &mut self,
         graph: &'g thalweg_graph::Graph,
     ) -> Result<Imported<'g>, Failure> {
         let options = ImportOptions::new().origin(self.origin.clone());
-        // The message is not needed any more: its constants would be there twice.
+        // The message is dropped after the import: its constants would be in memory twice.
         let def = std::mem::take(&mut self.graph);
         Ok(match &mut self.meta {
             None => import(graph, &def, &options)?,

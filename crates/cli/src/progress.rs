@@ -1,22 +1,22 @@
-//! Bars that show how far long work is: on a terminal, and not where a program reads what is said.
+//! Progress bars of long work, on a terminal only.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How long work may take before a bar shows how far it is.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time after which a bar appears.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
-/// A bar that appears when the work takes long.
+/// Progress bar that appears when the work takes long.
 pub(crate) struct Progress {
     bar: ProgressBar,
     start: Instant,
 }
 
 impl Progress {
-    /// One for so many items, each called `what`; none where `quiet`.
-    pub(crate) fn new(what: &str, items: u64, quiet: bool) -> Progress {
+    /// Bar for so many items, with a name for one; no bar if `quiet`.
+    pub(crate) fn new(item: &str, items: u64, quiet: bool) -> Progress {
         let bar = match std::io::stderr().is_terminal() && !quiet {
             true => {
                 let style = ProgressStyle::with_template(
@@ -25,7 +25,7 @@ impl Progress {
                 let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
                 ProgressBar::new(items)
                     .with_style(style.progress_chars("━━─"))
-                    .with_prefix(what.to_owned())
+                    .with_prefix(item.to_owned())
             }
             false => ProgressBar::hidden(),
         };
@@ -35,14 +35,14 @@ impl Progress {
         }
     }
 
-    /// So many items are done.
+    /// Sets the number of finished items.
     pub(crate) fn at(&self, items: u64) {
-        if self.start.elapsed() >= PATIENCE {
+        if self.start.elapsed() >= SHOW_AFTER {
             self.bar.set_position(items);
         }
     }
 
-    /// How long the work has taken, in seconds.
+    /// Duration of the work so far, in seconds.
     pub(crate) fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()
     }

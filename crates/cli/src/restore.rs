@@ -1,4 +1,4 @@
-//! Where the values of a model's variables come from.
+//! Restoring of a model's variables from a checkpoint or a SavedModel.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::failure::Failure;
 use crate::model::Loaded;
 use crate::output;
 
-/// How many names of variables are shown.
-const SHOWN: usize = 3;
+/// Maximum number of variables in a message.
+const MAX_LISTED: usize = 3;
 
 /// Values of variables, and where nodes run.
 #[derive(Args)]
@@ -30,18 +30,18 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
-    /// Before the graph is imported.
+    /// Prepares the graph before it is imported.
     pub(crate) fn prepare(&self, loaded: &mut Loaded) {
         if self.clear_devices {
             clear_devices(&mut loaded.graph);
         }
     }
 
-    /// Gives the variables of a session their values, and says on standard error which have none. Gives
-    /// how many have one.
+    /// Restores the variables of a session, and writes the names of those without a value to standard error. Returns the number
+    /// of restored variables.
     pub(crate) fn restore(&self, session: &Session<'_>, loaded: &Loaded) -> Result<usize, Failure> {
         let mut count = 0;
-        // What a model runs when it is loaded may set variables that no checkpoint has.
+        // The init op of a SavedModel may set variables that no checkpoint has.
         if let (Some(folder), Some(meta)) = (&loaded.folder, &loaded.meta) {
             count = restore_model(session, folder, meta)?;
         }
@@ -63,8 +63,8 @@ impl Restore {
             .into());
         }
         if !done.missing.is_empty() {
-            let shown: Vec<&str> = done.missing.iter().take(SHOWN).map(|n| &**n).collect();
-            let more = if done.missing.len() > SHOWN {
+            let shown: Vec<&str> = done.missing.iter().take(MAX_LISTED).map(|n| &**n).collect();
+            let more = if done.missing.len() > MAX_LISTED {
                 ", ..."
             } else {
                 ""

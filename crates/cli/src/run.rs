@@ -18,7 +18,7 @@ use thalweg_train::saved_model::{Signature, signatures};
 
 use crate::arrays;
 use crate::failure::Failure;
-use crate::initializers::explained;
+use crate::initializers::error_text;
 use crate::model::Model;
 use crate::output;
 use crate::progress::Progress;
@@ -53,7 +53,7 @@ pub(crate) struct Run {
     #[arg(long = "target", value_name = "NAME")]
     targets: Vec<String>,
 
-    /// How many steps
+    /// Number of steps
     #[arg(long, default_value_t = 1, value_name = "N")]
     steps: u64,
 
@@ -65,7 +65,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DIR")]
     files: Vec<PathBuf>,
 
-    /// How many threads; as many as the machine runs at once without it
+    /// Number of threads; as many as the machine runs at once without it
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
 
@@ -73,7 +73,7 @@ pub(crate) struct Run {
     #[arg(long)]
     json: bool,
 
-    /// Where the fetched arrays go
+    /// File for the fetched arrays
     #[arg(long, value_name = "FILE.npz")]
     out: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ fn feed(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// What a step fetches: values, and nodes that only run.
+/// Fetches of a step: values, and nodes that only run.
 struct StepFetches<'g> {
     values: Vec<Output<'g>>,
     targets: Vec<Operation<'g>>,
@@ -119,13 +119,13 @@ impl Run {
         };
         let signature = self.signature.as_ref();
         let signature = signature.map(|name| signature_of(&all, name, &loaded.origin));
-        let find = Find {
+        let resolver = NameResolver {
             graph: &graph,
             imported: &imported,
             file: &loaded.origin,
             signature: signature.transpose()?,
         };
-        let fetches = self.fetched(&find);
+        let fetches = self.fetched(&resolver);
         let names: BTreeSet<&String> = fetches.iter().collect();
         if names.len() != fetches.len() {
             return Err("an output is fetched twice under one name".into());
@@ -133,16 +133,16 @@ impl Run {
         let feeds: Vec<(Output<'_>, Tensor)> = self
             .feeds
             .iter()
-            .map(|(name, file)| Ok((find.input("--feed", name)?, arrays::read(file)?)))
+            .map(|(name, file)| Ok((resolver.input("--feed", name)?, arrays::read(file)?)))
             .collect::<Result<_, Failure>>()?;
         let feeds: Vec<_> = feeds.into_iter().map(|(o, value)| o.feed(value)).collect();
-        let outputs = fetches.iter().map(|n| find.output("--fetch", n));
-        let targets = self.targets.iter().map(|n| find.node("--target", n));
+        let outputs = fetches.iter().map(|n| resolver.output("--fetch", n));
+        let targets = self.targets.iter().map(|n| resolver.node("--target", n));
         let step = StepFetches {
             values: outputs.collect::<Result<_, _>>()?,
             targets: targets.collect::<Result<_, _>>()?,
         };
-        let inits = self.inits.iter().map(|n| find.node("--init", n));
+        let inits = self.inits.iter().map(|n| resolver.node("--init", n));
         let inits: Vec<Operation<'_>> = inits.collect::<Result<_, _>>()?;
 
         let files = Files::within(&self.files).map_err(|e| format!("--files {e}"))?;
@@ -154,14 +154,14 @@ impl Run {
         let mut results = out.map(|p| NpzWriter::create(&disk, p)).transpose()?;
         for init in inits {
             let ran = session.run(init, &[]);
-            ran.map_err(|e| explained(&graph, &e))?;
+            ran.map_err(|e| error_text(&graph, &e))?;
         }
         let progress = Progress::new("step", self.steps, self.json);
         let mut kept = Vec::new();
         for number in 0..self.steps {
             let fetched = session
                 .step(&step, &feeds)
-                .map_err(|e| format!("step {number}: {}", explained(&graph, &e)))?;
+                .map_err(|e| format!("step {number}: {}", error_text(&graph, &e)))?;
             kept.clear();
             for (index, name) in fetches.iter().enumerate() {
                 let tensor = fetched.tensor(index)?;
@@ -182,7 +182,7 @@ impl Run {
                 .iter()
                 .map(|(name, dtype, dims)| json!({"name": name, "dtype": dtype.name(), "shape": dims}))
                 .collect();
-            let told = json!({
+            let report = json!({
                 "file": loaded.origin,
                 "nodes": imported.nodes,
                 "restored": restored,
@@ -191,7 +191,7 @@ impl Run {
                 "fetches": fetches,
                 "out": self.out.as_ref().map(|p| p.display().to_string()),
             });
-            return output::line(told);
+            return output::line(report);
         }
         output::line(format_args!(
             "{} in {seconds:.3} s",
@@ -206,9 +206,9 @@ impl Run {
         Ok(())
     }
 
-    /// The names of what is kept of each step.
-    fn fetched(&self, find: &Find<'_, '_>) -> Vec<String> {
-        match find.signature {
+    /// Names of the outputs that are kept of each step.
+    fn fetched(&self, resolver: &NameResolver<'_, '_>) -> Vec<String> {
+        match resolver.signature {
             Some(signature) if self.fetches.is_empty() => {
                 signature.outputs.keys().cloned().collect()
             }
@@ -217,7 +217,7 @@ impl Run {
     }
 }
 
-/// The signature of this name.
+/// Returns the signature of a name.
 pub(crate) fn signature_of<'a>(
     all: &'a BTreeMap<String, Signature>,
     name: &str,
@@ -233,17 +233,17 @@ pub(crate) fn signature_of<'a>(
     })
 }
 
-/// Finds what the flags name.
-pub(crate) struct Find<'a, 'g> {
+/// Resolver of the names in flags: outputs and nodes.
+pub(crate) struct NameResolver<'a, 'g> {
     pub graph: &'g Graph,
     pub imported: &'a Imported<'g>,
     pub file: &'a str,
-    /// Whose names stand for outputs too.
+    /// Signature whose names stand for outputs too.
     pub signature: Option<&'a Signature>,
 }
 
-impl<'g> Find<'_, 'g> {
-    /// What a signature takes under this name, or an output.
+impl<'g> NameResolver<'_, 'g> {
+    /// Input of the signature with this name, or an output.
     fn input(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
         match self.signature.and_then(|s| s.inputs.get(name)) {
             Some(&id) => Ok(self.graph.output(id)),
@@ -251,7 +251,7 @@ impl<'g> Find<'_, 'g> {
         }
     }
 
-    /// What a signature gives under this name, or an output.
+    /// Output of the signature with this name, or an output of a node.
     pub(crate) fn output(&self, flag: &str, name: &str) -> Result<Output<'g>, Failure> {
         if let Some(&id) = self.signature.and_then(|s| s.outputs.get(name)) {
             return Ok(self.graph.output(id));

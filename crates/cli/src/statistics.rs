@@ -1,24 +1,24 @@
-//! What is told of a tensor's numbers.
+//! Statistics of a tensor's numbers.
 
 use serde_json::{Value, json};
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::{Tensor, dispatch};
 
-/// The numbers of a tensor at a glance; those that are not finite are counted, and stand in nothing else.
+/// Statistics of a tensor. Numbers that are not finite are counted, and in no other statistic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Statistics {
     pub min: f64,
     pub max: f64,
     pub mean: f64,
-    /// The standard deviation, of all elements.
+    /// Population standard deviation.
     pub std: f64,
-    /// How many are NaN or infinite.
+    /// Number of NaN and infinite elements.
     pub not_finite: u64,
-    /// How many are finite.
+    /// Number of finite elements.
     pub finite: u64,
 }
 
-/// An element as a number.
+/// Element that converts to f64.
 pub(crate) trait Number: Copy {
     fn number(self) -> f64;
 }
@@ -50,7 +50,7 @@ numbers! {
     bool: v => f64::from(u8::from(v));
 }
 
-/// The elements of a tensor, each as a number to `see`; false where they are none.
+/// Calls `see` with each element as a number. Returns `false` if the elements are no numbers.
 fn each_number(tensor: &Tensor, mut see: impl FnMut(f64)) -> bool {
     fn all<T: Number>(elements: &[T], see: &mut dyn FnMut(f64)) {
         elements.iter().for_each(|v| see(v.number()));
@@ -70,7 +70,7 @@ fn each_number(tensor: &Tensor, mut see: impl FnMut(f64)) -> bool {
 }
 
 impl Statistics {
-    /// Those of a tensor; nothing for strings, and where no element is finite all but the counts are zero.
+    /// Statistics of a tensor; `None` for strings. If no element is finite, all but the counts are zero.
     pub(crate) fn of(tensor: &Tensor) -> Option<Statistics> {
         let mut s = Statistics {
             min: f64::INFINITY,
@@ -104,7 +104,7 @@ impl Statistics {
         Some(s)
     }
 
-    /// As cells of a table: min, max, mean, std, not finite.
+    /// Cells of a table: min, max, mean, std, not finite.
     pub(crate) fn cells(found: Option<Statistics>) -> [String; 5] {
         match found {
             None => Default::default(),
@@ -114,10 +114,10 @@ impl Statistics {
                 cells
             }
             Some(s) => [
-                shown(s.min),
-                shown(s.max),
-                shown(s.mean),
-                shown(s.std),
+                format_number(s.min),
+                format_number(s.max),
+                format_number(s.mean),
+                format_number(s.std),
                 s.not_finite.to_string(),
             ],
         }
@@ -134,8 +134,8 @@ impl Statistics {
     }
 }
 
-/// A number in a column.
-pub(crate) fn shown(value: f64) -> String {
+/// Formats a number for a column.
+pub(crate) fn format_number(value: f64) -> String {
     let size = value.abs();
     match value == value.trunc() && size < 1e9 {
         true => format!("{value}"),
@@ -144,13 +144,13 @@ pub(crate) fn shown(value: f64) -> String {
     }
 }
 
-/// The elements of two tensors of one dtype and length, each with whether they are the same: two NaN are.
-/// False where they are no numbers.
+/// Calls `see` with each pair of elements of two tensors of one dtype and length, and `true` if they are equal: two NaN are.
+/// Returns `false` if the elements are no numbers.
 pub(crate) fn each_pair(a: &Tensor, b: &Tensor, mut see: impl FnMut(f64, f64, bool)) -> bool {
     fn all<T: Number + PartialEq>(a: &[T], b: &[T], see: &mut dyn FnMut(f64, f64, bool)) {
         for (&a, &b) in a.iter().zip(b) {
             let (x, y) = (a.number(), b.number());
-            // As they are: integers of 64 bits are not all numbers of f64.
+            // Compared before the conversion: f64 cannot represent all 64-bit integers.
             see(x, y, a == b || (x.is_nan() && y.is_nan()));
         }
     }
@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_fit_into_a_column() {
+    fn numbers_are_formatted_for_a_column() {
         for (value, text) in [
             (3.0, "3"),
             (-0.25, "-0.25000"),
             (1.5e-7, "1.500e-7"),
             (12345678.5, "1.235e7"),
         ] {
-            assert_eq!(shown(value), text);
+            assert_eq!(format_number(value), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `thalweg weights`: tells, converts and compares files of weights.
+//! `thalweg weights`: prints, converts and compares files of weights.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,18 +13,18 @@ use thalweg_tensor::text::counted;
 use crate::failure::Failure;
 use crate::output;
 use crate::progress::Progress;
-use crate::statistics::{each_pair, shown};
+use crate::statistics::{each_pair, format_number};
 use crate::table::table;
 
 /// Tell, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
 pub(crate) struct Weights {
     #[command(subcommand)]
-    command: Command,
+    command: WeightsCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum WeightsCommand {
     /// Tell the names, dtypes and shapes in a file, without reading its tensors
     Show {
         /// A checkpoint's prefix, a folder with checkpoints, a .safetensors or a .npz file
@@ -37,9 +37,9 @@ enum Command {
     ///
     /// A partitioned variable becomes one tensor. NumPy has no bf16: such tensors become f32 in a .npz file.
     Convert {
-        /// What is read
+        /// The file to read
         from: PathBuf,
-        /// What is written: .safetensors, .npz, or else a checkpoint of this prefix
+        /// The file to write: .safetensors, .npz, or else a checkpoint of this prefix
         to: PathBuf,
     },
     /// Compare the tensors of two files; the exit status is 1 where they differ
@@ -60,9 +60,9 @@ enum Command {
 impl Weights {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         match &self.command {
-            Command::Show { file, json } => show(file, *json),
-            Command::Convert { from, to } => convert(from, to),
-            Command::Diff {
+            WeightsCommand::Show { file, json } => show(file, *json),
+            WeightsCommand::Convert { from, to } => convert(from, to),
+            WeightsCommand::Diff {
                 a,
                 b,
                 tolerance,
@@ -82,8 +82,8 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
             .iter()
             .map(|i| json!({"name": i.name, "dtype": i.dtype_name, "shape": i.dims, "bytes": i.bytes}))
             .collect();
-        let told = json!({"file": from.to_string(), "tensors": tensors});
-        output::text(&format!("{told:#}\n"))?;
+        let report = json!({"file": from.to_string(), "tensors": tensors});
+        output::text(&format!("{report:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let bytes = infos.iter().map(|i| i.bytes).fold(0, u64::saturating_add);
@@ -123,14 +123,14 @@ fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a tensor of one file is not that of another.
+/// Difference between the tensors of two files with one name.
 enum Difference {
-    /// Only this file has it: `a`, or `b`.
+    /// Only one file has it: `a` or `b`.
     Only(&'static str),
     /// Other dtypes or shapes, as text.
     Kind(String),
-    /// The largest difference of two elements, and how many differ; infinite where one is NaN or infinite
-    /// and the other is not the same.
+    /// Largest difference of two elements, and the number of elements that differ; infinite if one is NaN or infinite and the
+    /// other is not equal.
     Values(f64, u64),
 }
 
@@ -191,13 +191,13 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
                 }
             })
             .collect();
-        let told = json!({
+        let report = json!({
             "a": a.path().display().to_string(),
             "b": b.path().display().to_string(),
             "same": same,
             "differences": differences,
         });
-        output::text(&format!("{told:#}\n"))?;
+        output::text(&format!("{report:#}\n"))?;
     } else {
         let rows: Vec<Vec<String>> = found
             .iter()
@@ -207,7 +207,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
                 Difference::Values(largest, count) => {
                     let of = counted(*count, "element");
                     let largest = match largest.is_finite() {
-                        true => format!("{} at most, in {of}", shown(*largest)),
+                        true => format!("{} at most, in {of}", format_number(*largest)),
                         false => format!("not comparable, in {of}"),
                     };
                     vec![(*name).to_owned(), largest]

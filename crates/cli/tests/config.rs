@@ -1,4 +1,4 @@
-//! The file of a server's settings.
+//! Config file of a server.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn in_file(name: &str, text: &str) -> (Folder, String) {
     (folder, path)
 }
 
-/// The line of a setting, and the comment before it that says where it comes from.
+/// Line of a setting, and the comment with its origin.
 fn shown<'a>(text: &'a str, name: &str) -> (&'a str, &'a str) {
     let lines: Vec<&str> = text.lines().collect();
     let at = lines.iter().position(|l| {
@@ -24,7 +24,7 @@ fn shown<'a>(text: &'a str, name: &str) -> (&'a str, &'a str) {
 }
 
 #[test]
-fn flags_count_more_than_the_file_and_the_file_more_than_defaults() {
+fn flags_override_the_file_and_the_file_overrides_defaults() {
     let text = "lease = \"90min\"\nmessage_bytes = 1048576\n\nsessions = 7\nfiles = [\"/tmp\"]\n";
     let (_folder, path) = in_file("config-order", text);
     let said = works(&[
@@ -53,7 +53,7 @@ fn flags_count_more_than_the_file_and_the_file_more_than_defaults() {
     assert!(from.contains("half of the memory"), "{from}");
 }
 
-/// A value of a setting as a file has it, the `number`th one; what is said of it by default is `default`.
+/// The `number`th value of a setting, in the syntax of the file; its default is `default`.
 fn another(name: &str, default: &str, folder: &Folder, number: usize) -> String {
     let place = |what: &str| folder.at(&format!("{what}-{number}"));
     match name {
@@ -82,7 +82,7 @@ fn another(name: &str, default: &str, folder: &Folder, number: usize) -> String 
 }
 
 #[test]
-fn every_setting_is_taken_from_the_file_and_a_flag_counts_more() {
+fn every_setting_is_read_from_the_file_and_overridden_by_a_flag() {
     let folder = Folder::new("config-every");
     let said = works(&["server", "--show-config"]);
     let lines = said
@@ -90,7 +90,7 @@ fn every_setting_is_taken_from_the_file_and_a_flag_counts_more() {
         .filter_map(|l| l.trim_start_matches("# ").split_once(" = "));
     let settings: Vec<(&str, &str)> = lines.filter(|(name, _)| !name.contains(' ')).collect();
     assert!(settings.len() > 35, "{settings:?}");
-    // No two settings have the same value: one that is taken for another is seen.
+    // All values differ, so that a mix-up of settings is seen.
     let values = |from: usize| -> Vec<String> {
         let all = settings.iter().enumerate();
         let one = |(i, (name, default)): (usize, &(&str, &str))| {
@@ -128,7 +128,7 @@ fn every_setting_is_taken_from_the_file_and_a_flag_counts_more() {
 }
 
 #[test]
-fn connections_steps_and_silence_of_zero_are_refused_by_name() {
+fn zero_connections_steps_or_silence_are_refused_by_name() {
     for (name, zero) in [("connections", "0"), ("steps", "0"), ("silence", "0s")] {
         let said = fails(&["server", &format!("--{name}"), zero]);
         assert!(said.contains(&format!("{name} is 0")), "{said}");
@@ -143,7 +143,7 @@ fn connections_steps_and_silence_of_zero_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_shown_is_a_file_that_says_the_same() {
+fn the_shown_config_is_a_config_file_with_the_same_values() {
     let said = works(&[
         "server",
         "--show-config",
@@ -162,7 +162,7 @@ fn what_is_shown_is_a_file_that_says_the_same() {
 }
 
 #[test]
-fn a_mistake_in_the_file_names_the_file_and_the_line() {
+fn an_error_in_the_file_names_the_file_and_the_line() {
     for (name, text, line, what) in [
         (
             "unknown",
@@ -200,7 +200,7 @@ fn a_mistake_in_the_file_names_the_file_and_the_line() {
 }
 
 #[test]
-fn the_book_says_what_every_setting_is() {
+fn the_book_documents_every_setting() {
     let book =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/operations.md");
     let book = std::fs::read_to_string(book).unwrap();

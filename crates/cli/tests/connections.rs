@@ -1,18 +1,18 @@
-//! A server that more connect to than it has descriptors for.
+//! A server with more clients than descriptors.
 #![cfg(target_os = "linux")]
 
-#[path = "support/served.rs"]
-mod served;
+#[path = "support/server_process.rs"]
+mod server_process;
 
 use std::net::TcpStream;
 use std::time::Duration;
 
-use served::Served;
+use server_process::ServerProcess;
 use thalweg_dist::{ClusterOptions, Session};
 use thalweg_graph::Graph;
 use thalweg_ops::{NewGraph, SourceOps};
 
-/// The processor time that a process has taken, in ticks of the system's clock: a hundred a second.
+/// CPU time of a process, in ticks of the system's clock: a hundred a second.
 fn ticks(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields = text.rsplit(')').next().unwrap().split_whitespace();
@@ -24,9 +24,9 @@ fn ticks(process: u32) -> u64 {
 }
 
 #[test]
-fn three_hundred_idle_connections_at_a_server_of_256_descriptors_keep_no_client_out() {
-    let served = Served::limited("-n 256");
-    let address = served.address();
+fn three_hundred_idle_connections_at_256_descriptors_block_no_client() {
+    let server = ServerProcess::limited("-n 256");
+    let address = server.address();
 
     let idle = |_| TcpStream::connect(address).unwrap();
     let idle: Vec<TcpStream> = (0..300).map(idle).collect();
@@ -34,13 +34,13 @@ fn three_hundred_idle_connections_at_a_server_of_256_descriptors_keep_no_client_
     let sum = g.constant(1.0f32) + g.constant(2.0f32);
     let mut options = ClusterOptions::default();
     options.timeouts.connect = Duration::from_secs(10);
-    let session = Session::connect(&served.target, &g, options).unwrap();
+    let session = Session::connect(&server.target, &g, options).unwrap();
     assert_eq!(session.run::<f32>(sum, []).unwrap(), 3.0);
 
-    // It waits, and does not turn in a circle.
-    let before = ticks(served.number());
+    // The server sleeps, and does not spin.
+    let before = ticks(server.id());
     std::thread::sleep(Duration::from_millis(500));
-    let taken = ticks(served.number()) - before;
+    let taken = ticks(server.id()) - before;
     assert!(taken < 10, "{taken} ticks in half a second");
     assert_eq!(session.run::<f32>(sum, []).unwrap(), 3.0);
     drop(idle);

@@ -1,4 +1,4 @@
-//! A server that is told to end.
+//! Draining of a server after a signal.
 
 #![cfg(unix)]
 
@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use support::Folder;
-use support::served::Served;
+use support::server_process::ServerProcess;
 use thalweg_checkpoint::BundleReader;
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::{CloseSessionRequest, CreateSessionRequest};
@@ -17,7 +17,7 @@ use thalweg_ops::{NewGraph, SourceOps, StateOps};
 use thalweg_tensor::{DType, Tensor};
 use tonic::transport::Endpoint;
 
-/// Something that waits for a queue which nobody fills.
+/// Node that waits for an empty queue.
 fn blocked(g: &Graph) -> thalweg_graph::Output<'_> {
     let types = Attr::Types(vec![DType::F32]);
     let queue = g.op("FIFOQueueV2").attr("component_types", types.clone());
@@ -29,7 +29,7 @@ fn blocked(g: &Graph) -> thalweg_graph::Output<'_> {
 fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
     let folder = Folder::new("drain-saves");
     let place = folder.path().display().to_string();
-    let mut server = Served::start(&["--drain", "1s", "--drain-checkpoint", &place]);
+    let mut server = ServerProcess::start(&["--drain", "1s", "--drain-checkpoint", &place]);
     let g = Graph::new();
     let w = g.variable("w", vec![1.0f32, 2.0]);
     let waits = blocked(&g);
@@ -37,7 +37,7 @@ fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
     session.step(w.initializer(), []).unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| session.step(waits, []));
-        // Until the step is there: a session that asks for it sees no sign of it.
+        // Time for the step to begin, which clients cannot observe.
         std::thread::sleep(Duration::from_millis(300));
         server.signal("TERM");
         std::thread::sleep(Duration::from_millis(200));
@@ -59,11 +59,11 @@ fn a_server_that_drains_refuses_sessions_and_saves_its_variables() {
 }
 
 #[test]
-fn variables_that_cannot_be_saved_are_told_by_the_status() {
+fn a_failed_save_of_variables_is_a_failure_status() {
     let folder = Folder::new("drain-fails");
     let place = folder.path().join("gone");
     let shown = place.display().to_string();
-    let mut server = Served::start(&["--drain-checkpoint", &shown]);
+    let mut server = ServerProcess::start(&["--drain-checkpoint", &shown]);
     std::fs::remove_dir(&place).unwrap();
     std::fs::write(&place, "no folder").unwrap();
     server.signal("TERM");
@@ -74,10 +74,10 @@ fn variables_that_cannot_be_saved_are_told_by_the_status() {
 
 #[test]
 fn a_server_without_steps_ends_at_once_and_a_second_signal_ends_any() {
-    let mut idle = Served::start(&[]);
+    let mut idle = ServerProcess::start(&[]);
     idle.signal("TERM");
     assert_eq!(idle.ended().0, Some(0));
-    let mut server = Served::start(&["--drain", "1h"]);
+    let mut server = ServerProcess::start(&["--drain", "1h"]);
     let g = Graph::new();
     let waits = blocked(&g);
     let session = Session::connect(&server.target, &g, ClusterOptions::default()).unwrap();
@@ -94,9 +94,9 @@ fn a_server_without_steps_ends_at_once_and_a_second_signal_ends_any() {
 }
 
 #[test]
-fn the_log_tells_of_sessions_limits_and_the_end() {
+fn the_log_has_sessions_limits_and_the_end() {
     let flags = ["--log-format", "json", "--sessions", "1"];
-    let mut server = Served::start(&flags);
+    let mut server = ServerProcess::start(&flags);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let target = server.http();
     runtime.block_on(async {
@@ -125,7 +125,7 @@ fn the_log_tells_of_sessions_limits_and_the_end() {
     assert_eq!(told("session closed")["session"], made["session"]);
     assert_eq!(told("limit met")["limit"], "sessions");
     told("draining");
-    let quiet = Served::start(&["--log-level", "off"]);
+    let quiet = ServerProcess::start(&["--log-level", "off"]);
     quiet.signal("TERM");
     let mut quiet = quiet;
     assert_eq!(quiet.ended(), (Some(0), String::new()));

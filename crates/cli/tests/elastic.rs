@@ -1,4 +1,4 @@
-//! `thalweg launch hvd` with ranks that come and go. The workers are this test program: they count steps together.
+//! `thalweg launch hvd` with elastic jobs. The workers are this test program: they count steps together.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -15,10 +15,10 @@ use thalweg_collective::elastic::Worker;
 use thalweg_collective::{ALL_RANKS, CollectiveError, Ranks, ReduceOp, Reduction};
 use thalweg_tensor::DType;
 
-/// The variable that makes the test `worker` one: how many steps there are.
+/// Variable with the number of steps, which turns the test `worker` into a worker.
 const STEPS: &str = "ELASTIC_TEST_STEPS";
 
-/// Not a test by itself: what the launcher starts.
+/// Worker process that the launcher starts, and no test by itself.
 #[test]
 fn worker() {
     let Ok(steps) = std::env::var(STEPS) else {
@@ -51,7 +51,7 @@ fn round(
     steps: u32,
 ) -> Result<(), CollectiveError> {
     let most = Reduction::of(ReduceOp::Max);
-    // All go on where the furthest is: its rank is 0.
+    // All ranks continue from the one with most steps, which is rank 0.
     let mut at = [*done as f32];
     ranks.broadcast(ALL_RANKS, "at", 0, bytemuck::cast_slice_mut(&mut at))?;
     *done = at[0] as u32;
@@ -76,15 +76,15 @@ fn round(
     Ok(())
 }
 
-/// A launch that runs.
-struct Launch {
+/// Running launch.
+struct RunningLaunch {
     child: Child,
     lines: Receiver<String>,
     seen: Vec<String>,
 }
 
-impl Launch {
-    fn start(options: &[&str], steps: u32) -> Launch {
+impl RunningLaunch {
+    fn start(options: &[&str], steps: u32) -> RunningLaunch {
         let own = std::env::current_exe().unwrap();
         let own = own.to_str().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg"))
@@ -110,14 +110,14 @@ impl Launch {
                 }
             });
         }
-        Launch {
+        RunningLaunch {
             child,
             lines,
             seen: Vec::new(),
         }
     }
 
-    /// Waits for a line that has all of these parts.
+    /// Waits for a line with all of these parts.
     #[track_caller]
     fn until(&mut self, parts: &[&str]) -> String {
         loop {
@@ -130,7 +130,7 @@ impl Launch {
         }
     }
 
-    /// The process that became this rank last.
+    /// Latest process of a rank.
     #[track_caller]
     fn process(&self, rank: usize) -> String {
         let is = format!("is rank {rank}");
@@ -140,7 +140,7 @@ impl Launch {
         words[at + 1].to_owned()
     }
 
-    /// Its exit status, and all lines.
+    /// Waits for the end; returns the exit code and all lines.
     fn end(mut self) -> (i32, Vec<String>) {
         let status = self.child.wait().unwrap();
         self.seen.extend(self.lines.iter());
@@ -154,7 +154,7 @@ fn signal(process: &str, name: &str) {
 }
 
 #[test]
-fn a_rank_that_is_killed_and_one_that_is_stopped_are_replaced() {
+fn killed_and_stopped_ranks_are_replaced() {
     let options = [
         "-np",
         "3",
@@ -164,7 +164,7 @@ fn a_rank_that_is_killed_and_one_that_is_stopped_are_replaced() {
         "0",
         "0",
     ];
-    let mut launch = Launch::start(&options, 300);
+    let mut launch = RunningLaunch::start(&options, 300);
     launch.until(&["step 5 of 3 ranks"]);
     let killed = launch.process(1);
     signal(&killed, "KILL");
@@ -178,7 +178,7 @@ fn a_rank_that_is_killed_and_one_that_is_stopped_are_replaced() {
     assert_eq!(status, 0, "{lines:#?}");
 }
 
-/// A script that prints what stands in a file.
+/// Discovery script that prints a file.
 fn script(folder: &Folder) -> String {
     use std::os::unix::fs::PermissionsExt;
     let path = folder.join("hosts.sh");
@@ -195,7 +195,7 @@ fn hosts(folder: &Folder, text: &str) {
 }
 
 #[test]
-fn workers_come_and_go_as_the_script_says() {
+fn workers_follow_the_discovery_script() {
     let folder = Folder::new("discovery");
     hosts(&folder, "localhost:1\n");
     let script = script(&folder);
@@ -207,7 +207,7 @@ fn workers_come_and_go_as_the_script_says() {
         "--host-discovery-script",
         &script,
     ];
-    let mut launch = Launch::start(&options, 100_000);
+    let mut launch = RunningLaunch::start(&options, 100_000);
     launch.until(&["of 1 ranks"]);
     hosts(&folder, "localhost:1\n127.0.0.2:2\n");
     launch.until(&["of 3 ranks"]);
@@ -240,20 +240,20 @@ fn fails(options: &[&str], program: &[&str]) -> (i32, String) {
 }
 
 #[test]
-fn a_program_that_fails_before_it_trains_is_not_started_again() {
+fn a_program_that_fails_before_the_first_round_is_not_restarted() {
     let (status, error) = fails(&["-np", "2", "--min-np", "1"], &["sh", "-c", "exit 7"]);
     assert_eq!(status, 7, "{error}");
     assert!(error.contains("ended with status 7"), "{error}");
 }
 
 #[test]
-fn a_program_that_does_nothing_is_done_and_a_script_that_is_missing_is_an_error() {
+fn a_program_that_does_nothing_succeeds_and_a_missing_script_is_an_error() {
     let folder = Folder::new("not-elastic");
     let (status, error) = fails(
         &["-np", "2", "--min-np", "1"],
         &["sh", "-c", "env | grep -E 'HOROVOD|THALWEG'; exit 0"],
     );
-    // It did nothing, and that went well.
+    // The program did nothing, successfully.
     assert_eq!(status, 0, "{error}");
     let missing = Path::new(folder.path()).join("none");
     let missing = missing.to_str().unwrap();
@@ -263,7 +263,7 @@ fn a_program_that_does_nothing_is_done_and_a_script_that_is_missing_is_an_error(
 }
 
 #[test]
-fn numbers_of_ranks_that_contradict_each_other_are_refused() {
+fn contradicting_numbers_of_ranks_are_refused() {
     let of = |line: &str| {
         let options: Vec<&str> = line.split(' ').collect();
         fails(&options, &["true"])
@@ -283,7 +283,7 @@ fn numbers_of_ranks_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn each_option_of_elastic_jobs_makes_one() {
+fn each_elastic_option_makes_the_job_elastic() {
     for option in [
         "--reset-limit 3",
         "--elastic-timeout 60",

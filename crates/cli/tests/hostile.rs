@@ -1,4 +1,4 @@
-//! Graphs that ask for more memory than there is: the program says so, and is not ended by the system.
+//! Hostile graphs that need more memory than there is: an error, and no crash.
 
 #![cfg(target_os = "linux")]
 
@@ -13,16 +13,16 @@ use thalweg_graphdef::{ExportOptions, export};
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{DType, Tensor};
 
-/// So much memory may the program have, in KiB.
+/// Memory limit of the program, in KiB.
 const MEMORY: &str = "2000000";
 
-/// What the program says of a graph that it cannot run in this much memory.
-fn refused(name: &str, build: impl Fn(&Graph)) {
-    refused_under(&format!("ulimit -v {MEMORY}"), "no memory for", name, build);
+/// Checks that the program reports a graph that it cannot run within [`MEMORY`].
+fn check_refused(name: &str, build: impl Fn(&Graph)) {
+    check_refused_under(&format!("ulimit -v {MEMORY}"), "no memory for", name, build);
 }
 
-/// What the program says of a graph that it cannot run under this limit.
-fn refused_under(limit: &str, expected: &str, name: &str, build: impl Fn(&Graph)) {
+/// Checks that the program reports a graph that it cannot run under a limit.
+fn check_refused_under(limit: &str, expected: &str, name: &str, build: impl Fn(&Graph)) {
     let g = Graph::new();
     build(&g);
     let folder = Folder::new(&format!("hostile-{name}"));
@@ -60,7 +60,7 @@ fn join<'g>(g: &'g Graph, all: &[Output<'g>]) -> Output<'g> {
 
 #[test]
 fn strings_that_double_45_times_are_an_error() {
-    refused("join", |g| {
+    check_refused("join", |g| {
         let mut x = g.constant("sixteen bytes ..");
         for _ in 0..45 {
             x = join(g, &[x, x]);
@@ -71,18 +71,18 @@ fn strings_that_double_45_times_are_an_error() {
 
 #[test]
 fn many_strings_of_few_bytes_are_an_error() {
-    refused("fill", |g| {
+    check_refused("fill", |g| {
         let shape = ints(g, &[1 << 28]);
         let node = g.op("Fill").input(shape).input(g.constant("x"));
         let _ = node.name("y").output();
     });
-    refused("tile", |g| {
+    check_refused("tile", |g| {
         let long = vec![b'x'; 1 << 20];
         let x = g.constant(Tensor::strings(&[1], &[long]).unwrap());
         let node = g.op("Tile").input(x).input(ints(g, &[1 << 20]));
         let _ = node.name("y").output();
     });
-    refused("split", |g| {
+    check_refused("split", |g| {
         let x = g.constant(Tensor::strings(&[1], &[vec![b'x'; 1 << 20]]).unwrap());
         let x = g.op("Tile").input(x).input(ints(g, &[100])).output();
         let node = g.op("StringSplit").input(x).input(g.constant(""));
@@ -92,7 +92,7 @@ fn many_strings_of_few_bytes_are_an_error() {
 
 #[test]
 fn replacements_that_grow_are_an_error() {
-    refused("replace", |g| {
+    check_refused("replace", |g| {
         let x = g.constant(Tensor::strings(&[], &[vec![b'x'; 1 << 18]]).unwrap());
         let by = "\\0".repeat(1 << 16);
         let node = g.op("RegexReplace").input(x).input(g.constant("x*"));
@@ -101,9 +101,9 @@ fn replacements_that_grow_are_an_error() {
 }
 
 #[test]
-fn few_numbers_that_ask_for_many_are_an_error() {
+fn small_inputs_with_huge_outputs_are_an_error() {
     let large = 1i64 << 40;
-    refused("numbers", |g| {
+    check_refused("numbers", |g| {
         let _ = g
             .op("Fill")
             .input(ints(g, &[large]))
@@ -111,18 +111,18 @@ fn few_numbers_that_ask_for_many_are_an_error() {
             .name("y")
             .output();
     });
-    refused("range", |g| {
+    check_refused("range", |g| {
         let range = g.op("Range").input(int(g, 0)).input(int(g, large));
         let _ = range.input(int(g, 1)).name("y").output();
     });
-    refused("linspace", |g| {
+    check_refused("linspace", |g| {
         let node = g
             .op("LinSpace")
             .input(g.constant(0.0f32))
             .input(g.constant(1.0f32));
         let _ = node.input(int(g, large)).name("y").output();
     });
-    refused("one-hot", |g| {
+    check_refused("one-hot", |g| {
         let node = g
             .op("OneHot")
             .input(ints(g, &[1, 2]))
@@ -130,7 +130,7 @@ fn few_numbers_that_ask_for_many_are_an_error() {
         let node = node.input(g.constant(1.0f32)).input(g.constant(0.0f32));
         let _ = node.attr("axis", -1i64).name("y").output();
     });
-    refused("pad", |g| {
+    check_refused("pad", |g| {
         let pads = g.constant([[0i64, large]]);
         let _ = g
             .op("Pad")
@@ -139,15 +139,15 @@ fn few_numbers_that_ask_for_many_are_an_error() {
             .name("y")
             .output();
     });
-    refused("broadcast", |g| {
+    check_refused("broadcast", |g| {
         let node = g.op("BroadcastTo").input(g.constant(1.0f32));
         let _ = node.input(ints(g, &[large])).name("y").output();
     });
-    refused("repeat", |g| {
+    check_refused("repeat", |g| {
         let node = g.op("Tile").input(g.constant([1.0f32]));
         let _ = node.input(ints(g, &[large])).name("y").output();
     });
-    refused("stitch", |g| {
+    check_refused("stitch", |g| {
         let at = g.constant([i32::MAX - 1]);
         let node = g
             .op("DynamicStitch")
@@ -155,16 +155,16 @@ fn few_numbers_that_ask_for_many_are_an_error() {
             .inputs([g.constant([1.0f32])]);
         let _ = node.attr("N", 1i64).name("y").output();
     });
-    refused("zeros", |g| {
+    check_refused("zeros", |g| {
         let shape = g.constant([1 << 15, 1 << 15, 1i32]);
         let node = g.op("Empty").input(shape).attr("dtype", DType::F64);
         let _ = node.attr("init", true).name("y").output();
     });
-    refused("random", |g| {
+    check_refused("random", |g| {
         let node = g.op("RandomUniform").input(ints(g, &[large]));
         let _ = node.attr("dtype", DType::F32).name("y").output();
     });
-    refused("transposed", |g| {
+    check_refused("transposed", |g| {
         let sizes = g.constant([1i32, 1 << 15, 1 << 15, 1]);
         let filter = g.constant(Tensor::zeros(DType::F32, &[1, 1, 1, 1]).unwrap());
         let grad = Tensor::zeros(DType::F32, &[1, 1, 1, 1]).unwrap();
@@ -178,7 +178,7 @@ fn few_numbers_that_ask_for_many_are_an_error() {
 
 #[test]
 fn resources_beyond_memory_are_an_error() {
-    refused("array", |g| {
+    check_refused("array", |g| {
         let node = g.op("TensorArrayV3").input(g.constant(1i32 << 24));
         let array = node.attr("dtype", DType::F32).build();
         let size = g
@@ -187,7 +187,7 @@ fn resources_beyond_memory_are_an_error() {
             .input(array.output(1));
         let _ = size.name("y").output();
     });
-    refused("growing", |g| {
+    check_refused("growing", |g| {
         let node = g.op("TensorArrayV3").input(g.constant(0i32));
         let node = node.attr("dtype", DType::F32).attr("dynamic_size", true);
         let array = node.build();
@@ -203,7 +203,7 @@ fn resources_beyond_memory_are_an_error() {
 
 #[test]
 fn a_file_larger_than_the_process_may_write_is_an_error() {
-    refused_under(
+    check_refused_under(
         "ulimit -f 100",
         "the file size limit (ulimit -f)",
         "file",
@@ -218,7 +218,7 @@ fn a_file_larger_than_the_process_may_write_is_an_error() {
 }
 
 #[test]
-fn an_output_beyond_the_file_size_limit_is_an_error_and_not_the_end() {
+fn an_output_beyond_the_file_size_limit_is_an_error() {
     let folder = Folder::new("hostile-output");
     let output = Command::new("sh")
         .args([
@@ -236,9 +236,9 @@ fn an_output_beyond_the_file_size_limit_is_an_error_and_not_the_end() {
     );
 }
 
-/// The system gives root any number of threads: another user runs the program then.
+/// The limit on threads does not hold for root: another user runs the program then.
 #[test]
-fn threads_that_the_system_does_not_give_are_an_error() {
+fn a_limit_on_threads_is_an_error() {
     let root =
         std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     let limit = match root {
@@ -260,7 +260,7 @@ fn threads_that_the_system_does_not_give_are_an_error() {
         eprintln!("skipped: no other user can run the program");
         return;
     }
-    refused_under(limit, "(ulimit -u, pids.max)", "threads", |g| {
+    check_refused_under(limit, "(ulimit -u, pids.max)", "threads", |g| {
         let _ = g
             .op("Identity")
             .input(g.constant(1.0f32))

@@ -1,4 +1,4 @@
-//! `thalweg launch`: tasks that are started and ended together.
+//! `thalweg launch local`: tasks that start and end together.
 #![cfg(unix)]
 
 use std::process::{Command, Output};
@@ -25,7 +25,7 @@ fn launch(script: &str) -> Output {
 }
 
 #[test]
-fn each_task_is_told_which_it_is_and_its_lines_are_marked() {
+fn each_task_gets_its_flags_and_its_lines_are_prefixed() {
     let done = launch(r#"echo "I am $2 $4 of $6 and $8"; echo oh >&2"#);
     assert!(done.status.success(), "{done:?}");
     let said = String::from_utf8(done.stdout).unwrap();
@@ -61,13 +61,13 @@ fn the_first_failure_ends_all_tasks_and_is_the_status() {
 }
 
 #[test]
-fn servers_that_do_not_end_by_themselves_are_ended_after_the_workers() {
+fn servers_are_terminated_after_the_workers() {
     let done = launch(r#"case "$2" in ps) exec sleep 300;; *) exit 0;; esac"#);
     assert!(done.status.success(), "{done:?}");
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
+fn a_missing_program_is_named() {
     let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args(["launch", "local", "--free-ports", "--", "/no/such/program"])
         .output()
@@ -81,7 +81,7 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_program_that_lies_beside_the_launcher_needs_no_folder() {
+fn a_program_beside_the_launcher_needs_no_folder() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = std::env::temp_dir().join(format!("thalweg-beside-{}", std::process::id()));

@@ -1,5 +1,4 @@
-//! `thalweg launch` where something goes wrong around it: signals, a full disk, a reader or a terminal that is gone, its own
-//! death. Nothing that it has started is left.
+//! `thalweg launch` under signals, a full disk, a closed pipe, a lost terminal, and its own death: no process is left behind.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -14,16 +13,16 @@ use std::time::Duration;
 use support::Folder;
 use wait::until;
 
-/// Says its number in a file of its task, which is complete once it is there.
-const SAY: &str = r#"echo $$ > "$T/$2$4.tmp"; mv "$T/$2$4.tmp" "$T/$2$4";"#;
+/// Shell code that writes the process ID to a file of the task, atomically.
+const WRITE_PID: &str = r#"echo $$ > "$T/$2$4.tmp"; mv "$T/$2$4.tmp" "$T/$2$4";"#;
 
-/// A launch of one server and one worker of this shell script, whose variable T names the folder.
+/// Launches one server and one worker of this shell script; its variable T names the folder.
 fn launch(folder: &Folder, options: &[&str], script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command
         .args(["launch", "local", "--free-ports"])
         .args(options)
-        .args(["--", "sh", "-c", &format!("{SAY} {script}"), "task"])
+        .args(["--", "sh", "-c", &format!("{WRITE_PID} {script}"), "task"])
         .env("T", folder.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -31,7 +30,7 @@ fn launch(folder: &Folder, options: &[&str], script: &str) -> Command {
     command
 }
 
-/// The number of the process of a task, once it has said it.
+/// Waits for the process ID of a task.
 #[track_caller]
 fn number(folder: &Folder, file: &str) -> u32 {
     let file = folder.join(file);
@@ -49,7 +48,7 @@ fn signal(process: u32, name: &str) {
 
 fn runs(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    // One that is dead and not reaped yet runs no more.
+    // A zombie does not run.
     status.is_ok_and(|s| !s.contains(") Z "))
 }
 
@@ -66,14 +65,14 @@ fn errors(output: &Output) -> String {
     text
 }
 
-/// The launcher is told once both tasks run; gives its end.
-fn told(options: &[&str], signals: &[&str], script: &str) -> (Output, Folder) {
+/// Sends signals to the launcher once both tasks run, and waits for its end.
+fn signalled(options: &[&str], signals: &[&str], script: &str) -> (Output, Folder) {
     let folder = Folder::new("launch");
     let child = launch(&folder, options, script).spawn().unwrap();
     let tasks = ["ps0", "worker0"].map(|task| number(&folder, task));
     for name in signals {
         signal(child.id(), name);
-        // Two of a kind that come at once are one.
+        // Two pending signals of a kind are merged.
         std::thread::sleep(Duration::from_millis(300));
     }
     let output = ends(child);
@@ -81,7 +80,7 @@ fn told(options: &[&str], signals: &[&str], script: &str) -> (Output, Folder) {
     (output, folder)
 }
 
-/// Whether these tests were started with a signal ignored, as `nohup` and a shell's `&` do.
+/// `true` if the tests were started with a signal ignored, as `nohup` and a shell's `&` do.
 fn ignores(signal: u32) -> bool {
     let told = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = told
@@ -91,17 +90,17 @@ fn ignores(signal: u32) -> bool {
     u64::from_str_radix(line.trim(), 16).unwrap() >> (signal - 1) & 1 != 0
 }
 
-/// Ends when it is told to, as a task that has something to save.
+/// Script that saves on SIGTERM and ends.
 const SAVES: &str = r#"trap 'touch "$T/saved$2"; exit 0' TERM; while :; do sleep 0.05; done"#;
 
 #[test]
-fn signals_to_the_launcher_end_its_tasks_in_order_and_are_its_status() {
+fn a_signal_to_the_launcher_ends_its_tasks_and_is_its_status() {
     for (name, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
         if ignores(number) {
             println!("SKIPPED: SIG{name}, which these tests ignore, and so the launcher");
             continue;
         }
-        let (output, folder) = told(&[], &[name], SAVES);
+        let (output, folder) = signalled(&[], &[name], SAVES);
         let status = Some(128 + number as i32);
         assert_eq!(output.status.code(), status, "{name}: {output:?}");
         let said = errors(&output);
@@ -113,12 +112,12 @@ fn signals_to_the_launcher_end_its_tasks_in_order_and_are_its_status() {
     }
 }
 
-/// Does not end when it is asked to.
+/// Script that ignores SIGTERM.
 const DEAF: &str = r#"trap '' TERM; while :; do sleep 0.05; done"#;
 
 #[test]
 fn a_second_signal_kills_tasks_that_do_not_end() {
-    let (output, _) = told(&["--grace", "600"], &["TERM", "TERM"], DEAF);
+    let (output, _) = signalled(&["--grace", "600"], &["TERM", "TERM"], DEAF);
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     let said = errors(&output);
     assert!(
@@ -128,8 +127,8 @@ fn a_second_signal_kills_tasks_that_do_not_end() {
 }
 
 #[test]
-fn a_task_that_does_not_end_in_time_is_killed_and_named() {
-    let (output, _) = told(&["--grace", "1"], &["TERM"], DEAF);
+fn a_task_that_exceeds_its_grace_is_killed_and_named() {
+    let (output, _) = signalled(&["--grace", "1"], &["TERM"], DEAF);
     assert_eq!(output.status.code(), Some(143), "{output:?}");
     let said = errors(&output);
     let named = "killed: worker 0 did not end within 1 s of SIGTERM";
@@ -137,7 +136,7 @@ fn a_task_that_does_not_end_in_time_is_killed_and_named() {
 }
 
 #[test]
-fn a_signal_that_is_ignored_stays_ignored() {
+fn an_ignored_signal_stays_ignored() {
     let folder = Folder::new("launch_nohup");
     let script = r#"while [ ! -e "$T/go" ]; do sleep 0.05; done"#;
     let launched = launch(&folder, &[], script);
@@ -170,7 +169,7 @@ fn tasks_are_killed_with_their_launcher() {
 }
 
 #[test]
-fn what_a_task_has_started_ends_with_it() {
+fn children_of_a_task_end_with_it() {
     let folder = Folder::new("launch_group");
     let script = r#"sleep 300 & echo $! > "$T/child$2""#;
     let output = ends(launch(&folder, &[], script).spawn().unwrap());
@@ -182,7 +181,7 @@ fn what_a_task_has_started_ends_with_it() {
 }
 
 #[test]
-fn a_task_that_is_ended_by_a_signal_is_named_with_the_signal() {
+fn a_task_that_a_signal_has_ended_is_named_with_the_signal() {
     let folder = Folder::new("launch_signal");
     let script = r#"case $2 in worker) kill -9 $$;; esac; exec sleep 300"#;
     let output = ends(launch(&folder, &[], script).spawn().unwrap());
@@ -191,7 +190,7 @@ fn a_task_that_is_ended_by_a_signal_is_named_with_the_signal() {
     assert!(said.contains("error: worker 0 ended by SIGKILL"), "{said}");
 }
 
-/// Says much, and then that it has worked to the end.
+/// Script that prints many lines, and then creates a file.
 const TALKS: &str = r#"for i in $(seq 200); do echo "step $i"; done; touch "$T/done$2""#;
 
 #[track_caller]
@@ -206,7 +205,7 @@ fn goes_on(folder: &Folder, output: &Output, why: &str) {
 }
 
 #[test]
-fn a_launch_on_a_full_disk_goes_on_and_says_that_lines_are_lost() {
+fn a_full_disk_loses_lines_with_an_error_but_not_the_job() {
     let folder = Folder::new("launch_full");
     let full = File::options().write(true).open("/dev/full").unwrap();
     let child = launch(&folder, &[], TALKS).stdout(full).spawn();
@@ -215,7 +214,7 @@ fn a_launch_on_a_full_disk_goes_on_and_says_that_lines_are_lost() {
 }
 
 #[test]
-fn a_launch_whose_reader_is_gone_goes_on_and_says_that_lines_are_lost() {
+fn a_closed_pipe_loses_lines_with_an_error_but_not_the_job() {
     let folder = Folder::new("launch_pipe");
     let mut child = launch(&folder, &[], TALKS).spawn().unwrap();
     drop(child.stdout.take());
@@ -224,7 +223,7 @@ fn a_launch_whose_reader_is_gone_goes_on_and_says_that_lines_are_lost() {
 }
 
 #[test]
-fn a_launch_whose_standard_error_is_full_too_goes_on() {
+fn a_full_standard_error_does_not_end_the_job() {
     let folder = Folder::new("launch_both");
     let full = |path: &str| File::options().write(true).open(path).unwrap();
     let mut command = launch(&folder, &[], &format!("{TALKS}; echo oh >&2"));
@@ -234,7 +233,7 @@ fn a_launch_whose_standard_error_is_full_too_goes_on() {
 }
 
 #[test]
-fn a_launch_whose_output_nobody_reads_ends_when_it_is_told_to() {
+fn a_launch_with_full_pipes_ends_on_a_signal() {
     let script = r#"while :; do echo "a line that nobody reads"; done"#;
     let folder = Folder::new("launch_unread");
     let mut child = launch(&folder, &[], script).spawn().unwrap();
@@ -250,7 +249,7 @@ fn a_launch_whose_output_nobody_reads_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_launch_whose_terminal_is_gone_goes_on() {
+fn a_lost_terminal_does_not_end_the_job() {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();

@@ -1,4 +1,4 @@
-//! `thalweg launch hvd -H`: ranks on several hosts, with a program in place of ssh that runs what it is given on this one.
+//! `thalweg launch hvd -H`: ranks on several hosts, with a fake ssh that runs its command on this host.
 #![cfg(unix)]
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// A folder of a test; it goes with this.
+/// Folder of a test, removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -16,7 +16,7 @@ impl Drop for Folder {
 }
 
 impl Folder {
-    /// With a `ssh` that writes down what it is given, and runs it.
+    /// Creates a folder with a fake `ssh` that logs its command and runs it.
     fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("thalweg it's {name} {}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
@@ -45,7 +45,7 @@ impl Folder {
 }
 
 #[test]
-fn ranks_of_other_hosts_are_started_there_in_the_same_folder_and_know_who_they_are() {
+fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
     let folder = Folder::new("places");
     let say = r#"place="$HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE, ${#THALWEG_JOB_SECRET} $HOROVOD_GLOO_RENDEZVOUS_ADDR"
         echo "$HOROVOD_RANK of $HOROVOD_SIZE, $place $THALWEG_SET $(pwd) $*""#;
@@ -75,7 +75,7 @@ fn ranks_of_other_hosts_are_started_there_in_the_same_folder_and_know_who_they_a
     }
     let log = fs::read_to_string(folder.0.join("log")).unwrap();
     assert_eq!(log.lines().filter(|l| *l == "other").count(), 2, "{log}");
-    // The secret is read, and stands in no command line.
+    // The secret is read from standard input, and in no command line.
     let secrets = log
         .split(|c: char| !c.is_ascii_hexdigit())
         .filter(|w| w.len() == 32);
@@ -83,7 +83,7 @@ fn ranks_of_other_hosts_are_started_there_in_the_same_folder_and_know_who_they_a
 }
 
 #[test]
-fn several_hosts_need_protection_or_a_word_that_the_network_is_trusted() {
+fn several_hosts_need_protection_or_the_unprotected_network_flag() {
     let folder = Folder::new("protection");
     let done = folder.launch(&["-np", "2", "-H", "localhost:1,other:1"], &["true"]);
     assert!(!done.status.success());
@@ -93,7 +93,7 @@ fn several_hosts_need_protection_or_a_word_that_the_network_is_trusted() {
 }
 
 #[test]
-fn ranks_that_come_and_go_have_their_hosts_from_a_script() {
+fn elastic_jobs_reject_a_list_of_hosts() {
     let folder = Folder::new("elastic");
     let options = ["-np", "1", "-H", "localhost:1", "--min-np", "1"];
     let done = folder.launch(&options, &["true"]);
@@ -110,7 +110,7 @@ fn hosts_with_too_few_slots_are_an_error() {
     let done = folder.launch(&["-np", "3", "-H", "localhost:1,127.0.0.2:1"], &["true"]);
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(errors.contains("-H names 2 slots for 3 ranks"), "{errors}");
-    // Hosts that are this one need neither ssh nor protection.
+    // Names of this host need neither ssh nor protection.
     let done = folder.launch(&["-np", "2", "-H", "localhost:1,127.0.0.2:1"], &["true"]);
     assert!(done.status.success(), "{done:?}");
     assert!(!folder.0.join("log").exists());
@@ -140,7 +140,7 @@ fn a_host_that_cannot_be_reached_ends_the_job_with_its_reason() {
 }
 
 #[test]
-fn traces_of_ranks_become_one_and_a_failure_keeps_its_status() {
+fn traces_of_ranks_are_merged_and_a_failed_rank_keeps_its_status() {
     let folder = Folder::new("trace");
     let write = r#"echo "[{\"pid\": $HOROVOD_RANK}]" > "$THALWEG_TRACE.$HOROVOD_RANK""#;
     let trace = |ranks: &str, program: &str| {
@@ -159,7 +159,7 @@ fn traces_of_ranks_become_one_and_a_failure_keeps_its_status() {
     };
     assert_eq!(read(), [0, 1, 2]);
     assert!(!folder.0.join("t.json.0").exists());
-    // One that is torn is left out, and said.
+    // A truncated trace is left out, with a message.
     let torn = format!(r#"{write}; [ $HOROVOD_RANK != 1 ] || echo '[{{' > "$THALWEG_TRACE.1""#);
     let done = trace("3", &torn);
     assert!(done.status.success(), "{done:?}");
@@ -169,7 +169,7 @@ fn traces_of_ranks_become_one_and_a_failure_keeps_its_status() {
         "{errors}"
     );
     assert_eq!(read(), [0, 2]);
-    // What a launch before has left is not of this one.
+    // Traces of an earlier launch are not merged.
     let done = trace("2", "exit 3");
     assert_eq!(done.status.code(), Some(3), "{done:?}");
     let errors = String::from_utf8(done.stderr).unwrap();
@@ -182,7 +182,7 @@ fn traces_of_ranks_become_one_and_a_failure_keeps_its_status() {
 }
 
 #[test]
-fn a_folder_of_keys_that_the_environment_names_protects_the_launcher_too() {
+fn keys_named_by_the_environment_protect_the_launcher_too() {
     let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .env("THALWEG_PROTECTION", "/no/such/folder")
         .args(["launch", "hvd", "-np", "1", "--", "true"])

@@ -1,4 +1,4 @@
-//! What a server's log and its numbers tell of: slow steps, callers that it refuses, tasks that are lost.
+//! Log and metrics of a server: slow steps, refused callers, lost tasks.
 
 #![cfg(unix)]
 
@@ -14,7 +14,7 @@ use std::net::TcpStream;
 use std::time::Instant;
 
 use serde_json::Value;
-use support::served::Served;
+use support::server_process::ServerProcess;
 use support::{Folder, works};
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::{CreateSessionRequest, RunStepRequest};
@@ -31,8 +31,8 @@ fn exported(g: &Graph) -> GraphDef {
     export(g, &ExportOptions::default()).unwrap()
 }
 
-/// Makes a session of this graph, which [`run`] runs steps of.
-async fn session(server: &Served, graph: GraphDef) -> (Client, String) {
+/// Creates a session of this graph, for [`run`].
+async fn session(server: &ServerProcess, graph: GraphDef) -> (Client, String) {
     let endpoint = Endpoint::from_shared(server.http()).unwrap();
     let mut client = MasterServiceClient::new(endpoint.connect().await.unwrap());
     let request = CreateSessionRequest {
@@ -52,8 +52,8 @@ async fn run((client, handle): &mut (Client, String), target: &str) {
     client.run_step(request).await.unwrap();
 }
 
-/// Ends a server; gives the lines of its log with this message.
-fn told(server: &mut Served, message: &str) -> Vec<Value> {
+/// Ends a server, and returns the lines of its log with this message.
+fn log_lines(server: &mut ServerProcess, message: &str) -> Vec<Value> {
     server.signal("TERM");
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
@@ -61,7 +61,7 @@ fn told(server: &mut Served, message: &str) -> Vec<Value> {
     lines.filter(|l: &Value| l["message"] == message).collect()
 }
 
-/// The numbers at this address, by their names and labels.
+/// Metrics at this address, by names and labels.
 fn numbers(at: &str) -> BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(at).unwrap();
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: it\r\n\r\n").unwrap();
@@ -77,7 +77,7 @@ fn numbers(at: &str) -> BTreeMap<String, f64> {
 #[test]
 fn the_second_slow_step_names_the_node_that_took_longest() {
     let flags = ["--slow-step", "1ms", "--log-format", "json"];
-    let mut server = Served::start(&flags);
+    let mut server = ServerProcess::start(&flags);
     let g = Graph::new();
     let w = g
         .constant(vec![1.0f32; 1 << 20])
@@ -91,7 +91,7 @@ fn the_second_slow_step_names_the_node_that_took_longest() {
             run(&mut session, "product").await;
         }
     });
-    let slow = told(&mut server, "slow step");
+    let slow = log_lines(&mut server, "slow step");
     assert_eq!(slow.len(), 3, "{slow:?}");
     assert!(slow[0]["longest_node"].is_null(), "{slow:?}");
     for step in &slow[1..] {
@@ -104,14 +104,14 @@ fn the_second_slow_step_names_the_node_that_took_longest() {
 }
 
 #[test]
-fn many_refused_callers_take_few_lines_of_the_log() {
-    /// How many there are.
+fn many_refused_callers_write_few_lines_to_the_log() {
+    /// Number of callers.
     const MANY: u64 = 200;
     let folder = Folder::new("logs-refused");
     let keys = folder.at("keys");
     works(&["protect", &keys, "127.0.0.1"]);
     let metrics = addresses::free_addresses(1).remove(0);
-    let mut server = Served::start(&[
+    let mut server = ServerProcess::start(&[
         "--protection",
         &keys,
         "--metrics",
@@ -122,7 +122,7 @@ fn many_refused_callers_take_few_lines_of_the_log() {
     let began = Instant::now();
     for _ in 0..MANY {
         let mut stream = TcpStream::connect(server.address()).unwrap();
-        // No TLS at all. The server may have hung up by now.
+        // No TLS at all. The server may have closed the connection by now.
         let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
         let _ = stream.read(&mut [0; 100]);
     }
@@ -130,7 +130,7 @@ fn many_refused_callers_take_few_lines_of_the_log() {
     until("they are not counted", || {
         numbers(&metrics)[refused] == MANY as f64
     });
-    let lines = told(&mut server, "caller refused");
+    let lines = log_lines(&mut server, "caller refused");
     let seconds = began.elapsed().as_secs() + 1;
     assert!(
         !lines.is_empty() && lines.len() as u64 <= seconds + 1,
@@ -147,7 +147,7 @@ fn many_refused_callers_take_few_lines_of_the_log() {
     assert!(untold.sum::<u64>() + lines.len() as u64 <= MANY);
 }
 
-/// The flags of a task of a cluster, whose numbers are at `metrics`.
+/// Flags of a task of a cluster with metrics at `metrics`.
 fn task<'a>(hosts: &'a [String], job: &'a str, metrics: &'a str) -> Vec<&'a str> {
     let hosts = ["--ps-hosts", &hosts[0], "--worker-hosts", &hosts[1]];
     let own = ["--job", job, "--metrics", metrics, "--silence", "500ms"];
@@ -155,10 +155,10 @@ fn task<'a>(hosts: &'a [String], job: &'a str, metrics: &'a str) -> Vec<&'a str>
 }
 
 #[test]
-fn a_worker_that_is_killed_is_lost_at_the_server_until_it_is_back() {
+fn a_killed_worker_is_lost_at_the_server_until_it_is_back() {
     let hosts = addresses::free_addresses(3);
     let metrics = hosts[2].clone();
-    let mut ps = Served::start(&task(&hosts, "ps", &metrics));
+    let mut ps = ServerProcess::start(&task(&hosts, "ps", &metrics));
     let g = Graph::new();
     let on: DeviceSpec = "/job:ps/task:0".parse().unwrap();
     let w = g.device(on, || g.variable("w", vec![1.0f32; 1 << 10]));
@@ -166,7 +166,7 @@ fn a_worker_that_is_killed_is_lost_at_the_server_until_it_is_back() {
     let graph = exported(&g);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let numbers = || numbers(&metrics);
-    let steps = |worker: &Served| {
+    let steps = |worker: &ServerProcess| {
         let graph = graph.clone();
         runtime.block_on(async {
             let mut session = session(worker, graph).await;
@@ -175,7 +175,7 @@ fn a_worker_that_is_killed_is_lost_at_the_server_until_it_is_back() {
         })
     };
 
-    let mut worker = Served::start(&task(&hosts, "worker", "127.0.0.1:0"));
+    let mut worker = ServerProcess::start(&task(&hosts, "worker", "127.0.0.1:0"));
     let _session = steps(&worker);
     assert_eq!(numbers()["thalweg_peers_lost"], 0.0);
     let received = r#"thalweg_link_received_bytes_total{peer="/job:worker/task:0"}"#;
@@ -186,14 +186,14 @@ fn a_worker_that_is_killed_is_lost_at_the_server_until_it_is_back() {
     });
     assert!(worker.has_ended().is_some() || worker.ended().0.is_none());
 
-    let worker = Served::start(&task(&hosts, "worker", "127.0.0.1:0"));
+    let worker = ServerProcess::start(&task(&hosts, "worker", "127.0.0.1:0"));
     let _session = steps(&worker);
     let now = numbers();
     assert_eq!(now["thalweg_peers_lost"], 0.0);
     let losses = r#"thalweg_peer_losses_total{peer="/job:worker/task:0"}"#;
     assert_eq!(now[losses], 1.0);
-    // It stays until the server has ended: a worker that leaves is lost once more.
-    let lost = told(&mut ps, "peer lost");
+    // The worker stays until the server has ended: a worker that leaves counts as lost once more.
+    let lost = log_lines(&mut ps, "peer lost");
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0]["peer"], "/job:worker/task:0");
     drop(worker);

@@ -1,4 +1,4 @@
-//! Models with variables, and files of weights, from the command line.
+//! Models with variables, and files of weights, on the command line.
 
 mod support;
 
@@ -35,7 +35,7 @@ fn graph() -> Graph {
     g
 }
 
-/// The weights by themselves, each `more` than the initial ones.
+/// Writes the weights, each `more` than the initial value.
 fn weights(folder: &Folder, name: &str, more: f32) -> String {
     let w = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0].map(|v| v + more);
     let w = Tensor::new(&[3, 2], &w).unwrap();
@@ -67,7 +67,7 @@ fn result(path: &str, name: &str) -> Vec<f32> {
 }
 
 #[test]
-fn a_saved_model_is_restored_where_it_is_run() {
+fn a_saved_model_is_restored_before_it_runs() {
     let folder = Folder::new("saved-run");
     let (model, x, out) = (saved(&folder), ones(&folder), folder.at("r.npz"));
     let feed = format!("in={x}");
@@ -76,7 +76,7 @@ fn a_saved_model_is_restored_where_it_is_run() {
     assert!(said.contains("out: f32[1, 2]"), "{said}");
     assert_eq!(result(&out, "out/0"), [9.0, 12.0]);
 
-    // Its own names do too, and values of another file.
+    // Names of nodes, and values of another file.
     let other = weights(&folder, "more.safetensors", 1.0);
     let feed = format!("x={x}");
     let own = ["run", &model, "--feed", &feed, "--fetch", "y"];
@@ -89,7 +89,7 @@ fn a_saved_model_is_restored_where_it_is_run() {
 }
 
 #[test]
-fn graphs_of_a_cluster_are_run_here_with_values_of_a_checkpoint() {
+fn graphs_of_a_cluster_run_locally_with_values_of_a_checkpoint() {
     let folder = Folder::new("checkpoint-run");
     let g = graph();
     let def = export(&g, &ExportOptions::new()).unwrap();
@@ -105,7 +105,7 @@ fn graphs_of_a_cluster_are_run_here_with_values_of_a_checkpoint() {
             "run", &model, "--feed", &feed, "--fetch", "y", "--out", &out,
         ];
         let restored = ["--checkpoint", &values];
-        // Its variables are on a device of a cluster.
+        // The variables are on a device of a cluster.
         assert!(fails(&[&run[..], &restored].concat()).contains("/job:ps"));
         let here = [&run[..], &["--clear-devices"]].concat();
         assert!(fails(&here).contains("w"), "it has no value");
@@ -168,7 +168,7 @@ fn a_frozen_graph_needs_no_checkpoint() {
     assert!(said.contains("--checkpoint names a file"), "{said}");
 }
 
-/// The same with a variable that is on no device.
+/// The same graph without devices.
 fn graph_here() -> Graph {
     let g = Graph::new();
     let w = g.variable("w", [[1.0f32, 2.0]]);
@@ -177,7 +177,7 @@ fn graph_here() -> Graph {
 }
 
 #[test]
-fn tensors_are_told_with_what_is_wrong_with_them() {
+fn tensors_are_listed_with_counts_of_numbers_that_are_not_finite() {
     let folder = Folder::new("inspect");
     let path = folder.join("model.ckpt-3");
     let all = [

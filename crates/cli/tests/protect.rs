@@ -1,4 +1,4 @@
-//! Clusters that are protected, by what `thalweg protect` makes.
+//! Clusters protected by the files of `thalweg protect`.
 
 #[path = "../../../tests/support/addresses.rs"]
 mod addresses;
@@ -15,10 +15,10 @@ use thalweg_dist::{
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{NewGraph, StateOps, Variable};
 
-/// An empty place of this test's own.
+/// Empty path for this test.
 fn place(name: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("protect-{name}"));
-    // What a run before has left, if anything.
+    // An earlier run may have left it.
     let _ = std::fs::remove_dir_all(&place);
     std::fs::create_dir_all(&place).unwrap();
     place
@@ -48,7 +48,7 @@ fn cluster() -> ClusterSpec {
     ClusterSpec::new(["ps", "worker"].into_iter().zip(addresses.chunks(1))).unwrap()
 }
 
-/// A variable of the server's, and what adds to it what the worker computes of it: enough to be lent.
+/// Variable on the server, and a worker's update of it: large enough for shared memory.
 fn counted(g: &Graph) -> (Variable<'_>, Operation<'_>) {
     let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
     let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; 1 << 16]));
@@ -72,7 +72,7 @@ fn asking(folder: Option<&Path>) -> ClusterOptions {
 }
 
 #[test]
-fn tasks_and_clients_that_have_what_protects_a_cluster_work_together() {
+fn tasks_and_clients_with_the_keys_of_a_cluster_work_together() {
     let folder = made(place("together").join("keys"));
     let cluster = cluster();
     let [_ps, worker] = ["ps", "worker"].map(|job| server(&cluster, job, &folder));
@@ -92,7 +92,7 @@ fn tasks_and_clients_that_have_what_protects_a_cluster_work_together() {
 }
 
 #[test]
-fn who_lacks_the_certificate_or_the_token_is_refused() {
+fn a_client_without_the_certificate_or_the_token_is_refused() {
     let place = place("refused");
     let folder = made(place.join("keys"));
     let worker = server(&cluster(), "worker", &folder);
@@ -112,7 +112,7 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     assert!(stranger.message.contains("certificate"), "{stranger}");
     assert!(stranger.message.contains("thalweg protect"), "{stranger}");
 
-    // One that shows nothing, and then nobody.
+    // A client without keys.
     let gone = Server::new(cluster(), "ps", 0, ServerOptions::listening("")).unwrap();
     let target = gone.target();
     let protected = || Session::connect(&target, &g, asking(Some(&folder)));
@@ -123,7 +123,7 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
     let nobody = protected().map(|_| ()).unwrap_err();
     assert!(!nobody.message.contains("thalweg protect"), "{nobody}");
 
-    // The authority of the cluster, but a token that it does not have.
+    // The authority of the cluster, but another token.
     let guest = place.join("guest");
     copied(&folder, &guest);
     std::fs::copy(other.join(files::TOKEN), guest.join(files::TOKEN)).unwrap();
@@ -133,7 +133,7 @@ fn who_lacks_the_certificate_or_the_token_is_refused() {
 }
 
 #[test]
-fn tensorflows_service_asks_for_the_token_too() {
+fn tensorflows_service_checks_the_token_too() {
     use thalweg_dist::messages::ListDevicesRequest;
     use thalweg_dist::messages::master_service_client::MasterServiceClient;
     use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
@@ -170,7 +170,7 @@ fn tensorflows_service_asks_for_the_token_too() {
 }
 
 #[test]
-fn a_host_that_the_certificate_does_not_name_is_not_trusted() {
+fn a_host_outside_of_the_certificate_is_not_trusted() {
     let folder = place("names").join("keys");
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let done = command
@@ -189,7 +189,7 @@ fn a_host_that_the_certificate_does_not_name_is_not_trusted() {
 }
 
 #[test]
-fn what_is_protected_may_listen_beyond_its_machine() {
+fn a_protected_server_may_listen_beyond_its_machine() {
     let everywhere = || ServerOptions::listening("0.0.0.0:0");
     let error = Server::start(everywhere()).unwrap_err();
     assert!(matches!(error, ServerError::Unprotected(_)), "{error}");
@@ -201,7 +201,7 @@ fn what_is_protected_may_listen_beyond_its_machine() {
 }
 
 #[test]
-fn what_was_made_is_not_made_over_and_what_is_broken_is_told() {
+fn an_existing_folder_is_not_overwritten_and_broken_keys_are_an_error() {
     let folder = made(place("over").join("keys"));
     let key = std::fs::read(folder.join(files::KEY)).unwrap();
     let again = protect(&folder);
@@ -241,10 +241,10 @@ fn what_was_made_is_not_made_over_and_what_is_broken_is_told() {
     assert!(error.to_string().contains("token"), "{error}");
 }
 
-/// Longer than files may be without a look at them.
-const LOOKED: Duration = Duration::from_millis(1100);
+/// Longer than the interval at which tasks read their files.
+const RELOAD_WAIT: Duration = Duration::from_millis(1100);
 
-/// Copies the folder to a host's, one file after the other, as people do.
+/// Copies the folder to that of a host, file by file.
 fn copied(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for name in [
@@ -276,7 +276,7 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
     let target = tasks[1].target();
     let g = Graph::new();
     let (w, add) = counted(&g);
-    // It lives through all steps, and never connects again.
+    // The session lives through all steps, and never reconnects.
     let old = Session::connect(&target, &g, asking(Some(&first))).unwrap();
     runs(&old, w, add);
     let as_of = |folder: &Path| {
@@ -290,9 +290,9 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
         let named: &[&str] = if step == "add" { &["127.0.0.1"] } else { &[] };
         let done = renew(&folder, step, named);
         assert!(done.status.success(), "{step}: {done:?}");
-        // One host after the other: one of this step and one of the step before work together.
+        // Hosts are updated one after the other: a host of this step and one of the step before work together.
         copied(&folder, &hosts[0]);
-        std::thread::sleep(LOOKED);
+        std::thread::sleep(RELOAD_WAIT);
         as_of(&folder).unwrap();
         as_of(&before).unwrap();
         if step != "drop" {
@@ -300,8 +300,8 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
         }
         copied(&folder, &hosts[1]);
     }
-    std::thread::sleep(LOOKED);
-    // Nobody has connected since: a call alone finds that its token was taken back.
+    std::thread::sleep(RELOAD_WAIT);
+    // No client has reconnected: a call alone finds its token revoked.
     let refused = old.step(add, []).unwrap_err();
     assert_eq!(refused.cause, Cause::Unauthenticated, "{refused}");
     as_of(&folder).unwrap();
@@ -309,7 +309,7 @@ fn certificates_and_tokens_are_replaced_in_three_steps_while_tasks_run() {
 }
 
 #[test]
-fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
+fn an_interrupted_step_of_a_renewal_can_be_repeated() {
     let place = place("again");
     let folder = made(place.join("keys"));
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
@@ -319,7 +319,7 @@ fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
     };
     let (old_token, old_authority) = (read(files::TOKEN), read(files::AUTHORITY));
     done("add", &["127.0.0.1"]);
-    // Before the authority was there.
+    // Interrupted before the authority was written.
     std::fs::write(folder.join(files::AUTHORITY), &old_authority).unwrap();
     done("add", &[]);
     let (token, authority) = (read("next-token"), read("next-authority.pem"));
@@ -331,7 +331,7 @@ fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
     ];
     let waiting = waiting.map(|name| (name, read(name)));
     done("switch", &[]);
-    // Before the files of the second step were gone.
+    // Interrupted before the files of the second step were removed.
     for (name, text) in &waiting {
         std::fs::write(folder.join(name), text).unwrap();
     }
@@ -345,7 +345,7 @@ fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
     let said = String::from_utf8(wrong.stderr).unwrap();
     assert!(said.contains("--renew drop"), "{said}");
     done("drop", &[]);
-    // Before the token was alone.
+    // Interrupted before the old token was removed.
     std::fs::write(folder.join(files::TOKEN), format!("{token}\n{old_token}")).unwrap();
     done("drop", &[]);
     assert_eq!(
@@ -355,7 +355,7 @@ fn a_step_of_a_renewal_that_was_broken_off_is_done_again() {
 }
 
 #[test]
-fn calls_on_connections_from_before_show_the_newest_token() {
+fn calls_on_old_connections_use_the_newest_token() {
     let place = place("followed");
     let folder = made(place.join("keys"));
     let cluster = cluster();
@@ -364,16 +364,16 @@ fn calls_on_connections_from_before_show_the_newest_token() {
     let g = Graph::new();
     let (w, add) = counted(&g);
     let connected = || Session::connect(&target, &g, asking(Some(&folder))).unwrap();
-    // They never connect again.
+    // The connections stay open.
     let old = [connected(), connected(), connected(), connected()];
     old.iter().for_each(|session| runs(session, w, add));
     for step in ["add", "switch", "drop"] {
         let named: &[&str] = if step == "add" { &["127.0.0.1"] } else { &[] };
         assert!(renew(&folder, step, named).status.success());
-        std::thread::sleep(LOOKED);
-        // The tasks look at their files.
+        std::thread::sleep(RELOAD_WAIT);
+        // The tasks reload their files.
         connected();
-        // At once: none may be refused while the files are read for another one.
+        // At the same time: no call may be refused while another one reloads the files.
         std::thread::scope(|scope| {
             for session in &old {
                 scope.spawn(|| session.run(add, []).unwrap());
@@ -383,7 +383,7 @@ fn calls_on_connections_from_before_show_the_newest_token() {
 }
 
 #[test]
-fn damaged_files_leave_what_was_in_force() {
+fn damaged_files_leave_the_previous_keys_in_force() {
     let place = place("damaged");
     let folder = made(place.join("keys"));
     let host = place.join("host");
@@ -394,7 +394,7 @@ fn damaged_files_leave_what_was_in_force() {
     connected().unwrap();
     for (name, text) in [(files::TOKEN, "short"), (files::KEY, "no key")] {
         std::fs::write(host.join(name), text).unwrap();
-        std::thread::sleep(LOOKED);
+        std::thread::sleep(RELOAD_WAIT);
         connected().unwrap();
     }
 }

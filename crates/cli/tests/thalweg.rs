@@ -1,4 +1,4 @@
-//! The program as people call it: files in, files out, and what it says where something is wrong.
+//! The program on the command line: files in, files out, and error messages.
 
 mod support;
 
@@ -75,7 +75,7 @@ fn model() -> GraphDef {
     export(&g, &ExportOptions::default()).unwrap()
 }
 
-/// The name of the only node of this op whose name begins so.
+/// Name of the only node of this op with this prefix.
 fn named(def: &GraphDef, op: &str, prefix: &str) -> String {
     let mut all = def
         .node
@@ -92,7 +92,7 @@ fn array<T: npyz::Deserialize>(file: &str, name: &str) -> (Vec<u64>, Vec<T>) {
 }
 
 #[test]
-fn steps_are_run_and_kept() {
+fn fetched_values_of_all_steps_are_written() {
     let folder = Folder::new("steps");
     let def = model();
     let file = folder.write("model.pb", &def);
@@ -155,7 +155,7 @@ fn steps_are_run_and_kept() {
 }
 
 #[test]
-fn every_dtype_of_numpy_is_fed_and_kept() {
+fn every_dtype_of_numpy_is_fed_and_fetched() {
     fn check<T: AutoSerialize + npyz::Deserialize + Clone + PartialEq + std::fmt::Debug>(
         folder: &Folder,
         dtype: DType,
@@ -198,7 +198,7 @@ fn every_dtype_of_numpy_is_fed_and_kept() {
 }
 
 #[test]
-fn mistakes_are_said_and_leave_no_file() {
+fn errors_are_reported_and_leave_no_file() {
     let folder = Folder::new("mistakes");
     let file = folder.write("model.pb", &model());
     let wrong = folder.array("wrong.npy", &[3], Order::C, vec![1i64, 2, 3]);
@@ -239,7 +239,7 @@ fn mistakes_are_said_and_leave_no_file() {
 }
 
 #[test]
-fn a_variable_without_a_value_names_what_gives_it_one() {
+fn an_uninitialized_variable_is_reported_with_its_initializer() {
     let folder = Folder::new("initializers");
     let x = folder.array("x.npy", &[1, 3], Order::C, vec![1.0f32, 2.0, 3.0]);
     let out = folder.at("out.npz");
@@ -250,7 +250,7 @@ fn a_variable_without_a_value_names_what_gives_it_one() {
     };
     let said = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
 
-    // Without a node for all: each variable's own.
+    // Without a group: each variable's own initializer.
     let mut def = model();
     let file = folder.write("model.pb", &def);
     let error = said(&step(&file, &[]));
@@ -260,7 +260,7 @@ fn a_variable_without_a_value_names_what_gives_it_one() {
     );
     assert!(step(&file, &["--init", "w/Assign"]).status.success());
 
-    // TensorFlow's `global_variables_initializer`, and a group around it. What trains is no initializer.
+    // TensorFlow's `global_variables_initializer`, and a group around it. Training updates are no initializers.
     let group = |name: &str, controls: &[&str]| NodeDef {
         name: name.into(),
         op: "NoOp".into(),
@@ -285,7 +285,7 @@ fn a_variable_without_a_value_names_what_gives_it_one() {
             .starts_with("1 step in ")
     );
 
-    // A variable of which the file says no more.
+    // A variable without a declaration in the file.
     def.node.retain(|n| !n.name.ends_with("/Assign"));
     for node in &mut def.node {
         node.input.retain(|i| i != "^w/Assign");
@@ -299,7 +299,7 @@ fn a_variable_without_a_value_names_what_gives_it_one() {
 }
 
 #[test]
-fn a_graph_is_told_though_it_cannot_be_run() {
+fn a_graph_that_cannot_run_is_described() {
     let folder = Folder::new("told");
     let mut def = model();
     def.node.push(NodeDef {
@@ -384,7 +384,7 @@ fn meta_graph(tag: &str) -> MetaGraphDef {
 }
 
 #[test]
-fn meta_graphs_and_saved_models_are_read_and_told() {
+fn meta_graphs_and_saved_models_are_described() {
     let folder = Folder::new("models");
     let meta = folder.write("model.meta", &meta_graph("train"));
     let said = works(&["graph", &meta]);
@@ -438,7 +438,7 @@ fn a_meta_graph_declares_its_variables() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn output_that_cannot_be_written_is_an_error_and_a_reader_that_has_seen_enough_is_none() {
+fn output_that_cannot_be_written_is_an_error_but_a_closed_pipe_is_none() {
     use std::process::{Command, Stdio};
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),

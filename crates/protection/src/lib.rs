@@ -1,6 +1,6 @@
-//! What protects the connections of a cluster, servers and ranks alike: certificates for TLS in both directions, and tokens.
+//! Keys of a cluster, for servers and ranks alike: certificates for mutual TLS, and tokens.
 //!
-//! `thalweg protect DIR host1 host2` makes the files. Both ends of a connection show a certificate, which has to be signed by
+//! `thalweg protect DIR host1 host2` makes the files. Both ends of a connection present a certificate, which must be signed by
 //! the cluster's authority.
 //!
 //! A token that can be guessed is refused:
@@ -25,10 +25,10 @@ use thiserror::Error;
 
 pub use rustls;
 
-/// Characters of a token, at least.
-const LEAST: usize = 16;
+/// Minimum length of a token, in characters.
+const MIN_TOKEN_LENGTH: usize = 16;
 
-/// The files of [`Keys::from_dir`].
+/// Names of the files of [`Keys::from_dir`].
 ///
 /// ```
 /// use thalweg_protection::files::{AUTHORITY, CERTIFICATE, KEY, TOKEN};
@@ -37,32 +37,32 @@ const LEAST: usize = 16;
 /// assert_eq!(all, ["authority.pem", "certificate.pem", "key.pem", "token"]);
 /// ```
 pub mod files {
-    /// The certificates of the authorities that have signed those of the tasks, as PEM.
+    /// Certificates of the authorities that have signed those of the tasks, as PEM.
     pub const AUTHORITY: &str = "authority.pem";
-    /// The certificate of this task, as PEM.
+    /// Certificate of this task, as PEM.
     pub const CERTIFICATE: &str = "certificate.pem";
-    /// The key of that certificate, as PEM. Nobody else may read it.
+    /// Private key of that certificate, as PEM. No other user may read it.
     pub const KEY: &str = "key.pem";
-    /// The token, as text of printable characters without spaces. Several may be valid at a time, one a line: the
-    /// first is shown to others. Nobody else may read it.
+    /// Token, as printable characters without spaces. Several may be valid at a time, one a line: the first is sent to others.
+    /// No other user may read the file.
     pub const TOKEN: &str = "token";
 }
 
-/// Why there is no protection.
+/// Error of keys.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProtectionError {
     /// A file cannot be read.
     #[error("{}: {source}; `thalweg protect` makes it", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The token cannot be used.
     #[error(
-        "a token has at least {LEAST} printable characters, none of them a space: make it anew with `thalweg protect`"
+        "a token has at least {MIN_TOKEN_LENGTH} printable characters, none of them a space: make it anew with `thalweg protect`"
     )]
     Token,
     /// The certificates or the key cannot be used.
@@ -74,22 +74,22 @@ fn unusable(error: impl std::fmt::Display) -> ProtectionError {
     ProtectionError::Certificates(error.to_string())
 }
 
-/// Certificates, a key and tokens, ready to be used.
+/// Certificates, a private key and tokens, checked and ready for use.
 pub struct Keys {
-    /// What a server asks of its callers.
+    /// TLS configuration of servers.
     pub server: ServerConfig,
-    /// What a caller asks of a server.
+    /// TLS configuration of clients.
     pub client: ClientConfig,
-    /// The tokens that are valid; the first is shown to others.
+    /// Valid tokens; the first is sent to others.
     pub tokens: Vec<String>,
 }
 
 impl Keys {
-    /// From certificates and a key as PEM, and a token. The certificates of several authorities may follow each other, and
-    /// several tokens, one a line.
+    /// Parses certificates and a key as PEM, and tokens, one a line. `authority` may have the certificates of several
+    /// authorities.
     ///
     /// # Errors
-    /// They cannot be used.
+    /// Certificates, key or tokens cannot be used.
     pub fn new(
         authority: &[u8],
         certificate: &[u8],
@@ -108,7 +108,7 @@ impl Keys {
         let roots = Arc::new(roots);
         let certificate = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(unusable)?;
-        let (server, client) = tls(roots, certificate, key)?;
+        let (server, client) = tls_configs(roots, certificate, key)?;
         Ok(Keys {
             server,
             client,
@@ -116,10 +116,10 @@ impl Keys {
         })
     }
 
-    /// From the files of a folder, named as in [`files`].
+    /// Reads the files of a folder, named as in [`files`].
     ///
     /// # Errors
-    /// One cannot be read, or not be used.
+    /// A file cannot be read or used.
     pub fn from_dir(folder: &Path) -> Result<Keys, ProtectionError> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -133,7 +133,7 @@ impl Keys {
 }
 
 fn is_token(text: &str) -> bool {
-    text.len() >= LEAST && text.bytes().all(|b| b.is_ascii_graphic())
+    text.len() >= MIN_TOKEN_LENGTH && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ProtectionError> {
@@ -145,7 +145,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ProtectionEr
     }
 }
 
-fn tls(
+/// Builds the TLS configurations of servers and clients.
+fn tls_configs(
     roots: Arc<RootCertStore>,
     certificate: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,

@@ -1,4 +1,4 @@
-//! `thalweg bench allreduce`.
+//! `thalweg bench allreduce`: time and bandwidth of all-reduces by size.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::output;
 /// It starts the ranks itself. Under `thalweg launch hvd` it is one of them.
 #[derive(Args)]
 pub(super) struct AllReduce {
-    /// How many ranks.
+    /// Number of ranks.
     #[arg(short = 'n', long = "np", default_value_t = 2, value_name = "RANKS",
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     ranks: u32,
@@ -33,13 +33,13 @@ pub(super) struct AllReduce {
     /// The largest size, in bytes.
     #[arg(long, default_value_t = 256 << 20)]
     to: usize,
-    /// How much larger each size is than the one before.
+    /// Ratio of each size to the one before.
     #[arg(long, default_value_t = 4)]
     factor: usize,
-    /// What carries values.
+    /// Transport of the values.
     #[arg(long, value_enum, default_value_t = Engine::Memory)]
     engine: Engine,
-    /// How values go over links, in place of what is cheapest: doubling, halving, ring or tree.
+    /// Algorithm over links, in place of the cheapest: doubling, halving, ring or tree.
     #[arg(long)]
     algorithm: Option<Algorithm>,
     /// Prints a line of JSON for each size.
@@ -55,7 +55,7 @@ pub(super) struct AllReduce {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Engine {
-    /// Memory that ranks share.
+    /// Shared memory.
     Memory,
     /// TCP.
     Tcp,
@@ -70,10 +70,10 @@ impl Engine {
     }
 }
 
-/// Ranks that were started; they end with this.
-struct Others(Vec<Child>);
+/// Processes of the other ranks, which are killed on drop.
+struct OtherRanks(Vec<Child>);
 
-impl Drop for Others {
+impl Drop for OtherRanks {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let _ = child.kill();
@@ -82,19 +82,19 @@ impl Drop for Others {
     }
 }
 
-/// One way of values between ranks.
+/// Transport and algorithm of a measurement.
 #[derive(Clone, Copy)]
-struct Way {
+struct Method {
     engine: Engine,
-    /// The cheapest where there is none.
+    /// The cheapest if `None`.
     algorithm: Option<Algorithm>,
 }
 
-impl std::fmt::Display for Way {
+impl std::fmt::Display for Method {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.engine.name())?;
         match (self.engine, self.algorithm) {
-            // It has one way.
+            // Shared memory has one algorithm.
             (Engine::Memory, _) => Ok(()),
             (_, Some(algorithm)) => write!(f, ", {algorithm}"),
             (_, None) => f.write_str(", the cheapest"),
@@ -102,7 +102,7 @@ impl std::fmt::Display for Way {
     }
 }
 
-/// How many ranks, and for each size the bytes of a value and GB/s of the bus.
+/// Number of ranks, and for each size the bytes of a value and GB/s of the bus.
 type Points = (usize, Vec<(usize, f64)>);
 
 impl AllReduce {
@@ -117,18 +117,18 @@ impl AllReduce {
         if launched && self.all {
             return Err("--all starts its ranks itself: leave `launch` out".into());
         }
-        let ways = self.ways();
+        let methods = self.methods();
         let (mut ranks, mut lines) = (0, Vec::new());
-        for (i, &way) in ways.iter().enumerate() {
+        for (i, &method) in methods.iter().enumerate() {
             if i > 0 && !self.json {
                 output::line(format_args!(""))?;
             }
             let (size, points) = match launched {
-                true => self.measure(way, Join::from_env()?)?,
-                false => self.start(way)?,
+                true => self.measure(method, Join::from_env()?)?,
+                false => self.start(method)?,
             };
             ranks = size;
-            lines.push((way.to_string(), points));
+            lines.push((method.to_string(), points));
         }
         // Only the first rank has points.
         match &self.plot {
@@ -139,15 +139,15 @@ impl AllReduce {
         }
     }
 
-    fn ways(&self) -> Vec<Way> {
+    fn methods(&self) -> Vec<Method> {
         let (engine, algorithm) = (self.engine, self.algorithm);
         if !self.all {
-            return vec![Way { engine, algorithm }];
+            return vec![Method { engine, algorithm }];
         }
         let engine = Engine::Tcp;
         let algorithms = Algorithm::ALL.into_iter().map(Some);
-        let tcp = algorithms.map(|algorithm| Way { engine, algorithm });
-        let memory = Way {
+        let tcp = algorithms.map(|algorithm| Method { engine, algorithm });
+        let memory = Method {
             engine: Engine::Memory,
             algorithm: None,
         };
@@ -155,7 +155,7 @@ impl AllReduce {
     }
 
     /// Starts the other ranks, and measures as the first one.
-    fn start(&self, way: Way) -> Result<Points, Failure> {
+    fn start(&self, method: Method) -> Result<Points, Failure> {
         let secret = job_secret()?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let coordinator = Coordinator::start(listener, self.ranks as usize, &secret)?;
@@ -165,16 +165,16 @@ impl AllReduce {
             ("--to", self.to),
             ("--factor", self.factor),
         ];
-        let mut others = Others(Vec::new());
+        let mut others = OtherRanks(Vec::new());
         for rank in 1..self.ranks {
             let mut command = Command::new(std::env::current_exe()?);
-            command.args(["bench", "allreduce", "--engine", way.engine.name()]);
+            command.args(["bench", "allreduce", "--engine", method.engine.name()]);
             command.args(
                 sizes
                     .iter()
                     .flat_map(|(flag, size)| [(*flag).to_owned(), size.to_string()]),
             );
-            if let Some(algorithm) = way.algorithm {
+            if let Some(algorithm) = method.algorithm {
                 command.args(["--algorithm", algorithm.name()]);
             }
             command
@@ -183,32 +183,32 @@ impl AllReduce {
                 .env(variables::ADDRESS, address.ip().to_string())
                 .env(variables::PORT, address.port().to_string())
                 .env(variables::SECRET, &secret)
-                // This job goes over loopback, whatever protects others.
+                // This job runs over loopback, without TLS.
                 .env_remove(variables::PROTECTION);
             others.0.push(command.spawn()?);
         }
-        let points = self.measure(way, Join::at(address, 0, self.ranks as usize, &secret))?;
+        let points = self.measure(method, Join::at(address, 0, self.ranks as usize, &secret))?;
         for child in &mut others.0 {
             child.wait()?;
         }
         Ok(points)
     }
 
-    /// Measures as one of the ranks; the first one prints, and gives what it has printed.
-    fn measure(&self, way: Way, join: Join) -> Result<Points, Failure> {
-        let mut ranks = Ranks::join(&join.memory(way.engine == Engine::Memory))?;
-        ranks.choose(way.algorithm);
+    /// Measures as one of the ranks. The first one prints the results, and returns them.
+    fn measure(&self, method: Method, join: Join) -> Result<Points, Failure> {
+        let mut ranks = Ranks::join(&join.memory(method.engine == Engine::Memory))?;
+        ranks.choose(method.algorithm);
         let first = ranks.rank() == 0;
         if first && !self.json {
-            head(way, &ranks)?;
+            print_header(method, &ranks)?;
         }
         let mut points = Vec::new();
         let mut size = self.from;
         while size <= self.to {
-            let (seconds, wrong) = timed(&mut ranks, size / 4)?;
+            let (seconds, wrong) = measure_size(&mut ranks, size / 4)?;
             if first {
                 let bytes = size / 4 * 4;
-                let bus = self.print(way, &ranks, bytes, (seconds, wrong))?;
+                let bus = self.print(method, &ranks, bytes, (seconds, wrong))?;
                 points.push((bytes, bus));
             }
             let Some(next) = size.checked_mul(self.factor) else {
@@ -219,10 +219,10 @@ impl AllReduce {
         Ok((ranks.size(), points))
     }
 
-    /// Prints a line; gives the GB/s of the bus.
+    /// Prints a line, and returns the GB/s of the bus.
     fn print(
         &self,
-        way: Way,
+        method: Method,
         ranks: &Ranks,
         bytes: usize,
         (seconds, wrong): (f64, usize),
@@ -232,8 +232,8 @@ impl AllReduce {
         let bus = speed * 2.0 * (n - 1.0) / n;
         if self.json {
             let line = json!({
-                "workload": "allreduce", "engine": way.engine.name(), "ranks": ranks.size(), "bytes": bytes,
-                "algorithm": way.algorithm.map(Algorithm::name), "seconds": seconds, "value": bus,
+                "workload": "allreduce", "engine": method.engine.name(), "ranks": ranks.size(), "bytes": bytes,
+                "algorithm": method.algorithm.map(Algorithm::name), "seconds": seconds, "value": bus,
                 "unit": "GB/s bus", "wrong": wrong,
             });
             output::line(format_args!("{line}"))?;
@@ -250,9 +250,9 @@ impl AllReduce {
     }
 }
 
-fn head(way: Way, ranks: &Ranks) -> Result<(), Failure> {
-    output::line(format_args!("# {} ranks, {way}", ranks.size()))?;
-    // Within a host it is not measured.
+fn print_header(method: Method, ranks: &Ranks) -> Result<(), Failure> {
+    output::line(format_args!("# {} ranks, {method}", ranks.size()))?;
+    // Costs are measured between hosts only.
     if ranks.cross().1 > 1 {
         let cost = ranks.cost();
         output::line(format_args!(
@@ -267,8 +267,8 @@ fn head(way: Way, ranks: &Ranks) -> Result<(), Failure> {
     ))
 }
 
-/// The median seconds of an all-reduce of so many elements, and how many elements were wrong.
-fn timed(ranks: &mut Ranks, elements: usize) -> Result<(f64, usize), Failure> {
+/// Returns the median seconds of an all-reduce of so many elements, and the number of wrong elements.
+fn measure_size(ranks: &mut Ranks, elements: usize) -> Result<(f64, usize), Failure> {
     let sum = Reduction::of(ReduceOp::Sum);
     let mut data = vec![0f32; elements];
     let runs = match elements {

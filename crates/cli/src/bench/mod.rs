@@ -1,4 +1,4 @@
-//! `thalweg bench`: how fast ranks of this machine exchange values.
+//! `thalweg bench`: benchmarks of collectives.
 
 mod allreduce;
 mod plot;
@@ -8,22 +8,22 @@ use clap::{Args, Subcommand};
 use crate::failure::Failure;
 use allreduce::AllReduce;
 
-/// Measures what ranks do together.
+/// Measures collectives of ranks.
 #[derive(Args)]
 pub struct Bench {
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum BenchCommand {
     Allreduce(AllReduce),
 }
 
 impl Bench {
-    /// Measures and prints.
+    /// Runs the benchmark, and prints its results.
     pub fn run(&self) -> Result<(), Failure> {
-        let What::Allreduce(all_reduce) = &self.what;
+        let BenchCommand::Allreduce(all_reduce) = &self.command;
         all_reduce.run()
     }
 }

@@ -1,4 +1,4 @@
-//! Bus bandwidth against size, as a figure.
+//! Plot of bus bandwidth by size, as SVG.
 
 use std::error::Error;
 use std::fs;
@@ -8,8 +8,8 @@ use plotters::prelude::*;
 
 use crate::failure::Failure;
 
-/// Inks that stay apart for colour-blind readers and in grey (Okabe and Ito, 2008).
-const INKS: [RGBColor; 5] = [
+/// Colours that remain distinct for colour-blind readers and in grey (Okabe and Ito, 2008).
+const LINE_COLOURS: [RGBColor; 5] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -20,10 +20,10 @@ const TEXT: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
 
-/// Whether a figure can go to this file: worth asking before measuring.
+/// Checks the name of the file, before anything is measured.
 ///
 /// # Errors
-/// Its name does not end in `.svg`.
+/// The name does not end in `.svg`.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     match path.extension() {
         Some(kind) if kind.eq_ignore_ascii_case("svg") => Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn check(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Draws a line for each way of values, named so: GB/s of the bus against the bytes of a value. Both axes are logarithmic.
+/// Draws a line for each transport: GB/s of the bus by the bytes of a value. Both axes are logarithmic.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -45,17 +45,17 @@ pub(super) fn draw(
     lines: &[(String, Vec<(usize, f64)>)],
 ) -> Result<(), Failure> {
     let mut svg = String::new();
-    drawn(&mut svg, ranks, lines).map_err(|e| format!("{}: {e}", path.display()))?;
+    render(&mut svg, ranks, lines).map_err(|e| format!("{}: {e}", path.display()))?;
     fs::write(path, svg).map_err(|e| format!("{}: {e}", path.display()).into())
 }
 
-fn drawn(
+fn render(
     svg: &mut String,
     ranks: usize,
     lines: &[(String, Vec<(usize, f64)>)],
 ) -> Result<(), Box<dyn Error>> {
     let all = || lines.iter().flat_map(|(_, points)| points);
-    // A single rank has nothing on its bus.
+    // The bus bandwidth of a single rank is 0, which a logarithmic axis does not have.
     let speed = |bus: f64| bus.max(1e-6);
     let (low, high) = all().fold((f64::INFINITY, 0f64), |(low, high), &(_, bus)| {
         (low.min(speed(bus)), high.max(speed(bus)))
@@ -79,19 +79,19 @@ fn drawn(
         )?;
     chart
         .configure_mesh()
-        .x_desc("size of the value")
+        .x_desc("value size")
         .y_desc("bus bandwidth, GB/s")
         .x_labels(12)
         .y_labels(8)
-        .x_label_formatter(&|x| size(*x))
+        .x_label_formatter(&|x| format_size(*x))
         .y_label_formatter(&|y| format!("{y}"))
         .label_style((FONT, 14, &TEXT))
         .axis_desc_style((FONT, 16, &TEXT))
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
         .draw()?;
-    for ((name, points), ink) in lines.iter().zip(INKS.iter().cycle()) {
-        let style = ink.stroke_width(3);
+    for ((name, points), colour) in lines.iter().zip(LINE_COLOURS.iter().cycle()) {
+        let style = colour.stroke_width(3);
         let at = || {
             points
                 .iter()
@@ -101,7 +101,7 @@ fn drawn(
             .draw_series(LineSeries::new(at(), style))?
             .label(name.clone())
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 26, y)], style));
-        chart.draw_series(at().map(|at| Circle::new(at, 3, ink.filled())))?;
+        chart.draw_series(at().map(|at| Circle::new(at, 3, colour.filled())))?;
     }
     chart
         .configure_series_labels()
@@ -116,8 +116,8 @@ fn drawn(
     Ok(())
 }
 
-/// Bytes in the unit that people say.
-fn size(bytes: f64) -> String {
+/// Formats bytes in KiB, MiB or GiB.
+fn format_size(bytes: f64) -> String {
     let units = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let fits = |(unit, _): &&(u64, &str)| bytes >= *unit as f64 * 0.99;
     match units.iter().find(fits) {

@@ -1,10 +1,10 @@
-//! The program, as a test calls it.
+//! Calls of the program from tests.
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 
 #[path = "../../../../tests/support/folders.rs"]
 mod folders;
-pub mod served;
+pub mod server_process;
 
 use std::process::{Command, Output};
 
@@ -16,7 +16,7 @@ pub fn thalweg(arguments: &[&str]) -> Output {
     command.args(arguments).output().unwrap()
 }
 
-/// What it says where nothing is wrong.
+/// Runs the program successfully, and returns its output.
 #[track_caller]
 pub fn works(arguments: &[&str]) -> String {
     let output = thalweg(arguments);
@@ -25,7 +25,7 @@ pub fn works(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it says where something is.
+/// Runs the program into an error, and returns its message.
 #[track_caller]
 pub fn fails(arguments: &[&str]) -> String {
     let output = thalweg(arguments);

@@ -1,9 +1,9 @@
-//! What strangers send to a server that has little memory.
+//! Hostile requests to a server with little memory.
 
 #![cfg(target_os = "linux")]
 
-#[path = "support/served.rs"]
-mod served;
+#[path = "support/server_process.rs"]
+mod server_process;
 
 use std::convert::Infallible;
 use std::io::Write;
@@ -15,14 +15,19 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::{BodyExt, Full};
-use served::Served;
+use server_process::ServerProcess;
 use tonic::body::Body;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-/// Calls with this body; gives the status.
-async fn called(channel: &mut Channel, call: &str, gzip: bool, body: Body) -> Result<(), Status> {
+/// Calls with this body, and returns the status.
+async fn call_with(
+    channel: &mut Channel,
+    call: &str,
+    gzip: bool,
+    body: Body,
+) -> Result<(), Status> {
     let path = format!("http://server/tensorflow.MasterService/{call}");
     let mut request = http::Request::post(path)
         .header("content-type", "application/grpc")
@@ -67,7 +72,7 @@ fn varint(mut value: usize) -> Vec<u8> {
     out
 }
 
-fn with_channel<F: Future<Output = ()>>(server: &Served, test: impl FnOnce(Channel) -> F) {
+fn with_channel<F: Future<Output = ()>>(server: &ServerProcess, test: impl FnOnce(Channel) -> F) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let endpoint = Endpoint::from_shared(server.http()).unwrap();
@@ -78,8 +83,8 @@ fn with_channel<F: Future<Output = ()>>(server: &Served, test: impl FnOnce(Chann
 }
 
 #[test]
-fn a_small_message_that_takes_gigabytes_once_decoded_is_refused() {
-    let server = Served::limited("-v 4194304");
+fn a_small_message_that_decodes_to_gigabytes_is_refused() {
+    let server = ServerProcess::limited("-v 4194304");
     // A CreateSessionRequest with a graph of eighty million nodes of two bytes each.
     let nodes = 160_000_000;
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -94,36 +99,36 @@ fn a_small_message_that_takes_gigabytes_once_decoded_is_refused() {
     assert!(packed.len() < 1 << 20, "{}", packed.len());
     with_channel(&server, |mut channel| async move {
         let body = framed(true, &packed);
-        let refused = called(&mut channel, "CreateSession", true, body).await;
+        let refused = call_with(&mut channel, "CreateSession", true, body).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
         assert!(refused.message().contains("--decoded-bytes"), "{refused}");
-        let good = called(&mut channel, "CreateSession", false, framed(false, &[])).await;
+        let good = call_with(&mut channel, "CreateSession", false, framed(false, &[])).await;
         good.unwrap();
     });
 }
 
 #[test]
-fn bytes_that_are_only_announced_take_no_memory() {
-    let server = Served::limited("-v 4194304");
+fn announced_bytes_allocate_no_memory() {
+    let server = ServerProcess::limited("-v 4194304");
     with_channel(&server, |mut channel| async move {
         let mut open = Vec::new();
         for _ in 0..40 {
-            // It says that 500 MB come, and then nothing comes.
+            // The length announces 500 MB, and then no byte follows.
             let body = Body::new(Stalled(Some(head(false, 500_000_000).into())));
             let mut channel = channel.clone();
-            let call = async move { called(&mut channel, "CreateSession", false, body).await };
+            let call = async move { call_with(&mut channel, "CreateSession", false, body).await };
             open.push(tokio::spawn(call));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(open.iter().all(|call| !call.is_finished()));
-        let good = called(&mut channel, "CreateSession", false, framed(false, &[])).await;
+        let good = call_with(&mut channel, "CreateSession", false, framed(false, &[])).await;
         good.unwrap();
         open.iter().for_each(tokio::task::JoinHandle::abort);
     });
 }
 
-/// A body that stops in the middle.
+/// Body that stalls after its first part.
 struct Stalled(Option<Bytes>);
 
 impl http_body::Body for Stalled {
@@ -142,7 +147,7 @@ impl http_body::Body for Stalled {
 }
 
 #[test]
-fn a_small_file_that_takes_gigabytes_once_decoded_is_refused() {
+fn a_small_file_that_decodes_to_gigabytes_is_refused() {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("door-nodes.pb");
     std::fs::write(&path, [10, 0].repeat(20_000_000)).unwrap();
     for call in [&["run", "--target", "n"][..], &["graph"], &["inspect"]] {
@@ -161,8 +166,8 @@ fn a_small_file_that_takes_gigabytes_once_decoded_is_refused() {
 }
 
 #[test]
-fn a_call_that_is_not_one_message_is_refused_and_the_server_goes_on() {
-    let server = Served::limited("-v 4194304");
+fn a_call_without_exactly_one_message_is_refused() {
+    let server = ServerProcess::limited("-v 4194304");
     with_channel(&server, |mut channel| async move {
         let short = [head(false, 10), vec![0; 5]].concat();
         let two = [head(false, 0), head(false, 0)].concat();
@@ -177,16 +182,16 @@ fn a_call_that_is_not_one_message_is_refused_and_the_server_goes_on() {
             (framed(true, &[1, 2, 3]), "no header says how"),
             (framed(false, &[0xff; 20]), "cannot be decoded"),
         ] {
-            let refused = called(&mut channel, "CreateSession", false, body).await;
+            let refused = call_with(&mut channel, "CreateSession", false, body).await;
             let refused = refused.unwrap_err();
             assert_eq!(refused.code(), Code::Internal, "{refused}");
             assert!(refused.message().contains(what), "{refused}");
         }
-        let broken = called(&mut channel, "RunStep", true, framed(true, &[1, 2, 3])).await;
+        let broken = call_with(&mut channel, "RunStep", true, framed(true, &[1, 2, 3])).await;
         assert!(broken.unwrap_err().message().contains("decompressed"));
-        let unknown = called(&mut channel, "Nothing", false, framed(false, &[])).await;
+        let unknown = call_with(&mut channel, "Nothing", false, framed(false, &[])).await;
         assert_eq!(unknown.unwrap_err().code(), Code::Unimplemented);
-        let good = called(&mut channel, "CreateSession", false, framed(false, &[])).await;
+        let good = call_with(&mut channel, "CreateSession", false, framed(false, &[])).await;
         good.unwrap();
     });
 }
