@@ -143,7 +143,7 @@ fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
 #[test]
 fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
     let driver = driver(ElasticLimits {
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
         max: 2,
         ..ElasticLimits::of(1)
     });
