@@ -3,7 +3,7 @@
 
 use thalweg::dist::{ClusterError, ClusterOptions, Server, ServerOptions, Session};
 use thalweg::{layers::dense, prelude::*};
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 /// A worker: draws random points, and fits the plane 2 a - b + 1.
 fn work(server: &Server) -> Result<(), ClusterError> {
@@ -24,7 +24,7 @@ fn work(server: &Server) -> Result<(), ClusterError> {
     for _ in 0..500 {
         (last, ()) = session.run((loss, train), [])?;
     }
-    say::line(format_args!(
+    output::line(format_args!(
         "worker {}: last loss {last:.6}",
         server.task().1
     ));

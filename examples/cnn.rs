@@ -11,7 +11,7 @@ use thalweg::layers::update_ops;
 use thalweg::layers::{Regularizer, batch_norm, conv2d, dense, losses, max_pool};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BATCH: usize = 50;
 
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             right += session.run::<f32>(accuracy, feeds)? * part.len() as f32;
         }
         let share = 100.0 * right / mnist.test.len() as f32;
-        say::line(format_args!(
+        output::line(format_args!(
             "epoch {epoch}: {share:.2}% of {} test images",
             mnist.test.len()
         ));

@@ -10,7 +10,7 @@ use std::error::Error;
 use thalweg::layers::metrics::{self, Curve};
 use thalweg::layers::{dense, losses};
 use thalweg::prelude::*;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/csv/leaves.csv");
 
@@ -67,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for step in 0..=200 {
         let (_, loss, right): (_, f32, f32) = session.run((train, loss, right), &feeds)?;
         if step % 50 == 0 {
-            say::line(format_args!(
+            output::line(format_args!(
                 "step {step:3}: loss {loss:.4}, {:.1}% right",
                 100.0 * right
             ));
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let area: f32 = session.run(auc.updated(), &feeds)?;
     let weights: Vec<f32> = session.run("model/kernel/Read/ReadVariableOp", [])?;
-    say::line(format_args!(
+    output::line(format_args!(
         "area under the ROC curve {area:.4}, weights {weights:.2?}"
     ));
     Ok(())

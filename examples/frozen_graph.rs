@@ -2,7 +2,7 @@
 //! `frozen/softmax.py` wrote it.
 
 use thalweg::{graphdef, prelude::*, train::data::Mnist};
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const EXAMPLES: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -15,6 +15,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let digits: Vec<i64> = session.run("digit", ["images".feed(images)])?;
     let same = |(d, l): &(&i64, &i64)| d == l;
     let right = digits.iter().zip(labels.as_slice()?).filter(same).count();
-    say::line(format_args!("{right} of {} test images", digits.len()));
+    output::line(format_args!("{right} of {} test images", digits.len()));
     Ok(())
 }

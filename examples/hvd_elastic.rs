@@ -21,8 +21,8 @@ use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 use thalweg::train::hooks::StopAtStepHook;
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
+use thalweg_examples::output;
 use thalweg_examples::plot::{self, Curve, Panel, panels};
-use thalweg_examples::say;
 
 const BATCH: usize = 50;
 /// Number of test images.
@@ -103,7 +103,7 @@ fn train(job: &mut Elastic, options: &Options, mnist: &Mnist) -> Result<usize, B
             let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64();
             writeln!(log, "{step},{loss},{},{now:.3}", hvd.size())?;
             if step % 100 == 0 {
-                say::line(format_args!(
+                output::line(format_args!(
                     "step {step} loss {loss:.3} on {} ranks",
                     hvd.size()
                 ));
@@ -127,7 +127,7 @@ fn train(job: &mut Elastic, options: &Options, mnist: &Mnist) -> Result<usize, B
     let sums = sums.as_slice::<f32>()?;
     if hvd.rank() == 0 {
         let accuracy = 100.0 * sums[0] / sums[1];
-        say::line(format_args!(
+        output::line(format_args!(
             "{accuracy:.2}% of {TEST_IMAGES} test images are recognized"
         ));
     }

@@ -14,7 +14,7 @@ use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{LoggingTensorHook, StopAtStepHook};
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BATCH: usize = 100;
 
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(session.session().run(net.accuracy, net.feed(values))?)
     })?;
     if hvd.rank() == 0 {
-        say::line(format_args!(
+        output::line(format_args!(
             "{:.2}% of the test images are recognized",
             100.0 * accuracy
         ));

@@ -14,7 +14,7 @@ use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::layers::{conv2d, losses, max_pool};
 use thalweg::prelude::*;
 use thalweg::train::data::{Mnist, SIDE};
-use thalweg_examples::say;
+use thalweg_examples::output;
 use thalweg_examples::split_layers::SplitLayers;
 
 /// Trains deep MNIST with dense layers that are split over ranks, or with whole ones, and prints the traffic.
@@ -194,14 +194,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mean = hvd.allreduce(Tensor::scalar(sum / rounds as f32), ReduceOp::Average)?;
     if hvd.rank() == 0 {
-        say::line(format_args!(
+        output::line(format_args!(
             "{:.2}% of the test images are recognized, {:.1} MB sent by each rank in a step",
             100.0 * mean.to_scalar::<f32>()?,
             megabytes_sent(&hvd, &flags, &net.whole),
         ));
         if flags.steps > WARM_UP {
             let images = (flags.steps - WARM_UP) * flags.batch;
-            say::line(format_args!("{:.0} images/s", images as f64 / seconds));
+            output::line(format_args!("{:.0} images/s", images as f64 / seconds));
         }
     }
     Ok(())

@@ -12,10 +12,10 @@ use thalweg::layers::{batch_norm, conv2d, dense, losses, max_pool, update_ops};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 use thalweg::train::{Lars, Rate};
+use thalweg_examples::output;
 use thalweg_examples::plot::{Curve, Panel, panels};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::table;
-use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 
 /// The smallest batch.
@@ -134,7 +134,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = momentum.iter().zip(lars).zip(&batches);
     if flags.json {
         for ((m, l), batch) in rows {
-            say::line(format_args!(
+            output::line(format_args!(
                 r#"{{"batch":{batch},"momentum":{},"lars":{}}}"#,
                 m.1, l.1
             ));
@@ -144,7 +144,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let percent = |x: f64| format!("{:.2}", 100.0 * x);
             [batch.to_string(), percent(m.1), percent(l.1)]
         });
-        say::line(table(["batch", "momentum, %", "LARS, %"], rows));
+        output::line(table(["batch", "momentum, %", "LARS, %"], rows));
     }
     if let Some(path) = &flags.plot {
         let curve = |label, points| Curve { label, points };

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use clap::Parser;
 use thalweg::prelude::*;
+use thalweg_examples::output;
 use thalweg_examples::plot::{Line, check_name, scatter_with_lines};
 use thalweg_examples::report::{Outcome, Spread, table};
-use thalweg_examples::say;
 
 /// Fits a line to ten points that lie around y = 3 x.
 #[derive(Parser)]
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(format_args!("error: {error}"));
+            output::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -94,7 +94,7 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
             let (_, loss): (_, f32) = session.run((train, loss), [x.feed(xi), y.feed(yi)])?;
             total += loss;
         }
-        say::line(format_args!(
+        output::line(format_args!(
             "Epoch {epoch}: {:.4}",
             total / data.len() as f32
         ));
@@ -105,14 +105,14 @@ fn run(flags: &Flags) -> Result<(), Box<dyn Error>> {
         weight: weight.into(),
         bias: bias.into(),
     };
-    say::line(format_args!(
+    output::line(format_args!(
         "y = {:.4} x + {:.4}",
         fitted.weight, fitted.bias
     ));
     if let Some(path) = &flags.plot {
         let points: Vec<(f64, f64)> = data.iter().map(|&(x, y)| (x.into(), y.into())).collect();
         scatter_with_lines(path, &points, TRUE_LINE, fitted)?;
-        say::line(format_args!("drawn: {}", path.display()));
+        output::line(format_args!("drawn: {}", path.display()));
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ fn benchmark<'g>(
                 value: spread.median,
                 unit: "us/step",
             };
-            say::line(outcome.json());
+            output::line(outcome.json());
         }
     } else {
         let rows = results.map(|(workload, spread)| {
@@ -156,7 +156,7 @@ fn benchmark<'g>(
                 number(spread.jitter),
             ]
         });
-        say::line(table(["workload", "us/step", "+-"], rows));
+        output::line(table(["workload", "us/step", "+-"], rows));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::error::Error;
 use thalweg::layers::{dense, losses, lstm_cell, rnn};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BATCH: usize = 50;
 
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let test = [images.feed(&test_images), labels.feed(&test_labels)];
         let right: f32 = session.run(accuracy, test)?;
-        say::line(format_args!(
+        output::line(format_args!(
             "epoch {epoch}: last loss {last:.4}, {:.2}% of the test images",
             100.0 * right
         ));

@@ -9,7 +9,7 @@ use std::error::Error;
 use thalweg::layers::{dense, dropout, losses};
 use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BATCH: usize = 50;
 
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             training.feed(false),
         ];
         let right: f32 = session.run(accuracy, test)?;
-        say::line(format_args!(
+        output::line(format_args!(
             "epoch {epoch}: loss {:.4}, {:.2}% of {} test images",
             total / steps,
             100.0 * right,

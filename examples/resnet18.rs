@@ -10,7 +10,7 @@ use std::error::Error;
 use thalweg::layers::{Initializer, batch_norm, conv2d, dense};
 use thalweg::layers::{losses, update_ops};
 use thalweg::prelude::*;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 const BATCH: i64 = 32;
 const CLASSES: usize = 10;
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for step in 1..=steps {
         let (_, loss): (_, f32) = session.run((train, loss), [])?;
         if step % 10 == 0 || step == steps {
-            say::line(format_args!("step {step:3}: loss {loss:.3}"));
+            output::line(format_args!("step {step:3}: loss {loss:.3}"));
         }
     }
     Ok(())

@@ -18,7 +18,7 @@ use thalweg::summary::{RunStatus, SessionEvent, SummaryWriter};
 use thalweg::train::data::{Mnist, SIDE};
 use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{self, DeepMnist, feeds};
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
     train(&flags, &g, &net, summaries, &writer)?;
     writer.hparams_end(RunStatus::Success)?;
     writer.close()?;
-    say::line(format_args!(
+    output::line(format_args!(
         "{} nodes: {}",
         def.node.len(),
         writer.path().display()

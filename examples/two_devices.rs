@@ -3,7 +3,7 @@
 
 use thalweg::layers::dense;
 use thalweg::prelude::*;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();
@@ -21,9 +21,9 @@ fn main() -> Result<(), SessionError> {
     for step in 0..=300 {
         let (_, loss): (_, f32) = session.run((train, loss), [])?;
         if step % 100 == 0 {
-            say::line(format_args!("step {step:3}: loss {loss:.5}"));
+            output::line(format_args!("step {step:3}: loss {loss:.5}"));
         }
     }
-    say::line(session.placement()?.to_text().trim_end());
+    output::line(session.placement()?.to_text().trim_end());
     Ok(())
 }

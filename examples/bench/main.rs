@@ -19,9 +19,9 @@ use thalweg::cpu::Isa;
 use case::Case;
 use machine::Machine;
 use ours::{Result, Step};
+use thalweg_examples::output;
 use thalweg_examples::peer::Peer;
 use thalweg_examples::report::{median, table};
-use thalweg_examples::say;
 
 /// Measures Thalweg on the processor.
 #[derive(Parser)]
@@ -214,7 +214,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(format_args!("error: {error}"));
+            output::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -18,10 +18,10 @@ use thalweg_examples::accuracy::{Test, describe_images};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
+use thalweg_examples::output;
 use thalweg_examples::plot::{Curve, check_name, curves};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::{Spread, print};
-use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 use thalweg_examples::traces::warmed_up;
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     match run(&flags, start) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(format_args!("error: {error}"));
+            output::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -171,7 +171,7 @@ where
     );
     if !flags.json {
         let planned = counted(flags.train_steps, "step");
-        say::line(format_args!(
+        output::line(format_args!(
             "{done} of {planned} in {:.1} s",
             spent.as_secs_f64()
         ));
@@ -254,7 +254,7 @@ fn benchmark<'g>(
             error,
             jitter,
         } = spread;
-        say::line(format_args!(
+        output::line(format_args!(
             "single steps: {mean:.1} +- {error:.1}, median {median:.1}, jitter {jitter:.1}"
         ));
     }

@@ -20,8 +20,8 @@ use thalweg::train::{MonitoredSession, Role, SyncReplicas, Synchronized};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
 };
+use thalweg_examples::output;
 use thalweg_examples::report::print;
-use thalweg_examples::say;
 use thalweg_examples::traces::warmed_up;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     match run(&Flags::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(format_args!("error: {error}"));
+            output::error(format_args!("error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -278,7 +278,7 @@ where
             if own % flags.display_every == 0 && !flags.json {
                 let shown = flags.display_every as f64;
                 let speed = shown * flags.batch_size as f64 / began.elapsed().as_secs_f64();
-                say::line(format_args!(
+                output::line(format_args!(
                     "step {done}: loss {:.4}, {speed:.0} images/s",
                     sum / shown
                 ));

@@ -11,9 +11,9 @@ use clap::Parser;
 use thalweg::graph::device::{Balanced, DeviceFnError, DeviceLoad, LoadTable, byte_size_load};
 use thalweg::ops::Split;
 use thalweg::prelude::*;
+use thalweg_examples::output;
 use thalweg_examples::plot::{Boxes, boxes, check_name};
 use thalweg_examples::report::table;
-use thalweg_examples::say;
 
 /// Places variables on parameter servers, and shows what each of them gets.
 #[derive(Parser)]
@@ -62,7 +62,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     let mut drawn = Vec::new();
     for (title, setter) in placements {
         let loads = place_variables(&variables, setter.into(), 3)?;
-        say::line(format_args!("{title}\n{}", loads.to_text()));
+        output::line(format_args!("{title}\n{}", loads.to_text()));
         let sized = |name: &String| {
             let dims = variables.iter().find(|(n, _)| n == name);
             let elements: i64 = dims.map_or(0, |(_, dims)| dims.iter().product());
@@ -79,7 +79,7 @@ fn figure_4(plot: Option<&std::path::Path>) -> Result<()> {
     }
     if let Some(path) = plot {
         boxes(path, &drawn)?;
-        say::line(format_args!("drawn: {}\n", path.display()));
+        output::line(format_args!("drawn: {}\n", path.display()));
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
         .map(|(_, d)| d.iter().product::<i64>())
         .sum();
     if !flags.json {
-        say::line(format_args!(
+        output::line(format_args!(
             "ResNet-50: {} variables, {:.1} MB. The largest load over the mean, by strategy;\n\
              an update takes {:.1} us and {:.3} ns a byte here:",
             variables.len(),
@@ -147,7 +147,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
                     "workload": "resnet50_placement", "servers": servers, "strategy": strategy,
                     "value": value, "unit": "max/mean",
                 });
-                say::line(line);
+                output::line(line);
             }
         }
         let [a, b, c, d] = even.map(|e| format!("{e:.3}"));
@@ -155,7 +155,7 @@ fn resnet_50(flags: &Flags) -> Result<()> {
     }
     if !flags.json {
         let [a, b, c, d] = STRATEGIES;
-        say::line(table(["servers", a, b, c, d], rows));
+        output::line(table(["servers", a, b, c, d], rows));
     }
     Ok(())
 }

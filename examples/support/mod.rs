@@ -6,11 +6,11 @@
 pub mod accuracy;
 pub mod convs;
 pub mod model;
+pub mod output;
 pub mod peer;
 pub mod plot;
 pub mod progress;
 pub mod report;
-pub mod say;
 pub mod split_layers;
 pub mod stop;
 pub mod traces;

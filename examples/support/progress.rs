@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::say;
+use crate::output;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// The message is cut to the terminal's width: a line that wraps would be drawn again below itself.
@@ -69,7 +69,7 @@ impl Progress {
 
     /// Prints a line to standard output, above the bar where there is one.
     pub fn line(&self, text: &str) {
-        self.bar.suspend(|| say::line(text));
+        self.bar.suspend(|| output::line(text));
     }
 
     /// Takes the bar off the screen, at the end or when the loop is left early.

@@ -1,6 +1,6 @@
 //! Results as a table or as lines of JSON; median and spread of measurements.
 
-use crate::say;
+use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
         let rows = results.iter().map(|&(workload, value, unit)| {
             [workload.to_owned(), format!("{value:.4}"), unit.to_owned()]
         });
-        say::line(table(["workload", "value", "unit"], rows));
+        output::line(table(["workload", "value", "unit"], rows));
         return;
     }
     for &(workload, value, unit) in results {
@@ -47,7 +47,7 @@ pub fn print(json: bool, batch: usize, results: &[(&str, f64, &str)]) {
             value,
             unit,
         };
-        say::line(outcome.json());
+        output::line(outcome.json());
     }
 }
 

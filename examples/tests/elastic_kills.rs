@@ -151,7 +151,7 @@ fn a_training_whose_ranks_are_killed_and_stopped_reaches_its_accuracy() {
     });
     let accuracy = accuracy.unwrap_or_else(|| panic!("no accuracy: {lines:#?}"));
     let (pause, steps) = pauses(&log);
-    thalweg_examples::say::line(format_args!(
+    thalweg_examples::output::line(format_args!(
         "{faults} faults, {} rounds, {steps} steps of rank 0, longest pause {pause:.2} s, {accuracy:.2}%",
         launch.said.rounds()
     ));

@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 use thalweg::graph::op::Gradient;
 use thalweg::prelude::*;
 use thalweg_tests::emulated_gpu::Call;
-use thalweg_tests::gradient_cases::GradientCase;
-use thalweg_tests::gradient_check::{all_cases, check};
+use thalweg_tests::gradients::{GradientCase, all_cases, check};
 use thalweg_tests::test_gpu;
 
 const RANKS: &str = "it takes several sessions: crates/session/tests/collectives";

@@ -5,8 +5,7 @@ use thalweg::layers::{Cell, Rnn, Sequence, gru_cell, lstm_cell, rnn, rnn_cell};
 use thalweg::ops::Variable;
 use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
-use thalweg_tests::gradient_cases::{GradientCase, case, mixed};
-use thalweg_tests::gradient_check::check;
+use thalweg_tests::gradients::{GradientCase, case, check, mixed};
 
 /// A case's description of a layer.
 struct CaseLayer<'g> {

@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 use thalweg::train::data::Mnist;
 use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{deep_mnist, feeds};
-use thalweg_tests::gradient_check::{all_cases, check};
+use thalweg_tests::gradients::{all_cases, check};
 use thalweg_tests::{root, scattered_graphs};
 
 use crate::bench::{Bench, Scale, skipped};

@@ -7,8 +7,8 @@ mod header;
 mod images;
 mod learning_rate;
 mod network;
-mod output;
 mod plot;
+mod printer;
 mod process;
 mod settings;
 mod step_time;
@@ -20,8 +20,8 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use thalweg::models;
+use thalweg_examples::output;
 use thalweg_examples::report::table;
-use thalweg_examples::say;
 
 use flags::ParsedFlags;
 use settings::Settings;
@@ -34,9 +34,9 @@ fn main() -> ExitCode {
     match run(given) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say::error(format_args!("error: {error}"));
+            output::error(format_args!("error: {error}"));
             if on_gpu {
-                say::error("note: --device=cpu runs on the processor");
+                output::error("note: --device=cpu runs on the processor");
             }
             ExitCode::FAILURE
         }
@@ -46,14 +46,14 @@ fn main() -> ExitCode {
 fn run(given: ParsedFlags) -> Result<()> {
     if given.flags.extensions.list_models {
         match given.flags.extensions.json {
-            true => models_json().for_each(say::line),
-            false => say::line(models_table()),
+            true => models_json().for_each(output::line),
+            false => output::line(models_table()),
         }
         return Ok(());
     }
     let (settings, notes) = Settings::new(given)?;
     for note in notes {
-        say::error(format_args!("note: {note}"));
+        output::error(format_args!("note: {note}"));
     }
     let process = process::process(&settings)?;
     steps::run(&settings, &process)

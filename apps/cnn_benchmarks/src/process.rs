@@ -6,7 +6,7 @@ use thalweg::hvd::Hvd;
 use thalweg::parallel::{Process, VariableUpdate};
 use thalweg::prelude::*;
 use thalweg::session::CpuOptions;
-use thalweg_examples::say;
+use thalweg_examples::output;
 
 use crate::Result;
 use crate::flags::{Device, Job};
@@ -49,7 +49,7 @@ pub fn process(settings: &Settings) -> Result<Process> {
     };
     let server = Server::new(cluster, name, exchange.task_index, options)?;
     if !flags.extensions.json {
-        say::line(format_args!("{what} {}", exchange.task_index));
+        output::line(format_args!("{what} {}", exchange.task_index));
     }
     Ok(Process::of(server, session).max_to_keep(kept))
 }

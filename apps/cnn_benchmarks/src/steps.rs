@@ -9,9 +9,9 @@ use thalweg::prelude::*;
 use thalweg::session::{Feed, Trace};
 use thalweg::train::MonitoredTrainingSession;
 use thalweg::train::hooks::Every;
+use thalweg_examples::output;
 use thalweg_examples::plot::check_name;
 use thalweg_examples::progress::Progress;
-use thalweg_examples::say;
 use thalweg_examples::stop::Stop;
 
 use crate::Result;
@@ -20,8 +20,8 @@ use crate::explain::StepEstimate;
 use crate::header;
 use crate::images::Images;
 use crate::network::{Network, build};
-use crate::output::{Printer, StepValues};
 use crate::plot;
+use crate::printer::{Printer, StepValues};
 use crate::settings::{Mode, Settings};
 use crate::step_time::StepTime;
 use crate::throughput::Throughput;
@@ -60,8 +60,8 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
         }
         let estimate = StepEstimate::new(settings, &g, &network)?;
         match printer.json {
-            true => say::line(estimate.to_json()),
-            false => say::line(estimate.to_text()),
+            true => output::line(estimate.to_json()),
+            false => output::line(estimate.to_text()),
         }
         return Ok(());
     }
@@ -270,7 +270,7 @@ impl<'g> Worker<'_, 'g> {
             }
             if !values[0].is_finite() && !std::mem::replace(&mut warned, true) {
                 let text = "the network learns nothing more; --init_learning_rate may be too high for these images";
-                say::error(format_args!(
+                output::error(format_args!(
                     "note: the loss of step {step} is {}: {text}",
                     values[0]
                 ));

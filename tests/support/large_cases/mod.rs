@@ -1,11 +1,13 @@
 //! Large op cases, for kernels whose work is split over blocks. The expected results are the CPU's.
 
+mod nn;
+
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
-use super::golden::{Case, Input, Tolerance};
-use super::large_cases_nn::{convolutions, pools, products};
-use super::runtime::{Direct, Runtime};
+use crate::golden::{Case, Input, Tolerance};
+use crate::runtime::{Direct, Runtime};
+use nn::{convolutions, pools, products};
 
 /// A large case; its expected results are the CPU's.
 pub fn large(op: &str, inputs: Vec<Tensor>, attrs: Vec<(&str, Attr)>) -> Case {

@@ -3,8 +3,8 @@
 use thalweg_graph::Attr;
 use thalweg_tensor::{DType, Tensor};
 
-use super::golden::{Case, Input, Tolerance};
-use super::large_cases::{large, numbers, numbers_of};
+use super::{large, numbers, numbers_of};
+use crate::golden::{Case, Input, Tolerance};
 
 /// Windows that overlap, reach beyond the image, or leave pixels out.
 pub fn pools() -> Vec<Case> {

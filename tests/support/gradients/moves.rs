@@ -3,7 +3,7 @@
 use thalweg_graph::Attr;
 use thalweg_ops::{SourceOps, StateOps};
 
-use super::gradient_cases::{GradientCase, case, ints, mixed, node};
+use super::case::{GradientCase, case, ints, mixed, node};
 
 /// Ops that move elements.
 pub fn moves() -> Vec<GradientCase> {

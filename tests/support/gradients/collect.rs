@@ -4,7 +4,7 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{DType, Tensor};
 
-use super::gradient_cases::{GradientCase, case, mixed, node};
+use super::case::{GradientCase, case, mixed, node};
 
 /// Segments, TopK, stitches and partitions.
 pub fn collected() -> Vec<GradientCase> {

@@ -4,7 +4,7 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{Shape, Tensor};
 
-use super::gradient_cases::{GradientCase, case, ints, mixed, node, positive};
+use super::case::{GradientCase, case, ints, mixed, node, positive};
 
 /// Numbers between `from` and `to`, no two the same.
 fn between(from: f64, to: f64, seed: u64) -> Tensor {

@@ -4,7 +4,7 @@ use thalweg_graph::Attr;
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{DType, Tensor};
 
-use super::gradient_cases::{GradientCase, case, mixed, node, with};
+use super::case::{GradientCase, case, mixed, node, with};
 
 /// The formats of images.
 pub const FORMATS: [&str; 2] = ["NHWC", "NCHW"];

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use serde_json::json;
+use thalweg_examples::output;
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::median;
-use thalweg_examples::say;
 
 use crate::flags::LossType;
 use crate::settings::{Mode, Settings};
@@ -41,7 +41,7 @@ impl Printer {
     /// Prints a line of text; nothing with `--json`.
     pub fn say(&self, line: impl Display) {
         if !self.json && self.shown {
-            say::line(line);
+            output::line(line);
         }
     }
 
@@ -61,7 +61,7 @@ impl Printer {
         };
         let [loss, first, five] = values;
         if self.json {
-            return say::line(json!({
+            return output::line(json!({
                 "step": step, "images_per_sec": summary.mean, "uncertainty": summary.uncertainty,
                 "jitter": summary.jitter, self.loss: loss,
                 "top_1_accuracy": self.accuracy.then_some(first),
@@ -84,11 +84,11 @@ impl Printer {
             return;
         }
         if self.json {
-            return say::line(json!({
+            return output::line(json!({
                 "accuracy_at_1": first, "accuracy_at_5": five, "examples": images,
             }));
         }
-        say::line(format_args!(
+        output::line(format_args!(
             "Accuracy @ 1 = {first:.4} Accuracy @ 5 = {five:.4} [{images} examples]"
         ));
     }
@@ -103,12 +103,12 @@ impl Printer {
             let parts = step_times
                 .map(|(_, step_time)| step_time.exchange_share())
                 .collect();
-            return say::line(json!({
+            return output::line(json!({
                 "total_images_per_sec": speed, "exchange_part": median(parts),
             }));
         }
         let dashes = "-".repeat(64);
-        say::line(format_args!(
+        output::line(format_args!(
             "{dashes}\ntotal images/sec: {speed:.2}\n{dashes}"
         ));
     }

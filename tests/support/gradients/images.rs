@@ -3,8 +3,8 @@
 use thalweg_graph::{Attr, Graph, NodeBuilder, Output, gradients_with};
 use thalweg_ops::SourceOps;
 
-use super::gradient_cases::{GradientCase, case, mixed, positive, single, with};
-use super::gradient_cases_nn::{FORMATS, image, spatial};
+use super::case::{GradientCase, case, mixed, positive, single, with};
+use super::nn::{FORMATS, image, spatial};
 
 fn text(value: &str) -> Attr {
     Attr::Str(value.to_owned())

@@ -3,15 +3,17 @@
 use thalweg::prelude::*;
 use thalweg::session::Feed;
 
-use super::gradient_cases::{GradientCase, elementwise, mixed, reductions};
-use super::gradient_cases_array::lookups;
-use super::gradient_cases_collect::collected;
-use super::gradient_cases_images::images;
-use super::gradient_cases_lists::listed;
-use super::gradient_cases_math::functions;
-use super::gradient_cases_moves::moves;
-use super::gradient_cases_nn::layers;
-use super::gradient_cases_rearrange::rearranged;
+use super::array::lookups;
+use super::case::{GradientCase, mixed};
+use super::collect::collected;
+use super::elementwise::elementwise;
+use super::images::images;
+use super::lists::listed;
+use super::math::functions;
+use super::moves::moves;
+use super::nn::layers;
+use super::rearrange::rearranged;
+use super::reductions::reductions;
 
 /// Half the distance between the two points of a difference.
 const STEP: f64 = 1e-5;

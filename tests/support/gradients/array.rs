@@ -3,7 +3,7 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
 
-use super::gradient_cases::{GradientCase, case, mixed};
+use super::case::{GradientCase, case, mixed};
 
 /// `values` as an output that is known only when a step runs.
 fn computed_in_step<'g>(g: &'g Graph, values: &[i32], x: Output<'g>) -> Output<'g> {

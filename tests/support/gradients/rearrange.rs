@@ -4,7 +4,7 @@ use thalweg_graph::{Attr, Graph, Output};
 use thalweg_ops::SourceOps;
 use thalweg_tensor::Tensor;
 
-use super::gradient_cases::{GradientCase, case, mixed, node};
+use super::case::{GradientCase, case, mixed, node};
 
 /// A case of one node: the differentiated inputs come first, then constants.
 fn then(
@@ -18,7 +18,7 @@ fn then(
     case(name, inputs, move |g, x| {
         let given = constants.iter().map(|c| g.constant(c));
         let node = g.op(op).inputs(x.iter().copied()).inputs(given);
-        let node = super::gradient_cases::with(node, &attrs).build();
+        let node = super::case::with(node, &attrs).build();
         node.outputs()
     })
 }

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, NodeBuilder, Output};
 use thalweg_ops::{FlowOps, MathOps, SourceOps};
 use thalweg_tensor::DType;
 
-use super::gradient_cases::{GradientCase, case, mixed};
+use super::case::{GradientCase, case, mixed};
 
 /// A list op; its elements are `f64`.
 fn op<'g>(g: &'g Graph, name: &str, inputs: &[Output<'g>]) -> NodeBuilder<'g> {

@@ -1,0 +1,17 @@
+//! Gradients of all ops: cases by family, and their check against central finite differences.
+
+mod array;
+mod case;
+mod check;
+mod collect;
+mod elementwise;
+mod images;
+mod lists;
+mod math;
+mod moves;
+mod nn;
+mod rearrange;
+mod reductions;
+
+pub use case::{GradientCase, case, mixed};
+pub use check::{all_cases, check};
