@@ -34,11 +34,11 @@ use crate::error::KernelError;
 #[derive(Clone)]
 pub struct Files {
     allowed: Allowed,
-    told: Option<Arc<dyn Saves>>,
+    told: Option<Arc<dyn CheckpointListener>>,
 }
 
 /// Listener to the checkpoints that steps write.
-pub trait Saves: Send + Sync {
+pub trait CheckpointListener: Send + Sync {
     /// A step has written a checkpoint, or has failed to, in this time.
     fn saved(&self, took: Duration, well: bool);
 }
@@ -110,7 +110,7 @@ impl Files {
     }
 
     /// The same files, with a listener to the checkpoints that steps write.
-    pub fn telling(self, told: Arc<dyn Saves>) -> Files {
+    pub fn telling(self, told: Arc<dyn CheckpointListener>) -> Files {
         Files {
             told: Some(told),
             ..self

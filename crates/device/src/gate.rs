@@ -61,22 +61,22 @@ impl Gate {
 
     /// Waits until no step is inside; from now on none gets in until this is dropped. Updates do not wait for each
     /// other here.
-    pub fn hold(&self) -> Holding<'_> {
+    pub fn hold(&self) -> GateGuard<'_> {
         let mut state = self.state();
         state.updates += 1;
         while state.inside > 0 {
             state = (self.empty.wait(state)).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        Holding(self)
+        GateGuard(self)
     }
 }
 
 /// An update that is under way.
 #[derive(Debug)]
-pub struct Holding<'a>(&'a Gate);
+pub struct GateGuard<'a>(&'a Gate);
 
-impl Drop for Holding<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         self.0.state().updates -= 1;
     }

@@ -243,12 +243,12 @@ pub struct Operand {
 }
 
 /// More elements than any memory holds. An estimate may multiply it.
-const MOST_ELEMENTS: usize = 1 << 48;
+const MAX_ELEMENTS: usize = 1 << 48;
 
 impl Operand {
     /// The number of elements. Dimensions that no tensor can have give a large one.
     pub fn elements(&self) -> usize {
-        thalweg_tensor::shape::elements(&self.dims).min(MOST_ELEMENTS)
+        thalweg_tensor::shape::elements(&self.dims).min(MAX_ELEMENTS)
     }
 }
 

@@ -37,8 +37,8 @@ pub use device_type::DeviceType;
 pub use environment::{Argument, Environment, NoStep, TensorCx, Thing};
 pub use error::KernelError;
 pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};
-pub use files::{Files, Saves};
-pub use gate::{Gate, Holding};
+pub use files::{CheckpointListener, Files};
+pub use gate::{Gate, GateGuard};
 pub use kernel::{
     Body, Kernel, Op, Operand, Prepare, PrepareFn, Prepared, RunFn, cpu, cpu_tensors, gpu, on_host,
 };

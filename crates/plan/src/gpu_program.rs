@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use smallvec::SmallVec;
 use thalweg_device::Variable;
-use thalweg_device::gpu::{Block, Engine, Exchange, Fault, Handle};
+use thalweg_device::gpu::{Block, Engine, Fault, GpuCollectiveKind, Handle};
 use thalweg_graph::{NodeId, OutputId};
 use thalweg_tensor::{DType, Tensor};
 
@@ -64,7 +64,7 @@ pub enum GpuCommand {
         /// The number of the set of ranks, among those of the program.
         set: usize,
         /// The collective.
-        what: Exchange,
+        what: GpuCollectiveKind,
         /// Dtype of the elements.
         dtype: DType,
         /// Source.

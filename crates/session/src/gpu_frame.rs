@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use thalweg_device::gpu::{
-    Arguments, Block, Command, Communicator, Exchange, Gpu, GpuError, Graph, HostBlock,
+    Arguments, Block, Command, Communicator, Gpu, GpuCollectiveKind, GpuError, Graph, HostBlock,
 };
 use thalweg_device::{Collectives, KernelError};
 
@@ -237,9 +237,9 @@ fn communicators(
 }
 
 /// The same with the place of a rank in a communicator. A rank that is not in it is refused by the driver.
-fn placed(what: Exchange, communicator: &Communicator) -> Exchange {
+fn placed(what: GpuCollectiveKind, communicator: &Communicator) -> GpuCollectiveKind {
     match what {
-        Exchange::Broadcast { root } => Exchange::Broadcast {
+        GpuCollectiveKind::Broadcast { root } => GpuCollectiveKind::Broadcast {
             root: communicator.place_of(root).unwrap_or(usize::MAX),
         },
         other => other,

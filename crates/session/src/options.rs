@@ -13,7 +13,7 @@ use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
 const LOCAL: &str = "localhost";
 
 /// Maximum number of GPUs: more than one machine has.
-const MOST_GPUS: usize = 1024;
+const MAX_GPUS: usize = 1024;
 
 /// Options of a session.
 ///
@@ -161,7 +161,7 @@ impl SessionOptions {
         let gpu = DeviceType::Gpu.name();
         let gpus = match device.device_type.as_deref() {
             // No machine has more: opening them reports the missing one.
-            Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MOST_GPUS),
+            Some(name) if name == gpu => (device.index.unwrap_or(0) as usize + 1).min(MAX_GPUS),
             _ => 0,
         };
         self.gpus(gpus)

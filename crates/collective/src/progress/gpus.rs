@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use thalweg_device::GpuCollectives;
 use thalweg_device::KernelError;
-use thalweg_device::gpu::{Communicator, Driver, GoesOn};
+use thalweg_device::gpu::{Communicator, Driver, KeepWaiting};
 
 use super::session::SessionCollectives;
 use super::shared::{ProgressShared, kernel_error};
@@ -46,12 +46,12 @@ impl ProgressShared {
         let bytes = bytes.map(|b| b.as_u64().and_then(|b| u8::try_from(b).ok()));
         let identity: Option<Vec<u8>> = bytes.collect();
         let control = self.control.clone();
-        let goes_on: GoesOn = Arc::new(move || {
+        let keep_waiting: KeepWaiting = Arc::new(move || {
             let control = control.as_ref();
             control.is_none_or(|control| control.failure().is_none())
         });
         let place = (members, place);
-        let met = Communicator::meet(driver, &identity.unwrap_or_default(), place, goes_on);
+        let met = Communicator::meet(driver, &identity.unwrap_or_default(), place, keep_waiting);
         // The reason for which the job ended says more than the error of the driver.
         let ended = || self.control.as_ref().and_then(|c| c.failure());
         met.map_err(|e| ended().map_or_else(|| e.into(), kernel_error))

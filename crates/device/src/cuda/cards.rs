@@ -11,7 +11,7 @@ use super::{Card, Compiler, Cubins, Cuda, Library};
 use crate::gpu::{Driver, GpuError};
 
 /// Minimum major version of CUDA whose driver can load the compiled kernels.
-const LEAST_CUDA: i32 = 12;
+const MIN_CUDA: i32 = 12;
 
 /// Opens cards, each once: devices that are parts of one card share it.
 #[derive(Debug)]
@@ -86,10 +86,10 @@ fn compiler(header: &'static str) -> Result<Compiler, GpuError> {
 pub fn cards() -> Result<Vec<Card>, GpuError> {
     Library::Driver.open()?;
     let version = driver_version()?;
-    if version / 1000 < LEAST_CUDA {
+    if version / 1000 < MIN_CUDA {
         return Err(GpuError::OldDriver {
             found: version,
-            needed: LEAST_CUDA,
+            needed: MIN_CUDA,
         });
     }
     match result::init() {

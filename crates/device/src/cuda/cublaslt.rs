@@ -16,7 +16,7 @@ use thalweg_tensor::DType;
 use crate::gpu::{ALIGNMENT, Address, Gemm, GpuError};
 
 /// The most bytes that a GEMM may work with.
-const MOST_WORKSPACE: usize = 32 << 20;
+const MAX_WORKSPACE: usize = 32 << 20;
 
 /// cuBLASLt, opened.
 #[derive(Debug)]
@@ -173,7 +173,7 @@ impl Preference {
             // it.
             unsafe { result::set_matmul_pref_attribute(preference.0, attribute, value, bytes) }
         };
-        let most = MOST_WORKSPACE;
+        let most = MAX_WORKSPACE;
         let attribute = PreferenceAttribute::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
         set(attribute, (&raw const most).cast(), size_of_val(&most))?;
         let alignment = ALIGNMENT as u32;

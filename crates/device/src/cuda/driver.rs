@@ -14,10 +14,11 @@ use smallvec::SmallVec;
 
 use super::driver_error::driver_error;
 use super::libraries::Libraries;
-use super::nccl::{Joined, Nccl};
+use super::nccl::{Nccl, NcclCommunicator};
 use super::{Card, Cubins};
 use crate::gpu::{
-    Address, Call, Command, Communicators, Driver, Function, GoesOn, GpuError, Handle, ReadyCall,
+    Address, Call, Command, Communicators, Driver, Function, GpuError, Handle, KeepWaiting,
+    ReadyCall,
 };
 
 /// A card, opened.
@@ -35,7 +36,7 @@ pub struct Cuda {
     /// NCCL, or the reason that it is not there, once it was needed.
     nccl: OnceLock<Result<Nccl, GpuError>>,
     /// The communicators in use, by number.
-    joined: Mutex<Vec<Option<Joined>>>,
+    joined: Mutex<Vec<Option<NcclCommunicator>>>,
 }
 
 /// One of the driver's own pointers. It is handed back to the driver and never followed.
@@ -118,7 +119,7 @@ impl Cuda {
     fn with<R>(
         &self,
         communicator: Handle,
-        then: impl FnOnce(&Nccl, &mut Joined) -> Result<R, GpuError>,
+        then: impl FnOnce(&Nccl, &mut NcclCommunicator) -> Result<R, GpuError>,
     ) -> Result<R, GpuError> {
         let nccl = self.nccl()?;
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,10 +176,10 @@ unsafe impl Communicators for Cuda {
         identity: &[u8],
         place: usize,
         size: usize,
-        goes_on: GoesOn,
+        keep_waiting: KeepWaiting,
     ) -> Result<Handle, GpuError> {
         self.enter()?;
-        let met = self.nccl()?.meet(identity, place, size, goes_on)?;
+        let met = self.nccl()?.meet(identity, place, size, keep_waiting)?;
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         joined.push(Some(met));
         Ok(joined.len() as Handle - 1)

@@ -15,16 +15,16 @@ use thalweg_tensor::DType;
 
 use super::Library;
 use super::driver_error::driver_error;
-use crate::gpu::{Address, Exchange, GoesOn, GpuError};
+use crate::gpu::{Address, GpuCollectiveKind, GpuError, KeepWaiting};
 use crate::reduction::ReduceOp;
 
 /// NCCL's handle of a communicator.
 type Comm = *mut c_void;
 
 /// Return value of NCCL's functions.
-type Status = c_int;
-const SUCCESS: Status = 0;
-const IN_PROGRESS: Status = 7;
+type NcclResult = c_int;
+const SUCCESS: NcclResult = 0;
+const IN_PROGRESS: NcclResult = 7;
 
 /// Bytes of an identity.
 const IDENTITY: usize = 128;
@@ -49,22 +49,22 @@ struct Config {
 }
 
 /// NCCL's value for an option that is not set.
-const UNSAID: c_int = c_int::MIN;
+const UNSET: c_int = c_int::MIN;
 
 /// Time that a dropped communicator may take to finish sending.
-const FINISH: Duration = Duration::from_secs(10);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two polls of a wait.
-const NAP: Duration = Duration::from_micros(50);
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
 /// The functions of NCCL that are called.
 #[derive(Debug)]
 pub(super) struct Nccl {
-    identity: unsafe extern "C" fn(*mut Identity) -> Status,
-    meet: unsafe extern "C" fn(*mut Comm, c_int, Identity, c_int, *mut Config) -> Status,
-    state: unsafe extern "C" fn(Comm, *mut Status) -> Status,
-    finalize: unsafe extern "C" fn(Comm) -> Status,
-    destroy: unsafe extern "C" fn(Comm) -> Status,
-    abort: unsafe extern "C" fn(Comm) -> Status,
+    identity: unsafe extern "C" fn(*mut Identity) -> NcclResult,
+    meet: unsafe extern "C" fn(*mut Comm, c_int, Identity, c_int, *mut Config) -> NcclResult,
+    state: unsafe extern "C" fn(Comm, *mut NcclResult) -> NcclResult,
+    finalize: unsafe extern "C" fn(Comm) -> NcclResult,
+    destroy: unsafe extern "C" fn(Comm) -> NcclResult,
+    abort: unsafe extern "C" fn(Comm) -> NcclResult,
     all_reduce: unsafe extern "C" fn(
         *const c_void,
         *mut c_void,
@@ -73,7 +73,7 @@ pub(super) struct Nccl {
         c_int,
         Comm,
         CUstream,
-    ) -> Status,
+    ) -> NcclResult,
     broadcast: unsafe extern "C" fn(
         *const c_void,
         *mut c_void,
@@ -82,10 +82,10 @@ pub(super) struct Nccl {
         c_int,
         Comm,
         CUstream,
-    ) -> Status,
-    scaled_sum: unsafe extern "C" fn(*mut c_int, *const c_void, c_int, c_int, Comm) -> Status,
-    drop_op: unsafe extern "C" fn(c_int, Comm) -> Status,
-    text: unsafe extern "C" fn(Status) -> *const c_char,
+    ) -> NcclResult,
+    scaled_sum: unsafe extern "C" fn(*mut c_int, *const c_void, c_int, c_int, Comm) -> NcclResult,
+    drop_op: unsafe extern "C" fn(c_int, Comm) -> NcclResult,
+    text: unsafe extern "C" fn(NcclResult) -> *const c_char,
     last_error: unsafe extern "C" fn(Comm) -> *const c_char,
     /// It goes last: the functions are its own.
     _library: Opened,
@@ -93,23 +93,23 @@ pub(super) struct Nccl {
 
 /// A communicator, with a stream of its own and the events by which another stream waits for it, and it for another.
 #[derive(Debug)]
-pub(super) struct Joined {
+pub(super) struct NcclCommunicator {
     comm: Comm,
     size: usize,
     stream: CUstream,
     before: CUevent,
     after: CUevent,
-    goes_on: Watch,
+    keep_waiting: KeepWaitingFn,
 }
 
 // SAFETY: communicators, streams and events belong to no thread; `Cuda` lets one thread at a time call them.
-unsafe impl Send for Joined {}
+unsafe impl Send for NcclCommunicator {}
 
-struct Watch(GoesOn);
+struct KeepWaitingFn(KeepWaiting);
 
-impl std::fmt::Debug for Watch {
+impl std::fmt::Debug for KeepWaitingFn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a watch")
+        f.write_str("a function")
     }
 }
 
@@ -135,7 +135,7 @@ impl Nccl {
         })
     }
 
-    fn error(&self, what: &'static str, status: Status, comm: Comm) -> GpuError {
+    fn error(&self, what: &'static str, status: NcclResult, comm: Comm) -> GpuError {
         // SAFETY: both functions take any status and any communicator, also none, and give a text that lives on.
         let texts = unsafe { [(self.text)(status), (self.last_error)(comm)] };
         let text = texts.iter().filter(|t| !t.is_null());
@@ -149,20 +149,20 @@ impl Nccl {
     }
 
     /// Polls until a call is through.
-    fn settled(
+    fn poll_until_done(
         &self,
         what: &'static str,
         comm: Comm,
-        status: Status,
-        goes_on: &dyn Fn() -> bool,
+        status: NcclResult,
+        keep_waiting: &dyn Fn() -> bool,
     ) -> Result<(), GpuError> {
         let mut status = status;
         while status == IN_PROGRESS {
-            if !goes_on() {
+            if !keep_waiting() {
                 let reason = "the other ranks do not come, or the job has ended".to_owned();
                 return Err(GpuError::Driver { what, reason });
             }
-            std::thread::sleep(NAP);
+            std::thread::sleep(POLL_INTERVAL);
             // SAFETY: the communicator lives; `status` through the call.
             let asked = unsafe { (self.state)(comm, &mut status) };
             if asked != SUCCESS {
@@ -190,8 +190,8 @@ impl Nccl {
         identity: &[u8],
         place: usize,
         size: usize,
-        goes_on: GoesOn,
-    ) -> Result<Joined, GpuError> {
+        keep_waiting: KeepWaiting,
+    ) -> Result<NcclCommunicator, GpuError> {
         const WHAT: &str = "meet the GPUs of other ranks";
         let wrong = |reason: &str| GpuError::Driver {
             what: WHAT,
@@ -212,25 +212,25 @@ impl Nccl {
             magic: 0xcafe_beef,
             version: 21700,
             blocking: 0,
-            cluster: UNSAID,
-            least_blocks: UNSAID,
-            most_blocks: UNSAID,
+            cluster: UNSET,
+            least_blocks: UNSET,
+            most_blocks: UNSET,
             net: std::ptr::null(),
-            share: UNSAID,
+            share: UNSET,
         };
         let mut comm: Comm = std::ptr::null_mut();
         // SAFETY: all that is pointed to lives through the call.
         let status = unsafe { (self.meet)(&mut comm, size, own, place, &mut config) };
-        let met = self.settled(WHAT, comm, status, &*goes_on);
+        let met = self.poll_until_done(WHAT, comm, status, &*keep_waiting);
         let joined = met.and_then(|()| streams().map_err(|e| driver_error(WHAT, e)));
         match joined {
-            Ok((stream, before, after)) => Ok(Joined {
+            Ok((stream, before, after)) => Ok(NcclCommunicator {
                 comm,
                 size: size.unsigned_abs() as usize,
                 stream,
                 before,
                 after,
-                goes_on: Watch(goes_on),
+                keep_waiting: KeepWaitingFn(keep_waiting),
             }),
             Err(e) => {
                 if !comm.is_null() {
@@ -248,8 +248,8 @@ impl Nccl {
     /// The addresses are valid until the stream has run it, and nothing else uses the memory that it writes meanwhile.
     pub(super) unsafe fn begin(
         &self,
-        joined: &Joined,
-        (what, dtype): (Exchange, DType),
+        joined: &NcclCommunicator,
+        (what, dtype): (GpuCollectiveKind, DType),
         (from, to, elements): (Address, Address, usize),
         main: CUstream,
     ) -> Result<(), GpuError> {
@@ -265,22 +265,22 @@ impl Nccl {
         after(joined.before, main, joined.stream).map_err(|e| driver_error(WHAT, e))?;
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let (comm, stream) = (joined.comm, joined.stream);
-        let goes_on = &*joined.goes_on.0;
+        let keep_waiting = &*joined.keep_waiting.0;
         match what {
-            Exchange::Broadcast { root } => {
+            GpuCollectiveKind::Broadcast { root } => {
                 let root = root as c_int;
                 // SAFETY: by the caller's promise.
                 let begun =
                     unsafe { (self.broadcast)(from, to, elements, code, root, comm, stream) };
-                self.settled(WHAT, comm, begun, goes_on)
+                self.poll_until_done(WHAT, comm, begun, keep_waiting)
             }
-            Exchange::Reduce { op, factor } => {
+            GpuCollectiveKind::Reduce { op, factor } => {
                 let scaled = self.reduction(op, factor, dtype, joined)?;
                 let op = scaled.map_or_else(|| number(op), Ok)?;
                 // SAFETY: by the caller's promise.
                 let begun =
                     unsafe { (self.all_reduce)(from, to, elements, code, op, comm, stream) };
-                let begun = self.settled(WHAT, comm, begun, goes_on);
+                let begun = self.poll_until_done(WHAT, comm, begun, keep_waiting);
                 if scaled.is_some() {
                     // SAFETY: made by `reduction` for this communicator; the call that uses it has returned.
                     unsafe { (self.drop_op)(op, comm) };
@@ -296,7 +296,7 @@ impl Nccl {
         op: ReduceOp,
         factor: f64,
         dtype: DType,
-        joined: &Joined,
+        joined: &NcclCommunicator,
     ) -> Result<Option<c_int>, GpuError> {
         const WHAT: &str = "make a reduction";
         // The scalar is in the host's memory.
@@ -319,18 +319,18 @@ impl Nccl {
             let code = code(dtype).unwrap_or_default();
             (self.scaled_sum)(&mut made, scalar.as_ptr().cast(), code, HOST, joined.comm)
         };
-        self.settled(WHAT, joined.comm, status, &*joined.goes_on.0)?;
+        self.poll_until_done(WHAT, joined.comm, status, &*joined.keep_waiting.0)?;
         Ok(Some(made))
     }
 
     /// Lets a stream wait for all collectives that were begun.
-    pub(super) fn join(&self, joined: &Joined, main: CUstream) -> Result<(), GpuError> {
+    pub(super) fn join(&self, joined: &NcclCommunicator, main: CUstream) -> Result<(), GpuError> {
         after(joined.after, joined.stream, main)
             .map_err(|e| driver_error("wait for collectives", e))
     }
 
     /// Aborts running commands. The communicator is gone, its stream is not.
-    pub(super) fn abort(&self, joined: &mut Joined) {
+    pub(super) fn abort(&self, joined: &mut NcclCommunicator) {
         let comm = std::mem::replace(&mut joined.comm, std::ptr::null_mut());
         if !comm.is_null() {
             // SAFETY: made by `meet`, and taken out.
@@ -339,14 +339,17 @@ impl Nccl {
     }
 
     /// Drops a communicator, once it has finished sending.
-    pub(super) fn give_up(&self, mut joined: Joined) {
+    pub(super) fn give_up(&self, mut joined: NcclCommunicator) {
         let began = Instant::now();
-        let goes_on = || began.elapsed() < FINISH && (joined.goes_on.0)();
+        let keep_waiting = || began.elapsed() < FINISH_TIMEOUT && (joined.keep_waiting.0)();
         let comm = joined.comm;
         if !comm.is_null() {
             // SAFETY: made by `meet`.
             let status = unsafe { (self.finalize)(comm) };
-            if self.settled("finish", comm, status, &goes_on).is_ok() {
+            if self
+                .poll_until_done("finish", comm, status, &keep_waiting)
+                .is_ok()
+            {
                 joined.comm = std::ptr::null_mut();
                 // SAFETY: as above, and not used any more.
                 unsafe { (self.destroy)(comm) };

@@ -8,12 +8,12 @@ pub struct GpuCollective {
     /// The set of ranks; 0 for all.
     pub set: i32,
     /// The collective.
-    pub what: Exchange,
+    pub what: GpuCollectiveKind,
 }
 
 /// A collective between GPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Exchange {
+pub enum GpuCollectiveKind {
     /// Gives every GPU the reduced value.
     Reduce {
         /// The reduction; not Adasum.
@@ -28,12 +28,12 @@ pub enum Exchange {
     },
 }
 
-impl Exchange {
+impl GpuCollectiveKind {
     /// Returns its name.
     pub fn name(&self) -> &'static str {
         match self {
-            Exchange::Reduce { .. } => "all-reduce",
-            Exchange::Broadcast { .. } => "broadcast",
+            GpuCollectiveKind::Reduce { .. } => "all-reduce",
+            GpuCollectiveKind::Broadcast { .. } => "broadcast",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Driver, GoesOn, GpuError, Handle};
+use super::{Driver, GpuError, Handle, KeepWaiting};
 
 /// A communicator: a GPU's connection to those of other ranks.
 #[derive(Debug)]
@@ -21,10 +21,10 @@ impl Communicator {
         driver: &Arc<dyn Driver>,
         identity: &[u8],
         (members, place): (Vec<usize>, usize),
-        goes_on: GoesOn,
+        keep_waiting: KeepWaiting,
     ) -> Result<Communicator, GpuError> {
         let communicators = driver.communicators()?;
-        let handle = communicators.meet(identity, place, members.len(), goes_on)?;
+        let handle = communicators.meet(identity, place, members.len(), keep_waiting)?;
         Ok(Communicator {
             driver: driver.clone(),
             handle,

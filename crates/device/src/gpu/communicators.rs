@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{GpuError, Handle};
 
 /// Returns `true` while a wait for other ranks may go on.
-pub type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type KeepWaiting = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Factory of communicators: the interface of a driver for several processes.
 ///
@@ -21,7 +21,7 @@ pub unsafe trait Communicators: fmt::Debug + Send + Sync {
     fn identity(&self) -> Result<Vec<u8>, GpuError>;
 
     /// Meets the other ranks: all of them call this with the same identity and size, each with its own place. It
-    /// returns once all are there, or when `goes_on` returns false. Later waits of the communicator check `goes_on`
+    /// returns once all are there, or when `keep_waiting` returns false. Later waits of the communicator check `keep_waiting`
     /// too.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ pub unsafe trait Communicators: fmt::Debug + Send + Sync {
         identity: &[u8],
         place: usize,
         size: usize,
-        goes_on: GoesOn,
+        keep_waiting: KeepWaiting,
     ) -> Result<Handle, GpuError>;
 
     /// Aborts a communicator, wherever it waits: its commands run no further, and the memory that they write has no

@@ -7,7 +7,9 @@ use smallvec::SmallVec;
 
 use thalweg_tensor::DType;
 
-use super::{Address, Call, Communicators, Exchange, Function, GpuError, Handle, ReadyCall};
+use super::{
+    Address, Call, Communicators, Function, GpuCollectiveKind, GpuError, Handle, ReadyCall,
+};
 
 /// The arguments of a launch: one after the other, with the offset of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,7 +106,7 @@ pub enum Command {
         /// Its handle from [`Communicators::meet`].
         communicator: Handle,
         /// The collective.
-        what: Exchange,
+        what: GpuCollectiveKind,
         /// Dtype of the elements.
         dtype: DType,
         /// This rank's value.

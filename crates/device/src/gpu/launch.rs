@@ -9,7 +9,7 @@ pub const THREADS: u32 = 256;
 
 /// Maximum number of blocks of a loop over elements: enough to fill any GPU several times over. A grid depends on the
 /// shape alone, so that sums have one order on every GPU.
-const MOST_BLOCKS: u32 = 4096;
+const MAX_BLOCKS: u32 = 4096;
 
 /// A file of kernels in CUDA C++.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -106,7 +106,7 @@ impl Launch {
         let blocks = elements.div_ceil(4 * THREADS as usize);
         Launch {
             function,
-            blocks: u32::try_from(blocks).map_or(MOST_BLOCKS, |b| b.clamp(1, MOST_BLOCKS)),
+            blocks: u32::try_from(blocks).map_or(MAX_BLOCKS, |b| b.clamp(1, MAX_BLOCKS)),
             threads: THREADS,
             args: SmallVec::new(),
         }

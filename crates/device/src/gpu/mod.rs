@@ -30,9 +30,9 @@ pub use address::{ALIGNMENT, Address, Handle};
 pub use call::{
     Algorithm, Call, Convolution, Direction, Engine, Gemm, LibraryStep, ReadyCall, WithLibraries,
 };
-pub use collective::{Exchange, GpuCollective};
+pub use collective::{GpuCollective, GpuCollectiveKind};
 pub use communicator::Communicator;
-pub use communicators::{Communicators, GoesOn};
+pub use communicators::{Communicators, KeepWaiting};
 pub use device::{Block, Gpu, Graph, HostBlock};
 pub use driver::{Arguments, Command, Driver};
 pub use error::GpuError;

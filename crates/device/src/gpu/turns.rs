@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time between two checks whether a waiting step should still wait.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Lets one step at a time have a device, in the order in which they ask: its memory and its
 /// variables are then that step's alone.
@@ -53,7 +53,7 @@ impl Turns {
                 line.gone.insert(own);
                 return None;
             }
-            let waited = self.next.wait_timeout(line, LOOK);
+            let waited = self.next.wait_timeout(line, POLL_INTERVAL);
             line = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         Some(Turn(self))
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asked_first_is_first_and_who_has_gone_is_passed_over() {
+    fn turns_go_in_the_order_of_requests_and_skip_those_that_have_left() {
         let turns = Turns::default();
         let order = Mutex::new(Vec::new());
         let first = turns.take(None, &|| true);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thalweg_device::Saves;
+use thalweg_device::CheckpointListener;
 use tonic::Code;
 
 use super::tally::{Refusals, Tally};
@@ -117,7 +117,7 @@ impl Counts {
     }
 }
 
-impl Saves for Counts {
+impl CheckpointListener for Counts {
     fn saved(&self, took: Duration, well: bool) {
         match well {
             true => self.checkpoints.add(took),

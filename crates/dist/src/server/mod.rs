@@ -31,7 +31,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thalweg_device::{Cpu, Saves};
+use thalweg_device::{CheckpointListener, Cpu};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::Engine;
 use thalweg_tensor::Tensor;
@@ -373,7 +373,7 @@ impl Server {
 
     /// Counts a checkpoint of its variables that its program has written, or has failed to, in this time.
     pub fn saved(&self, took: Duration, well: bool) {
-        Saves::saved(&*self.worker.counts, took, well);
+        CheckpointListener::saved(&*self.worker.counts, took, well);
         tracing::info!(seconds = took.as_secs_f64(), well, "checkpoint");
     }
 

@@ -1,6 +1,6 @@
 //! Collectives between GPUs, without their hosts: for values whose shapes are known before the step.
 
-use thalweg_device::gpu::{Exchange, GpuCollective, Launches};
+use thalweg_device::gpu::{GpuCollective, GpuCollectiveKind, Launches};
 use thalweg_device::{Kernel, KernelError, Prepare, ReduceOp, Reduction, gpu};
 use thalweg_graph::Node;
 use thalweg_graph::op::Effect;
@@ -43,7 +43,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// The reason why there is none: it is reported for the node, which then runs on the host.
 ///
 /// ```
-/// use thalweg_device::gpu::Exchange;
+/// use thalweg_device::gpu::GpuCollectiveKind;
 /// use thalweg_graph::Graph;
 /// use thalweg_ops::{CollectiveOps, NewGraph, ReduceOp, Reduction, SourceOps, gpu_collective};
 /// use thalweg_tensor::DType;
@@ -54,7 +54,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// let adasum = x.all_reduce(ReduceOp::Adasum);
 /// let data = g.snapshot();
 /// let of = |y: thalweg_graph::Output<'_>| gpu_collective(data.node(y.id().node));
-/// let halves = Exchange::Reduce { op: ReduceOp::Sum, factor: 0.5 };
+/// let halves = GpuCollectiveKind::Reduce { op: ReduceOp::Sum, factor: 0.5 };
 /// assert_eq!(of(half).unwrap().what, halves);
 /// assert!(of(adasum).unwrap_err().contains("Adasum"));
 /// ```
@@ -66,7 +66,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
     let set = process_set(&node.attrs).map_err(to_text)?;
     if node.op.name == BROADCAST.def.name {
         let root = usize::try_from(node.attrs.int("root_rank")).unwrap_or(usize::MAX);
-        let what = Exchange::Broadcast { root };
+        let what = GpuCollectiveKind::Broadcast { root };
         return Ok(GpuCollective { set, what });
     }
     let Reduction {
@@ -85,7 +85,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
         }
         _ => Ok(GpuCollective {
             set,
-            what: Exchange::Reduce { op, factor },
+            what: GpuCollectiveKind::Reduce { op, factor },
         }),
     }
 }

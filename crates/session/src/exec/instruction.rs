@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use thalweg_device::{
-    Argument, Holding, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
+    Argument, GateGuard, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
 };
 use thalweg_graph::Node;
 use thalweg_tensor::Memory;
@@ -131,7 +131,7 @@ impl ProgramRun<'_> {
 
     /// Holds the gates of an instruction's variables, so that steps that must not wait do not begin: in a step that
     /// other tasks take part in, unless it is one that must not wait itself.
-    fn updating<'i>(&self, instruction: &'i Instruction) -> SmallVec<[Holding<'i>; 4]> {
+    fn updating<'i>(&self, instruction: &'i Instruction) -> SmallVec<[GateGuard<'i>; 4]> {
         let controls = &self.step.controls;
         let mut held = SmallVec::new();
         if controls.channels.is_none()

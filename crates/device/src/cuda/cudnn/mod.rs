@@ -23,10 +23,10 @@ use status::Status;
 use crate::gpu::{Address, Algorithm, Convolution, Engine, GpuError};
 
 /// Maximum bytes of a convolution's workspace.
-const MOST_WORKSPACE: i64 = 256 << 20;
+const MAX_WORKSPACE: i64 = 256 << 20;
 
 /// Maximum number of engines that are tried for a convolution.
-const MOST_ENGINES: usize = 64;
+const MAX_ENGINES: usize = 64;
 
 /// cuDNN, opened.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Convolutions {
         Arc::new(heuristic.finalize()?).descriptors(
             Name::CUDNN_ATTR_ENGINEHEUR_RESULTS,
             Kind::CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
-            MOST_ENGINES,
+            MAX_ENGINES,
         )
     }
 
@@ -196,7 +196,7 @@ impl Convolutions {
             None => self.finalized(config, handle)?,
         };
         let workspace = plan.integer(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
-        if !(0..=MOST_WORKSPACE).contains(&workspace) {
+        if !(0..=MAX_WORKSPACE).contains(&workspace) {
             let bytes = format!("engine {number} works with {workspace} bytes, which is too much");
             return Ok(Err(bytes));
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Argument, Holding, KernelError, Thing, Variable, evaluate_in};
+use thalweg_device::{Argument, GateGuard, KernelError, Thing, Variable, evaluate_in};
 use thalweg_tensor::{DType, Tensor};
 
 use super::ProgramRun;
@@ -350,7 +350,7 @@ impl Interpreter<'_> {
                     }
                     None => SmallVec::new(),
                 };
-                let _updating: SmallVec<[Holding<'_>; 2]> =
+                let _updating: SmallVec<[GateGuard<'_>; 2]> =
                     variables.iter().map(|v| v.gate().hold()).collect();
                 let results = evaluate_in(cpu, op, &node.node, &arguments, counter, &around)?;
                 outputs.extend(results.into_iter().map(Some));
