@@ -10,7 +10,7 @@ use thalweg::device::{KernelError, Ticket};
 use thalweg::graph::OutputId;
 use thalweg::prelude::*;
 use thalweg::tensor::Tensor;
-use thalweg_plan::{Cutter, TaskPart};
+use thalweg_plan::{TaskPart, TaskPartitioner};
 use thalweg_session::{Engine, Fetch, Runner, TaskChannels};
 use thalweg_tests::random_graph::Gene;
 use thalweg_tests::tasks::{JOB, compare};
@@ -61,7 +61,7 @@ impl TaskChannels for Mailbox {
 /// Tasks of one job, in this process.
 struct Tasks {
     runners: Vec<Runner>,
-    cutter: Cutter,
+    partitioner: TaskPartitioner,
     /// Task, and index there, of each device of the cluster.
     devices: Vec<(u32, u32)>,
 }
@@ -87,7 +87,11 @@ impl Tasks {
         let (engine, options) = master.unwrap();
         Tasks {
             runners,
-            cutter: Cutter::new(engine.machine().clone(), options.plan_options(), specs),
+            partitioner: TaskPartitioner::new(
+                engine.machine().clone(),
+                options.plan_options(),
+                specs,
+            ),
             devices,
         }
     }
@@ -101,7 +105,7 @@ impl Tasks {
     ) -> Result<(Vec<Option<Tensor>>, usize), String> {
         let given = feeds.iter().map(|(o, t)| (*o, t.dtype(), t.dims().into()));
         let given: Vec<_> = given.collect();
-        let cut = self.cutter.cut(&g.snapshot(), fetches, &given);
+        let cut = self.partitioner.cut(&g.snapshot(), fetches, &given);
         let cut = cut.map_err(|e| e.to_string())?;
         let mail = Mailbox::default();
         let values = Mutex::new(vec![None; fetches.len()]);

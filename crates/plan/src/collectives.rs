@@ -33,7 +33,7 @@ pub(crate) fn on_host(node: &Node, device: &Device, context: PlanContext<'_>) ->
 ///
 /// # Errors
 /// A collective in a function: it runs when its call does, at no place of its own in the order.
-pub(crate) fn in_turn(
+pub(crate) fn order_collectives(
     graph: &mut GraphData,
     (order, devices): (&[NodeId], &[u32]),
     context: PlanContext<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn in_turn(
     let mut last: Option<NodeId> = None;
     for &id in order {
         let node = graph.node(id);
-        refuse_inside(graph, node, &mut known)?;
+        refuse_in_functions(graph, node, &mut known)?;
         let Some(mut collective) = planned_collective(graph, node, ranks) else {
             continue;
         };
@@ -64,7 +64,7 @@ pub(crate) fn in_turn(
 
 /// # Errors
 /// A function that this node calls, or one that is called there, has a collective.
-fn refuse_inside<'a>(
+fn refuse_in_functions<'a>(
     graph: &'a GraphData,
     node: &'a Node,
     known: &mut FxHashSet<String>,

@@ -16,7 +16,6 @@ mod bindings;
 mod cache;
 mod collectives;
 mod compile;
-mod cutter;
 mod error;
 mod fusion;
 pub mod gpu_program;
@@ -33,21 +32,23 @@ pub mod region;
 mod request;
 mod store;
 mod task_part;
+mod task_partitioner;
 mod wire_dtype;
 
 pub use cache::PlanCache;
 pub use compile::{
-    NO_SLOT, client_channel, compile, compile_part, compile_partial, in_pieces, ordered, simplified,
+    NO_SLOT, client_channel, compile, compile_part, compile_partial, ordered, simplified,
+    with_client_channels,
 };
-pub use cutter::Cutter;
 pub use error::{SessionError, failed, memory, memory_of_step, panicked};
 pub use kernels::{Kernels, find};
 pub use machine::Machine;
 pub use options::{Parallel, PlanOptions};
 pub use placements::Placements;
-pub use plan::{Arrival, Channel, FetchPlan, Moved, Plan};
+pub use plan::{Arrival, Channel, FetchPlan, HostedNode, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
-pub use request::{Fetch, PlanContext, Request, checked, piece_facts};
+pub use request::{Fetch, PlanContext, Request, check_request, partial_feed_facts};
 pub use store::{Counters, Store};
-pub use task_part::{TaskChannel, TaskCut, TaskPart};
+pub use task_part::{TaskChannel, TaskPart, TaskPartition};
+pub use task_partitioner::TaskPartitioner;
 pub use wire_dtype::{Edge, Wire, WireType};

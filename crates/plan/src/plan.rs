@@ -20,7 +20,7 @@ pub struct Plan {
     /// By fetch: the slot of its value; none for a node that is only run.
     pub fetches: Vec<Option<FetchPlan>>,
     /// Nodes that were placed on a GPU and run on its host.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<HostedNode>,
     /// Its collectives with other ranks, in order.
     pub collectives: Vec<PlannedCollective>,
     /// `true` if independent instructions run at the same time.
@@ -33,7 +33,7 @@ pub struct Plan {
 
 /// A node that was placed on a GPU and runs on its host.
 #[derive(Clone, Debug)]
-pub struct Moved {
+pub struct HostedNode {
     /// The name of the node.
     pub node: String,
     /// Its op.
@@ -154,7 +154,7 @@ impl Plan {
             text.push_str(&program.to_text());
         }
         for moved in &self.moved {
-            let Moved {
+            let HostedNode {
                 node,
                 op,
                 from,

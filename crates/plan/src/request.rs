@@ -101,7 +101,7 @@ impl PlanContext<'_> {
 ///
 /// # Errors
 /// A fetch or feed that does not exist, is a variable's handle, is fed twice or does not fit.
-pub fn checked<'t>(
+pub fn check_request<'t>(
     data: &GraphData,
     fetches: &[Fetch],
     feeds: impl Iterator<Item = (OutputId, DType, &'t [usize])>,
@@ -164,7 +164,7 @@ pub fn checked<'t>(
 ///
 /// # Errors
 /// There is no such output.
-pub fn piece_facts(
+pub fn partial_feed_facts(
     data: &GraphData,
     feeds: &[OutputId],
 ) -> Result<Vec<(OutputId, Fact)>, SessionError> {

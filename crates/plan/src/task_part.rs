@@ -31,7 +31,7 @@ pub struct TaskChannel {
 
 /// A step in parts.
 #[derive(Clone, Debug)]
-pub struct TaskCut {
+pub struct TaskPartition {
     /// By task that takes part.
     pub parts: Vec<TaskPart>,
     /// By number.

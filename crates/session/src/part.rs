@@ -13,8 +13,8 @@ use thalweg_graph::function::calls;
 use thalweg_graph::op::Effect;
 use thalweg_graph::{GraphData, Node, OutputId};
 use thalweg_plan::{
-    Fetch, Plan, PlanContext, Program, Request, SessionError, TaskPart, checked, compile_part,
-    compile_partial, piece_facts, simplified,
+    Fetch, Plan, PlanContext, Program, Request, SessionError, TaskPart, check_request,
+    compile_part, compile_partial, partial_feed_facts, simplified,
 };
 use thalweg_tensor::{DType, Tensor};
 
@@ -135,8 +135,8 @@ impl Runner {
         fetches: &[Fetch],
         feeds: &[OutputId],
     ) -> Result<PartPlan, SessionError> {
-        let facts = piece_facts(data, feeds)?;
-        checked(data, fetches, std::iter::empty())?;
+        let facts = partial_feed_facts(data, feeds)?;
+        check_request(data, fetches, std::iter::empty())?;
         let placement = self.placed(data)?;
         let request = Request {
             feeds: &facts,

@@ -22,7 +22,7 @@ use thalweg_plan::Placements;
 use thalweg_plan::PlanCache;
 use thalweg_plan::PlanOptions;
 use thalweg_plan::SessionError;
-use thalweg_plan::{Counters, checked};
+use thalweg_plan::{Counters, check_request};
 use thalweg_plan::{FetchPlan, Home, Plan, PlanContext, Program, Request, compile};
 
 /// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
@@ -167,7 +167,7 @@ impl Runner {
     fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {
         let feeds = key.feeds.iter();
         let feeds = feeds.map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
-        let facts = checked(data, &key.fetches, feeds)?;
+        let facts = check_request(data, &key.fetches, feeds)?;
         let placement = self.placed(data)?;
         let request = Request {
             feeds: &facts,

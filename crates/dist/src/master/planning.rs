@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thalweg_graph::{GraphData, OutputId};
-use thalweg_plan::{Cutter, TaskCut};
+use thalweg_plan::{TaskPartition, TaskPartitioner};
 use thalweg_session::{Fetch, SessionError};
 use thalweg_tensor::{Dims, Tensor};
 
@@ -32,7 +32,9 @@ impl Inner {
             return Ok(plan);
         }
         let (wanted, given) = (key.0.clone(), key.1.clone());
-        let cut = move |cutter: &Cutter, data: &GraphData| cutter.cut(data, &wanted, &given);
+        let cut = move |partitioner: &TaskPartitioner, data: &GraphData| {
+            partitioner.cut(data, &wanted, &given)
+        };
         let plan = self.planned(data, fetches.len(), cut).await?;
         Ok(self.plans.keep(key, plan))
     }
@@ -45,8 +47,9 @@ impl Inner {
         feeds: &[OutputId],
     ) -> Result<Arc<ClusterPlan>, ClusterError> {
         let (wanted, fed) = (fetches.to_vec(), feeds.to_vec());
-        let cut =
-            move |cutter: &Cutter, data: &GraphData| cutter.cut_in_pieces(data, &wanted, &fed);
+        let cut = move |partitioner: &TaskPartitioner, data: &GraphData| {
+            partitioner.cut_partial(data, &wanted, &fed)
+        };
         self.planned(data, 0, cut).await
     }
 
@@ -55,14 +58,16 @@ impl Inner {
         &self,
         data: &Arc<GraphData>,
         fetches: usize,
-        cut: impl FnOnce(&Cutter, &GraphData) -> Result<TaskCut, SessionError> + Send + 'static,
+        cut: impl FnOnce(&TaskPartitioner, &GraphData) -> Result<TaskPartition, SessionError>
+        + Send
+        + 'static,
     ) -> Result<Arc<ClusterPlan>, ClusterError> {
-        let cutter = self.cutter(data).await?;
+        let partitioner = self.partitioner(data).await?;
         let data = data.clone();
         // It takes as long as the graph is large.
-        let cut = move || cut(&cutter, &data).map(|cut| (cut, cutter));
+        let cut = move || cut(&partitioner, &data).map(|cut| (cut, partitioner));
         let cut = self.platform.given(cut).await?;
-        let (cut, cutter) = cut.map_err(ClusterError::from)?;
+        let (cut, partitioner) = cut.map_err(ClusterError::from)?;
         let parts = cut.parts.into_iter().map(|part| Placed {
             part,
             registered: tokio::sync::Mutex::default(),
@@ -74,7 +79,7 @@ impl Inner {
             platform: self.platform.clone(),
             parts: parts.collect(),
             channels: cut.channels,
-            devices: cutter.devices().to_vec(),
+            devices: partitioner.devices().to_vec(),
             fetches,
         }))
     }

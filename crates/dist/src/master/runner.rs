@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thalweg_graph::{DeviceSpec, GraphData};
-use thalweg_plan::{Cutter, PlanCache};
+use thalweg_plan::{PlanCache, TaskPartitioner};
 use thalweg_session::{Cancel, Engine, RunOptions, SessionOptions};
 
 use super::link::{Link, Opened};
@@ -27,7 +27,7 @@ pub(super) struct Inner {
     /// By number of the task.
     pub(super) links: Vec<Link>,
     /// Made anew when more is known of the devices.
-    pub(super) cutter: Mutex<Option<Arc<Cutter>>>,
+    pub(super) partitioner: Mutex<Option<Arc<TaskPartitioner>>>,
     pub(super) plans: PlanCache<Key, ClusterPlan>,
     pub(super) next: AtomicU64,
 }
@@ -38,7 +38,10 @@ impl Inner {
     }
 
     /// What cuts steps over the devices as they are known now.
-    pub(super) async fn cutter(&self, data: &GraphData) -> Result<Arc<Cutter>, ClusterError> {
+    pub(super) async fn partitioner(
+        &self,
+        data: &GraphData,
+    ) -> Result<Arc<TaskPartitioner>, ClusterError> {
         // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
         for link in self.links.iter().filter(|l| !l.is_known()) {
             let (job, index) = link.way.task();
@@ -61,7 +64,7 @@ impl Inner {
                 self.open(link).await?;
             }
         }
-        let mut kept = locked(&self.cutter);
+        let mut kept = locked(&self.partitioner);
         // Numbers of devices stay, whatever is learnt: plans have them, and variables lie on them.
         let known = kept.as_ref().map_or(&[][..], |c| c.devices());
         let mut more = Vec::new();
@@ -71,9 +74,9 @@ impl Inner {
             more.extend(new.map(|d| (d, number as u32)));
         }
         let made = match &*kept {
-            Some(cutter) if more.is_empty() => return Ok(cutter.clone()),
-            Some(cutter) => cutter.with(more),
-            None => Cutter::new(
+            Some(partitioner) if more.is_empty() => return Ok(partitioner.clone()),
+            Some(partitioner) => partitioner.with(more),
+            None => TaskPartitioner::new(
                 self.engine.machine().clone(),
                 self.options.plan_options(),
                 more,

@@ -59,7 +59,7 @@ impl Steps {
                 plans: PlanCache::new(options.plans),
                 options,
                 links: ways.into_iter().map(Link::new).collect(),
-                cutter: Mutex::default(),
+                partitioner: Mutex::default(),
                 next: AtomicU64::new(platform.number()),
                 platform,
             }),
@@ -112,7 +112,7 @@ impl Steps {
         inner.limited(options, run).await
     }
 
-    /// Makes a step ready whose feeds come while it runs; see [`Cutter::cut_in_pieces`].
+    /// Makes a step ready whose feeds come while it runs; see [`TaskPartitioner::cut_partial`].
     ///
     /// # Errors
     /// What is wrong with what is asked.
@@ -205,8 +205,8 @@ impl Steps {
     /// # Errors
     /// One has none, or a task that is asked for is not reached.
     pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), ClusterError> {
-        let cutter = self.waited(self.inner.cutter(data))?;
-        cutter.placed(data).map_err(ClusterError::from)
+        let partitioner = self.waited(self.inner.partitioner(data))?;
+        partitioner.placed(data).map_err(ClusterError::from)
     }
 
     /// Runs `work`, which runs steps, to its end.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thalweg_graph::{Graph, OutputId};
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
-use thalweg_plan::Cutter;
+use thalweg_plan::TaskPartitioner;
 use thalweg_session::{CpuOptions, Engine, Fetch, SessionOptions};
 use thalweg_tensor::{DType, Dims, Tensor};
 use tokio::runtime::Runtime;
@@ -325,8 +325,9 @@ pub(crate) fn cut(
     let engine = Engine::new(&options).expect("a CPU is there");
     let devices: Vec<_> = engine.devices().iter().map(|d| d.name().clone()).collect();
     let numbered = devices.iter().map(|d| (d.clone(), 0)).collect();
-    let cutter = Cutter::new(engine.machine().clone(), options.plan_options(), numbered);
-    let cut = cutter.cut(&g.snapshot(), fetches, feeds);
+    let partitioner =
+        TaskPartitioner::new(engine.machine().clone(), options.plan_options(), numbered);
+    let cut = partitioner.cut(&g.snapshot(), fetches, feeds);
     let cut = cut.expect("the graph can be cut");
     let tasks = [("localhost".to_owned(), 0)];
     codec::encoded(&cut.parts[0], &cut.channels, &devices, &tasks)

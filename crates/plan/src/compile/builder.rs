@@ -42,7 +42,7 @@ pub(super) struct Builder<'a> {
     pub(super) slot_of: FxHashMap<OutputId, u32>,
     pub(super) slots: Vec<SlotPlan>,
     /// By slot: what is known of its life.
-    pub(super) life: Vec<Life>,
+    pub(super) life: Vec<SlotUses>,
     pub(super) arena: Arena,
     pub(super) schedule: ListSchedule,
     /// By node that receives: memory that is set aside from the start of the step.
@@ -62,7 +62,7 @@ pub(super) struct Builder<'a> {
 
 /// The uses of a slot, while the sequence is walked.
 #[derive(Clone, Default)]
-pub(super) struct Life {
+pub(super) struct SlotUses {
     pub(super) block: Option<Block>,
     /// The instruction that fills it.
     pub(super) writer: Option<u32>,
@@ -197,9 +197,9 @@ impl<'a> Builder<'a> {
     ) -> u32 {
         let slot = self.slots.len() as u32;
         self.slots.push(SlotPlan { dtype, len, home });
-        self.life.push(Life {
+        self.life.push(SlotUses {
             left,
-            ..Life::default()
+            ..SlotUses::default()
         });
         self.slot_of.insert(output, slot);
         slot

@@ -24,7 +24,7 @@ use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
 /// Number of bytes from which on values that go to another task or rank have tensors of their own.
-const LEAST_SENT: usize = 64 << 10;
+const MIN_SENT_BYTES: usize = 64 << 10;
 
 impl Builder<'_> {
     pub(super) fn read(
@@ -271,7 +271,7 @@ impl Builder<'_> {
         let Some(plan) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        let large = plan.len.saturating_mul(plan.dtype.size()) >= LEAST_SENT;
+        let large = plan.len.saturating_mul(plan.dtype.size()) >= MIN_SENT_BYTES;
         let writer = self.life[slot as usize].writer;
         if let (true, Home::Arena(_), Some(writer)) = (large, &plan.home, writer)
             && let Action::Run { sent, .. } = &mut self.instructions[writer as usize].action

@@ -10,7 +10,7 @@ use crate::collectives;
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::kernels::find;
-use crate::plan::Moved;
+use crate::plan::HostedNode;
 use crate::request::PlanContext;
 
 /// Moves nodes from GPUs to the first CPU; returns them, with the reasons.
@@ -20,7 +20,7 @@ use crate::request::PlanContext;
 pub(super) fn to_host(
     simplified: &mut Simplified,
     context: PlanContext<'_>,
-) -> Result<Vec<Moved>, SessionError> {
+) -> Result<Vec<HostedNode>, SessionError> {
     let mut moved = Vec::new();
     let on_gpu = |d: u32| context.devices[d as usize].gpu().is_some();
     if !simplified.devices.iter().any(|&d| on_gpu(d)) {
@@ -46,7 +46,7 @@ pub(super) fn to_host(
                 )),
             ));
         }
-        moved.push(Moved {
+        moved.push(HostedNode {
             node: node.name.clone(),
             op: node.op.name,
             from: context.devices[device as usize].name().to_string(),

@@ -28,7 +28,7 @@ use crate::request::{Fetch, PlanContext, Request};
 use crate::task_part::TaskPart;
 use builder::{Builder, Built};
 use gpu::GpuBuilder;
-pub use partial::{client_channel, in_pieces};
+pub use partial::{client_channel, with_client_channels};
 use uses::Uses;
 
 /// Stands for the slot of an input that lies nowhere: a variable's handle.
@@ -74,7 +74,7 @@ pub fn compile_part(
     planned(simplified, true, &request, context)
 }
 
-/// Compiles the plan of a step whose feeds and fetches go through channels; see [`in_pieces`].
+/// Compiles the plan of a step whose feeds and fetches go through channels; see [`with_client_channels`].
 ///
 /// # Errors
 /// As [`compile`].
@@ -88,7 +88,12 @@ pub fn compile_partial(
         devices: &[],
         variables: &[],
     };
-    planned(in_pieces(simplified, None), false, &request, context)
+    planned(
+        with_client_channels(simplified, None),
+        false,
+        &request,
+        context,
+    )
 }
 
 /// Returns the nodes of a simplified graph in the order of the step; `variable` finds the variable behind a handle.
@@ -140,7 +145,7 @@ fn planned(
     };
     let collectives = {
         let (graph, devices) = (&mut simplified.graph, &simplified.devices);
-        collectives::in_turn(graph, (&order, devices), context)?
+        collectives::order_collectives(graph, (&order, devices), context)?
     };
     let first = simplified.devices.first().copied().unwrap_or(0);
     if simplified.devices.iter().all(|&d| d == first) {
@@ -375,9 +380,9 @@ fn arrivals(programs: &[Program]) -> Vec<Arrival> {
 }
 
 /// Maximum bytes of the folded constants of one plan, and of the values that fold them.
-const MOST_FOLDED: usize = 64 << 20;
+const MAX_FOLDED_BYTES: usize = 64 << 20;
 /// Maximum estimated nanoseconds of a node to be folded.
-const MOST_FOLD_COST: u64 = 50_000_000;
+const MAX_FOLD_COST: u64 = 50_000_000;
 
 /// Returns the graph that computes the request: pruned, cut at its feeds, with constants folded.
 ///
@@ -398,10 +403,10 @@ pub fn simplified(
     }
 
     let host = context.devices[0].host();
-    let memory = Arc::new(Memory::within(host.memory(), MOST_FOLDED));
+    let memory = Arc::new(Memory::within(host.memory(), MAX_FOLDED_BYTES));
     let bounds = Bounds {
         memory: &memory,
-        cost: MOST_FOLD_COST,
+        cost: MAX_FOLD_COST,
     };
     let fold = |node: &Node, inputs: &[&Tensor]| {
         let arguments: SmallVec<[Argument<'_>; 4]> =

@@ -17,7 +17,7 @@ pub fn client_channel(number: usize) -> i64 {
 /// The same step with receives in place of its feeds and sends behind its fetches, through channels with the numbers of
 /// [`client_channel`]: first the feeds, which are those of `simplified`, then the fetches. They are placed on device
 /// `home`, if it is given, or else with the node that they belong to.
-pub fn in_pieces(simplified: Simplified, home: Option<u32>) -> Simplified {
+pub fn with_client_channels(simplified: Simplified, home: Option<u32>) -> Simplified {
     let mut graph = simplified.graph.empty();
     let mut devices = simplified.devices;
     let channel = |node: &mut Node, number: usize, dtype: DType| {

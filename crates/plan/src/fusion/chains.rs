@@ -16,9 +16,9 @@ use super::replacement::Replacement;
 use super::rewriter::Rewriter;
 
 /// Number of elements from which on a chain is worth it: smaller values stay in a cache from one op to the next.
-const LEAST: usize = 16 * 1024;
+const MIN_ELEMENTS: usize = 16 * 1024;
 /// Maximum number of ops of a chain.
-const MOST: usize = 64;
+const MAX_OPS: usize = 64;
 /// Dtypes of elements: kernels of integers can fail, and an error would have to name the op of the chain.
 const DTYPES: &[DType] = &[DType::F16, DType::BF16, DType::F32, DType::F64, DType::Bool];
 
@@ -39,7 +39,7 @@ pub(super) fn found(graph: &Rewriter<'_>) -> Vec<Replacement> {
             let inside = graph.users(id).iter().all(|&user| of(user) == Some(number));
             let alike =
                 graph.dims(first(id)) == graph.dims(first(last)) && graph.together(id, last);
-            let may = members < MOST && inside && alike && graph.is_free(id);
+            let may = members < MAX_OPS && inside && alike && graph.is_free(id);
             may && keeps_memory(graph, id, last, &|n| of(n) == Some(number))
         });
         let number = joined.unwrap_or_else(|| {
@@ -68,7 +68,7 @@ fn link(graph: &Rewriter<'_>, id: NodeId) -> Option<&'static Kernel> {
         return None;
     };
     let dims = output.shape.to_dims()?;
-    let large = thalweg_tensor::shape::checked_elements(&dims)? >= LEAST;
+    let large = thalweg_tensor::shape::checked_elements(&dims)? >= MIN_ELEMENTS;
     if !large || node.op.effect != Effect::Pure || known(node) || !DTYPES.contains(&output.dtype) {
         return None;
     }
@@ -122,7 +122,7 @@ fn keeps_memory(
     };
     let between = id.index() + 1..last.index();
     (large().count() <= 1 && large().all(small))
-        || between.len() <= MOST && between.into_iter().all(nothing)
+        || between.len() <= MAX_OPS && between.into_iter().all(nothing)
 }
 
 /// Returns a chain in the place of the last of these nodes, which are in order.

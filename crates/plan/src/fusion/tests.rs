@@ -153,7 +153,7 @@ fn users_go_to_an_equal_output_that_comes_before_them() {
 }
 
 #[test]
-fn what_is_used_or_fetched_is_not_left_out() {
+fn used_and_fetched_nodes_are_not_left_out() {
     // `Tanh` reads it, and it is fetched.
     let (square, outcome) = checked("Square", |_, id, _| Replacement {
         left_out: smallvec![id],

@@ -22,7 +22,7 @@ use crate::memory::LastUse;
 use crate::program::Action;
 
 /// The places of the arguments of a node's launches.
-struct Placements<'n> {
+struct ArgumentPlaces<'n> {
     outputs: &'n [GpuPlace],
     variables: &'n [Option<GpuPlace>],
     /// An offset of the arena.
@@ -172,7 +172,7 @@ impl GpuBuilder<'_> {
             let variable = self.bindings.variable_of.get(input).copied();
             variables.push(variable.map(|v| self.variable(id, v, launches.assigns)));
         }
-        let places = Placements {
+        let places = ArgumentPlaces {
             outputs,
             variables: &variables,
             scratch,
@@ -241,7 +241,12 @@ impl GpuBuilder<'_> {
     }
 
     /// Returns the place of an argument that is an address.
-    fn argument(&mut self, node: &Node, arg: &Arg, places: &Placements<'_>) -> Option<GpuPlace> {
+    fn argument(
+        &mut self,
+        node: &Node,
+        arg: &Arg,
+        places: &ArgumentPlaces<'_>,
+    ) -> Option<GpuPlace> {
         match arg {
             Arg::Input(i) => node.inputs.get(*i).and_then(|&o| self.place(o)),
             Arg::Output(i) => places.outputs.get(*i).copied(),
@@ -258,7 +263,7 @@ impl GpuBuilder<'_> {
         id: NodeId,
         node: &Node,
         launch: &Launch,
-        places: &Placements<'_>,
+        places: &ArgumentPlaces<'_>,
     ) -> Result<(), SessionError> {
         let mut arguments = SmallVec::new();
         for arg in &launch.args {

@@ -7,18 +7,18 @@ use thalweg_graph::partition::{Channel, Crossing, partition};
 use thalweg_graph::{DeviceSpec, Fact, GraphData, NodeId, OpDef, OutputId};
 use thalweg_tensor::{DType, Dims};
 
-use crate::compile::{in_pieces, ordered, simplified};
+use crate::compile::{ordered, simplified, with_client_channels};
 use crate::error::SessionError;
 use crate::machine::Machine;
 use crate::options::PlanOptions;
 use crate::placements::Placements;
-use crate::request::{Fetch, PlanContext, Request, checked, piece_facts};
+use crate::request::{Fetch, PlanContext, Request, check_request, partial_feed_facts};
 use crate::store::Counters;
-use crate::task_part::{TaskChannel, TaskCut, TaskPart};
+use crate::task_part::{TaskChannel, TaskPart, TaskPartition};
 use crate::wire_dtype::Edge;
 
 /// Cuts steps of one graph, which only grows, over the devices of several tasks.
-pub struct Cutter {
+pub struct TaskPartitioner {
     machine: Machine,
     options: PlanOptions,
     places: Placements,
@@ -27,12 +27,16 @@ pub struct Cutter {
     tasks: Vec<u32>,
 }
 
-impl Cutter {
+impl TaskPartitioner {
     /// For the devices of a cluster, each with the number of its task. Constants are folded on
     /// `machine`.
-    pub fn new(machine: Machine, options: PlanOptions, devices: Vec<(DeviceSpec, u32)>) -> Cutter {
+    pub fn new(
+        machine: Machine,
+        options: PlanOptions,
+        devices: Vec<(DeviceSpec, u32)>,
+    ) -> TaskPartitioner {
         let (names, tasks) = devices.into_iter().unzip();
-        Cutter {
+        TaskPartitioner {
             machine,
             options,
             places: Placements::new(names),
@@ -42,9 +46,9 @@ impl Cutter {
     }
 
     /// The same with more devices, after those that there are; nodes that were placed stay where they are.
-    pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> Cutter {
+    pub fn with(&self, more: Vec<(DeviceSpec, u32)>) -> TaskPartitioner {
         let (names, tasks): (Vec<_>, Vec<_>) = more.into_iter().unzip();
-        Cutter {
+        TaskPartitioner {
             machine: self.machine.clone(),
             options: self.options.clone(),
             places: self.places.with(names),
@@ -76,11 +80,11 @@ impl Cutter {
         data: &GraphData,
         fetches: &[Fetch],
         feeds: &[(OutputId, DType, Dims)],
-    ) -> Result<TaskCut, SessionError> {
+    ) -> Result<TaskPartition, SessionError> {
         let given = feeds
             .iter()
             .map(|(output, dtype, dims)| (*output, *dtype, &dims[..]));
-        let feeds = checked(data, fetches, given)?;
+        let feeds = check_request(data, fetches, given)?;
         self.parts(data, fetches, &feeds, false)
     }
 
@@ -89,15 +93,15 @@ impl Cutter {
     /// the feeds, then those of the fetched outputs.
     ///
     /// # Errors
-    /// As [`Cutter::cut`].
-    pub fn cut_in_pieces(
+    /// As [`TaskPartitioner::cut`].
+    pub fn cut_partial(
         &self,
         data: &GraphData,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<TaskCut, SessionError> {
-        let feeds = piece_facts(data, feeds)?;
-        checked(data, fetches, std::iter::empty())?;
+    ) -> Result<TaskPartition, SessionError> {
+        let feeds = partial_feed_facts(data, feeds)?;
+        check_request(data, fetches, std::iter::empty())?;
         self.parts(data, fetches, &feeds, true)
     }
 
@@ -133,7 +137,7 @@ impl Cutter {
         fetches: &[Fetch],
         feeds: &[(OutputId, Fact)],
         pieces: bool,
-    ) -> Result<TaskCut, SessionError> {
+    ) -> Result<TaskPartition, SessionError> {
         let kernels = &self.machine.kernels;
         let placement = self.places.of(data, kernels, &self.options)?;
         let context = PlanContext {
@@ -154,7 +158,7 @@ impl Cutter {
             let fed = whole.feeds.iter().flatten();
             let fed = fed.map(|&node| OutputId { node, index: 0 });
             clients.extend(fed.chain(whole.fetches.iter().copied()).map(named));
-            whole = in_pieces(whole, Some(self.home(0)));
+            whole = with_client_channels(whole, Some(self.home(0)));
         }
         // The variables are on other tasks: here they have names alone.
         let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
@@ -209,7 +213,7 @@ impl Cutter {
             from: numbers[c.from as usize],
             to: numbers[c.to as usize],
         };
-        Ok(TaskCut {
+        Ok(TaskPartition {
             channels: cut.channels.iter().map(channel).collect(),
             parts,
         })
