@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most shares; with more threads than this several begin with the same one.
-const MOST: usize = 8;
+const MAX_SHARES: usize = 8;
 
 /// The indices below a number, cut into shares that lie side by side.
 ///
@@ -24,7 +24,7 @@ const MOST: usize = 8;
 /// left there.
 #[derive(Debug, Default)]
 pub struct Shares {
-    next: [AtomicUsize; MOST],
+    next: [AtomicUsize; MAX_SHARES],
 }
 
 impl Shares {
@@ -54,7 +54,7 @@ impl Shares {
     }
 
     fn count(threads: usize) -> usize {
-        threads.clamp(1, MOST)
+        threads.clamp(1, MAX_SHARES)
     }
 
     fn start(tasks: usize, count: usize, share: usize) -> usize {

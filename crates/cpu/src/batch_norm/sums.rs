@@ -46,7 +46,7 @@ where
             for row in (first..end).step_by(block) {
                 let len = block.min(end - row) * g.channels;
                 let at = row * g.channels;
-                cpu.isa.run_over::<S::Elem, _>(Rows {
+                cpu.isa.run_over::<S::Elem, _>(RowSums {
                     of,
                     at,
                     len,
@@ -71,7 +71,7 @@ where
                 let line = (image * g.channels + channel) * g.after;
                 for piece in (0..g.after).step_by(BLOCK) {
                     let (at, len) = (line + piece, BLOCK.min(g.after - piece));
-                    cpu.isa.run_over::<S::Elem, _>(Line {
+                    cpu.isa.run_over::<S::Elem, _>(LineSums {
                         of,
                         at,
                         len,
@@ -85,7 +85,7 @@ where
     all
 }
 
-struct Rows<'a, S, const N: usize> {
+struct RowSums<'a, S, const N: usize> {
     of: &'a S,
     at: usize,
     len: usize,
@@ -93,7 +93,7 @@ struct Rows<'a, S, const N: usize> {
     sums: &'a mut [[f64; N]],
 }
 
-impl<S: Sums<N>, const N: usize> Vectorize for Rows<'_, S, N> {
+impl<S: Sums<N>, const N: usize> Vectorize for RowSums<'_, S, N> {
     type Out = ();
     #[inline(always)]
     fn run(self) {
@@ -101,7 +101,7 @@ impl<S: Sums<N>, const N: usize> Vectorize for Rows<'_, S, N> {
     }
 }
 
-struct Line<'a, S, const N: usize> {
+struct LineSums<'a, S, const N: usize> {
     of: &'a S,
     at: usize,
     len: usize,
@@ -109,7 +109,7 @@ struct Line<'a, S, const N: usize> {
     sums: &'a mut [f64; N],
 }
 
-impl<S: Sums<N>, const N: usize> Vectorize for Line<'_, S, N> {
+impl<S: Sums<N>, const N: usize> Vectorize for LineSums<'_, S, N> {
     type Out = ();
     #[inline(always)]
     fn run(self) {

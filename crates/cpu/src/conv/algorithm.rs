@@ -7,31 +7,31 @@ use super::winograd::Winograd;
 use crate::{Cpu, Epilogue, Isa};
 
 /// An algorithm other than that by taps.
-pub(super) enum Other<'a> {
+pub(super) enum FastAlgorithm<'a> {
     Pointwise(Pointwise<'a>),
     Winograd(Winograd<'a>),
 }
 
-impl<'a> Other<'a> {
+impl<'a> FastAlgorithm<'a> {
     /// `None` where the algorithm by taps is better.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
-        let one = Pointwise::of::<T>(isa, g, pass).map(Other::Pointwise);
-        one.or_else(|| Winograd::of::<T>(isa, g, pass).map(Other::Winograd))
+        let one = Pointwise::of::<T>(isa, g, pass).map(FastAlgorithm::Pointwise);
+        one.or_else(|| Winograd::of::<T>(isa, g, pass).map(FastAlgorithm::Winograd))
     }
 
     /// The scratch it needs on this many threads, in bytes.
     pub(super) fn scratch<T: Real>(&self, isa: Isa, threads: usize) -> usize {
         match self {
-            Other::Pointwise(one) => one.scratch::<T>(isa, threads),
-            Other::Winograd(fast) => fast.scratch(threads),
+            FastAlgorithm::Pointwise(one) => one.scratch::<T>(isa, threads),
+            FastAlgorithm::Winograd(fast) => fast.scratch(threads),
         }
     }
 
     /// Returns the form in which the filter may be kept from step to step.
     pub(super) fn packing(&self) -> Option<Packing> {
         match self {
-            Other::Pointwise(_) => None,
-            Other::Winograd(fast) => fast.packing(),
+            FastAlgorithm::Pointwise(_) => None,
+            FastAlgorithm::Winograd(fast) => fast.packing(),
         }
     }
 
@@ -44,8 +44,8 @@ impl<'a> Other<'a> {
         scratch: &mut [u8],
     ) {
         match self {
-            Other::Pointwise(_) => {}
-            Other::Winograd(fast) => fast.pack(cpu, filter, to, scratch),
+            FastAlgorithm::Pointwise(_) => {}
+            FastAlgorithm::Winograd(fast) => fast.pack(cpu, filter, to, scratch),
         }
     }
 
@@ -61,8 +61,8 @@ impl<'a> Other<'a> {
         scratch: &mut [u8],
     ) {
         match self {
-            Other::Pointwise(one) => one.run(cpu, operands, epilogue, to, scratch),
-            Other::Winograd(fast) => fast.run(cpu, operands, packed, epilogue, to, scratch),
+            FastAlgorithm::Pointwise(one) => one.run(cpu, operands, epilogue, to, scratch),
+            FastAlgorithm::Winograd(fast) => fast.run(cpu, operands, packed, epilogue, to, scratch),
         }
     }
 }

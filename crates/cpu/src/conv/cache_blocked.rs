@@ -125,7 +125,7 @@ pub(super) struct CacheBlocked<'a, T: 'static> {
 
 /// A block of the inner dimension.
 #[derive(Clone, Copy)]
-struct Block {
+struct InnerBlock {
     /// The stretches it is of, and how many they are.
     first: usize,
     count: usize,
@@ -145,11 +145,11 @@ impl<T: Real> CacheBlocked<'_, T> {
         self.offsets.len().div_ceil(together).max(1)
     }
 
-    fn block(&self, i: usize) -> Block {
+    fn block(&self, i: usize) -> InnerBlock {
         if self.len > INNER && !self.offsets.is_empty() {
             let pieces = self.len.div_ceil(INNER);
             let (at, len) = part(self.len, pieces, i % pieces);
-            return Block {
+            return InnerBlock {
                 first: i / pieces,
                 count: 1,
                 at,
@@ -157,7 +157,7 @@ impl<T: Real> CacheBlocked<'_, T> {
             };
         }
         let (first, count) = part(self.offsets.len(), self.blocks(), i);
-        Block {
+        InnerBlock {
             first,
             count,
             at: 0,
@@ -192,7 +192,14 @@ impl<T: Real> CacheBlocked<'_, T> {
     }
 
     /// Adds the products of a block to a panel of a line.
-    fn line(&self, [image, line]: [usize; 2], panel: usize, block: Block, add: bool, last: bool) {
+    fn line(
+        &self,
+        [image, line]: [usize; 2],
+        panel: usize,
+        block: InnerBlock,
+        add: bool,
+        last: bool,
+    ) {
         let width = self.tiles.cols();
         let (col, inner) = (panel * width, self.offsets.len() * self.len);
         let b = (panel * inner + block.first * self.len + block.at) * width;

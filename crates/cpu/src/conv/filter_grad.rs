@@ -6,7 +6,7 @@
 //! different taps and channels. A filter that does not fit the second-level cache has one part, and pixels are padded
 //! once for all tasks.
 
-use super::algorithm::Other;
+use super::algorithm::FastAlgorithm;
 use super::band::{Bands, Images, Window};
 use super::cache_blocked::{PIXELS, Padded, is_cache_blocked};
 use super::geometry::Pass;
@@ -121,7 +121,7 @@ pub fn conv2d_filter_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeo
     if g.is_empty() {
         return 0;
     }
-    if let Some(other) = Other::of::<T>(isa, g, Pass::ToFilter) {
+    if let Some(other) = FastAlgorithm::of::<T>(isa, g, Pass::ToFilter) {
         return other.scratch::<T>(isa, threads);
     }
     let plan = FilterGradPlan::<T>::new(isa, g);
@@ -154,7 +154,7 @@ pub fn conv2d_filter_grad<T: Real>(
     if g.is_empty() {
         return filter_grad.fill(T::zeroed());
     }
-    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::ToFilter) {
+    if let Some(other) = FastAlgorithm::of::<T>(cpu.isa, g, Pass::ToFilter) {
         return other.run(
             cpu,
             [input, output_grad],

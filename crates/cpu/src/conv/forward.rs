@@ -1,6 +1,6 @@
 //! The forward convolution, tap by tap: each output line is a product of the pixels under it and the filter as a matrix.
 
-use super::algorithm::Other;
+use super::algorithm::FastAlgorithm;
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::cache_blocked::{CacheBlocked, Lines, Padded, is_cache_blocked};
 use super::geometry::Pass;
@@ -119,7 +119,7 @@ pub fn conv2d_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeometry) -> us
     if g.is_empty() {
         return 0;
     }
-    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+    if let Some(other) = FastAlgorithm::of::<T>(isa, g, Pass::Forward) {
         return other.scratch::<T>(isa, threads);
     }
     let plan = ForwardPlan::<T>::new(isa, g);
@@ -135,7 +135,7 @@ pub fn conv2d_packing<T: Real>(isa: Isa, g: &ConvGeometry) -> Option<Packing> {
     if g.is_empty() {
         return None;
     }
-    if let Some(other) = Other::of::<T>(isa, g, Pass::Forward) {
+    if let Some(other) = FastAlgorithm::of::<T>(isa, g, Pass::Forward) {
         return other.packing();
     }
     if is_cache_blocked::<T>(g.filter_len()) {
@@ -167,7 +167,7 @@ pub fn conv2d_pack<T: Real>(
         filter.len() == g.filter_len() && packing.is_some_and(|p| p.len() == to.len()),
         "operands do not fit {g:?}"
     );
-    match Other::of::<T>(cpu.isa, g, Pass::Forward) {
+    match FastAlgorithm::of::<T>(cpu.isa, g, Pass::Forward) {
         Some(other) => other.pack(cpu, filter, to, scratch),
         None => ForwardPlan::<T>::new(cpu.isa, g).pack(cpu, g, filter, to),
     }
@@ -212,7 +212,7 @@ pub fn conv2d<T: Real>(
         output.fill(T::zeroed());
         return epilogue.apply(cpu, g.out_c, after(g), output);
     }
-    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::Forward) {
+    if let Some(other) = FastAlgorithm::of::<T>(cpu.isa, g, Pass::Forward) {
         return other.run(
             cpu,
             [input, filter.taps],

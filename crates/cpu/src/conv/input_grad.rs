@@ -4,7 +4,7 @@
 //! other taps. Such a set of pixels is a *phase*; within one, this is again a convolution of stride one, of the output's
 //! gradient with the taps of that phase in reverse.
 
-use super::algorithm::Other;
+use super::algorithm::FastAlgorithm;
 use super::band::{Bands, Images, Window, copy_to_planes};
 use super::cache_blocked::{CacheBlocked, Lines, is_cache_blocked};
 use super::geometry::Pass;
@@ -16,7 +16,7 @@ use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// One dimension of a convolution, as its phases see it.
 #[derive(Clone, Copy)]
-struct Axis {
+struct PhaseAxis {
     taps: usize,
     stride: usize,
     dilation: usize,
@@ -25,11 +25,11 @@ struct Axis {
     reach: usize,
 }
 
-impl Axis {
+impl PhaseAxis {
     fn new(g: &ConvGeometry, axis: usize) -> Self {
         let (taps, pad) = [(g.k_h, g.pad_top), (g.k_w, g.pad_left)][axis];
         let (stride, dilation) = (g.stride[axis], g.dilation[axis]);
-        Axis {
+        PhaseAxis {
             taps,
             stride,
             dilation,
@@ -69,7 +69,7 @@ impl Axis {
 struct InputGradPlan<T: 'static> {
     tiles: Tiles<T>,
     bands: Bands,
-    axes: [Axis; 2],
+    axes: [PhaseAxis; 2],
     panels: usize,
     /// Output columns in the reach of a line.
     cols: usize,
@@ -79,7 +79,7 @@ struct InputGradPlan<T: 'static> {
 impl<T: Real> InputGradPlan<T> {
     fn new(isa: Isa, g: &ConvGeometry) -> Self {
         let tiles = T::tiles(isa);
-        let axes = [Axis::new(g, 0), Axis::new(g, 1)];
+        let axes = [PhaseAxis::new(g, 0), PhaseAxis::new(g, 1)];
         let cols = (axes[1].first(g.in_w - 1) - axes[1].first(0)) as usize + axes[1].reach + 1;
         let line_bytes = (cols * g.out_c).div_ceil(g.stride[0]) * size_of::<T>();
         InputGradPlan {
@@ -158,7 +158,7 @@ pub fn conv2d_input_grad_scratch<T: Real>(isa: Isa, threads: usize, g: &ConvGeom
     if g.is_empty() {
         return 0;
     }
-    if let Some(other) = Other::of::<T>(isa, g, Pass::ToInput) {
+    if let Some(other) = FastAlgorithm::of::<T>(isa, g, Pass::ToInput) {
         return other.scratch::<T>(isa, threads);
     }
     let plan = InputGradPlan::<T>::new(isa, g);
@@ -190,7 +190,7 @@ pub fn conv2d_input_grad<T: Real>(
     if g.is_empty() {
         return input_grad.fill(T::zeroed());
     }
-    if let Some(other) = Other::of::<T>(cpu.isa, g, Pass::ToInput) {
+    if let Some(other) = FastAlgorithm::of::<T>(cpu.isa, g, Pass::ToInput) {
         return other.run(
             cpu,
             [filter, output_grad],
@@ -263,7 +263,7 @@ fn sweep<T: Real>(
         if y >= g.in_h || x >= g.in_w {
             continue;
         }
-        let from = |axis: Axis, at: usize| (axis.first(at) - axis.first(0)) as usize;
+        let from = |axis: PhaseAxis, at: usize| (axis.first(at) - axis.first(0)) as usize;
         CacheBlocked {
             tiles: plan.tiles,
             images: g.batch,

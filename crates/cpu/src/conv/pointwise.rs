@@ -6,7 +6,7 @@
 
 use super::geometry::Pass;
 use super::{ConvGeometry, Real};
-use crate::gemm::{Gemm, Many, gemm_many, gemm_many_scratch};
+use crate::gemm::{Gemm, GemmBatch, gemm_many, gemm_many_scratch};
 use crate::scratch::{Scratch, for_chunks};
 use crate::transpose::transpose_each;
 use crate::{Cpu, Epilogue, Isa, Layout};
@@ -55,7 +55,7 @@ impl<'a> Pointwise<'a> {
         self.pixels != self.g.in_h * self.g.in_w
     }
 
-    fn gemm(&self) -> (Gemm, Many) {
+    fn gemm(&self) -> (Gemm, GemmBatch) {
         let &ConvGeometry {
             batch, in_c, out_c, ..
         } = self.g;
@@ -73,7 +73,7 @@ impl<'a> Pointwise<'a> {
                 Pass::ToInput => gemm(rows, in_c, out_c, false, true),
                 Pass::ToFilter => gemm(in_c, out_c, rows, true, false),
             };
-            return (one, Many::ONE);
+            return (one, GemmBatch::ONE);
         }
         let (each, steps) = match self.pass {
             Pass::Forward => (
@@ -89,7 +89,7 @@ impl<'a> Pointwise<'a> {
                 [in_c * pixels, out_c * pixels, 0],
             ),
         };
-        let many = Many {
+        let many = GemmBatch {
             gemms: batch,
             steps,
         };

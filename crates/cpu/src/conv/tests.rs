@@ -1,4 +1,4 @@
-use super::algorithm::Other;
+use super::algorithm::FastAlgorithm;
 use super::geometry::Pass;
 use super::winograd::Winograd;
 use super::*;
@@ -371,7 +371,7 @@ fn a_filter_that_is_kept_gives_the_same_bits() {
     for isa in Isa::available() {
         for g in geometries().chain([pays, large]).chain(tiled()) {
             let Some(packing) = conv2d_packing::<f32>(isa, &g) else {
-                let other = Other::of::<f32>(isa, &g, Pass::Forward).is_some();
+                let other = FastAlgorithm::of::<f32>(isa, &g, Pass::Forward).is_some();
                 assert!(
                     other || cache_blocked::is_cache_blocked::<f32>(g.filter_len()),
                     "{g:?}"

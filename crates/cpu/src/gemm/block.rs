@@ -15,7 +15,7 @@ pub(super) struct Block<'a, T> {
 
 /// An operand of a GEMM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum OperandSide {
     A,
     B,
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Element;
-use super::block::{Block, Side, in_line};
+use super::block::{Block, OperandSide, in_line};
 use super::task::GemmTask;
 use crate::Vectorize;
 use crate::micro_kernel::{Ahead, Tiled};
@@ -32,7 +32,7 @@ struct Units {
 
 impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     /// Returns the layout of a block of an operand.
-    fn units<T: Element>(&self, side: Side, block: Block<'_, T>) -> Units {
+    fn units<T: Element>(&self, side: OperandSide, block: Block<'_, T>) -> Units {
         let (p, in_line, Block { at, inner, .. }) = (self.p, in_line::<S>(), block);
         let rows = |count: usize, numbers: usize, first: usize, step: usize| Units {
             count,
@@ -44,10 +44,10 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             step,
         };
         match (side, p.transpose_a, p.transpose_b) {
-            (Side::A, false, _) => rows(self.rows, inner, self.row * p.k + at, p.k),
-            (Side::A, true, _) => rows(inner, self.rows, at * p.m + self.row, p.m),
-            (Side::B, _, false) => rows(inner, self.cols, at * p.n + self.col, p.n),
-            (Side::B, _, true) => {
+            (OperandSide::A, false, _) => rows(self.rows, inner, self.row * p.k + at, p.k),
+            (OperandSide::A, true, _) => rows(inner, self.rows, at * p.m + self.row, p.m),
+            (OperandSide::B, _, false) => rows(inner, self.cols, at * p.n + self.col, p.n),
+            (OperandSide::B, _, true) => {
                 let width = self.plan.tiles.cols();
                 Units {
                     count: self.cols.div_ceil(width) * inner.div_ceil(self.plan.turned),
@@ -61,13 +61,13 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     }
 
     /// Returns the number of units of a block of an operand.
-    pub(super) fn count<T: Element>(&self, side: Side, block: Block<'_, T>) -> usize {
+    pub(super) fn count<T: Element>(&self, side: OperandSide, block: Block<'_, T>) -> usize {
         self.units(side, block).count
     }
 
     /// Returns the offset of a unit in its operand, in a block of this length.
-    fn place(&self, side: Side, lie: &Units, inner: usize, unit: usize) -> usize {
-        if side == Side::B && self.p.transpose_b {
+    fn place(&self, side: OperandSide, lie: &Units, inner: usize, unit: usize) -> usize {
+        if side == OperandSide::B && self.p.transpose_b {
             let (panel, chunk) = self.chunk(inner, unit);
             return lie.first + panel * self.plan.tiles.cols() * self.p.k + chunk;
         }
@@ -87,10 +87,10 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         block: Block<'_, T>,
         direct: bool,
         (call, calls): (usize, usize),
-    ) -> (Side, Range<usize>) {
-        let [a, b] = [Side::A, Side::B].map(|side| self.units(side, block));
+    ) -> (OperandSide, Range<usize>) {
+        let [a, b] = [OperandSide::A, OperandSide::B].map(|side| self.units(side, block));
         let [of_a, of_b] = [
-            if self.plan.meanwhile[Side::A as usize] && !direct {
+            if self.plan.meanwhile[OperandSide::A as usize] && !direct {
                 a.count * a.lines
             } else {
                 0
@@ -99,9 +99,9 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         ];
         let for_a = calls * of_a / (of_a + of_b);
         let (side, (first, count)) = if call < for_a {
-            (Side::A, part(a.count, for_a, call))
+            (OperandSide::A, part(a.count, for_a, call))
         } else {
-            (Side::B, part(b.count, calls - for_a, call - for_a))
+            (OperandSide::B, part(b.count, calls - for_a, call - for_a))
         };
         (side, first..first + count)
     }
@@ -110,12 +110,12 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     pub(super) fn ahead<T: Element<Sum = S>>(
         &self,
         block: Block<'_, T>,
-        (side, units): &(Side, Range<usize>),
+        (side, units): &(OperandSide, Range<usize>),
         len: usize,
     ) -> Ahead<S> {
         let from = match side {
-            Side::A => block.a,
-            Side::B => block.b,
+            OperandSide::A => block.a,
+            OperandSide::B => block.b,
         };
         let (Some(from), false) = (T::as_sums(from), units.is_empty()) else {
             return Ahead::NONE;
@@ -135,7 +135,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     pub(super) fn copy<T: Element<Sum = S>>(
         &self,
         block: Block<'_, T>,
-        side: Side,
+        side: OperandSide,
         units: Range<usize>,
         to: &mut [S],
     ) {
@@ -143,15 +143,15 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
         for unit in units {
             let start = self.place(side, &lie, inner, unit);
             match (side, self.p.transpose_b) {
-                (Side::A, _) => {
+                (OperandSide::A, _) => {
                     let len = if self.p.transpose_a { self.rows } else { inner };
                     let row = unit * self.plan.a_stride(self.p.transpose_a);
                     T::widen(&block.a[start..][..len], &mut to[row..][..len]);
                 }
-                (Side::B, false) => {
+                (OperandSide::B, false) => {
                     self.copy_row(&block.b[start..][..self.cols], unit, inner, to);
                 }
-                (Side::B, true) => self.copy_turned(block.b, start, unit, inner, to),
+                (OperandSide::B, true) => self.copy_turned(block.b, start, unit, inner, to),
             }
         }
     }

@@ -4,13 +4,13 @@ use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
-use super::fused::Fused;
+use super::fused::FusedMulAdd;
 use crate::micro_kernel::Tiled;
 
 /// A floating-point type of matrices, with the type that its GEMMs are summed in.
 pub trait Element: Pod + Send + Sync {
     /// The type of the sums.
-    type Sum: Tiled + Fused;
+    type Sum: Tiled + FusedMulAdd;
     #[doc(hidden)]
     fn widen(from: &[Self], to: &mut [Self::Sum]);
     #[doc(hidden)]

@@ -5,14 +5,14 @@ use bytemuck::Pod;
 use crate::number::Number;
 
 /// The types in which GEMMs of few rows are summed.
-pub trait Fused: Pod + Number + std::ops::AddAssign {
+pub trait FusedMulAdd: Pod + Number + std::ops::AddAssign {
     /// `self * x + sum`, rounded once where the machine does that.
     fn fused(self, x: Self, sum: Self) -> Self;
     /// `true` if it is neither infinite nor NaN.
     fn finite(self) -> bool;
 }
 
-impl Fused for f32 {
+impl FusedMulAdd for f32 {
     #[inline(always)]
     fn fused(self, x: f32, sum: f32) -> f32 {
         self.mul_add(x, sum)
@@ -24,7 +24,7 @@ impl Fused for f32 {
     }
 }
 
-impl Fused for f64 {
+impl FusedMulAdd for f64 {
     #[inline(always)]
     fn fused(self, x: f64, sum: f64) -> f64 {
         self.mul_add(x, sum)

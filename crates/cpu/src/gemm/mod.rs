@@ -39,14 +39,14 @@ mod task_grid;
 mod tests;
 
 pub use element::Element;
-pub use shape::{Gemm, Many};
+pub use shape::{Gemm, GemmBatch};
 
 /// The scratch that [`gemm`] needs on this many threads, in bytes.
 pub fn gemm_scratch<T: Element>(isa: Isa, threads: usize, gemm: &Gemm) -> usize {
     if let Some(plan) = few_rows::FewRowsPlan::new::<T>(isa, gemm) {
         return plan.scratch::<T>(gemm);
     }
-    gemm_many_scratch::<T>(isa, threads, gemm, Many::ONE)
+    gemm_many_scratch::<T>(isa, threads, gemm, GemmBatch::ONE)
 }
 
 /// `c = a b`, and the epilogue. Sums are taken in [`Element::Sum`], in the order of the inner dimension, fused where the
@@ -68,29 +68,29 @@ pub fn gemm<T: Element>(
         && let Some(c) = T::as_sums_mut(c)
     {
         assert!(
-            Many::ONE.fits(p, [a.len(), b.len(), c.len()]),
+            GemmBatch::ONE.fits(p, [a.len(), b.len(), c.len()]),
             "operands do not fit {p:?}"
         );
         plan.run(cpu, p, (a, b, notes), c, scratch);
         return epilogue.apply(cpu, p.n, 1, c);
     }
-    gemm_many(cpu, p, Many::ONE, [a, b], epilogue, c, scratch);
+    gemm_many(cpu, p, GemmBatch::ONE, [a, b], epilogue, c, scratch);
 }
 
 /// The scratch that [`gemm_many`] needs on this many threads, in bytes.
-pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Gemm, many: Many) -> usize {
+pub fn gemm_many_scratch<T: Element>(isa: Isa, threads: usize, p: &Gemm, many: GemmBatch) -> usize {
     let plan = GemmPlan::of::<T>(isa, threads, p, many);
     lanes_scratch(plan.tasks(), threads, plan.lane(p.transpose_a))
 }
 
-/// `c = a b`, many times: see [`Many`], and [`gemm`] for a single one. The epilogue follows the whole of a sum.
+/// `c = a b`, many times: see [`GemmBatch`], and [`gemm`] for a single one. The epilogue follows the whole of a sum.
 ///
 /// # Panics
 /// If a slice is not as long as the shapes say, results overlap, or the scratch is too small.
 pub fn gemm_many<T: Element>(
     cpu: Cpu<'_>,
     p: &Gemm,
-    many: Many,
+    many: GemmBatch,
     [a, b]: [&[T]; 2],
     epilogue: Epilogue<'_, T::Sum>,
     c: &mut [T],

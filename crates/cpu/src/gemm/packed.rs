@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::Element;
-use super::block::{Block, Side};
+use super::block::{Block, OperandSide};
 use super::task::GemmTask;
 use crate::micro_kernel::Tiled;
 
@@ -32,13 +32,13 @@ impl<S: Tiled + Pod + Send + Sync> Packed<'_, S> {
         block: Block<'_, T>,
         direct: bool,
     ) {
-        for side in [Side::A, Side::B] {
+        for side in [OperandSide::A, OperandSide::B] {
             let i = side as usize;
             if task.plan.meanwhile[i] {
                 swap(&mut self.now[i], &mut self.next.to[i]);
             }
             let copied = take(&mut self.next.copied[i]);
-            if side == Side::B || !direct {
+            if side == OperandSide::B || !direct {
                 let count = task.count(side, block);
                 task.copy(block, side, copied..count, self.now[i]);
             }
@@ -52,7 +52,7 @@ impl<S: Tiled + Pod + Send + Sync> Next<'_, S> {
         &mut self,
         task: &GemmTask<'_, S>,
         block: Block<'_, T>,
-        (side, units): (Side, Range<usize>),
+        (side, units): (OperandSide, Range<usize>),
     ) {
         let i = side as usize;
         if task.plan.meanwhile[i] {

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::Element;
-use super::block::{Side, in_line};
+use super::block::{OperandSide, in_line};
 use super::packed::{Next, Packed};
 use super::task::{GemmPlan, GemmTask};
 use crate::Epilogue;
@@ -71,7 +71,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
             packed.turn(self, block, direct);
             let from_a = match T::as_sums(block.a).filter(|_| direct) {
                 Some(a) => &a[self.row * self.p.k + block.at..],
-                None => &*packed.now[Side::A as usize],
+                None => &*packed.now[OperandSide::A as usize],
             };
             for tile in 0..row_tiles {
                 let (row, rows) = part(self.rows, row_tiles, tile);
@@ -98,7 +98,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
                         len: inner,
                         a_row,
                         a_col,
-                        b: packed.now[Side::B as usize][col * inner..].as_ptr(),
+                        b: packed.now[OperandSide::B as usize][col * inner..].as_ptr(),
                         b_row: tiles.cols(),
                         c,
                         c_row,

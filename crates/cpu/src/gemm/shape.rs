@@ -17,7 +17,7 @@ pub struct Gemm {
 
 /// GEMMs of one shape, whose matrices lie the same steps apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Many {
+pub struct GemmBatch {
     /// Number of GEMMs; at least one.
     pub gemms: usize,
     /// From each `A`, `B` and `C` to the next, in elements: none for a matrix that all share. Where all share `C`, it is
@@ -25,9 +25,9 @@ pub struct Many {
     pub steps: [usize; 3],
 }
 
-impl Many {
+impl GemmBatch {
     /// A single GEMM.
-    pub const ONE: Many = Many {
+    pub const ONE: GemmBatch = GemmBatch {
         gemms: 1,
         steps: [0; 3],
     };

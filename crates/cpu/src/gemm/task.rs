@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::block::{Block, in_line};
 use super::task_grid::Results;
-use super::{Element, Gemm, Many};
+use super::{Element, Gemm, GemmBatch};
 use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Scratch, part};
 use crate::{Epilogue, Isa};
@@ -22,7 +22,7 @@ const PAGE: usize = 4096;
 #[derive(Clone, Copy)]
 pub(super) struct GemmPlan<T: 'static> {
     pub tiles: Tiles<T>,
-    pub many: Many,
+    pub many: GemmBatch,
     row_tasks: usize,
     col_tasks: usize,
     task_rows: usize,
@@ -44,7 +44,12 @@ pub(super) struct GemmPlan<T: 'static> {
 }
 
 impl<S: Tiled> GemmPlan<S> {
-    pub(super) fn of<T: Element<Sum = S>>(isa: Isa, threads: usize, p: &Gemm, many: Many) -> Self {
+    pub(super) fn of<T: Element<Sum = S>>(
+        isa: Isa,
+        threads: usize,
+        p: &Gemm,
+        many: GemmBatch,
+    ) -> Self {
         let (tiles, widened) = (S::tiles(isa), T::as_sums(&[]).is_none());
         let panels = p.n.div_ceil(tiles.cols());
         let results = Results {

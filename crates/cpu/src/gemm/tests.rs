@@ -297,7 +297,7 @@ fn many_products_lie_apart_or_are_summed() {
             ([0, b_len, c_len], with_first.collect()),
         ];
         for (steps, wanted) in cases {
-            let many = Many { gemms: 3, steps };
+            let many = GemmBatch { gemms: 3, steps };
             for threads in [1, 2, 5] {
                 let pool = ThreadPool::new(threads);
                 let cpu = Cpu { pool: &pool, isa };

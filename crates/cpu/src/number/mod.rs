@@ -59,12 +59,12 @@ pub trait Wide:
     + std::ops::Div<Output = Self>
 {
     /// The smallest positive number that is not subnormal.
-    const LEAST: Self;
+    const MIN_NORMAL: Self;
     /// This, or zero where it is subnormal, as TensorFlow's kernels have all such numbers. Processors take some hundred
     /// times as long for them; they come from decaying and from exponentially small numbers, and each makes more.
     #[inline(always)]
     fn normal(self) -> Self {
-        if Wide::abs(self) < Self::LEAST {
+        if Wide::abs(self) < Self::MIN_NORMAL {
             Self::ZERO
         } else {
             self
@@ -139,7 +139,7 @@ macro_rules! wide {
             fn narrow(wide: $t) -> $t { wide }
         }
         impl Wide for $t {
-            const LEAST: $t = $t::MIN_POSITIVE;
+            const MIN_NORMAL: $t = $t::MIN_POSITIVE;
             #[inline(always)]
             fn sqrt(self) -> $t { $t::sqrt(self) }
             #[inline(always)]

@@ -4,7 +4,7 @@ use crate::Vectorize;
 use crate::parallel::Disjoint;
 
 use super::PoolGeometry;
-use super::window::{Op, Window};
+use super::window::{Op, PoolWindow};
 use crate::number::Number;
 use crate::scratch::part;
 use crate::{Cpu, Layout};
@@ -29,7 +29,12 @@ pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to
 }
 
 /// Calls `body` with the parts of all images, over threads.
-fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Channels) + Sync)) {
+fn over_parts(
+    cpu: Cpu<'_>,
+    g: &PoolGeometry,
+    backward: bool,
+    body: &(dyn Fn(ChannelRange) + Sync),
+) {
     let (input, output) = (g.in_h * g.in_w, g.out_h * g.out_w);
     let all = g.batch * g.channels * input;
     match g.layout {
@@ -45,7 +50,7 @@ fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Cha
                 let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
                 let (image, channel) = (task / blocks, task % blocks * CHANNELS);
                 let first = image * g.channels;
-                body(Channels {
+                body(ChannelRange {
                     input: first * input + channel,
                     output: first * output + channel,
                     lines,
@@ -60,7 +65,7 @@ fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Cha
             let block = (elements / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {
-                    body(Channels {
+                    body(ChannelRange {
                         input: plane * input,
                         output: plane * output,
                         lines: (0, g.out_h),
@@ -75,7 +80,7 @@ fn over_parts(cpu: Cpu<'_>, g: &PoolGeometry, backward: bool, body: &(dyn Fn(Cha
 
 /// Some channels of an image, side by side.
 #[derive(Clone, Copy)]
-struct Channels {
+struct ChannelRange {
     /// Their offset in the input's images.
     input: usize,
     /// Their offset in the output's images.
@@ -93,7 +98,7 @@ struct PoolPart<'a, T, O> {
     op: O,
     /// The result; no other task writes this part's elements.
     to: &'a Disjoint<'a, T>,
-    part: Channels,
+    part: ChannelRange,
 }
 
 impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
@@ -101,7 +106,7 @@ impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
     #[inline(always)]
     fn run(self) {
         let PoolPart { g, op, to, part } = self;
-        let Channels {
+        let ChannelRange {
             input,
             output,
             lines: (first, count),
@@ -123,7 +128,7 @@ impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
         if pixel == 1 && self.halves() {
             for y in first..first + count {
                 let from = input + 2 * y * g.in_w;
-                let window = Window {
+                let window = PoolWindow {
                     at: from,
                     lines: 2,
                     cols: 2,
@@ -139,7 +144,7 @@ impl<T: Number, O: Op<T>> Vectorize for PoolPart<'_, T, O> {
             let (top, lines) = seen(y * g.stride[0], g.k_h, g.pad_top, g.in_h);
             for x in 0..g.out_w {
                 let (left, cols) = seen(x * g.stride[1], g.k_w, g.pad_left, g.in_w);
-                let window = Window {
+                let window = PoolWindow {
                     at: input + (top * g.in_w + left) * pixel,
                     lines,
                     cols,

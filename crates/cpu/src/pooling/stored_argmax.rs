@@ -4,7 +4,7 @@
 use crate::parallel::Disjoint;
 use thalweg_tensor::DType;
 
-use super::window::{Op, Window, at, is_nan, part};
+use super::window::{Op, PoolWindow, at, is_nan, part};
 use crate::number::Number;
 
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl<T: Number> Op<T> for MaxWhich<'_, T> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let mut best: [T; L] = *at(self.input, window.at);
         // As wide as most numbers, so that both are compared and chosen in vectors.
         let (mut which, mut number) = ([0u32; L], 0);
@@ -53,7 +53,7 @@ impl<T: Number> Op<T> for MaxWhich<'_, T> {
     }
 
     #[inline(always)]
-    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+    fn halve(self, first: PoolWindow, out: usize, n: usize, to: &Disjoint<'_, T>) {
         let lines = [first.at, first.at + first.line];
         let lines = lines.map(|at| &self.input[at..][..2 * n]);
         // SAFETY: elements of both outputs that belong to this task.
@@ -86,13 +86,13 @@ impl<T: Number> Op<T> for WhichGrad<'_, T> {
     const BACKWARD: bool = true;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         self.channels(window, out, L, to);
     }
 
     // Numbers are compared as bytes and gradients chosen in their own type: a plain loop becomes vectors of both.
     #[inline(always)]
-    fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
+    fn channels(self, window: PoolWindow, out: usize, channels: usize, to: &Disjoint<'_, T>) {
         let (grads, which) = (
             &self.output_grad[out..][..channels],
             &self.which[out..][..channels],
@@ -109,7 +109,7 @@ impl<T: Number> Op<T> for WhichGrad<'_, T> {
     }
 
     #[inline(always)]
-    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+    fn halve(self, first: PoolWindow, out: usize, n: usize, to: &Disjoint<'_, T>) {
         let lines = [first.at, first.at + first.line];
         let (grads, which) = (&self.output_grad[out..][..n], &self.which[out..][..n]);
         // SAFETY: two lines of the input's gradient that belong to this task; a line is at least as long as its

@@ -10,7 +10,7 @@ const LANES: usize = 16;
 
 /// The pixels of a window inside the image.
 #[derive(Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct PoolWindow {
     /// Offset of the first pixel.
     pub at: usize,
     pub lines: usize,
@@ -23,7 +23,7 @@ pub(super) struct Window {
     pub alone: bool,
 }
 
-impl Window {
+impl PoolWindow {
     /// Returns the offset of the pixel of this line and column.
     #[inline(always)]
     pub(super) fn place(self, line: usize, col: usize) -> usize {
@@ -37,12 +37,12 @@ pub(super) trait Op<T>: Copy + Sync {
     const BACKWARD: bool;
 
     /// Handles `L` channels of a window, whose place in the output is `out`.
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>);
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>);
 
     /// Handles `channels` channels of a window, whose place in the output is `out`.
     #[inline(always)]
-    fn channels(self, window: Window, out: usize, channels: usize, to: &Disjoint<'_, T>) {
-        let of = |c| Window {
+    fn channels(self, window: PoolWindow, out: usize, channels: usize, to: &Disjoint<'_, T>) {
+        let of = |c| PoolWindow {
             at: window.at + c,
             ..window
         };
@@ -57,9 +57,9 @@ pub(super) trait Op<T>: Copy + Sync {
 
     /// Handles a line of `n` windows of two by two pixels, of which `first` is the first.
     #[inline(always)]
-    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+    fn halve(self, first: PoolWindow, out: usize, n: usize, to: &Disjoint<'_, T>) {
         for i in 0..n {
-            let window = Window {
+            let window = PoolWindow {
                 at: first.at + 2 * i,
                 ..first
             };
@@ -88,7 +88,7 @@ pub(super) fn part<'a, T, const L: usize>(to: &'a Disjoint<'_, T>, at: usize) ->
 /// Adds to the gradient of a pixel of a window, which is zero where no other window has it.
 #[inline(always)]
 pub(super) fn add<T: Number, const L: usize>(
-    window: Window,
+    window: PoolWindow,
     to: &Disjoint<'_, T>,
     pixel: usize,
     grad: [T; L],
@@ -118,7 +118,7 @@ fn larger<T: Number>(best: T, x: T) -> T {
 
 /// The largest of `L` channels.
 #[inline(always)]
-fn largest<T: Number, const L: usize>(input: &[T], window: Window) -> [T; L] {
+fn largest<T: Number, const L: usize>(input: &[T], window: PoolWindow) -> [T; L] {
     let mut best = *at(input, window.at);
     for line in 0..window.lines {
         for col in 0..window.cols {
@@ -154,12 +154,12 @@ impl<T: Number> Op<T> for Max<'_, T> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         *part(to, out) = largest::<T, L>(self.input, window);
     }
 
     #[inline(always)]
-    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+    fn halve(self, first: PoolWindow, out: usize, n: usize, to: &Disjoint<'_, T>) {
         let top = self.input[first.at..][..2 * n].as_chunks::<2>().0;
         let bottom = self.input[first.at + first.line..][..2 * n]
             .as_chunks::<2>()
@@ -182,7 +182,7 @@ impl<T: Number> Op<T> for MaxGrad<'_, T> {
     const BACKWARD: bool = true;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let largest = largest::<T, L>(self.input, window);
         let mut grads = *at::<T, L>(self.output_grad, out);
         for line in 0..window.lines {
@@ -195,7 +195,7 @@ impl<T: Number> Op<T> for MaxGrad<'_, T> {
     }
 
     #[inline(always)]
-    fn halve(self, first: Window, out: usize, n: usize, to: &Disjoint<'_, T>) {
+    fn halve(self, first: PoolWindow, out: usize, n: usize, to: &Disjoint<'_, T>) {
         let lines = [first.at, first.at + first.line];
         let inputs = lines.map(|at| &self.input[at..at + 2 * n]);
         let grads = &self.output_grad[out..out + n];
@@ -246,7 +246,7 @@ impl<T: Number> Op<T> for MaxGradGrad<'_, T> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let largest = largest::<T, L>(self.input, window);
         // Windows whose largest pixel is found get no other.
         let (mut grads, mut left) = ([T::ZERO; L], [T::ONE; L]);
@@ -287,7 +287,7 @@ impl<T: Number, I: Number> Op<T> for MaxArg<'_, T, I> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let mut best: [T; L] = *at(self.input, window.at);
         let mut places = [window.at; L];
         for line in 0..window.lines {
@@ -311,7 +311,7 @@ impl<T: Number, I: Number> Op<T> for MaxArg<'_, T, I> {
 
 /// The number of pixels.
 #[inline(always)]
-fn count<T: Float>(window: Window) -> T::Wide {
+fn count<T: Float>(window: PoolWindow) -> T::Wide {
     T::Wide::from_f64((window.lines * window.cols) as f64)
 }
 
@@ -324,7 +324,7 @@ impl<T: Float> Op<T> for Avg<'_, T> {
     const BACKWARD: bool = false;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let mut sum = [T::Wide::ZERO; L];
         for line in 0..window.lines {
             for col in 0..window.cols {
@@ -349,7 +349,7 @@ impl<T: Float> Op<T> for AvgGrad<'_, T> {
     const BACKWARD: bool = true;
 
     #[inline(always)]
-    fn window<const L: usize>(self, window: Window, out: usize, to: &Disjoint<'_, T>) {
+    fn window<const L: usize>(self, window: PoolWindow, out: usize, to: &Disjoint<'_, T>) {
         let count = count::<T>(window);
         let share = at::<T, L>(self.output_grad, out).map(|grad| grad.widen() / count);
         for line in 0..window.lines {

@@ -26,7 +26,7 @@ pub(super) fn sign<W: Wide>(x: W) -> W {
 /// epsilon is then divided by zero, as in TensorFlow, whose kernels flush such squares to zero too.
 #[inline(always)]
 pub(super) fn square<W: Wide>(g: W) -> W {
-    let g = if Wide::abs(g) < W::LEAST.sqrt() {
+    let g = if Wide::abs(g) < W::MIN_NORMAL.sqrt() {
         W::ZERO
     } else {
         g

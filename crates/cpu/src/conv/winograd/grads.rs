@@ -3,14 +3,16 @@
 use super::super::ConvGeometry;
 use super::super::band::Images;
 use super::super::partial_sums::add_parts;
-use super::tiling::{APART, Cut, FEWEST, Held, Seen, TASKS, Tiling};
-use super::transform::{Job, Side};
+use super::tiling::{
+    MIN_TASKS, POINT_PADDING, TARGET_TASKS, TileParts, TileSource, Tiling, TransformedTiles,
+};
+use super::transform::{TileLayout, TransformJob};
 use crate::micro_kernel::{Ahead, Tile, Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa};
 
 /// Maximum numbers of transformed tiles, and of their GEMMs, in a task: parts of the second-level cache.
-const HELD: usize = 140 << 10;
+const MAX_TILE_NUMBERS: usize = 140 << 10;
 const GEMMS: usize = 200 << 10;
 /// Tiles of a part, about, below which its GEMMs would take too long to become a gradient.
 const FEW: usize = 16;
@@ -28,7 +30,7 @@ pub(in super::super) struct Grads<'a> {
     /// Blocks of channels, of the input and of the output.
     blocks: [usize; 2],
     /// Lines of tiles that are transformed and multiplied at once.
-    cut: Cut,
+    cut: TileParts,
 }
 
 impl<'a> Grads<'a> {
@@ -40,16 +42,16 @@ impl<'a> Grads<'a> {
         let parts = tiling.all().div_ceil(FEW);
         loop {
             let lens = [0, 1].map(|i| block(i, &blocks));
-            let too_few = parts * blocks[0] * blocks[1] < FEWEST && lens != [1, 1];
+            let too_few = parts * blocks[0] * blocks[1] < MIN_TASKS && lens != [1, 1];
             if points * lens[0] * lens[1] <= GEMMS && !too_few {
                 break;
             }
             blocks[usize::from(lens[1] > lens[0])] += 1;
         }
         let each = points * (block(0, &blocks) + block(1, &blocks));
-        let parts = parts.min(TASKS.div_ceil(blocks[0] * blocks[1]));
+        let parts = parts.min(TARGET_TASKS.div_ceil(blocks[0] * blocks[1]));
         let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
-        let cut = tiling.cut((HELD / each).min(tiling.all().div_ceil(parts)));
+        let cut = tiling.cut((MAX_TILE_NUMBERS / each).min(tiling.all().div_ceil(parts)));
         let parts = parts.min(cut.len());
         Grads {
             g,
@@ -70,7 +72,7 @@ impl<'a> Grads<'a> {
     /// `true` if a task's tiles fit a cache, or nearly.
     pub(super) fn fits(&self) -> bool {
         let tiles = self.cut.most() * self.tiling.tiles[1];
-        self.points() * tiles * self.most().iter().sum::<usize>() <= 2 * HELD
+        self.points() * tiles * self.most().iter().sum::<usize>() <= 2 * MAX_TILE_NUMBERS
     }
 
     /// Returns the number of times that products of some tiles are added to those of others.
@@ -110,9 +112,9 @@ impl<'a> Grads<'a> {
             [self.tiling.more(), [0, 0]].map(|more| self.tiling.seen(of_one, more));
         [
             (images[0] * images[1] * from).max(grads[0] * grads[1] * to),
-            self.points() * (tiles * from + APART),
-            self.points() * (tiles * to + APART),
-            self.points() * (from * to + APART),
+            self.points() * (tiles * from + POINT_PADDING),
+            self.points() * (tiles * to + POINT_PADDING),
+            self.points() * (from * to + POINT_PADDING),
         ]
     }
 
@@ -187,7 +189,7 @@ impl GradsCall<'_> {
                 for (operand, to) in [&mut *held, &mut *held_grads].into_iter().enumerate() {
                     let what = self.seen(operand, channels[operand]);
                     let pixel = self.pixel(operand, channels[operand].1);
-                    let held = Held { to, tiles, pixel };
+                    let held = TransformedTiles { to, tiles, pixel };
                     tiling.transform(self.isa, what, &piece, seen, held);
                 }
             }
@@ -205,11 +207,11 @@ impl GradsCall<'_> {
     }
 
     /// Returns the source of an operand's tiles.
-    fn seen(&self, operand: usize, channels: (usize, usize)) -> Seen<'_> {
+    fn seen(&self, operand: usize, channels: (usize, usize)) -> TileSource<'_> {
         let (tiling, images) = (&self.grads.tiling, self.operands[operand]);
         match operand {
             0 => tiling.of_images(images, channels),
-            _ => Seen {
+            _ => TileSource {
                 images,
                 first: [0, 0],
                 more: [0, 0],
@@ -233,9 +235,9 @@ impl GradsCall<'_> {
         let (width, pixel) = (grads.tiles.cols(), self.pixel(1, to));
         let row_tiles = from.div_ceil(grads.tiles.rows());
         for point in 0..grads.points() {
-            let a = point * (tiles * from + APART);
-            let b = point * (tiles * pixel + APART);
-            let c = point * (from * to + APART);
+            let a = point * (tiles * from + POINT_PADDING);
+            let b = point * (tiles * pixel + POINT_PADDING);
+            let c = point * (from * to + POINT_PADDING);
             for col in (0..to).step_by(width) {
                 for tile in 0..row_tiles {
                     let (row, rows) = part(from, row_tiles, tile);
@@ -269,19 +271,19 @@ impl GradsCall<'_> {
         gemms: &[f32],
     ) {
         let (g, t) = (self.grads.g, self.grads.tiling.transforms);
-        let step = rows * cols + APART;
-        let read = Side {
+        let step = rows * cols + POINT_PADDING;
+        let read = TileLayout {
             line: t.points[1] * step,
             pixel: step,
             tile: cols,
         };
         let to = (self.to).pointer(which * g.filter_len() + row * g.out_c + col);
-        let written = Side {
+        let written = TileLayout {
             line: g.k_w * g.in_c * g.out_c,
             pixel: g.in_c * g.out_c,
             tile: g.out_c,
         };
-        let job = Job::new((gemms.as_ptr(), read), (to, written), rows, cols);
+        let job = TransformJob::new((gemms.as_ptr(), read), (to, written), rows, cols);
         // SAFETY: all GEMMs of the block, and its numbers in the gradient of this part, which no other task writes.
         unsafe { (t.to_tap_grads)(self.isa, &job) };
     }

@@ -9,7 +9,7 @@
 use crate::vector::Vector;
 
 /// Maximum number of points.
-pub(super) const MOST: usize = 10;
+pub(super) const MAX_POINTS: usize = 10;
 
 /// A point but infinity, for `N` of them in all. Of pairs of sixteenths that were tried these gave the smallest errors, or
 /// nearly: with six points a quarter of those of 1, -1, 2, -2.
@@ -86,13 +86,13 @@ const fn data<const N: usize>() -> [[f32; N]; N] {
     let mut matrix = [[0.0; N]; N];
     let mut point = 0;
     while point < N {
-        let mut polynomial = [0.0; MOST];
+        let mut polynomial = [0.0; MAX_POINTS];
         polynomial[0] = 1.0;
         let mut other = 0;
         while other + 1 < N {
             if other != point {
                 // Times `x - p`.
-                let mut i = MOST - 1;
+                let mut i = MAX_POINTS - 1;
                 while i > 0 {
                     polynomial[i] = polynomial[i - 1] - self::point::<N>(other) * polynomial[i];
                     i -= 1;
@@ -120,71 +120,71 @@ pub(super) trait Linear {
 
     /// # Safety
     /// As [`Vector`].
-    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST];
+    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MAX_POINTS]) -> [V; MAX_POINTS];
 }
 
 /// Of one element, itself.
-pub(super) struct Same;
+pub(super) struct IdentityMatrix;
 
 /// `G` for polynomials of `K` coefficients.
-pub(super) struct Values<const N: usize, const K: usize>;
+pub(super) struct ValueMatrix<const N: usize, const K: usize>;
 
 /// `A'` for `K` sums.
-pub(super) struct Sums<const N: usize, const K: usize>;
+pub(super) struct SumMatrix<const N: usize, const K: usize>;
 
 /// `D`.
-pub(super) struct Data<const N: usize>;
+pub(super) struct DataMatrix<const N: usize>;
 
-impl Linear for Same {
+impl Linear for IdentityMatrix {
     const IN: usize = 1;
     const OUT: usize = 1;
 
     #[inline(always)]
-    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
+    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MAX_POINTS]) -> [V; MAX_POINTS] {
         *x
     }
 }
 
-impl<const N: usize, const K: usize> Values<N, K> {
+impl<const N: usize, const K: usize> ValueMatrix<N, K> {
     const MATRIX: [[f32; K]; N] = values();
 }
 
-impl<const N: usize, const K: usize> Linear for Values<N, K> {
+impl<const N: usize, const K: usize> Linear for ValueMatrix<N, K> {
     const IN: usize = K;
     const OUT: usize = N;
 
     #[inline(always)]
-    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
+    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MAX_POINTS]) -> [V; MAX_POINTS] {
         // SAFETY: by the caller's promise.
         unsafe { in_pairs(&Self::MATRIX, x) }
     }
 }
 
-impl<const N: usize> Data<N> {
+impl<const N: usize> DataMatrix<N> {
     const MATRIX: [[f32; N]; N] = data();
 }
 
-impl<const N: usize> Linear for Data<N> {
+impl<const N: usize> Linear for DataMatrix<N> {
     const IN: usize = N;
     const OUT: usize = N;
 
     #[inline(always)]
-    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
+    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MAX_POINTS]) -> [V; MAX_POINTS] {
         // SAFETY: by the caller's promise.
         unsafe { in_pairs(&Self::MATRIX, x) }
     }
 }
 
-impl<const N: usize, const K: usize> Sums<N, K> {
+impl<const N: usize, const K: usize> SumMatrix<N, K> {
     const MATRIX: [[f32; N]; K] = sums();
 }
 
-impl<const N: usize, const K: usize> Linear for Sums<N, K> {
+impl<const N: usize, const K: usize> Linear for SumMatrix<N, K> {
     const IN: usize = N;
     const OUT: usize = K;
 
     #[inline(always)]
-    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MOST]) -> [V; MOST] {
+    unsafe fn apply<V: Vector<Elem = f32>>(x: &[V; MAX_POINTS]) -> [V; MAX_POINTS] {
         // SAFETY: by the caller's promise.
         unsafe {
             // The even powers of a pair are the same, the odd ones the opposite.
@@ -195,7 +195,7 @@ impl<const N: usize, const K: usize> Linear for Sums<N, K> {
                 odd[pair] = minus(x[pair], x[pair + 1]);
                 pair += 2;
             }
-            let mut y = [V::zero(); MOST];
+            let mut y = [V::zero(); MAX_POINTS];
             let mut i = 0;
             while i < K {
                 let (row, x) = (&Self::MATRIX[i], if i % 2 == 0 { &even } else { &odd });
@@ -223,11 +223,11 @@ impl<const N: usize, const K: usize> Linear for Sums<N, K> {
 #[inline(always)]
 unsafe fn in_pairs<V: Vector<Elem = f32>, const N: usize, const K: usize>(
     matrix: &[[f32; K]; N],
-    x: &[V; MOST],
-) -> [V; MOST] {
+    x: &[V; MAX_POINTS],
+) -> [V; MAX_POINTS] {
     // SAFETY: by the caller's promise.
     unsafe {
-        let mut y = [V::zero(); MOST];
+        let mut y = [V::zero(); MAX_POINTS];
         y[0] = both(dot(&matrix[0], x));
         y[N - 1] = both(dot(&matrix[N - 1], x));
         let mut row = 1;
@@ -249,7 +249,7 @@ unsafe fn in_pairs<V: Vector<Elem = f32>, const N: usize, const K: usize>(
 #[inline(always)]
 unsafe fn dot<V: Vector<Elem = f32>, const K: usize>(
     row: &[f32; K],
-    x: &[V; MOST],
+    x: &[V; MAX_POINTS],
 ) -> [Option<V>; 2] {
     let mut parts = [None; 2];
     let mut i = K;
@@ -325,9 +325,10 @@ mod tests {
                 row.iter().zip(x).map(|(&a, b)| f64::from(a) * b).sum()
             };
             let product: [f64; N] = std::array::from_fn(|point| {
-                dot(&Data::<N>::MATRIX[point], &x) * dot(&Values::<N, R>::MATRIX[point], &g)
+                dot(&DataMatrix::<N>::MATRIX[point], &x)
+                    * dot(&ValueMatrix::<N, R>::MATRIX[point], &g)
             });
-            for (i, row) in Sums::<N, M>::MATRIX.iter().enumerate() {
+            for (i, row) in SumMatrix::<N, M>::MATRIX.iter().enumerate() {
                 let expected: f64 = (0..R).map(|tap| x[i + tap] * g[tap]).sum();
                 let got = dot(row, &product);
                 assert!(

@@ -21,7 +21,7 @@ use std::any::TypeId;
 
 use self::grads::Grads;
 use self::sums::SumsOf;
-use self::tiling::{FEWEST, Tiling};
+use self::tiling::{MIN_TASKS, Tiling};
 use super::geometry::Pass;
 use super::{ConvGeometry, Packing, Real};
 use crate::{Cpu, Epilogue, Isa};
@@ -31,7 +31,7 @@ const CHANNELS: usize = 16;
 
 /// A convolution by Winograd's transforms.
 pub(super) enum Winograd<'a> {
-    Sums(SumsOf<'a>),
+    Sums(OutputSums<'a>),
     Grads(Grads<'a>),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Winograd<'a> {
             _ => g.out_h * g.out_w,
         };
         let by_taps = (g.batch * pixels) as f64 * g.filter_len() as f64;
-        let alone = (FEWEST as f64 / tasks as f64).max(1.0);
+        let alone = (MIN_TASKS as f64 / tasks as f64).max(1.0);
         (fits && work * alone < by_taps).then_some(fast)
     }
 
@@ -61,7 +61,7 @@ impl<'a> Winograd<'a> {
         let tiling = Tiling::new(g, pass)?;
         Some(match pass {
             Pass::ToFilter => Winograd::Grads(Grads::new(isa, g, tiling)),
-            _ => Winograd::Sums(SumsOf::new(isa, g, tiling, pass)),
+            _ => Winograd::Sums(OutputSums::new(isa, g, tiling, pass)),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::super::band::{Images, Window};
 use super::super::geometry::{ConvGeometry, Pass};
-use super::transform::{Job, One, Points, Side, Transform, Transforms};
+use super::transform::{One, Points, TileLayout, Transform, TransformJob, Transforms};
 use crate::scratch::part;
 use crate::{Isa, Layout};
 
@@ -17,16 +17,16 @@ pub(super) static SHAPES: [Transforms; 6] = [
 ];
 
 /// Intended number of tasks.
-pub(super) const TASKS: usize = 16;
+pub(super) const TARGET_TASKS: usize = 16;
 
 /// Minimum number of tasks of a small convolution: with fewer, the second thread would be idle that another algorithm
 /// keeps busy. It is no larger for machines with more threads, as the algorithm decides about the bits, which are the
 /// same on any number of threads.
-pub(super) const FEWEST: usize = 2;
+pub(super) const MIN_TASKS: usize = 2;
 
 /// Distance between the numbers of one point and those of the next, so that they are not all in the same set of the
 /// cache.
-pub(super) const APART: usize = 16;
+pub(super) const POINT_PADDING: usize = 16;
 
 /// The tiles of a batch of images, and the channels of a GEMM.
 #[derive(Clone, Copy)]
@@ -116,8 +116,8 @@ impl Tiling {
         &self,
         images: Images<'i, f32>,
         channels: (usize, usize),
-    ) -> Seen<'i> {
-        Seen {
+    ) -> TileSource<'i> {
+        TileSource {
             images,
             first: self.first,
             more: self.more(),
@@ -131,10 +131,10 @@ impl Tiling {
     pub(super) fn transform(
         &self,
         isa: Isa,
-        what: Seen<'_>,
-        piece: &Piece,
+        what: TileSource<'_>,
+        piece: &TileLines,
         seen: &mut [f32],
-        held: Held<'_>,
+        held: TransformedTiles<'_>,
     ) {
         let t = self.transforms;
         let (channel, channels) = what.channels;
@@ -149,24 +149,24 @@ impl Tiling {
             channels,
         };
         what.images.copy(isa, window, seen, channels);
-        let step = held.tiles * held.pixel + APART;
+        let step = held.tiles * held.pixel + POINT_PADDING;
         for line in 0..piece.lines {
             let tile = (piece.before + line) * self.tiles[1];
-            let read = Side {
+            let read = TileLayout {
                 line: cols * channels,
                 pixel: channels,
                 tile: t.outputs[1] * channels,
             };
-            let written = Side {
+            let written = TileLayout {
                 line: t.points[1] * step,
                 pixel: step,
                 tile: held.pixel,
             };
             let from = seen[line * t.outputs[0] * cols * channels..].as_ptr();
             let to = held.to[tile * held.pixel..].as_mut_ptr();
-            let job = Job {
+            let job = TransformJob {
                 padded: held.pixel > channels,
-                ..Job::new((from, read), (to, written), self.tiles[1], channels)
+                ..TransformJob::new((from, read), (to, written), self.tiles[1], channels)
             };
             // SAFETY: `seen` holds the pixels of these tiles, and `held` their numbers at all points.
             unsafe { (what.transform)(isa, &job) };
@@ -174,10 +174,10 @@ impl Tiling {
     }
 
     /// Cuts lines of tiles into parts of at most so many tiles, or a line: some images each, or parts of one.
-    pub(super) fn cut(&self, tiles: usize) -> Cut {
+    pub(super) fn cut(&self, tiles: usize) -> TileParts {
         let lines = (tiles / self.tiles[1]).max(1);
         let images = lines / self.tiles[0];
-        Cut {
+        TileParts {
             batch: self.batch,
             of_image: self.tiles[0],
             parts: match images {
@@ -193,7 +193,7 @@ impl Tiling {
 }
 
 /// The source of tiles: images, a window, and a transform.
-pub(super) struct Seen<'a> {
+pub(super) struct TileSource<'a> {
     pub(super) images: Images<'a, f32>,
     /// The line and column at which the first tile begins.
     pub(super) first: [isize; 2],
@@ -205,7 +205,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The memory of transformed tiles.
-pub(super) struct Held<'a> {
+pub(super) struct TransformedTiles<'a> {
     pub(super) to: &'a mut [f32],
     /// Number of tiles of a point.
     pub(super) tiles: usize,
@@ -215,7 +215,7 @@ pub(super) struct Held<'a> {
 
 /// Lines of tiles, cut into parts.
 #[derive(Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct TileParts {
     pub(super) batch: usize,
     /// Lines of an image.
     pub(super) of_image: usize,
@@ -224,7 +224,7 @@ pub(super) struct Cut {
     pub(super) of_part: usize,
 }
 
-impl Cut {
+impl TileParts {
     pub(super) fn len(self) -> usize {
         self.parts * self.of_part
     }
@@ -240,10 +240,10 @@ impl Cut {
     }
 
     /// Returns the lines of a part in each image.
-    pub(super) fn pieces(self, i: usize) -> impl Iterator<Item = Piece> {
+    pub(super) fn pieces(self, i: usize) -> impl Iterator<Item = TileLines> {
         let (first, images) = part(self.batch, self.parts, i / self.of_part);
         let (line, lines) = part(self.of_image, self.of_part, i % self.of_part);
-        (0..images).map(move |i| Piece {
+        (0..images).map(move |i| TileLines {
             image: first + i,
             line,
             lines,
@@ -253,7 +253,7 @@ impl Cut {
 }
 
 /// Lines of tiles of an image.
-pub(super) struct Piece {
+pub(super) struct TileLines {
     pub(super) image: usize,
     pub(super) line: usize,
     pub(super) lines: usize,

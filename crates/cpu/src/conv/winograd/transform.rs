@@ -7,12 +7,12 @@ use std::mem::MaybeUninit;
 use crate::Epilogue;
 use crate::isa::{Isa, Level, Vectorize};
 
-use super::matrices::{Data, Linear, MOST, Same, Sums, Values};
+use super::matrices::{DataMatrix, IdentityMatrix, Linear, MAX_POINTS, SumMatrix, ValueMatrix};
 use crate::vector::{Lanes, Vector};
 
 /// The layout of tiles that lie side by side, before or after a transform. Distances are in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Side {
+pub(super) struct TileLayout {
     /// From a line of a tile, and from an element of a line, to the next.
     pub line: usize,
     pub pixel: usize,
@@ -21,11 +21,11 @@ pub(super) struct Side {
 }
 
 /// Tiles to transform.
-pub(super) struct Job<'a> {
+pub(super) struct TransformJob<'a> {
     pub from: *const f32,
-    pub read: Side,
+    pub read: TileLayout,
     pub to: *mut f32,
-    pub written: Side,
+    pub written: TileLayout,
     pub tiles: usize,
     pub channels: usize,
     /// `true` if the destination has room for full vectors, which are then filled with zeros.
@@ -36,15 +36,15 @@ pub(super) struct Job<'a> {
     pub epilogue: Epilogue<'a, f32>,
 }
 
-impl Job<'_> {
+impl TransformJob<'_> {
     /// All lines and elements of so many tiles and channels, and nothing done to them.
     pub(super) fn new(
-        (from, read): (*const f32, Side),
-        (to, written): (*mut f32, Side),
+        (from, read): (*const f32, TileLayout),
+        (to, written): (*mut f32, TileLayout),
         tiles: usize,
         channels: usize,
     ) -> Self {
-        Job {
+        TransformJob {
             from,
             read,
             to,
@@ -60,7 +60,7 @@ impl Job<'_> {
 
 /// # Safety
 /// The job's source and destination are valid, and nothing else touches the destination meanwhile.
-pub(super) type Transform = unsafe fn(Isa, &Job<'_>);
+pub(super) type Transform = unsafe fn(Isa, &TransformJob<'_>);
 
 /// The transform of a dimension.
 pub(super) trait Dimension {
@@ -88,22 +88,22 @@ impl Dimension for One {
     const M: usize = 1;
     const R: usize = 1;
     const N: usize = 1;
-    type Data = Same;
-    type Taps = Same;
-    type Outputs = Same;
-    type Grads = Same;
-    type TapGrads = Same;
+    type Data = IdentityMatrix;
+    type Taps = IdentityMatrix;
+    type Outputs = IdentityMatrix;
+    type Grads = IdentityMatrix;
+    type TapGrads = IdentityMatrix;
 }
 
 impl<const N: usize, const M: usize, const R: usize> Dimension for Points<N, M, R> {
     const M: usize = M;
     const R: usize = R;
     const N: usize = N;
-    type Data = Data<N>;
-    type Taps = Values<N, R>;
-    type Outputs = Sums<N, M>;
-    type Grads = Values<N, M>;
-    type TapGrads = Sums<N, R>;
+    type Data = DataMatrix<N>;
+    type Taps = ValueMatrix<N, R>;
+    type Outputs = SumMatrix<N, M>;
+    type Grads = ValueMatrix<N, M>;
+    type TapGrads = SumMatrix<N, R>;
 }
 
 /// The transforms of a filter's shape. Each field of two has lines first, columns second.
@@ -144,7 +144,7 @@ impl Transforms {
 
 /// # Safety
 /// As [`Transform`].
-unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &Job<'_>) {
+unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &TransformJob<'_>) {
     match isa.level() {
         Level::Portable => isa.run(InVectors::<Lanes<f32, 4>, L, C>(job, PhantomData)),
         #[cfg(target_arch = "x86_64")]
@@ -161,7 +161,7 @@ unsafe fn transform<L: Linear, C: Linear>(isa: Isa, job: &Job<'_>) {
 }
 
 /// A job in vectors `V`. It is made only for the instructions that `V` needs, and only by [`transform`].
-struct InVectors<'a, V, L, C>(&'a Job<'a>, PhantomData<(V, L, C)>);
+struct InVectors<'a, V, L, C>(&'a TransformJob<'a>, PhantomData<(V, L, C)>);
 
 impl<V: Vector<Elem = f32>, L: Linear, C: Linear> Vectorize for InVectors<'_, V, L, C> {
     type Out = ();
@@ -212,7 +212,7 @@ unsafe fn of_channels<V: Vector<Elem = f32>>(
 /// As [`Vector`], and as [`Transform`].
 #[inline(always)]
 unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
-    job: &Job<'_>,
+    job: &TransformJob<'_>,
     from: *const f32,
     to: *mut f32,
     [lines, pixels]: [usize; 2],
@@ -224,10 +224,10 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
         let whole = left == V::LANES;
         // Loops are plain ones, as iterators of these bodies are calls where a build does not optimise across units of
         // code. By column: the transforms of its lines. To clear all of it would take a fifth of a transform's time.
-        let mut half = [const { MaybeUninit::<[V; MOST]>::uninit() }; MOST];
+        let mut half = [const { MaybeUninit::<[V; MAX_POINTS]>::uninit() }; MAX_POINTS];
         let mut j = 0;
         while j < C::IN {
-            let mut x = [V::zero(); MOST];
+            let mut x = [V::zero(); MAX_POINTS];
             let mut i = 0;
             while i < L::IN {
                 let from = from.wrapping_add(i * job.read.line + j * job.read.pixel);
@@ -244,7 +244,7 @@ unsafe fn block<V: Vector<Elem = f32>, L: Linear, C: Linear>(
         let bias = of_channels::<V>(job.epilogue.bias, channel, left);
         let mut i = 0;
         while i < L::OUT && i < lines {
-            let mut x = [V::zero(); MOST];
+            let mut x = [V::zero(); MAX_POINTS];
             let mut j = 0;
             while j < C::IN {
                 // The loop above has written these columns.

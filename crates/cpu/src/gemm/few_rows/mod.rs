@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use self::part::{Dots, FewRowsPart, add_up};
 use super::element::Element;
-use super::fused::Fused;
+use super::fused::FusedMulAdd;
 use super::shape::Gemm;
 use crate::Cpu;
 use crate::isa::Isa;
@@ -72,7 +72,7 @@ impl FewRowsPlan {
     }
 
     /// Computes the GEMM. The notes are those on all of `b`.
-    pub(super) fn run<T: Fused>(
+    pub(super) fn run<T: FusedMulAdd>(
         &self,
         cpu: Cpu<'_>,
         p: &Gemm,

@@ -1,6 +1,6 @@
 //! Parts of a GEMM of few rows: rows of `B` that are added up, or multiplied with rows of `A`.
 
-use super::super::fused::Fused;
+use super::super::fused::FusedMulAdd;
 use super::super::shape::Gemm;
 use crate::isa::Vectorize;
 
@@ -23,7 +23,7 @@ pub(super) struct FewRowsPart<'a, T> {
     pub count: usize,
 }
 
-impl<T: Fused> Vectorize for FewRowsPart<'_, T> {
+impl<T: FusedMulAdd> Vectorize for FewRowsPart<'_, T> {
     type Out = ();
 
     #[inline(always)]
@@ -55,14 +55,14 @@ impl<T: Fused> Vectorize for FewRowsPart<'_, T> {
 
 /// Returns the factor of row `q` of `B` for row `i` of `C`.
 #[inline(always)]
-fn factor<T: Fused>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
+fn factor<T: FusedMulAdd>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
     match p.transpose_a {
         true => a[q * p.m + i],
         false => a[i * p.k + q],
     }
 }
 
-impl<T: Fused> FewRowsPart<'_, T> {
+impl<T: FusedMulAdd> FewRowsPart<'_, T> {
     /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW`], as long as there are elements
     /// behind them; their products are left out.
     #[inline(always)]
@@ -104,7 +104,7 @@ impl<T: Fused> FewRowsPart<'_, T> {
 
 /// Adds rows of `B`, each times a number of `A`, in order.
 #[inline(always)]
-fn add<T: Fused, const N: usize>(x: [T; N], rows: [&[T]; N], c: &mut [T]) {
+fn add<T: FusedMulAdd, const N: usize>(x: [T; N], rows: [&[T]; N], c: &mut [T]) {
     let rows = rows.map(|r| &r[..c.len()]);
     for (j, c) in c.iter_mut().enumerate() {
         let mut sum = *c;
@@ -116,7 +116,7 @@ fn add<T: Fused, const N: usize>(x: [T; N], rows: [&[T]; N], c: &mut [T]) {
 }
 
 /// Adds the numbers of a slice, which may be longer.
-pub(super) fn add_up<T: Fused>(c: &mut [T], from: &[T]) {
+pub(super) fn add_up<T: FusedMulAdd>(c: &mut [T], from: &[T]) {
     c.iter_mut().zip(from).for_each(|(c, &s)| *c += s);
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Dots<'a, T> {
     pub c: &'a mut [T],
 }
 
-impl<T: Fused> Vectorize for Dots<'_, T> {
+impl<T: FusedMulAdd> Vectorize for Dots<'_, T> {
     type Out = ();
 
     #[inline(always)]

@@ -4,15 +4,15 @@ mod task;
 
 use super::super::geometry::Pass;
 use super::super::{ConvGeometry, Packing};
-use super::tiling::{APART, Cut, FEWEST, TASKS, Tiling};
-use super::transform::{Job, Side};
+use super::tiling::{MIN_TASKS, POINT_PADDING, TARGET_TASKS, TileParts, Tiling};
+use super::transform::{TileLayout, TransformJob};
 use crate::micro_kernel::{Tiled, Tiles};
 use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::transpose::{Rows, transpose};
 use crate::{Cpu, Isa, Layout};
 
 /// Maximum numbers of transformed tiles in a task: a part of the second-level cache.
-const HELD: usize = 280 << 10;
+const MAX_TILE_NUMBERS: usize = 280 << 10;
 /// Maximum number of channels that are transformed at once, and of columns of a task.
 const BLOCK: usize = 128;
 /// Minimum number of tasks of a convolution that is cut into few along its images: more would transform those again and
@@ -30,7 +30,7 @@ const ROWS: usize = 32;
 
 /// The division of the sums into tasks. A task computes some columns, which are channels of the output, of some lines
 /// of tiles.
-pub(in super::super) struct SumsOf<'a> {
+pub(in super::super) struct OutputSums<'a> {
     g: &'a ConvGeometry,
     tiling: Tiling,
     tiles: Tiles<f32>,
@@ -39,13 +39,13 @@ pub(in super::super) struct SumsOf<'a> {
     inner: usize,
     panels: usize,
     /// Tasks, by lines of tiles and by panels.
-    cut: Cut,
+    cut: TileParts,
     by_panels: usize,
     /// `true` if the filter is transformed before the tasks, and not by each that needs it.
     packed: bool,
 }
 
-impl<'a> SumsOf<'a> {
+impl<'a> OutputSums<'a> {
     pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling, pass: Pass) -> Self {
         let tiles = f32::tiles(isa);
         let [from, to] = tiling.channels;
@@ -53,15 +53,15 @@ impl<'a> SumsOf<'a> {
         let panels = to.div_ceil(tiles.cols());
         let mut by_panels = to.div_ceil(BLOCK).min(panels);
         let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
-        let most = HELD / (tiling.transforms.gemms() * block);
+        let most = MAX_TILE_NUMBERS / (tiling.transforms.gemms() * block);
         let all = tiling.all();
-        let by_tasks = TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
-        let by_tasks = by_tasks.max(FEWEST.div_ceil(panels)).min(tiling.lines());
+        let by_tasks = TARGET_TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
+        let by_tasks = by_tasks.max(MIN_TASKS.div_ceil(panels)).min(tiling.lines());
         let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
         if cut.len() * by_panels < WIDE {
             by_panels = WIDE.div_ceil(cut.len()).min(panels);
         }
-        SumsOf {
+        OutputSums {
             g,
             tiling,
             tiles,
@@ -86,7 +86,8 @@ impl<'a> SumsOf<'a> {
     /// `true` if a task's tiles fit a cache, or nearly, and the filter memory.
     pub(super) fn fits(&self) -> bool {
         let [_, tiles, inner, columns] = self.most();
-        self.points() * tiles * (inner + columns) <= 2 * HELD && self.packed_len() <= PACKED
+        self.points() * tiles * (inner + columns) <= 2 * MAX_TILE_NUMBERS
+            && self.packed_len() <= PACKED
     }
 
     fn points(&self) -> usize {
@@ -110,15 +111,15 @@ impl<'a> SumsOf<'a> {
         let turns = self.tiling.layout == Layout::Nchw;
         [
             seen_lines * seen_columns * inner,
-            self.points() * (tiles * inner + APART),
-            self.points() * (tiles * columns + APART),
+            self.points() * (tiles * inner + POINT_PADDING),
+            self.points() * (tiles * columns + POINT_PADDING),
             usize::from(turns) * whole,
         ]
     }
 
     /// Numbers of a point of a panel, of so many rows.
     fn panel_step(&self, rows: usize) -> usize {
-        rows * self.tiles.cols() + APART
+        rows * self.tiles.cols() + POINT_PADDING
     }
 
     /// Numbers of all of the filter, transformed.
@@ -241,28 +242,28 @@ impl<'a> SumsOf<'a> {
                 };
                 transpose(isa, (columns, rows), (filter, from_rows), (turned, to_rows));
             }
-            let side = Side {
+            let side = TileLayout {
                 line: t.taps[1] * rows * width,
                 pixel: rows * width,
                 tile: width,
             };
             (turned.as_ptr(), side)
         } else {
-            let side = Side {
+            let side = TileLayout {
                 line: t.taps[1] * tap,
                 pixel: tap,
                 tile: all,
             };
             (filter[row * all + panel * width..].as_ptr(), side)
         };
-        let written = Side {
+        let written = TileLayout {
             line: t.points[1] * step,
             pixel: step,
             tile: width,
         };
-        let job = Job {
+        let job = TransformJob {
             padded: true,
-            ..Job::new((filter, read), (to, written), rows, columns)
+            ..TransformJob::new((filter, read), (to, written), rows, columns)
         };
         // SAFETY: it reads taps of the filter, and writes the memory that the caller vouches for.
         unsafe { (t.of_taps)(isa, &job) };

@@ -1,8 +1,8 @@
 //! A task of sums: some lines of tiles, times some panels of the filter.
 
-use super::super::tiling::{APART, Held, Piece};
-use super::super::transform::{Job, Side};
-use super::{PanelRows, SumsOf};
+use super::super::tiling::{POINT_PADDING, TileLines, TransformedTiles};
+use super::super::transform::{TileLayout, TransformJob};
+use super::{OutputSums, PanelRows};
 use crate::conv::band::{Images, copy_to_planes};
 use crate::micro_kernel::{Ahead, Tile};
 use crate::scratch::{Disjoint, Scratch, for_lanes, part};
@@ -24,7 +24,7 @@ struct Panel<'a> {
 /// State that the tasks of one call share.
 pub(super) struct SumsCall<'a> {
     pub isa: Isa,
-    pub sums: &'a SumsOf<'a>,
+    pub sums: &'a OutputSums<'a>,
     pub images: Images<'a, f32>,
     pub filter: &'a [f32],
     /// All of the filter, where it has been transformed; if not, tasks do it.
@@ -52,7 +52,7 @@ impl SumsCall<'_> {
             let channels = part(tiling.channels[0], sums.inner, block);
             for piece in sums.cut.pieces(which) {
                 let what = tiling.of_images(self.images, channels);
-                let held = Held {
+                let held = TransformedTiles {
                     to: &mut *held,
                     tiles,
                     pixel: channels.1,
@@ -114,8 +114,8 @@ impl SumsCall<'_> {
             0
         };
         for point in 0..sums.points() {
-            let a = point * (tiles * channels + APART);
-            let c = point * (tiles * columns + APART);
+            let a = point * (tiles * channels + POINT_PADDING);
+            let c = point * (tiles * columns + POINT_PADDING);
             let next = panel.rows.as_ptr().wrapping_add((point + 1) * panel.step);
             for tile in 0..row_tiles {
                 let (row, rows) = part(tiles, row_tiles, tile);
@@ -144,7 +144,7 @@ impl SumsCall<'_> {
     /// Transforms the GEMMs of a piece to outputs.
     fn outputs(
         &self,
-        piece: &Piece,
+        piece: &TileLines,
         (panel, panels): (usize, usize),
         tiles: usize,
         gemms: &[f32],
@@ -153,7 +153,7 @@ impl SumsCall<'_> {
         let (sums, tiling) = (self.sums, &self.sums.tiling);
         let (t, width, [h, w]) = (tiling.transforms, sums.tiles.cols(), tiling.of);
         let (columns, all) = (panels * width, tiling.channels[1]);
-        let (channel, step) = (panel * width, tiles * columns + APART);
+        let (channel, step) = (panel * width, tiles * columns + POINT_PADDING);
         let channels = columns.min(all - channel);
         let y = piece.line * t.outputs[0];
         let lines = (piece.lines * t.outputs[0]).min(h - y);
@@ -167,21 +167,21 @@ impl SumsCall<'_> {
         for line in 0..piece.lines {
             let tile = (piece.before + line) * tiling.tiles[1];
             let from = gemms[tile * columns..].as_ptr();
-            let read = Side {
+            let read = TileLayout {
                 line: t.points[1] * step,
                 pixel: step,
                 tile: columns,
             };
             let to = to.wrapping_add(line * t.outputs[0] * w * pixel);
-            let written = Side {
+            let written = TileLayout {
                 line: w * pixel,
                 pixel,
                 tile: t.outputs[1] * pixel,
             };
-            let job = Job {
+            let job = TransformJob {
                 limit: [lines - line * t.outputs[0], w],
                 epilogue: self.epilogue.channels(channel..),
-                ..Job::new((from, read), (to, written), tiling.tiles[1], channels)
+                ..TransformJob::new((from, read), (to, written), tiling.tiles[1], channels)
             };
             // SAFETY: the GEMMs of these tiles, and the lines of this piece in the output or in memory of its own.
             unsafe { (t.to_outputs)(self.isa, &job) };
@@ -195,7 +195,7 @@ impl SumsCall<'_> {
     }
 }
 
-impl SumsOf<'_> {
+impl OutputSums<'_> {
     /// Operands are images and filter, or, to the input, filter and gradient; the filter may have been transformed before.
     pub(in super::super) fn run(
         &self,
