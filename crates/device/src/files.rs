@@ -1,7 +1,7 @@
 //! Access control of files: the folders that a graph may read and write.
 //!
 //! A graph names files: those of a checkpoint, in `SaveV2` and `RestoreV2`. It may come from a stranger, so a session
-//! allows no file unless it is told which folders are the graph's.
+//! allows no file outside the folders that it is given for the graph.
 //!
 //! ```
 //! use thalweg_device::{Files, KernelError};

@@ -259,7 +259,7 @@ mod orders {
     }
 
     #[test]
-    fn what_two_senders_wrote_is_seen_by_the_receiver() {
+    fn writes_of_two_senders_are_seen_by_the_receiver() {
         loom::model(|| {
             // Programs 0 and 1 send, program 2 waits for both.
             let r = Arc::new(Rendezvous::new([1, 1, 1].into_iter()));

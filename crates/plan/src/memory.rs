@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_taken_again_waits_for_who_touched_it() {
+    fn reused_memory_waits_for_its_last_users() {
         let mut arena = Arena::new(64, 0);
         let mut waits = Vec::new();
         let a = arena.take(100, 0, &mut waits);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_arena_grows_by_what_it_may_spare_and_then_lets_instructions_wait() {
+    fn the_arena_grows_by_its_spare_bytes_before_instructions_wait() {
         let mut arena = Arena::new(64, 128);
         let mut waits = Vec::new();
         for (instruction, len) in [(1, 64), (2, 128), (3, 192)] {

@@ -5,7 +5,7 @@
 const COMPILER: &str = "rustc 1.95";
 
 #[test]
-fn misuse_of_sessions_does_not_compile_and_the_compiler_says_what_to_do() {
+fn misuse_of_sessions_does_not_compile_and_the_compiler_advises() {
     let compiler = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = std::process::Command::new(compiler)
         .arg("--version")

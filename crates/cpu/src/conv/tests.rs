@@ -287,7 +287,7 @@ fn gradients_of_many_tiles_are_added_up() {
 }
 
 #[test]
-fn what_no_cache_holds_is_multiplied_by_taps() {
+fn filters_that_fit_no_cache_are_multiplied_by_taps() {
     let one = [1, 1];
     let wide = geometry(8, [1, 1 << 20, 64], [1, 3, 64], one, one, [0, 0, 1, 1]);
     let deep = geometry(64, [14, 14, 2048], [3, 3, 2048], one, one, [1; 4]);

@@ -16,12 +16,12 @@ pub(super) struct Libraries {
     state: Mutex<LibraryState>,
 }
 
-/// A library that was looked for: opened, or why it is not there.
+/// A library after the search for it: opened, or the reason that it is not there.
 type Opened<L> = Result<Arc<L>, String>;
 
 #[derive(Debug, Default)]
 struct LibraryState {
-    /// `None` where it has not been looked for.
+    /// `None` before the search for it.
     gemms: Option<Opened<Gemms>>,
     convolutions: Option<Opened<Convolutions>>,
     plans: Vec<LibraryPlan>,

@@ -17,9 +17,9 @@ pub enum GpuError {
     Missing {
         /// Its name: `the NVIDIA driver`.
         name: &'static str,
-        /// The names of files under which it was looked for.
+        /// The names of files that were searched for.
         files: Vec<String>,
-        /// The folders that the loader was told to look into, beside its own.
+        /// The folders that the loader searches beside its own.
         folders: Vec<PathBuf>,
         /// Advice on how to get it.
         advice: &'static str,

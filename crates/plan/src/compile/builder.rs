@@ -54,8 +54,8 @@ pub(super) struct Builder<'a> {
     pub(super) waits_for: Vec<Vec<u32>>,
     /// By node: the instruction that has run when the node has; none for one that needs none.
     pub(super) instruction_of: FxHashMap<NodeId, SmallVec<[u32; 2]>>,
-    /// By output of a node that only gives its input on: what its users wait for beside the
-    /// instruction that fills its slot, as the node waits for it.
+    /// By output of a node that only passes its input on: the instructions that its users wait for beside the one that
+    /// fills the slot, as the node waits for them.
     passed_on: FxHashMap<OutputId, SmallVec<[u32; 2]>>,
     pub(super) costs: Vec<u64>,
 }

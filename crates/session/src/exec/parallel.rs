@@ -20,7 +20,7 @@ struct Crew<'a> {
     first_error: Mutex<Option<(usize, SessionError)>>,
     /// Events from outside, if the step waits for any.
     outside: Option<&'a OutsideEvents>,
-    /// Number of threads that run an instruction or look for one; counted only if the step waits for outside events.
+    /// Number of threads that run an instruction or search for one; counted only if the step waits for outside events.
     busy: AtomicUsize,
     /// `true` once a thread has left because the step was stuck. The others then leave too, once they find nothing to
     /// run: a node that is woken after that may belong to the program of the thread that has left.

@@ -215,7 +215,8 @@ impl<'g> Session<'g> {
         self.runner.run_of(&graph, fetches, feeds, options)
     }
 
-    /// Returns the state of random ops, by node: how many numbers each has drawn. Those of a GPU are not among them.
+    /// Returns the state of random ops, by node: the number of numbers that each has drawn. Those of a GPU are not
+    /// among them.
     ///
     /// ```
     /// use thalweg_graph::Graph;

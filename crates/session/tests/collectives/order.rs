@@ -83,7 +83,7 @@ fn two_equal_nodes_are_two_collectives() {
 }
 
 #[test]
-fn a_rank_with_another_graph_is_told_before_the_first_collective() {
+fn ranks_with_different_graphs_fail_before_the_first_collective() {
     let world = World::new(2);
     let found = world.run(&modes()[0], |rank, options| {
         let g = Graph::new();
@@ -142,7 +142,7 @@ fn a_step_that_ends_while_it_waits_abandons_its_collective() {
 }
 
 #[test]
-fn a_step_ends_while_others_have_not_said_what_they_run() {
+fn a_step_times_out_while_other_ranks_have_not_agreed() {
     let world = World::new(2);
     world.run(&modes()[0], |rank, options| {
         let g = Graph::new();
@@ -158,7 +158,7 @@ fn a_step_ends_while_others_have_not_said_what_they_run() {
 }
 
 #[test]
-fn a_session_that_is_no_rank_says_what_is_missing() {
+fn a_collective_without_ranks_is_an_error() {
     let g = Graph::new();
     let y = g.constant([1.0f32]).all_reduce(ReduceOp::Sum).named("y");
     let session = Session::new(&g).unwrap();

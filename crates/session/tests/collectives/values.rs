@@ -190,7 +190,7 @@ fn close(found: &[f32], expected: &[f32]) {
 }
 
 #[test]
-fn groups_do_what_tensorflow_says() {
+fn collectives_of_groups_match_tensorflow() {
     for n in 1..=3 {
         let found = World::new(n).run(&modes()[1], |rank, options| {
             let g = Graph::new();

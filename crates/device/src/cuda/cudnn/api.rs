@@ -88,7 +88,7 @@ pub(super) struct Context {
     handle: *mut c_void,
 }
 
-// SAFETY: a handle belongs to no thread; whoever uses it holds the lock around it.
+// SAFETY: a handle belongs to no thread; its users hold the lock around it.
 unsafe impl Send for Context {}
 
 impl Context {

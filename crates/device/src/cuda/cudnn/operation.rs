@@ -98,7 +98,7 @@ fn attributes(direction: Direction) -> Attributes {
 /// The graph of a convolution.
 ///
 /// # Errors
-/// Why it cannot be said to the library; or, inside, what the library answers.
+/// The reason that the library's types cannot express it; the inner error is the library's status.
 pub(super) fn graph(
     api: &Arc<Api>,
     c: &Convolution,
