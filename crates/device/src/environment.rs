@@ -124,7 +124,7 @@ pub struct TensorCx<'a> {
     pub(crate) cpu: &'a Cpu,
     pub(crate) memory: &'a Arc<Memory>,
     /// Maximum of a kernel's estimate in nanoseconds.
-    pub(crate) most_cost: u64,
+    pub(crate) max_cost: u64,
     pub(crate) node: &'a Node,
     pub(crate) arguments: &'a [Argument<'a>],
     pub(crate) counter: Option<&'a AtomicU64>,

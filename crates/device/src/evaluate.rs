@@ -78,7 +78,7 @@ pub fn evaluate_in(
     let cx = TensorCx {
         cpu,
         memory: cpu.memory(),
-        most_cost: u64::MAX,
+        max_cost: u64::MAX,
         node,
         arguments: &[],
         counter,
@@ -112,7 +112,7 @@ pub fn evaluate_within(
     let cx = TensorCx {
         cpu,
         memory: bounds.memory,
-        most_cost: bounds.cost,
+        max_cost: bounds.cost,
         node,
         arguments: &[],
         counter: None,
@@ -189,8 +189,8 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
                 Argument::Value(t) => t.byte_size(),
                 Argument::Variable(_) => 0,
             });
-            if cx.most_cost < u64::MAX
-                && COST_OF_BYTE.saturating_mul(bytes.sum::<usize>() as u64) > cx.most_cost
+            if cx.max_cost < u64::MAX
+                && COST_OF_BYTE.saturating_mul(bytes.sum::<usize>() as u64) > cx.max_cost
             {
                 return Err(KernelError::Stopped);
             }
@@ -248,7 +248,7 @@ fn compute(
         inputs: &inputs,
         outputs: &operands,
     })?;
-    if prepared.cost > cx.most_cost {
+    if prepared.cost > cx.max_cost {
         return Err(KernelError::Stopped);
     }
     let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {

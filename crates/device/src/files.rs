@@ -34,7 +34,7 @@ use crate::error::KernelError;
 #[derive(Clone)]
 pub struct Files {
     allowed: Allowed,
-    told: Option<Arc<dyn CheckpointListener>>,
+    listener: Option<Arc<dyn CheckpointListener>>,
 }
 
 /// Listener to the checkpoints that steps write.
@@ -74,7 +74,7 @@ impl Files {
     pub const fn none() -> Files {
         Files {
             allowed: Allowed::None,
-            told: None,
+            listener: None,
         }
     }
 
@@ -82,7 +82,7 @@ impl Files {
     pub const fn all() -> Files {
         Files {
             allowed: Allowed::All,
-            told: None,
+            listener: None,
         }
     }
 
@@ -105,22 +105,22 @@ impl Files {
         });
         Ok(Files {
             allowed: Allowed::Within(folders.collect::<io::Result<_>>()?),
-            told: None,
+            listener: None,
         })
     }
 
     /// The same files, with a listener to the checkpoints that steps write.
-    pub fn telling(self, told: Arc<dyn CheckpointListener>) -> Files {
+    pub fn telling(self, listener: Arc<dyn CheckpointListener>) -> Files {
         Files {
-            told: Some(told),
+            listener: Some(listener),
             ..self
         }
     }
 
     /// Notifies the listener of a checkpoint that a step has written, or has failed to.
     pub fn saved(&self, took: Duration, well: bool) {
-        if let Some(told) = &self.told {
-            told.saved(took, well);
+        if let Some(listener) = &self.listener {
+            listener.saved(took, well);
         }
     }
 

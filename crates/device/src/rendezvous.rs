@@ -18,9 +18,9 @@
 //! // Program 0 has run its instruction, which was the last that the other one waited for.
 //! assert!(step.arrive(1, 0));
 //! step.push(1, 0);
-//! assert!(step.ran(0));
+//! assert!(step.finish_instruction(0));
 //! assert_eq!(step.take(1), Some(0));
-//! assert!(step.ran(1) && step.is_over());
+//! assert!(step.finish_instruction(1) && step.is_over());
 //! ```
 
 use std::cmp::Reverse;
@@ -108,7 +108,7 @@ impl Rendezvous {
     }
 
     /// Lets all threads leave: they will join again when there is something to run.
-    pub fn part(&self) {
+    pub fn leave_all(&self) {
         for queue in &self.queues {
             queue.joined.store(0, Ordering::Release);
         }
@@ -156,7 +156,7 @@ impl Rendezvous {
     }
 
     /// Counts an instruction of the program as run. Returns `true` where the program is done now.
-    pub fn ran(&self, program: usize) -> bool {
+    pub fn finish_instruction(&self, program: usize) -> bool {
         let done = self.queues[program]
             .remaining
             .fetch_sub(1, Ordering::AcqRel)
@@ -207,13 +207,13 @@ mod tests {
         assert_eq!(r.take(0), Some(0));
         assert_eq!(r.take(0), None);
         assert!(!r.arrive(0, 1));
-        assert!(!r.ran(0));
+        assert!(!r.finish_instruction(0));
         assert_eq!(r.take(1), Some(0));
         assert!(r.arrive(0, 1));
         r.push(0, 1);
-        assert!(r.ran(1) && r.is_done(1) && !r.is_over());
+        assert!(r.finish_instruction(1) && r.is_done(1) && !r.is_over());
         assert_eq!(r.take(0), Some(1));
-        assert!(r.ran(0) && r.is_over());
+        assert!(r.finish_instruction(0) && r.is_over());
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod orders {
             match r.take(program) {
                 Some(i) => {
                     body(i);
-                    r.ran(program);
+                    r.finish_instruction(program);
                 }
                 None => thread::yield_now(),
             }

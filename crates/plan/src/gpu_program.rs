@@ -121,14 +121,14 @@ pub struct NodeCommand {
     /// The node.
     pub node: NodeId,
     /// The command.
-    pub task: GpuCommand,
+    pub command: GpuCommand,
 }
 
 /// Commands between two actions of the host: captured once, and launched as one graph from then on.
 #[derive(Default)]
 pub struct Segment {
     /// The commands, in order.
-    pub works: Vec<NodeCommand>,
+    pub commands: Vec<NodeCommand>,
     /// The variables that must have a value, or get one, in order.
     pub variables: Vec<Access>,
     /// The outputs that it makes.

@@ -67,7 +67,7 @@ impl Arena {
 
     /// Takes a block of at least `bytes` for an instruction that begins at `start`; the last users of its memory are
     /// added to `waits_for`.
-    pub(super) fn take(&mut self, bytes: usize, start: u64, waits_for: &mut Vec<u32>) -> Block {
+    pub(super) fn allocate(&mut self, bytes: usize, start: u64, waits_for: &mut Vec<u32>) -> Block {
         let len = bytes.max(1).next_multiple_of(self.alignment);
         // The smallest hole that is large enough; of equal ones the first.
         let fitting = || {
@@ -151,7 +151,7 @@ impl Arena {
     }
 
     /// Gives a block back.
-    pub(super) fn give(&mut self, block: Block, last: LastUse) {
+    pub(super) fn free(&mut self, block: Block, last: LastUse) {
         let (mut offset, mut len) = (block.offset, block.len);
         self.pieces.insert(offset, (len, last));
         if let Some((&o, &l)) = self.holes.range(..offset).next_back()
@@ -208,12 +208,12 @@ mod tests {
     fn reused_memory_waits_for_its_last_users() {
         let mut arena = Arena::new(64, 0);
         let mut waits = Vec::new();
-        let a = arena.take(100, 0, &mut waits);
-        let b = arena.take(100, 0, &mut waits);
+        let a = arena.allocate(100, 0, &mut waits);
+        let b = arena.allocate(100, 0, &mut waits);
         assert!(waits.is_empty());
-        arena.give(a, last_use(&[1, 2], 10));
-        arena.give(b, last_use(&[3], 20));
-        arena.take(200, 0, &mut waits);
+        arena.free(a, last_use(&[1, 2], 10));
+        arena.free(b, last_use(&[3], 20));
+        arena.allocate(200, 0, &mut waits);
         assert_eq!(waits, [1, 2, 3]);
         assert_eq!(arena.len(), 256);
     }
@@ -222,13 +222,13 @@ mod tests {
     fn memory_that_is_done_in_time_is_taken_before_a_smaller_hole_that_is_not() {
         let mut arena = Arena::new(64, 0);
         let mut waits = Vec::new();
-        let large = arena.take(256, 0, &mut waits);
-        arena.take(64, 0, &mut waits);
-        let small = arena.take(64, 0, &mut waits);
-        arena.take(64, 0, &mut waits);
-        arena.give(large, last_use(&[1], 10));
-        arena.give(small, last_use(&[2], 30));
-        let taken = arena.take(64, 20, &mut waits);
+        let large = arena.allocate(256, 0, &mut waits);
+        arena.allocate(64, 0, &mut waits);
+        let small = arena.allocate(64, 0, &mut waits);
+        arena.allocate(64, 0, &mut waits);
+        arena.free(large, last_use(&[1], 10));
+        arena.free(small, last_use(&[2], 30));
+        let taken = arena.allocate(64, 20, &mut waits);
         assert_eq!((taken.offset, &waits[..]), (large.offset, &[1][..]));
     }
 
@@ -237,12 +237,12 @@ mod tests {
         let mut arena = Arena::new(64, 128);
         let mut waits = Vec::new();
         for (instruction, len) in [(1, 64), (2, 128), (3, 192)] {
-            let block = arena.take(64, 0, &mut waits);
+            let block = arena.allocate(64, 0, &mut waits);
             assert!(waits.is_empty(), "{waits:?}");
             assert_eq!(arena.len(), len);
-            arena.give(block, last_use(&[instruction], 10));
+            arena.free(block, last_use(&[instruction], 10));
         }
-        arena.take(64, 0, &mut waits);
+        arena.allocate(64, 0, &mut waits);
         assert_eq!(arena.len(), 192);
         assert_eq!(waits, [1]);
     }
@@ -256,14 +256,14 @@ mod tests {
             let mut arena = Arena::new(64, spare);
             let mut live: Vec<Block> = Vec::new();
             for (i, (size, drop)) in sizes.into_iter().enumerate() {
-                let block = arena.take(size, i as u64 / 2, &mut Vec::new());
+                let block = arena.allocate(size, i as u64 / 2, &mut Vec::new());
                 prop_assert!(block.offset + block.len <= arena.len());
                 for other in &live {
                     prop_assert!(block.offset + block.len <= other.offset || other.offset + other.len <= block.offset);
                 }
                 live.push(block);
                 if drop < live.len() {
-                    arena.give(live.swap_remove(drop), last_use(&[i as u32], i as u64));
+                    arena.free(live.swap_remove(drop), last_use(&[i as u32], i as u64));
                 }
             }
         }

@@ -59,9 +59,9 @@ impl GpuFrame {
         };
         gpu_frame.start(commands, gpu).map_err(error)?;
         let resolved = commands.segments.iter().map(|s| {
-            let works = s.works.iter();
-            let list = works
-                .map(|w| gpu_frame.command(&w.task, commands))
+            let list = s.commands.iter();
+            let list = list
+                .map(|w| gpu_frame.command(&w.command, commands))
                 .collect();
             (list, Mutex::default())
         });
@@ -138,10 +138,10 @@ impl GpuFrame {
         }
     }
 
-    fn command(&self, task: &GpuCommand, commands: &Commands) -> Command {
+    fn command(&self, command: &GpuCommand, commands: &Commands) -> Command {
         let address = |place: GpuPlace| self.address(place, commands);
         let staged = |offset: usize| self.staged(offset) as usize;
-        match *task {
+        match *command {
             GpuCommand::Launch {
                 function,
                 blocks,

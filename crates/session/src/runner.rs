@@ -84,11 +84,11 @@ impl Runner {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
-        self.run_of(&|| Ok(data.clone()), fetches, feeds, options)
+        self.run_with_graph(&|| Ok(data.clone()), fetches, feeds, options)
     }
 
     /// As [`Runner::run`], with a graph that is fetched only where there is no plan yet.
-    pub(crate) fn run_of(
+    pub(crate) fn run_with_graph(
         &self,
         graph: &dyn Fn() -> Result<Arc<GraphData>, SessionError>,
         fetches: &[Fetch],

@@ -178,7 +178,9 @@ impl<'a> Builder<'a> {
             match landing_len(fact) {
                 None | Some(0) => {}
                 Some(n) if self.has_room(Some(n), fact.dtype.size()) => {
-                    let block = self.arena.take(n * fact.dtype.size(), 0, &mut Vec::new());
+                    let block = self
+                        .arena
+                        .allocate(n * fact.dtype.size(), 0, &mut Vec::new());
                     self.landings.insert(id, block);
                 }
                 Some(_) => return Err(memory(self.on(), node, fact.dtype, fact.shape.clone())),

@@ -100,7 +100,7 @@ impl Builder<'_> {
         );
         if let Some(block) = scratch {
             let at = self.instructions.len() as u32 - 1;
-            self.give(block, SmallVec::from_elem(at, 1));
+            self.free(block, SmallVec::from_elem(at, 1));
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Builder<'_> {
             None => {
                 let start = self.schedule.start(waits);
                 let bytes = len * operand.dtype.size();
-                Some(self.arena.take(bytes, start, waits))
+                Some(self.arena.allocate(bytes, start, waits))
             }
         };
         let home = Home::Arena(block.map_or(0, |b| b.offset));
@@ -187,13 +187,13 @@ impl Builder<'_> {
             return None;
         }
         let start = self.schedule.start(waits);
-        Some(self.arena.take(bytes, start, waits))
+        Some(self.arena.allocate(bytes, start, waits))
     }
 
     /// Gives a block back that these instructions touched.
-    fn give(&mut self, block: Block, instructions: SmallVec<[u32; 4]>) {
+    fn free(&mut self, block: Block, instructions: SmallVec<[u32; 4]>) {
         let done = self.schedule.latest(&instructions);
-        self.arena.give(block, LastUse { instructions, done });
+        self.arena.free(block, LastUse { instructions, done });
     }
 
     /// `true` if the arena stays within an address space when so many elements are added.
@@ -352,7 +352,7 @@ impl Builder<'_> {
         {
             let mut touched = life.users.clone();
             touched.extend(life.writer);
-            self.give(block, touched);
+            self.free(block, touched);
         }
     }
 }

@@ -86,7 +86,7 @@ impl Step<'_> {
     ///
     /// # Errors
     /// As [`Step::arrive`].
-    pub(super) fn ask(&self, outside: &OutsideEvents) -> Result<(), SessionError> {
+    pub(super) fn request_arrivals(&self, outside: &OutsideEvents) -> Result<(), SessionError> {
         let mut arrivals = self.plan.arrivals.iter();
         arrivals.try_for_each(|arrival| self.arrive(outside, arrival))
     }
@@ -127,7 +127,7 @@ impl Step<'_> {
     fn arrive(&self, outside: &OutsideEvents, arrival: &Arrival) -> Result<(), SessionError> {
         let (program, at) = (arrival.program as usize, arrival.instruction);
         let own = waiter(program, at);
-        let run = self.run_of(program);
+        let run = self.program_run(program);
         let landed = self.channels().and_then(|channels| {
             let ticket = outside.waiting.ticket(own, self.tickets);
             let value = channels.receive(arrival.channel, &ticket)?;

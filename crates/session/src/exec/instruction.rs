@@ -165,7 +165,7 @@ impl ProgramRun<'_> {
         let (Some(&from), Some(to)) = (instruction.inputs.first(), channel.slot) else {
             return Ok(());
         };
-        let there = self.step.run_of(channel.to as usize);
+        let there = self.step.program_run(channel.to as usize);
         if let Some(gpu) = self.device.gpu() {
             if self.copy_between(instruction.node, from, &there, to)? {
                 return Ok(());
@@ -351,7 +351,7 @@ impl ProgramRun<'_> {
                 let device = match self.program.instructions[at as usize].action {
                     Action::Send { channel } => {
                         let to = self.step.plan.channels[channel].to;
-                        self.step.run_of(to as usize).device
+                        self.step.program_run(to as usize).device
                     }
                     _ => self.device,
                 };

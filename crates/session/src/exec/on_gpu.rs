@@ -204,7 +204,7 @@ impl<'a> ProgramRun<'a> {
                 submit(gpu, &captured.replay()).map_err(|e| self.on_gpu(e))?;
                 *graph = Some(captured);
             } else {
-                for (command, work) in list.iter().zip(&segment.works) {
+                for (command, work) in list.iter().zip(&segment.commands) {
                     submit(gpu, command).map_err(|e| self.failed(work.node, e))?;
                 }
             }
@@ -231,7 +231,7 @@ impl<'a> ProgramRun<'a> {
                 Ok(())
             })
         });
-        captured.map_err(|e| match commands.segments[number].works.get(at) {
+        captured.map_err(|e| match commands.segments[number].commands.get(at) {
             Some(work) => self.failed(work.node, e),
             None => self.on_gpu(e),
         })
@@ -274,7 +274,7 @@ impl<'a> ProgramRun<'a> {
             let Some(command) = commands_of.get(at) else {
                 break;
             };
-            let node = segment.works[at].node;
+            let node = segment.commands[at].node;
             let start = Instant::now();
             submit(gpu, command).map_err(|e| self.failed(node, e))?;
             self.wait()?;

@@ -15,7 +15,7 @@ use super::Step;
 use super::arrivals::{OutsideEvents, waiter};
 
 /// State that the threads of a step share while they run it.
-struct Crew<'a> {
+struct StepThreads<'a> {
     /// The error that comes first in the order of the step, with its place there.
     first_error: Mutex<Option<(usize, SessionError)>>,
     /// Events from outside, if the step waits for any.
@@ -24,14 +24,14 @@ struct Crew<'a> {
     busy: AtomicUsize,
     /// `true` once a thread has left because the step was stuck. The others then leave too, once they find nothing to
     /// run: a node that is woken after that may belong to the program of the thread that has left.
-    parting: AtomicBool,
+    leaving: AtomicBool,
 }
 
-impl Crew<'_> {
+impl StepThreads<'_> {
     /// `true` if only an outside event can make an instruction ready, or a thread has left for that.
     fn is_stuck(&self, step: &Step<'_>) -> bool {
         self.outside.is_some_and(|outside| {
-            if self.parting.load(Ordering::Acquire) {
+            if self.leaving.load(Ordering::Acquire) {
                 return true;
             }
             self.busy.load(Ordering::Acquire) == 0
@@ -52,36 +52,36 @@ impl Step<'_> {
         let rendezvous = &self.frame.rendezvous;
         rendezvous.reset(programs.iter().map(|p| &p.waits[..]));
         let outside = self.plan.waits.then(|| OutsideEvents::new(self));
-        let crew = Crew {
+        let threads = StepThreads {
             first_error: Mutex::new(None),
             outside: outside.as_ref(),
             busy: AtomicUsize::new(0),
-            parting: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
         };
         if let Some(outside) = &outside {
-            self.ask(outside)?;
+            self.request_arrivals(outside)?;
         }
         let lead = |number: usize| {
-            let pool = self.run_of(number).cpu.pool();
-            pool.run_roots(pool.threads(), &|_| self.work(number, &crew));
+            let pool = self.program_run(number).cpu.pool();
+            pool.run_roots(pool.threads(), &|_| self.work(number, &threads));
         };
         loop {
-            crew.parting.store(false, Ordering::Release);
+            threads.leaving.store(false, Ordering::Release);
             match programs.len() {
-                _ if !shared => self.work(0, &crew),
+                _ if !shared => self.work(0, &threads),
                 1 => lead(0),
                 n => self.leaders.run_roots(n, &lead),
             }
             let Some(outside) = outside.as_ref().filter(|_| !rendezvous.is_over()) else {
                 break;
             };
-            rendezvous.part();
+            rendezvous.leave_all();
             // Threads are requested again when there is something to run, not at each check of the clock.
             while !rendezvous.has_any_ready() && !rendezvous.is_over() {
                 self.wait_outside(outside)?;
             }
         }
-        let error = crew.first_error.into_inner();
+        let error = threads.first_error.into_inner();
         let error = error.unwrap_or_else(PoisonError::into_inner);
         error.map_or(Ok(()), |(_, e)| Err(e))
     }
@@ -93,14 +93,14 @@ impl Step<'_> {
         let arrival = self.plan.arrivals.first();
         let arrival = arrival.map(|a| (a.program as usize, a.instruction));
         if let Some((program, at)) = outside.first().or(arrival) {
-            let run = self.run_of(program);
+            let run = self.program_run(program);
             run.check_limits(run.program.node(at))?;
         }
         Ok(())
     }
 
     /// One thread's part of a step, for one program.
-    fn work(&self, own: usize, crew: &Crew<'_>) {
+    fn work(&self, own: usize, threads: &StepThreads<'_>) {
         let rendezvous = &self.frame.rendezvous;
         let several = self.plan.programs.len() > 1;
         rendezvous.join(own);
@@ -117,26 +117,26 @@ impl Step<'_> {
             true => rendezvous.is_over() || (rendezvous.is_done(own) && self.all_joined()),
             false => rendezvous.is_done(own),
         };
-        let pool = self.run_of(own).cpu.pool();
+        let pool = self.program_run(own).cpu.pool();
         let mut next: Option<(usize, u32)> = None;
         // A thread is busy from before it takes an instruction until it finds none.
         let mut busy = false;
         let set_busy = |now: bool, busy: &mut bool| {
-            if crew.outside.is_none() || now == *busy {
+            if threads.outside.is_none() || now == *busy {
                 return;
             }
             *busy = now;
             match now {
                 true => {
-                    crew.busy.fetch_add(1, Ordering::AcqRel);
+                    threads.busy.fetch_add(1, Ordering::AcqRel);
                 }
-                false if crew.busy.fetch_sub(1, Ordering::AcqRel) == 1 => self.notify_all(),
+                false if threads.busy.fetch_sub(1, Ordering::AcqRel) == 1 => self.notify_all(),
                 false => {}
             }
         };
         while !rendezvous.is_over() {
             set_busy(true, &mut busy);
-            if crew.has_woken() && !self.wake_all(crew) {
+            if threads.has_woken() && !self.wake_all(threads) {
                 break;
             }
             let taken = next.take().or_else(|| {
@@ -148,8 +148,8 @@ impl Step<'_> {
                 if over() {
                     return;
                 }
-                if crew.is_stuck(self) {
-                    crew.parting.store(true, Ordering::Release);
+                if threads.is_stuck(self) {
+                    threads.leaving.store(true, Ordering::Release);
                     self.notify_all();
                     return;
                 }
@@ -157,21 +157,21 @@ impl Step<'_> {
                     over()
                         || rendezvous.has_ready(own)
                         || other().is_some()
-                        || crew.has_woken()
-                        || crew.is_stuck(self)
+                        || threads.has_woken()
+                        || threads.is_stuck(self)
                 });
                 continue;
             };
-            match self.run_one(program, at, crew) {
+            match self.run_one(program, at, threads) {
                 Ok(true) => {
                     next = self.finished(program, at).map(|at| (program, at));
-                    if rendezvous.ran(program) {
+                    if rendezvous.finish_instruction(program) {
                         self.notify_all();
                     }
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    self.fail(program, at, error, crew);
+                    self.fail(program, at, error, threads);
                     break;
                 }
             }
@@ -180,16 +180,21 @@ impl Step<'_> {
     }
 
     /// Runs an instruction. Returns `false` where it is blocked, and will run again.
-    fn run_one(&self, program: usize, at: u32, crew: &Crew<'_>) -> Result<bool, SessionError> {
+    fn run_one(
+        &self,
+        program: usize,
+        at: u32,
+        threads: &StepThreads<'_>,
+    ) -> Result<bool, SessionError> {
         let own = waiter(program, at);
-        let run = match crew.outside {
-            Some(outside) => self.run_of(program).waiting(&outside.waiting, own),
-            None => self.run_of(program),
+        let run = match threads.outside {
+            Some(outside) => self.program_run(program).waiting(&outside.waiting, own),
+            None => self.program_run(program),
         };
         let caught = catch_unwind(AssertUnwindSafe(|| run.run_with_controls(at)));
         match caught.unwrap_or_else(|panic| Err(panicked(run.program.node(at), &*panic))) {
             Ok(()) => {
-                if let Some(outside) = crew.outside {
+                if let Some(outside) = threads.outside {
                     outside.waiting.done(own);
                 }
                 Ok(true)
@@ -197,8 +202,8 @@ impl Step<'_> {
             Err(SessionError::Kernel {
                 source: KernelError::Blocked,
                 ..
-            }) if crew.outside.is_some() => {
-                if crew.outside.is_some_and(|o| o.block(own)) {
+            }) if threads.outside.is_some() => {
+                if threads.outside.is_some_and(|o| o.block(own)) {
                     self.enqueue(program, at);
                 }
                 Ok(false)
@@ -208,23 +213,23 @@ impl Step<'_> {
     }
 
     /// Resumes the nodes that were woken from outside; returns `false` where that failed.
-    fn wake_all(&self, crew: &Crew<'_>) -> bool {
-        let Some(outside) = crew.outside else {
+    fn wake_all(&self, threads: &StepThreads<'_>) -> bool {
+        let Some(outside) = threads.outside else {
             return true;
         };
         match self.wake(outside, outside.waiting.woken()) {
             Ok(()) => true,
             Err((program, at, error)) => {
-                self.fail(program, at, error, crew);
+                self.fail(program, at, error, threads);
                 false
             }
         }
     }
 
     /// Ends the step with the error of an instruction, if none before it in the order has failed.
-    fn fail(&self, program: usize, at: u32, error: SessionError, crew: &Crew<'_>) {
+    fn fail(&self, program: usize, at: u32, error: SessionError, threads: &StepThreads<'_>) {
         let rank = self.plan.rank(program as u32, at);
-        let first = crew.first_error.lock();
+        let first = threads.first_error.lock();
         let mut first = first.unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|(r, _)| rank < *r) {
             *first = Some((rank, error));
@@ -283,17 +288,17 @@ impl Step<'_> {
     /// Wakes the threads that may run the ready instructions of a program.
     fn notify(&self, number: usize) {
         if self.frame.rendezvous.is_joined(number) {
-            self.run_of(number).cpu.pool().notify();
+            self.program_run(number).cpu.pool().notify();
         } else {
             self.notify_all();
         }
     }
 
     fn notify_all(&self) {
-        let mut told: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut notified: SmallVec<[usize; 8]> = SmallVec::new();
         for program in &self.plan.programs {
-            if !told.contains(&program.device) {
-                told.push(program.device);
+            if !notified.contains(&program.device) {
+                notified.push(program.device);
                 self.devices[program.device].host().pool().notify();
             }
         }

@@ -32,7 +32,7 @@ impl<'a> ProgramRun<'a> {
 
 impl Step<'_> {
     /// Returns one program of the step.
-    pub(crate) fn run_of(&self, number: usize) -> ProgramRun<'_> {
+    pub(crate) fn program_run(&self, number: usize) -> ProgramRun<'_> {
         let program = &self.plan.programs[number];
         let device = &self.devices[program.device];
         ProgramRun {

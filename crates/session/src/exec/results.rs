@@ -27,7 +27,7 @@ impl Step<'_> {
                 reason: e.to_string(),
             };
             let dims = fetch.dims.as_deref();
-            let run = self.run_of(fetch.program as usize);
+            let run = self.program_run(fetch.program as usize);
             // Into the tensor of the last step, if it has this size and nothing else holds it.
             if let (Some(old), Some(dims), Home::Arena(_) | Home::Staged(_)) = (
                 result.as_mut(),

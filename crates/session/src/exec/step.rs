@@ -72,7 +72,7 @@ impl Step<'_> {
         if let Err(error) = &result {
             for number in 0..self.plan.programs.len() {
                 // Submitted commands use the frame, which is given back next. The first error is the one to return.
-                self.run_of(number).drain(error);
+                self.program_run(number).drain(error);
             }
         }
         result
@@ -97,7 +97,7 @@ impl Step<'_> {
             let mut starts: SmallVec<[u32; 8]> = SmallVec::from_elem(0, self.plan.programs.len());
             for &(program, end) in &self.plan.segments {
                 number = program as usize;
-                let run = self.run_of(number);
+                let run = self.program_run(number);
                 at = std::mem::replace(&mut starts[number], end);
                 while at < end {
                     if watched {

@@ -212,7 +212,7 @@ impl<'g> Session<'g> {
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
         let graph = || self.graph.checked();
-        self.runner.run_of(&graph, fetches, feeds, options)
+        self.runner.run_with_graph(&graph, fetches, feeds, options)
     }
 
     /// Returns the state of random ops, by node: the number of numbers that each has drawn. Those of a GPU are not

@@ -35,7 +35,7 @@ impl GpuBuilder<'_> {
         let from = self.place(source).ok_or_else(missing)?;
         let set = self.set(collective.set);
         self.commands.first.get_or_insert((collective.set, id));
-        let task = GpuCommand::Collective {
+        let command = GpuCommand::Collective {
             set,
             what: collective.what,
             dtype: input.dtype,
@@ -43,7 +43,7 @@ impl GpuBuilder<'_> {
             to,
             elements,
         };
-        self.work(id, task);
+        self.push_command(id, command);
         let output = OutputId { node: id, index: 0 };
         let buffer = |of: OutputId| self.values.get(&of).and_then(|v| v.buffer);
         let mut buffers: SmallVec<[usize; 2]> = [buffer(source), buffer(output)]
@@ -89,7 +89,7 @@ impl GpuBuilder<'_> {
         sets.sort_unstable();
         sets.dedup();
         for set in sets {
-            self.work(id, GpuCommand::Join { set });
+            self.push_command(id, GpuCommand::Join { set });
         }
         for buffer in pending.into_iter().flat_map(|p| p.buffers) {
             let left = &mut self.buffers[buffer].left;

@@ -152,9 +152,9 @@ impl GpuBuilder<'_> {
             bytes => {
                 let whole = Fact::new(DType::U8, Shape::known(&[bytes]));
                 self.bytes(node, &whole)?;
-                let block = self.arena.take(bytes, 0, &mut Vec::new());
+                let block = self.arena.allocate(bytes, 0, &mut Vec::new());
                 // It lives for these launches, which take nothing else.
-                self.arena.give(block, LastUse::default());
+                self.arena.free(block, LastUse::default());
                 block.offset
             }
         };
@@ -195,12 +195,12 @@ impl GpuBuilder<'_> {
                         *at = self.argument(node, arg, &places).ok_or_else(missing)?;
                     }
                     let workspace = GpuPlace::Arena(scratch + own);
-                    let task = GpuCommand::Call {
+                    let command = GpuCommand::Call {
                         call,
                         places: at,
                         workspace,
                     };
-                    self.work(id, task);
+                    self.push_command(id, command);
                 }
             }
         }
@@ -280,13 +280,13 @@ impl GpuBuilder<'_> {
             .gpu
             .load(&launch.function)
             .map_err(|e| failed(node, e.into()))?;
-        let task = GpuCommand::Launch {
+        let command = GpuCommand::Launch {
             function,
             blocks: launch.blocks,
             threads: launch.threads,
             arguments,
         };
-        self.work(id, task);
+        self.push_command(id, command);
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl GpuBuilder<'_> {
         let bytes = (last - first) * STATUS_BYTES;
         let staged = self.staged(bytes);
         let (from, to) = (GpuPlace::Status(first), staged);
-        self.work(node, GpuCommand::CopyOut { from, to, bytes });
+        self.push_command(node, GpuCommand::CopyOut { from, to, bytes });
         let number = self.commands.checks.len();
         self.commands.checks.push(Check {
             first,
@@ -315,10 +315,13 @@ impl GpuBuilder<'_> {
         let bytes = self.commands.watched.len() * STATUS_BYTES;
         if bytes > 0 {
             let to = GpuPlace::Status(0);
-            let task = GpuCommand::Ones { to, bytes };
-            let ones = NodeCommand { node: first, task };
+            let command = GpuCommand::Ones { to, bytes };
+            let ones = NodeCommand {
+                node: first,
+                command,
+            };
             let segment = &mut self.commands.segments[0];
-            segment.works.insert(0, ones);
+            segment.commands.insert(0, ones);
             segment.made.iter_mut().for_each(|m| m.after += 1);
         }
     }

@@ -53,8 +53,10 @@ impl GpuBuilder<'_> {
         &mut self.commands.segments[last]
     }
 
-    pub(super) fn work(&mut self, node: NodeId, task: GpuCommand) {
-        self.segment(node).works.push(NodeCommand { node, task });
+    pub(super) fn push_command(&mut self, node: NodeId, command: GpuCommand) {
+        self.segment(node)
+            .commands
+            .push(NodeCommand { node, command });
     }
 
     pub(super) fn fixed(&mut self, bytes: usize) -> GpuPlace {
@@ -111,7 +113,7 @@ impl GpuBuilder<'_> {
     pub(super) fn made(&mut self, output: OutputId, place: GpuPlace, fact: &Fact) {
         let segment = self.segment(output.node);
         segment.made.push(Made {
-            after: segment.works.len(),
+            after: segment.commands.len(),
             output,
             place,
             dtype: fact.dtype,
@@ -121,7 +123,7 @@ impl GpuBuilder<'_> {
 
     /// Takes a buffer of the arena that has so many uses.
     pub(super) fn buffer(&mut self, bytes: usize, left: u32) -> (GpuPlace, usize) {
-        let block = (bytes > 0).then(|| self.arena.take(bytes, 0, &mut Vec::new()));
+        let block = (bytes > 0).then(|| self.arena.allocate(bytes, 0, &mut Vec::new()));
         let offset = block.map_or(0, |b| b.offset);
         self.buffers.push(Buffer { block, left });
         (GpuPlace::Arena(offset), self.buffers.len() - 1)
@@ -142,7 +144,7 @@ impl GpuBuilder<'_> {
         if buffer.left == 0
             && let Some(block) = buffer.block.take()
         {
-            self.arena.give(block, LastUse::default());
+            self.arena.free(block, LastUse::default());
         }
     }
 }

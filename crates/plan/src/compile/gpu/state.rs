@@ -32,7 +32,7 @@ impl GpuBuilder<'_> {
             let (to, buffer) = self.buffer(bytes, self.uses.of(output));
             if bytes > 0 {
                 let from = place;
-                self.work(id, GpuCommand::Copy { from, to, bytes });
+                self.push_command(id, GpuCommand::Copy { from, to, bytes });
             }
             Value {
                 place: to,
@@ -57,7 +57,7 @@ impl GpuBuilder<'_> {
         let staged = from;
         let action = Action::IsInitialized { variable, staged };
         self.instruction(id, action, &[], &[]);
-        self.work(id, GpuCommand::CopyIn { from, to, bytes: 1 });
+        self.push_command(id, GpuCommand::CopyIn { from, to, bytes: 1 });
         let value = Value {
             place: to,
             buffer: None,

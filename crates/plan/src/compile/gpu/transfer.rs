@@ -30,7 +30,7 @@ impl GpuBuilder<'_> {
         };
         self.values.insert(output, value);
         self.commands.feeds.push((slot, staged));
-        let task = GpuCommand::CopyIn {
+        let command = GpuCommand::CopyIn {
             from: staged,
             to: place,
             bytes,
@@ -38,7 +38,7 @@ impl GpuBuilder<'_> {
         // Among the first commands, and so apart from the outputs that commands make.
         if bytes > 0 {
             let first = &mut self.commands.segments[0];
-            first.works.insert(0, NodeCommand { node: id, task });
+            first.commands.insert(0, NodeCommand { node: id, command });
             first.made.iter_mut().for_each(|m| m.after += 1);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl GpuBuilder<'_> {
         let missing = || failed(node, KernelError::Argument("a value"));
         let from = self.place(output).ok_or_else(missing)?;
         if bytes > 0 {
-            self.work(id, GpuCommand::CopyOut { from, to, bytes });
+            self.push_command(id, GpuCommand::CopyOut { from, to, bytes });
         }
         let slot = self.slots.len() as u32;
         self.slots.push(SlotPlan {
@@ -120,7 +120,7 @@ impl GpuBuilder<'_> {
             let slot = self.slot(output, fact.dtype, len, Home::Staged(from));
             self.received(id, slot);
             if bytes > 0 {
-                self.work(id, GpuCommand::CopyIn { from, to, bytes });
+                self.push_command(id, GpuCommand::CopyIn { from, to, bytes });
             }
         }
         let value = Value {

@@ -191,14 +191,14 @@ impl LoopFrames {
     }
 
     /// Marks the frame: a value that came in is dead.
-    pub(super) fn die(&mut self, at: LoopPlace) {
+    pub(super) fn mark_dead(&mut self, at: LoopPlace) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.dead = true;
         }
     }
 
     /// Keeps a value for every iteration.
-    pub(super) fn keep(&mut self, at: LoopPlace, node: u32, value: Value) {
+    pub(super) fn keep_constant(&mut self, at: LoopPlace, node: u32, value: Value) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.constants.push((node, value));
         }

@@ -122,7 +122,7 @@ impl Interpreter<'_> {
             match node.kind {
                 Kind::Argument(i) => {
                     let value = arguments.get(i).cloned();
-                    self.give(at as u32, root, &[value], false);
+                    self.deliver(at as u32, root, &[value], false);
                 }
                 _ if node.node.inputs.is_empty() && node.controls == 0 => {
                     self.push(ReadyNode {
@@ -171,24 +171,25 @@ impl Interpreter<'_> {
             Kind::Enter { frame, constant } => {
                 let inside = self.frames.enter(at, frame, &self.region.enters);
                 if *constant && !task.dead {
-                    self.frames.keep(inside, task.node, outputs[0].clone());
+                    self.frames
+                        .keep_constant(inside, task.node, outputs[0].clone());
                 }
                 if task.dead {
-                    self.frames.die(inside);
+                    self.frames.mark_dead(inside);
                 }
-                self.give(task.node, inside, &outputs, task.dead);
+                self.deliver(task.node, inside, &outputs, task.dead);
                 if *constant {
                     // Iterations that have begun already need it too.
                     for later in self.frames.later(inside) {
-                        self.give(task.node, later, &outputs, task.dead);
+                        self.deliver(task.node, later, &outputs, task.dead);
                     }
                 }
                 self.frames.entered(inside);
-                self.settle(inside);
+                self.remove_finished(inside);
             }
             Kind::Exit => {
                 if let Some(outside) = self.frames.exit(at, task.node, task.dead) {
-                    self.give(task.node, outside, &outputs, task.dead);
+                    self.deliver(task.node, outside, &outputs, task.dead);
                 }
             }
             Kind::Next if task.dead => {}
@@ -196,27 +197,27 @@ impl Interpreter<'_> {
                 let (next, begins) = self.frames.next(at);
                 if begins {
                     for (node, value) in self.frames.constants(next) {
-                        self.give(node, next, &[value], false);
+                        self.deliver(node, next, &[value], false);
                     }
                 }
-                self.give(task.node, next, &outputs, false);
+                self.deliver(task.node, next, &outputs, false);
             }
-            _ => self.give(task.node, at, &outputs, task.dead),
+            _ => self.deliver(task.node, at, &outputs, task.dead),
         }
         self.frames.release(at);
-        self.settle(at);
+        self.remove_finished(at);
         Ok(())
     }
 
     /// Removes finished iterations and frames, from an iteration on: exits of a finished frame that had no value are
     /// dead outside of it.
-    fn settle(&mut self, at: LoopPlace) {
+    fn remove_finished(&mut self, at: LoopPlace) {
         let mut over = self.frames.finish(at);
         while let Some(frame) = over {
             for exit in frame.dead {
                 let count = self.region.nodes[exit as usize].node.outputs.len();
                 let dead: SmallVec<[Value; 4]> = SmallVec::from_elem(None, count);
-                self.give(exit, frame.outside, &dead, true);
+                self.deliver(exit, frame.outside, &dead, true);
             }
             self.frames.release(frame.outside);
             over = self.frames.finish(frame.outside);
@@ -224,7 +225,7 @@ impl Interpreter<'_> {
     }
 
     /// Delivers the outputs of a node to their users and to the nodes that wait for it.
-    fn give(&mut self, node: u32, at: LoopPlace, outputs: &[Value], dead: bool) {
+    fn deliver(&mut self, node: u32, at: LoopPlace, outputs: &[Value], dead: bool) {
         if at.is_root() {
             for (i, (of, index, _)) in self.region.results.iter().enumerate() {
                 if *of == node {
