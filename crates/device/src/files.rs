@@ -110,7 +110,7 @@ impl Files {
     }
 
     /// The same files, with a listener to the checkpoints that steps write.
-    pub fn telling(self, listener: Arc<dyn CheckpointListener>) -> Files {
+    pub fn with_checkpoint_listener(self, listener: Arc<dyn CheckpointListener>) -> Files {
         Files {
             listener: Some(listener),
             ..self

@@ -176,7 +176,10 @@ impl Server {
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
         let counts: Arc<Counts> = Arc::default();
-        options.session.files = options.session.files.telling(counts.clone());
+        options.session.files = options
+            .session
+            .files
+            .with_checkpoint_listener(counts.clone());
         let engine = Engine::new(&options.bounded())?;
         let threads = (Cpu::available_threads() / 2).clamp(1, MOST_NET);
         // And one that waits for the end.
