@@ -20,7 +20,7 @@ mod transform;
 use std::any::TypeId;
 
 use self::grads::Grads;
-use self::sums::SumsOf;
+use self::sums::OutputSums;
 use self::tiling::{MIN_TASKS, Tiling};
 use super::geometry::Pass;
 use super::{ConvGeometry, Packing, Real};
