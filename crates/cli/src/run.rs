@@ -277,7 +277,7 @@ impl<'g> NameResolver<'_, 'g> {
     fn missing(&self, flag: &str, name: &str) -> String {
         let data = self.graph.snapshot();
         let names = data.nodes().map(|(_, n)| &*n.name);
-        let near = thalweg_graph::graph::nearest(node(name), names);
+        let near = thalweg_graph::graph::nearest_name(node(name), names);
         let near = near.map_or(String::new(), |n| format!(": did you mean {n}?"));
         format!(
             "{flag} {name}: {} has no node of this name{near}",
