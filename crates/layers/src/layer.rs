@@ -235,7 +235,7 @@ pub(crate) fn report_mistake<'g>(graph: &'g Graph, layer: &str, text: String) ->
     graph.fail(name, layer, Reason::Argument(text))
 }
 
-/// As [`mistake`], for a layer without variables, which has no variable scope of its own.
+/// As [`report_mistake`], for a layer without variables, which has no variable scope of its own.
 #[track_caller]
 pub(crate) fn report_unscoped_mistake<'g>(
     graph: &'g Graph,

@@ -158,7 +158,7 @@ impl<'g> Net<'g> {
         self.affine(x, units, 2.0, None, 0.0).relu()
     }
 
-    /// As [`Net::full`], with an initial standard deviation of the weights, and a bias.
+    /// As [`Net::dense`], with an initial standard deviation of the weights, and a bias.
     pub(crate) fn dense_with_stddev(
         &mut self,
         x: Output<'g>,

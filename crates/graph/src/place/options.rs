@@ -9,7 +9,7 @@ use crate::node::Node;
 /// The device types that have a kernel for a node, best first.
 pub type Kernels<'a> = dyn Fn(&Node) -> SmallVec<[&'static str; 2]> + 'a;
 
-/// The options of [`place`].
+/// The options of [`place`](super::place()).
 #[derive(Clone, Copy)]
 pub struct PlaceOptions<'a> {
     /// The devices by their full names. Of the allowed devices of one type the first is taken;
