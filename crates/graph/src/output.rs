@@ -62,7 +62,7 @@ pub struct Output<'g> {
 /// assert_eq!(twice.outputs().len(), 2);
 /// assert_eq!(twice.output(1).name(), "Twice:1");
 ///
-/// // A node without results, for what it waits for.
+/// // A node without results, which only waits for others.
 /// let both = g.op("NoOp").control(twice).control(x).name("both").build();
 /// assert!(both.outputs().is_empty() && !both.is_update());
 /// ```

@@ -1,4 +1,4 @@
-//! Frozen graphs compute what the graphs with variables computed.
+//! Frozen graphs compute the same as the graphs with variables.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_graphdef::freeze::variables_of;

@@ -140,7 +140,7 @@ pub struct Buffer {
     base: Backing,
     /// The account that they count against.
     memory: Option<Arc<Memory>>,
-    /// `true` if the bytes stay unchanged, whoever holds them.
+    /// `true` if the bytes are immutable, also for a sole holder.
     frozen: AtomicBool,
     notes: Notes,
 }
@@ -186,7 +186,7 @@ impl Buffer {
             false => base,
             true => {
                 let skip = base.as_ptr().addr().next_multiple_of(HUGE_PAGE) - base.as_ptr().addr();
-                // SAFETY: `skip` is less than a huge page, which `layout` adds to what is needed.
+                // SAFETY: `skip` is less than a huge page, which `layout` adds to the requested bytes.
                 let ptr = unsafe { base.add(skip) };
                 on_huge_pages(ptr, len);
                 ptr
@@ -305,7 +305,7 @@ impl Buffer {
             return None;
         };
         copy.memory = memory.cloned();
-        // SAFETY: the buffer was just made for as many bytes, and nobody else has it.
+        // SAFETY: the buffer was just made for as many bytes, and it has no other holder.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.as_ptr(), bytes.len()) };
         Some(copy)
     }

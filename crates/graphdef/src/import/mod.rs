@@ -200,7 +200,7 @@ pub fn import<'g>(
 ///
 /// # Errors
 /// As [`import`], and the error of `and`; nothing is added then.
-/// As [`import`], and what `and` returns; nothing is added then.
+/// As [`import`], and the error of `and`; nothing is added then.
 pub fn import_and<'g, E: From<ImportError>>(
     graph: &'g Graph,
     def: &GraphDef,
