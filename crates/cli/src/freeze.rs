@@ -18,7 +18,7 @@ use crate::output;
 use crate::restore::Restore;
 use crate::run::NameResolver;
 
-/// Write a graph with constants in place of its variables, and with only what some outputs need
+/// Write a graph with constants in place of its variables, and with only the nodes that some outputs need
 #[derive(Args)]
 pub(crate) struct Freeze {
     #[command(flatten)]

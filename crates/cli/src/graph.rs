@@ -18,13 +18,13 @@ use crate::model::{Loaded, Model};
 use crate::output;
 use crate::table::table;
 
-/// Tell what is in a graph: ops, inputs, outputs, variables, functions, and what cannot be run
+/// Print the contents of a graph: ops, inputs, outputs, variables, functions, and unsupported parts
 #[derive(Args)]
 pub(crate) struct Graph {
     #[command(flatten)]
     model: Model,
 
-    /// Tell it as JSON, all of it
+    /// Print all of it as JSON
     #[arg(long)]
     json: bool,
 
@@ -32,7 +32,7 @@ pub(crate) struct Graph {
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
 
-    /// Write the graph as text, a line a node
+    /// Write the graph as text, one line for each node
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 }

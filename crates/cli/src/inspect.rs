@@ -22,17 +22,17 @@ use crate::progress::Progress;
 use crate::statistics::Statistics;
 use crate::table::table;
 
-/// Tell the tensors of a checkpoint, a file of weights or a model: names, dtypes, shapes and statistics
+/// Print the tensors of a checkpoint, a file of weights or a model: names, dtypes, shapes and statistics
 ///
-/// Of a SavedModel it tells the variables, and of a graph (frozen, or a MetaGraph) the constants. Numbers that
-/// are not finite are counted, and stand in no other statistic.
+/// Of a SavedModel it prints the variables, and of a graph (frozen, or a MetaGraph) the constants. Numbers that
+/// are not finite are counted, and are in no other statistic.
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// A checkpoint's prefix, a folder of checkpoints, a .safetensors or .npz file, a SavedModel's folder, a
     /// GraphDef (.pb) or a MetaGraphDef (.meta)
     path: PathBuf,
 
-    /// Tell it as JSON, all of it
+    /// Print all of it as JSON
     #[arg(long)]
     json: bool,
 }

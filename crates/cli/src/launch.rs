@@ -29,14 +29,14 @@ enum LaunchCommand {
 }
 
 /// Starts every task on this machine: PROGRAM ARGS --job_name JOB --task_index N --ps_hosts ...
-/// --worker_hosts .... Their output is shown with their names before it; beneath it stands what each of
-/// them does, as far as its lines tell: "step 120" and "812 images/s".
+/// --worker_hosts .... Their output is shown with their names before it; beneath it is the progress of
+/// each task, as far as its lines have it: "step 120" and "812 images/s".
 ///
 /// The training ends when all workers have. The exit status is that of the first task that failed, 128 and the number of
-/// the signal that ended the launch, or 74 where all tasks are done and lines of theirs could not be written.
+/// the signal that ended the launch, or 74 if all tasks are done and lines of theirs could not be written.
 ///
 /// SIGTERM, SIGINT and SIGHUP are passed on as SIGTERM; a second one kills all tasks. On Linux, tasks are killed when the
-/// launcher is. Give it programs, or scripts that end in `exec`: what a script starts lives on where both are killed.
+/// launcher is. Give it programs, or scripts that end in `exec`: a child of a script survives if both are killed.
 #[derive(Args)]
 struct Local {
     /// Number of parameter servers.
@@ -97,7 +97,7 @@ struct Hvd {
     /// rank.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Ranks and the launcher speak over TLS, with the keys of a folder that `thalweg protect DIR 127.0.0.1` has made. Without
+    /// Ranks and the launcher communicate over TLS, with the keys of a folder that `thalweg protect DIR 127.0.0.1` has made. Without
     /// it, the variable THALWEG_PROTECTION names the folder.
     #[arg(long, value_name = "DIR")]
     protection: Option<PathBuf>,
@@ -105,10 +105,10 @@ struct Hvd {
     /// ranks may come and go: the program uses `thalweg::hvd::elastic`.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     min_np: Option<u32>,
-    /// Lets in ranks up to so many, where a host discovery script names slots for them.
+    /// Lets in ranks up to so many, if a host discovery script names slots for them.
     #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(1..))]
     max_np: Option<u32>,
-    /// A program that prints lines of host:slots. It is run every second; workers are started and told to leave by it.
+    /// A program that prints lines of host:slots. It is run every second; workers are started and told to leave accordingly.
     /// Hosts are localhost, 127.* and the name of this one.
     #[arg(long, value_name = "PROGRAM")]
     host_discovery_script: Option<String>,
@@ -146,7 +146,7 @@ struct HostFlags {
     /// Program that starts a command on another host: it is given the name of the host and a line of a shell.
     #[arg(long, default_value = "ssh", value_name = "PROGRAM")]
     ssh: String,
-    /// Lets ranks of several hosts speak without --protection, over a network that you trust.
+    /// Allows ranks of several hosts without --protection, over a network that you trust.
     #[arg(long)]
     unprotected_network: bool,
 }

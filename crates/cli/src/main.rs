@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Runs TensorFlow's graphs, and tells what is in them and in files of weights.
+/// Runs TensorFlow's graphs, and prints the contents of graphs and files of weights.
 #[derive(Parser)]
 #[command(name = "thalweg", version, arg_required_else_help = true)]
 struct Arguments {

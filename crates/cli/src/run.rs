@@ -24,10 +24,10 @@ use crate::output;
 use crate::progress::Progress;
 use crate::restore::Restore;
 
-/// Run steps of a graph, with arrays from .npy files, and keep what they give in a .npz file
+/// Run steps of a graph, with arrays from .npy files, and keep the results in a .npz file
 ///
-/// NAME is an output's name: `node:1`, or `node` for the first output of a node; with --signature also what
-/// the signature calls it. A SavedModel's variables are restored, and so are those of a graph with
+/// NAME is an output's name: `node:1`, or `node` for the first output of a node; with --signature also its name
+/// in the signature. A SavedModel's variables are restored, and so are those of a graph with
 /// --checkpoint.
 #[derive(Args)]
 pub(crate) struct Run {
@@ -37,7 +37,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     restore: Restore,
 
-    /// Take the names of a signature of the model; all of its outputs are kept where no --fetch names some
+    /// Take the names of a signature of the model; all of its outputs are kept if no --fetch names some
     #[arg(long, value_name = "NAME", requires = "out")]
     signature: Option<String>,
 
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 0, hide_default_value = true, value_name = "N")]
     threads: usize,
 
-    /// Tell what was done as JSON
+    /// Print the summary as JSON
     #[arg(long)]
     json: bool,
 

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::statistics::{each_pair, format_number};
 use crate::table::table;
 
-/// Tell, convert and compare weights: checkpoints, .safetensors and .npz files
+/// Show, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
 pub(crate) struct Weights {
     #[command(subcommand)]
@@ -25,11 +25,11 @@ pub(crate) struct Weights {
 
 #[derive(Subcommand)]
 enum WeightsCommand {
-    /// Tell the names, dtypes and shapes in a file, without reading its tensors
+    /// Print the names, dtypes and shapes in a file, without reading its tensors
     Show {
         /// A checkpoint's prefix, a folder with checkpoints, a .safetensors or a .npz file
         file: PathBuf,
-        /// Tell it as JSON, all of it
+        /// Print all of it as JSON
         #[arg(long)]
         json: bool,
     },
@@ -42,16 +42,16 @@ enum WeightsCommand {
         /// The file to write: .safetensors, .npz, or else a checkpoint of this prefix
         to: PathBuf,
     },
-    /// Compare the tensors of two files; the exit status is 1 where they differ
+    /// Compare the tensors of two files; the exit status is 1 if they differ
     Diff {
-        /// The one
+        /// The first file
         a: PathBuf,
-        /// The other
+        /// The second file
         b: PathBuf,
-        /// The largest difference of two elements that is none
+        /// Maximum difference of two elements that counts as equal
         #[arg(long, default_value_t = 0.0, value_name = "NUMBER")]
         tolerance: f64,
-        /// Tell it as JSON, all of it
+        /// Print all of it as JSON
         #[arg(long)]
         json: bool,
     },

@@ -40,7 +40,7 @@ fn worker() {
             println!("the round ends: {error}");
         }
     }
-    worker.done();
+    worker.report_done();
 }
 
 /// Counts steps until the round ends.

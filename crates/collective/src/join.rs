@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thalweg_launch_env::{RankSettings, Role, Timeouts, variables};
+use thalweg_launch_env::{RankSettings, RankTimeouts, Role, variables};
 
 use crate::error::{CollectiveError, Result};
 use crate::secret::Secret;
@@ -28,7 +28,7 @@ pub struct Join {
     /// `true` if MPI assigns the rank and carries values.
     #[cfg(feature = "mpi")]
     pub(crate) mpi: bool,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: RankTimeouts,
 }
 
 impl Join {
@@ -47,7 +47,7 @@ impl Join {
             trace: None,
             #[cfg(feature = "mpi")]
             mpi: false,
-            timeouts: Timeouts::DEFAULT,
+            timeouts: RankTimeouts::DEFAULT,
         }
     }
 
@@ -239,7 +239,7 @@ impl Join {
 
     /// Sets the timeout of waits for other ranks: at the rendezvous (default: 60 s), and within a collective (default: 600 s).
     pub fn timeout(self, timeout: Duration) -> Join {
-        let timeouts = Timeouts {
+        let timeouts = RankTimeouts {
             rendezvous: timeout,
             stall_end: Some(timeout),
             ..self.timeouts
@@ -249,7 +249,7 @@ impl Join {
 
     /// Sets the time after which a wait for another rank in a collective is reported to the user (default: 60 s).
     pub fn warn_after(self, wait: Duration) -> Join {
-        let timeouts = Timeouts {
+        let timeouts = RankTimeouts {
             stall_warning: Some(wait),
             ..self.timeouts
         };

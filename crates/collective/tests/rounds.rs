@@ -275,7 +275,7 @@ impl SimJob {
     /// Applies a change of the roster, and checks that it is allowed.
     fn apply(&mut self, change: Change) {
         match change {
-            Change::Changed(number) => self.worker(number).notified = true,
+            Change::EndRound(number) => self.worker(number).notified = true,
             Change::Dropped { worker, .. } => self.worker(worker).activity = Activity::Dead,
             Change::Ended(why) => self.ended = Some(why),
             Change::Round { number, workers } => self.begin(number, workers),

@@ -22,4 +22,4 @@ pub mod slurm;
 pub mod variables;
 
 pub use error::EnvError;
-pub use ranks::{ElasticWorker, RankSettings, Role, Timeouts};
+pub use ranks::{ElasticWorker, RankSettings, RankTimeouts, Role};

@@ -98,9 +98,9 @@ impl ElasticWorker {
     }
 }
 
-/// Timeouts of ranks that wait for each other.
+/// RankTimeouts of ranks that wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct RankTimeouts {
     /// Until all ranks have come to the rendezvous.
     pub rendezvous: Duration,
     /// Within a collective, until a warning is logged; `None` for never.
@@ -109,9 +109,9 @@ pub struct Timeouts {
     pub stall_end: Option<Duration>,
 }
 
-impl Timeouts {
-    /// Timeouts of a job that sets none.
-    pub const DEFAULT: Timeouts = Timeouts {
+impl RankTimeouts {
+    /// RankTimeouts of a job that sets none.
+    pub const DEFAULT: RankTimeouts = RankTimeouts {
         rendezvous: Duration::from_secs(60),
         stall_warning: Some(Duration::from_secs(60)),
         stall_end: Some(Duration::from_secs(600)),
@@ -121,7 +121,7 @@ impl Timeouts {
     ///
     /// # Errors
     /// A variable is no number.
-    pub fn from_variables(get: Lookup<'_>) -> Result<Timeouts> {
+    pub fn from_variables(get: Lookup<'_>) -> Result<RankTimeouts> {
         use variables::{STALL_DISABLE, STALL_END, STALL_WARN, TIMEOUT};
         let seconds = |name: &'static str| -> Result<Option<Duration>> {
             let text = get(name).map(|text| parsed(name, &text));
@@ -129,14 +129,14 @@ impl Timeouts {
         };
         let unless_zero = |wait: Duration| (!wait.is_zero()).then_some(wait);
         let disabled = get(STALL_DISABLE).is_some_and(|v| v == "1");
-        Ok(Timeouts {
-            rendezvous: seconds(TIMEOUT)?.unwrap_or(Timeouts::DEFAULT.rendezvous),
+        Ok(RankTimeouts {
+            rendezvous: seconds(TIMEOUT)?.unwrap_or(RankTimeouts::DEFAULT.rendezvous),
             stall_warning: match (disabled, seconds(STALL_WARN)?) {
                 (true, _) => None,
                 (_, Some(wait)) => unless_zero(wait),
-                (_, None) => Timeouts::DEFAULT.stall_warning,
+                (_, None) => RankTimeouts::DEFAULT.stall_warning,
             },
-            stall_end: seconds(STALL_END)?.map_or(Timeouts::DEFAULT.stall_end, unless_zero),
+            stall_end: seconds(STALL_END)?.map_or(RankTimeouts::DEFAULT.stall_end, unless_zero),
         })
     }
 }
@@ -144,8 +144,8 @@ impl Timeouts {
 /// Settings of a rank, whoever has started it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankSettings {
-    /// Timeouts of waits for other ranks.
-    pub timeouts: Timeouts,
+    /// RankTimeouts of waits for other ranks.
+    pub timeouts: RankTimeouts,
     /// File to which rank 0 writes its timeline.
     pub timeline: Option<PathBuf>,
     /// File to which each rank writes its trace, with the rank's number appended.
@@ -161,7 +161,7 @@ impl RankSettings {
     /// A variable has a value that cannot be used.
     pub fn from_variables(get: Lookup<'_>) -> Result<RankSettings> {
         use variables::{CONNECTIONS, TIMELINE, TRACE};
-        let timeouts = Timeouts::from_variables(get)?;
+        let timeouts = RankTimeouts::from_variables(get)?;
         let connections = get(CONNECTIONS).map(|text| parsed(CONNECTIONS, &text));
         Ok(RankSettings {
             timeouts,
@@ -201,11 +201,11 @@ mod tests {
             let found = set.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        let Timeouts {
+        let RankTimeouts {
             rendezvous,
             stall_warning,
             stall_end,
-        } = Timeouts::from_variables(&get)?;
+        } = RankTimeouts::from_variables(&get)?;
         Ok([Some(rendezvous), stall_warning, stall_end].map(|w| w.map(|w| w.as_secs())))
     }
 

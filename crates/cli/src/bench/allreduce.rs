@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Sums f32 values of all ranks, and prints a line for each size, as nccl-tests do: the median time of a rank, the bytes of a
-/// value by that time (algbw), and what each link must have carried by then (busbw: algbw times 2 (n-1)/n).
+/// value by that time (algbw), and the traffic of each link by that time (busbw: algbw times 2 (n-1)/n).
 ///
 /// It starts the ranks itself. Under `thalweg launch hvd` it is one of them.
 #[derive(Args)]
@@ -197,7 +197,7 @@ impl AllReduce {
     /// Measures as one of the ranks. The first one prints the results, and returns them.
     fn measure(&self, method: Method, join: Join) -> Result<Points, Failure> {
         let mut ranks = Ranks::join(&join.memory(method.engine == Engine::Memory))?;
-        ranks.choose(method.algorithm);
+        ranks.set_algorithm(method.algorithm);
         let first = ranks.rank() == 0;
         if first && !self.json {
             print_header(method, &ranks)?;

@@ -13,11 +13,10 @@ use crate::output;
 use credentials::{Credentials, token, write_private};
 use renew::Renew;
 
-/// Makes what protects a cluster: a folder with a certificate for its hosts, the certificate of the
-/// authority that has signed it, and a token. Copy the folder to every host, over a way that you trust,
-/// and give it to all tasks and clients with --protection DIR: whoever has it can call the tasks, and
-/// stand in for one. Made anew, it locks out who has the one from before; --renew replaces all of it in three
-/// steps while the tasks run.
+/// Makes the keys of a cluster: a folder with a certificate for its hosts, the certificate of the authority that has signed
+/// it, and a token. Copy the folder to every host, over a channel that you trust, and give it to all tasks and clients with
+/// --protection DIR: a holder of the folder can call the tasks, and stand in for one. A new folder locks out the holders of an
+/// earlier one; --renew replaces all files in three steps while the tasks run.
 #[derive(Args)]
 pub struct Protect {
     /// The folder to make, which must not exist yet; with --renew, the folder to change.

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use thalweg_launch_env::Timeouts;
+use thalweg_launch_env::RankTimeouts;
 
 use super::timing::HEARTBEAT_INTERVAL;
 use super::turns::{Announced, OnTurn, Turn, Turns};
@@ -24,7 +24,7 @@ pub(crate) struct Control {
     thread: Option<JoinHandle<()>>,
     /// Address of this rank on the coordinator's network.
     own: IpAddr,
-    pub(super) timeouts: Timeouts,
+    pub(super) timeouts: RankTimeouts,
 }
 
 pub(super) struct ControlShared {
@@ -65,7 +65,7 @@ impl Control {
         address: SocketAddr,
         (rank, size): (usize, usize),
         secret: &Secret,
-        timeouts: Timeouts,
+        timeouts: RankTimeouts,
     ) -> Result<Control> {
         let began = Instant::now();
         let stream = loop {

@@ -180,7 +180,7 @@ impl DriverShared {
         state.changes.push(change.clone());
         match change {
             Change::Round { number, workers } => self.begin(state, number, &workers),
-            Change::Changed(worker) => {
+            Change::EndRound(worker) => {
                 let writer = state.writers.get(&worker).cloned();
                 let message = json!({"changed": true});
                 writer.map(|w| (w, Some(message))).into_iter().collect()

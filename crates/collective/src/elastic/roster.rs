@@ -45,7 +45,7 @@ pub enum Change {
         workers: Vec<u64>,
     },
     /// A worker that trains must end its round at its next commit, because others wait or one is to leave.
-    Changed(u64),
+    EndRound(u64),
     /// A worker is dropped.
     Dropped {
         /// The worker.
@@ -254,7 +254,7 @@ impl Roster {
         for (&worker, member) in &mut self.members {
             if member.phase == WorkerPhase::Trains && !member.notified {
                 member.notified = true;
-                changes.push(Change::Changed(worker));
+                changes.push(Change::EndRound(worker));
             }
         }
     }

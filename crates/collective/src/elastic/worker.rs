@@ -138,7 +138,7 @@ impl Worker {
     }
 
     /// Reports that all of its work is done.
-    pub fn done(&self) {
+    pub fn report_done(&self) {
         let _ = self.launcher.writer.write(&json!({"done": true}));
     }
 }

@@ -132,7 +132,7 @@ impl SharedMemory {
 
     fn counters(&self, place: usize) -> &Counters {
         let at = self.map.at(place * COUNTERS_BYTES, COUNTERS_BYTES);
-        // SAFETY: the map has `COUNTERS_BYTES` bytes at a multiple of 128 for each place; they are zeros or what atomics wrote, and
+        // SAFETY: the map has `COUNTERS_BYTES` bytes at a multiple of 128 for each place; they are zero or written by atomics, and
         // are used as atomics only.
         unsafe { &*at.cast::<Counters>() }
     }

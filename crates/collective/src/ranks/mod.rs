@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_estimate::{Algorithm, LinkCost};
-use thalweg_launch_env::Timeouts;
+use thalweg_launch_env::RankTimeouts;
 
 use crate::collective::Set;
 use crate::control::{Control, Coordinator};
@@ -34,7 +34,7 @@ pub struct Ranks {
     negotiates: bool,
     /// Time of collectives by phase.
     timer: PhaseTimer,
-    timeouts: Timeouts,
+    timeouts: RankTimeouts,
     /// Coordinator of the job, if it is in this process. It is dropped last.
     coordinator: Option<Coordinator>,
 }
@@ -97,7 +97,7 @@ impl Ranks {
     }
 
     /// Sets the algorithm of all-reduces over links; `None` for the cheapest. All ranks must set the same.
-    pub fn choose(&mut self, algorithm: Option<Algorithm>) {
+    pub fn set_algorithm(&mut self, algorithm: Option<Algorithm>) {
         self.cost.only = algorithm;
     }
 

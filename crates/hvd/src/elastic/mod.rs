@@ -95,7 +95,7 @@ pub fn run_as<T, E: From<TrainError>>(
             Err(_) if again && shared.worker.is_some() => {}
             Ok(value) => {
                 if let Some(worker) = &shared.worker {
-                    worker.done();
+                    worker.report_done();
                 }
                 return Ok(value);
             }

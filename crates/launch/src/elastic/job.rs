@@ -263,7 +263,7 @@ impl RunningJob<'_> {
             }
             Change::Ended(why) => self.shut_down(why, 1),
             // The driver tells the workers.
-            Change::Changed(_) => {}
+            Change::EndRound(_) => {}
         }
     }
 
