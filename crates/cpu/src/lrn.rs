@@ -42,12 +42,12 @@ pub struct Response {
 }
 
 /// Elements of a task.
-const CHUNK: usize = 16 * 1024;
+const TASK_ELEMENTS: usize = 16 * 1024;
 
 impl Response {
     /// Pixels of a task.
     fn together(&self) -> usize {
-        (CHUNK / self.channels.max(1)).max(1)
+        (TASK_ELEMENTS / self.channels.max(1)).max(1)
     }
 
     fn tasks(&self) -> usize {

@@ -141,7 +141,7 @@ pub fn evaluate_for(
 }
 
 /// Estimated nanoseconds of a kernel from tensors to tensors for each byte of its inputs.
-const COST_OF_BYTE: u64 = 20;
+const NANOSECONDS_PER_BYTE: u64 = 20;
 
 /// Runs a node of `op` on these arguments, with the rest of the context from `cx`.
 fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, KernelError> {
@@ -190,7 +190,7 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
                 Argument::Variable(_) => 0,
             });
             if cx.max_cost < u64::MAX
-                && COST_OF_BYTE.saturating_mul(bytes.sum::<usize>() as u64) > cx.max_cost
+                && NANOSECONDS_PER_BYTE.saturating_mul(bytes.sum::<usize>() as u64) > cx.max_cost
             {
                 return Err(KernelError::Stopped);
             }

@@ -25,7 +25,7 @@ use crate::gate::Gate;
 use crate::gpu::{Address, Block};
 
 /// Number of bytes from which on values leave their memory to a later update.
-const MIN_SPARE: usize = 64 << 10;
+const MIN_SPARE_BYTES: usize = 64 << 10;
 
 /// A value on a device that steps read and update.
 ///
@@ -171,7 +171,7 @@ impl Variable {
     /// Keeps the earlier value for [`Variable::successor`], if it is large.
     pub fn keep_spare(&self, old: Tensor) {
         // Those in shared memory have a pool of their own.
-        let is_own = |b: &Arc<Buffer>| b.len() >= MIN_SPARE && b.segment().is_none();
+        let is_own = |b: &Arc<Buffer>| b.len() >= MIN_SPARE_BYTES && b.segment().is_none();
         if old.buffer().is_some_and(is_own) {
             *self.lock_spare() = Some(old);
         }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 /// Maximum number of free pieces that are examined for memory whose last use is done.
-const PIECES: usize = 64;
+const MAX_EXAMINED_PIECES: usize = 64;
 
 /// A part of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct LastUse {
 /// Memory that is given back remembers its last use: an instruction that takes it again waits for that, whatever order
 /// threads run them in. So that independent instructions do not wait for each other, memory whose last use is done in
 /// time comes first, and the arena grows by up to `spare` bytes before it gives out any other. Taking and giving take
-/// logarithmic time, and up to [`PIECES`] pieces are examined.
+/// logarithmic time, and up to [`MAX_EXAMINED_PIECES`] pieces are examined.
 pub(super) struct Arena {
     /// Offsets are multiples of this.
     alignment: usize,
@@ -137,7 +137,7 @@ impl Arena {
             self.pieces.range(hole).map(move |piece| (first, piece))
         });
         let mut from = 0;
-        for (first, (&offset, (piece, last))) in pieces.take(PIECES) {
+        for (first, (&offset, (piece, last))) in pieces.take(MAX_EXAMINED_PIECES) {
             if offset == first {
                 from = first;
             }

@@ -45,5 +45,7 @@ pub use run_options::{Cancel, RunOptions};
 pub use runner::Runner;
 pub use session::Session;
 pub use task_channels::{Parker, TaskChannels};
-pub use thalweg_plan::{Fetch, Parallel, SessionError, Store, Wire, WireType};
+/// The errors of sessions. The plan crate defines them, since many of them arise in planning.
+pub use thalweg_plan::SessionError;
+pub use thalweg_plan::{Fetch, Parallel, Store, Wire, WireType};
 pub use trace::{Channel, Event, Trace, Traffic};

@@ -10,7 +10,7 @@ use thalweg_graph::DeviceSpec;
 use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
 
 /// The job of a process that is in no cluster.
-const LOCAL: &str = "localhost";
+const LOCAL_JOB: &str = "localhost";
 
 /// Maximum number of GPUs: more than one machine has.
 const MAX_GPUS: usize = 1024;
@@ -78,7 +78,7 @@ pub struct SessionOptions {
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {
-            job: LOCAL.to_owned(),
+            job: LOCAL_JOB.to_owned(),
             task: 0,
             threads: 0,
             cpus: vec![CpuOptions::default()],

@@ -4,7 +4,7 @@ use crate::Vectorize;
 
 use super::super::Cpu;
 use super::super::scratch::for_chunks;
-use super::channels::{BLOCK, Channels, spread};
+use super::channels::{BLOCK_ELEMENTS, Channels, spread};
 use crate::number::Float;
 
 /// Copies the values of each channel, the first items of each of these lists, to all of its columns.
@@ -30,7 +30,7 @@ pub fn apply<T: Float<Wide = f32>, const N: usize>(
     if out.is_empty() {
         return;
     }
-    let rows = (2 * BLOCK / row).max(1);
+    let rows = (2 * BLOCK_ELEMENTS / row).max(1);
     for_chunks(cpu.pool, out, rows * row, &|task, out| {
         let from = task * rows * row;
         let own = from..from + out.len();

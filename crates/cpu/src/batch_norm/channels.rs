@@ -14,19 +14,19 @@ pub struct Channels {
 }
 
 /// Elements of a block of rows or of a piece of a line.
-pub(super) const BLOCK: usize = 8192;
+pub(super) const BLOCK_ELEMENTS: usize = 8192;
 
 /// Minimum number of rows of a block, so that adding up blocks costs little.
-pub(super) const ROWS: usize = 32;
+pub(super) const MIN_BLOCK_ROWS: usize = 32;
 
 /// Minimum number of elements of a task, where each has sums of its own for all channels.
-pub(super) const SHARE: usize = 1 << 16;
+pub(super) const MIN_TASK_ELEMENTS: usize = 1 << 16;
 
 /// Maximum number of such tasks.
-pub(super) const TASKS: usize = 64;
+pub(super) const MAX_TASKS: usize = 64;
 
 /// Minimum number of columns that rows are folded to, where there are fewer channels.
-pub(super) const COLUMNS: usize = 64;
+pub(super) const MIN_COLUMNS: usize = 64;
 
 impl Channels {
     /// The number of elements.
@@ -42,7 +42,7 @@ impl Channels {
     /// Rows of all channels that are taken together as one, where the channels come last.
     pub(super) fn folded(&self) -> usize {
         if self.after == 1 && self.channels > 0 {
-            (COLUMNS / self.channels).max(1)
+            (MIN_COLUMNS / self.channels).max(1)
         } else {
             1
         }
@@ -55,8 +55,8 @@ impl Channels {
 
     /// Rows of a task, where the channels come last.
     pub(super) fn rows(&self) -> usize {
-        let least = (SHARE / self.channels.max(1)).max(2 * ROWS);
-        least.max(self.before.div_ceil(TASKS))
+        let least = (MIN_TASK_ELEMENTS / self.channels.max(1)).max(2 * MIN_BLOCK_ROWS);
+        least.max(self.before.div_ceil(MAX_TASKS))
     }
 
     pub(super) fn tasks(&self) -> usize {

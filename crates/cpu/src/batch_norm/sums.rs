@@ -2,7 +2,7 @@
 
 use thalweg_tensor::Element;
 
-use super::channels::{BLOCK, Channels, ROWS};
+use super::channels::{BLOCK_ELEMENTS, Channels, MIN_BLOCK_ROWS};
 use crate::scratch::{Disjoint, Scratch, for_chunks};
 use crate::{Cpu, Vectorize};
 
@@ -42,7 +42,7 @@ where
             let (first, end) = (task * g.rows(), g.before.min((task + 1) * g.rows()));
             // SAFETY: each task runs once, and has a part of its own.
             let temp = unsafe { temps.slice(task * columns, columns) };
-            let block = (BLOCK / g.channels).max(ROWS);
+            let block = (BLOCK_ELEMENTS / g.channels).max(MIN_BLOCK_ROWS);
             for row in (first..end).step_by(block) {
                 let len = block.min(end - row) * g.channels;
                 let at = row * g.channels;
@@ -63,14 +63,14 @@ where
         }
         return first;
     }
-    let together = (BLOCK / g.count()).max(1);
+    let together = (BLOCK_ELEMENTS / g.count()).max(1);
     for_chunks(cpu.pool, all, together, &|task, sums| {
         for (i, sums) in sums.iter_mut().enumerate() {
             let channel = task * together + i;
             for image in 0..g.before {
                 let line = (image * g.channels + channel) * g.after;
-                for piece in (0..g.after).step_by(BLOCK) {
-                    let (at, len) = (line + piece, BLOCK.min(g.after - piece));
+                for piece in (0..g.after).step_by(BLOCK_ELEMENTS) {
+                    let (at, len) = (line + piece, BLOCK_ELEMENTS.min(g.after - piece));
                     cpu.isa.run_over::<S::Elem, _>(LineSums {
                         of,
                         at,

@@ -8,9 +8,9 @@ use crate::transpose::{Rows, transpose, transpose_to};
 use crate::{Cpu, Isa, Layout};
 
 /// Approximate bytes of a band: a part of the second-level cache.
-const BAND: usize = 1 << 17;
+const BAND_BYTES: usize = 1 << 17;
 /// Number of tasks that a small batch is cut into, for threads to share.
-const TASKS: usize = 16;
+const TARGET_TASKS: usize = 16;
 
 /// The split of a batch's lines into bands: the same number for each image.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ pub(super) struct Bands {
 impl Bands {
     /// Bands of `batch` images of `lines` lines, of `line_bytes` each.
     pub(super) fn new(batch: usize, lines: usize, line_bytes: usize) -> Self {
-        let by_size = (lines * line_bytes).div_ceil(BAND);
-        let by_tasks = TASKS.div_ceil(batch.max(1));
+        let by_size = (lines * line_bytes).div_ceil(BAND_BYTES);
+        let by_tasks = TARGET_TASKS.div_ceil(batch.max(1));
         let per_image = by_size.max(by_tasks).clamp(1, lines.max(1));
         Bands {
             per_image,

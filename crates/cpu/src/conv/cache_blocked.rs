@@ -11,17 +11,17 @@ use crate::scratch::{Disjoint, part};
 use crate::{Cpu, Epilogue, Layout};
 
 /// The largest filter, in bytes, that is read again for every few pixels: the second-level cache has most of it.
-const RESIDENT: usize = 3 << 19;
+const MAX_RESIDENT_BYTES: usize = 3 << 19;
 /// The longest block of the inner dimension: a panel's block takes a small part of the second-level cache.
-const INNER: usize = 512;
+const MAX_INNER: usize = 512;
 /// Approximate number of pixels of a task; of the filter's gradient, those that are summed before the next.
-pub(super) const PIXELS: usize = 224;
+pub(super) const TASK_PIXELS: usize = 224;
 /// Minimum number of tasks for each thread.
-const EACH: usize = 4;
+const MIN_TASKS_PER_THREAD: usize = 4;
 
 /// `true` if a filter of so many numbers is swept.
 pub(super) fn is_cache_blocked<T>(filter: usize) -> bool {
-    filter * size_of::<T>() > RESIDENT
+    filter * size_of::<T>() > MAX_RESIDENT_BYTES
 }
 
 /// The input of a swept convolution, as it is read: padded, or, where no tap lies outside and channels are last, where it
@@ -138,16 +138,16 @@ impl<T: Real> CacheBlocked<'_, T> {
     /// Returns the number of blocks: parts of a stretch, or some stretches each.
     fn blocks(&self) -> usize {
         // Where there are no stretches the sums are zero, and stored once.
-        if self.len > INNER {
-            return (self.offsets.len() * self.len.div_ceil(INNER)).max(1);
+        if self.len > MAX_INNER {
+            return (self.offsets.len() * self.len.div_ceil(MAX_INNER)).max(1);
         }
-        let together = INNER / self.len.max(1);
+        let together = MAX_INNER / self.len.max(1);
         self.offsets.len().div_ceil(together).max(1)
     }
 
     fn block(&self, i: usize) -> InnerBlock {
-        if self.len > INNER && !self.offsets.is_empty() {
-            let pieces = self.len.div_ceil(INNER);
+        if self.len > MAX_INNER && !self.offsets.is_empty() {
+            let pieces = self.len.div_ceil(MAX_INNER);
             let (at, len) = part(self.len, pieces, i % pieces);
             return InnerBlock {
                 first: i / pieces,
@@ -168,8 +168,10 @@ impl<T: Real> CacheBlocked<'_, T> {
     /// Computes all pixels.
     pub(super) fn run(&self, cpu: Cpu<'_>) {
         let all = self.images * self.lines;
-        let line_tasks = (all * self.pixels).div_ceil(PIXELS).clamp(1, all.max(1));
-        let wanted = EACH * cpu.pool.threads();
+        let line_tasks = (all * self.pixels)
+            .div_ceil(TASK_PIXELS)
+            .clamp(1, all.max(1));
+        let wanted = MIN_TASKS_PER_THREAD * cpu.pool.threads();
         let panel_tasks = wanted.div_ceil(line_tasks).clamp(1, self.panels);
         cpu.pool.parallel_for(line_tasks * panel_tasks, &|task| {
             let lines = part(all, line_tasks, task / panel_tasks);

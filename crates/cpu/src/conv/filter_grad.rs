@@ -8,7 +8,7 @@
 
 use super::algorithm::FastAlgorithm;
 use super::band::{Bands, Images, Window};
-use super::cache_blocked::{PIXELS, Padded, is_cache_blocked};
+use super::cache_blocked::{Padded, TASK_PIXELS, is_cache_blocked};
 use super::geometry::Pass;
 use super::partial_sums::add_parts;
 use super::{ConvGeometry, Real};
@@ -17,9 +17,9 @@ use crate::scratch::{Disjoint, Scratch, for_lanes, lanes_scratch, part};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Intended number of tasks.
-const TASKS: usize = 16;
+const TARGET_TASKS: usize = 16;
 /// Maximum bytes of the gradients of all parts.
-const PARTS: usize = 4 << 20;
+const MAX_PARTIAL_BYTES: usize = 4 << 20;
 
 /// The division of a filter's gradient into parts and tasks.
 struct FilterGradPlan<T: 'static> {
@@ -59,15 +59,15 @@ impl<T: Real> FilterGradPlan<T> {
         let units = g.batch * bands.per_image;
         let parts = match swept {
             Some(_) => 1,
-            None => (PARTS / (g.filter_len() * size_of::<T>()))
-                .clamp(1, TASKS)
+            None => (MAX_PARTIAL_BYTES / (g.filter_len() * size_of::<T>()))
+                .clamp(1, TARGET_TASKS)
                 .min(units),
         };
         FilterGradPlan {
             tiles,
             bands,
             parts,
-            sharers: TASKS.div_ceil(parts).min(groups * group_tiles),
+            sharers: TARGET_TASKS.div_ceil(parts).min(groups * group_tiles),
             group_rows,
             groups,
             group_tiles,
@@ -308,7 +308,7 @@ impl<T: Real> FilterGradTasks<'_, T> {
     /// Computes the rows of one sharer, from the pixels of all images.
     fn sweep_rows(&self, sharer: usize, seen: &[T], grad: &[T]) {
         let (g, all) = (self.call.g, self.offsets.len());
-        let units = (all * g.out_w).div_ceil(PIXELS).clamp(1, all.max(1));
+        let units = (all * g.out_w).div_ceil(TASK_PIXELS).clamp(1, all.max(1));
         for unit in 0..units {
             let (line, lines) = part(all, units, unit);
             let grad = &grad[line * g.out_w * self.call.plan.pixel..];

@@ -9,14 +9,14 @@ use super::axis::{LANES, axes, lanes};
 use crate::number::{Float, Number};
 
 /// Elements of a task that has a filter's gradient of its own.
-const SHARE: usize = 1 << 16;
+const MIN_TASK_ELEMENTS: usize = 1 << 16;
 /// Maximum number of such tasks.
-const TASKS: usize = 64;
+const MAX_TASKS: usize = 64;
 
 /// Lines of a task for the filter's gradient, where the channels come last.
 fn lines(g: &ConvGeometry) -> usize {
-    let least = (SHARE / (g.out_w * g.out_c).max(1)).max(1);
-    least.max((g.batch * g.out_h).div_ceil(TASKS))
+    let least = (MIN_TASK_ELEMENTS / (g.out_w * g.out_c).max(1)).max(1);
+    least.max((g.batch * g.out_h).div_ceil(MAX_TASKS))
 }
 
 /// Gradients that [`depthwise_filter_grad`] has before they are added up.

@@ -9,7 +9,7 @@ use super::axis::{Axis, LANES, Taps, axes, lanes};
 use crate::number::{Float, Number};
 
 /// Elements of a task.
-const CHUNK: usize = 8 * 1024;
+const TASK_ELEMENTS: usize = 8 * 1024;
 
 /// Lines, columns and channels.
 type Image = [usize; 3];
@@ -64,7 +64,7 @@ fn gather<T: Float, const BACK: bool>(
         Layout::Nhwc => columns * channels,
         Layout::Nchw => columns,
     };
-    let lines = (CHUNK / line).max(1);
+    let lines = (TASK_ELEMENTS / line).max(1);
     for_chunks(cpu.pool, to, lines * line, &|task, to| {
         cpu.isa.run_over::<T, _>(Gather::<T, BACK> {
             g,

@@ -1,7 +1,7 @@
 //! Blocks of the inner dimension, and the operands that they are of.
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const LINE_BYTES: usize = 64;
 
 /// A block of the inner dimension of one GEMM.
 #[derive(Clone, Copy)]
@@ -22,5 +22,5 @@ pub(super) enum OperandSide {
 
 /// Elements of a cache line.
 pub(super) fn in_line<S>() -> usize {
-    LINE / size_of::<S>()
+    LINE_BYTES / size_of::<S>()
 }

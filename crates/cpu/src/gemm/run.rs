@@ -11,9 +11,9 @@ use crate::micro_kernel::{Ahead, Tile, Tiled};
 use crate::scratch::{Disjoint, Scratch, part};
 
 /// Maximum number of columns of a task that reads its rows of `A` where they lie: with more, a copy pays.
-const DIRECT: usize = 128;
+const MAX_DIRECT_COLS: usize = 128;
 /// Bytes that are a multiple of this apart are in the same set of the first-level cache.
-const SETS: usize = 4096;
+const CACHE_SET_STRIDE: usize = 4096;
 
 /// Returns the prefetch of tile number `call` of so many that read the same rows of `A`, which lie one after the other:
 /// lines of the rows after them, while it runs along `len` elements.
@@ -139,7 +139,7 @@ impl<S: Tiled + Pod + Send + Sync> GemmTask<'_, S> {
     /// rows are not all in the same sets of the cache.
     fn reads_a_directly<T: Element<Sum = S>>(&self) -> bool {
         let own = T::as_sums(&[]).is_some();
-        let apart = !(self.p.k * size_of::<S>()).is_multiple_of(SETS);
-        own && apart && !self.p.transpose_a && self.cols <= DIRECT
+        let apart = !(self.p.k * size_of::<S>()).is_multiple_of(CACHE_SET_STRIDE);
+        own && apart && !self.p.transpose_a && self.cols <= MAX_DIRECT_COLS
     }
 }

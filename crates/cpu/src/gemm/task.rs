@@ -13,9 +13,9 @@ use crate::{Epilogue, Isa};
 
 /// The longest block of the inner dimension: with it, a panel of `B` and a tile's rows of `A` fit the first-level cache,
 /// or nearly.
-const INNER: usize = 256;
+const MAX_INNER: usize = 256;
 /// Bytes of a page of memory, at whose end the processor's own fetching ends.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// The division of GEMMs into tasks. The terms of sums, and their order, depend on the shape and the tiles alone; the
 /// number of tasks, on the threads too.
@@ -58,7 +58,7 @@ impl<S: Tiled> GemmPlan<S> {
             panels,
         };
         let (row_tasks, col_tasks) = results.cuts(&tiles, threads);
-        let blocks = p.k.div_ceil(INNER);
+        let blocks = p.k.div_ceil(MAX_INNER);
         let rows = [
             if p.transpose_a { p.m } else { p.k },
             if p.transpose_b { p.k } else { p.n },
@@ -75,8 +75,8 @@ impl<S: Tiled> GemmPlan<S> {
             whole_vectors: p.n.is_multiple_of(tiles.lanes()),
             blocks,
             inner: p.k.div_ceil(blocks.max(1)),
-            meanwhile: rows.map(|row| several && !widened && row * size_of::<S>() >= PAGE),
-            turned: if widened { INNER } else { in_line::<S>() },
+            meanwhile: rows.map(|row| several && !widened && row * size_of::<S>() >= PAGE_BYTES),
+            turned: if widened { MAX_INNER } else { in_line::<S>() },
         }
     }
 

@@ -5,12 +5,12 @@ use crate::micro_kernel::Tiles;
 
 /// Maximum number of rows and columns of `C` in a task of `f32`: its copy fits a second-level cache of a megabyte, or
 /// nearly where the next block is copied meanwhile.
-const TASK_ROWS: usize = 256;
-const TASK_COLS: usize = 256;
+const MAX_TASK_ROWS: usize = 256;
+const MAX_TASK_COLS: usize = 256;
 /// Multiplications that take as long as the copy of a number, of `A` and of `B`: measured, of GEMMs of a hundred to a
 /// thousand rows and columns that were cut in several ways.
-const COPY_A: f64 = 28.0;
-const COPY_B: f64 = 14.0;
+const COPY_COST_A: f64 = 28.0;
+const COPY_COST_B: f64 = 14.0;
 
 /// The results to cut: so many of `m` rows, of panels that are as wide as a tile.
 #[derive(Clone, Copy)]
@@ -24,8 +24,8 @@ impl Results {
     /// Returns the number of parts of the rows and of the panels of each for this number of threads: at least one.
     pub(super) fn cuts<T>(self, tiles: &Tiles<T>, threads: usize) -> (usize, usize) {
         let narrower = size_of::<T>() / size_of::<f32>();
-        let fewest_rows = self.m.div_ceil(TASK_ROWS / narrower).max(1);
-        let fewest_cols = (self.panels * tiles.cols()).div_ceil(TASK_COLS / narrower);
+        let fewest_rows = self.m.div_ceil(MAX_TASK_ROWS / narrower).max(1);
+        let fewest_cols = (self.panels * tiles.cols()).div_ceil(MAX_TASK_COLS / narrower);
         // So many tasks by thread, or more where they would be too large.
         let candidates = |each: usize| {
             let wanted = match threads {
@@ -51,7 +51,7 @@ impl Results {
     fn cost(self, (rows, cols): (usize, usize), width: usize, threads: usize) -> f64 {
         let of_m = self.m.div_ceil(rows) as f64;
         let of_n = (self.panels.div_ceil(cols) * width) as f64;
-        let task = of_m * of_n + COPY_A * of_m + COPY_B * of_n;
+        let task = of_m * of_n + COPY_COST_A * of_m + COPY_COST_B * of_n;
         let threads = threads.max(1);
         let rounds = (self.number * rows * cols).div_ceil(threads) as f64;
         let waits = 0.5 * (threads - 1) as f64 / threads as f64;
@@ -97,8 +97,8 @@ mod tests {
                 for threads in [0, 1, 2, 5, 200] {
                     let results = Results { number, m, panels };
                     let (rows, cols) = results.cuts(&tiles, threads);
-                    assert!(m.div_ceil(rows) <= TASK_ROWS);
-                    assert!(panels.div_ceil(cols) * tiles.cols() <= TASK_COLS);
+                    assert!(m.div_ceil(rows) <= MAX_TASK_ROWS);
+                    assert!(panels.div_ceil(cols) * tiles.cols() <= MAX_TASK_COLS);
                     assert!(rows <= m.max(1) && cols <= panels.max(1));
                 }
             }

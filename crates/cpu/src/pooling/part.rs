@@ -10,12 +10,12 @@ use crate::scratch::part;
 use crate::{Cpu, Layout};
 
 /// Channels of a task where they come last.
-const CHANNELS: usize = 64;
+const TASK_CHANNELS: usize = 64;
 /// Elements of a task where the channels come first, if a plane has fewer.
-const ELEMENTS: usize = 1 << 14;
+const TASK_ELEMENTS: usize = 1 << 14;
 /// Intended number of tasks where a batch is small, and minimum number of elements of the input of each.
-const TASKS: usize = 16;
-const FEWEST: usize = 1 << 12;
+const TARGET_TASKS: usize = 16;
+const MIN_TASK_ELEMENTS: usize = 1 << 12;
 
 /// Runs `op` for every window.
 pub(super) fn run<T: Number, O: Op<T>>(cpu: Cpu<'_>, g: &PoolGeometry, op: O, to: &mut [T]) {
@@ -39,29 +39,29 @@ fn over_parts(
     let all = g.batch * g.channels * input;
     match g.layout {
         Layout::Nhwc => {
-            let blocks = g.channels.div_ceil(CHANNELS);
+            let blocks = g.channels.div_ceil(TASK_CHANNELS);
             // Other windows may add to the same pixels as those of the next line.
             let cuts = match backward {
                 true => 1,
-                false => TASKS.min(all / FEWEST) / (g.batch * blocks),
+                false => TARGET_TASKS.min(all / MIN_TASK_ELEMENTS) / (g.batch * blocks),
             };
             let cuts = cuts.clamp(1, g.out_h.max(1));
             cpu.pool.parallel_for(g.batch * blocks * cuts, &|task| {
                 let (lines, task) = (part(g.out_h, cuts, task % cuts), task / cuts);
-                let (image, channel) = (task / blocks, task % blocks * CHANNELS);
+                let (image, channel) = (task / blocks, task % blocks * TASK_CHANNELS);
                 let first = image * g.channels;
                 body(ChannelRange {
                     input: first * input + channel,
                     output: first * output + channel,
                     lines,
-                    channels: CHANNELS.min(g.channels - channel),
+                    channels: TASK_CHANNELS.min(g.channels - channel),
                     pixel: g.channels,
                 });
             });
         }
         Layout::Nchw => {
             let planes = g.batch * g.channels;
-            let elements = (all / TASKS).clamp(FEWEST, ELEMENTS);
+            let elements = (all / TARGET_TASKS).clamp(MIN_TASK_ELEMENTS, TASK_ELEMENTS);
             let block = (elements / input.max(1)).clamp(1, planes);
             cpu.pool.parallel_for(planes.div_ceil(block), &|task| {
                 for plane in task * block..planes.min((task + 1) * block) {

@@ -31,7 +31,7 @@ use crate::shares::Shares;
 
 /// Time that an idle thread spins for work before it parks. Waking a parked thread costs several microseconds, and the
 /// gaps between the kernels of one step are shorter than this.
-const SPIN: Duration = Duration::from_micros(40);
+const SPIN_TIME: Duration = Duration::from_micros(40);
 
 /// One bit per slot in the masks of [`Shared`].
 const SLOTS: usize = u64::BITS as usize;
@@ -373,7 +373,7 @@ impl Shared {
                 continue;
             }
             let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < SPIN {
+            if since.elapsed() < SPIN_TIME {
                 continue;
             }
             // Announced first, checked again second: a publisher does it in the other order, so one sees the other.

@@ -27,12 +27,12 @@ const SUCCESS: NcclResult = 0;
 const IN_PROGRESS: NcclResult = 7;
 
 /// Bytes of an identity.
-const IDENTITY: usize = 128;
+const IDENTITY_BYTES: usize = 128;
 
 /// The identity by which ranks find each other.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Identity([c_char; IDENTITY]);
+struct Identity([c_char; IDENTITY_BYTES]);
 
 /// Configuration of a communicator, as NCCL 2.17 lays it out; later versions recognize it by its size and version.
 #[repr(C)]
@@ -176,7 +176,7 @@ impl Nccl {
     }
 
     pub(super) fn identity(&self) -> Result<Vec<u8>, GpuError> {
-        let mut identity = Identity([0; IDENTITY]);
+        let mut identity = Identity([0; IDENTITY_BYTES]);
         // SAFETY: NCCL fills it.
         match unsafe { (self.identity)(&mut identity) } {
             SUCCESS => Ok(identity.0.iter().map(|&c| c as u8).collect()),
@@ -197,10 +197,10 @@ impl Nccl {
             what: WHAT,
             reason: reason.to_owned(),
         };
-        if identity.len() != IDENTITY {
+        if identity.len() != IDENTITY_BYTES {
             return Err(wrong("the identity is none of NCCL's"));
         }
-        let mut own = Identity([0; IDENTITY]);
+        let mut own = Identity([0; IDENTITY_BYTES]);
         own.0
             .iter_mut()
             .zip(identity)

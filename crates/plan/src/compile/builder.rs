@@ -25,7 +25,7 @@ use crate::request::PlanContext;
 
 /// Number of bytes by which an arena may grow for each further thread, so that independent instructions do not wait for
 /// each other's memory: about the second-level cache of a core.
-const SPARE: usize = 1 << 20;
+const SPARE_BYTES_PER_THREAD: usize = 1 << 20;
 
 /// The reason that a variable's handle cannot be sent: it has no slot.
 const HANDLE_SENT: &str = "it sends the handle of a variable, which does not leave its device: send \
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
             slot_of: FxHashMap::default(),
             slots: Vec::new(),
             life: Vec::new(),
-            arena: Arena::new(ALIGNMENT, SPARE * (threads - 1)),
+            arena: Arena::new(ALIGNMENT, SPARE_BYTES_PER_THREAD * (threads - 1)),
             schedule: ListSchedule::new(threads),
             landings: FxHashMap::default(),
             instructions: Vec::new(),

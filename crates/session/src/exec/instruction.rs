@@ -19,7 +19,7 @@ use thalweg_plan::SessionError;
 use thalweg_plan::{Action, Home, Instruction, NO_SLOT, failed, memory};
 
 /// Number of inputs of a kernel that need no heap memory: as many as an optimizer's update has.
-const INLINE: usize = 10;
+const INLINE_INPUTS: usize = 10;
 
 impl ProgramRun<'_> {
     /// Runs an instruction, with the step's checks and trace.
@@ -73,7 +73,7 @@ impl ProgramRun<'_> {
                     self.renew(instruction)?;
                 }
                 // Filled where they are: as results they would be moved.
-                let mut inputs: SmallVec<[Slot; INLINE]> = SmallVec::new();
+                let mut inputs: SmallVec<[Slot; INLINE_INPUTS]> = SmallVec::new();
                 let mut outputs: SmallVec<[Slot; 2]> = SmallVec::new();
                 // SAFETY: the plan gives each output memory that nothing else uses until its last use, but for an input
                 // that the kernel may share; this instruction waits for those that filled its inputs and for those that

@@ -13,11 +13,11 @@ use crate::{Cpu, Epilogue, Isa};
 
 /// Maximum numbers of transformed tiles, and of their GEMMs, in a task: parts of the second-level cache.
 const MAX_TILE_NUMBERS: usize = 140 << 10;
-const GEMMS: usize = 200 << 10;
+const MAX_GEMM_NUMBERS: usize = 200 << 10;
 /// Tiles of a part, about, below which its GEMMs would take too long to become a gradient.
-const FEW: usize = 16;
+const MIN_PART_TILES: usize = 16;
 /// Maximum numbers of the gradients of all parts.
-const PARTS: usize = 1 << 20;
+const MAX_PARTIAL_NUMBERS: usize = 1 << 20;
 
 /// The division of the gradient into tasks. A task computes a block of it, of some channels of both sides, from a part
 /// of the images.
@@ -39,18 +39,20 @@ impl<'a> Grads<'a> {
         let points = tiling.transforms.gemms();
         let mut blocks = [1, 1];
         let block = |i: usize, blocks: &[usize; 2]| tiling.channels[i].div_ceil(blocks[i]);
-        let parts = tiling.all().div_ceil(FEW);
+        let parts = tiling.all().div_ceil(MIN_PART_TILES);
         loop {
             let lens = [0, 1].map(|i| block(i, &blocks));
             let too_few = parts * blocks[0] * blocks[1] < MIN_TASKS && lens != [1, 1];
-            if points * lens[0] * lens[1] <= GEMMS && !too_few {
+            if points * lens[0] * lens[1] <= MAX_GEMM_NUMBERS && !too_few {
                 break;
             }
             blocks[usize::from(lens[1] > lens[0])] += 1;
         }
         let each = points * (block(0, &blocks) + block(1, &blocks));
         let parts = parts.min(TARGET_TASKS.div_ceil(blocks[0] * blocks[1]));
-        let parts = parts.min(PARTS / g.filter_len().max(1)).max(1);
+        let parts = parts
+            .min(MAX_PARTIAL_NUMBERS / g.filter_len().max(1))
+            .max(1);
         let cut = tiling.cut((MAX_TILE_NUMBERS / each).min(tiling.all().div_ceil(parts)));
         let parts = parts.min(cut.len());
         Grads {

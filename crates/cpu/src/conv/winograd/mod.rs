@@ -27,7 +27,7 @@ use super::{ConvGeometry, Packing, Real};
 use crate::{Cpu, Epilogue, Isa};
 
 /// Minimum number of channels, of the input and of the output.
-const CHANNELS: usize = 16;
+const MIN_CHANNELS: usize = 16;
 
 /// A convolution by Winograd's transforms.
 pub(super) enum Winograd<'a> {
@@ -39,7 +39,7 @@ impl<'a> Winograd<'a> {
     /// `None` where another algorithm is better: where it takes fewer multiplications, with the cost of the transforms
     /// counted in them, or where the transformed tiles fit no cache.
     pub(super) fn of<T: Real>(isa: Isa, g: &'a ConvGeometry, pass: Pass) -> Option<Self> {
-        if TypeId::of::<T>() != TypeId::of::<f32>() || g.in_c.min(g.out_c) < CHANNELS {
+        if TypeId::of::<T>() != TypeId::of::<f32>() || g.in_c.min(g.out_c) < MIN_CHANNELS {
             return None;
         }
         let fast = Self::possible(isa, g, pass)?;

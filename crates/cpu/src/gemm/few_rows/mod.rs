@@ -23,16 +23,16 @@ use crate::scratch::{Disjoint, Scratch, for_chunks, part};
 use thalweg_tensor::Notes;
 
 /// Maximum number of rows: with more, a panel of `B` is used often enough to be copied.
-const ROWS: usize = 8;
+const MAX_ROWS: usize = 8;
 /// Maximum number of parts of the inner dimension, which are summed apart.
-const PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 /// Number of parts that are added up, in order, by the thread that has computed the last of them, and finds them in its
 /// cache. These sums are added in order in the end.
-const GROUP: usize = 4;
+const GROUP_PARTS: usize = 4;
 /// Minimum bytes of `B` in a part.
-const PART: usize = 1 << 16;
+const MIN_PART_BYTES: usize = 1 << 16;
 /// Numbers of a task that adds parts up.
-const CHUNK: usize = 1 << 9;
+const TASK_SUMS: usize = 1 << 9;
 
 /// The division of a GEMM of few rows, by the shape alone: along the inner dimension, into parts that are summed apart,
 /// or, where `B` lies transposed, along its rows.
@@ -48,10 +48,12 @@ impl FewRowsPlan {
         let fused = isa != Isa::portable();
         // Rows of `A` are read as such where they are multiplied with those of `B`.
         let lies = !(p.transpose_a && p.transpose_b);
-        if !own || !fused || !lies || !(1..=ROWS).contains(&p.m) || p.n == 0 || p.k == 0 {
+        if !own || !fused || !lies || !(1..=MAX_ROWS).contains(&p.m) || p.n == 0 || p.k == 0 {
             return None;
         }
-        let parts = (p.k * p.n * size_of::<E>()).div_ceil(PART).min(PARTS);
+        let parts = (p.k * p.n * size_of::<E>())
+            .div_ceil(MIN_PART_BYTES)
+            .min(MAX_PARTS);
         let along = if p.transpose_b { p.n } else { p.k };
         Some(FewRowsPlan {
             parts: parts.min(along),
@@ -106,7 +108,7 @@ impl FewRowsPlan {
                     _ => others.slice((which - 1) * len, len),
                 }
             };
-            let done: [AtomicUsize; PARTS.div_ceil(GROUP)] = Default::default();
+            let done: [AtomicUsize; MAX_PARTS.div_ceil(GROUP_PARTS)] = Default::default();
             self.each_part(cpu, from_end, &|which| {
                 let (at, count) = part(p.k, self.parts, which);
                 cpu.isa.run(FewRowsPart {
@@ -118,22 +120,22 @@ impl FewRowsPlan {
                     at,
                     count,
                 });
-                let group = which / GROUP * GROUP;
-                let others = GROUP.min(self.parts - group) - 1;
-                if done[group / GROUP].fetch_add(1, Ordering::AcqRel) == others {
+                let group = which / GROUP_PARTS * GROUP_PARTS;
+                let others = GROUP_PARTS.min(self.parts - group) - 1;
+                if done[group / GROUP_PARTS].fetch_add(1, Ordering::AcqRel) == others {
                     let c = sums(group);
                     (1..=others).for_each(|i| add_up(c, sums(group + i)));
                 }
             });
         }
         let look = !finite && self.parts > 1 && notes.is_some();
-        if self.parts <= GROUP && !look {
+        if self.parts <= GROUP_PARTS && !look {
             return;
         }
         let (sums, found) = (&*sums, AtomicBool::new(false));
-        for_chunks(cpu.pool, c, CHUNK, &|chunk, c| {
-            for group in (GROUP..self.parts).step_by(GROUP) {
-                let from = &sums[(group - 1) * len + chunk * CHUNK..];
+        for_chunks(cpu.pool, c, TASK_SUMS, &|chunk, c| {
+            for group in (GROUP_PARTS..self.parts).step_by(GROUP_PARTS) {
+                let from = &sums[(group - 1) * len + chunk * TASK_SUMS..];
                 add_up(c, from);
             }
             if look && !c.iter().all(|c| c.finite()) {

@@ -5,11 +5,11 @@ use super::super::shape::Gemm;
 use crate::isa::Vectorize;
 
 /// Rows of `B` that are read side by side.
-const DEEP: usize = 8;
-/// Columns of `B` that are read before the next row of `A`: with [`DEEP`] rows, they fit the first-level cache.
-const COLS: usize = 512;
+const ROW_GROUP: usize = 8;
+/// Columns of `B` that are read before the next row of `A`: with [`ROW_GROUP`] rows, they fit the first-level cache.
+const COLUMN_BLOCK: usize = 512;
 /// Columns of `B` that are few: the sums of a row of `C` then stay in registers.
-const FEW: usize = 16;
+const FEW_COLUMNS: usize = 16;
 
 /// `count` steps of the inner dimension from `at` on, summed to `c`.
 pub(super) struct FewRowsPart<'a, T> {
@@ -28,7 +28,7 @@ impl<T: FusedMulAdd> Vectorize for FewRowsPart<'_, T> {
 
     #[inline(always)]
     fn run(mut self) {
-        if self.p.n <= FEW {
+        if self.p.n <= FEW_COLUMNS {
             for i in 0..self.p.m {
                 self.few(i);
             }
@@ -36,13 +36,13 @@ impl<T: FusedMulAdd> Vectorize for FewRowsPart<'_, T> {
         }
         self.c.fill(T::zeroed());
         // Rows of `B` that are added next.
-        let (mut rows, mut deep) = ([0; DEEP], 0);
+        let (mut rows, mut deep) = ([0; ROW_GROUP], 0);
         for q in self.at..self.at + self.count {
             rows[deep] = q;
             let nothing = |i: usize| factor(self.p, self.a, i, q) == T::zeroed();
             let left_out = self.finite && (0..self.p.m).all(nothing);
             deep += usize::from(!left_out);
-            if deep == DEEP {
+            if deep == ROW_GROUP {
                 self.add_rows(rows);
                 deep = 0;
             }
@@ -63,18 +63,22 @@ fn factor<T: FusedMulAdd>(p: &Gemm, a: &[T], i: usize, q: usize) -> T {
 }
 
 impl<T: FusedMulAdd> FewRowsPart<'_, T> {
-    /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW`], as long as there are elements
+    /// Row `i` of `C`, of few columns. Rows of `B` are read as if they had [`FEW_COLUMNS`], as long as there are elements
     /// behind them; their products are left out.
     #[inline(always)]
     fn few(&mut self, i: usize) {
         let (n, end) = (self.p.n, self.at + self.count);
-        let mut sums = [T::zeroed(); FEW];
-        let whole = self.b.len().checked_sub(FEW).map_or(0, |last| last / n + 1);
+        let mut sums = [T::zeroed(); FEW_COLUMNS];
+        let whole = self
+            .b
+            .len()
+            .checked_sub(FEW_COLUMNS)
+            .map_or(0, |last| last / n + 1);
         let whole = whole.clamp(self.at, end);
         for q in self.at..whole {
             let x = factor(self.p, self.a, i, q);
-            let row = &self.b[q * n..][..FEW];
-            for j in 0..FEW {
+            let row = &self.b[q * n..][..FEW_COLUMNS];
+            for j in 0..FEW_COLUMNS {
                 sums[j] = x.fused(row[j], sums[j]);
             }
         }
@@ -91,8 +95,8 @@ impl<T: FusedMulAdd> FewRowsPart<'_, T> {
     #[inline(always)]
     fn add_rows<const N: usize>(&mut self, rows: [usize; N]) {
         let (m, n) = (self.p.m, self.p.n);
-        for col in (0..n).step_by(COLS) {
-            let cols = COLS.min(n - col);
+        for col in (0..n).step_by(COLUMN_BLOCK) {
+            let cols = COLUMN_BLOCK.min(n - col);
             for i in 0..m {
                 let x = rows.map(|q| factor(self.p, self.a, i, q));
                 let rows = rows.map(|q| &self.b[q * n + col..][..cols]);

@@ -14,19 +14,19 @@ use crate::{Cpu, Isa, Layout};
 /// Maximum numbers of transformed tiles in a task: a part of the second-level cache.
 const MAX_TILE_NUMBERS: usize = 280 << 10;
 /// Maximum number of channels that are transformed at once, and of columns of a task.
-const BLOCK: usize = 128;
+const MAX_BLOCK_CHANNELS: usize = 128;
 /// Minimum number of tasks of a convolution that is cut into few along its images: more would transform those again and
 /// again.
-const WIDE: usize = 8;
+const MIN_WIDE_TASKS: usize = 8;
 /// The largest filter, transformed, that is kept in memory, in numbers.
-const PACKED: usize = 16 << 20;
+const MAX_PACKED_FILTER: usize = 16 << 20;
 /// The largest that is worth keeping from step to step, in numbers: a larger one takes memory, and the time to read it,
 /// that the transforms of a large filter are small beside.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT_FILTER: usize = 1 << 20;
 /// Tiles of a task, about, below which the filter would be read too often.
-const FEW: usize = 24;
+const MIN_TASK_TILES: usize = 24;
 /// Rows of a panel that are transformed at once before the tasks.
-const ROWS: usize = 32;
+const PACK_ROWS: usize = 32;
 
 /// The division of the sums into tasks. A task computes some columns, which are channels of the output, of some lines
 /// of tiles.
@@ -49,17 +49,19 @@ impl<'a> OutputSums<'a> {
     pub(super) fn new(isa: Isa, g: &'a ConvGeometry, tiling: Tiling, pass: Pass) -> Self {
         let tiles = f32::tiles(isa);
         let [from, to] = tiling.channels;
-        let inner = from.div_ceil(BLOCK);
+        let inner = from.div_ceil(MAX_BLOCK_CHANNELS);
         let panels = to.div_ceil(tiles.cols());
-        let mut by_panels = to.div_ceil(BLOCK).min(panels);
+        let mut by_panels = to.div_ceil(MAX_BLOCK_CHANNELS).min(panels);
         let block = from.div_ceil(inner) + panels.div_ceil(by_panels) * tiles.cols();
         let most = MAX_TILE_NUMBERS / (tiling.transforms.gemms() * block);
         let all = tiling.all();
-        let by_tasks = TARGET_TASKS.div_ceil(by_panels).min(all.div_ceil(FEW));
+        let by_tasks = TARGET_TASKS
+            .div_ceil(by_panels)
+            .min(all.div_ceil(MIN_TASK_TILES));
         let by_tasks = by_tasks.max(MIN_TASKS.div_ceil(panels)).min(tiling.lines());
         let cut = tiling.cut(most.min(all.div_ceil(by_tasks)));
-        if cut.len() * by_panels < WIDE {
-            by_panels = WIDE.div_ceil(cut.len()).min(panels);
+        if cut.len() * by_panels < MIN_WIDE_TASKS {
+            by_panels = MIN_WIDE_TASKS.div_ceil(cut.len()).min(panels);
         }
         OutputSums {
             g,
@@ -87,7 +89,7 @@ impl<'a> OutputSums<'a> {
     pub(super) fn fits(&self) -> bool {
         let [_, tiles, inner, columns] = self.most();
         self.points() * tiles * (inner + columns) <= 2 * MAX_TILE_NUMBERS
-            && self.packed_len() <= PACKED
+            && self.packed_len() <= MAX_PACKED_FILTER
     }
 
     fn points(&self) -> usize {
@@ -135,7 +137,7 @@ impl<'a> OutputSums<'a> {
     /// Returns the form in which the filter may be kept; `None` where it is too large.
     pub(super) fn packing(&self) -> Option<Packing> {
         let len = self.filter_len();
-        (len <= KEPT).then(|| {
+        (len <= MAX_KEPT_FILTER).then(|| {
             Packing::new(
                 self.g,
                 self.tiling.transforms.points,
@@ -168,8 +170,8 @@ impl<'a> OutputSums<'a> {
 
     /// Returns the bytes to transform some rows of the filter, and the number of times for all.
     fn pack_lane(&self) -> (usize, usize) {
-        let parts = self.tiling.channels[0].div_ceil(ROWS);
-        let bytes = Scratch::bytes::<f32>(self.panel_lens(ROWS)[0]);
+        let parts = self.tiling.channels[0].div_ceil(PACK_ROWS);
+        let bytes = Scratch::bytes::<f32>(self.panel_lens(PACK_ROWS)[0]);
         (bytes, self.panels * parts)
     }
 
@@ -198,7 +200,7 @@ impl<'a> OutputSums<'a> {
                 first,
                 count,
             };
-            let turned = Scratch::new(scratch).take::<f32>(self.panel_lens(ROWS)[0]);
+            let turned = Scratch::new(scratch).take::<f32>(self.panel_lens(PACK_ROWS)[0]);
             let step = self.panel_step(self.tiling.channels[0]);
             let at = rows.panel * self.points() * step + first * self.tiles.cols();
             // SAFETY: rows of a panel that are this task's.

@@ -9,7 +9,7 @@ use crate::scratch::{Disjoint, Scratch, for_lanes, part};
 use crate::{Cpu, Epilogue, Isa, Layout};
 
 /// Numbers of a cache line.
-const LINE: usize = 16;
+const LINE_NUMBERS: usize = 16;
 
 /// Transformed rows of a panel.
 struct Panel<'a> {
@@ -107,7 +107,7 @@ impl SumsCall<'_> {
         let width = sums.tiles.cols();
         let row_tiles = tiles.div_ceil(sums.tiles.rows());
         // The next point's rows, a part of them during each tile.
-        let ahead = (channels * width).div_ceil(LINE * row_tiles);
+        let ahead = (channels * width).div_ceil(LINE_NUMBERS * row_tiles);
         let every = if self.packed.is_some() {
             (channels / ahead.max(1)).max(1)
         } else {
@@ -132,7 +132,11 @@ impl SumsCall<'_> {
                     cols: panel.columns,
                     add,
                     epilogue: Epilogue::NONE,
-                    ahead: Ahead::lines(next.wrapping_add(tile * ahead * LINE), LINE, every),
+                    ahead: Ahead::lines(
+                        next.wrapping_add(tile * ahead * LINE_NUMBERS),
+                        LINE_NUMBERS,
+                        every,
+                    ),
                 };
                 // SAFETY: rows of tiles that are held, of a panel in whole vectors, and of the GEMMs, which are this
                 // task's.
