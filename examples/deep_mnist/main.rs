@@ -13,7 +13,7 @@ use thalweg::prelude::*;
 use thalweg::tensor::text::counted;
 use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{Every, NanTensorHook, StopAtStepHook};
-use thalweg::train::{Kept, MonitoredSession, TrainError};
+use thalweg::train::{MonitoredSession, SavedValue, TrainError};
 use thalweg_examples::accuracy::{Test, describe_images};
 use thalweg_examples::model::{
     DeepMnist, deep_mnist_trained_by, falling_rate, feeds, synthetic_feeds,
@@ -95,7 +95,7 @@ fn train<'g, M>(
     flags: &Flags,
     mut session: Monitored<'g, M>,
     net: &DeepMnist<'g>,
-    position: &Kept,
+    position: &SavedValue,
 ) -> Result<()>
 where
     M: FnMut() -> std::result::Result<Session<'g>, SessionError>,

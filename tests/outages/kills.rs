@@ -12,7 +12,7 @@ use std::time::Duration;
 use thalweg::checkpoint::{BundleReader, state};
 use thalweg::prelude::*;
 use thalweg::train::hooks::Every;
-use thalweg::train::{Kept, data::Split};
+use thalweg::train::{SavedValue, data::Split};
 use thalweg_tests::folders::Folder;
 
 use super::small_disk::SmallDisk;
@@ -50,7 +50,7 @@ fn input() -> Split {
 /// Feeds of the steps from a position on.
 struct TrainingInput<'s> {
     batches: thalweg::train::data::Batches<'s>,
-    position: Kept,
+    position: SavedValue,
 }
 
 impl TrainingInput<'_> {

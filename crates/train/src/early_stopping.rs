@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_a_number_is_never_better() {
+    fn nan_is_never_better() {
         let mut stopping = EarlyStopping::new(3);
         assert_eq!(stopping.observe(1, f32::NAN), Progress::Waiting(1));
         assert_eq!(stopping.best(), None);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn training_that_goes_on_after_a_stop_may_improve_again() {
+    fn observations_after_a_stop_may_improve_again() {
         let mut stopping = EarlyStopping::new(1);
         let seen = [2.0, 3.0, 4.0, 1.0, 1.0].map(|value| stopping.observe(0, value));
         use Progress::{Improved, Stop};

@@ -86,7 +86,7 @@ pub enum TrainError {
     /// Variables without a value.
     #[error(
         "variables have no value yet{}: {advice}",
-        few(.variables)
+        list_names(.variables)
     )]
     NotReady {
         /// Their names.
@@ -96,7 +96,7 @@ pub enum TrainError {
     },
     /// No session could be created in time.
     #[error("no session for {waited:?}: {why}")]
-    Waited {
+    SessionTimeout {
         /// Time of the attempts.
         waited: Duration,
         /// Error of the last attempt.
@@ -168,12 +168,12 @@ impl fmt::Debug for TrainError {
 }
 
 /// Largest number of names that a message lists.
-const NAMES: usize = 5;
+const MAX_LISTED_NAMES: usize = 5;
 
 /// Lists the first of these names, and the number of the others.
-fn few(names: &[String]) -> String {
-    let shown = names[..names.len().min(NAMES)].join(", ");
-    match names.len().saturating_sub(NAMES) {
+fn list_names(names: &[String]) -> String {
+    let shown = names[..names.len().min(MAX_LISTED_NAMES)].join(", ");
+    match names.len().saturating_sub(MAX_LISTED_NAMES) {
         0 if names.is_empty() => String::new(),
         0 => format!(" ({shown})"),
         more => format!(" ({shown} and {more} more)"),

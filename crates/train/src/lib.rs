@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `monitored` | [`MonitoredSession`]: runs steps with hooks, restores, and recovers from lost tasks |
 //! | [`hooks`] | saving, logging, summaries, stopping |
-//! | `saver` | [`Saver`], [`BestCheckpoint`]: variables to and from checkpoints |
+//! | `checkpoints` | [`Saver`], [`BestCheckpoint`]: variables to and from checkpoints |
 //! | [`saver_nodes`] | TensorFlow's nodes that save and restore |
 //! | [`saved_model`] | TensorFlow's SavedModels |
 //! | [`values`] | variables of a session, read and assigned; frozen graphs |
@@ -38,22 +38,22 @@
 //! # }
 //! ```
 
+mod checkpoints;
 pub mod early_stopping;
 mod error;
 pub mod hooks;
 mod log;
 mod monitored;
 pub mod saved_model;
-mod saver;
 pub mod saver_nodes;
 mod steps;
 pub mod values;
 
+pub use checkpoints::{BestCheckpoint, Goal, SavedValue, Saver};
 pub use early_stopping::{EarlyStopping, Progress};
 pub use error::{StepFailure, TrainError};
 pub use monitored::{MonitoredSession, MonitoredTrainingSession, Role, Scaffold};
 pub use saved_model::{ModelOptions, SavedModel, SavedModelError, save_model};
-pub use saver::{BestCheckpoint, Goal, Kept, Saver};
 pub use saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub use steps::Steps;
 pub use values::{FreezeSessionError, freeze};

@@ -100,7 +100,7 @@ pub fn assign(
 
 /// A value that does not fit its variable.
 #[derive(Clone, PartialEq, Error)]
-#[error("'{variable}' {}, and is given {found_dtype}{found_shape}", told(.held))]
+#[error("'{variable}' {}, and is given {found_dtype}{found_shape}", describe(.held))]
 pub struct ValueError {
     /// The variable.
     pub variable: String,
@@ -112,7 +112,7 @@ pub struct ValueError {
     pub found_shape: Shape,
 }
 
-fn told(held: &Option<(DType, Shape)>) -> String {
+fn describe(held: &Option<(DType, Shape)>) -> String {
     match held {
         Some((dtype, shape)) => format!("is a variable of {dtype}{shape}"),
         None => "is the handle of no variable".to_owned(),

@@ -3,7 +3,8 @@
 use thalweg_graph::OutputId;
 use thalweg_tensor::Tensor;
 
-use super::{BeforeRun, SessionRunHook};
+use super::hook::SessionRunHook;
+use super::run::BeforeRun;
 use crate::error::TrainError;
 
 /// Feeds each step the values that a function returns: `tf.train.FeedFnHook`.

@@ -6,7 +6,8 @@ use thalweg_graph::OutputId;
 use thalweg_session::Fetch;
 use thalweg_tensor::Tensor;
 
-use super::{Context, SessionRunHook};
+use super::context::Context;
+use super::hook::SessionRunHook;
 use crate::error::TrainError;
 
 /// Runs a step after the last one: `tf.train.FinalOpsHook`.

@@ -6,11 +6,14 @@ use thalweg_graph::OutputId;
 use thalweg_session::Fetch;
 use thalweg_tensor::{DType, Tensor, dispatch};
 
-use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::{AfterRun, BeforeRun};
+use super::timer::{Every, Timer};
 use crate::error::TrainError;
 
 /// Largest number of elements of a tensor that are logged.
-const MOST: usize = 8;
+const MAX_ELEMENTS: usize = 8;
 
 /// Formats a line from names and values.
 type Format = Box<dyn Fn(&[(&str, &Tensor)]) -> String>;
@@ -106,7 +109,7 @@ impl LoggingTensorHook {
         }
         let told = named
             .iter()
-            .map(|(name, value)| format!("{name} = {}", shown(value)));
+            .map(|(name, value)| format!("{name} = {}", formatted(value)));
         let told = told.collect::<Vec<_>>().join(", ");
         match elapsed {
             None => told,
@@ -116,10 +119,10 @@ impl LoggingTensorHook {
 }
 
 /// Formats a value; of a large one the beginning.
-fn shown(tensor: &Tensor) -> String {
+fn formatted(tensor: &Tensor) -> String {
     let all: Vec<String> = match tensor.dtype() {
         DType::String => match tensor.as_strings() {
-            Ok(all) => (all.iter().take(MOST))
+            Ok(all) => (all.iter().take(MAX_ELEMENTS))
                 .map(|s| String::from_utf8_lossy(s).into_owned())
                 .collect(),
             Err(e) => return e.to_string(),
@@ -128,13 +131,13 @@ fn shown(tensor: &Tensor) -> String {
             dtype,
             [F16 BF16 F32 F64 I8 I16 I32 I64 U8 U16 U32 U64 Bool],
             T => match tensor.as_slice::<T>() {
-                Ok(all) => all.iter().take(MOST).map(ToString::to_string).collect(),
+                Ok(all) => all.iter().take(MAX_ELEMENTS).map(ToString::to_string).collect(),
                 Err(e) => return e.to_string(),
             },
             else return format!("({dtype})")
         ),
     };
-    match (tensor.dims(), tensor.len() > MOST) {
+    match (tensor.dims(), tensor.len() > MAX_ELEMENTS) {
         ([], _) => all.concat(),
         (_, false) => format!("[{}]", all.join(" ")),
         (dims, true) => format!("[{} ...] {dims:?}", all.join(" ")),

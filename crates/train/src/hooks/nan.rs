@@ -4,7 +4,8 @@ use thalweg_graph::OutputId;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::{Tensor, dispatch};
 
-use super::{AfterRun, BeforeRun, SessionRunHook};
+use super::hook::SessionRunHook;
+use super::run::{AfterRun, BeforeRun};
 use crate::error::TrainError;
 
 /// Checks a loss after each step: one that is not finite is an error, or ends the loop: `tf.train.NanTensorHook`.

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::{AfterRun, BeforeRun};
+use super::timer::{Every, Timer};
 use crate::error::TrainError;
 
 /// Writes a step's trace, as `timeline-STEP.json` for trace viewers, every `n` steps or in an interval of time:

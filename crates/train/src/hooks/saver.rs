@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use thalweg_summary::{SessionEvent, SummaryWriter};
 
-use super::{AfterRun, Context, Every, SessionRunHook, Timer};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::AfterRun;
+use super::timer::{Every, Timer};
+use crate::checkpoints::{Saver, numbered};
 use crate::error::TrainError;
-use crate::saver::{Saver, numbered};
 
 /// Callbacks around the saves of a [`CheckpointSaverHook`]: `tf.train.CheckpointSaverListener`.
 pub trait CheckpointSaverListener {
@@ -99,7 +102,7 @@ impl CheckpointSaverHook {
                 self.timer.done(step);
                 let path = path.to_string_lossy();
                 let event = SessionEvent::Checkpoint(&path);
-                context.note(&mut self.writer, |w| w.session_log(event, step));
+                context.write_summary(&mut self.writer, |w| w.session_log(event, step));
             }
             Err(TrainError::Checkpoint(error)) => {
                 self.timer.done(step);
@@ -121,7 +124,7 @@ impl SessionRunHook for CheckpointSaverHook {
             return Ok(());
         }
         let graph = session.session().graph();
-        session.note(&mut self.writer, |w| w.graph(graph));
+        session.write_summary(&mut self.writer, |w| w.graph(graph));
         // A checkpoint that was just restored need not be written again.
         let folder = self.prefix.parent().unwrap_or(Path::new("."));
         if self.saver.latest(folder)? == Some(numbered(&self.prefix, step)) {

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use thalweg_summary::SummaryWriter;
 
-use super::{AfterRun, Context, Every, SessionRunHook, Timer};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::AfterRun;
+use super::timer::{Every, Timer};
 use crate::error::TrainError;
 
 /// Number of checks with an unchanged global step after which it is logged.
-const PATIENCE: u32 = 20;
+const MAX_STALLED_CHECKS: u32 = 20;
 
 /// Logs the global steps per second, and writes them as the summary `global_step/sec`: `tf.train.StepCounterHook`.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ impl SessionRunHook for StepCounterHook {
         session.needed_global_step()?;
         self.timer = Timer::new(self.every);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
-            self.writer = session.summaries(folder);
+            self.writer = session.summary_writer(folder);
         }
         Ok(())
     }
@@ -70,9 +73,9 @@ impl SessionRunHook for StepCounterHook {
             false => 0,
         };
         self.last = before;
-        if self.still == PATIENCE {
+        if self.still == MAX_STALLED_CHECKS {
             run.context().log(&format!(
-                "the global step is {before} for {PATIENCE} steps: does the training count it up, as with minimize_counting?"
+                "the global step is {before} for {MAX_STALLED_CHECKS} steps: does the training count it up, as with minimize_counting?"
             ));
         }
         if !self.timer.is_due(before.saturating_add(1)) {
@@ -83,7 +86,7 @@ impl SessionRunHook for StepCounterHook {
             let rate = steps as f64 / time.as_secs_f64().max(1e-9);
             run.context().log(&format!("global_step/sec: {rate:.6}"));
             let context = run.context();
-            context.note(&mut self.writer, |w| {
+            context.write_summary(&mut self.writer, |w| {
                 w.scalar("global_step/sec", rate as f32, step)
             });
         }
@@ -95,7 +98,7 @@ impl SessionRunHook for StepCounterHook {
     }
 
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
-        session.note(&mut self.writer, SummaryWriter::flush);
+        session.write_summary(&mut self.writer, SummaryWriter::flush);
         Ok(())
     }
 }

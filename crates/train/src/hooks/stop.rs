@@ -1,6 +1,8 @@
 //! StopAtStepHook: stops at a step.
 
-use super::{AfterRun, Context, SessionRunHook};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::AfterRun;
 use crate::error::TrainError;
 
 /// Stops the loop when the global step reaches a number, or after a number of steps: `tf.train.StopAtStepHook`.

@@ -7,7 +7,10 @@ use thalweg_session::Fetch;
 use thalweg_summary::{SessionEvent, SummaryWriter};
 use thalweg_tensor::Tensor;
 
-use super::{AfterRun, BeforeRun, Context, Every, SessionRunHook, Timer};
+use super::context::Context;
+use super::hook::SessionRunHook;
+use super::run::{AfterRun, BeforeRun};
+use super::timer::{Every, Timer};
 use crate::error::TrainError;
 
 /// Writes the results of summary ops every `n` steps, or in an interval of time: `tf.train.SummarySaverHook`.
@@ -53,11 +56,11 @@ impl SessionRunHook for SummarySaverHook {
     fn after_create_session(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         self.steps = session.global_step()?.unwrap_or(0);
         if let (None, Some(folder)) = (&self.writer, &self.folder) {
-            self.writer = session.summaries(folder);
+            self.writer = session.summary_writer(folder);
         }
         // TensorBoard drops events that an earlier run wrote of later steps.
         let start = |w: &SummaryWriter| w.session_log(SessionEvent::Start, self.steps);
-        session.note(&mut self.writer, start);
+        session.write_summary(&mut self.writer, start);
         Ok(())
     }
 
@@ -82,13 +85,13 @@ impl SessionRunHook for SummarySaverHook {
         let value = run.values().first().and_then(Option::as_ref);
         let summaries = value.map(Tensor::as_strings).transpose()?;
         for summary in summaries.unwrap_or_default() {
-            (run.context()).note(&mut self.writer, |w| w.summary(summary, step));
+            (run.context()).write_summary(&mut self.writer, |w| w.summary(summary, step));
         }
         Ok(())
     }
 
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
-        session.note(&mut self.writer, SummaryWriter::flush);
+        session.write_summary(&mut self.writer, SummaryWriter::flush);
         Ok(())
     }
 }

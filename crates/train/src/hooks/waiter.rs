@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Context, SessionRunHook};
+use super::context::Context;
+use super::hook::SessionRunHook;
 use crate::error::TrainError;
 
 /// Interval of reads of the global step.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Time without progress after which it is logged.
-const SILENT: Duration = Duration::from_secs(30);
+const LOG_STALL_AFTER: Duration = Duration::from_secs(30);
 /// Number of steps after which the progress is logged.
-const TELL: i64 = 1000;
+const LOG_STEPS: i64 = 1000;
 
 /// Waits, before the first step, until the global step reaches a number: `tf.train.GlobalStepWaiterHook`.
 ///
@@ -35,12 +36,14 @@ impl SessionRunHook for GlobalStepWaiterHook {
             if step >= self.until {
                 return Ok(());
             }
-            if told.is_none_or(|(at, when)| step - at >= TELL || when.elapsed() >= SILENT) {
+            if told.is_none_or(|(at, when)| {
+                step - at >= LOG_STEPS || when.elapsed() >= LOG_STALL_AFTER
+            }) {
                 let until = self.until;
                 session.log(&format!("waiting for global step {until}, it is {step}"));
                 told = Some((step, Instant::now()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

@@ -9,26 +9,18 @@ use thalweg_graph::Graph;
 use thalweg_summary::{SummaryError, SummaryWriter};
 
 use super::recovery::Recovery;
+use super::role::Role;
 use super::scaffold::Scaffold;
-use super::{Hooked, MonitoredSession};
+use super::session::{HookEntry, MonitoredSession};
 use crate::error::TrainError;
 use crate::hooks::{CheckpointSaverHook, Every, SessionRunHook, StepCounterHook, SummarySaverHook};
 use crate::log::Log;
 use crate::steps::Steps;
 
-/// Role of a process in a training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Initializes, saves and restores the variables. There is one chief.
-    Chief,
-    /// Waits for the chief.
-    Worker,
-}
-
 /// Default time limit of creating a session.
-const MOST: Duration = Duration::from_secs(7200);
+const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(7200);
 /// Default time between attempts to create a session.
-const LOOK: Duration = Duration::from_millis(100);
+const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builder of a [`MonitoredSession`](crate::MonitoredSession): `tf.train.MonitoredTrainingSession`. Defaults are
 /// TensorFlow's.
@@ -83,8 +75,8 @@ pub struct MonitoredTrainingSession<'a> {
     save_checkpoint: Option<Every>,
     save_summaries: Option<Every>,
     log_step_count: Option<u64>,
-    look: Duration,
-    most: Duration,
+    retry_interval: Duration,
+    time_limit: Duration,
     log: Log,
 }
 
@@ -101,8 +93,8 @@ impl<'a> MonitoredTrainingSession<'a> {
             save_checkpoint: Some(Every::secs(600)),
             save_summaries: Some(Every::Steps(100)),
             log_step_count: Some(100),
-            look: LOOK,
-            most: MOST,
+            retry_interval: DEFAULT_RETRY_INTERVAL,
+            time_limit: DEFAULT_TIME_LIMIT,
             log: Log::default(),
         }
     }
@@ -170,8 +162,12 @@ impl<'a> MonitoredTrainingSession<'a> {
     }
 
     /// Time limit of creating a session, at first and after a loss (7200 s), and time between attempts (0.1 s).
-    pub fn wait(self, most: Duration, look: Duration) -> Self {
-        MonitoredTrainingSession { most, look, ..self }
+    pub fn wait(self, time_limit: Duration, retry_interval: Duration) -> Self {
+        MonitoredTrainingSession {
+            time_limit,
+            retry_interval,
+            ..self
+        }
     }
 
     /// Sends log lines to this function, in place of standard error.
@@ -191,25 +187,21 @@ impl<'a> MonitoredTrainingSession<'a> {
     /// loss.
     ///
     /// # Errors
-    /// Errors of the graph, the checkpoint or a hook; [`TrainError::Waited`] if no session can be created in time.
+    /// Errors of the graph, the checkpoint or a hook; [`TrainError::SessionTimeout`] if no session can be after_create_session in time.
     pub fn start<S, M, E>(mut self, make: M) -> Result<MonitoredSession<S, M>, TrainError>
     where
         S: Steps,
         M: FnMut() -> Result<S, E>,
         E: Into<TrainError>,
     {
-        let finalized = self.scaffold.finalize(self.graph);
+        let resolved = self.scaffold.finalize(self.graph);
         let mut hooks = Vec::new();
         if self.role == Role::Chief {
             hooks.append(&mut self.chief_hooks);
-            self.own_hooks(
-                &finalized.saver,
-                finalized.global_step.is_some(),
-                &mut hooks,
-            )?;
+            self.own_hooks(&resolved.saver, resolved.global_step.is_some(), &mut hooks)?;
         }
         hooks.append(&mut self.hooks);
-        let hooks = hooks.into_iter().map(|hook| Hooked {
+        let hooks = hooks.into_iter().map(|hook| HookEntry {
             watches: hook.watches_steps(),
             hook,
             fetches: 0..0,
@@ -218,13 +210,13 @@ impl<'a> MonitoredTrainingSession<'a> {
             make,
             role: self.role,
             scaffold: self.scaffold,
-            finalized,
+            resolved,
             folder: self.folder,
-            look: self.look,
-            most: self.most,
+            retry_interval: self.retry_interval,
+            time_limit: self.time_limit,
             log: self.log,
-            again: false,
-            unfinished: Cell::new(false),
+            had_session: false,
+            partly_initialized: Cell::new(false),
         };
         MonitoredSession::start(recovery, hooks.collect(), self.graph)
     }
@@ -232,7 +224,7 @@ impl<'a> MonitoredTrainingSession<'a> {
     /// The hooks that come with a folder.
     fn own_hooks(
         &self,
-        saver: &crate::saver::Saver,
+        saver: &crate::checkpoints::Saver,
         counts: bool,
         hooks: &mut Vec<Box<dyn SessionRunHook>>,
     ) -> Result<(), TrainError> {
@@ -268,7 +260,7 @@ impl<'a> MonitoredTrainingSession<'a> {
         Ok(())
     }
 
-    /// Creates the writer of the event file. If it cannot be created, on a full disk for example, this is logged, and
+    /// Creates the writer of the event file. If it cannot be after_create_session, on a full disk for example, this is logged, and
     /// training goes on without summaries.
     fn writer(&self, folder: &Path) -> Result<Option<SummaryWriter>, TrainError> {
         match SummaryWriter::create(folder) {

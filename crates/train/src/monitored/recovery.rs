@@ -8,37 +8,37 @@ use thalweg_checkpoint::CheckpointError;
 use thalweg_checkpoint::state::newest_usable;
 use thalweg_graph::OutputId;
 
-use super::builder::Role;
-use super::scaffold::{Finalized, Scaffold};
+use super::role::Role;
+use super::scaffold::{ResolvedScaffold, Scaffold};
 use crate::error::{StepFailure, TrainError};
 use crate::hooks::{Context, step_of};
 use crate::log::Log;
 use crate::steps::Steps;
 
 /// Interval of log lines while waiting for a session.
-const TELL: Duration = Duration::from_secs(30);
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Creates sessions whose variables have values.
 pub(super) struct Recovery<M> {
     pub(super) make: M,
     pub(super) role: Role,
     pub(super) scaffold: Scaffold,
-    pub(super) finalized: Finalized,
+    pub(super) resolved: ResolvedScaffold,
     pub(super) folder: Option<PathBuf>,
     /// Time between attempts.
-    pub(super) look: Duration,
+    pub(super) retry_interval: Duration,
     /// Time limit of the attempts.
-    pub(super) most: Duration,
+    pub(super) time_limit: Duration,
     pub(super) log: Log,
     /// `true` after the first session.
-    pub(super) again: bool,
+    pub(super) had_session: bool,
     /// `true` if initialization failed halfway: some variables may have values, and others not.
-    pub(super) unfinished: Cell<bool>,
+    pub(super) partly_initialized: Cell<bool>,
 }
 
 impl<M> Recovery<M> {
     pub(super) fn global_step(&self) -> Option<OutputId> {
-        self.finalized.global_step
+        self.resolved.global_step
     }
 
     pub(super) fn log(&self) -> &Log {
@@ -47,7 +47,7 @@ impl<M> Recovery<M> {
 
     /// Waits for checkpoints that are being written.
     pub(super) fn finish(&self) -> Result<(), TrainError> {
-        self.finalized.saver.wait()
+        self.resolved.saver.wait()
     }
 
     /// Creates a session whose variables have values. Retries if tasks are lost meanwhile.
@@ -58,29 +58,29 @@ impl<M> Recovery<M> {
         E: Into<TrainError>,
     {
         let begin = Instant::now();
-        let mut told: Option<Instant> = None;
+        let mut logged: Option<Instant> = None;
         loop {
-            let tells = told.is_none_or(|at| at.elapsed() >= TELL);
-            let last = begin.elapsed() >= self.most;
-            let why = match self.attempt(tells || last) {
+            let logs = logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+            let last = begin.elapsed() >= self.time_limit;
+            let why = match self.attempt(logs || last) {
                 Ok(session) => {
-                    self.again = true;
+                    self.had_session = true;
                     return Ok(session);
                 }
                 Err(error) if self.may_pass(&error) => error,
                 Err(error) => return Err(error),
             };
-            if tells {
+            if logs {
                 self.log.line(&format!("waiting for a session: {why}"));
-                told = Some(Instant::now());
+                logged = Some(Instant::now());
             }
             if last {
-                return Err(TrainError::Waited {
+                return Err(TrainError::SessionTimeout {
                     waited: begin.elapsed(),
                     why: why.to_string(),
                 });
             }
-            std::thread::sleep(self.look);
+            std::thread::sleep(self.retry_interval);
         }
     }
 
@@ -92,7 +92,7 @@ impl<M> Recovery<M> {
 
     /// Attempts to create a session. Listing the variables without values takes extra steps, and is done only if it is
     /// logged.
-    fn attempt<S, E>(&mut self, tells: bool) -> Result<S, TrainError>
+    fn attempt<S, E>(&mut self, logs: bool) -> Result<S, TrainError>
     where
         S: Steps,
         M: FnMut() -> Result<S, E>,
@@ -102,16 +102,16 @@ impl<M> Recovery<M> {
         match self.role {
             Role::Chief => self.prepare(&session)?,
             Role::Worker => {
-                if !self.finalized.is_ready(&session)? {
+                if !self.resolved.is_ready(&session)? {
                     return Err(TrainError::NotReady {
-                        variables: match tells {
-                            true => self.finalized.missing(&session),
+                        variables: match logs {
+                            true => self.resolved.missing(&session),
                             false => Vec::new(),
                         },
                         advice: "the chief gives them: start it, or look at what keeps it",
                     });
                 }
-                self.finalized.local_init(&session)?;
+                self.resolved.local_init(&session)?;
             }
         }
         Ok(session)
@@ -120,7 +120,7 @@ impl<M> Recovery<M> {
     /// Restores the variables from the newest checkpoint, or initializes them. A chief that returns to variables newer
     /// than its checkpoint keeps them.
     fn prepare(&mut self, session: &dyn Steps) -> Result<(), TrainError> {
-        let saver = self.finalized.saver.clone();
+        let saver = self.resolved.saver.clone();
         // The checkpoint that is being written may be the newest.
         if let Err(error) = saver.wait() {
             self.log
@@ -130,10 +130,10 @@ impl<M> Recovery<M> {
             Some(folder) => saver.latest(folder)?.or_else(|| newest_usable(folder)),
             None => None,
         };
-        let ready = self.finalized.is_ready(session)? && !self.unfinished.get();
+        let ready = self.resolved.is_ready(session)? && !self.partly_initialized.get();
         match newest {
             // Nothing was lost, or another process has restored it already.
-            _ if ready && self.again => {}
+            _ if ready && self.had_session => {}
             Some(newest) => self.restore(session, newest, ready)?,
             // A chief without a folder returns.
             None if ready && self.folder.is_none() => {
@@ -142,18 +142,18 @@ impl<M> Recovery<M> {
                 self.log.line(line);
             }
             None => {
-                self.unfinished.set(true);
-                self.scaffold.initialize(&self.finalized, session)?;
+                self.partly_initialized.set(true);
+                self.scaffold.initialize(&self.resolved, session)?;
             }
         }
-        self.finalized.local_init(session)?;
-        if !self.finalized.is_ready(session)? {
+        self.resolved.local_init(session)?;
+        if !self.resolved.is_ready(session)? {
             return Err(TrainError::NotReady {
-                variables: self.finalized.missing(session),
+                variables: self.resolved.missing(session),
                 advice: "neither the checkpoint nor the initializers gave them one",
             });
         }
-        self.unfinished.set(false);
+        self.partly_initialized.set(false);
         Ok(())
     }
 
@@ -164,11 +164,11 @@ impl<M> Recovery<M> {
         mut newest: PathBuf,
         ready: bool,
     ) -> Result<(), TrainError> {
-        let saver = &self.finalized.saver;
+        let saver = &self.resolved.saver;
         let mut damaged = Vec::new();
         loop {
             let shown = newest.display();
-            let saved = match self.finalized.global_step {
+            let saved = match self.resolved.global_step {
                 Some(output) => saver.saved_value(&newest, output),
                 None => Ok(None),
             };
@@ -186,7 +186,7 @@ impl<M> Recovery<M> {
                     ));
                     return Ok(());
                 }
-                self.unfinished.set(true);
+                self.partly_initialized.set(true);
                 saver.restore(session, &newest)?;
                 self.log.line(&format!("restored {shown}"));
                 Ok(())
@@ -212,7 +212,7 @@ impl<M> Recovery<M> {
     fn context_step(&self, session: &dyn Steps) -> Result<Option<i64>, TrainError> {
         Context {
             session,
-            global_step: self.finalized.global_step,
+            global_step: self.resolved.global_step,
             stop: &std::cell::Cell::new(false),
             log: &self.log,
         }

@@ -5,8 +5,8 @@ use thalweg_ops::{StateOps, SummaryOps, Variable};
 use thalweg_session::Fetch;
 use thalweg_tensor::Tensor;
 
+use crate::checkpoints::Saver;
 use crate::error::TrainError;
-use crate::saver::Saver;
 use crate::steps::Steps;
 
 /// Collection of the global step, and the variable's name.
@@ -112,7 +112,7 @@ impl Scaffold {
     }
 
     /// Takes parts that were not set from the graph.
-    pub(super) fn finalize(&mut self, graph: &Graph) -> Finalized {
+    pub(super) fn finalize(&mut self, graph: &Graph) -> ResolvedScaffold {
         let ready = *self
             .ready
             .get_or_insert_with(|| graph.all_initialized().id());
@@ -129,7 +129,7 @@ impl Scaffold {
             .into_iter()
             .find(|v| v.name == GLOBAL_STEP);
         let kept = graph.collection(GLOBAL_STEP).first().map(|o| o.id());
-        Finalized {
+        ResolvedScaffold {
             init: init.iter().map(|&n| Fetch::Run(n)).collect(),
             local_init: self.local_init.iter().map(|&n| Fetch::Run(n)).collect(),
             ready,
@@ -141,10 +141,10 @@ impl Scaffold {
     /// Initializes the variables.
     pub(super) fn initialize(
         &mut self,
-        finalized: &Finalized,
+        resolved: &ResolvedScaffold,
         session: &dyn Steps,
     ) -> Result<(), TrainError> {
-        session.run_step(&finalized.init, &self.init_feeds, &Default::default())?;
+        session.run_step(&resolved.init, &self.init_feeds, &Default::default())?;
         match &mut self.init_fn {
             Some(init) => init(session),
             None => Ok(()),
@@ -153,7 +153,7 @@ impl Scaffold {
 }
 
 /// A scaffold with all parts set.
-pub(super) struct Finalized {
+pub(super) struct ResolvedScaffold {
     init: Vec<Fetch>,
     local_init: Vec<Fetch>,
     ready: OutputId,
@@ -161,7 +161,7 @@ pub(super) struct Finalized {
     pub(super) global_step: Option<OutputId>,
 }
 
-impl Finalized {
+impl ResolvedScaffold {
     /// Runs the operations of each session.
     pub(super) fn local_init(&self, session: &dyn Steps) -> Result<(), TrainError> {
         match self.local_init.is_empty() {

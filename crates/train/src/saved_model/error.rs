@@ -70,14 +70,14 @@ pub enum SavedModelError {
         tensor: String,
     },
     /// The inputs are not those of the signature.
-    #[error("{model}: signature '{signature}' takes {}, and was given {}", listed(.wanted), listed(.given))]
+    #[error("{model}: signature '{signature}' takes {}, and was given {}", listed(.restored_variables), listed(.given))]
     Inputs {
         /// The model.
         model: String,
         /// The signature.
         signature: String,
         /// Inputs of the signature.
-        wanted: Vec<String>,
+        restored_variables: Vec<String>,
         /// Inputs of the call.
         given: Vec<String>,
     },

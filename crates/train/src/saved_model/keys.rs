@@ -9,17 +9,17 @@ use crate::saver_nodes::SavedVariable;
 use crate::values;
 
 /// Largest depth of nested functions that are searched for restore nodes.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Largest number of nodes of functions that are searched: a small file can call functions without end.
-const MOST_NODES: usize = 1 << 20;
+const MAX_NODES: usize = 1 << 20;
 
 /// Largest number of nodes between the one that reads a checkpoint and the one that assigns the value.
-const MOST_BETWEEN: usize = 8;
+const MAX_DISTANCE: usize = 8;
 
 /// A variable, and the key of its value in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Restored {
+pub(super) struct RestoredVariable {
     /// The name in the checkpoint.
     pub key: String,
     /// The slice in TensorFlow's notation; empty for the whole.
@@ -29,16 +29,16 @@ pub(super) struct Restored {
 }
 
 /// Lists the variables that are restored, each once.
-pub(super) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
+pub(super) fn restored_variables(graph: &Graph, restore: Option<&str>) -> Vec<RestoredVariable> {
     let data = graph.snapshot();
     let node = restore.and_then(|name| names::find_operation(graph, name));
     let mut all = Vec::new();
-    let mut left = MOST_NODES;
+    let mut left = MAX_NODES;
     if let Some(node) = node {
         let needed = data.needed([node.id()], |_| false);
         for id in data.ids().filter(|id| needed[id.index()]) {
             let own = |handle| Some(handle);
-            of_node(&data, &data, id, &own, (DEEPEST, &mut left), &mut all);
+            of_node(&data, &data, id, &own, (MAX_DEPTH, &mut left), &mut all);
         }
     }
     if all.is_empty() {
@@ -53,12 +53,12 @@ pub(super) fn wanted(graph: &Graph, restore: Option<&str>) -> Vec<Restored> {
 }
 
 /// The declared variables, by their names.
-fn declared(graph: &Graph) -> Vec<Restored> {
+fn declared(graph: &Graph) -> Vec<RestoredVariable> {
     let all = graph.variables();
     let restored = all.iter().map(|info| {
         let saved = SavedVariable::of(info);
         let shape = graph.output(info.value).shape();
-        Restored {
+        RestoredVariable {
             slice: saved.slice_text(&shape).unwrap_or_default(),
             key: saved.name,
             handle: info.handle,
@@ -68,9 +68,9 @@ fn declared(graph: &Graph) -> Vec<Restored> {
 }
 
 /// All variables of a graph without declarations, by the names of their nodes.
-fn by_node(graph: &Graph) -> Vec<Restored> {
+fn by_node(graph: &Graph) -> Vec<RestoredVariable> {
     let handles = values::handles(graph).into_iter();
-    let restored = handles.map(|handle| Restored {
+    let restored = handles.map(|handle| RestoredVariable {
         key: graph.operation(handle.node).name(),
         slice: String::new(),
         handle,
@@ -86,7 +86,7 @@ fn of_node(
     id: NodeId,
     outer: &dyn Fn(OutputId) -> Option<OutputId>,
     (depth, left): (usize, &mut usize),
-    to: &mut Vec<Restored>,
+    to: &mut Vec<RestoredVariable>,
 ) {
     let node = data.node(id);
     if node.op.name == "RestoreV2" {
@@ -98,7 +98,7 @@ fn of_node(
             if let (Some(key), Some(slice)) = (keys.get(index), slices.get(index))
                 && let Some(handle) = outer(handle)
             {
-                to.push(Restored {
+                to.push(RestoredVariable {
                     key: key.clone(),
                     slice: slice.clone(),
                     handle,
@@ -134,7 +134,7 @@ fn of_node(
 /// Reads an input that is a constant of strings.
 fn strings(data: &GraphData, node: &Node, input: usize) -> Option<Vec<String>> {
     let mut at = *node.inputs.get(input)?;
-    for _ in 0..MOST_BETWEEN {
+    for _ in 0..MAX_DISTANCE {
         let from = data.get(at.node)?;
         if let Some(Attr::Tensor(value)) =
             from.attrs.get("value").filter(|_| from.op.name == "Const")
@@ -162,7 +162,7 @@ fn assigned(data: &GraphData, restore: NodeId) -> Vec<(u32, OutputId)> {
                 ("Assign" | "AssignVariableOp", &[handle, given]) => {
                     found.extend(of(given).map(|index| (index, handle)));
                 }
-                ("Identity", &[given]) if between < MOST_BETWEEN => {
+                ("Identity", &[given]) if between < MAX_DISTANCE => {
                     open.extend(of(given).map(|index| (user, Some(index), between + 1)));
                 }
                 _ => {}

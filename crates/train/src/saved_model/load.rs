@@ -9,11 +9,10 @@ use thalweg_graphdef::names;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
-use super::{SavedModelError, VARIABLES, restore};
+use super::error::SavedModelError;
+use super::format::{INIT_SIGNATURE, VARIABLES};
+use super::restore;
 use crate::steps::Steps;
-
-/// Signature by which TensorFlow 2 names the node to run when a model is loaded.
-pub(super) const INIT_SIGNATURE: &str = "__saved_model_init_op";
 
 /// Collections by which TensorFlow 1 names that node; newer files have the first.
 const INIT_COLLECTIONS: [&str; 2] = ["saved_model_main_op", "legacy_init_op"];

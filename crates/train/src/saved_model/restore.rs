@@ -7,8 +7,8 @@ use thalweg_graph::OutputId;
 use thalweg_graphdef::messages::MetaGraphDef;
 use thalweg_tensor::Tensor;
 
-use super::SavedModelError;
-use super::keys::{Restored, wanted};
+use super::error::SavedModelError;
+use super::keys::{RestoredVariable, restored_variables};
 use crate::steps::Steps;
 use crate::values;
 
@@ -25,21 +25,21 @@ pub(super) fn restore(
     checkpoint: &Path,
     restore: Option<&str>,
 ) -> Result<usize, SavedModelError> {
-    let all = wanted(session.graph(), restore);
+    let all = restored_variables(session.graph(), restore);
     if all.is_empty() {
         return Ok(0);
     }
     let reader = BundleReader::open(checkpoint)?;
     let values = all
         .iter()
-        .map(|one| Ok((one.handle, of_bundle(&reader, one)?)));
+        .map(|one| Ok((one.handle, read_value(&reader, one)?)));
     let values: Vec<(OutputId, Tensor)> = values.collect::<Result<_, CheckpointError>>()?;
     let count = values.len();
     values::assign(session, values)?;
     Ok(count)
 }
 
-fn of_bundle(reader: &BundleReader, one: &Restored) -> Result<Tensor, CheckpointError> {
+fn read_value(reader: &BundleReader, one: &RestoredVariable) -> Result<Tensor, CheckpointError> {
     let slice = SliceSpec::parse_or_whole(&one.slice)?;
     reader.part(&one.key, slice.as_ref())
 }
@@ -95,7 +95,7 @@ pub fn restore_weights(
     let node = node.map_or(RESTORE_ALL, |s| &*s.restore_op_name);
     let mut done = RestoredWeights::default();
     let mut values = Vec::new();
-    for one in wanted(session.graph(), Some(node)) {
+    for one in restored_variables(session.graph(), Some(node)) {
         if weights.info(&one.key).is_none() {
             done.missing.push(one.key);
             continue;

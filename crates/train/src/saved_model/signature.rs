@@ -7,8 +7,8 @@ use thalweg_graphdef::messages::tensor_info::Encoding;
 use thalweg_graphdef::messages::{MetaGraphDef, SignatureDef, TensorInfo};
 use thalweg_graphdef::names;
 
-use super::SavedModelError;
-use super::load::INIT_SIGNATURE;
+use super::error::SavedModelError;
+use super::format::INIT_SIGNATURE;
 
 /// A signature: inputs and outputs of a graph, by the names that callers use.
 #[derive(Clone, Debug, PartialEq, Eq)]

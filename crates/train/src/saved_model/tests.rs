@@ -74,13 +74,13 @@ fn edited(folder: &Folder, edit: impl FnOnce(&mut SavedModelDef)) {
 }
 
 #[test]
-fn what_is_saved_is_loaded_with_the_same_values() {
+fn a_saved_model_is_loaded_with_the_same_values() {
     let folder = Folder::new("round");
-    let wanted = saved(&folder);
+    let restored_variables = saved(&folder);
     let model = SavedModel::load(&folder.0).unwrap();
     let ones = Tensor::new(&[2, 4], &[1.0f32; 8]).unwrap();
     let out = model.run(DEFAULT_SIGNATURE, &[("in", ones)]).unwrap();
-    assert_eq!(out["out"], wanted);
+    assert_eq!(out["out"], restored_variables);
     let graph = model.session().graph();
     let step = graph
         .variables()
@@ -100,7 +100,10 @@ fn what_is_saved_is_loaded_with_the_same_values() {
     save_model(model.session(), &second.0, &options).unwrap();
     let again = SavedModel::load(&second.0).unwrap();
     let ones = || Tensor::new(&[2, 4], &[1.0f32; 8]).unwrap();
-    assert_eq!(again.run("s", &[("in", ones())]).unwrap()["out"], wanted);
+    assert_eq!(
+        again.run("s", &[("in", ones())]).unwrap()["out"],
+        restored_variables
+    );
 
     let def = crate::freeze(again.session(), &[again.session().graph().output(y.id())]).unwrap();
     let g = Graph::new();
@@ -110,13 +113,13 @@ fn what_is_saved_is_loaded_with_the_same_values() {
         .unwrap()
         .run(frozen.output("y").unwrap(), [feed])
         .unwrap();
-    assert_eq!(found, wanted);
+    assert_eq!(found, restored_variables);
 }
 
 #[test]
-fn a_variable_may_have_another_name_in_the_checkpoint() {
+fn restore_nodes_map_variables_to_other_names() {
     let folder = Folder::new("names");
-    let wanted = saved(&folder);
+    let restored_variables = saved(&folder);
     // The keys in the nodes apply, not the names of the variables: both are exchanged here.
     let reader = thalweg_checkpoint::BundleReader::open(folder.0.join(VARIABLES)).unwrap();
     let mut writer =
@@ -148,11 +151,11 @@ fn a_variable_may_have_another_name_in_the_checkpoint() {
     });
     let model = SavedModel::load(&folder.0).unwrap();
     let out = model.run(DEFAULT_SIGNATURE, &[("in", ones())]).unwrap();
-    assert_eq!(out["out"], wanted);
+    assert_eq!(out["out"], restored_variables);
 }
 
 #[test]
-fn variables_behind_references_are_restored_too() {
+fn reference_variables_are_restored() {
     let folder = Folder::new("refs");
     let g = Graph::new();
     let v = g.op("VariableV2").attr("dtype", DType::F32).name("v");
@@ -187,12 +190,12 @@ fn variables_behind_references_are_restored_too() {
     );
     let handles = crate::values::handles(model.session().graph());
     let found = crate::values::read(model.session(), &handles).unwrap();
-    let wanted = [[3.0f32, 4.0], [5.0, 6.0], [7.0, 8.0]].map(|v| Tensor::vector(&v));
-    assert_eq!(found, wanted);
+    let restored_variables = [[3.0f32, 4.0], [5.0, 6.0], [7.0, 8.0]].map(|v| Tensor::vector(&v));
+    assert_eq!(found, restored_variables);
 }
 
 #[test]
-fn a_wrong_value_is_refused_before_anything_is_assigned() {
+fn a_value_that_does_not_fit_is_rejected_before_any_assignment() {
     let g = Graph::new();
     let w = g.variable("w", 1.0f32);
     let session = Session::new(&g).unwrap();
@@ -208,13 +211,14 @@ fn a_wrong_value_is_refused_before_anything_is_assigned() {
     );
     let wrong = [(w.value().id(), Tensor::scalar(2.0f32))];
     let error = crate::values::assign(&session, wrong).unwrap_err();
-    let wanted = "'w/Read/ReadVariableOp' is the handle of no variable, and is given f32[]";
-    assert_eq!(error.to_string(), wanted);
+    let restored_variables =
+        "'w/Read/ReadVariableOp' is the handle of no variable, and is given f32[]";
+    assert_eq!(error.to_string(), restored_variables);
     assert_eq!(session.run::<f32>(w, []).unwrap(), 1.0);
 }
 
 #[test]
-fn calls_that_do_not_fit_a_signature_say_what_it_takes() {
+fn the_error_of_a_wrong_call_lists_the_inputs_of_the_signature() {
     let folder = Folder::new("calls");
     saved(&folder);
     let model = SavedModel::load(&folder.0).unwrap();
@@ -232,13 +236,14 @@ fn calls_that_do_not_fit_a_signature_say_what_it_takes() {
         (&[("in", x()), ("in", x())], "in, in"),
     ] {
         let error = model.run(DEFAULT_SIGNATURE, given).unwrap_err().to_string();
-        let wanted = format!("{shown}: signature 'serving_default' takes in, and was given {told}");
-        assert_eq!(error, wanted);
+        let restored_variables =
+            format!("{shown}: signature 'serving_default' takes in, and was given {told}");
+        assert_eq!(error, restored_variables);
     }
 }
 
 #[test]
-fn folders_that_are_no_model_give_typed_errors() {
+fn folders_without_a_valid_model_give_typed_errors() {
     let folder = Folder::new("hostile");
     let missing = SavedModel::load(&folder.0).unwrap_err();
     assert!(matches!(missing, SavedModelError::File(_)), "{missing}");
@@ -305,7 +310,7 @@ fn folders_that_are_no_model_give_typed_errors() {
 }
 
 #[test]
-fn weights_of_any_format_fill_whole_variables_and_parts() {
+fn weights_of_each_format_fill_whole_and_partitioned_variables() {
     let folder = Folder::new("weights");
     saved(&folder);
     let model = SavedModel::load(&folder.0).unwrap();
@@ -353,7 +358,7 @@ fn weights_of_any_format_fill_whole_variables_and_parts() {
 }
 
 #[test]
-fn functions_that_call_functions_without_end_are_not_followed_without_end() {
+fn the_search_in_nested_functions_is_bounded() {
     let g = Graph::new();
     let mut called = String::new();
     // Eight functions, each of which calls the one before a hundred times.
@@ -386,6 +391,9 @@ fn functions_that_call_functions_without_end_are_not_followed_without_end() {
     assert!(!call.build().is_invalid(), "{:?}", g.errors());
     g.variable("w", 1.0f32);
     let start = std::time::Instant::now();
-    assert_eq!(super::keys::wanted(&g, Some("restore")).len(), 1);
+    assert_eq!(
+        super::keys::restored_variables(&g, Some("restore")).len(),
+        1
+    );
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
 }

@@ -11,7 +11,9 @@ use thalweg_graphdef::messages::{SavedModel as SavedModelDef, SignatureDef};
 use thalweg_graphdef::meta::{MetaOptions, export_meta_graph_data, signature};
 use thalweg_tensor::Tensor;
 
-use super::{SERVE, SavedModelError, VARIABLES};
+use super::error::SavedModelError;
+use super::format::{SERVE, VARIABLES};
+use super::signature::Signature;
 use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 use crate::steps::Steps;
 use crate::values;
@@ -101,7 +103,7 @@ pub fn save_model(
     }
     let model = folder.display().to_string();
     for (name, signature) in &options.signatures {
-        super::Signature::of(graph, "", &model, name, signature)?;
+        Signature::of(graph, "", &model, name, signature)?;
     }
     let saved: Vec<SavedVariable> = graph.variables().iter().map(SavedVariable::of).collect();
     let handles: Vec<OutputId> = saved.iter().map(|s| s.handle).collect();

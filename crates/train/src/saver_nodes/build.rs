@@ -7,13 +7,15 @@ use thalweg_graph::{DeviceSpec, Graph, GraphData, NodeId, Operation, Output, Out
 use thalweg_ops::SourceOps;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::{SavedVariable, SaverNodesError, SaverOptions};
+use super::error::SaverNodesError;
+use super::options::SaverOptions;
+use super::saved_variable::SavedVariable;
 
 /// Largest number of colocation references that are followed from a variable.
-const MOST_HOPS: usize = 16;
+const MAX_COLOCATION_HOPS: usize = 16;
 
 /// Ids of the nodes, on the copy of a graph.
-pub(super) struct Made {
+pub(super) struct NodeIds {
     pub filename: OutputId,
     pub save: NodeId,
     pub save_tensor: OutputId,
@@ -23,7 +25,7 @@ pub(super) struct Made {
 /// The requested device of a node: its own, or that of a node that it is colocated with.
 fn device(data: &GraphData, node: NodeId) -> DeviceSpec {
     let mut at = node;
-    for _ in 0..MOST_HOPS {
+    for _ in 0..MAX_COLOCATION_HOPS {
         let Some(node) = data.get(at) else { break };
         if !node.device.is_empty() {
             return node.device.clone();
@@ -59,7 +61,7 @@ pub(super) fn build(
     graph: &Graph,
     saved: &[SavedVariable],
     options: &SaverOptions,
-) -> Result<Made, SaverNodesError> {
+) -> Result<NodeIds, SaverNodesError> {
     let default = graph.constant(Tensor::from("model"));
     let default = default.named("filename/input");
     let filename = graph.placeholder_with_default("filename", default, Shape::scalar());
@@ -77,7 +79,7 @@ pub(super) fn build(
 
 impl<'g> Builder<'_, 'g> {
     /// Builds one `SaveV2` and one `RestoreV2`.
-    fn single(&self) -> Result<Made, SaverNodesError> {
+    fn single(&self) -> Result<NodeIds, SaverNodesError> {
         let graph = self.graph;
         let all: Vec<&SavedVariable> = self.saved.iter().collect();
         let save = self.save(self.filename, &all)?;
@@ -89,7 +91,7 @@ impl<'g> Builder<'_, 'g> {
     }
 
     /// Builds one of each for each device, and the nodes that merge the files on the first one.
-    fn sharded(&self) -> Result<Made, SaverNodesError> {
+    fn sharded(&self) -> Result<NodeIds, SaverNodesError> {
         let graph = self.graph;
         let data = graph.snapshot();
         let mut devices: BTreeMap<DeviceSpec, Vec<&SavedVariable>> = BTreeMap::new();
@@ -138,8 +140,13 @@ impl<'g> Builder<'_, 'g> {
         Ok(self.made(save, save_tensor, restore))
     }
 
-    fn made(&self, save: Operation<'g>, save_tensor: Output<'g>, restore: Operation<'g>) -> Made {
-        Made {
+    fn made(
+        &self,
+        save: Operation<'g>,
+        save_tensor: Output<'g>,
+        restore: Operation<'g>,
+    ) -> NodeIds {
+        NodeIds {
             filename: self.filename.id(),
             save: save.id(),
             save_tensor: save_tensor.id(),

@@ -142,7 +142,7 @@ fn parts_of_a_variable_are_slices_of_the_whole() {
 }
 
 #[test]
-fn what_cannot_be_saved_is_said_and_nothing_is_added() {
+fn variables_that_cannot_be_saved_are_errors_and_add_no_nodes() {
     let (g, mut saved) = two();
     let options = SaverOptions::new();
     let nodes = g.snapshot().len();

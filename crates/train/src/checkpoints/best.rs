@@ -6,7 +6,8 @@ use thalweg_checkpoint::BundleReader;
 use thalweg_checkpoint::state::latest_checkpoint;
 use thalweg_graph::Graph;
 
-use super::{Kept, Saver};
+use super::saved_value::SavedValue;
+use super::saver::Saver;
 use crate::error::TrainError;
 use crate::steps::Steps;
 
@@ -55,7 +56,7 @@ pub enum Goal {
 #[derive(Debug)]
 pub struct BestCheckpoint {
     saver: Saver,
-    metric: Kept,
+    metric: SavedValue,
     prefix: PathBuf,
     goal: Goal,
     best: Option<(PathBuf, f64)>,
@@ -88,7 +89,7 @@ impl BestCheckpoint {
         })
     }
 
-    /// Saves the variables if this metric is better than all before; returns if it was. A NaN is never better.
+    /// SaveState the variables if this metric is better than all before; returns if it was. A NaN is never better.
     ///
     /// # Errors
     /// As for [`Saver::save`]; the previous best one is kept then.

@@ -8,7 +8,8 @@ use thalweg_graph::OutputId;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
-use super::{RANDOM_DRAWN, RANDOM_NODES, Saver, prefix_tensor};
+use super::items::Item;
+use super::saver::{RANDOM_DRAWN, RANDOM_NODES, Saver, prefix_tensor};
 use crate::error::TrainError;
 use crate::steps::Steps;
 use crate::values;
@@ -63,7 +64,7 @@ impl Saver {
     ) -> Result<Vec<(OutputId, Tensor)>, TrainError> {
         let graph = session.graph();
         let objects = reader.by_variable_name()?;
-        let value = |item: &super::Item| {
+        let value = |item: &Item| {
             let value = item.read(reader, objects.as_ref())?;
             match item.misfit(graph, &value) {
                 None => Ok((item.variable.handle, value)),

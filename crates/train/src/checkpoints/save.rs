@@ -8,14 +8,14 @@ use thalweg_checkpoint::state::Retention;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
 
-use super::write::{self, Job};
-use super::{RANDOM_DRAWN, RANDOM_NODES, Saver, ShardedNodes, numbered, prefix_tensor};
+use super::saver::{RANDOM_DRAWN, RANDOM_NODES, Saver, ShardedNodes, numbered, prefix_tensor};
+use super::write::{self, WriteJob};
 use crate::error::TrainError;
 use crate::steps::Steps;
 use crate::values;
 
 impl Saver {
-    /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
+    /// SaveState a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
     ///
     /// # Errors
     /// Errors of a step, and [`TrainError::Checkpoint`]: earlier checkpoints are then unchanged.
@@ -51,7 +51,7 @@ impl Saver {
         let retention = self.retention(&prefix)?;
         let (mut entries, mut part) = (Vec::new(), None);
         match &self.shared.sharded {
-            Some(nodes) => part = Some(self.servers_save(session, nodes, &prefix)?),
+            Some(nodes) => part = Some(self.save_on_servers(session, nodes, &prefix)?),
             None => {
                 let items = self.shared.items.iter();
                 let handles: Vec<_> = items.clone().map(|i| i.variable.handle).collect();
@@ -61,7 +61,7 @@ impl Saver {
             }
         }
         self.add_state(session, &mut entries)?;
-        let job = Job {
+        let job = WriteJob {
             prefix: prefix.clone(),
             entries,
             part,
@@ -101,7 +101,7 @@ impl Saver {
     }
 
     /// Runs the writes of each server: returns the prefix of the part that they write.
-    fn servers_save(
+    fn save_on_servers(
         &self,
         session: &dyn Steps,
         nodes: &ShardedNodes,

@@ -1,4 +1,4 @@
-//! Kept: a value of the program that checkpoints keep.
+//! SavedValue: a value of the program that checkpoints keep.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,11 +7,11 @@ use thalweg_tensor::Tensor;
 /// A value that a checkpoint keeps beside the variables: the position of the input, for example. Clones share the
 /// value. [`crate::Saver::keep`] creates one.
 #[derive(Clone, Debug)]
-pub struct Kept(Arc<Mutex<Tensor>>);
+pub struct SavedValue(Arc<Mutex<Tensor>>);
 
-impl Kept {
-    pub(super) fn new(value: Tensor) -> Kept {
-        Kept(Arc::new(Mutex::new(value)))
+impl SavedValue {
+    pub(super) fn new(value: Tensor) -> SavedValue {
+        SavedValue(Arc::new(Mutex::new(value)))
     }
 
     /// Sets the value, which the next save keeps.

@@ -11,7 +11,7 @@ use thalweg_tensor::Tensor;
 pub(super) type Entry = (String, Option<SliceSpec>, Tensor);
 
 /// A checkpoint to write.
-pub(super) struct Job {
+pub(super) struct WriteJob {
     pub(super) prefix: PathBuf,
     pub(super) entries: Vec<Entry>,
     /// Parts that servers have written, which go into the checkpoint.
@@ -20,7 +20,7 @@ pub(super) struct Job {
 }
 
 /// Writes a checkpoint, then the state file.
-pub(super) fn run(job: &Mutex<Option<Job>>) -> Result<(), CheckpointError> {
+pub(super) fn run(job: &Mutex<Option<WriteJob>>) -> Result<(), CheckpointError> {
     let Some(job) = job.lock().unwrap_or_else(PoisonError::into_inner).take() else {
         return Ok(());
     };

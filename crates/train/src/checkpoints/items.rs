@@ -4,6 +4,7 @@ use thalweg_checkpoint::{BundleReader, CheckpointError, SliceSpec, VariableNames
 use thalweg_graph::{Graph, OutputId, VariableInfo};
 use thalweg_tensor::Tensor;
 
+use super::write::Entry;
 use crate::saver_nodes::SavedVariable;
 
 /// A variable of a checkpoint.
@@ -43,7 +44,7 @@ impl Item {
     }
 
     /// Creates the entry of a checkpoint with this value.
-    pub(super) fn entry(&self, value: Tensor) -> super::write::Entry {
+    pub(super) fn entry(&self, value: Tensor) -> Entry {
         (self.name().to_owned(), self.slice.clone(), value)
     }
 

@@ -1,12 +1,5 @@
 //! Saver: saves and restores variables.
 
-mod best;
-mod items;
-mod kept;
-mod restore;
-mod save;
-mod write;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,17 +12,16 @@ use thalweg_graph::{Graph, NodeId, OutputId, VariableInfo};
 use thalweg_ops::Variable;
 use thalweg_tensor::Tensor;
 
+use super::items::Item;
+use super::saved_value::SavedValue;
 use crate::error::TrainError;
 use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
-pub use best::{BestCheckpoint, Goal};
-use items::Item;
-pub use kept::Kept;
 
 /// Entries with the counters of random ops: names of nodes, and the counter of each.
-const RANDOM_NODES: &str = "_thalweg/random/nodes";
-const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
+pub(super) const RANDOM_NODES: &str = "_thalweg/random/nodes";
+pub(super) const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
 
-/// Saves variables to checkpoints in TensorFlow's format, and restores them: `tf.train.Saver`.
+/// SaveState variables to checkpoints in TensorFlow's format, and restores them: `tf.train.Saver`.
 ///
 /// A checkpoint also has the state of the session's random ops, and the values that the program [keeps](Saver::keep) in
 /// it: a training that resumes from it computes the same bits as one that was not interrupted. TensorFlow ignores these
@@ -65,33 +57,33 @@ const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
 /// ```
 #[derive(Clone)]
 pub struct Saver {
-    shared: Arc<Shared>,
-    options: RetentionOptions,
+    pub(super) shared: Arc<Shared>,
+    pub(super) options: RetentionOptions,
 }
 
-struct Shared {
-    items: Vec<Item>,
+pub(super) struct Shared {
+    pub(super) items: Vec<Item>,
     /// Nodes by which each device saves its own variables, of a sharded saver.
-    sharded: Option<ShardedNodes>,
-    kept: Mutex<BTreeMap<String, Kept>>,
-    saves: Mutex<Saves>,
+    pub(super) sharded: Option<ShardedNodes>,
+    pub(super) kept: Mutex<BTreeMap<String, SavedValue>>,
+    pub(super) saves: Mutex<SaveState>,
     /// Lock around the start of a save.
-    beginning: Mutex<()>,
+    pub(super) beginning: Mutex<()>,
 }
 
 /// Saved checkpoints, and the one that is being written.
 #[derive(Default)]
-struct Saves {
-    writing: Option<JoinHandle<Result<(), CheckpointError>>>,
-    folders: BTreeMap<PathBuf, Arc<Mutex<Retention>>>,
+pub(super) struct SaveState {
+    pub(super) writing: Option<JoinHandle<Result<(), CheckpointError>>>,
+    pub(super) folders: BTreeMap<PathBuf, Arc<Mutex<Retention>>>,
 }
 
 /// Ids of the nodes of a sharded saver.
 #[derive(Clone, Copy)]
-struct ShardedNodes {
-    filename: OutputId,
-    save: NodeId,
-    restore: NodeId,
+pub(super) struct ShardedNodes {
+    pub(super) filename: OutputId,
+    pub(super) save: NodeId,
+    pub(super) restore: NodeId,
 }
 
 impl Drop for Shared {
@@ -188,20 +180,20 @@ impl Saver {
 
     /// Registers a value of the program that checkpoints keep under this name, such as the position of the input. It is
     /// `value` until it is set, or restored from a checkpoint that has it.
-    pub fn keep(&self, name: impl Into<String>, value: impl Into<Tensor>) -> Kept {
-        let kept = Kept::new(value.into());
+    pub fn keep(&self, name: impl Into<String>, value: impl Into<Tensor>) -> SavedValue {
+        let kept = SavedValue::new(value.into());
         self.kept().insert(name.into(), kept.clone());
         kept
     }
 
-    fn saves(&self) -> MutexGuard<'_, Saves> {
+    pub(super) fn saves(&self) -> MutexGuard<'_, SaveState> {
         self.shared
             .saves
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+    pub(super) fn kept(&self) -> MutexGuard<'_, BTreeMap<String, SavedValue>> {
         let kept = self.shared.kept.lock();
         kept.unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,7 +214,7 @@ pub(crate) fn numbered(prefix: &Path, step: i64) -> PathBuf {
 }
 
 /// Converts a prefix to a string tensor.
-fn prefix_tensor(prefix: &Path) -> Result<Tensor, TrainError> {
+pub(super) fn prefix_tensor(prefix: &Path) -> Result<Tensor, TrainError> {
     // Servers may have another current folder.
     let prefix = std::path::absolute(prefix).map_err(|e| TrainError::io(prefix, e))?;
     let bytes = prefix.as_os_str().as_encoded_bytes();

@@ -1,0 +1,40 @@
+//! Options of the nodes of a saver.
+
+/// Options of [`SaverNodes::add`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaverOptions {
+    /// Name scope of the nodes (`save`), at the root; made unique.
+    pub scope: String,
+    /// `true` if each device writes its variables to files of its own (`false`).
+    pub sharded: bool,
+}
+
+impl Default for SaverOptions {
+    fn default() -> SaverOptions {
+        SaverOptions {
+            scope: "save".to_owned(),
+            sharded: false,
+        }
+    }
+}
+
+impl SaverOptions {
+    /// The defaults.
+    pub fn new() -> SaverOptions {
+        SaverOptions::default()
+    }
+
+    /// Each device writes its variables to files of its own, which are then merged. They must be on a disk that all
+    /// devices see.
+    pub fn sharded(self, sharded: bool) -> SaverOptions {
+        SaverOptions { sharded, ..self }
+    }
+
+    /// Sets the name scope.
+    pub fn scope(self, scope: impl Into<String>) -> SaverOptions {
+        SaverOptions {
+            scope: scope.into(),
+            ..self
+        }
+    }
+}
