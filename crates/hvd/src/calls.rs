@@ -22,7 +22,7 @@ impl Hvd {
     /// use thalweg_hvd::Hvd;
     ///
     /// let hvd = Hvd::init_negotiated()?;
-    /// // It trains on what data it has.
+    /// // Trains on the data that it has.
     /// assert_eq!(hvd.join()?, 0);
     /// # Ok::<(), thalweg_hvd::HvdError>(())
     /// ```
@@ -51,21 +51,21 @@ impl Hvd {
     }
 
     /// Name of a collective: by default its number, as all ranks run the same ones.
-    fn name(&self, what: &str) -> String {
+    fn name(&self, op_name: &str) -> String {
         match &self.name {
             Some(name) => (**name).to_owned(),
-            None => format!("{what}.{}", self.calls.fetch_add(1, Ordering::Relaxed)),
+            None => format!("{op_name}.{}", self.calls.fetch_add(1, Ordering::Relaxed)),
         }
     }
 
     fn call(
         &self,
-        what: &str,
+        op_name: &str,
         kind: Collective,
         input: Tensor,
         set: i32,
     ) -> Result<Vec<Tensor>, HvdError> {
-        let name = self.name(what);
+        let name = self.name(op_name);
         let request = CollectiveRequest {
             name,
             set,
@@ -75,8 +75,13 @@ impl Hvd {
         Ok(self.progress.call(request)?)
     }
 
-    fn one(&self, what: &str, kind: Collective, input: Tensor) -> Result<Tensor, HvdError> {
-        let mut all = self.call(what, kind, input, ALL_RANKS)?;
+    fn call_single(
+        &self,
+        op_name: &str,
+        kind: Collective,
+        input: Tensor,
+    ) -> Result<Tensor, HvdError> {
+        let mut all = self.call(op_name, kind, input, ALL_RANKS)?;
         Ok(all.swap_remove(0))
     }
 
@@ -96,7 +101,7 @@ impl Hvd {
     /// ```
     pub fn allreduce(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
         let kind = Collective::Reduce(op.into());
-        self.one("allreduce", kind, tensor)
+        self.call_single("allreduce", kind, tensor)
     }
 
     /// Like [`Hvd::allreduce`] of each tensor, in one exchange for each dtype: all of them are reduced, or none.
@@ -126,7 +131,7 @@ impl Hvd {
     /// # Errors
     /// As for [`Hvd::allreduce`].
     pub fn allgather(&self, tensor: Tensor) -> Result<Tensor, HvdError> {
-        self.one("allgather", Collective::Gather, tensor)
+        self.call_single("allgather", Collective::Gather, tensor)
     }
 
     /// Returns the value of rank `root`.
@@ -134,7 +139,7 @@ impl Hvd {
     /// # Errors
     /// As for [`Hvd::allreduce`].
     pub fn broadcast(&self, tensor: Tensor, root: usize) -> Result<Tensor, HvdError> {
-        self.one("broadcast", Collective::Broadcast { root }, tensor)
+        self.call_single("broadcast", Collective::Broadcast { root }, tensor)
     }
 
     /// Exchanges rows: returns the rows that all ranks send to this one, and the number of rows from each. `splits` has
@@ -160,7 +165,7 @@ impl Hvd {
     /// As for [`Hvd::allreduce`].
     pub fn reducescatter(&self, tensor: Tensor, op: ReduceOp) -> Result<Tensor, HvdError> {
         let kind = Collective::Scatter(op.into());
-        self.one("reducescatter", kind, tensor)
+        self.call_single("reducescatter", kind, tensor)
     }
 
     /// Returns when all ranks have called it.

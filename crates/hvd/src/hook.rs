@@ -6,7 +6,7 @@ use thalweg_session::{Fetch, RunOptions};
 use thalweg_train::TrainError;
 use thalweg_train::hooks::{Context, SessionRunHook};
 
-use crate::ranks::broadcast;
+use crate::broadcast::broadcast;
 
 /// Broadcasts all variables from one rank when a session was created: all ranks then start with the same values,
 /// whether initialized or restored from a checkpoint of that rank.

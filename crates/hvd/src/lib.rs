@@ -26,6 +26,7 @@
 //! # }
 //! ```
 
+mod broadcast;
 mod calls;
 pub mod elastic;
 mod error;

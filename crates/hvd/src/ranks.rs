@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_collective::{ALL_RANKS, Join, Progress, Ranks, Timeline};
+use thalweg_collective::{Join, Progress, Ranks, Timeline};
 use thalweg_graph::{Graph, Operation};
-use thalweg_ops::{CollectiveOps, StateOps, Variable};
+use thalweg_ops::Variable;
 use thalweg_session::SessionOptions;
 
+use crate::broadcast::broadcast;
 use crate::error::HvdError;
 use crate::hook::BroadcastGlobalVariablesHook;
 use crate::optimizer::DistributedOptimizer;
@@ -226,17 +227,4 @@ fn unwritten(path: &Path, error: &std::io::Error) -> HvdError {
         path: path.to_owned(),
         reason: error.to_string(),
     }
-}
-
-/// Broadcasts variables from one rank.
-#[track_caller]
-pub(crate) fn broadcast<'g>(
-    graph: &'g Graph,
-    variables: &[Variable<'g>],
-    root: usize,
-) -> Operation<'g> {
-    let of_root =
-        |v: &Variable<'g>| v.colocate(|| v.assign(v.read().broadcast_from(root, ALL_RANKS)));
-    let assigned: Vec<Operation<'g>> = variables.iter().map(of_root).collect();
-    graph.group("broadcast_variables", assigned)
 }

@@ -13,7 +13,7 @@ use thalweg_tensor::Tensor;
 const STEPS: usize = 5;
 
 #[test]
-fn tensors_that_are_reduced_together_are_what_they_are_alone() {
+fn grouped_allreduce_equals_separate_allreduces() {
     let found = on_ranks(3, |hvd| {
         let own = hvd.rank() as f32;
         let tensors = [
@@ -36,7 +36,7 @@ fn tensors_that_are_reduced_together_are_what_they_are_alone() {
 }
 
 #[test]
-fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
+fn the_timeline_of_rank_0_is_complete_and_has_waits_and_runs() {
     let folder = std::env::temp_dir().join(format!("thalweg-timeline-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = |rank: usize| folder.join(format!("{rank}.json"));
@@ -81,7 +81,7 @@ fn the_timeline_of_rank_0_is_whole_and_has_what_tensors_waited_for_and_did() {
 }
 
 #[test]
-fn the_trace_of_each_rank_has_its_collectives_and_what_their_time_went_to() {
+fn the_trace_of_each_rank_has_its_collectives_and_their_phases() {
     let folder = std::env::temp_dir().join(format!("thalweg-trace-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for memory in [true, false] {

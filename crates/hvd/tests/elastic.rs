@@ -73,7 +73,7 @@ fn undisturbed() -> Vec<f32> {
 }
 
 #[test]
-fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
+fn a_job_that_loses_a_rank_resumes_from_its_last_commit() {
     for victim in 0..3 {
         let driver = driver(ElasticLimits::of(3));
         let address = driver.address();
@@ -106,7 +106,7 @@ fn a_job_that_loses_a_rank_goes_on_from_its_last_commit() {
 }
 
 #[test]
-fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
+fn new_ranks_join_at_a_commit_and_receive_its_values() {
     let driver = driver(ElasticLimits {
         max: 4,
         ..ElasticLimits::of(2)
@@ -141,7 +141,7 @@ fn new_ranks_come_in_at_a_commit_and_learn_what_the_others_know() {
 }
 
 #[test]
-fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
+fn a_job_that_has_lost_all_commits_ends_with_an_error() {
     let driver = driver(ElasticLimits {
         timeout: Duration::from_secs(30),
         max: 2,
@@ -158,7 +158,7 @@ fn a_job_that_has_lost_all_of_its_state_ends_and_says_so() {
 }
 
 #[test]
-fn numbers_of_the_program_are_those_of_the_last_commit() {
+fn numbers_of_the_program_are_restored_from_the_last_commit() {
     let driver = driver(ElasticLimits::of(2));
     let address = driver.address();
     let results: Vec<_> = thread::scope(|scope| {
@@ -199,7 +199,7 @@ fn numbers_of_the_program_are_those_of_the_last_commit() {
 }
 
 #[test]
-fn a_rank_that_is_lost_before_it_has_met_the_others_keeps_them_waiting_for_a_moment_only() {
+fn a_rank_lost_before_meeting_delays_the_others_only_briefly() {
     let driver = driver(ElasticLimits::of(3));
     let address = driver.address();
     let began = std::time::Instant::now();

@@ -28,7 +28,7 @@ fn squares<'g>(g: &'g Graph) -> (Output<'g>, Output<'g>) {
 }
 
 /// The expected variable, by a plain loop: a rank without a batch has a gradient of zeros.
-fn by_hand(size: usize) -> Vec<f32> {
+fn expected(size: usize) -> Vec<f32> {
     let mut w = [3.0f32, -4.0];
     for step in 0..size {
         for (i, w) in w.iter_mut().enumerate() {
@@ -62,9 +62,9 @@ fn trained(hvd: &Hvd) -> Vec<f32> {
 }
 
 #[test]
-fn ranks_with_less_data_join_and_the_others_train_on() {
+fn ranks_with_less_data_join_and_the_others_continue() {
     for size in [2, 3] {
-        let expected = by_hand(size);
+        let expected = expected(size);
         for found in on_ranks_that(size, negotiated, |hvd| trained(&hvd)) {
             for (a, b) in found.iter().zip(&expected) {
                 assert!((a - b).abs() < 1e-5, "{found:?} {expected:?}");
@@ -74,7 +74,7 @@ fn ranks_with_less_data_join_and_the_others_train_on() {
 }
 
 #[test]
-fn graphs_whose_collectives_stand_in_different_orders_run_together() {
+fn graphs_with_collectives_in_different_orders_run_together() {
     let found = on_ranks_that(2, negotiated, |hvd| {
         let g = Graph::new();
         let mut names = ["a", "bb", "ccc"];
@@ -94,7 +94,7 @@ fn graphs_whose_collectives_stand_in_different_orders_run_together() {
 }
 
 #[test]
-fn collectives_outside_of_graphs_have_names() {
+fn collectives_outside_of_graphs_are_matched_by_name() {
     let found = on_ranks_that(2, negotiated, |hvd| {
         std::thread::scope(|scope| {
             let ask = |name: &'static str, value: f32| {
@@ -123,7 +123,7 @@ fn collectives_outside_of_graphs_have_names() {
 }
 
 #[test]
-fn a_rank_that_joins_ends_a_job_whose_ranks_need_its_value() {
+fn a_collective_that_needs_a_joined_rank_ends_the_job() {
     let found = on_ranks_that(2, negotiated, |hvd| match hvd.rank() {
         0 => {
             let g = Graph::new();

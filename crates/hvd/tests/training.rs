@@ -99,7 +99,7 @@ fn alone() -> Vec<f32> {
 }
 
 #[test]
-fn n_ranks_learn_as_one_rank_with_all_their_data() {
+fn n_ranks_learn_the_same_as_one_rank_with_all_data() {
     let one = alone();
     for size in 1..=4 {
         let all = on_ranks(size, |hvd| trained(&hvd, (hvd.rank(), size), momentum));
@@ -111,7 +111,7 @@ fn n_ranks_learn_as_one_rank_with_all_their_data() {
 }
 
 #[test]
-fn buckets_of_every_size_give_the_same() {
+fn the_fusion_threshold_does_not_change_the_result() {
     let one = alone();
     for threshold in [0, 1, 20, 64, 1 << 20] {
         let all = on_ranks(2, |hvd| {
@@ -126,7 +126,7 @@ fn buckets_of_every_size_give_the_same() {
 }
 
 #[test]
-fn groups_give_the_same_and_are_as_many_reductions_as_was_said() {
+fn groups_give_the_same_result_and_the_requested_number_of_reductions() {
     let one = alone();
     for (groups, expected) in [(1, 1), (2, 2), (3, 3), (9, 3)] {
         let all = on_ranks(2, |hvd| {
@@ -149,7 +149,7 @@ fn groups_give_the_same_and_are_as_many_reductions_as_was_said() {
 }
 
 #[test]
-fn a_predivided_sum_is_a_mistake_of_the_graph() {
+fn a_predivide_factor_with_a_sum_is_a_mistake() {
     let errors = on_ranks(2, |hvd| {
         let g = Graph::new();
         let loss = g.variable("w", [1.0f32]).value().square().sum();
@@ -184,7 +184,7 @@ fn two(
 }
 
 #[test]
-fn halves_on_the_way_and_divisions_before_the_sum_change_little() {
+fn compression_and_predivision_change_the_result_little() {
     let one = alone();
     near(&two(|o| o.compression(Compression::Fp16)), &one, 2e-3);
     near(&two(|o| o.compression(Compression::Bf16)), &one, 2e-2);
@@ -193,7 +193,7 @@ fn halves_on_the_way_and_divisions_before_the_sum_change_little() {
 }
 
 #[test]
-fn a_sum_is_as_many_averages_as_there_are_ranks() {
+fn a_sum_equals_the_average_times_the_number_of_ranks() {
     let sum = two(|o| o.op(ReduceOp::Sum));
     let double = trained(&Hvd::meet(&Join::alone()).unwrap(), (0, 1), |hvd, loss| {
         hvd.distributed(Momentum::new(0.2, 0.9)).minimize(loss)
@@ -205,7 +205,7 @@ fn a_sum_is_as_many_averages_as_there_are_ranks() {
 }
 
 #[test]
-fn several_passes_are_one_step_with_their_mean() {
+fn backward_passes_per_step_equal_one_step_with_their_mean() {
     let of = |size: usize| {
         on_ranks(size, |hvd| {
             trained(&hvd, (hvd.rank(), size), |hvd, loss| {
@@ -225,7 +225,7 @@ fn several_passes_are_one_step_with_their_mean() {
 }
 
 #[test]
-fn ranks_of_a_set_learn_together_and_others_alone() {
+fn a_process_set_trains_separately_from_other_ranks() {
     let all = on_ranks(3, |hvd| {
         let set = hvd.add_process_set(&[0, 2]).unwrap();
         let place = if hvd.rank() == 2 { 1 } else { 0 };
@@ -243,7 +243,7 @@ fn ranks_of_a_set_learn_together_and_others_alone() {
 }
 
 #[test]
-fn all_ranks_begin_with_the_values_of_one() {
+fn all_ranks_start_with_the_variables_of_the_root() {
     let found = on_ranks(3, |hvd| {
         let g = Graph::new();
         let w = g.variable("w", [hvd.rank() as f32, 7.0]);
@@ -269,7 +269,7 @@ fn all_ranks_begin_with_the_values_of_one() {
 }
 
 #[test]
-fn values_are_exchanged_outside_of_graphs_too() {
+fn collectives_run_outside_of_graphs() {
     on_ranks(3, |hvd| {
         let rank = hvd.rank() as f32;
         let own = Tensor::vector(&[rank, 1.0]);
@@ -307,7 +307,7 @@ fn values_are_exchanged_outside_of_graphs_too() {
 }
 
 #[test]
-fn ranks_with_other_graphs_are_told_the_first_difference() {
+fn different_graphs_are_an_error_with_the_first_difference() {
     let found = on_ranks(2, |hvd| {
         let g = Graph::new();
         let x = g.constant(vec![1.0f32; 3 + hvd.rank()]);
@@ -326,7 +326,7 @@ fn ranks_with_other_graphs_are_told_the_first_difference() {
 }
 
 #[test]
-fn a_step_that_runs_out_of_time_ends_the_others_with_its_reason() {
+fn a_step_timeout_ends_the_other_ranks_with_its_reason() {
     let found = on_ranks(2, |hvd| {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, [2]);
@@ -350,7 +350,7 @@ fn a_step_that_runs_out_of_time_ends_the_others_with_its_reason() {
 }
 
 #[test]
-fn splits_that_do_not_share_the_rows_are_an_error_and_none_are_equal_ones() {
+fn splits_that_do_not_sum_to_the_rows_are_an_error_and_no_splits_are_even() {
     on_ranks(2, |hvd| {
         let own = hvd.rank() as f32;
         let rows = Tensor::vector(&[own, own + 10.0]);
@@ -381,7 +381,7 @@ fn broadcasts_from_different_roots_are_an_error() {
 }
 
 #[test]
-fn a_step_that_ends_while_plans_are_compared_ends_the_job() {
+fn a_step_that_fails_during_plan_comparison_ends_the_job() {
     let found = on_ranks(2, |hvd| {
         let g = Graph::new();
         let sum = g.constant(vec![1.0f32; 3]).all_reduce(ReduceOp::Sum);
@@ -406,7 +406,7 @@ fn a_step_that_ends_while_plans_are_compared_ends_the_job() {
 }
 
 #[test]
-fn a_plan_of_a_set_without_this_rank_is_an_error_at_once() {
+fn a_collective_of_a_set_without_this_rank_is_an_immediate_error() {
     on_ranks(2, |hvd| {
         let set = hvd.add_process_set(&[0]).unwrap();
         let g = Graph::new();
@@ -426,7 +426,7 @@ fn a_plan_of_a_set_without_this_rank_is_an_error_at_once() {
 }
 
 #[test]
-fn two_sessions_of_a_rank_do_not_take_each_others_results() {
+fn two_sessions_of_a_rank_do_not_mix_their_results() {
     on_ranks(2, |hvd| {
         let alone = [0, 1].map(|rank| hvd.add_process_set(&[rank]).unwrap());
         thread::scope(|scope| {
@@ -451,7 +451,7 @@ fn two_sessions_of_a_rank_do_not_take_each_others_results() {
 }
 
 #[test]
-fn a_rank_that_leaves_is_named_by_those_that_compare_plans() {
+fn plan_comparison_names_a_rank_that_left() {
     let found = on_ranks(2, |hvd| {
         if hvd.rank() == 1 {
             return String::new();
@@ -471,7 +471,7 @@ fn a_rank_that_leaves_is_named_by_those_that_compare_plans() {
 }
 
 #[test]
-fn an_average_of_ones_is_one_on_any_number_of_ranks() {
+fn an_average_of_ones_is_exactly_one_on_any_number_of_ranks() {
     let found = on_ranks(7, |hvd| {
         let ones = hvd.allreduce(Tensor::vector(&[1i32, 7, -7]), ReduceOp::Average);
         ones.unwrap().to_vec::<i32>().unwrap()

@@ -4,12 +4,12 @@ use thalweg_graph::{Graph, Output};
 use thalweg_ops::Variable;
 use thalweg_optim::{Optimizer, create_global_step};
 
-use crate::devices::Places;
+use crate::build_towers::build_towers;
 use crate::error::ParallelError;
 use crate::loss_scale::Scale;
 use crate::options::DataParallel;
+use crate::placement::Placement;
 use crate::tower::Tower;
-use crate::towers::made;
 use crate::training::Training;
 use crate::update::Update;
 
@@ -33,21 +33,21 @@ impl DataParallel {
         g.at_caller(|| {
             let copies = self.update.has_copies();
             let shared = (!copies).then_some(self.parameter_device);
-            let places = Places::new(self.towers, &self.device, self.task, shared);
-            let (global_step, optimizer) = places.on_step(g, || {
+            let placement = Placement::new(self.towers, &self.device, self.task, shared);
+            let (global_step, optimizer) = placement.on_step(g, || {
                 let step = create_global_step(g);
                 (step, optimizer(step))
             });
-            let scale = Scale::new(g, &places, self.loss_scale);
-            let made = made(self, g, &places, scale.as_ref(), tower)?;
+            let scale = Scale::new(g, &placement, self.loss_scale);
+            let towers = build_towers(self, g, &placement, scale.as_ref(), tower)?;
             let updates = Update {
                 options: self,
                 g,
-                places: &places,
+                placement: &placement,
                 optimizer: &optimizer,
                 global_step,
                 scale,
-                made,
+                towers,
             };
             Ok(updates.build())
         })

@@ -46,19 +46,20 @@
 //! tf_cnn_benchmarks adds them up in the modes with replicas: see [`Reduction`].
 
 mod build;
-mod devices;
+mod build_towers;
 mod error;
 mod exchange;
 mod loss_scale;
 mod mode;
 mod options;
+mod parse_mode;
+mod placement;
 mod process;
 mod recipe;
 mod run;
 mod shadows;
 mod staging;
 mod tower;
-mod towers;
 mod training;
 mod update;
 

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{ArrayOps, MathOps, ReduceOps, SourceOps, StateOps, SumOps, Variable};
 use thalweg_tensor::DType;
 
-use crate::devices::Places;
+use crate::placement::Placement;
 
 /// Factor of the loss before gradients are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -39,7 +39,7 @@ struct Automatic<'g> {
 
 impl<'g> Scale<'g> {
     /// Builds the scale; `None` for [`LossScale::None`].
-    pub(crate) fn new(g: &'g Graph, places: &Places, scale: LossScale) -> Option<Scale<'g>> {
+    pub(crate) fn new(g: &'g Graph, placement: &Placement, scale: LossScale) -> Option<Scale<'g>> {
         let make = || match scale {
             LossScale::None => None,
             LossScale::Fixed(scale) => Some(Scale {
@@ -62,7 +62,7 @@ impl<'g> Scale<'g> {
                 })
             }
         };
-        places.on_step(g, make)
+        placement.on_step(g, make)
     }
 
     /// Applies gradients of towers; an automatic scale skips the update if they are not finite.

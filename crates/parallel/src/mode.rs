@@ -1,9 +1,6 @@
 //! Modes: updates of variables, their placement, reduction of gradients, and the task.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::error::ParallelError;
 
 /// Mode of updating variables: their placement, and the traffic between devices. See the table of the crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,16 +47,6 @@ impl VariableUpdate {
 impl fmt::Display for VariableUpdate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for VariableUpdate {
-    type Err = ParallelError;
-
-    fn from_str(text: &str) -> Result<VariableUpdate, ParallelError> {
-        let mut all = VariableUpdate::ALL.into_iter();
-        let found = all.find(|mode| mode.name() == text);
-        found.ok_or_else(|| ParallelError::UnknownMode(text.to_owned()))
     }
 }
 

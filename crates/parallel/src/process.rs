@@ -12,11 +12,11 @@ use thalweg_train::{MonitoredTrainingSession, Role, TrainError};
 #[cfg(feature = "cluster")]
 use crate::error::ParallelError;
 use crate::mode::Task;
-use crate::run::{Sessions, TrainingRun};
+use crate::run::{MonitoredSteps, TrainingRun};
 use crate::training::Training;
 
 /// Default number of checkpoints of a folder that are kept, as in `tf.train.Saver`.
-const KEPT: usize = 5;
+const DEFAULT_MAX_TO_KEEP: usize = 5;
 
 /// Part of this process in a training: all of it, a task of the jobs `ps` and `worker` of a cluster, or a rank.
 ///
@@ -83,7 +83,7 @@ impl Process {
             kind: Kind::Alone,
             session,
             ranks: None,
-            kept: KEPT,
+            kept: DEFAULT_MAX_TO_KEEP,
         }
     }
 
@@ -177,7 +177,7 @@ impl Process {
             kind: Kind::Task { server, task },
             session,
             ranks: None,
-            kept: KEPT,
+            kept: DEFAULT_MAX_TO_KEEP,
         }
     }
 
@@ -244,7 +244,7 @@ impl Process {
                 let make = move || Session::with_options(g, options.clone());
                 let make: Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p> =
                     Box::new(make);
-                let steps = Sessions::Alone(monitored.start(make)?);
+                let steps = MonitoredSteps::Alone(monitored.start(make)?);
                 Ok(Some(TrainingRun::new(training, steps, self.ranks.clone())))
             }
             #[cfg(feature = "cluster")]
@@ -283,7 +283,7 @@ impl Process {
         let make = move || ClusterSession::on(server, g, self.options());
         let make: crate::run::MakeOnTask<'p, 'g> = Box::new(make);
         let session = monitored.start(make)?;
-        let steps = Sessions::Task {
+        let steps = MonitoredSteps::Task {
             server,
             worker,
             session,

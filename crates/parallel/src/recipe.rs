@@ -83,19 +83,19 @@ impl<'g> Recipe<'g> {
 }
 
 /// An optimizer whose gradients pass a [`Recipe`] first.
-pub(crate) struct Prepared<'o, 'g, O> {
+pub(crate) struct PreparedOptimizer<'o, 'g, O> {
     pub(crate) optimizer: &'o O,
     pub(crate) recipe: Recipe<'g>,
 }
 
-impl<'g, O> Prepared<'_, 'g, O> {
+impl<'g, O> PreparedOptimizer<'_, 'g, O> {
     fn all(&self, pairs: &[(Output<'g>, Variable<'g>)]) -> Vec<(Output<'g>, Variable<'g>)> {
         let on = |&(gradient, variable): &_| (self.recipe.on(gradient, variable), variable);
         pairs.iter().map(on).collect()
     }
 }
 
-impl<'g, O: Optimizer<'g>> Optimizer<'g> for Prepared<'_, 'g, O> {
+impl<'g, O: Optimizer<'g>> Optimizer<'g> for PreparedOptimizer<'_, 'g, O> {
     fn name(&self) -> &'static str {
         self.optimizer.name()
     }

@@ -12,7 +12,7 @@ use crate::error::ParallelError;
 use crate::training::Training;
 
 /// Poll interval of the barrier of workers.
-const LOOK: Duration = Duration::from_millis(5);
+const BARRIER_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 type MakeAlone<'p, 'g> = Box<dyn FnMut() -> Result<Session<'g>, SessionError> + 'p>;
 #[cfg(feature = "cluster")]
@@ -21,7 +21,7 @@ pub(crate) type MakeOnTask<'p, 'g> =
 
 /// The monitored session that runs the steps.
 #[allow(clippy::large_enum_variant, reason = "there is one for each process")]
-pub(crate) enum Sessions<'p, 'g> {
+pub(crate) enum MonitoredSteps<'p, 'g> {
     Alone(MonitoredSession<Session<'g>, MakeAlone<'p, 'g>>),
     #[cfg(feature = "cluster")]
     Task {
@@ -35,7 +35,7 @@ pub(crate) enum Sessions<'p, 'g> {
 pub struct TrainingRun<'p, 'g> {
     training: &'p Training<'g>,
     /// `None` after it was closed.
-    steps: Option<Sessions<'p, 'g>>,
+    steps: Option<MonitoredSteps<'p, 'g>>,
     /// Number of barriers so far.
     waits: i64,
     /// Its job of ranks.
@@ -45,7 +45,7 @@ pub struct TrainingRun<'p, 'g> {
 impl<'p, 'g> TrainingRun<'p, 'g> {
     pub(crate) fn new(
         training: &'p Training<'g>,
-        steps: Sessions<'p, 'g>,
+        steps: MonitoredSteps<'p, 'g>,
         ranks: Option<Hvd>,
     ) -> TrainingRun<'p, 'g> {
         TrainingRun {
@@ -70,9 +70,9 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         let all = (training.step, fetches, training.global_step);
         let done = |done: Option<((), R, i64)>| done.map(|(_, values, step)| (values, step));
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Sessions::Alone(session) => session.run(all, feeds).map(done),
+            MonitoredSteps::Alone(session) => session.run(all, feeds).map(done),
             #[cfg(feature = "cluster")]
-            Sessions::Task {
+            MonitoredSteps::Task {
                 worker, session, ..
             } => match &training.synchronized {
                 None => session.run(all, feeds).map(done),
@@ -92,9 +92,9 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
     /// [`TrainError::Closed`].
     pub fn session(&self) -> Result<&dyn thalweg_train::Steps, TrainError> {
         match self.steps.as_ref().ok_or(TrainError::Closed)? {
-            Sessions::Alone(session) => Ok(session.session()),
+            MonitoredSteps::Alone(session) => Ok(session.session()),
             #[cfg(feature = "cluster")]
-            Sessions::Task { session, .. } => Ok(session.session()),
+            MonitoredSteps::Task { session, .. } => Ok(session.session()),
         }
     }
 
@@ -109,9 +109,9 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
     ) -> Result<R, TrainError> {
         let feeds = feeds.as_ref();
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Sessions::Alone(session) => Ok(session.session().run(fetches, feeds)?),
+            MonitoredSteps::Alone(session) => Ok(session.session().run(fetches, feeds)?),
             #[cfg(feature = "cluster")]
-            Sessions::Task { session, .. } => Ok(session.session().run(fetches, feeds)?),
+            MonitoredSteps::Task { session, .. } => Ok(session.session().run(fetches, feeds)?),
         }
     }
 
@@ -123,12 +123,12 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         let (training, feeds) = (self.training, feeds.as_ref());
         let options = RunOptions::new().traced();
         match self.steps.as_mut().ok_or(TrainError::Closed)? {
-            Sessions::Alone(session) => {
+            MonitoredSteps::Alone(session) => {
                 let traced = session.session().step_with(training.step, feeds, &options);
                 Ok(traced?.1)
             }
             #[cfg(feature = "cluster")]
-            Sessions::Task {
+            MonitoredSteps::Task {
                 worker, session, ..
             } => {
                 let session = session.session();
@@ -172,7 +172,7 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
                 };
                 return Err(TrainError::step(StepFailure::Other, absent));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(BARRIER_POLL_INTERVAL);
         }
     }
 
@@ -187,9 +187,9 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
     fn end(&mut self) -> Result<(), TrainError> {
         match self.steps.take() {
             None => Ok(()),
-            Some(Sessions::Alone(session)) => session.close(),
+            Some(MonitoredSteps::Alone(session)) => session.close(),
             #[cfg(feature = "cluster")]
-            Some(Sessions::Task {
+            Some(MonitoredSteps::Task {
                 server, session, ..
             }) => {
                 let closed = session.close();
@@ -204,7 +204,7 @@ impl Drop for TrainingRun<'_, '_> {
     /// Servers must not wait for a failed worker. Its error is known already.
     fn drop(&mut self) {
         #[cfg(feature = "cluster")]
-        if let Some(Sessions::Task { server, .. }) = self.steps.take() {
+        if let Some(MonitoredSteps::Task { server, .. }) = self.steps.take() {
             server.finish("ps");
         }
     }

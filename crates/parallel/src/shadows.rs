@@ -3,7 +3,7 @@
 use thalweg_graph::{Graph, Operation};
 use thalweg_ops::{StateOps, Variable};
 
-use crate::devices::{Places, Shared};
+use crate::placement::{Placement, Shared};
 
 /// Prefix of the name of a shadow variable.
 const PREFIX: &str = "ps_var/";
@@ -19,7 +19,7 @@ impl<'g> Shadows<'g> {
     #[track_caller]
     pub(crate) fn new(
         g: &'g Graph,
-        places: &Places,
+        placement: &Placement,
         servers: u32,
         first: &[Variable<'g>],
         trained: impl Fn(Variable<'g>) -> bool,
@@ -28,7 +28,7 @@ impl<'g> Shadows<'g> {
         let make = |&variable: &Variable<'g>| {
             let name = format!("{PREFIX}{}", variable.name());
             let initial = initial(g, variable);
-            let scope = shared.scope(&places.tower(0));
+            let scope = shared.scope(&placement.tower(0));
             let make = || match trained(variable) {
                 true => g.variable(&name, initial),
                 false => g.untrained_variable(&name, initial),

@@ -35,12 +35,12 @@ pub struct Training<'g> {
     /// `true` if shared and saved variables have values.
     pub(crate) ready: Output<'g>,
     /// Barrier of workers.
-    pub(crate) arrivals: Option<Arrivals<'g>>,
+    pub(crate) arrivals: Option<WorkerBarrier<'g>>,
 }
 
 /// A counter that workers of a cluster increment when they reach a barrier.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrivals<'g> {
+pub(crate) struct WorkerBarrier<'g> {
     pub(crate) arrive: Operation<'g>,
     pub(crate) arrived: Variable<'g>,
 }

@@ -101,7 +101,7 @@ fn recipe(parallel: DataParallel) -> DataParallel {
 }
 
 #[test]
-fn towers_learn_what_one_device_learns_from_the_whole_batch() {
+fn all_modes_learn_the_same_as_one_device_with_the_whole_batch() {
     let whole = trained(&recipe(DataParallel::new(VariableUpdate::Independent)), 1);
     assert!(whole.0[STEPS - 1] < whole.0[0] * 0.9, "{:?}", whole.0);
     let mut all: Vec<(String, DataParallel)> = Vec::new();
@@ -151,7 +151,7 @@ fn towers_learn_what_one_device_learns_from_the_whole_batch() {
 }
 
 #[test]
-fn a_fixed_loss_scale_changes_nothing_and_compact_gradients_change_little() {
+fn a_fixed_loss_scale_changes_nothing_and_compact_gradients_little() {
     let replicated = recipe(DataParallel::new(VariableUpdate::Replicated)).towers(2);
     let (plain, _) = trained(&replicated, 2);
     let (scaled, _) = trained(&replicated.clone().loss_scale(LossScale::Fixed(128.0)), 2);
@@ -229,7 +229,7 @@ fn losses_of(parallel: DataParallel, towers: usize) -> Vec<f32> {
 }
 
 #[test]
-fn means_and_sums_are_what_they_are_by_hand() {
+fn mean_and_sum_match_a_computation_by_hand() {
     for towers in [1, 2, 4] {
         for update in [VariableUpdate::ParameterServer, VariableUpdate::Replicated] {
             let mean = losses_of(DataParallel::new(update), towers);
@@ -241,7 +241,7 @@ fn means_and_sums_are_what_they_are_by_hand() {
 }
 
 #[test]
-fn relaxed_gradients_are_applied_a_step_later() {
+fn relaxed_gradients_are_applied_one_step_later() {
     let relaxed = DataParallel::new(VariableUpdate::Replicated).relaxed();
     agree(
         &losses_of(relaxed, 2),
@@ -251,7 +251,7 @@ fn relaxed_gradients_are_applied_a_step_later() {
 }
 
 #[test]
-fn staged_values_are_a_step_old_and_their_gradients_are_applied_a_step_later() {
+fn staged_values_are_one_step_old_and_gradients_are_applied_one_step_later() {
     let staged = DataParallel::new(VariableUpdate::ParameterServer).staged();
     agree(
         &losses_of(staged, 2),
@@ -261,7 +261,7 @@ fn staged_values_are_a_step_old_and_their_gradients_are_applied_a_step_later() {
 }
 
 #[test]
-fn a_step_whose_gradients_are_not_finite_updates_nothing_and_halves_the_scale() {
+fn non_finite_gradients_skip_the_update_and_halve_the_scale() {
     for update in [VariableUpdate::ParameterServer, VariableUpdate::Replicated] {
         let g = Graph::new();
         let x = g.placeholder("x", DType::F32, [2]);
@@ -298,7 +298,7 @@ fn a_step_whose_gradients_are_not_finite_updates_nothing_and_halves_the_scale() 
 }
 
 #[test]
-fn what_does_not_go_together_is_refused_with_advice() {
+fn contradicting_options_are_errors_with_advice() {
     use VariableUpdate::{Independent, ParameterServer, Replicated};
     let automatic = LossScale::Automatic {
         initial: 8.0,
@@ -366,7 +366,7 @@ fn what_does_not_go_together_is_refused_with_advice() {
 }
 
 #[test]
-fn towers_that_share_no_variables_are_told_apart() {
+fn towers_that_do_not_share_variables_are_an_error() {
     let g = Graph::new();
     let build = |tower: &Tower<'_>| {
         use thalweg_ops::StateOps;
@@ -388,7 +388,7 @@ fn towers_that_share_no_variables_are_told_apart() {
 }
 
 #[test]
-fn a_mistake_in_a_tower_is_kept_in_the_graph_whatever_the_mode() {
+fn a_mistake_in_a_tower_is_kept_in_the_graph_in_every_mode() {
     for update in [VariableUpdate::ParameterServer, VariableUpdate::Replicated] {
         for staged in [false, true] {
             let parallel = DataParallel::new(update).towers(2).decay(Decay::new(0.1));

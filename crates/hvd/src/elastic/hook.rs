@@ -3,7 +3,7 @@
 use thalweg_train::TrainError;
 use thalweg_train::hooks::{AfterRun, Context, SessionRunHook};
 
-use super::Elastic;
+use super::round::Elastic;
 
 /// Restores variables from the last commit, and commits after every `n` steps.
 pub struct ElasticHook {
@@ -19,6 +19,14 @@ impl ElasticHook {
             every: every.max(1),
             steps: 0,
         }
+    }
+}
+
+impl Elastic {
+    /// Creates a hook that restores the variables from the last commit when a session was created, and commits after
+    /// every `n` steps.
+    pub fn hook(&self, every: u64) -> ElasticHook {
+        ElasticHook::new(self.part(), every)
     }
 }
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::SumOps;
 
-use crate::devices::Places;
 use crate::error::ParallelError;
+use crate::placement::Placement;
 
 /// Connections between the devices of a machine: tf_cnn_benchmarks' `network_topology`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl FromStr for Topology {
 /// the others copy it.
 pub(super) fn sum<'g>(
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     topology: Topology,
     number: usize,
     all: &[Output<'g>],
@@ -88,7 +88,7 @@ pub(super) fn sum<'g>(
     let groups = topology.groups(number, all.len());
     let partial = |group: &Vec<usize>| {
         let inside: Vec<Output<'g>> = group.iter().map(|&d| all[d]).collect();
-        places.on_tower(g, group[0], || match inside.len() {
+        placement.on_tower(g, group[0], || match inside.len() {
             1 => inside[0],
             _ => g.add_n(&inside),
         })
@@ -97,7 +97,7 @@ pub(super) fn sum<'g>(
     let mut sums = all.to_vec();
     for group in &groups {
         // The order is the same on both sides, so that all have the same bits.
-        let both = places.on_tower(g, group[0], || first + second);
+        let both = placement.on_tower(g, group[0], || first + second);
         for &device in group {
             sums[device] = both;
         }

@@ -3,9 +3,9 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
 
+use super::parts::{Gradients, elements, parts};
 use super::sum::like;
-use super::{Gradients, elements, parts};
-use crate::devices::Places;
+use crate::placement::Placement;
 
 /// Packed gradients.
 pub(super) struct Packed<'g> {
@@ -19,7 +19,7 @@ pub(super) struct Packed<'g> {
 /// have several dtypes.
 pub(super) fn packed<'g>(
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     towers: &[Gradients<'g>],
     count: usize,
 ) -> Option<Packed<'g>> {
@@ -31,7 +31,7 @@ pub(super) fn packed<'g>(
     let total: usize = first.iter().map(|&x| elements(x)).sum();
     let cuts = parts(total, count.clamp(1, total.max(1)));
     let pack = |(tower, gradients): (usize, &Gradients<'g>)| {
-        places.on_tower(g, tower, || {
+        placement.on_tower(g, tower, || {
             let flat: Vec<Output<'g>> = gradients.iter().map(|x| x.reshape([-1])).collect();
             let all = g.concat(&flat, 0);
             let cut =
@@ -50,11 +50,11 @@ impl<'g> Packed<'g> {
     pub(super) fn unpacked(
         &self,
         g: &'g Graph,
-        places: &Places,
+        placement: &Placement,
         sums: Vec<Gradients<'g>>,
     ) -> Vec<Gradients<'g>> {
         let unpack = |(tower, parts): (usize, Gradients<'g>)| {
-            places.on_tower(g, tower, || {
+            placement.on_tower(g, tower, || {
                 let all = g.concat(&parts, 0);
                 let mut begin = 0;
                 let mut next = |&gradient: &Output<'g>| {

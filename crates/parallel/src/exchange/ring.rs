@@ -4,15 +4,15 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps};
 
+use super::parts::{elements, parts};
 use super::sum::like;
-use super::{elements, parts};
-use crate::devices::Places;
+use crate::placement::Placement;
 
 /// Builds the sum on each tower. With several `rings` the tensor is split, and each piece starts at another device. The
 /// order of additions is that of the ring, from the own device of a part on, so all towers have the same bits.
 pub(super) fn sum<'g>(
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     rings: usize,
     all: &[Output<'g>],
 ) -> Vec<Output<'g>> {
@@ -20,7 +20,7 @@ pub(super) fn sum<'g>(
     let rings = rings.clamp(1, n);
     let pieces = parts(total, n * rings);
     let mut held: Vec<Vec<Output<'g>>> = (0..n)
-        .map(|tower| places.on_tower(g, tower, || cut(all[tower], &pieces)))
+        .map(|tower| placement.on_tower(g, tower, || cut(all[tower], &pieces)))
         .collect();
     for ring in 0..rings {
         // Device `at` of the ring is this tower.
@@ -32,7 +32,7 @@ pub(super) fn sum<'g>(
                 let p = part((at + 2 * n - 1 - round) % n);
                 let (from, to) = (tower((at + n - 1) % n), tower(at));
                 let (came, own) = (held[from][p], held[to][p]);
-                held[to][p] = places.on_tower(g, to, || came + own);
+                held[to][p] = placement.on_tower(g, to, || came + own);
             }
         }
         // Device d has the sum of part d + 1; it goes to all others.
@@ -44,7 +44,7 @@ pub(super) fn sum<'g>(
         }
     }
     let whole =
-        |tower: usize| places.on_tower(g, tower, || like(g.concat(&held[tower], 0), all[tower]));
+        |tower: usize| placement.on_tower(g, tower, || like(g.concat(&held[tower], 0), all[tower]));
     (0..n).map(whole).collect()
 }
 

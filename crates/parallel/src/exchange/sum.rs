@@ -3,24 +3,24 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::{ArrayOps, SourceOps, SumOps};
 
-use super::{elements, parts};
-use crate::devices::Places;
+use super::parts::{elements, parts};
+use crate::placement::Placement;
 
 /// Builds the sum on one of the towers' devices, in turn, and copies it to each tower.
 pub(super) fn copied<'g>(
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     number: usize,
     all: &[Output<'g>],
 ) -> Vec<Output<'g>> {
-    let sum = places.on_tower(g, number % all.len(), || g.add_n(all));
+    let sum = placement.on_tower(g, number % all.len(), || g.add_n(all));
     vec![sum; all.len()]
 }
 
 /// Builds sums of parts of the tensor on several devices: the towers' in turn, or all on the CPU.
 pub(super) fn sharded<'g>(
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     shards: usize,
     number: usize,
     cpu: bool,
@@ -29,14 +29,14 @@ pub(super) fn sharded<'g>(
     let total = elements(all[0]);
     let shards = shards.clamp(1, total.max(1));
     let on = |shard: usize, make: &dyn Fn() -> Output<'g>| match cpu {
-        true => places.on_cpu(g, make),
-        false => places.on_tower(g, (number + shard) % all.len(), make),
+        true => placement.on_cpu(g, make),
+        false => placement.on_tower(g, (number + shard) % all.len(), make),
     };
     if shards == 1 {
         return vec![on(0, &|| g.add_n(all)); all.len()];
     }
     let cut = |x: Output<'g>, tower: usize| {
-        places.on_tower(g, tower, || {
+        placement.on_tower(g, tower, || {
             let flat = x.reshape([-1]);
             let parts = parts(total, shards);
             let part =
@@ -51,7 +51,8 @@ pub(super) fn sharded<'g>(
             on(shard, &|| g.add_n(&column))
         })
         .collect();
-    let whole = |tower: usize| places.on_tower(g, tower, || like(g.concat(&sums, 0), all[tower]));
+    let whole =
+        |tower: usize| placement.on_tower(g, tower, || like(g.concat(&sums, 0), all[tower]));
     (0..all.len()).map(whole).collect()
 }
 

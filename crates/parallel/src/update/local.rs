@@ -6,23 +6,23 @@ use thalweg_ops::{ReduceOp, Variable};
 use thalweg_optim::{Compression, GradientReducer, Optimizer};
 use thalweg_tensor::DType;
 
-use super::{Built, Pairs, Update};
-use crate::exchange::{Exchange, Gradients};
+use super::{ModeNodes, Pairs, Update};
+use crate::exchange::{GradientExchange, Gradients};
 use crate::mode::Reduction;
 use crate::staging::deferred;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// Independent: each tower learns separately.
-    pub(super) fn independent(&self) -> Built<'g> {
-        let towers = 0..self.made.len();
+    pub(super) fn independent(&self) -> ModeNodes<'g> {
+        let towers = 0..self.towers.len();
         let mut step: Vec<Operation<'g>> = towers
             .clone()
             .map(|t| self.applied(1, &self.pairs(t), t == 0))
             .collect();
         step.extend(towers.flat_map(|t| self.updates(t)));
-        let all: Pairs<'g> = (0..self.made.len()).flat_map(|t| self.pairs(t)).collect();
+        let all: Pairs<'g> = (0..self.towers.len()).flat_map(|t| self.pairs(t)).collect();
         step.extend(self.adapted(&all));
-        Built {
+        ModeNodes {
             step,
             synchronized: None,
             gradients: self.pairs(0),
@@ -32,16 +32,16 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     }
 
     /// Replicated, Horovod: a copy of the variables on each tower; all copies stay equal, on all ranks too.
-    pub(super) fn replicated(&self) -> Built<'g> {
+    pub(super) fn replicated(&self) -> ModeNodes<'g> {
         let (g, options) = (self.g, self.options);
-        let exchange = Exchange {
-            places: self.places,
+        let exchange = GradientExchange {
+            placement: self.placement,
             all_reduce: options.all_reduce.as_ref(),
             hierarchical: options.hierarchical,
             repacking: options.repacking,
             compact: options.compact,
         };
-        let towers = self.made.len();
+        let towers = self.towers.len();
         let pairs: Vec<Pairs<'g>> = (0..towers).map(|t| self.pairs(t)).collect();
         let split = |p: &Pairs<'g>| p.iter().map(|p| p.0).collect();
         let mut sums = exchange.sums(g, pairs.iter().map(split).collect());
@@ -51,7 +51,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let (mut step, mut own): (Vec<Operation<'g>>, Vec<Operation<'g>>) = Default::default();
         if options.relaxed {
             for (tower, sums) in sums.iter_mut().enumerate() {
-                let later = deferred(g, &self.places.tower(tower), tower, sums);
+                let later = deferred(g, &self.placement.tower(tower), tower, sums);
                 *sums = later.gradients;
                 step.extend(later.puts);
                 own.extend(later.zeros);
@@ -64,10 +64,10 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             let reduced: Pairs<'g> = sums[tower].iter().copied().zip(variables).collect();
             let before = g.variables().len();
             step.push(self.applied(towers, &reduced, tower == 0));
-            let made = &self.made[tower].variables;
+            let variables = &self.towers[tower].variables;
             let slots = g.variables().split_off(before);
             let slots = slots.iter().map(|v| Variable::of(g, v));
-            groups.push(made.iter().copied().chain(slots).collect());
+            groups.push(variables.iter().copied().chain(slots).collect());
             all.push(reduced);
         }
         // Moving averages of one tower are enough.
@@ -87,7 +87,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             };
             own.extend(first.iter().zip(copies).map(copy));
         }
-        Built {
+        ModeNodes {
             step,
             synchronized: None,
             gradients: all.swap_remove(0),
@@ -113,7 +113,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             .op(op)
             .compression(compression);
         let reduce = || reducer.reduce(self.g, &own);
-        let reduced = self.places.on_tower(self.g, 0, reduce);
+        let reduced = self.placement.on_tower(self.g, 0, reduce);
         for sums in sums {
             *sums = reduced.iter().map(|p| p.0).collect();
         }

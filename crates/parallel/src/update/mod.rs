@@ -7,31 +7,31 @@ use thalweg_graph::{Graph, Operation, Output};
 use thalweg_ops::{ArrayOps, StateOps, SumOps, Variable};
 use thalweg_optim::{Optimizer, Synchronized};
 
-use crate::devices::Places;
+use crate::build_towers::BuiltTower;
 use crate::loss_scale::Scale;
 use crate::mode::{Reduction, VariableUpdate};
 use crate::options::DataParallel;
-use crate::recipe::{Prepared, Recipe, decayed};
+use crate::placement::Placement;
+use crate::recipe::{PreparedOptimizer, Recipe, decayed};
 use crate::shadows::saved_name;
-use crate::towers::Made;
-use crate::training::{Arrivals, Training};
+use crate::training::{Training, WorkerBarrier};
 
 /// Builder of the updates.
 pub(crate) struct Update<'a, 'g, O> {
     pub(crate) options: &'a DataParallel,
     pub(crate) g: &'g Graph,
-    pub(crate) places: &'a Places,
+    pub(crate) placement: &'a Placement,
     pub(crate) optimizer: &'a O,
     pub(crate) global_step: Variable<'g>,
     pub(crate) scale: Option<Scale<'g>>,
-    pub(crate) made: Vec<Made<'g>>,
+    pub(crate) towers: Vec<BuiltTower<'g>>,
 }
 
 /// Gradients, each with the variable that it updates.
 type Pairs<'g> = Vec<(Output<'g>, Variable<'g>)>;
 
 /// Nodes of a mode.
-struct Built<'g> {
+struct ModeNodes<'g> {
     /// Operations of a step.
     step: Vec<Operation<'g>>,
     synchronized: Option<Synchronized<'g>>,
@@ -46,8 +46,8 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// Builds the training.
     pub(crate) fn build(self) -> Training<'g> {
         let g = self.g;
-        let losses: Vec<Output<'g>> = self.made.iter().map(|t| t.loss).collect();
-        let loss = self.places.on_cpu(g, || match losses.len() {
+        let losses: Vec<Output<'g>> = self.towers.iter().map(|t| t.loss).collect();
+        let loss = self.placement.on_cpu(g, || match losses.len() {
             1 => losses[0],
             towers => g.add_n(&losses) * (1.0 / towers as f64),
         });
@@ -57,8 +57,8 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             VariableUpdate::Replicated | VariableUpdate::Horovod => self.replicated(),
             VariableUpdate::DistributedReplicated => self.distributed(),
         };
-        let total_loss = match decayed(g, self.options.decay.as_ref(), &self.made[0].trained) {
-            Some(decay) => self.places.on_cpu(g, || loss + decay),
+        let total_loss = match decayed(g, self.options.decay.as_ref(), &self.towers[0].trained) {
+            Some(decay) => self.placement.on_cpu(g, || loss + decay),
             None => loss,
         };
         let is_copy = |v: &Variable<'g>| {
@@ -70,15 +70,15 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let saved: Vec<Variable<'g>> = all.filter(|v| !is_copy(v)).collect();
         let arrivals = self.options.task.map(|_| {
             let make = || g.untrained_variable("parallel/arrivals", 0i64);
-            let arrivals = self.places.on_step(g, make);
-            Arrivals {
+            let arrivals = self.placement.on_step(g, make);
+            WorkerBarrier {
                 arrive: arrivals.colocate(|| arrivals.assign_add(1i64)),
                 arrived: arrivals,
             }
         });
         let counted = arrivals.iter().map(|a| a.arrived);
         let needed: Vec<Variable<'g>> = saved.iter().copied().chain(counted).collect();
-        let ready = self.places.on_step(g, || g.initialized(&needed));
+        let ready = self.placement.on_step(g, || g.initialized(&needed));
         let synchronized = built.synchronized.map(|s| Synchronized { ready, ..s });
         Training {
             global_step: self.global_step,
@@ -87,7 +87,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             step: g.group("train_step", built.step),
             synchronized,
             gradients: built.gradients,
-            towers: self.made.into_iter().map(|t| t.trained).collect(),
+            towers: self.towers.into_iter().map(|t| t.trained).collect(),
             first: saved.iter().map(|v| v.initializer()).collect(),
             arrivals,
             saved: saved
@@ -100,7 +100,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     }
 
     /// Prepares the optimizer for sums of so many gradients.
-    fn prepared(&self, gradients: usize) -> Prepared<'_, 'g, O> {
+    fn prepared(&self, gradients: usize) -> PreparedOptimizer<'_, 'g, O> {
         let workers = match self.options.task {
             Some(task) if self.options.in_step => task.workers,
             _ => 1,
@@ -117,7 +117,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         } else {
             1
         };
-        Prepared {
+        PreparedOptimizer {
             optimizer: self.optimizer,
             recipe: Recipe {
                 factor,
@@ -135,7 +135,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let apply = || {
             let prepared = self.prepared(gradients);
             let apply = || prepared.apply_gradients(self.g, pairs, step);
-            self.places.on_step(self.g, apply)
+            self.placement.on_step(self.g, apply)
         };
         match &self.scale {
             Some(scale) => scale.guarded(self.g, pairs, apply),
@@ -145,8 +145,8 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
 
     /// Gradients of a tower with their variables.
     fn pairs(&self, tower: usize) -> Pairs<'g> {
-        let made = &self.made[tower];
-        let pairs = made.gradients.iter().zip(&made.trained);
+        let built = &self.towers[tower];
+        let pairs = built.gradients.iter().zip(&built.trained);
         pairs.filter_map(|(&x, &v)| Some((x?, v))).collect()
     }
 
@@ -155,7 +155,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     }
 
     fn updates(&self, tower: usize) -> impl Iterator<Item = Operation<'g>> + '_ {
-        self.made[tower].updates.iter().copied()
+        self.towers[tower].updates.iter().copied()
     }
 
     /// Sums the towers' gradients, each built by `at`; of one tower, its own.
@@ -181,7 +181,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             Some(dtype) if self.options.towers > 1 => {
                 let cast = |(x, v): (Output<'g>, Variable<'g>)| (x.cast(dtype).cast(x.dtype()), v);
                 let cast = || pairs.into_iter().map(cast).collect();
-                self.places.on_tower(self.g, tower, cast)
+                self.placement.on_tower(self.g, tower, cast)
             }
             _ => pairs,
         }

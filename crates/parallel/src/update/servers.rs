@@ -4,16 +4,16 @@ use thalweg_graph::Operation;
 use thalweg_ops::{StateOps, SumOps, Variable};
 use thalweg_optim::{Optimizer, SyncReplicas, Synchronized};
 
-use super::{Built, Pairs, Update};
+use super::{ModeNodes, Pairs, Update};
 use crate::exchange::Gradients;
 use crate::shadows::Shadows;
 use crate::staging::deferred;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// ParameterServer: one set of variables for all towers.
-    pub(super) fn shared(&self) -> Built<'g> {
+    pub(super) fn shared(&self) -> ModeNodes<'g> {
         let g = self.g;
-        let towers = self.made.len();
+        let towers = self.towers.len();
         let mut own = Vec::new();
         let mut step: Vec<Operation<'g>> = self.updates(0).collect();
         let mut all: Vec<Pairs<'g>> = (0..towers)
@@ -22,11 +22,11 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         if self.options.staged {
             for (tower, pairs) in all.iter_mut().enumerate() {
                 let fresh: Gradients<'g> = pairs.iter().map(|p| p.0).collect();
-                let later = deferred(g, &self.places.tower(tower), tower, &fresh);
+                let later = deferred(g, &self.placement.tower(tower), tower, &fresh);
                 for (pair, gradient) in pairs.iter_mut().zip(later.gradients) {
                     pair.0 = gradient;
                 }
-                let puts = self.made[tower].staged.iter().flat_map(|s| s.puts(g));
+                let puts = self.towers[tower].staged.iter().flat_map(|s| s.puts(g));
                 let puts: Vec<Operation<'g>> = puts.collect();
                 own.extend(later.zeros.iter().chain(&puts));
                 step.extend(later.puts.iter().chain(&puts));
@@ -34,7 +34,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         }
         let gradients = match self.options.task {
             // In a cluster a worker sums its own gradients, so that each is sent once.
-            Some(_) => self.sums(&all, |_, all| self.places.on_cpu(g, || g.add_n(all))),
+            Some(_) => self.sums(&all, |_, all| self.placement.on_cpu(g, || g.add_n(all))),
             None => self.sums(&all, |v, all| v.colocate(|| g.add_n(all))),
         };
         let synchronized = self.applied_in_step(&gradients);
@@ -46,7 +46,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             }
         }
         let synchronized = synchronized.map(|s| self.giving(s, &step));
-        Built {
+        ModeNodes {
             step,
             synchronized,
             gradients,
@@ -58,10 +58,10 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// Nodes of synchronous training; `None` if it is off.
     pub(super) fn applied_in_step(&self, pairs: &Pairs<'g>) -> Option<Synchronized<'g>> {
         let task = self.options.task.filter(|_| self.options.in_step)?;
-        let towers = self.made.len();
+        let towers = self.towers.len();
         let replicas = SyncReplicas::new(self.prepared(towers), task.workers.max(1));
         let apply = || replicas.apply_gradients(self.g, pairs, self.global_step);
-        Some(self.places.on_step(self.g, apply))
+        Some(self.placement.on_step(self.g, apply))
     }
 
     /// Adds all operations of a worker's step to the node that gives gradients.
@@ -77,15 +77,15 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     }
 
     /// DistributedReplicated: a copy of the variables on each tower; servers have the updated variables.
-    pub(super) fn distributed(&self) -> Built<'g> {
-        let (g, towers) = (self.g, self.made.len());
+    pub(super) fn distributed(&self) -> ModeNodes<'g> {
+        let (g, towers) = (self.g, self.towers.len());
         let servers = self.options.task.map_or(1, |t| t.servers);
-        let first = &self.made[0];
+        let first = &self.towers[0];
         let is = |v: Variable<'g>, all: &[Variable<'g>]| {
             all.iter().any(|o| o.handle().id() == v.handle().id())
         };
         let trained = |v: Variable<'g>| is(v, &first.trained);
-        let shadows = Shadows::new(g, self.places, servers, &first.variables, trained);
+        let shadows = Shadows::new(g, self.placement, servers, &first.variables, trained);
         let shadow = |v: Variable<'g>| {
             let mut pairs = first.variables.iter().zip(&shadows.all);
             pairs
@@ -95,14 +95,14 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let all: Vec<Pairs<'g>> = (0..towers)
             .map(|t| self.compact(t, self.pairs(t)))
             .collect();
-        let sums = self.sums(&all, |_, all| self.places.on_cpu(g, || g.add_n(all)));
+        let sums = self.sums(&all, |_, all| self.placement.on_cpu(g, || g.add_n(all)));
         let gradients: Pairs<'g> = sums
             .into_iter()
             .filter_map(|(x, v)| Some((x, shadow(v)?)))
             .collect();
         let copies = |after: &[Operation<'g>], all: bool| -> Vec<Operation<'g>> {
             let mut nodes = Vec::new();
-            for tower in &self.made {
+            for tower in &self.towers {
                 let (from, to): (Vec<_>, Vec<_>) = shadows
                     .all
                     .iter()
@@ -138,12 +138,16 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
             }
         }
         let synchronized = synchronized.map(|s| self.giving(s, &step));
-        Built {
+        ModeNodes {
             step,
             synchronized,
             gradients,
             own: copies(&[], true),
-            copies: self.made.iter().flat_map(|t| t.variables.clone()).collect(),
+            copies: self
+                .towers
+                .iter()
+                .flat_map(|t| t.variables.clone())
+                .collect(),
         }
     }
 }

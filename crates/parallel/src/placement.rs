@@ -13,7 +13,7 @@ pub(crate) const SERVERS: &str = "ps";
 const VARIABLES: [&str; 3] = ["VarHandleOp", "VariableV2", "Variable"];
 
 /// The devices of this process, and those of the variables.
-pub(crate) struct Places {
+pub(crate) struct Placement {
     /// Job and task of this process.
     process: DeviceSpec,
     towers: Vec<DeviceSpec>,
@@ -22,7 +22,7 @@ pub(crate) struct Places {
     task: Option<Task>,
 }
 
-impl Places {
+impl Placement {
     /// Places so many towers on devices of a type; `shared` is the place of the variables that towers of one process
     /// share.
     pub(crate) fn new(
@@ -30,7 +30,7 @@ impl Places {
         device: &str,
         task: Option<Task>,
         shared: Option<ParameterDevice>,
-    ) -> Places {
+    ) -> Placement {
         let process = match task {
             None => DeviceSpec::default(),
             Some(task) => match task.worker {
@@ -46,7 +46,7 @@ impl Places {
             ParameterDevice::Cpu => vec![on("/cpu:0".to_owned())],
             ParameterDevice::Towers => towers.clone(),
         });
-        Places {
+        Placement {
             process,
             towers,
             shared,

@@ -4,15 +4,15 @@ use thalweg_graph::{Graph, Operation, Output, gradients};
 use thalweg_layers::{Reuse, VariableScope, VariableScopes, update_ops};
 use thalweg_ops::Variable;
 
-use crate::devices::Places;
 use crate::error::ParallelError;
 use crate::loss_scale::Scale;
 use crate::options::DataParallel;
+use crate::placement::Placement;
 use crate::staging::StagedValues;
 use crate::tower::Tower;
 
 /// A tower that is built.
-pub(crate) struct Made<'g> {
+pub(crate) struct BuiltTower<'g> {
     pub(crate) loss: Output<'g>,
     /// One for each trained variable; `None` if the loss does not depend on it.
     pub(crate) gradients: Vec<Option<Output<'g>>>,
@@ -29,15 +29,15 @@ pub(crate) struct Made<'g> {
 ///
 /// # Errors
 /// Towers have different variables.
-pub(crate) fn made<'g>(
+pub(crate) fn build_towers<'g>(
     options: &DataParallel,
     g: &'g Graph,
-    places: &Places,
+    placement: &Placement,
     scale: Option<&Scale<'g>>,
     mut tower: impl FnMut(&Tower<'g>) -> Output<'g>,
-) -> Result<Vec<Made<'g>>, ParallelError> {
-    let chosen = places.chosen();
-    let mut all: Vec<Made<'g>> = Vec::new();
+) -> Result<Vec<BuiltTower<'g>>, ParallelError> {
+    let chosen = placement.chosen();
+    let mut all: Vec<BuiltTower<'g>> = Vec::new();
     for index in 0..options.towers {
         let (variables, updates) = (g.variables().len(), update_ops(g).len());
         let scope = match options.update.has_copies() {
@@ -46,7 +46,7 @@ pub(crate) fn made<'g>(
         };
         let staged = options.staged.then(StagedValues::new);
         let scope = match &staged {
-            Some(staged) => staged.scope(scope, places.tower(index)),
+            Some(staged) => staged.scope(scope, placement.tower(index)),
             None => scope,
         };
         let on = Tower {
@@ -59,7 +59,7 @@ pub(crate) fn made<'g>(
                 g.name_scope(&format!("tower_{index}"), || tower(&on))
             })
         };
-        let loss = g.device(places.scope(index, &chosen), build);
+        let loss = g.device(placement.scope(index, &chosen), build);
         let own: Vec<_> = g.variables().split_off(variables);
         let of = |v: &thalweg_graph::VariableInfo| Variable::of(g, v);
         let trained: Vec<Variable<'g>> = own.iter().filter(|v| v.trainable).map(of).collect();
@@ -83,10 +83,10 @@ pub(crate) fn made<'g>(
                 }
             },
         };
-        let gradients = places.on_tower(g, index, || {
+        let gradients = placement.on_tower(g, index, || {
             tower_gradients(loss, &trained, staged.as_ref(), scale)
         });
-        all.push(Made {
+        all.push(BuiltTower {
             loss,
             gradients,
             trained,
