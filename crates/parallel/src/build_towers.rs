@@ -36,7 +36,7 @@ pub(crate) fn build_towers<'g>(
     scale: Option<&Scale<'g>>,
     mut tower: impl FnMut(&Tower<'g>) -> Output<'g>,
 ) -> Result<Vec<BuiltTower<'g>>, ParallelError> {
-    let chosen = placement.chosen();
+    let chosen = placement.variable_placement();
     let mut all: Vec<BuiltTower<'g>> = Vec::new();
     for index in 0..options.towers {
         let (variables, updates) = (g.variables().len(), update_ops(g).len());

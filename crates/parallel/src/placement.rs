@@ -80,27 +80,31 @@ impl Placement {
         }
     }
 
-    /// Device scope of each tower: variables go to `chosen` unless each tower has its own.
-    pub(crate) fn scope(&self, tower: usize, chosen: &Chosen) -> DeviceScope {
-        match chosen {
-            Chosen::Own => (&self.towers[tower]).into(),
-            Chosen::Shared(setter) => setter.scope(&self.towers[tower]),
+    /// Device scope of each tower: variables go to `variable_placement` unless each tower has its own.
+    pub(crate) fn scope(
+        &self,
+        tower: usize,
+        variable_placement: &VariablePlacement,
+    ) -> DeviceScope {
+        match variable_placement {
+            VariablePlacement::Own => (&self.towers[tower]).into(),
+            VariablePlacement::Shared(setter) => setter.scope(&self.towers[tower]),
         }
     }
 
     /// Creates the policy that places the variables of towers. Call it once: the policy keeps a count of bytes per
     /// device.
-    pub(crate) fn chosen(&self) -> Chosen {
+    pub(crate) fn variable_placement(&self) -> VariablePlacement {
         match (&self.shared, self.task) {
-            (None, _) => Chosen::Own,
-            (Some(_), Some(task)) => Chosen::Shared(Shared::servers(task.servers)),
-            (Some(devices), None) => Chosen::Shared(Shared::new(devices.clone())),
+            (None, _) => VariablePlacement::Own,
+            (Some(_), Some(task)) => VariablePlacement::Shared(Shared::servers(task.servers)),
+            (Some(devices), None) => VariablePlacement::Shared(Shared::new(devices.clone())),
         }
     }
 }
 
 /// Policy that places variables.
-pub(crate) enum Chosen {
+pub(crate) enum VariablePlacement {
     /// Each tower has its own variables, on its device.
     Own,
     /// Towers share variables.

@@ -7,12 +7,12 @@ use thalweg_layers::VariableScope;
 use thalweg_ops::{SourceOps, Variable};
 
 /// A staging area: a step puts a value, and the next step takes it.
-struct Area {
+struct StagingArea {
     name: String,
     device: DeviceSpec,
 }
 
-impl Area {
+impl StagingArea {
     /// Takes the value of the previous step, of the dtype and shape of `like`.
     #[track_caller]
     fn take<'g>(&self, like: Output<'g>) -> Output<'g> {
@@ -72,7 +72,7 @@ impl StagedValues {
             if let Some(value) = known(&all) {
                 return variable.with_value(g.output(value));
             }
-            let area = Area {
+            let area = StagingArea {
                 name: format!("{}/staged{device}", variable.name()),
                 device: device.clone(),
             };
@@ -102,7 +102,7 @@ impl StagedValues {
 }
 
 /// Gradients delayed by one step.
-pub(crate) struct Deferred<'g> {
+pub(crate) struct DelayedGradients<'g> {
     /// Gradients of the previous step.
     pub(crate) gradients: Vec<Output<'g>>,
     /// Put those of this step.
@@ -113,24 +113,24 @@ pub(crate) struct Deferred<'g> {
 
 /// Defers the gradients of a tower, on its device.
 #[track_caller]
-pub(crate) fn deferred<'g>(
+pub(crate) fn delayed<'g>(
     g: &'g Graph,
     device: &DeviceSpec,
     tower: usize,
     gradients: &[Output<'g>],
-) -> Deferred<'g> {
-    let mut deferred = Deferred {
+) -> DelayedGradients<'g> {
+    let mut delayed = DelayedGradients {
         gradients: Vec::new(),
         puts: Vec::new(),
         zeros: Vec::new(),
     };
     for (number, &gradient) in gradients.iter().enumerate() {
-        let area = Area {
+        let area = StagingArea {
             name: format!("gradients/tower_{tower}/{number}"),
             device: device.clone(),
         };
-        deferred.gradients.push(area.take(gradient));
-        deferred.puts.push(area.put(gradient));
+        delayed.gradients.push(area.take(gradient));
+        delayed.puts.push(area.put(gradient));
         let zeros = || {
             let dims = gradient.shape().to_dims().unwrap_or_default();
             let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
@@ -139,7 +139,7 @@ pub(crate) fn deferred<'g>(
                 None => gradient,
             }
         };
-        deferred.zeros.push(area.put(g.device(device, zeros)));
+        delayed.zeros.push(area.put(g.device(device, zeros)));
     }
-    deferred
+    delayed
 }

@@ -177,7 +177,7 @@ fn initial_value(
 }
 
 /// Builds nodes on a variable's device, independent of the scopes of the caller, even if the graph is finalized.
-fn beside<'g, R>(graph: &'g Graph, handle: OutputId, build: impl FnOnce(Output<'g>) -> R) -> R {
+fn colocate<'g, R>(graph: &'g Graph, handle: OutputId, build: impl FnOnce(Output<'g>) -> R) -> R {
     let handle = graph.output(handle);
     let build = || graph.name_scope(SCOPE, || graph.colocate_with(handle, || build(handle)));
     let build = || graph.device(DeviceScope::None, build);
@@ -185,7 +185,7 @@ fn beside<'g, R>(graph: &'g Graph, handle: OutputId, build: impl FnOnce(Output<'
 }
 
 fn added_read(graph: &Graph, handle: OutputId) -> OutputId {
-    beside(graph, handle, |handle| {
+    colocate(graph, handle, |handle| {
         let dtype = handle.fact().variable.map(|(dtype, _)| dtype);
         let read = graph.op("ReadVariableOp").input(handle);
         let read = match dtype {
@@ -197,7 +197,7 @@ fn added_read(graph: &Graph, handle: OutputId) -> OutputId {
 }
 
 fn added_assign(graph: &Graph, handle: OutputId, value: &Tensor) -> (NodeId, OutputId) {
-    beside(graph, handle, |handle| {
+    colocate(graph, handle, |handle| {
         let shape = handle.fact().variable.map(|(_, shape)| shape);
         let shape = shape.unwrap_or_else(|| value.shape());
         let fed = graph.placeholder("value", value.dtype(), shape);

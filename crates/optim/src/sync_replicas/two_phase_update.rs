@@ -17,7 +17,7 @@ pub(super) struct TwoPhaseUpdate<'g> {
 }
 
 /// Splits an update before its first writes: every write, and every node that comes after one, is built once more, in
-/// the commit. A value that such a node takes from elsewhere is kept beside it under `name`, by the prepare phase.
+/// the commit. A value that such a node takes from elsewhere is kept on its device under `name`, by the prepare phase.
 ///
 /// Nodes of control flow belong to the commit too: a dead value cannot be kept.
 ///
@@ -85,12 +85,12 @@ struct Splitter<'g, 'd> {
     update: TwoPhaseUpdate<'g>,
 }
 
-/// Place of a kept value: a known device, or beside a node.
+/// Place of a kept value: a known device, or the device of a node.
 type Place = Result<String, NodeId>;
 
 impl<'g> Splitter<'g, '_> {
     /// The node that a node of the commit is colocated with: the variable that it writes, or itself.
-    fn beside(&self, id: NodeId) -> NodeId {
+    fn colocation_target(&self, id: NodeId) -> NodeId {
         let inputs = self.data.node(id).inputs.iter();
         let mut handles = inputs.filter(|&&i| self.g.output(i).dtype() == DType::Resource);
         handles.next().map_or(id, |handle| handle.node)
@@ -98,11 +98,11 @@ impl<'g> Splitter<'g, '_> {
 
     /// The place of a node of the commit.
     fn place(&self, id: NodeId) -> Place {
-        let beside = self.beside(id);
-        let device = &self.data.node(beside).device;
+        let target = self.colocation_target(id);
+        let device = &self.data.node(target).device;
         match device.task {
             Some(_) => Ok(device.to_string()),
-            None => Err(beside),
+            None => Err(target),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'g> Splitter<'g, '_> {
         let node = self.data.node(id);
         let inputs: Vec<Output<'g>> = node.inputs.iter().map(|&i| self.input(i, id)).collect();
         let controls = self.controls(id);
-        let own = self.g.operation(self.beside(id));
+        let own = self.g.operation(self.colocation_target(id));
         let built = self.g.colocate_with(own, || {
             let mut builder = self.g.op(node.op.name).name(&node.name).inputs(inputs);
             for (name, value) in node.attrs.iter().filter(|(name, _)| !name.starts_with('_')) {
@@ -159,13 +159,13 @@ impl<'g> Splitter<'g, '_> {
         if constant || node.op.effect == Effect::Feed || output.dtype() == DType::Resource {
             return output;
         }
-        let (beside, place) = (self.beside(of), self.place(of));
+        let (target, place) = (self.colocation_target(of), self.place(of));
         if let Some(&kept) = self.kept.get(&(input, place.clone())) {
             return kept;
         }
         let (token, fact) = (self.token, output.fact());
         let shared = format!("sync/{}/kept_{}", self.name, self.kept.len());
-        let (keep, kept) = self.g.colocate_with(self.g.operation(beside), || {
+        let (keep, kept) = self.g.colocate_with(self.g.operation(target), || {
             let keep = self.g.op("_TurnKeep").input(token).input(output);
             let kept = self.g.op("_TurnKept").input(token);
             let kept = kept.attr("dtype", fact.dtype).attr("shape", fact.shape);

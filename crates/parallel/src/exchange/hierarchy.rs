@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_groups_have_every_device_once_whatever_the_tensor() {
+    fn the_two_groups_cover_each_device_once_for_every_tensor() {
         for (topology, towers) in [
             (Topology::Dgx1, 2),
             (Topology::Dgx1, 6),

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tensor_gets_the_algorithm_of_its_size() {
+    fn the_algorithm_follows_the_tensor_size() {
         let spec: AllReduce = "pscpu:2k:psgpu#3:1M:xring#2".parse().unwrap();
         let of = |elements| (spec.of(elements).algorithm, spec.of(elements).shards);
         assert_eq!(of(0), (Algorithm::Cpu, 1));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn invalid_specifications_are_errors_with_reasons() {
         for (spec, why) in [
             ("", "there is no algorithm ''"),
             ("nccl", "'nccl' is not there for towers"),

@@ -9,7 +9,7 @@ use thalweg_tensor::DType;
 use super::{ModeNodes, Pairs, Update};
 use crate::exchange::{GradientExchange, Gradients};
 use crate::mode::Reduction;
-use crate::staging::deferred;
+use crate::staging::delayed;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// Independent: each tower learns separately.
@@ -51,7 +51,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         let (mut step, mut own): (Vec<Operation<'g>>, Vec<Operation<'g>>) = Default::default();
         if options.relaxed {
             for (tower, sums) in sums.iter_mut().enumerate() {
-                let later = deferred(g, &self.placement.tower(tower), tower, sums);
+                let later = delayed(g, &self.placement.tower(tower), tower, sums);
                 *sums = later.gradients;
                 step.extend(later.puts);
                 own.extend(later.zeros);

@@ -7,7 +7,7 @@ use thalweg_optim::{Optimizer, SyncReplicas, Synchronized};
 use super::{ModeNodes, Pairs, Update};
 use crate::exchange::Gradients;
 use crate::shadows::Shadows;
-use crate::staging::deferred;
+use crate::staging::delayed;
 
 impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
     /// ParameterServer: one set of variables for all towers.
@@ -22,7 +22,7 @@ impl<'g, O: Optimizer<'g>> Update<'_, 'g, O> {
         if self.options.staged {
             for (tower, pairs) in all.iter_mut().enumerate() {
                 let fresh: Gradients<'g> = pairs.iter().map(|p| p.0).collect();
-                let later = deferred(g, &self.placement.tower(tower), tower, &fresh);
+                let later = delayed(g, &self.placement.tower(tower), tower, &fresh);
                 for (pair, gradient) in pairs.iter_mut().zip(later.gradients) {
                     pair.0 = gradient;
                 }
