@@ -7,10 +7,10 @@
 
 use std::error::Error;
 
+use thalweg::data::Mnist;
 use thalweg::layers::update_ops;
 use thalweg::layers::{Regularizer, batch_norm, conv2d, dense, losses, max_pool};
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg_examples::output;
 
 const BATCH: usize = 50;

@@ -15,10 +15,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use thalweg::data::Mnist;
 use thalweg::hvd::ReduceOp;
 use thalweg::hvd::elastic::{self, Elastic};
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg::train::hooks::StopAtStepHook;
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
 use thalweg_examples::output;

@@ -9,9 +9,9 @@
 
 use std::error::Error;
 
+use thalweg::data::Mnist;
 use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{LoggingTensorHook, StopAtStepHook};
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
 use thalweg_examples::output;

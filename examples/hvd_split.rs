@@ -10,10 +10,10 @@ use std::error::Error;
 use std::time::Instant;
 
 use clap::Parser;
+use thalweg::data::{Mnist, SIDE};
 use thalweg::hvd::{Hvd, ReduceOp};
 use thalweg::layers::{conv2d, losses, max_pool};
 use thalweg::prelude::*;
-use thalweg::train::data::{Mnist, SIDE};
 use thalweg_examples::output;
 use thalweg_examples::split_layers::SplitLayers;
 

@@ -8,9 +8,9 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Parser;
+use thalweg::data::Mnist;
 use thalweg::layers::{batch_norm, conv2d, dense, losses, max_pool, update_ops};
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg::train::{Lars, Rate};
 use thalweg_examples::output;
 use thalweg_examples::plot::{Curve, Panel, panels};

@@ -6,9 +6,9 @@
 
 use std::error::Error;
 
+use thalweg::data::Mnist;
 use thalweg::layers::{dense, losses, lstm_cell, rnn};
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg_examples::output;
 
 const BATCH: usize = 50;

@@ -7,8 +7,8 @@
 
 use std::error::Error;
 
+use thalweg::data::Mnist;
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{Every, LoggingTensorHook, NanTensorHook, StopAtStepHook};
 use thalweg_examples::model::{deep_mnist_trained_by, feeds};
 use thalweg_examples::stop::Stop;

@@ -12,10 +12,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
+use thalweg::data::{Mnist, SIDE};
 use thalweg::graphdef::{ExportOptions, export, file};
 use thalweg::prelude::*;
 use thalweg::summary::{RunStatus, SessionEvent, SummaryWriter};
-use thalweg::train::data::{Mnist, SIDE};
 use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{self, DeepMnist, feeds};
 use thalweg_examples::output;

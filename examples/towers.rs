@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Parser;
+use thalweg::data::Mnist;
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg_examples::model::{Weights, feeds, placeholders, tower};
 use thalweg_examples::progress::Progress;
 use thalweg_examples::report::print;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use flags::Flags;
+use thalweg::data::Mnist;
 use thalweg::prelude::*;
 use thalweg::tensor::text::counted;
-use thalweg::train::data::Mnist;
 use thalweg::train::hooks::{Every, NanTensorHook, StopAtStepHook};
 use thalweg::train::{MonitoredSession, SavedValue, TrainError};
 use thalweg_examples::accuracy::{Test, describe_images};

@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use clap::Parser;
 use flags::{Flags, Job};
+use thalweg::data::{Mnist, Split};
 use thalweg::dist::{
     ClusterError, ClusterOptions, ClusterSpec, Protection, Server, ServerOptions, Session, sync,
 };
 use thalweg::prelude::*;
-use thalweg::train::data::{Mnist, Split};
 use thalweg::train::hooks::Every;
 use thalweg::train::{MonitoredSession, Role, SyncReplicas, Synchronized};
 use thalweg_examples::model::{

@@ -1,7 +1,7 @@
 //! Accuracy of deep MNIST on a test split.
 
+use thalweg::data::Split;
 use thalweg::prelude::*;
-use thalweg::train::data::Split;
 
 use crate::model::{DeepMnist, feeds};
 

@@ -4,9 +4,9 @@
 
 use std::cell::{Cell, RefCell};
 
+use thalweg::data::{CLASSES, SIDE};
 use thalweg::prelude::*;
 use thalweg::session::Feed;
-use thalweg::train::data::{CLASSES, SIDE};
 
 /// Feeds, fetches and the training op of deep MNIST.
 #[derive(Clone, Copy)]

@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use thalweg::data::Mnist;
 use thalweg::prelude::*;
-use thalweg::train::data::Mnist;
 use thalweg_examples::accuracy::Test;
 use thalweg_examples::model::{deep_mnist, feeds};
 use thalweg_tests::gradients::{all_cases, check};

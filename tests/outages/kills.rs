@@ -10,9 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use thalweg::checkpoint::{BundleReader, state};
+use thalweg::data::Split;
 use thalweg::prelude::*;
+use thalweg::train::SavedValue;
 use thalweg::train::hooks::Every;
-use thalweg::train::{SavedValue, data::Split};
 use thalweg_tests::folders::Folder;
 
 use super::small_disk::SmallDisk;
@@ -49,7 +50,7 @@ fn input() -> Split {
 
 /// Feeds of the steps from a position on.
 struct TrainingInput<'s> {
-    batches: thalweg::train::data::Batches<'s>,
+    batches: thalweg::data::Batches<'s>,
     position: SavedValue,
 }
 
