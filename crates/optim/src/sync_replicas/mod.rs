@@ -119,10 +119,10 @@ impl<O> SyncReplicas<O> {
         let number = |name: &str| g.placeholder(name, DType::I64, Shape::scalar());
         let (token, next_token) = (number("token"), number("next_token"));
         let ticket = number("ticket");
-        let sums: Vec<GradientSum<'g>> = gradients
+        let sums: Vec<TurnSum<'g>> = gradients
             .iter()
             .map(|&(gradient, variable)| {
-                variable.colocate(|| GradientSum::new(variable, gradient, [token, ticket]))
+                variable.colocate(|| TurnSum::new(variable, gradient, [token, ticket]))
             })
             .collect();
         let means: Vec<(Output<'g>, Variable<'g>)> =
@@ -139,7 +139,7 @@ impl<O> SyncReplicas<O> {
             two_phase_update::TwoPhaseUpdate::default()
         });
         let begin = |token: Output<'g>| {
-            let begin = |s: &GradientSum<'g>| s.variable.colocate(|| s.begin(token));
+            let begin = |s: &TurnSum<'g>| s.variable.colocate(|| s.begin(token));
             sums.iter().map(begin).collect::<Vec<_>>()
         };
         let next = begin(next_token);
@@ -164,21 +164,21 @@ impl<O> SyncReplicas<O> {
     }
 }
 
-/// GradientSum of the gradients of one variable.
-struct GradientSum<'g> {
+/// TurnSum of the gradients of one variable.
+struct TurnSum<'g> {
     variable: Variable<'g>,
     handle: Output<'g>,
     give: Operation<'g>,
     mean: Output<'g>,
 }
 
-impl<'g> GradientSum<'g> {
+impl<'g> TurnSum<'g> {
     #[track_caller]
     fn new(
         variable: Variable<'g>,
         gradient: Output<'g>,
         [token, ticket]: [Output<'g>; 2],
-    ) -> GradientSum<'g> {
+    ) -> TurnSum<'g> {
         let g = gradient.graph();
         let (dtype, shape) = (gradient.dtype(), variable.value().shape());
         let name = variable.handle().operation().name();
@@ -190,7 +190,7 @@ impl<'g> GradientSum<'g> {
             .output();
         let give = g.op("_TurnGive").inputs([handle, token, ticket, gradient]);
         let mean = g.op("_TurnMean").inputs([handle, token]);
-        GradientSum {
+        TurnSum {
             variable,
             handle,
             give: give.build(),
