@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thalweg_collective::CollectiveError;
 use thalweg_tensor::TensorError;
+use thalweg_train::{StepFailure, TrainError};
 use thiserror::Error;
 
 /// Error of meeting other ranks, or of a collective.
@@ -32,4 +33,11 @@ pub enum HvdError {
     /// A thread cannot be started.
     #[error("the thread of the collectives cannot be started: {0}")]
     Thread(#[source] std::io::Error),
+}
+
+impl HvdError {
+    /// Wraps the error as that of a training step.
+    pub(crate) fn into_train_error(self) -> TrainError {
+        TrainError::step(StepFailure::Other, self)
+    }
 }

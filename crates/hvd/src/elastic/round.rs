@@ -7,7 +7,7 @@ use thalweg_collective::elastic::Worker;
 use thalweg_collective::{CollectiveError, Join, ReduceOp};
 use thalweg_ops::Variable;
 use thalweg_tensor::Tensor;
-use thalweg_train::{StepFailure, Steps, TrainError, values};
+use thalweg_train::{Steps, TrainError, values};
 
 use super::state::Committed;
 use crate::broadcast::broadcast;
@@ -161,12 +161,15 @@ impl Elastic {
         };
         // Ranks learn of it at different times, and must end the round after the same step.
         let waits = Tensor::scalar(i32::from(worker.others_wait()));
-        let waits = self.hvd.allreduce(waits, ReduceOp::Max).map_err(failed)?;
+        let waits = self
+            .hvd
+            .allreduce(waits, ReduceOp::Max)
+            .map_err(HvdError::into_train_error)?;
         if waits.to_scalar::<i32>()? == 0 {
             return Ok(());
         }
         self.shared.state().interrupted = true;
-        Err(failed(HvdError::OthersWait))
+        Err(HvdError::OthersWait.into_train_error())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_collective::elastic::Worker;
-use thalweg_train::{StepFailure, TrainError};
+use thalweg_train::TrainError;
 
 use super::round::{Elastic, Shared};
 use crate::error::HvdError;
@@ -17,7 +17,7 @@ use crate::error::HvdError;
 pub fn run<T, E: From<TrainError>>(
     train: impl FnMut(&mut Elastic) -> Result<T, E>,
 ) -> Result<T, E> {
-    let worker = Worker::from_env().map_err(|e| failed(e.into()))?;
+    let worker = Worker::from_env().map_err(|e| HvdError::from(e).into_train_error())?;
     run_as(worker, train)
 }
 
@@ -34,7 +34,7 @@ pub fn run_as<T, E: From<TrainError>>(
         state: Mutex::default(),
     });
     loop {
-        let mut job = Elastic::meet(&shared).map_err(failed)?;
+        let mut job = Elastic::meet(&shared).map_err(HvdError::into_train_error)?;
         let result = train(&mut job);
         let interrupted = std::mem::take(&mut shared.state().interrupted);
         let again = interrupted || job.hvd().lost_others();
@@ -50,8 +50,4 @@ pub fn run_as<T, E: From<TrainError>>(
             error => return error,
         }
     }
-}
-
-fn failed(error: HvdError) -> TrainError {
-    TrainError::step(StepFailure::Other, error)
 }
