@@ -164,7 +164,7 @@ impl<O> SyncReplicas<O> {
     }
 }
 
-/// TurnSum of the gradients of one variable.
+/// Sum of the gradients of one variable.
 struct TurnSum<'g> {
     variable: Variable<'g>,
     handle: Output<'g>,

@@ -89,7 +89,7 @@ impl BestCheckpoint {
         })
     }
 
-    /// SaveState the variables if this metric is better than all before; returns if it was. A NaN is never better.
+    /// Saves the variables if this metric is better than all before; returns if it was. A NaN is never better.
     ///
     /// # Errors
     /// As for [`Saver::save`]; the previous best one is kept then.

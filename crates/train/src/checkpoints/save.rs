@@ -15,7 +15,7 @@ use crate::steps::Steps;
 use crate::values;
 
 impl Saver {
-    /// SaveState a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
+    /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
     ///
     /// # Errors
     /// Errors of a step, and [`TrainError::Checkpoint`]: earlier checkpoints are then unchanged.

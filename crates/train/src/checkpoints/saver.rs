@@ -21,7 +21,7 @@ use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
 pub(super) const RANDOM_NODES: &str = "_thalweg/random/nodes";
 pub(super) const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
 
-/// SaveState variables to checkpoints in TensorFlow's format, and restores them: `tf.train.Saver`.
+/// Saves variables to checkpoints in TensorFlow's format, and restores them: `tf.train.Saver`.
 ///
 /// A checkpoint also has the state of the session's random ops, and the values that the program [keeps](Saver::keep) in
 /// it: a training that resumes from it computes the same bits as one that was not interrupted. TensorFlow ignores these

@@ -187,7 +187,7 @@ impl<'a> MonitoredTrainingSession<'a> {
     /// loss.
     ///
     /// # Errors
-    /// Errors of the graph, the checkpoint or a hook; [`TrainError::SessionTimeout`] if no session can be after_create_session in time.
+    /// Errors of the graph, the checkpoint or a hook; [`TrainError::SessionTimeout`] if no session can be created in time.
     pub fn start<S, M, E>(mut self, make: M) -> Result<MonitoredSession<S, M>, TrainError>
     where
         S: Steps,
@@ -260,7 +260,7 @@ impl<'a> MonitoredTrainingSession<'a> {
         Ok(())
     }
 
-    /// Creates the writer of the event file. If it cannot be after_create_session, on a full disk for example, this is logged, and
+    /// Creates the writer of the event file. If it cannot be created, on a full disk for example, this is logged, and
     /// training goes on without summaries.
     fn writer(&self, folder: &Path) -> Result<Option<SummaryWriter>, TrainError> {
         match SummaryWriter::create(folder) {

@@ -135,7 +135,7 @@ where
     /// If a task is lost, it creates a new session, restores the newest checkpoint, and runs the step there.
     ///
     /// # Errors
-    /// Errors of the step and of hooks, and [`TrainError::SessionTimeout`] if no session can be after_create_session in time.
+    /// Errors of the step and of hooks, and [`TrainError::SessionTimeout`] if no session can be created in time.
     pub fn run<'f, R>(
         &mut self,
         fetches: impl FetchesAs<R>,
