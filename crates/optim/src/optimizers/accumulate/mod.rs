@@ -98,7 +98,7 @@ impl<O> Accumulate<O> {
     }
 }
 
-/// GradientSum of the gradients of a variable.
+/// Sum of the gradients of a variable.
 struct GradientSum<'g> {
     variable: Variable<'g>,
     sum: Variable<'g>,
