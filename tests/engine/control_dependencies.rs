@@ -9,7 +9,7 @@ use thalweg::session::Cancel;
 use thalweg_tests::cpus::cpus;
 
 /// Options with `count` devices that share `threads` threads.
-fn sharing(count: usize, threads: usize) -> SessionOptions {
+fn devices_sharing_threads(count: usize, threads: usize) -> SessionOptions {
     let mut options = cpus(count);
     options.threads = threads;
     options
@@ -24,7 +24,7 @@ fn failing<'g>(g: &'g Graph, x: Output<'g>) -> Operation<'g> {
 }
 
 /// Runs an update that must wait for one that fails: its effect must never be visible.
-fn is_held_back(
+fn assert_held_back(
     options: impl Fn() -> SessionOptions,
     build: for<'g> fn(&'g Graph, Output<'g>, Output<'g>, Variable<'g>) -> Operation<'g>,
 ) {
@@ -52,8 +52,8 @@ fn identity<'g>(g: &'g Graph, x: Output<'g>) -> Output<'g> {
 
 #[test]
 fn users_of_a_passed_on_value_inherit_its_control_dependencies() {
-    is_held_back(
-        || sharing(1, 2),
+    assert_held_back(
+        || devices_sharing_threads(1, 2),
         |g, x, y, w| {
             let fails = failing(g, x);
             let guarded = g.control_dependencies([fails], || identity(g, y));
@@ -64,8 +64,8 @@ fn users_of_a_passed_on_value_inherit_its_control_dependencies() {
 
 #[test]
 fn users_of_a_passed_on_handle_inherit_its_control_dependencies() {
-    is_held_back(
-        || sharing(1, 2),
+    assert_held_back(
+        || devices_sharing_threads(1, 2),
         |g, x, y, w| {
             let fails = failing(g, x);
             let handle = g.control_dependencies([fails], || identity(g, w.handle()));
@@ -76,8 +76,8 @@ fn users_of_a_passed_on_handle_inherit_its_control_dependencies() {
 
 #[test]
 fn control_dependencies_of_a_passed_on_value_cross_devices() {
-    is_held_back(
-        || sharing(2, 4),
+    assert_held_back(
+        || devices_sharing_threads(2, 4),
         |g, x, y, w| {
             let guarded = g.device("/cpu:1", || {
                 let (fails, z) = (failing(g, x), y.tanh());
@@ -104,7 +104,7 @@ fn pass_through_nodes_forward_each_dependency_once() {
     for _ in 0..LAYERS {
         passed = g.control_dependencies([passed.operation(), groups[0]], || identity(&g, passed));
     }
-    let session = Session::with_options(&g, sharing(1, 2)).unwrap();
+    let session = Session::with_options(&g, devices_sharing_threads(1, 2)).unwrap();
     let got = session.step((passed, groups[1]), [x.feed(0.5f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 0.5);
     let updated = session.run::<f32>(w, []).unwrap();
@@ -118,7 +118,7 @@ fn cancelled_steps_do_not_affect_others() {
     let a = g.device("/cpu:0", || x.square());
     let b = g.device("/cpu:1", || a.sqrt() + x);
     let c = g.device("/cpu:2", || (b * a).sum());
-    let session = Session::with_options(&g, sharing(3, 6)).unwrap();
+    let session = Session::with_options(&g, devices_sharing_threads(3, 6)).unwrap();
     let input = |v: f32| Tensor::new(&[1 << 14], &vec![v; 1 << 14]).unwrap();
     let run = |v: f32| {
         let got = session.step(c, [x.feed(input(v))]).unwrap();
@@ -161,7 +161,7 @@ fn a_graph_may_grow_while_steps_run() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [64]);
     let base = g.device("/cpu:0", || x.tanh());
-    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
+    let session = Session::with_options(&g, devices_sharing_threads(2, 2)).unwrap();
     let zeros = Tensor::zeros(DType::F32, &[64]).unwrap();
     std::thread::scope(|scope| {
         for k in 0..3 {
@@ -206,7 +206,7 @@ fn variables_of_one_name_on_two_devices_are_separate() {
             .output()
     };
     let (set_a, set_b, both) = (assign(a, 1.0), assign(b, 2.0), (read(a), read(b)));
-    let session = Session::with_options(&g, sharing(2, 2)).unwrap();
+    let session = Session::with_options(&g, devices_sharing_threads(2, 2)).unwrap();
     session.run(set_a, []).unwrap();
     assert!(session.step(both.1, []).is_err());
     session.run(set_b, []).unwrap();
@@ -242,7 +242,7 @@ fn waits_on_two_devices(join: &Join) {
         })
     };
     let both = [chain("/cpu:0"), chain("/cpu:1")];
-    let session = Session::with_options(&g, hvd.session(sharing(2, 2))).unwrap();
+    let session = Session::with_options(&g, hvd.session(devices_sharing_threads(2, 2))).unwrap();
     let expected = (0..6).fold(0.5f32, |y, _| y.tanh()) * 8.0;
     for _ in 0..200 {
         let got = session.step(both, [x.feed(vec![0.5f32; 8])]).unwrap();

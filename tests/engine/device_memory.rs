@@ -6,7 +6,7 @@ use thalweg::session::Parallel;
 use thalweg_tests::cpus::cpus;
 
 /// Options with `count` devices; the last one is limited to `bytes` bytes.
-fn limited(count: usize, bytes: usize) -> SessionOptions {
+fn with_memory_limit(count: usize, bytes: usize) -> SessionOptions {
     let mut options = cpus(count);
     options.cpus[count - 1] = CpuOptions::new().memory_limit(bytes);
     options
@@ -21,7 +21,7 @@ fn idle_plans_release_memory_for_others() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = x.tanh().square().sum();
-    let session = Session::with_options(&g, limited(1, 3 << 20)).unwrap();
+    let session = Session::with_options(&g, with_memory_limit(1, 3 << 20)).unwrap();
     for n in [500_000, 500_001] {
         (0..3).for_each(|_| drop(session.step(y, [x.feed(zeros(n))]).unwrap()));
     }
@@ -35,7 +35,7 @@ fn a_sent_value_counts_against_the_receiving_device() {
     // A fed shape is known only in the step.
     let y = g.device("/cpu:0", || x.reshape(n).tanh());
     let z = g.device("/cpu:1", || y.sum());
-    let session = Session::with_options(&g, limited(2, 1 << 16)).unwrap();
+    let session = Session::with_options(&g, with_memory_limit(2, 1 << 16)).unwrap();
     let feeds = [x.feed(zeros(1 << 18)), n.feed(Tensor::from([-1i32]))];
     match session.step(z, feeds) {
         Err(SessionError::Memory { device, limit, .. }) => {
@@ -51,7 +51,7 @@ fn inputs_of_nodes_with_late_shapes_count() {
     let x = g.placeholder("x", DType::F32, [-1]);
     let n = g.placeholder("n", DType::I32, [-1]);
     let y = x.tanh().reshape(n).sum();
-    let session = Session::with_options(&g, limited(1, 2_100_000)).unwrap();
+    let session = Session::with_options(&g, with_memory_limit(1, 2_100_000)).unwrap();
     let feeds = [x.feed(zeros(500_000)), n.feed(Tensor::from([-1i32]))];
     let in_use_after = || {
         let result = session.step(y, &feeds);
@@ -118,7 +118,7 @@ fn strings_count_against_their_device() {
     let join = |x| g.op("StringJoin").inputs(vec![x, x]).output();
     let y = (0..8).fold(x, |x, _| join(x));
     let z = g.op("StringLength").input(y).output();
-    let session = Session::with_options(&g, limited(1, 1 << 16)).unwrap();
+    let session = Session::with_options(&g, with_memory_limit(1, 1 << 16)).unwrap();
     let run = |bytes: usize| {
         let text = Tensor::strings(&[], &[vec![b'x'; bytes]]).unwrap();
         session.run::<i32>(z, [x.feed(text)])
@@ -143,7 +143,7 @@ fn tensor_lists_count_against_their_device() {
         let list = g.op("TensorListFromTensor").input(x).input(shape).output();
         let stack = g.op("TensorListStack").input(list).input(shape);
         let y = stack.attr("element_dtype", dtype).output();
-        let session = Session::with_options(&g, limited(1, 1 << 16)).unwrap();
+        let session = Session::with_options(&g, with_memory_limit(1, 1 << 16)).unwrap();
         let run = |n: usize| session.step(y, [x.feed(Tensor::zeros(dtype, &[n]).unwrap())]);
         assert!(run(100).is_ok());
         let error = run(10_000).map(drop).unwrap_err();
@@ -163,7 +163,8 @@ fn weight_decay_needs_no_memory_beyond_the_gradient() {
     let decayed = w.value() * 1e-4 + gradient;
     let train = GradientDescent::new(0.1).apply_gradients(&g, &[(decayed, w)], None);
     // The variable and its update, the gradient, and the packed panels of a product.
-    let session = Session::with_options(&g, limited(1, 3 * bytes + bytes * 6 / 10)).unwrap();
+    let session =
+        Session::with_options(&g, with_memory_limit(1, 3 * bytes + bytes * 6 / 10)).unwrap();
     session.run(w.initializer(), []).unwrap();
     let ones = || Tensor::new(&[SIDE, 1], &[1.0f32; SIDE]).unwrap();
     for _ in 0..3 {

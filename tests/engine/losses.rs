@@ -14,7 +14,10 @@ fn cases(kind: &str) -> Vec<Json> {
 }
 
 /// Runs `check` on each recorded case of a kind; panics with all differences.
-pub(super) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
+pub(super) fn for_each_recorded(
+    kind: &str,
+    check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>,
+) {
     let mut wrong = Vec::new();
     for case in &cases(kind) {
         let number = |key: &str| case["tolerance"][key].as_f64().unwrap();
@@ -34,7 +37,12 @@ pub(super) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Ten
 }
 
 /// A placeholder for a recorded tensor, with known or unknown dimensions.
-pub(super) fn place<'g>(g: &'g Graph, name: &str, value: &Tensor, known: bool) -> Output<'g> {
+pub(super) fn placeholder_for<'g>(
+    g: &'g Graph,
+    name: &str,
+    value: &Tensor,
+    known: bool,
+) -> Output<'g> {
     let shape = match known {
         true => value.shape(),
         false => Shape::of_rank(value.dims().len()),
@@ -98,12 +106,14 @@ pub(super) fn value<'g>(
 #[test]
 fn losses_and_their_gradients_match_tensorflow() {
     for known in [true, false] {
-        each("loss", |case| {
+        for_each_recorded("loss", |case| {
             let g = Graph::new();
             let arrays = [tensor(&case["labels"]), tensor(&case["predictions"])];
             let weights = recorded(&case["weights"]);
-            let places = [0, 1].map(|i| place(&g, "x", &arrays[i], known));
-            let weight = weights.as_ref().map(|w| place(&g, "weights", w, known));
+            let places = [0, 1].map(|i| placeholder_for(&g, "x", &arrays[i], known));
+            let weight = weights
+                .as_ref()
+                .map(|w| placeholder_for(&g, "weights", w, known));
             let by = reduction(case["reduction"].as_str().unwrap());
             let name = case["loss"].as_str().unwrap();
             let value = value(name, &case["arguments"], places, weight, by);
@@ -135,7 +145,7 @@ fn losses_and_their_gradients_match_tensorflow() {
 
 #[test]
 fn the_total_loss_sums_losses_and_regularization() {
-    each("total", |case| {
+    for_each_recorded("total", |case| {
         let g = Graph::new();
         for (key, numbers) in case["collections"].as_object().unwrap() {
             for number in numbers.as_array().unwrap() {

@@ -5,7 +5,7 @@ use thalweg::layers::metrics::{self, Curve, Metric, MetricBuilder};
 use thalweg::prelude::*;
 use thalweg_tests::golden::tensor;
 
-use crate::losses::{each, place, recorded, reduction, value};
+use crate::losses::{for_each_recorded, placeholder_for, recorded, reduction, value};
 
 fn metric<'g>(
     name: &str,
@@ -45,7 +45,7 @@ fn weighted<'g>(metric: MetricBuilder<'g>, weights: Option<Output<'g>>) -> Metri
 
 #[test]
 fn metrics_match_tensorflow_after_each_batch() {
-    each("metric", |case| {
+    for_each_recorded("metric", |case| {
         let g = Graph::new();
         let batches: Vec<[Option<Tensor>; 3]> = case["batches"]
             .as_array()
@@ -55,7 +55,7 @@ fn metrics_match_tensorflow_after_each_batch() {
             .collect();
         let places = [0, 1, 2].map(|i| {
             let first = batches[0][i].as_ref();
-            first.map(|value| place(&g, "x", value, false))
+            first.map(|value| placeholder_for(&g, "x", value, false))
         });
         let [labels, predictions, weights] = places;
         let name = case["metric"].as_str().unwrap();
@@ -109,12 +109,14 @@ fn metrics_match_tensorflow_after_each_batch() {
 
 #[test]
 fn shapes_are_accepted_exactly_where_tensorflow_accepts_them() {
-    each("fit", |case| {
+    for_each_recorded("fit", |case| {
         let g = Graph::new();
         let arrays = [tensor(&case["labels"]), tensor(&case["predictions"])];
         let weights = recorded(&case["weights"]);
-        let [labels, predictions] = [0, 1].map(|i| place(&g, "x", &arrays[i], true));
-        let weight = weights.as_ref().map(|w| place(&g, "weights", w, true));
+        let [labels, predictions] = [0, 1].map(|i| placeholder_for(&g, "x", &arrays[i], true));
+        let weight = weights
+            .as_ref()
+            .map(|w| placeholder_for(&g, "weights", w, true));
         let function = case["function"].as_str().unwrap();
         let by = reduction(case["reduction"].as_str().unwrap());
         let value = match function.strip_prefix("metrics/") {

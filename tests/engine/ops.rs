@@ -4,7 +4,7 @@
 //! `Conv2D`.
 
 use thalweg_tests::golden::cases;
-use thalweg_tests::runtime::{Direct, Runtime, report};
+use thalweg_tests::runtime::{Direct, Runtime, run_cases};
 use thalweg_tests::servers::ClusterRuntime;
 use thalweg_tests::session::{Entry, SessionRuntime};
 
@@ -12,7 +12,7 @@ fn check(runtime: &dyn Runtime) {
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let cases = cases(&prefix);
     assert!(!cases.is_empty(), "no case begins with {prefix}");
-    report(runtime, &cases);
+    run_cases(runtime, &cases);
 }
 
 #[test]

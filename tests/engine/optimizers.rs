@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 use thalweg::prelude::*;
 use thalweg_tests::golden::tensor;
 
-use crate::training::each;
+use crate::training::for_each_recorded;
 
 /// The variables of a recorded run.
 const NAMES: [&str; 2] = ["w", "b"];
@@ -97,7 +97,7 @@ fn row(recorded: &Json, i: usize) -> Tensor {
 
 /// Runs `train`, feeding `places` the rows of `fed`, and compares `variables` after each step with the
 /// rows of `expected`.
-fn course<'g>(
+fn compare_steps<'g>(
     session: &Session<'g>,
     (train, places, fed): (Operation<'g>, &[Output<'g>], &Json),
     (variables, expected): (&[Variable<'g>], &Json),
@@ -124,7 +124,7 @@ fn course<'g>(
 
 #[test]
 fn every_optimizer_matches_the_recorded_steps_and_slots() {
-    each("optimizer", |line| {
+    for_each_recorded("optimizer", |line| {
         let g = Graph::new();
         let variables = NAMES.map(|name| g.variable(name, tensor(&line["initial"][name])));
         let places = places(&g, &line["gradients"]);
@@ -134,7 +134,7 @@ fn every_optimizer_matches_the_recorded_steps_and_slots() {
         let session = Session::new(&g).unwrap();
         session.run(g.initializers(), []).unwrap();
         let run = (train, &places[..], &line["gradients"]);
-        let mut compared = course(&session, run, (&variables, &line["weights"]));
+        let mut compared = compare_steps(&session, run, (&variables, &line["weights"]));
         for name in NAMES {
             let expected = line["slots"][name].as_array().unwrap();
             for (i, expected) in expected.iter().enumerate() {
@@ -152,7 +152,7 @@ fn every_optimizer_matches_the_recorded_steps_and_slots() {
 
 #[test]
 fn averages_of_weights_match_tensorflow() {
-    each("moving_average", |line| {
+    for_each_recorded("moving_average", |line| {
         let g = Graph::new();
         let variables = NAMES.map(|name| g.variable(name, tensor(&line["initial"][name])));
         let places = places(&g, &line["added"]);
@@ -169,6 +169,6 @@ fn averages_of_weights_match_tensorflow() {
         let session = Session::new(&g).unwrap();
         session.run(g.initializers(), []).unwrap();
         let run = (train, &places[..], &line["added"]);
-        course(&session, run, (&found, &line["averages"]))
+        compare_steps(&session, run, (&found, &line["averages"]))
     });
 }

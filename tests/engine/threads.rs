@@ -236,7 +236,7 @@ fn the_same_seed_gives_the_same_training_on_any_number_of_threads() {
 
 /// From the text of a plan: the length of the longest chain of waits, the number of instructions, and the bytes of the
 /// arena.
-fn waits(plan: &str) -> (usize, usize, usize) {
+fn plan_statistics(plan: &str) -> (usize, usize, usize) {
     let mut longest: Vec<usize> = Vec::new();
     let mut bytes = 0;
     for line in plan.lines() {
@@ -266,21 +266,21 @@ fn memory_reuse_does_not_serialize_independent_branches() {
     let ends: Vec<_> = (0..8).map(branch).collect();
     let plan =
         |threads, branches: usize| session(&g, threads).explain(&ends[..branches], []).unwrap();
-    let (chain, count, _) = waits(&plan(1, 8));
+    let (chain, count, _) = plan_statistics(&plan(1, 8));
     assert!(count > 300, "{count} instructions");
     assert!(
         chain > count * 9 / 10,
         "one thread uses memory again at once"
     );
     for threads in [2, 4, 8] {
-        let (chain, count, bytes) = waits(&plan(threads, 8));
+        let (chain, count, bytes) = plan_statistics(&plan(threads, 8));
         assert!(
             chain < count / threads + 40,
             "a chain of {chain} of {count} instructions keeps {threads} threads from work"
         );
         // One branch has scratch memory for all threads, which depends on the processor's vectors. Blocks of several sizes
         // leave gaps; without use of memory again there would be twenty times as much.
-        let (_, _, one) = waits(&plan(threads, 1));
+        let (_, _, one) = plan_statistics(&plan(threads, 1));
         assert!(one > 0);
         assert!(
             bytes < 2 * threads * one + 8 * 4096,

@@ -5,7 +5,10 @@ use thalweg::prelude::*;
 use thalweg_tests::golden::{Tolerance, difference, lines, tensor};
 
 /// Runs `check` on each recorded run of this kind; panics with all differences.
-pub(crate) fn each(kind: &str, check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>) {
+pub(crate) fn for_each_recorded(
+    kind: &str,
+    check: impl Fn(&Json) -> Vec<(String, Tensor, Tensor)>,
+) {
     let lines = lines("training.jsonl.gz");
     let lines: Vec<&Json> = lines.iter().filter(|l| l["kind"] == kind).collect();
     assert!(!lines.is_empty(), "no run is of kind {kind}");
@@ -70,7 +73,7 @@ fn stack(dtype: DType, values: &[Tensor]) -> Tensor {
 
 #[test]
 fn linear_regression_matches_tensorflows_steps() {
-    each("linear_regression", |line| {
+    for_each_recorded("linear_regression", |line| {
         let (xs, ys, losses) = (&line["x"], &line["y"], tensor(&line["losses"]));
         let dtype = losses.dtype();
         let scalar = |list: &Json, i: usize| {
@@ -108,7 +111,7 @@ fn linear_regression_matches_tensorflows_steps() {
 
 #[test]
 fn every_optimizer_trains_a_small_network_as_in_tensorflow() {
-    each("conv_net", |line| {
+    for_each_recorded("conv_net", |line| {
         let (images, labels) = (tensor(&line["images"]), tensor(&line["labels"]));
         let g = Graph::new();
         let x = g.placeholder("x", images.dtype(), images.shape());
@@ -149,7 +152,7 @@ fn every_optimizer_trains_a_small_network_as_in_tensorflow() {
 
 #[test]
 fn gradients_are_clipped_to_a_global_norm() {
-    each("clip_by_global_norm", |line| {
+    for_each_recorded("clip_by_global_norm", |line| {
         let inputs = tensors(&line["inputs"]);
         let g = Graph::new();
         let places: Vec<Output<'_>> = inputs
@@ -173,7 +176,7 @@ fn gradients_are_clipped_to_a_global_norm() {
 
 #[test]
 fn gradients_are_clipped_to_a_range() {
-    each("clip_by_value", |line| {
+    for_each_recorded("clip_by_value", |line| {
         let input = tensor(&line["inputs"][0]);
         let g = Graph::new();
         let x = g.placeholder("x", input.dtype(), input.shape());
@@ -191,7 +194,7 @@ fn gradients_are_clipped_to_a_range() {
 
 #[test]
 fn learning_rates_follow_the_global_step() {
-    each("decay", |line| {
+    for_each_recorded("decay", |line| {
         let arguments = &line["arguments"];
         let number = |key| number(arguments, key);
         let flag = |key: &str| arguments[key].as_bool().unwrap();

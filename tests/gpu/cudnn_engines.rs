@@ -44,7 +44,7 @@ fn convolution(c: &Conv, direction: Direction, dtype: DType, channels_last: bool
 }
 
 /// The gradient of images with lines and columns in place of one-sided padding.
-fn evened(mut c: Convolution) -> Option<Convolution> {
+fn with_even_padding(mut c: Convolution) -> Option<Convolution> {
     for axis in 0..2 {
         c.images[2 + axis] += c.after[axis] - c.before[axis];
     }
@@ -80,7 +80,9 @@ fn cudnn_has_an_engine_for_every_convolution_of_resnet_and_inception_on_an_h200(
                     let asked = format!("{dtype} {format} {name}");
                     let c = convolution(conv, direction, dtype, channels_last);
                     // As the kernel does where no engine supports uneven padding.
-                    let even = || evened(c).map_or(Err(String::new()), |c| card.engine(&c, false));
+                    let even = || {
+                        with_even_padding(c).map_or(Err(String::new()), |c| card.engine(&c, false))
+                    };
                     match card
                         .engine(&c, false)
                         .or_else(|why| even().map_err(|_| why))

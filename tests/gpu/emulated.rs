@@ -10,10 +10,10 @@ use thalweg_tensor::Tensor;
 use thalweg_tests::emulated::{Emulated, has_compiler};
 use thalweg_tests::golden::{Case, cases};
 use thalweg_tests::large_cases::{in_parts, large, numbers, refused};
-use thalweg_tests::runtime::{Direct, Runtime, build, report};
+use thalweg_tests::runtime::{Direct, Runtime, build, run_cases};
 
 /// The cases of ops that have a GPU kernel for the case's dtypes.
-fn on_a_gpu() -> Vec<Case> {
+fn gpu_cases() -> Vec<Case> {
     let prefix = std::env::var("GOLDEN").unwrap_or_default();
     let has_kernel = |case: &Case| {
         let g = Graph::new();
@@ -26,14 +26,14 @@ fn on_a_gpu() -> Vec<Case> {
 }
 
 fn check(emulated: &Emulated) {
-    let cases = on_a_gpu();
+    let cases = gpu_cases();
     let mut by_op: BTreeMap<String, usize> = BTreeMap::new();
     cases
         .iter()
         .for_each(|c| *by_op.entry(c.op.clone()).or_default() += 1);
     println!("{} cases of {} ops", cases.len(), by_op.len());
     emulated.compile_all(&cases);
-    report(emulated, &cases);
+    run_cases(emulated, &cases);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn kernels_access_no_memory_out_of_bounds() {
     if std::env::var(CHILD_PROCESS).is_ok() {
         let emulated = Emulated::new(true);
         check(&emulated);
-        report(&emulated, &in_parts());
+        run_cases(&emulated, &in_parts());
         return;
     }
     if !has_compiler() {
@@ -138,7 +138,7 @@ fn kernels_match_the_cpu_on_large_cases() {
     let bounds = [3i64, -20_000, -7].map(Tensor::scalar);
     cases.push(large("Range", bounds.to_vec(), vec![]));
     cases.push(large("L2Loss", vec![numbers(&[100_003])], vec![]));
-    report(&Emulated::new(false), &cases);
+    run_cases(&Emulated::new(false), &cases);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use thalweg_tests::emulated_gpu::Call;
 use thalweg_tests::golden::cases;
-use thalweg_tests::runtime::report;
+use thalweg_tests::runtime::run_cases;
 use thalweg_tests::session::{Entry, SessionRuntime};
 use thalweg_tests::test_gpu;
 
@@ -19,7 +19,7 @@ fn check(entry: Entry, libraries: bool) {
         entry,
         gpu: Some(gpu.driver.clone()),
     };
-    report(&runtime, &cases(&prefix));
+    run_cases(&runtime, &cases(&prefix));
     let Some(calls) = gpu.calls() else { return };
     let mut by_function: BTreeMap<&str, usize> = BTreeMap::new();
     for call in calls {

@@ -98,7 +98,7 @@ impl Bench {
         for _ in 0..3 {
             step()?;
         }
-        let (least, limit) = self.sized((5, limit), (1, 0.0));
+        let (least, limit) = self.by_scale((5, limit), (1, 0.0));
         let (began, mut times) = (Instant::now(), Vec::new());
         while times.len() < least || began.elapsed().as_secs_f64() < limit {
             let at = Instant::now();
@@ -109,7 +109,7 @@ impl Bench {
     }
 
     /// Selects by scale.
-    pub fn sized<T>(&self, full: T, small: T) -> T {
+    pub fn by_scale<T>(&self, full: T, small: T) -> T {
         match self.scale {
             Scale::Full => full,
             Scale::Small => small,

@@ -35,11 +35,11 @@ pub fn run(bench: &mut Bench, wanted: &str) -> UnitResult {
         .flat_map(|d| all().into_iter().map(move |c| (c, d)));
     let found = pairs.into_iter().find(|(c, d)| name(c, *d) == wanted);
     let (mut conv, dtype) = found.ok_or("there is no such convolution")?;
-    conv.side = bench.sized(conv.side, conv.side.min(7));
+    conv.side = bench.by_scale(conv.side, conv.side.min(7));
     let mut results = Map::new();
     for pass in PASSES {
         let seconds = ours(bench, &conv, pass, dtype)?;
-        let batch = bench.sized(32, 1);
+        let batch = bench.by_scale(32, 1);
         let peer = theirs(bench, &conv, pass, dtype, batch)?;
         let rate = conv.flops() * f64::from(batch) / seconds / 1e12;
         let ratio = peer.map(|p| p / seconds);
@@ -58,7 +58,7 @@ fn ours(
     pass: &str,
     dtype: DType,
 ) -> Result<f64, Box<dyn std::error::Error>> {
-    let (batch, together) = (bench.sized(32, 1), bench.sized(10, 1));
+    let (batch, together) = (bench.by_scale(32, 1), bench.by_scale(10, 1));
     let g = Graph::new();
     let variable = |name, dims: [usize; 4]| {
         let dims = dims.map(|d| d as i32);

@@ -67,7 +67,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
 
 /// Bytes a second, in units of 10^9.
 fn copies(bench: &mut Bench) -> UnitResult {
-    let bytes = bench.sized(1 << 30, 1 << 20);
+    let bytes = bench.by_scale(1 << 30, 1 << 20);
     let gpu = CardMemory::open(bench, bytes)?;
     let copy = |command: Command| -> Result<f64> {
         let seconds = gpu.seconds(COMMANDS_PER_WAIT, &command)?;
@@ -111,7 +111,7 @@ fn launches(bench: &mut Bench) -> UnitResult {
 
 /// GEMMs of large squares.
 fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> UnitResult {
-    let side = bench.sized(8192, 64);
+    let side = bench.by_scale(8192, 64);
     let g = Graph::new();
     let nodes: Vec<Operation<'_>> = g.device("/gpu:0", || {
         let variable = |name| {

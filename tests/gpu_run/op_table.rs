@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use thalweg_tests::emulated::Emulated;
 use thalweg_tests::golden::{Case, cases};
-use thalweg_tests::runtime::wrong;
+use thalweg_tests::runtime::failure_of;
 use thalweg_tests::session::{Entry, SessionRuntime};
 
 use crate::bench::Bench;
@@ -65,7 +65,7 @@ pub fn of_networks() -> Vec<String> {
 /// Runs all cases of an op in these ways.
 pub fn run(bench: &mut Bench, op: &str, ways: &[InputsAndLibraries]) -> UnitResult {
     let table = bench.cases();
-    let most = bench.sized(usize::MAX, 4);
+    let most = bench.by_scale(usize::MAX, 4);
     let all: Vec<&Case> = table
         .iter()
         .filter(|case| case.op == op)
@@ -85,7 +85,7 @@ pub fn run(bench: &mut Bench, op: &str, ways: &[InputsAndLibraries]) -> UnitResu
         for &case in &all {
             // The log of a process that died then names the case.
             eprintln!("{}, {entry:?}, libraries: {libraries}", case.name);
-            if let Some(wrong) = wrong(&runtime, case) {
+            if let Some(wrong) = failure_of(&runtime, case) {
                 failures.push(format!(
                     "{}, {entry:?}, libraries: {libraries}: {wrong}",
                     case.name

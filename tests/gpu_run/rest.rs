@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
         "profile" => profile(),
         "gradients" => all_gradients(bench),
         "random graphs" => {
-            let graphs = bench.sized(256, 4);
+            let graphs = bench.by_scale(256, 4);
             scattered_graphs::check(&bench.gpu(true)?, graphs)?;
             Ok(json!({"graphs": graphs}))
         }
@@ -55,7 +55,7 @@ fn accuracy(bench: &mut Bench) -> UnitResult {
         true => (full, 0.99),
         false => (root().join("data/mnist"), 0.975),
     };
-    let least = bench.sized(least, 0.0);
+    let least = bench.by_scale(least, 0.0);
     let mnist = Mnist::load(&folder)?;
     let g = Graph::new();
     g.set_seed(1);
@@ -64,12 +64,12 @@ fn accuracy(bench: &mut Bench) -> UnitResult {
     session.run(g.initializers(), [])?;
     let mut step = session.callable((net.train, net.loss), net.inputs())?;
     let mut test = Test::new(&session, &net)?;
-    let size = bench.sized(100, 2);
+    let size = bench.by_scale(100, 2);
     let mut batches = mnist.train.batches(size, 1)?;
     let mut batch = feeds(size, 0.5)?;
     let (began, mut steps, mut found) = (Instant::now(), 0u32, 0.0);
     while steps == 0 || (found < least && began.elapsed() < TRAINING_LIMIT) {
-        for _ in 0..bench.sized(600, 2) {
+        for _ in 0..bench.by_scale(600, 2) {
             let [images, labels, _] = &mut batch;
             batches.next_one_hot_into(images.as_mut_slice()?, labels.as_mut_slice()?)?;
             step.call(&batch)?;
@@ -94,7 +94,7 @@ fn all_gradients(bench: &mut Bench) -> UnitResult {
     let mut options = bench.options()?;
     options.soft_placement = true;
     let mut cases = all_cases();
-    cases.truncate(bench.sized(usize::MAX, 5));
+    cases.truncate(bench.by_scale(usize::MAX, 5));
     let wrong = cases.iter().filter_map(|case| {
         let why = check(case, false, &options).err()?;
         Some(format!("{}: {why}", case.name))

@@ -56,7 +56,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
 }
 
 /// Arbitrary numbers of this shape and dtype.
-fn some<'g>(g: &'g Graph, dims: &[i64], dtype: DType, seed: usize) -> Output<'g> {
+fn arbitrary_numbers<'g>(g: &'g Graph, dims: &[i64], dtype: DType, seed: usize) -> Output<'g> {
     let count: i64 = dims.iter().product();
     let value = |i: i64| ((i as usize * 7919 + seed * 31) % 1013) as f32 / 1013.0 - 0.5;
     let values: Vec<f32> = (0..count).map(value).collect();
@@ -73,8 +73,8 @@ fn calls(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
                 DataFormat::Nhwc => [3, h, w, from],
                 DataFormat::Nchw => [3, from, h, w],
             };
-            let x = some(g, &dims, dtype, seed);
-            let filter = some(g, &[k, k, from, to], dtype, seed + 50);
+            let x = arbitrary_numbers(g, &dims, dtype, seed);
+            let filter = arbitrary_numbers(g, &[k, k, from, to], dtype, seed + 50);
             let y = x.conv2d(filter, [stride as usize; 2], Padding::Same, format);
             all.push(y);
             all.extend(gradients(&[y * y], &[x, filter]).into_iter().flatten());
@@ -84,8 +84,8 @@ fn calls(g: &Graph, dtype: DType) -> Vec<Output<'_>> {
                 true => [columns, rows],
                 false => [rows, columns],
             };
-            let a = some(g, &turned(ta, [h * w, from]), dtype, seed);
-            let b = some(g, &turned(tb, [from, to]), dtype, seed + 9);
+            let a = arbitrary_numbers(g, &turned(ta, [h * w, from]), dtype, seed);
+            let b = arbitrary_numbers(g, &turned(tb, [from, to]), dtype, seed + 9);
             all.push(a.matmul_t(b, ta, tb));
         }
     }

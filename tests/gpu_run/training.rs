@@ -91,7 +91,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
         Ok(())
     };
     let (mut own, mut peer, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..bench.sized(ROUNDS, 1) {
+    for _ in 0..bench.by_scale(ROUNDS, 1) {
         let seconds = bench.seconds(SECONDS, &mut ours)?;
         own.push(seconds);
         if let Some(theirs) = theirs(bench, &case)? {

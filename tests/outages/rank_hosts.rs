@@ -38,7 +38,7 @@ fn a_rank() {
     }
     for bytes in said(SIZES).split(',') {
         let bytes: usize = bytes.parse().unwrap();
-        let seconds = timed(&mut ranks, bytes / 4);
+        let seconds = seconds_per_sum(&mut ranks, bytes / 4);
         if first {
             println!("\nall-reduce {bytes} {seconds}");
         }
@@ -52,7 +52,7 @@ fn a_rank() {
 
 /// The seconds of a sum of `elements` numbers, checked, from several in a row. After a barrier, a single sum would cost
 /// no time on the ranks that leave the barrier last.
-fn timed(ranks: &mut Ranks, elements: usize) -> f64 {
+fn seconds_per_sum(ranks: &mut Ranks, elements: usize) -> f64 {
     let sum = Reduction::of(ReduceOp::Sum);
     let mut data = vec![0f32; elements];
     let own = ranks.rank() as f32 + 1.0;
@@ -162,7 +162,7 @@ fn gloo(network: &Network, hosts: usize, all: &[usize]) -> Vec<(usize, f64)> {
 }
 
 /// Hosts with these cables; `None` where this machine has no namespaces.
-fn joined(hosts: usize, megabits: u64, delay: Duration, loss: f64) -> Option<Network> {
+fn emulated_hosts(hosts: usize, megabits: u64, delay: Duration, loss: f64) -> Option<Network> {
     let network = Network::new(hosts)?;
     network.change_all(|cable: &mut Cable| {
         cable.delay = delay;
@@ -174,7 +174,7 @@ fn joined(hosts: usize, megabits: u64, delay: Duration, loss: f64) -> Option<Net
 
 #[test]
 fn ranks_all_reduce_over_slow_and_lossy_cables() {
-    let Some(network) = joined(3, 100, Duration::from_millis(1), 0.01) else {
+    let Some(network) = emulated_hosts(3, 100, Duration::from_millis(1), 0.01) else {
         return;
     };
     let all = [4, 4096, 1 << 17];
@@ -184,7 +184,7 @@ fn ranks_all_reduce_over_slow_and_lossy_cables() {
 
 /// The seconds of the better of ring and tree, by the formulas of `Algorithm`, for cables that carry packets of 1,500 bytes
 /// with 1,448 of a value in each.
-fn bound(hosts: usize, bytes: usize, megabits: u64, delay: Duration) -> f64 {
+fn lower_bound_seconds(hosts: usize, bytes: usize, megabits: u64, delay: Duration) -> f64 {
     let (p, delay) = (hosts as f64, delay.as_secs_f64());
     let carried = bytes as f64 * 8.0 * 1500.0 / 1448.0 / (megabits as f64 * 1e6);
     let ring = 2.0 * (p - 1.0) * delay + 2.0 * (p - 1.0) / p * carried;
@@ -206,10 +206,10 @@ fn figures() {
             (100, 1000, 0.01),
         ] {
             let delay = Duration::from_micros(delay);
-            let network = joined(hosts, megabits, delay, loss).expect("namespaces");
+            let network = emulated_hosts(hosts, megabits, delay, loss).expect("namespaces");
             let (own, gloo) = (own(&network, hosts, &all), gloo(&network, hosts, &all));
             for (i, (bytes, seconds)) in own.into_iter().enumerate() {
-                let bound = bound(hosts, bytes, megabits, delay);
+                let bound = lower_bound_seconds(hosts, bytes, megabits, delay);
                 let peer = gloo.get(i).map_or(f64::NAN, |g| g.1);
                 println!(
                     "{hosts} {megabits} {} {loss} {bytes} {seconds:.5} {bound:.5} {:.2} {peer:.5} {:.2}",

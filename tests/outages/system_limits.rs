@@ -46,7 +46,7 @@ impl Limited {
     }
 
     #[track_caller]
-    fn lives(&mut self) {
+    fn assert_running(&mut self) {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "the server has ended: {ended:?}");
     }
@@ -100,8 +100,8 @@ fn a_variable_beyond_the_file_size_limit_does_not_end_its_server() {
     let target = format!("grpc://{}", server.address);
     let session = Session::connect(&target, &g, ClusterOptions::new()).unwrap();
     let done = session.run(w.initializer(), []);
-    server.lives();
+    server.assert_running();
     done.unwrap();
     assert!(session.run::<Vec<f32>>(w, []).unwrap() == values);
-    server.lives();
+    server.assert_running();
 }

@@ -50,8 +50,8 @@ impl Interpreter {
         let fed: BTreeSet<OutputId> = values.keys().copied().collect();
         let unfed = fetches.iter().filter(|f| !fed.contains(f));
         let roots = unfed.map(|f| f.node).chain(targets.iter().copied());
-        let needed = needed(data, roots, &fed);
-        for id in order(data, &needed, &fed).ok_or(NoResult::Cycle)? {
+        let needed = needed_nodes(data, roots, &fed);
+        for id in execution_order(data, &needed, &fed).ok_or(NoResult::Cycle)? {
             let node = data.node(id);
             let is_fed = fed.contains(&OutputId { node: id, index: 0 });
             match node.op.effect {
@@ -112,7 +112,7 @@ fn handle(data: &GraphData, output: OutputId) -> Option<NodeId> {
 }
 
 /// The nodes that must run.
-fn needed(
+fn needed_nodes(
     data: &GraphData,
     roots: impl Iterator<Item = NodeId>,
     fed: &BTreeSet<OutputId>,
@@ -121,14 +121,14 @@ fn needed(
     let mut stack: Vec<NodeId> = roots.collect();
     while let Some(id) = stack.pop() {
         if needed.insert(id) {
-            stack.extend(before(data, id, fed));
+            stack.extend(inputs_of(data, id, fed));
         }
     }
     needed
 }
 
 /// The data and control inputs of a node.
-fn before(data: &GraphData, id: NodeId, fed: &BTreeSet<OutputId>) -> Vec<NodeId> {
+fn inputs_of(data: &GraphData, id: NodeId, fed: &BTreeSet<OutputId>) -> Vec<NodeId> {
     let node = data.node(id);
     let inputs = node.inputs.iter().filter(|i| !fed.contains(i));
     let all = inputs.map(|i| i.node).chain(node.controls.iter().copied());
@@ -138,14 +138,14 @@ fn before(data: &GraphData, id: NodeId, fed: &BTreeSet<OutputId>) -> Vec<NodeId>
 /// An order that keeps values, control inputs and the rules of variables: a read comes before an
 /// update unless it depends on it, and updates come in the order of building. `None` where these
 /// rules contradict each other.
-fn order(
+fn execution_order(
     data: &GraphData,
     needed: &BTreeSet<NodeId>,
     fed: &BTreeSet<OutputId>,
 ) -> Option<Vec<NodeId>> {
     let mut waits: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for &id in needed {
-        waits.insert(id, before(data, id, fed).into_iter().collect());
+        waits.insert(id, inputs_of(data, id, fed).into_iter().collect());
     }
     // Numbers ascend along edges, so that one pass finds all that a node depends on.
     let mut upstream: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();

@@ -121,10 +121,10 @@ impl Runtime for Direct {
 }
 
 /// Runs cases; panics with the failures by op.
-pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
+pub fn run_cases(runtime: &dyn Runtime, cases: &[Case]) {
     let mut failures: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for case in cases {
-        if let Some(wrong) = wrong(runtime, case) {
+        if let Some(wrong) = failure_of(runtime, case) {
             let list = failures.entry(&case.op).or_default();
             list.push(format!("{}: {wrong}", case.name));
         }
@@ -142,12 +142,12 @@ pub fn report(runtime: &dyn Runtime, cases: &[Case]) {
 }
 
 /// Describes the failure of a case; `None` where it passes.
-pub fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
+pub fn failure_of(runtime: &dyn Runtime, case: &Case) -> Option<String> {
     let found = match runtime.run(case) {
         Err(e) => return Some(e),
         Ok(found) => found,
     };
-    let case = &loosened(case, found.loss);
+    let case = &with_additional_tolerance(case, found.loss);
     let outputs = compare("output", &found.outputs, &case.outputs, case);
     let second = || {
         compare(
@@ -165,7 +165,7 @@ pub fn wrong(runtime: &dyn Runtime, case: &Case) -> Option<String> {
 }
 
 /// The case with an additional tolerance, as a share of the largest number.
-fn loosened(case: &Case, loss: f64) -> Case {
+fn with_additional_tolerance(case: &Case, loss: f64) -> Case {
     let mut case = case.clone();
     if loss > 0.0 {
         let largest = |t: &Tensor| numbers(t).into_iter().fold(0.0, |a: f64, b| a.max(b.abs()));
