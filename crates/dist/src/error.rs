@@ -7,7 +7,7 @@ use thalweg_device::KernelError;
 use thalweg_graph::Origin;
 use thalweg_session::SessionError;
 
-use crate::cluster::spec::{TaskName, shown};
+use crate::cluster::spec::{TaskName, task_label};
 use crate::limit_names::MEMORY;
 
 /// An error of a session over a cluster, or of one of its tasks. It crosses the network field by field:
@@ -169,7 +169,7 @@ impl ClusterError {
     }
 
     /// That a limit of this task was met.
-    pub(crate) fn met(limit: &'static str, message: impl Into<String>) -> ClusterError {
+    pub(crate) fn limit_exceeded(limit: &'static str, message: impl Into<String>) -> ClusterError {
         ClusterError {
             limit: Some(limit),
             ..ClusterError::new(Cause::Exhausted, message)
@@ -215,7 +215,7 @@ impl ClusterError {
     }
 
     /// This, or another error of the same step where that tells more: not only that the step was ended.
-    pub(crate) fn or_what_tells_more(self, other: ClusterError) -> ClusterError {
+    pub(crate) fn or_more_specific(self, other: ClusterError) -> ClusterError {
         let ended = |e: &ClusterError| matches!(e.cause, Cause::SessionLost | Cause::Cancelled);
         match ended(&self) && !ended(&other) {
             true => other,
@@ -241,7 +241,7 @@ impl fmt::Display for ClusterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What is not of a node says by itself where it is.
         if let (Some((job, index)), Some(_)) = (&self.task, self.failed_node()) {
-            write!(f, "{}: ", shown(job, *index))?;
+            write!(f, "{}: ", task_label(job, *index))?;
         }
         f.write_str(&self.message)
     }
@@ -249,7 +249,7 @@ impl fmt::Display for ClusterError {
 
 impl std::error::Error for ClusterError {}
 
-fn of_kernel(error: &KernelError) -> Cause {
+fn kernel_cause(error: &KernelError) -> Cause {
     match error {
         KernelError::Uninitialized { .. } => Cause::Uninitialized,
         KernelError::OutOfRange(_) => Cause::OutOfRange,
@@ -257,7 +257,7 @@ fn of_kernel(error: &KernelError) -> Cause {
         KernelError::NotFound(_) => Cause::NotFound,
         KernelError::Refused(_) => Cause::Refused,
         KernelError::Storage(_) => Cause::Storage,
-        KernelError::Function { source, .. } => of_kernel(source),
+        KernelError::Function { source, .. } => kernel_cause(source),
         KernelError::Argument(_) => Cause::Internal,
         _ => Cause::Kernel,
     }
@@ -276,7 +276,7 @@ impl From<SessionError> for ClusterError {
                 op,
                 origin,
                 source,
-            } => of(of_kernel(source)).in_node(node, op).made_at(origin),
+            } => of(kernel_cause(source)).in_node(node, op).made_at(origin),
             E::Graph { first, .. } => of(Cause::Invalid)
                 .in_node(&first.node, &first.op)
                 .made_at(&first.origin),
@@ -313,15 +313,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_errors_the_one_that_tells_why_is_told() {
+    fn the_root_cause_wins_over_a_derived_error() {
         let why = ClusterError::new(Cause::Kernel, "why").derived();
         for cause in [Cause::SessionLost, Cause::Cancelled] {
             let ended = ClusterError::new(cause, "the step was ended").derived();
-            assert_eq!(ended.clone().or_what_tells_more(why.clone()), why);
-            assert_eq!(why.clone().or_what_tells_more(ended.clone()), why);
+            assert_eq!(ended.clone().or_more_specific(why.clone()), why);
+            assert_eq!(why.clone().or_more_specific(ended.clone()), why);
             // Of two that tell as much, the first.
             let later = ClusterError::new(cause, "later").derived();
-            assert_eq!(ended.clone().or_what_tells_more(later), ended);
+            assert_eq!(ended.clone().or_more_specific(later), ended);
         }
     }
 }

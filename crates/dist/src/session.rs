@@ -13,16 +13,16 @@ use tokio::runtime::Runtime;
 use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::limits::server_limits::Limits;
-use crate::master::link::{Way, others};
-use crate::master::steps::Steps;
+use crate::master::link::{TaskRoute, other_tasks};
+use crate::master::steps::ClusterSteps;
 use crate::runtime::blocking;
 use crate::runtime::platform::system;
-use crate::runtime::threads::available;
+use crate::runtime::threads::check_threads_available;
 use crate::runtime::timeouts::Timeouts;
 use crate::server::Server;
 use crate::transport::messages as wire;
 use crate::transport::network::Tcp;
-use crate::transport::peers::{Peers, Reach};
+use crate::transport::peers::{PeerOptions, Peers};
 use crate::transport::protection::Protection;
 
 /// How a session over a cluster works.
@@ -150,7 +150,7 @@ impl ClusterOptions {
 /// ```
 pub struct Session<'g> {
     graph: GraphRef<'g>,
-    steps: Steps,
+    steps: ClusterSteps,
     timeouts: Timeouts,
     /// Where a client outside of the cluster has its connections.
     runtime: Option<Runtime>,
@@ -181,21 +181,21 @@ impl<'g> Session<'g> {
         let worker = server.worker();
         let platform = worker.platform.clone();
         // The server's own connections, where they are as they should be.
-        let own = &worker.peers.reach;
+        let own = &worker.peers.options;
         let peers =
             match (own.timeouts, own.shared_memory) == (options.timeouts, options.shared_memory) {
                 true => worker.peers.clone(),
                 false => {
-                    let reach = Reach {
+                    let peer_options = PeerOptions {
                         timeouts: options.timeouts,
                         shared_memory: options.shared_memory,
                         ..own.clone()
                     };
-                    Arc::new(worker.peers.reached(reach))
+                    Arc::new(worker.peers.with_options(peer_options))
                 }
             };
-        let mut ways = vec![Way::Here(worker.clone())];
-        ways.extend(others(
+        let mut ways = vec![TaskRoute::Local(worker.clone())];
+        ways.extend(other_tasks(
             &worker.cluster,
             &worker.task,
             &peers,
@@ -203,7 +203,7 @@ impl<'g> Session<'g> {
         )?);
         Ok(Session {
             graph,
-            steps: Steps::new(
+            steps: ClusterSteps::new(
                 ways,
                 worker.engine.clone(),
                 named(options.session, &worker.task),
@@ -232,7 +232,7 @@ impl<'g> Session<'g> {
                 "'{target}' is no target: write it as grpc://host:port"
             ))
         })?;
-        available(1)?;
+        check_threads_available(1)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("thalweg-net")
@@ -242,7 +242,7 @@ impl<'g> Session<'g> {
             let text = format!("no threads for the network: {e}");
             ClusterError::new(Cause::Exhausted, text)
         })?;
-        let reach = Reach {
+        let peer_options = PeerOptions {
             own: None,
             network: Arc::new(Tcp),
             timeouts: options.timeouts,
@@ -253,23 +253,28 @@ impl<'g> Session<'g> {
         };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);
-        let found = blocking::waited(&*platform, async {
-            let peers = Peers::new(platform.clone(), reach.clone(), Arc::default());
-            crate::master::link::cluster(&peers.get(&unknown, address)?).await
+        let found = blocking::block_on(&*platform, async {
+            let peers = Peers::new(platform.clone(), peer_options.clone(), Arc::default());
+            crate::master::link::fetch_cluster(&peers.get(&unknown, address)?).await
         });
         let (mut cluster, task) = found?;
         // As it is reached from here.
         cluster.set_address(&task, address);
-        let peers = Peers::new(platform.clone(), reach, Arc::default());
-        let mut ways = vec![Way::There(peers.get(&task, address)?)];
-        ways.extend(others(&cluster, &task, &peers, &options.device_filters)?);
+        let peers = Peers::new(platform.clone(), peer_options, Arc::default());
+        let mut ways = vec![TaskRoute::Remote(peers.get(&task, address)?)];
+        ways.extend(other_tasks(
+            &cluster,
+            &task,
+            &peers,
+            &options.device_filters,
+        )?);
         let mut own = SessionOptions::new().threads(1);
         own.job = "client".to_owned();
         let engine = Engine::new(&own).map_err(ClusterError::from)?;
         let session = named(options.session, &task);
         Ok(Session {
             graph,
-            steps: Steps::new(ways, engine, session, options.isolated, platform),
+            steps: ClusterSteps::new(ways, engine, session, options.isolated, platform),
             timeouts: options.timeouts,
             runtime: Some(runtime),
         })
@@ -279,7 +284,7 @@ impl<'g> Session<'g> {
     #[cfg(test)]
     pub(crate) fn over(
         graph: impl Into<GraphRef<'g>>,
-        steps: Steps,
+        steps: ClusterSteps,
         timeouts: Timeouts,
     ) -> Session<'g> {
         Session {
@@ -366,7 +371,7 @@ impl<'g> Session<'g> {
             .map(|(values, trace)| (Fetched::of(values), trace))
     }
 
-    /// Runs `operations` once for a stamp, on each task to its end; see [`Steps::run_async`].
+    /// Runs `operations` once for a stamp, on each task to its end; see [`ClusterSteps::run_async`].
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -386,7 +391,7 @@ impl<'g> Session<'g> {
         run.await.map(|_| ())
     }
 
-    pub(crate) fn steps(&self) -> &Steps {
+    pub(crate) fn steps(&self) -> &ClusterSteps {
         &self.steps
     }
 
@@ -411,11 +416,11 @@ impl<'g> Session<'g> {
     ///
     /// # Errors
     /// Its own, or the server of the session has ended.
-    pub(crate) fn waited<T: Send>(
+    pub(crate) fn block_on<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
-        self.steps.waited(work)
+        self.steps.block_on(work)
     }
 
     /// Runs a step whose fetches and feeds are numbers of the graph's: gives a value for each fetched

@@ -49,7 +49,7 @@ fn tf_config_names_the_cluster_and_the_task() {
 }
 
 #[test]
-fn mistakes_are_said() {
+fn cluster_mistakes_are_typed_errors() {
     let one = |job: &str, address: &str| ClusterSpec::new([(job, vec![address])]).unwrap_err();
     assert!(matches!(one("1a", "h:1"), SpecError::JobName(_)));
     assert!(matches!(one("a/b", "h:1"), SpecError::JobName(_)));
@@ -78,7 +78,7 @@ fn mistakes_are_said() {
 }
 
 #[test]
-fn slurm_names_hosts_shortly() {
+fn slurm_host_lists_are_expanded() {
     let expand = |list: &str| expand_hosts(list).unwrap().join(" ");
     assert_eq!(
         expand("nid[001-003,7],login"),
@@ -98,7 +98,7 @@ fn slurm_names_hosts_shortly() {
 }
 
 #[test]
-fn an_allocation_of_slurm_is_a_cluster() {
+fn a_slurm_allocation_is_a_cluster() {
     let environment = |own: &str| {
         let set = [
             ("SLURM_JOB_NODELIST", "n[1-2]"),

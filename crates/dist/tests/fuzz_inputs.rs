@@ -27,7 +27,7 @@ fn counted_panics() -> Arc<AtomicUsize> {
 }
 
 #[test]
-fn the_messages_of_a_client_that_others_are_changed_from_are_as_they_should_be() {
+fn the_unmodified_client_messages_are_valid() {
     let mut client = Client::default();
     for name in CALLS {
         let code = client.call(name, &message(name));
@@ -36,7 +36,7 @@ fn the_messages_of_a_client_that_others_are_changed_from_are_as_they_should_be()
 }
 
 #[test]
-fn no_bytes_of_a_client_do_harm() {
+fn arbitrary_bytes_of_a_client_never_panic() {
     let panics = counted_panics();
     let client = RefCell::new(Client::default());
     let mut runner = TestRunner::new(ProptestConfig {

@@ -15,7 +15,7 @@ use thalweg_tensor::{DType, Tensor};
 use tonic::Code;
 
 #[test]
-fn what_is_too_much_is_refused() {
+fn requests_over_a_limit_are_refused() {
     let limited = |options: &mut ServerOptions| {
         options.limits.sessions = 2;
         options.limits.graph_nodes = 50;
@@ -119,7 +119,7 @@ fn ops_that_are_not_allowed_do_not_run() {
 }
 
 #[test]
-fn without_protection_a_server_stays_on_its_machine() {
+fn an_unprotected_server_listens_on_loopback_only() {
     let options = ServerOptions::listening("0.0.0.0:0");
     let error = Server::start(options.clone()).unwrap_err().to_string();
     assert!(error.contains("--unprotected-network"), "{error}");
@@ -152,7 +152,7 @@ fn met<T: std::fmt::Debug>(result: Result<T, tonic::Status>, limit: &str) {
 }
 
 #[test]
-fn a_message_may_take_so_much_memory_once_it_is_decoded() {
+fn decoded_messages_are_bounded() {
     let limited = |options: &mut ServerOptions| options.limits.decoded_bytes = 100_000;
     with_server(limited, |mut client| async move {
         let small = created(&mut client, with_nodes(100, "n")).await.unwrap();
@@ -191,7 +191,7 @@ fn a_message_may_take_so_much_memory_once_it_is_decoded() {
 }
 
 #[test]
-fn graphs_of_sessions_may_take_so_much_and_give_it_back() {
+fn graph_memory_is_bounded_and_returned() {
     let limited = |options: &mut ServerOptions| {
         options.limits.session_bytes = 500_000;
         options.limits.graph_bytes = 700_000;
@@ -226,7 +226,7 @@ fn graphs_of_sessions_may_take_so_much_and_give_it_back() {
 }
 
 #[test]
-fn constants_that_are_filled_in_count_as_what_they_take() {
+fn expanded_constants_count_with_their_full_size() {
     let limited = |options: &mut ServerOptions| options.limits.session_bytes = 1 << 20;
     // A hundred bytes that stand for a quarter of a MiB.
     let filled = |name: String| {
@@ -279,7 +279,7 @@ fn constants_that_are_filled_in_count_as_what_they_take() {
 }
 
 #[test]
-fn calls_may_hold_so_much_together() {
+fn the_memory_of_all_calls_is_bounded() {
     let limited = |options: &mut ServerOptions| options.limits.call_bytes = 1 << 20;
     with_server(limited, |mut client| async move {
         let handle = created(&mut client, program()).await.unwrap();
@@ -297,7 +297,7 @@ fn calls_may_hold_so_much_together() {
 }
 
 #[test]
-fn compressed_messages_are_taken() {
+fn compressed_messages_are_accepted() {
     with_server(
         |_| {},
         |client| async move {

@@ -48,7 +48,7 @@ fn exchange(worker: &Server) {
 }
 
 #[test]
-fn bytes_of_a_link_count_at_both_ends() {
+fn bytes_between_tasks_are_counted_at_both_ends() {
     let [ps, worker] = two(|options| options.shared_memory = false);
     assert_eq!(found(&worker.metrics(), "thalweg_peers_lost"), Some(0.0));
     assert!(!worker.metrics().contains("peer=\""));

@@ -81,7 +81,7 @@ fn steps_sessions_errors_and_limits_are_counted() {
 }
 
 #[test]
-fn numbers_are_read_over_http() {
+fn metrics_are_served_over_http() {
     let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
     let at = server.serve_metrics("127.0.0.1:0").unwrap();
     let asked = |path: &str| {
@@ -114,7 +114,7 @@ fn numbers_are_read_over_http() {
 }
 
 #[test]
-fn connections_and_what_is_filled_in_meet_limits_that_count() {
+fn refused_connections_and_expansions_are_counted() {
     let few = |options: &mut ServerOptions| {
         options.limits.connections = 2;
         options.limits.expanded_bytes = 1 << 10;
@@ -207,7 +207,7 @@ fn doc(file: &str) -> String {
 }
 
 #[test]
-fn the_dashboard_shows_every_number_and_no_other() {
+fn the_dashboard_shows_every_metric() {
     let board: serde_json::Value = serde_json::from_str(&doc("grafana.json")).unwrap();
     let mut shown = BTreeSet::new();
     for panel in board["panels"].as_array().unwrap() {
@@ -223,7 +223,7 @@ fn the_dashboard_shows_every_number_and_no_other() {
 }
 
 #[test]
-fn the_book_says_what_every_number_is_and_names_no_other() {
+fn the_book_documents_every_metric() {
     let book = doc("book/operations.md");
     let table = book.split("## Metrics").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();

@@ -213,12 +213,12 @@ fn each(case: &str, server: &Server) {
 }
 
 #[test]
-fn what_tensorflows_client_sends_to_a_server_gets_the_answers_that_it_got() {
+fn recorded_clients_get_the_recorded_responses_from_a_server() {
     ALONE.iter().for_each(|case| each(case, &alone()));
 }
 
 #[test]
-fn what_tensorflows_client_sends_to_a_cluster_gets_the_answers_that_it_got() {
+fn recorded_clients_get_the_recorded_responses_from_a_cluster() {
     for case in CLUSTER {
         let tasks = cluster(1, 1, None);
         each(case, &tasks[1]);

@@ -68,7 +68,7 @@ fn settled<T>(work: impl Fn() -> Result<T, ClusterError>) -> Result<T, ClusterEr
 }
 
 #[test]
-fn a_master_does_not_go_back_to_a_process_that_was_replaced_and_that_takes_nothing_any_more() {
+fn a_master_does_not_return_to_a_replaced_process() {
     let [old, new, worker] = addresses::free_addresses(3).try_into().unwrap();
     let cable = Cable::to(&old);
     let serve = |job: &str, ps: &str| {

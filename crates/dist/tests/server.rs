@@ -55,7 +55,7 @@ fn a_step_is_run_by_names() {
 }
 
 #[test]
-fn a_session_that_is_not_there_is_aborted_so_that_clients_make_another() {
+fn an_unknown_session_is_aborted() {
     with_server(
         |_| {},
         |mut client| async move {
@@ -78,7 +78,7 @@ fn a_session_that_is_not_there_is_aborted_so_that_clients_make_another() {
 }
 
 #[test]
-fn no_handle_comes_again_and_no_request_runs_twice() {
+fn handles_are_unique_and_repeated_requests_are_refused() {
     with_server(
         |_| {},
         |mut client| async move {
@@ -95,7 +95,7 @@ fn no_handle_comes_again_and_no_request_runs_twice() {
 }
 
 #[test]
-fn a_client_in_the_middle_of_a_call_does_not_keep_the_server() {
+fn an_open_call_does_not_block_shutdown() {
     let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
     // A call whose body never comes.
     let mut socket = std::net::TcpStream::connect(server.address()).unwrap();
@@ -106,7 +106,7 @@ fn a_client_in_the_middle_of_a_call_does_not_keep_the_server() {
 }
 
 #[test]
-fn an_extension_is_taken_whole_or_not_at_all() {
+fn a_graph_extension_is_atomic() {
     with_server(
         |_| {},
         |mut client| async move {
@@ -267,7 +267,7 @@ fn a_client_that_goes_away_leaves_no_step_behind() {
 }
 
 #[test]
-fn callables_are_steps_by_number() {
+fn callables_run_by_handle() {
     with_server(
         |_| {},
         |mut client| async move {
@@ -317,7 +317,7 @@ fn callables_are_steps_by_number() {
 }
 
 #[test]
-fn a_step_can_come_in_pieces() {
+fn partial_runs_feed_and_fetch_in_several_calls() {
     with_server(
         |_| {},
         |mut client| async move {
@@ -372,7 +372,7 @@ fn a_step_can_come_in_pieces() {
 }
 
 #[test]
-fn a_session_whose_client_has_gone_before_the_answer_is_closed() {
+fn a_session_whose_client_leaves_before_the_response_is_closed() {
     with_server(
         |options| options.limits.sessions = 1,
         |mut client| async move {
@@ -405,7 +405,7 @@ fn a_session_whose_client_has_gone_before_the_answer_is_closed() {
 }
 
 #[test]
-fn what_a_reset_empties_is_gone_for_sessions_of_other_masters_too() {
+fn reset_clears_containers_for_sessions_of_other_masters() {
     let jobs = [("ps", 1), ("worker", 2)];
     let tasks = Server::local_cluster(&jobs, ServerOptions::listening("")).unwrap();
     let g = Graph::new();

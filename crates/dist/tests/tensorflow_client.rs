@@ -58,7 +58,7 @@ fn supervisors_of_tensorflow_run_on_a_cluster() {
 }
 
 #[test]
-fn a_training_of_tensorflow_goes_on_from_its_checkpoint_when_the_servers_have_forgotten_it() {
+fn a_tensorflow_training_resumes_from_its_checkpoint_when_the_servers_restart() {
     let folder = std::env::temp_dir().join(format!("thalweg-monitored-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     monitored(&["Session-sync-2ps", "Supervisor-sync-2ps"], Some(&folder));

@@ -44,7 +44,7 @@ pub enum SpecError {
     #[error("job '{0}' has no tasks: give it an address, or leave it out")]
     EmptyJob(String),
     /// What is not of the form `host:port`.
-    #[error("'{address}', of {}, is no address: {reason}", shown(job, *task))]
+    #[error("'{address}', of {}, is no address: {reason}", task_label(job, *task))]
     Address {
         /// The job.
         job: String,
@@ -66,7 +66,7 @@ pub enum SpecError {
         second: String,
     },
     /// A task that the cluster does not have.
-    #[error("the cluster has no {}: {has}", shown(job, *task))]
+    #[error("the cluster has no {}: {has}", task_label(job, *task))]
     NoTask {
         /// The job.
         job: String,
@@ -92,13 +92,13 @@ pub enum SpecError {
 pub type TaskName = (String, u32);
 
 /// `/job:ps/task:0`.
-pub(crate) fn shown(job: &str, task: u32) -> String {
+pub(crate) fn task_label(job: &str, task: u32) -> String {
     format!("/job:{job}/task:{task}")
 }
 
 /// `/job:ps/task:0 at 10.0.0.1:2222`.
-pub(crate) fn shown_at((job, task): &TaskName, address: &str) -> String {
-    format!("{} at {address}", shown(job, *task))
+pub(crate) fn task_label_at((job, task): &TaskName, address: &str) -> String {
+    format!("{} at {address}", task_label(job, *task))
 }
 
 impl ClusterSpec {
@@ -144,7 +144,7 @@ impl ClusterSpec {
                     address: address.clone(),
                     reason,
                 })?;
-                let name = shown(&job, task);
+                let name = task_label(&job, task);
                 if let Some(first) = seen.insert(address.clone(), name.clone()) {
                     return Err(SpecError::Duplicate {
                         address: address.clone(),

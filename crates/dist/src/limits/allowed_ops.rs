@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_allows_what_it_names_and_what_graphs_are_not_without() {
+    fn an_allow_list_admits_its_ops_and_the_ops_of_every_graph() {
         let some = AllowedOps::only(["MatMul", "Add"]).unwrap();
         for op in ["MatMul", "Const", "_Send"] {
             assert!(some.has(op), "{op}");

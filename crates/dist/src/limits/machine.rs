@@ -24,7 +24,7 @@ impl Machine {
     /// assert!(machine.memory > 0 && machine.threads > 0);
     /// ```
     pub fn here() -> Machine {
-        let files = Machine::told(Path::new("/"));
+        let files = Machine::from_files(Path::new("/"));
         let limits = limits_of_process();
         Machine {
             memory: files.memory.min(limits.memory),
@@ -35,7 +35,7 @@ impl Machine {
     }
 
     /// What the system's files say, below this folder.
-    fn told(root: &Path) -> Machine {
+    fn from_files(root: &Path) -> Machine {
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         let total = read("proc/meminfo");
         let total = total.lines().find_map(|l| l.strip_prefix("MemTotal:"));
@@ -121,7 +121,7 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         }
-        let machine = Machine::told(&root);
+        let machine = Machine::from_files(&root);
         std::fs::remove_dir_all(&root).unwrap();
         machine
     }
@@ -132,7 +132,7 @@ mod tests {
     );
 
     #[test]
-    fn memory_is_that_of_the_machine_where_nothing_else_is_said() {
+    fn memory_defaults_to_that_of_the_machine() {
         let machine = told("none", &[MEMINFO]);
         assert_eq!(machine.memory, 16_000_000 * 1024);
         assert_eq!(machine.threads, u64::MAX);

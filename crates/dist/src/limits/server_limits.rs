@@ -62,12 +62,12 @@ pub struct Limits {
 }
 
 /// The most connections where the system lets a process have any number of files open.
-const MOST_CONNECTIONS: u64 = 65_536;
+const MAX_CONNECTIONS: u64 = 65_536;
 
 /// How many connections the bound of open files leaves: a quarter of it, and at least 64, are for all else.
 fn connections(descriptors: u64) -> usize {
     let left = descriptors.saturating_sub((descriptors / 4).max(64));
-    left.clamp(1, MOST_CONNECTIONS) as usize
+    left.clamp(1, MAX_CONNECTIONS) as usize
 }
 
 impl Default for Limits {
@@ -77,7 +77,7 @@ impl Default for Limits {
 }
 
 /// The largest message of protobuf.
-const MOST_MESSAGE: usize = i32::MAX as usize;
+const MAX_MESSAGE: usize = i32::MAX as usize;
 /// What a node of a session's graph is counted as beside its constants, in bytes.
 pub(crate) const BYTES_PER_NODE: u64 = 1024;
 
@@ -115,8 +115,7 @@ impl Limits {
         let session_bytes = memory / 16;
         let nodes = usize::try_from(session_bytes / BYTES_PER_NODE).unwrap_or(usize::MAX);
         Limits {
-            message_bytes: usize::try_from(memory / 8)
-                .map_or(MOST_MESSAGE, |b| b.min(MOST_MESSAGE)),
+            message_bytes: usize::try_from(memory / 8).map_or(MAX_MESSAGE, |b| b.min(MAX_MESSAGE)),
             decoded_bytes: memory / 8,
             call_bytes: memory / 4,
             session_bytes,

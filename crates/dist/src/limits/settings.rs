@@ -372,7 +372,7 @@ mod tests {
     use crate::limit_names;
 
     #[test]
-    fn every_number_is_written_as_it_is_read() {
+    fn a_setting_is_formatted_as_it_is_parsed() {
         for (unit, text, number) in [
             (Unit::Bytes, "3MiB", 3 << 20),
             (Unit::Bytes, "1000", 1000),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_and_count_is_a_limit_that_can_be_met() {
+    fn every_size_and_count_has_a_limit_name() {
         let sizes = SETTINGS.iter().filter(|s| s.unit != Unit::Time);
         let mut named: Vec<_> = sizes.map(|s| s.name).collect();
         named.extend([

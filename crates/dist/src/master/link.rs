@@ -11,58 +11,58 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::cluster::spec::{ClusterSpec, TaskName, shown};
+use crate::cluster::spec::{ClusterSpec, TaskName, task_label};
 use crate::error::{Cause, ClusterError};
-use crate::metrics::counters::Waits;
+use crate::metrics::counters::GaugeGuard;
 use crate::runtime::lock::locked;
-use crate::transport::contacts::Since;
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
-use crate::transport::peers::{Answer, Peer, Peers};
+use crate::transport::peer_stats::LossEpoch;
+use crate::transport::peers::{Peer, Peers, ResponseFrames};
 use crate::transport::processes::{self, Process};
 use crate::transport::{messages as wire, version};
 use crate::worker::state::{Worker, WorkerSession};
 
 /// How long to wait before a task that does not answer yet is asked again.
-const AGAIN: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// How a task is reached.
 #[derive(Clone)]
-pub(crate) enum Way {
+pub(crate) enum TaskRoute {
     /// It is the process of the master.
-    Here(Arc<Worker>),
+    Local(Arc<Worker>),
     /// Over the network.
-    There(Arc<Peer>),
+    Remote(Arc<Peer>),
 }
 
-impl Way {
+impl TaskRoute {
     pub(crate) fn task(&self) -> &TaskName {
         match self {
-            Way::Here(worker) => &worker.task,
-            Way::There(peer) => &peer.task,
+            TaskRoute::Local(worker) => &worker.task,
+            TaskRoute::Remote(peer) => &peer.task,
         }
     }
 }
 
 /// One task of a master's session.
-pub(crate) struct Link {
-    pub(crate) way: Way,
+pub(crate) struct TaskLink {
+    pub(crate) way: TaskRoute,
     /// Held while the session is being opened.
     opening: tokio::sync::Mutex<()>,
-    known: Mutex<Known>,
+    known: Mutex<LinkState>,
     made: AtomicU64,
 }
 
 #[derive(Default)]
-struct Known {
-    open: Option<Arc<Opened>>,
+struct LinkState {
+    open: Option<Arc<OpenSession>>,
     incarnation: Option<u64>,
     /// None until it was reached.
     devices: Option<Vec<DeviceSpec>>,
 }
 
 /// An open session on a task. It ends when this is dropped.
-pub(crate) struct Opened {
+pub(crate) struct OpenSession {
     /// No other of the link has it.
     pub(crate) generation: u64,
     /// The session itself, where it is of this process.
@@ -74,7 +74,7 @@ pub(crate) struct Opened {
     keeper: Option<JoinHandle<()>>,
 }
 
-impl Opened {
+impl OpenSession {
     /// Whether it has not been lost.
     pub(crate) fn is_open(&self) -> bool {
         let ended = |(worker, session): &(Arc<Worker>, Arc<WorkerSession>)| {
@@ -84,7 +84,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for OpenSession {
     fn drop(&mut self) {
         if let Some(keeper) = &self.keeper {
             keeper.abort();
@@ -95,24 +95,24 @@ impl Drop for Opened {
     }
 }
 
-impl Link {
-    pub(crate) fn new(way: Way) -> Link {
+impl TaskLink {
+    pub(crate) fn new(way: TaskRoute) -> TaskLink {
         let devices = match &way {
-            Way::Here(worker) => Some(worker.devices()),
-            Way::There(_) => None,
+            TaskRoute::Local(worker) => Some(worker.devices()),
+            TaskRoute::Remote(_) => None,
         };
-        Link {
+        TaskLink {
             way,
             opening: tokio::sync::Mutex::default(),
-            known: Mutex::new(Known {
+            known: Mutex::new(LinkState {
                 devices,
-                ..Known::default()
+                ..LinkState::default()
             }),
             made: AtomicU64::new(0),
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, LinkState> {
         locked(&self.known)
     }
 
@@ -136,13 +136,13 @@ impl Link {
         self.known().devices.is_some()
     }
 
-    fn current(&self) -> Option<Arc<Opened>> {
+    fn current(&self) -> Option<Arc<OpenSession>> {
         let open = self.known().open.clone();
         open.filter(|o| o.is_open())
     }
 
     /// Whether its session is open, if there ever was one.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_intact(&self) -> bool {
         self.known().incarnation.is_none() || self.current().is_some()
     }
 
@@ -160,7 +160,7 @@ impl Link {
         &self,
         asked: &wire::Open,
         runtime: &Handle,
-    ) -> Result<Arc<Opened>, ClusterError> {
+    ) -> Result<Arc<OpenSession>, ClusterError> {
         if let Some(open) = self.current() {
             return Ok(open);
         }
@@ -171,10 +171,10 @@ impl Link {
         self.close();
         let generation = self.made.fetch_add(1, Ordering::Relaxed);
         let (open, incarnation, devices) = match &self.way {
-            Way::Here(worker) => {
+            TaskRoute::Local(worker) => {
                 let master = Some((worker.task.clone(), worker.incarnation));
                 let session = worker.open(&asked.session, 0, asked.isolated, master)?;
-                let open = Opened {
+                let open = OpenSession {
                     generation,
                     here: Some((worker.clone(), session)),
                     handle: asked.session.clone(),
@@ -184,24 +184,24 @@ impl Link {
                 };
                 (open, worker.incarnation, worker.devices())
             }
-            Way::There(peer) => {
+            TaskRoute::Remote(peer) => {
                 let first = !self.is_known();
-                let opening = peer.platform.number();
+                let opening = peer.platform.random_u64();
                 let asked = &wire::Open {
                     opening,
                     ..asked.clone()
                 };
-                let (opened, answer) = reach(peer, asked, first).await?;
+                let (opened, answer) = open_stream(peer, asked, first).await?;
                 let lost = Arc::new(AtomicBool::new(false));
-                let (since, _) = peer.contact.begin();
-                let keeper = runtime.spawn(keep(peer.clone(), answer, lost.clone(), since));
+                let (since, _) = peer.peer_stats.note_connected();
+                let keeper = runtime.spawn(watch_stream(peer.clone(), answer, lost.clone(), since));
                 let devices = opened.devices.iter().map(|d| DeviceSpec::parse(d));
                 let devices: Result<Vec<_>, _> = devices.collect();
                 let devices = devices.map_err(|e| {
                     let text = format!("{}: {e}", peer.described());
                     ClusterError::new(Cause::Protocol, text).at(&peer.task)
                 })?;
-                let open = Opened {
+                let open = OpenSession {
                     generation,
                     here: None,
                     handle: asked.session.clone(),
@@ -219,7 +219,7 @@ impl Link {
         let before = known.incarnation.replace(incarnation);
         if before.is_some() {
             let (job, index) = self.way.task();
-            let (peer, restarted) = (shown(job, *index), before != Some(incarnation));
+            let (peer, restarted) = (task_label(job, *index), before != Some(incarnation));
             tracing::info!(peer, restarted, "peer reached again");
         }
         let (cause, why) = match before {
@@ -234,24 +234,24 @@ impl Link {
         let text = format!(
             "{} {why}: what its variables and queues held is lost. Initialize or \
              restore them; the session can be used again",
-            shown(job, *index)
+            task_label(job, *index)
         );
         Err(ClusterError::new(cause, text).at(task))
     }
 }
 
 /// Opens a session over the network. One that was never reached may still have to start.
-async fn reach(
+async fn open_stream(
     peer: &Arc<Peer>,
     asked: &wire::Open,
     first: bool,
-) -> Result<(wire::Opened, Answer), ClusterError> {
+) -> Result<(wire::Opened, ResponseFrames), ClusterError> {
     let timeouts = peer.timeouts();
     let began = Instant::now();
-    let _waits = Waits::begin(&peer.contact.waiting);
+    let _waits = GaugeGuard::begin(&peer.peer_stats.waiting);
     loop {
         let request = Frames::of(Kind::Open(wire::Open {
-            version: Some(version::own()),
+            version: Some(version::own_version()),
             known: peer.processes.told(&peer.task),
             ..asked.clone()
         }));
@@ -259,10 +259,10 @@ async fn reach(
             let mut answer = peer.call("Open", request).await?;
             match peer.next(&mut answer).await? {
                 Kind::Opened(opened) => {
-                    admit(peer, asked, &opened)?;
+                    check_peer(peer, asked, &opened)?;
                     Ok((opened, answer))
                 }
-                _ => Err(peer.lost("it has sent what is no answer")),
+                _ => Err(peer.unreachable("it has sent what is no answer")),
             }
         };
         // A connection that moves nothing is lost after `silence`. This bounds the wait for one whose line is full and
@@ -270,12 +270,12 @@ async fn reach(
         let limit = timeouts.connect.max(timeouts.heartbeat);
         let late = || {
             let text = format!("no answer within {:.1} s", limit.as_secs_f64());
-            Err(peer.gone(Cause::Silent, &text))
+            Err(peer.no_contact(Cause::Silent, &text))
         };
         let result = tokio::time::timeout(limit, opened).await;
         match result.unwrap_or_else(|_| late()) {
             Err(e) if e.cause.is_loss() && first && began.elapsed() < timeouts.connect => {
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY_AFTER).await;
             }
             result => return result,
         }
@@ -283,60 +283,67 @@ async fn reach(
 }
 
 /// Looks whether a task that has answered speaks as this program does, and is the newest process of its name.
-fn admit(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), ClusterError> {
+fn check_peer(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), ClusterError> {
     let own = match &*asked.job {
         "" => "this client".to_owned(),
-        job => shown(job, asked.index),
+        job => task_label(job, asked.index),
     };
-    version::agree(&own, &peer.described(), opened.version.as_ref())
+    version::check_version(&own, &peer.described(), opened.version.as_ref())
         .map_err(|e| e.at(&peer.task))?;
     let process = Process {
         incarnation: opened.incarnation,
         started: opened.started,
     };
-    let now = peer.platform.clock();
+    let now = peer.platform.unix_micros();
     peer.processes
-        .meet(&peer.task, process, now, &peer.described())?;
+        .observe(&peer.task, process, now, &peer.described())?;
     // What it knows of the caller's own task is heard of; the caller looks before it opens the next session.
     let of_own =
         |p: &&wire::Process| !p.job.is_empty() && (&p.job, p.index) == (&asked.job, asked.index);
     for own in opened.known.iter().filter(of_own) {
         let (task, process) = processes::of_message(own.clone());
-        let _ = peer.processes.meet(&task, process, now, "");
+        let _ = peer.processes.observe(&task, process, now, "");
     }
     Ok(())
 }
 
 /// Notices when a session's stream ends.
-async fn keep(peer: Arc<Peer>, mut answer: Answer, lost: Arc<AtomicBool>, since: Since) {
+async fn watch_stream(
+    peer: Arc<Peer>,
+    mut answer: ResponseFrames,
+    lost: Arc<AtomicBool>,
+    since: LossEpoch,
+) {
     let why = loop {
         if let Err(why) = peer.next(&mut answer).await {
             break why;
         }
     };
     lost.store(true, Ordering::Release);
-    peer.contact.lose(since, &why.message);
+    peer.peer_stats.note_lost(since, &why.message);
 }
 
 /// What a task says of itself; `first` where it may still have to start.
 ///
 /// # Errors
 /// It is not reached.
-pub(crate) async fn look(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, ClusterError> {
+pub(crate) async fn probe(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened, ClusterError> {
     let asked = wire::Open {
-        session: format!("look-{:016x}", peer.platform.number()),
+        session: format!("look-{:016x}", peer.platform.random_u64()),
         isolated: true,
         ..wire::Open::default()
     };
-    Ok(reach(peer, &asked, first).await?.0)
+    Ok(open_stream(peer, &asked, first).await?.0)
 }
 
 /// The cluster that a task is of, and which task it is.
 ///
 /// # Errors
 /// It is not reached.
-pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, TaskName), ClusterError> {
-    let opened = look(peer, true).await?;
+pub(crate) async fn fetch_cluster(
+    peer: &Arc<Peer>,
+) -> Result<(ClusterSpec, TaskName), ClusterError> {
+    let opened = probe(peer, true).await?;
     let mut jobs: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
     for task in opened.tasks {
         let job = jobs.entry(task.job).or_default();
@@ -351,12 +358,12 @@ pub(crate) async fn cluster(peer: &Arc<Peer>) -> Result<(ClusterSpec, TaskName),
 }
 
 /// How the other tasks of a cluster are reached, those that the filters leave.
-pub(crate) fn others(
+pub(crate) fn other_tasks(
     cluster: &ClusterSpec,
     task: &TaskName,
     peers: &Peers,
     filters: &[String],
-) -> Result<Vec<Way>, ClusterError> {
+) -> Result<Vec<TaskRoute>, ClusterError> {
     let filters = filters.iter().map(|f| {
         let spec = thalweg_graph::DeviceSpec::parse(f);
         spec.map_err(|e| ClusterError::invalid(format!("device filter '{f}': {e}")))
@@ -370,7 +377,7 @@ pub(crate) fn others(
             };
             let other = (job.to_owned(), index);
             if other != *task && (filters.is_empty() || filters.iter().any(wanted)) {
-                ways.push(Way::There(peers.get(&other, address)?));
+                ways.push(TaskRoute::Remote(peers.get(&other, address)?));
             }
         }
     }

@@ -10,18 +10,18 @@ use thalweg_session::{Event, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 use tokio::task::JoinSet;
 
-use super::link::Way;
-use super::plan::{ClusterPlan, Registered};
-use super::runner::Inner;
+use super::link::TaskRoute;
+use super::plan::{ClusterPlan, PartHandle};
+use super::runner::ClusterRunner;
 use crate::error::{Cause, ClusterError};
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
-use crate::transport::responses::Lending;
+use crate::transport::responses::ResponseReader;
 use crate::transport::{messages as wire, trace};
-use crate::worker::run::Asked;
+use crate::worker::run::RunRequest;
 
 /// What a step is run with.
-pub(super) struct Given<'a> {
+pub(super) struct StepInputs<'a> {
     pub(super) feeds: &'a [(OutputId, Tensor)],
     pub(super) limit: Option<Duration>,
     pub(super) trace: bool,
@@ -31,17 +31,17 @@ pub(super) struct Given<'a> {
     pub(super) once: Option<wire::Once>,
 }
 
-fn in_order(mut events: Vec<Event>) -> Trace {
+fn sorted_by_start(mut events: Vec<Event>) -> Trace {
     events.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
     Trace { events }
 }
 
-impl Inner {
+impl ClusterRunner {
     /// Runs all parts. Dropping this ends them.
-    pub(super) async fn parts(
+    pub(super) async fn run_parts(
         self: &Arc<Self>,
         plan: &Arc<ClusterPlan>,
-        given: Given<'_>,
+        given: StepInputs<'_>,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         let began = Instant::now();
         let mut values = vec![None; plan.fetches];
@@ -57,7 +57,7 @@ impl Inner {
             }
             events.extend(own);
         };
-        let own = |part: &TaskPart| Asked {
+        let own = |part: &TaskPart| RunRequest {
             step: number,
             feeds: (part.feeds.iter())
                 .map(|&(i, _)| given.feeds[i].1.clone())
@@ -69,9 +69,9 @@ impl Inner {
         };
         if let [placed] = &plan.parts[..] {
             let asked = own(&placed.part);
-            let done = self.part(&placed.part, &registered[0], asked, began);
+            let done = self.run_part(&placed.part, &registered[0], asked, began);
             give(&placed.part, done.await?);
-            return Ok((values, in_order(events)));
+            return Ok((values, sorted_by_start(events)));
         }
         let mut running = JoinSet::new();
         for (index, registered) in registered.into_iter().enumerate() {
@@ -79,7 +79,7 @@ impl Inner {
             let asked = own(&plan.parts[index].part);
             let run = async move {
                 let part = &plan.parts[index].part;
-                (index, this.part(part, &registered, asked, began).await)
+                (index, this.run_part(part, &registered, asked, began).await)
             };
             running.spawn_on(run, self.platform.runtime());
         }
@@ -100,7 +100,7 @@ impl Inner {
                 Some(Ok((index, Ok(done)))) => give(&plan.parts[index].part, done),
                 Some(Ok((_, Err(error)))) if error.derived => {
                     derived = Some(match derived {
-                        Some(known) => known.or_what_tells_more(error),
+                        Some(known) => known.or_more_specific(error),
                         None => error,
                     });
                 }
@@ -109,24 +109,24 @@ impl Inner {
         }
         match derived {
             Some(error) => Err(error),
-            None => Ok((values, in_order(events))),
+            None => Ok((values, sorted_by_start(events))),
         }
     }
 
     fn heartbeat_timeout(&self) -> Duration {
         let mut all = self.links.iter().filter_map(|l| match &l.way {
-            Way::There(peer) => Some(peer.timeouts().heartbeat),
-            Way::Here(_) => None,
+            TaskRoute::Remote(peer) => Some(peer.timeouts().heartbeat),
+            TaskRoute::Local(_) => None,
         });
         all.next().unwrap_or_default()
     }
 
     /// Runs a part of a step that began at `began`; gives its fetches, and what ran when in the step.
-    async fn part(
+    async fn run_part(
         &self,
         part: &TaskPart,
-        registered: &Registered,
-        asked: Asked,
+        registered: &PartHandle,
+        asked: RunRequest,
         began: Instant,
     ) -> Result<(Vec<Tensor>, Vec<Event>), ClusterError> {
         if let (Some((worker, session)), Some(own)) = (&registered.open.here, &registered.here) {
@@ -136,7 +136,7 @@ impl Inner {
             let events = trace::moved(done.trace, at + done.began);
             return Ok((done.fetched, events.collect()));
         }
-        let Way::There(peer) = &self.links[part.task as usize].way else {
+        let TaskRoute::Remote(peer) = &self.links[part.task as usize].way else {
             return Err(ClusterError::new(Cause::Internal, "a task has no session"));
         };
         let from = peer.colocated().await?;
@@ -156,7 +156,7 @@ impl Inner {
             frames.push_value(number as i64, feed)?;
         }
         let at = began.elapsed();
-        let mut answer = Lending::call(peer, "Run", frames, from).await?;
+        let mut answer = ResponseReader::call(peer, "Run", frames, from).await?;
         let mut fetched = Vec::with_capacity(part.fetches.len());
         let mut events = Vec::new();
         loop {
@@ -170,7 +170,7 @@ impl Inner {
                 Kind::End(_) if fetched.len() == part.fetches.len() => {
                     return Ok((fetched, events));
                 }
-                _ => return Err(peer.lost("its answer is not what was asked for")),
+                _ => return Err(peer.unreachable("its answer is not what was asked for")),
             }
         }
     }

@@ -7,7 +7,7 @@ use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_session::Fetch;
 use thalweg_tensor::{DType, Dims};
 
-use super::link::{Opened, Way};
+use super::link::{OpenSession, TaskRoute};
 use crate::runtime::platform::Platform;
 use crate::transport::frames::Frames;
 use crate::transport::messages as wire;
@@ -15,14 +15,14 @@ use crate::transport::messages::header::Kind;
 use crate::worker::registered_part::RegisteredPart;
 
 /// What a plan is for.
-pub(super) type Key = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
+pub(super) type PlanKey = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
 
 /// A step in parts. Tasks forget the parts when it goes.
 pub(super) struct ClusterPlan {
     pub(super) session: String,
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<TaskRoute>,
     pub(super) platform: Arc<dyn Platform>,
-    pub(super) parts: Vec<Placed>,
+    pub(super) parts: Vec<PlacedPart>,
     pub(super) channels: Vec<TaskChannel>,
     /// The names of all devices, by number.
     pub(super) devices: Vec<DeviceSpec>,
@@ -38,7 +38,7 @@ impl Drop for ClusterPlan {
             let way = &self.ways[placed.part.task as usize];
             match (&registered.open.here, way) {
                 (Some((_, session)), _) => session.drop_part(registered.number),
-                (None, Way::There(peer)) => {
+                (None, TaskRoute::Remote(peer)) => {
                     let (peer, session) = (peer.clone(), self.session.clone());
                     self.platform.runtime().spawn(async move {
                         let forget = Kind::Forget(wire::Forget {
@@ -50,22 +50,22 @@ impl Drop for ClusterPlan {
                         let _ = peer.ask("Forget", Frames::of(forget)).await;
                     });
                 }
-                (None, Way::Here(_)) => {}
+                (None, TaskRoute::Local(_)) => {}
             }
         }
     }
 }
 
 /// What one task runs of a step.
-pub(super) struct Placed {
+pub(super) struct PlacedPart {
     pub(super) part: TaskPart,
-    pub(super) registered: tokio::sync::Mutex<Option<Registered>>,
+    pub(super) registered: tokio::sync::Mutex<Option<PartHandle>>,
 }
 
 /// A part that its task has.
 #[derive(Clone)]
-pub(super) struct Registered {
-    pub(super) open: Arc<Opened>,
+pub(super) struct PartHandle {
+    pub(super) open: Arc<OpenSession>,
     pub(super) number: u64,
     /// The part itself, where its task is of this process.
     pub(super) here: Option<Arc<RegisteredPart>>,

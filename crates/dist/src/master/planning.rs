@@ -7,9 +7,9 @@ use thalweg_plan::{TaskPartition, TaskPartitioner};
 use thalweg_session::{Fetch, SessionError};
 use thalweg_tensor::{Dims, Tensor};
 
-use super::link::Way;
-use super::plan::{ClusterPlan, Key, Placed, Registered};
-use super::runner::Inner;
+use super::link::TaskRoute;
+use super::plan::{ClusterPlan, PartHandle, PlacedPart, PlanKey};
+use super::runner::ClusterRunner;
 use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::transport::frames::Frames;
@@ -17,7 +17,7 @@ use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
 use crate::transport::parts::codec;
 
-impl Inner {
+impl ClusterRunner {
     pub(super) async fn plan(
         &self,
         data: &Arc<GraphData>,
@@ -27,7 +27,7 @@ impl Inner {
         let given = feeds
             .iter()
             .map(|(o, t)| (*o, t.dtype(), Dims::from_slice(t.dims())));
-        let key: Key = (fetches.to_vec(), given.collect());
+        let key: PlanKey = (fetches.to_vec(), given.collect());
         if let Some(plan) = self.plans.get(&key) {
             return Ok(plan);
         }
@@ -40,7 +40,7 @@ impl Inner {
     }
 
     /// The plan of a step whose feeds come while it runs.
-    pub(super) async fn plan_in_pieces(
+    pub(super) async fn plan_partial_run(
         &self,
         data: &Arc<GraphData>,
         fetches: &[Fetch],
@@ -66,13 +66,13 @@ impl Inner {
         let data = data.clone();
         // It takes as long as the graph is large.
         let cut = move || cut(&partitioner, &data).map(|cut| (cut, partitioner));
-        let cut = self.platform.given(cut).await?;
+        let cut = self.platform.run_compute(cut).await?;
         let (cut, partitioner) = cut.map_err(ClusterError::from)?;
-        let parts = cut.parts.into_iter().map(|part| Placed {
+        let parts = cut.parts.into_iter().map(|part| PlacedPart {
             part,
             registered: tokio::sync::Mutex::default(),
         });
-        let ways: Vec<Way> = self.links.iter().map(|l| l.way.clone()).collect();
+        let ways: Vec<TaskRoute> = self.links.iter().map(|l| l.way.clone()).collect();
         Ok(Arc::new(ClusterPlan {
             session: self.asked.session.clone(),
             ways,
@@ -90,7 +90,7 @@ impl Inner {
         self: &Arc<Self>,
         plan: &Arc<ClusterPlan>,
         index: usize,
-    ) -> Result<Registered, ClusterError> {
+    ) -> Result<PartHandle, ClusterError> {
         if let Ok(registered) = plan.parts[index].registered.try_lock()
             && let Some(known) = &*registered
             && known.open.is_open()
@@ -107,7 +107,7 @@ impl Inner {
         &self,
         plan: &Arc<ClusterPlan>,
         index: usize,
-    ) -> Result<Registered, ClusterError> {
+    ) -> Result<PartHandle, ClusterError> {
         let placed = &plan.parts[index];
         let link = &self.links[placed.part.task as usize];
         let open = self.open(link).await?;
@@ -127,14 +127,14 @@ impl Inner {
                         worker.keep_own(&session, part, &plan.channels, &plan.devices, &tasks)?;
                     Ok((number, Some(session.part(number)?)))
                 };
-                self.platform.given(keep).await?
+                self.platform.run_compute(keep).await?
             }
-            (Way::There(peer), None) => {
+            (TaskRoute::Remote(peer), None) => {
                 let encode = move || {
                     let part = &plan.parts[index].part;
                     codec::encoded(part, &plan.channels, &plan.devices, &tasks)
                 };
-                let encoded = self.platform.given(encode).await?;
+                let encoded = self.platform.run_compute(encode).await?;
                 let (part, values) = encoded?;
                 let mut frames = Frames::of(Kind::Register(wire::Register {
                     session: self.asked.session.clone(),
@@ -146,15 +146,15 @@ impl Inner {
                 }
                 match peer.ask("Register", frames).await? {
                     Kind::Registered(r) => Ok((r.part, None)),
-                    _ => Err(peer.lost("it has sent what is no answer")),
+                    _ => Err(peer.unreachable("it has sent what is no answer")),
                 }
             }
-            (Way::Here(_), None) => {
+            (TaskRoute::Local(_), None) => {
                 Err(ClusterError::new(Cause::Internal, "a task has no session"))
             }
         };
         let (number, here) = made?;
-        let made = Registered { open, number, here };
+        let made = PartHandle { open, number, here };
         *registered = Some(made.clone());
         Ok(made)
     }

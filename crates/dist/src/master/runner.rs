@@ -8,32 +8,32 @@ use thalweg_graph::{DeviceSpec, GraphData};
 use thalweg_plan::{PlanCache, TaskPartitioner};
 use thalweg_session::{Cancel, Engine, RunOptions, SessionOptions};
 
-use super::link::{Link, Opened};
-use super::plan::{ClusterPlan, Key};
+use super::link::{OpenSession, TaskLink};
+use super::plan::{ClusterPlan, PlanKey};
 use crate::error::{Cause, ClusterError};
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::messages as wire;
 
 /// How often a step that waits looks whether it was cancelled.
-const LOOK: Duration = Duration::from_millis(10);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub(super) struct Inner {
+pub(super) struct ClusterRunner {
     /// What is asked of each task. Nobody can guess the session's handle.
     pub(super) asked: wire::Open,
     pub(super) platform: Arc<dyn Platform>,
     pub(super) engine: Engine,
     pub(super) options: SessionOptions,
     /// By number of the task.
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<TaskLink>,
     /// Made anew when more is known of the devices.
     pub(super) partitioner: Mutex<Option<Arc<TaskPartitioner>>>,
-    pub(super) plans: PlanCache<Key, ClusterPlan>,
+    pub(super) plans: PlanCache<PlanKey, ClusterPlan>,
     pub(super) next: AtomicU64,
 }
 
-impl Inner {
-    pub(super) async fn open(&self, link: &Link) -> Result<Arc<Opened>, ClusterError> {
+impl ClusterRunner {
+    pub(super) async fn open(&self, link: &TaskLink) -> Result<Arc<OpenSession>, ClusterError> {
         link.open(&self.asked, self.platform.runtime()).await
     }
 
@@ -88,7 +88,7 @@ impl Inner {
     }
 
     /// Does `run`, until it is done, cancelled or out of time. Dropping this ends it too.
-    pub(super) async fn limited<T>(
+    pub(super) async fn run_limited<T>(
         &self,
         options: &RunOptions,
         run: impl Future<Output = Result<T, ClusterError>>,
@@ -101,7 +101,7 @@ impl Inner {
         let stopped = async {
             let end = options.timeout.map(|t| tokio::time::Instant::now() + t);
             loop {
-                let look = tokio::time::Instant::now() + LOOK;
+                let look = tokio::time::Instant::now() + CANCEL_POLL_INTERVAL;
                 let next = match (&options.cancel, end) {
                     (None, None) => std::future::pending().await,
                     (None, Some(end)) => end,

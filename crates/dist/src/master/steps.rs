@@ -8,10 +8,10 @@ use thalweg_plan::PlanCache;
 use thalweg_session::{Engine, Fetch, RunOptions, SessionOptions, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 
-use super::link::{Link, Way};
-use super::part_runs::Given;
+use super::link::{TaskLink, TaskRoute};
+use super::part_runs::StepInputs;
 use super::plan::ClusterPlan;
-use super::runner::Inner;
+use super::runner::ClusterRunner;
 use crate::error::{Cause, ClusterError};
 use crate::runtime::blocking;
 use crate::runtime::platform::Platform;
@@ -20,35 +20,41 @@ use crate::transport::messages::header::Kind;
 use crate::transport::{messages as wire, processes};
 
 /// Plans and runs steps of one graph, which only grows, over several tasks.
-pub(crate) struct Steps {
-    inner: Arc<Inner>,
+pub(crate) struct ClusterSteps {
+    inner: Arc<ClusterRunner>,
 }
 
 /// A step in pieces that is ready to run.
-pub(crate) struct Pieces(Arc<ClusterPlan>);
+pub(crate) struct PreparedPartialRun(Arc<ClusterPlan>);
 
-impl Steps {
+impl ClusterSteps {
     /// Over these tasks; where nothing says otherwise a node runs on the first. Constants are folded on
     /// `engine`.
     pub(crate) fn new(
-        ways: Vec<Way>,
+        ways: Vec<TaskRoute>,
         engine: Engine,
         options: SessionOptions,
         isolated: bool,
         platform: Arc<dyn Platform>,
-    ) -> Steps {
+    ) -> ClusterSteps {
         let (job, index) = match ways.first() {
-            Some(Way::Here(worker)) => worker.task.clone(),
+            Some(TaskRoute::Local(worker)) => worker.task.clone(),
             _ => (String::new(), 0),
         };
         let own = match ways.first() {
-            Some(Way::Here(worker)) => Some(processes::message(&worker.task, worker.process())),
+            Some(TaskRoute::Local(worker)) => {
+                Some(processes::message(&worker.task, worker.process()))
+            }
             _ => None,
         };
-        Steps {
-            inner: Arc::new(Inner {
+        ClusterSteps {
+            inner: Arc::new(ClusterRunner {
                 asked: wire::Open {
-                    session: format!("{:016x}{:016x}", platform.number(), platform.number()),
+                    session: format!(
+                        "{:016x}{:016x}",
+                        platform.random_u64(),
+                        platform.random_u64()
+                    ),
                     isolated,
                     job,
                     index,
@@ -58,9 +64,9 @@ impl Steps {
                 engine,
                 plans: PlanCache::new(options.plans),
                 options,
-                links: ways.into_iter().map(Link::new).collect(),
+                links: ways.into_iter().map(TaskLink::new).collect(),
                 partitioner: Mutex::default(),
-                next: AtomicU64::new(platform.number()),
+                next: AtomicU64::new(platform.random_u64()),
                 platform,
             }),
         }
@@ -78,10 +84,10 @@ impl Steps {
         feeds: &[(OutputId, Tensor)],
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
-        self.waited(self.run_async(data, fetches, feeds, options, None))
+        self.block_on(self.run_async(data, fetches, feeds, options, None))
     }
 
-    /// As [`Steps::run`]; dropping it ends the step. With `once` each task runs its part once for the stamp, and to
+    /// As [`ClusterSteps::run`]; dropping it ends the step. With `once` each task runs its part once for the stamp, and to
     /// its end.
     ///
     /// # Errors
@@ -95,56 +101,57 @@ impl Steps {
         once: Option<wire::Once>,
     ) -> Result<(Vec<Option<Tensor>>, Trace), ClusterError> {
         if self.ended() {
-            return Err(over());
+            return Err(shut_down_error());
         }
         let inner = &self.inner;
         let run = async {
             let plan = inner.plan(data, fetches, feeds).await?;
-            let given = Given {
+            let given = StepInputs {
                 feeds,
                 limit: options.timeout,
                 trace: options.trace,
                 client: None,
                 once,
             };
-            inner.parts(&plan, given).await
+            inner.run_parts(&plan, given).await
         };
-        inner.limited(options, run).await
+        inner.run_limited(options, run).await
     }
 
     /// Makes a step ready whose feeds come while it runs; see [`TaskPartitioner::cut_partial`].
     ///
     /// # Errors
     /// What is wrong with what is asked.
-    pub(crate) fn prepare_pieces(
+    pub(crate) fn prepare_partial_run(
         &self,
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<Pieces, ClusterError> {
-        let plan = self.inner.plan_in_pieces(data, fetches, feeds);
-        Ok(Pieces(self.waited(plan)?))
+    ) -> Result<PreparedPartialRun, ClusterError> {
+        let plan = self.inner.plan_partial_run(data, fetches, feeds);
+        Ok(PreparedPartialRun(self.block_on(plan)?))
     }
 
     /// Runs a step in pieces, whose other end is `client`.
     ///
     /// # Errors
     /// What went wrong in the step.
-    pub(crate) fn run_pieces(
+    pub(crate) fn run_partial(
         &self,
-        pieces: &Pieces,
+        pieces: &PreparedPartialRun,
         client: Arc<dyn TaskChannels>,
         options: &RunOptions,
     ) -> Result<(), ClusterError> {
-        let given = Given {
+        let given = StepInputs {
             feeds: &[],
             limit: options.timeout,
             trace: false,
             client: Some(client),
             once: None,
         };
-        let run = self.inner.parts(&pieces.0, given);
-        self.waited(self.inner.limited(options, run)).map(|_| ())
+        let run = self.inner.run_parts(&pieces.0, given);
+        self.block_on(self.inner.run_limited(options, run))
+            .map(|_| ())
     }
 
     /// Asks the coordinator of a synchronous training, which is this task, for a turn.
@@ -156,7 +163,7 @@ impl Steps {
         task: &DeviceSpec,
         turn: wire::Turn,
     ) -> Result<wire::TurnGiven, ClusterError> {
-        let fits = |link: &&Link| {
+        let fits = |link: &&TaskLink| {
             let (job, index) = link.way.task();
             task.job.as_deref().is_none_or(|j| j == job) && task.task.is_none_or(|t| t == *index)
         };
@@ -166,36 +173,36 @@ impl Steps {
             ))
         });
         match &found?.way {
-            Way::Here(worker) => {
-                let timeout = worker.peers.reach.timeouts.heartbeat / 2;
+            TaskRoute::Local(worker) => {
+                let timeout = worker.peers.options.timeouts.heartbeat / 2;
                 worker.turns.ask(&turn, timeout).await
             }
-            Way::There(peer) => {
+            TaskRoute::Remote(peer) => {
                 // The connection tells a task that is gone; an answer may wait for much else on a slow line.
                 let limit = peer.timeouts().server_recovery;
                 let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
-                let late = |_| Err(peer.gone(Cause::Silent, "no answer"));
+                let late = |_| Err(peer.no_contact(Cause::Silent, "no answer"));
                 match tokio::time::timeout(limit, asked)
                     .await
                     .unwrap_or_else(late)?
                 {
                     Kind::TurnGiven(given) => Ok(given),
-                    _ => Err(peer.lost("it has sent what is no answer")),
+                    _ => Err(peer.unreachable("it has sent what is no answer")),
                 }
             }
         }
     }
 
     /// Whether no task that was reached is lost.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.inner.links.iter().all(Link::is_whole)
+    pub(crate) fn is_intact(&self) -> bool {
+        self.inner.links.iter().all(TaskLink::is_intact)
     }
 
     /// Whether the server of this session was shut down.
     pub(crate) fn ended(&self) -> bool {
         let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
-            Way::Here(worker) => Some(worker),
-            Way::There(_) => None,
+            TaskRoute::Local(worker) => Some(worker),
+            TaskRoute::Remote(_) => None,
         });
         own.any(|w| w.has_ended())
     }
@@ -205,7 +212,7 @@ impl Steps {
     /// # Errors
     /// One has none, or a task that is asked for is not reached.
     pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), ClusterError> {
-        let partitioner = self.waited(self.inner.partitioner(data))?;
+        let partitioner = self.block_on(self.inner.partitioner(data))?;
         partitioner.placed(data).map_err(ClusterError::from)
     }
 
@@ -213,16 +220,16 @@ impl Steps {
     ///
     /// # Errors
     /// Its own, or the server of the session has ended.
-    pub(crate) fn waited<T: Send>(
+    pub(crate) fn block_on<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>> + Send,
     ) -> Result<T, ClusterError> {
         if self.ended() {
-            return Err(over());
+            return Err(shut_down_error());
         }
-        match blocking::waited(&*self.inner.platform, work) {
+        match blocking::block_on(&*self.inner.platform, work) {
             Err(e) if matches!(e.cause, Cause::Internal | Cause::Protocol) && self.ended() => {
-                Err(over())
+                Err(shut_down_error())
             }
             done => done,
         }
@@ -231,18 +238,18 @@ impl Steps {
     /// Ends the sessions on all tasks.
     pub(crate) fn close(&self) {
         self.inner.plans.clear();
-        self.inner.links.iter().for_each(Link::close);
+        self.inner.links.iter().for_each(TaskLink::close);
     }
 }
 
-fn over() -> ClusterError {
+fn shut_down_error() -> ClusterError {
     ClusterError::new(
         Cause::ShutDown,
         "the server of this session was shut down: make a session on one that runs",
     )
 }
 
-impl Drop for Steps {
+impl Drop for ClusterSteps {
     fn drop(&mut self) {
         self.close();
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 use thalweg_device::CheckpointListener;
 use tonic::Code;
 
-use super::tally::{Refusals, Tally};
+use super::tally::{NamedCounters, Refusals};
 use crate::error::{Cause, ClusterError};
 
 /// The upper bounds of the buckets of times, in microseconds; the last one has none.
-pub(crate) const BOUNDS: [u64; 16] = [
+pub(crate) const BUCKET_BOUNDS: [u64; 16] = [
     20,
     50,
     100,
@@ -34,15 +34,15 @@ pub(crate) const BOUNDS: [u64; 16] = [
 
 /// How many there are of each time.
 #[derive(Default)]
-pub(crate) struct Times {
-    pub(crate) buckets: [AtomicU64; BOUNDS.len() + 1],
+pub(crate) struct Histogram {
+    pub(crate) buckets: [AtomicU64; BUCKET_BOUNDS.len() + 1],
     pub(crate) micros: AtomicU64,
 }
 
-impl Times {
+impl Histogram {
     pub(crate) fn add(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let bucket = BOUNDS.partition_point(|bound| *bound < micros);
+        let bucket = BUCKET_BOUNDS.partition_point(|bound| *bound < micros);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
@@ -50,52 +50,52 @@ impl Times {
 
 /// What a server has done.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct Counters {
     /// Steps of clients that went well, and how long they took.
-    pub(crate) steps: Times,
+    pub(crate) steps: Histogram,
     /// Parts of other tasks' steps that went well, and how long they took.
-    pub(crate) parts: Times,
+    pub(crate) parts: Histogram,
     pub(crate) sessions_made: AtomicU64,
     pub(crate) sessions_closed: AtomicU64,
     pub(crate) sessions_collected: AtomicU64,
     pub(crate) slow_steps: AtomicU64,
     pub(crate) slow_parts: AtomicU64,
     /// Checkpoints that were written, and how long that took.
-    pub(crate) checkpoints: Times,
+    pub(crate) checkpoints: Histogram,
     pub(crate) failed_checkpoints: AtomicU64,
     /// Calls whose message is still to come.
     pub(crate) messages: AtomicU64,
     /// Limits that were met, and callers that were not let in.
     pub(crate) refusals: Arc<Refusals>,
     /// Steps that failed, by code.
-    pub(crate) failed_steps: Tally,
+    pub(crate) failed_steps: NamedCounters,
     /// Parts that failed, by cause.
-    pub(crate) failed_parts: Tally,
+    pub(crate) failed_parts: NamedCounters,
     /// Calls of clients that failed, by code.
-    pub(crate) failed_calls: Tally,
+    pub(crate) failed_calls: NamedCounters,
 }
 
-pub(crate) fn add(count: &AtomicU64) {
+pub(crate) fn increment(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Something that waits, counted until this is dropped.
-pub(crate) struct Waits<'a>(&'a AtomicU64);
+pub(crate) struct GaugeGuard<'a>(&'a AtomicU64);
 
-impl Waits<'_> {
-    pub(crate) fn begin(count: &AtomicU64) -> Waits<'_> {
-        add(count);
-        Waits(count)
+impl GaugeGuard<'_> {
+    pub(crate) fn begin(count: &AtomicU64) -> GaugeGuard<'_> {
+        increment(count);
+        GaugeGuard(count)
     }
 }
 
-impl Drop for Waits<'_> {
+impl Drop for GaugeGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Counts {
+impl Counters {
     pub(crate) fn step_failed(&self, code: Code) {
         self.failed_steps.add(name(code));
     }
@@ -117,11 +117,11 @@ impl Counts {
     }
 }
 
-impl CheckpointListener for Counts {
+impl CheckpointListener for Counters {
     fn saved(&self, took: Duration, well: bool) {
         match well {
             true => self.checkpoints.add(took),
-            false => add(&self.failed_checkpoints),
+            false => increment(&self.failed_checkpoints),
         }
     }
 }

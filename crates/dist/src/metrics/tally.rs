@@ -10,27 +10,27 @@ use crate::limit_names::ALL;
 use crate::runtime::lock::locked;
 
 /// How often the log tells of the same thing, at most.
-const EVERY: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// Why callers are refused before they have called.
 const CALLERS: [&str; 3] = ["certificate", "system", "token"];
 
 /// Counts by name, off the hot path. Names are of this program, never what a caller has sent.
 #[derive(Default)]
-pub(crate) struct Tally(Mutex<BTreeMap<&'static str, Count>>);
+pub(crate) struct NamedCounters(Mutex<BTreeMap<&'static str, CounterState>>);
 
 #[derive(Default)]
-struct Count {
+struct CounterState {
     all: u64,
     /// How many the log has not told of.
     untold: u64,
     told: Option<Instant>,
 }
 
-impl Tally {
+impl NamedCounters {
     /// One that has these names from the beginning.
-    fn of(names: impl IntoIterator<Item = &'static str>) -> Tally {
-        let all = names.into_iter().map(|n| (n, Count::default()));
-        Tally(Mutex::new(all.collect()))
+    fn of(names: impl IntoIterator<Item = &'static str>) -> NamedCounters {
+        let all = names.into_iter().map(|n| (n, CounterState::default()));
+        NamedCounters(Mutex::new(all.collect()))
     }
 
     /// Counts one more. Where the log may tell of it, gives how many it has not told of since the last time: who causes
@@ -45,7 +45,7 @@ impl Tally {
         count.all += 1;
         if count
             .told
-            .is_some_and(|told| now.duration_since(told) < EVERY)
+            .is_some_and(|told| now.duration_since(told) < LOG_INTERVAL)
         {
             count.untold += 1;
             return None;
@@ -62,15 +62,15 @@ impl Tally {
 
 /// What a server has refused: limits that were met, and callers that were not let in. Both are told of in the log.
 pub(crate) struct Refusals {
-    pub(crate) limits: Tally,
-    pub(crate) callers: Tally,
+    pub(crate) limits: NamedCounters,
+    pub(crate) callers: NamedCounters,
 }
 
 impl Default for Refusals {
     fn default() -> Refusals {
         Refusals {
-            limits: Tally::of(ALL),
-            callers: Tally::of(CALLERS),
+            limits: NamedCounters::of(ALL),
+            callers: NamedCounters::of(CALLERS),
         }
     }
 }
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_tells_of_a_thing_once_in_a_while_and_of_how_many_there_were() {
-        let (tally, began) = (Tally::default(), Instant::now());
+    fn log_lines_are_rate_limited_and_count_those_left_out() {
+        let (tally, began) = (NamedCounters::default(), Instant::now());
         let at = |millis| tally.add_at("token", began + Duration::from_millis(millis));
         assert_eq!(at(0), Some(0));
         for millis in 1..1000 {

@@ -11,40 +11,40 @@ use thalweg_session::Parker;
 use tokio::runtime::Handle;
 
 use super::platform::Platform;
-use super::threads::{may_sleep, no_thread};
+use super::threads::{may_block, out_of_threads};
 use crate::error::{Cause, ClusterError};
 
 /// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
 /// microseconds, as long as the way of a small step to another task and back.
-const LOOK: Duration = Duration::from_micros(200);
+const SPIN_TIME: Duration = Duration::from_micros(200);
 
 /// Notes that there is something to do.
-struct Flag(AtomicBool);
+struct WokenFlag(AtomicBool);
 
-impl Wake for Flag {
+impl Wake for WokenFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Release);
     }
 }
 
 /// Runs `work`, which is of this platform's runtime, to its end, whatever thread this is.
-pub(crate) fn waited<T: Send>(
+pub(crate) fn block_on<T: Send>(
     platform: &dyn Platform,
     work: impl Future<Output = Result<T, ClusterError>> + Send,
 ) -> Result<T, ClusterError> {
     let runtime = platform.runtime();
     let parker = platform.parker();
-    let may_sleep = parker.is_some() || may_sleep() || Handle::try_current().is_err();
+    let may_block = parker.is_some() || may_block() || Handle::try_current().is_err();
     let run = || {
         // A runtime that is being shut down panics where something waits for time.
         let done = catch_unwind(AssertUnwindSafe(|| match parker {
-            Some(parker) => in_turns(runtime, parker, work),
-            None => block_on(runtime, work),
+            Some(parker) => poll_and_park(runtime, parker, work),
+            None => spin_then_block(runtime, work),
         }));
         let text = "a defect: a step panicked. Please report it";
         done.unwrap_or_else(|_| Err(ClusterError::new(Cause::Internal, text)))
     };
-    match may_sleep {
+    match may_block {
         true => run(),
         // A thread that runs such work may not wait for it.
         false => std::thread::scope(|scope| {
@@ -52,25 +52,25 @@ pub(crate) fn waited<T: Send>(
             let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
             match std::thread::Builder::new().spawn_scoped(scope, run) {
                 Ok(thread) => thread.join().unwrap_or_else(panicked),
-                Err(e) => Err(no_thread(&e)),
+                Err(e) => Err(out_of_threads(&e)),
             }
         }),
     }
 }
 
 /// What a thread that waits in its own way is woken by.
-struct Wakes(Arc<dyn Parker>);
+struct ParkerWaker(Arc<dyn Parker>);
 
-impl Wake for Wakes {
+impl Wake for ParkerWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-/// Runs `work` to its end on this thread, which waits on `parker`.
-fn in_turns<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future<Output = T>) -> T {
+/// Runs `work` to its end on this thread, which waits as `parker` says.
+fn poll_and_park<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future<Output = T>) -> T {
     let _context = runtime.enter();
-    let waker = Waker::from(Arc::new(Wakes(parker.clone())));
+    let waker = Waker::from(Arc::new(ParkerWaker(parker.clone())));
     let mut work = pin!(work);
     loop {
         if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -81,11 +81,11 @@ fn in_turns<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future<Outp
 }
 
 /// Runs `work` to its end on this thread, which must not be one that runs such work.
-fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
+fn spin_then_block<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     {
         let _context = runtime.enter();
-        let flag = Arc::new(Flag(AtomicBool::new(true)));
+        let flag = Arc::new(WokenFlag(AtomicBool::new(true)));
         let waker = Waker::from(flag.clone());
         let began = Instant::now();
         loop {
@@ -94,7 +94,7 @@ fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
             {
                 return done;
             }
-            if began.elapsed() > LOOK {
+            if began.elapsed() > SPIN_TIME {
                 break;
             }
             // Others may need the processor for what is waited for.

@@ -4,27 +4,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many bytes may be held at a time, and how many are.
-pub(crate) struct Account {
+pub(crate) struct MemoryBudget {
     most: u64,
     held: AtomicU64,
 }
 
 /// Bytes that one caller holds, counted until this is dropped.
-pub(crate) struct Held {
-    account: Arc<Account>,
+pub(crate) struct Reservation {
+    budget: Arc<MemoryBudget>,
     bytes: u64,
 }
 
 /// The account would hold more than it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full {
+pub(crate) struct BudgetExceeded {
     /// How many bytes it may hold.
     pub(crate) most: u64,
 }
 
-impl Account {
-    pub(crate) fn new(most: u64) -> Arc<Account> {
-        Arc::new(Account {
+impl MemoryBudget {
+    pub(crate) fn new(most: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget {
             most,
             held: AtomicU64::new(0),
         })
@@ -36,15 +36,15 @@ impl Account {
     }
 
     /// Nothing is held yet.
-    pub(crate) fn open(self: &Arc<Account>) -> Held {
-        Held {
-            account: self.clone(),
+    pub(crate) fn reservation(self: &Arc<MemoryBudget>) -> Reservation {
+        Reservation {
+            budget: self.clone(),
             bytes: 0,
         }
     }
 }
 
-impl Held {
+impl Reservation {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -53,27 +53,27 @@ impl Held {
     ///
     /// # Errors
     /// The account is full; as much is held as before.
-    pub(crate) fn more(&mut self, bytes: u64) -> Result<(), Full> {
-        let most = self.account.most;
+    pub(crate) fn reserve(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
+        let most = self.budget.most;
         let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= most);
-        let held = &self.account.held;
+        let held = &self.budget.held;
         let taken = held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| Full { most })?;
+        taken.map_err(|_| BudgetExceeded { most })?;
         self.bytes += bytes;
         Ok(())
     }
 
     /// Gives so many bytes back, or all that there are.
-    pub(crate) fn less(&mut self, bytes: u64) {
+    pub(crate) fn release(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
-        self.account.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.budget.held.fetch_sub(bytes, Ordering::Relaxed);
         self.bytes -= bytes;
     }
 }
 
-impl Drop for Held {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.less(self.bytes);
+        self.release(self.bytes);
     }
 }
 
@@ -82,18 +82,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_holds_as_much_as_it_may() {
-        let account = Account::new(10);
-        let (mut first, mut second) = (account.open(), account.open());
-        first.more(6).unwrap();
-        assert_eq!(second.more(5), Err(Full { most: 10 }));
-        assert_eq!(second.more(u64::MAX), Err(Full { most: 10 }));
-        second.more(4).unwrap();
-        first.less(1);
-        second.more(1).unwrap();
-        assert_eq!((first.bytes(), account.bytes()), (5, 10));
+    fn a_budget_grants_no_more_than_its_limit() {
+        let budget = MemoryBudget::new(10);
+        let (mut first, mut second) = (budget.reservation(), budget.reservation());
+        first.reserve(6).unwrap();
+        assert_eq!(second.reserve(5), Err(BudgetExceeded { most: 10 }));
+        assert_eq!(second.reserve(u64::MAX), Err(BudgetExceeded { most: 10 }));
+        second.reserve(4).unwrap();
+        first.release(1);
+        second.reserve(1).unwrap();
+        assert_eq!((first.bytes(), budget.bytes()), (5, 10));
         drop(first);
         drop(second);
-        assert_eq!(account.bytes(), 0);
+        assert_eq!(budget.bytes(), 0);
     }
 }

@@ -10,13 +10,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tonic::codegen::BoxFuture;
 
-use super::threads::{Threads, Work};
+use super::threads::{StepThreads, Work};
 use crate::error::ClusterError;
 
 /// Work that may wait, by the means that it is given.
-pub(crate) type Waits = Box<dyn FnOnce(Option<Arc<dyn Parker>>) + Send>;
+pub(crate) type StepWork = Box<dyn FnOnce(Option<Arc<dyn Parker>>) + Send>;
 /// Work that is under way; it fails where the work has panicked, or no thread can be had for it.
-pub(crate) type Under = BoxFuture<(), ClusterError>;
+pub(crate) type WorkFuture = BoxFuture<(), ClusterError>;
 
 /// What a task stands on. Time is tokio's.
 pub(crate) trait Platform: Send + Sync {
@@ -24,11 +24,11 @@ pub(crate) trait Platform: Send + Sync {
     fn runtime(&self) -> &Handle;
 
     /// Runs what computes for long, beside the network's work: now, or not at all.
-    fn apart(&self, work: Work) -> Under;
+    fn spawn_compute(&self, work: Work) -> WorkFuture;
 
     /// Runs a part of a step; one that is short and never waits may run at once. Where this is dropped
     /// the part may still run; `cancel` ends it.
-    fn part(&self, short: bool, cancel: &Cancel, work: Waits) -> Under;
+    fn spawn_step(&self, short: bool, cancel: &Cancel, work: StepWork) -> WorkFuture;
 
     /// How many threads run parts of steps, and how many more wait for such work.
     fn threads(&self) -> (usize, usize) {
@@ -36,10 +36,10 @@ pub(crate) trait Platform: Send + Sync {
     }
 
     /// A number that nobody can guess.
-    fn number(&self) -> u64;
+    fn random_u64(&self) -> u64;
 
     /// The time, in microseconds since 1970.
-    fn clock(&self) -> u64;
+    fn unix_micros(&self) -> u64;
 
     /// How the work that runs apart on this thread waits, where its thread may not just sleep.
     fn parker(&self) -> Option<Arc<dyn Parker>>;
@@ -50,12 +50,12 @@ impl dyn Platform {
     ///
     /// # Errors
     /// It has panicked, or the system gives no thread.
-    pub(crate) async fn given<T: Send + 'static>(
+    pub(crate) async fn run_compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ClusterError> {
         let (give, given) = oneshot::channel();
-        let under = self.apart(Box::new(move || {
+        let under = self.spawn_compute(Box::new(move || {
             let _ = give.send(work());
         }));
         under.await?;
@@ -66,7 +66,7 @@ impl dyn Platform {
     ///
     /// # Errors
     /// It has panicked, or the system gives no thread.
-    pub(crate) async fn given_by_part<T: Send + 'static>(
+    pub(crate) async fn run_step<T: Send + 'static>(
         &self,
         short: bool,
         cancel: &Cancel,
@@ -77,34 +77,34 @@ impl dyn Platform {
             // Where nobody waits for it any more, nobody needs it.
             let _ = give.send(work(parker));
         });
-        self.part(short, cancel, work).await?;
+        self.spawn_step(short, cancel, work).await?;
         given.await.map_err(|e| ClusterError::defect(&e))
     }
 }
 
 /// See [`system`].
-struct System {
+struct SystemPlatform {
     runtime: Handle,
-    threads: Threads,
+    threads: StepThreads,
     random: RandomState,
 }
 
 /// This machine, with a runtime's threads.
 pub(crate) fn system(runtime: Handle) -> Arc<dyn Platform> {
     let random = RandomState::new();
-    Arc::new(System {
+    Arc::new(SystemPlatform {
         runtime,
-        threads: Threads::new(),
+        threads: StepThreads::new(),
         random,
     })
 }
 
-impl Platform for System {
+impl Platform for SystemPlatform {
     fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    fn apart(&self, work: Work) -> Under {
+    fn spawn_compute(&self, work: Work) -> WorkFuture {
         let (give, done) = oneshot::channel();
         let runtime = self.runtime.clone();
         let begun = self.threads.run(Box::new(move || {
@@ -120,12 +120,12 @@ impl Platform for System {
         })
     }
 
-    fn part(&self, short: bool, _: &Cancel, work: Waits) -> Under {
+    fn spawn_step(&self, short: bool, _: &Cancel, work: StepWork) -> WorkFuture {
         if short {
             work(None);
             return Box::pin(std::future::ready(Ok(())));
         }
-        self.apart(Box::new(|| work(None)))
+        self.spawn_compute(Box::new(|| work(None)))
     }
 
     fn threads(&self) -> (usize, usize) {
@@ -133,12 +133,12 @@ impl Platform for System {
         (all - idle, idle)
     }
 
-    fn number(&self) -> u64 {
+    fn random_u64(&self) -> u64 {
         // Each state has keys of its own; a hasher alone would give one number.
         RandomState::new().hash_one(self.random.hash_one(0))
     }
 
-    fn clock(&self) -> u64 {
+    fn unix_micros(&self) -> u64 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let micros = since.unwrap_or_default().as_micros();
         u64::try_from(micros).unwrap_or(u64::MAX)

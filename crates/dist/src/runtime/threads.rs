@@ -14,39 +14,39 @@ use super::lock::locked;
 use crate::error::{Cause, ClusterError};
 
 /// How long a thread waits for more work.
-const IDLE: Duration = Duration::from_secs(10);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most threads, whatever the system gives.
-const MOST: usize = 1 << 13;
+const MAX_THREADS: usize = 1 << 13;
 
 thread_local! {
-    static MAY_SLEEP: Cell<bool> = const { Cell::new(false) };
+    static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether this thread runs no work of the network, and may wait for it.
-pub(crate) fn may_sleep() -> bool {
-    MAY_SLEEP.get()
+pub(crate) fn may_block() -> bool {
+    MAY_BLOCK.get()
 }
 
 /// Work that runs to its end once it has begun.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 /// Starts a thread that does this.
-type Start = Box<dyn Fn(Work) -> io::Result<()> + Send + Sync>;
+type SpawnThread = Box<dyn Fn(Work) -> io::Result<()> + Send + Sync>;
 
 /// Threads that are made when they are needed.
-pub(crate) struct Threads(Arc<Shared>);
+pub(crate) struct StepThreads(Arc<PoolShared>);
 
-struct Shared {
-    state: Mutex<State>,
+struct PoolShared {
+    state: Mutex<PoolState>,
     more: Condvar,
-    start: Start,
+    start: SpawnThread,
     most: usize,
     idle: Duration,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Each has a thread that will take it.
     work: VecDeque<Work>,
     /// Threads that wait, and that none of `work` is for.
@@ -55,18 +55,18 @@ struct State {
     ended: bool,
 }
 
-impl Threads {
+impl StepThreads {
     /// None yet.
-    pub(crate) fn new() -> Threads {
+    pub(crate) fn new() -> StepThreads {
         let start = |work: Work| {
             let thread = std::thread::Builder::new().name("thalweg-part".to_owned());
             thread.spawn(work).map(drop)
         };
-        Threads::with(Box::new(start), MOST, IDLE)
+        StepThreads::with(Box::new(start), MAX_THREADS, IDLE_TIMEOUT)
     }
 
-    fn with(start: Start, most: usize, idle: Duration) -> Threads {
-        Threads(Arc::new(Shared {
+    fn with(start: SpawnThread, most: usize, idle: Duration) -> StepThreads {
+        StepThreads(Arc::new(PoolShared {
             state: Mutex::default(),
             more: Condvar::new(),
             start,
@@ -107,27 +107,27 @@ impl Threads {
         let started = (self.0.start)(Box::new(move || shared.work(work)));
         started.map_err(|e| {
             self.0.state().count -= 1;
-            no_thread(&e)
+            out_of_threads(&e)
         })
     }
 }
 
-impl Drop for Threads {
+impl Drop for StepThreads {
     fn drop(&mut self) {
         self.0.state().ended = true;
         self.0.more.notify_all();
     }
 }
 
-impl Shared {
+impl PoolShared {
     /// No work is done under this lock.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PoolState> {
         locked(&self.state)
     }
 
     /// What a thread does from its beginning to its end.
     fn work(&self, first: Work) {
-        MAY_SLEEP.set(true);
+        MAY_BLOCK.set(true);
         let mut next = Some(first);
         while let Some(work) = next {
             // Who waits for it is told by what the work drops.
@@ -162,7 +162,7 @@ impl Shared {
 }
 
 /// The error where the system gives no thread.
-pub(crate) fn no_thread(error: &io::Error) -> ClusterError {
+pub(crate) fn out_of_threads(error: &io::Error) -> ClusterError {
     let text = format!(
         "the system gives this process no more threads (ulimit -u, pids.max): {error}. Allow it more, or run fewer steps at a time"
     );
@@ -173,7 +173,7 @@ pub(crate) fn no_thread(error: &io::Error) -> ClusterError {
 ///
 /// # Errors
 /// [`Cause::Exhausted`].
-pub(crate) fn available(count: usize) -> Result<(), ClusterError> {
+pub(crate) fn check_threads_available(count: usize) -> Result<(), ClusterError> {
     let mut started = Vec::with_capacity(count);
     let mut failed = None;
     for _ in 0..count {
@@ -182,7 +182,7 @@ pub(crate) fn available(count: usize) -> Result<(), ClusterError> {
         match std::thread::Builder::new().spawn(move || ended.recv().is_ok()) {
             Ok(thread) => started.push((end, thread)),
             Err(e) => {
-                failed = Some(no_thread(&e));
+                failed = Some(out_of_threads(&e));
                 break;
             }
         }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     /// Threads of which the system gives so many.
-    fn given(most: usize) -> (Threads, Arc<AtomicUsize>) {
+    fn given(most: usize) -> (StepThreads, Arc<AtomicUsize>) {
         let made = Arc::new(AtomicUsize::new(0));
         let count = made.clone();
         let start = move |work: Work| {
@@ -211,7 +211,10 @@ mod tests {
             }
             std::thread::Builder::new().spawn(work).map(drop)
         };
-        (Threads::with(Box::new(start), MOST, IDLE), made)
+        (
+            StepThreads::with(Box::new(start), MAX_THREADS, IDLE_TIMEOUT),
+            made,
+        )
     }
 
     /// Work that says that it has begun, and ends when it is told to.
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_no_thread_can_be_had_for_is_refused_and_not_queued() {
+    fn work_without_a_thread_is_refused_and_not_queued() {
         let (threads, _) = given(2);
         let mut ends = Vec::new();
         for _ in 0..2 {
@@ -253,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_used_again_and_end_when_they_are_idle() {
+    fn threads_are_reused_and_end_when_idle() {
         let made = Arc::new(AtomicUsize::new(0));
         let count = made.clone();
         let start = move |work: Work| {
             count.fetch_add(1, Ordering::SeqCst);
             std::thread::Builder::new().spawn(work).map(drop)
         };
-        let threads = Threads::with(Box::new(start), MOST, Duration::from_millis(100));
+        let threads = StepThreads::with(Box::new(start), MAX_THREADS, Duration::from_millis(100));
         for _ in 0..100 {
             let (done, is_done) = mpsc::channel::<()>();
             threads.run(Box::new(move || drop(done))).unwrap();
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn all_work_runs_that_is_not_refused() {
+    fn accepted_work_always_runs() {
         let (threads, _) = given(3);
         let (ran, mut accepted) = (Arc::new(AtomicUsize::new(0)), 0);
         for _ in 0..10_000 {
@@ -310,7 +313,7 @@ mod tests {
     #[ignore = "it measures"]
     fn handing_over() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let threads = Threads::new();
+        let threads = StepThreads::new();
         let median = |hand_over: &dyn Fn(Work)| {
             let mut times: Vec<Duration> = (0..20_000)
                 .map(|_| {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_grpc_writes_them() {
+    fn a_grpc_timeout_header_is_parsed() {
         assert_eq!(parsed("200m"), Some(Duration::from_millis(200)));
         assert_eq!(
             parsed("99999999H"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_ends_with_its_time_and_before_the_transport_ends_it() {
+    async fn a_call_ends_at_its_deadline_before_the_transport_ends_it() {
         for limit in [0, 1, 30, 200, 12_345] {
             let request = http::Request::builder().header("grpc-timeout", format!("{limit}m"));
             let call = Deadline(Silent).call(request.body(Body::empty()).unwrap());

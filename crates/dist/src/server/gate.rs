@@ -12,13 +12,13 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::{Code, Status};
 
 use crate::metrics::tally::Refusals;
-use crate::transport::connections::responses::Answer;
-use crate::transport::connections::table::{Call, Seat};
-use crate::transport::peers::PATH;
+use crate::transport::connections::responses::ResponseProgress;
+use crate::transport::connections::table::{ConnectionSlot, OpenCall};
+use crate::transport::peers::SERVICE_PATH;
 use crate::transport::protection::Protection;
 
 /// Calls of this service need no token: what checks the health of a server has a certificate at most.
-const OPEN: &str = "/grpc.health.v1.Health/";
+const UNPROTECTED_PATH: &str = "/grpc.health.v1.Health/";
 
 /// Services behind the gate.
 #[derive(Clone)]
@@ -51,7 +51,7 @@ where
         + 'static,
     S::Future: Send + 'static,
 {
-    type Response = http::Response<Counted>;
+    type Response = http::Response<CountedBody>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
 
@@ -60,26 +60,32 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let seat = request.extensions().get::<Option<Arc<Seat>>>().cloned();
-        let seat = seat.flatten();
+        let slot = request
+            .extensions()
+            .get::<Option<Arc<ConnectionSlot>>>()
+            .cloned();
+        let slot = slot.flatten();
         let path = request.uri().path();
-        let (open, of_client) = (path.starts_with(OPEN), !path.starts_with(PATH));
+        let (open, of_client) = (
+            path.starts_with(UNPROTECTED_PATH),
+            !path.starts_with(SERVICE_PATH),
+        );
         let Some(protection) = self.protection.as_ref().filter(|_| !open) else {
-            let seat = seat.filter(|_| !open || self.protection.is_none());
+            let slot = slot.filter(|_| !open || self.protection.is_none());
             let call = self.inner.call(request);
-            return Box::pin(counted(seat, of_client, call));
+            return Box::pin(counted_call(slot, of_client, call));
         };
         let (protection, refusals) = (protection.clone(), self.refusals.clone());
         let mut inner = self.inner.clone();
         Box::pin(async move {
             let said = request.headers().get(http::header::AUTHORIZATION).cloned();
             match knows_token(&protection, said).await {
-                true => counted(seat, of_client, inner.call(request)).await,
+                true => counted_call(slot, of_client, inner.call(request)).await,
                 false => {
-                    let from = seat.map(|s| s.address);
+                    let from = slot.map(|s| s.address);
                     refusals.caller("token", from, &NO_TOKEN);
                     let refusal = Status::new(Code::Unauthenticated, NO_TOKEN);
-                    Ok(refusal.into_http::<Body>().map(Counted::not))
+                    Ok(refusal.into_http::<Body>().map(CountedBody::uncounted))
                 }
             }
         })
@@ -96,37 +102,37 @@ async fn knows_token(protection: &Protection, said: Option<http::HeaderValue>) -
 const NO_TOKEN: &str = "the caller does not have the token of this cluster: give all of its tasks and clients the same";
 
 /// What a call gives, which is open as long as its answer is.
-async fn counted(
-    seat: Option<Arc<Seat>>,
+async fn counted_call(
+    slot: Option<Arc<ConnectionSlot>>,
     of_client: bool,
     call: impl Future<Output = Result<http::Response<Body>, Infallible>>,
-) -> Result<http::Response<Counted>, Infallible> {
-    let open = seat.map(|seat| {
-        seat.admit();
-        seat.call()
+) -> Result<http::Response<CountedBody>, Infallible> {
+    let open = slot.map(|slot| {
+        slot.admit();
+        slot.call()
     });
     let answer = call.await?;
     // A value for another task goes out in one piece, which may take any time: its connection alone is judged.
     let counted = open.map(|call| (of_client.then(|| call.answer()), call));
-    Ok(answer.map(|body| Counted { body, counted }))
+    Ok(answer.map(|body| CountedBody { body, counted }))
 }
 
 /// An answer, whose call is open until this is dropped.
-pub(crate) struct Counted {
+pub(crate) struct CountedBody {
     body: Body,
-    counted: Option<(Option<Arc<Answer>>, Call)>,
+    counted: Option<(Option<Arc<ResponseProgress>>, OpenCall)>,
 }
 
-impl Counted {
-    fn not(body: Body) -> Counted {
-        Counted {
+impl CountedBody {
+    fn uncounted(body: Body) -> CountedBody {
+        CountedBody {
             body,
             counted: None,
         }
     }
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = Status;
 

@@ -20,19 +20,19 @@ use crate::worker::state::Worker;
 /// The services that are ready or not. The empty name is that of the server, which lives.
 const READY: [&str; 2] = ["tensorflow.MasterService", "thalweg.Worker"];
 /// The job whose tasks the others need.
-const NEEDED: &str = "ps";
+const PARAMETER_SERVER_JOB: &str = "ps";
 /// How long a task counts as reached after it was heard of.
-const FRESH: Duration = Duration::from_secs(10);
+const FRESH_FOR: Duration = Duration::from_secs(10);
 /// How often a server that is watched looks whether it is ready.
-const LOOKS: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How many tasks are asked at a time.
-const AT_A_TIME: usize = 16;
+const MAX_CONCURRENT_PROBES: usize = 16;
 
 /// Answers whether the server lives and is ready.
 #[derive(Clone)]
-pub(crate) struct Health(pub(crate) Arc<Worker>);
+pub(crate) struct HealthService(pub(crate) Arc<Worker>);
 
-impl Health {
+impl HealthService {
     /// The status of a service; none where there is no such service.
     async fn status(&self, service: &str) -> Option<ServingStatus> {
         let worker = &self.0;
@@ -53,24 +53,24 @@ impl Health {
     /// Whether the tasks that this one needs are reached: all parameter servers, where it is none itself.
     async fn reaches_all(&self) -> bool {
         let worker = &self.0;
-        if worker.task.0 == NEEDED {
+        if worker.task.0 == PARAMETER_SERVER_JOB {
             return true;
         }
-        let room = Arc::new(Semaphore::new(AT_A_TIME));
+        let room = Arc::new(Semaphore::new(MAX_CONCURRENT_PROBES));
         let mut asked = JoinSet::new();
-        for (index, address) in worker.cluster.tasks(NEEDED) {
-            let task: TaskName = (NEEDED.to_owned(), index);
+        for (index, address) in worker.cluster.tasks(PARAMETER_SERVER_JOB) {
+            let task: TaskName = (PARAMETER_SERVER_JOB.to_owned(), index);
             let Ok(peer) = worker.peers.get(&task, address) else {
                 return false;
             };
-            if peer.heard_within(FRESH) && !peer.contact.is_lost() {
+            if peer.heard_within(FRESH_FOR) && !peer.peer_stats.is_lost() {
                 continue;
             }
             let room = room.clone();
             asked.spawn(async move {
                 let _room = room.acquire_owned().await;
                 // A task that has as many sessions as it may is there.
-                let looked = link::look(&peer, false).await;
+                let looked = link::probe(&peer, false).await;
                 looked.map_or_else(|e| e.cause == Cause::Exhausted, |_| true)
             });
         }
@@ -90,7 +90,7 @@ fn answer(status: ServingStatus) -> HealthCheckResponse {
 }
 
 #[tonic::async_trait]
-impl health_server::Health for Health {
+impl health_server::Health for HealthService {
     async fn check(
         &self,
         request: Request<HealthCheckRequest>,
@@ -121,7 +121,7 @@ impl health_server::Health for Health {
                     return;
                 }
                 tokio::select! {
-                    () = tokio::time::sleep(LOOKS) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                     () = send.closed() => return,
                 }
             }

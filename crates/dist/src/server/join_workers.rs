@@ -15,7 +15,7 @@ use crate::transport::frames::Frames;
 use crate::transport::messages::Finish;
 use crate::transport::messages::header::Kind;
 use crate::transport::peers::Peer;
-use crate::worker::completion::Awaited;
+use crate::worker::completion::WaitOutcome;
 
 impl Server {
     /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not
@@ -34,7 +34,7 @@ impl Server {
     /// until [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin) is over.
     pub fn finish(&self, job: &str) {
         let worker = &self.worker;
-        let worker_rejoin = worker.peers.reach.timeouts.worker_rejoin;
+        let worker_rejoin = worker.peers.options.timeouts.worker_rejoin;
         let peers: Vec<Arc<Peer>> = (worker.cluster.tasks(job))
             .filter_map(|(index, address)| {
                 let peer = worker.peers.get(&(job.to_owned(), index), address);
@@ -45,13 +45,13 @@ impl Server {
         let told = async {
             let mut telling = JoinSet::new();
             for peer in peers {
-                telling.spawn(tell(peer, task.clone(), worker_rejoin));
+                telling.spawn(notify_finished(peer, task.clone(), worker_rejoin));
             }
             while telling.join_next().await.is_some() {}
             Ok(())
         };
         // One that is gone need not be told.
-        let _ = blocking::waited(&*self.worker.platform, told);
+        let _ = blocking::block_on(&*self.worker.platform, told);
     }
 
     /// Waits until all tasks of `job` have said that they have done their work, or until this server
@@ -79,25 +79,26 @@ impl Server {
         let expected: Vec<TaskName> = (self.cluster().tasks(job))
             .map(|(index, _)| (job.to_owned(), index))
             .collect();
-        let worker_rejoin = self.worker.peers.reach.timeouts.worker_rejoin;
-        let mut presence = self.worker.presence.subscribe();
+        let worker_rejoin = self.worker.peers.options.timeouts.worker_rejoin;
+        let mut completion = self.worker.completion.subscribe();
         let mut stopped = self.stop.subscribe();
         let over = async {
             loop {
                 let now = Instant::now();
-                let awaited = (presence.borrow_and_update()).awaited(&expected, worker_rejoin, now);
+                let awaited =
+                    (completion.borrow_and_update()).awaited(&expected, worker_rejoin, now);
                 let until = match awaited {
-                    Awaited::Over(lost) => return Ok(Some(lost)),
-                    Awaited::Until(until) => until,
+                    WaitOutcome::Over(lost) => return Ok(Some(lost)),
+                    WaitOutcome::Until(until) => until,
                 };
                 tokio::select! {
-                    _ = presence.changed() => {}
+                    _ = completion.changed() => {}
                     () = sleep_until(until.unwrap_or(now)), if until.is_some() => {}
                     _ = stopped.wait_for(|s| *s) => return Ok(None),
                 }
             }
         };
-        match blocking::waited(&*self.worker.platform, over) {
+        match blocking::block_on(&*self.worker.platform, over) {
             Ok(Some(lost)) if lost.is_empty() => Ok(()),
             Ok(Some(lost)) => Err(ServerError::Workers {
                 lost,
@@ -109,10 +110,10 @@ impl Server {
 }
 
 /// How long a task that refuses a connection is left alone.
-const PAUSE: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Tells a task that another one has done its work.
-async fn tell(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin: Duration) {
+async fn notify_finished(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin: Duration) {
     let heartbeat = peer.timeouts().heartbeat;
     let (began, mut refused) = (Instant::now(), 0);
     // The first connection may be one to a process that was there before.
@@ -130,6 +131,6 @@ async fn tell(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin: Duration) 
             true => refused += 1,
             false => refused = 0,
         }
-        sleep(PAUSE).await;
+        sleep(RETRY_AFTER).await;
     }
 }

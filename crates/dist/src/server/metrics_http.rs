@@ -13,14 +13,14 @@ use tokio::sync::{Semaphore, watch};
 use tonic::body::Body;
 use tonic::codegen::http;
 
-use super::options::{ServerError, listener, resolved};
+use super::options::{ServerError, listen, resolve};
 
 /// How many may read at a time.
-const READERS: usize = 8;
+const MAX_READERS: usize = 8;
 /// How long one may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// What Prometheus knows the text by.
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const CONTENT_TYPE_VALUE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers `GET /metrics` with a text, until the server is stopped.
 pub(super) fn serve(
@@ -33,11 +33,11 @@ pub(super) fn serve(
         address: address.to_owned(),
         source,
     };
-    let socket = resolved(address).and_then(listener).map_err(failed)?;
+    let socket = resolve(address).and_then(listen).map_err(failed)?;
     let local = socket.local_addr().map_err(failed)?;
     let _context = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(socket).map_err(failed)?;
-    let (readers, text) = (Arc::new(Semaphore::new(READERS)), Arc::new(text));
+    let (readers, text) = (Arc::new(Semaphore::new(MAX_READERS)), Arc::new(text));
     runtime.spawn(async move {
         loop {
             let accepted = tokio::select! {
@@ -56,7 +56,7 @@ pub(super) fn serve(
             let text = text.clone();
             tokio::spawn(async move {
                 let answer = service_fn(|request| {
-                    let answer = answered(&request, &*text);
+                    let answer = respond(&request, &*text);
                     async move { Ok::<_, Infallible>(answer) }
                 });
                 let mut http = http1::Builder::new();
@@ -71,13 +71,13 @@ pub(super) fn serve(
     Ok(local)
 }
 
-fn answered(
+fn respond(
     request: &http::Request<hyper::body::Incoming>,
     text: &impl Fn() -> String,
 ) -> http::Response<Body> {
     let known = request.method() == http::Method::GET && request.uri().path() == "/metrics";
     let (status, content, body) = match known {
-        true => (http::StatusCode::OK, CONTENT, text()),
+        true => (http::StatusCode::OK, CONTENT_TYPE_VALUE, text()),
         false => {
             let text = "the numbers are at /metrics\n".to_owned();
             (http::StatusCode::NOT_FOUND, "text/plain", text)

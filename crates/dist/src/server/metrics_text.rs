@@ -9,20 +9,20 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::openmetrics::{Done, Out};
+use super::openmetrics::{EncodeResult, MetricEncoder};
 use crate::tf_client::master::Master;
-use crate::transport::connections::table::Seats;
-use crate::transport::contacts::Contact;
+use crate::transport::connections::table::ConnectionTable;
+use crate::transport::peer_stats::PeerStats;
 use crate::worker::state::Worker;
 
 /// Where the numbers of a server are.
-pub(crate) struct Numbers {
+pub(crate) struct MetricsText {
     pub(crate) master: Arc<Master>,
     pub(crate) worker: Arc<Worker>,
-    pub(crate) seats: Arc<Seats>,
+    pub(crate) connection_table: Arc<ConnectionTable>,
 }
 
-impl Numbers {
+impl MetricsText {
     /// All of them, in the text format of OpenMetrics.
     pub(crate) fn text(self: &Arc<Self>) -> String {
         let mut registry = Registry::default();
@@ -34,15 +34,15 @@ impl Numbers {
     }
 }
 
-impl fmt::Debug for Numbers {
+impl fmt::Debug for MetricsText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Numbers")
     }
 }
 
-impl Collector for Numbers {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Done {
-        let mut out = Out(encoder);
+impl Collector for MetricsText {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> EncodeResult {
+        let mut out = MetricEncoder(encoder);
         self.times(&mut out)?;
         self.tallies(&mut out)?;
         self.counters(&mut out)?;
@@ -53,8 +53,8 @@ impl Collector for Numbers {
     }
 }
 
-impl Numbers {
-    fn times(&self, out: &mut Out<'_>) -> Done {
+impl MetricsText {
+    fn times(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let counts = &self.worker.counts;
         for (name, help, times) in [
             (
@@ -78,7 +78,7 @@ impl Numbers {
         Ok(())
     }
 
-    fn tallies(&self, out: &mut Out<'_>) -> Done {
+    fn tallies(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let counts = &self.worker.counts;
         for (name, help, label, tally) in [
             (
@@ -117,7 +117,7 @@ impl Numbers {
         Ok(())
     }
 
-    fn counters(&self, out: &mut Out<'_>) -> Done {
+    fn counters(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let counts = &self.worker.counts;
         for (name, help, count) in [
             (
@@ -156,7 +156,7 @@ impl Numbers {
         Ok(())
     }
 
-    fn states(&self, out: &mut Out<'_>) -> Done {
+    fn states(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let (state, worker) = (self.master.state(), &self.worker);
         let (busy, idle) = worker.platform.threads();
         for (name, help, value) in [
@@ -198,7 +198,7 @@ impl Numbers {
             (
                 "thalweg_connections",
                 "Connections that are open",
-                self.seats.taken() as u64,
+                self.connection_table.taken() as u64,
             ),
             (
                 "thalweg_draining",
@@ -212,15 +212,15 @@ impl Numbers {
     }
 
     /// What waits, and for what.
-    fn waits(&self, out: &mut Out<'_>) -> Done {
+    fn waits(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let worker = &self.worker;
-        let contacts = worker.peers.contacts.all();
-        let peers = contacts.iter().map(|c| c.waiting.load(Ordering::Relaxed));
+        let peer_stats = worker.peers.peer_stats.all();
+        let peers = peer_stats.iter().map(|c| c.waiting.load(Ordering::Relaxed));
         let all = [
-            ("connection", self.seats.waiting()),
+            ("connection", self.connection_table.waiting()),
             ("message", worker.counts.messages.load(Ordering::Relaxed)),
             ("peer", peers.sum()),
-            ("receiver", self.seats.answers()),
+            ("receiver", self.connection_table.answers()),
             ("turn", worker.turns.waiting.load(Ordering::Relaxed)),
         ];
         let all: Vec<_> = all.into_iter().map(|(n, v)| (n.to_owned(), v)).collect();
@@ -229,14 +229,14 @@ impl Numbers {
     }
 
     /// The other tasks of the cluster that there was contact with.
-    fn peers(&self, out: &mut Out<'_>) -> Done {
-        let contacts = self.worker.peers.contacts.all();
-        for (name, help, count) in COUNTS_OF_PEERS {
-            let of = |c: &Arc<Contact>| (c.peer.clone(), count(c).load(Ordering::Relaxed));
-            let all: Vec<_> = contacts.iter().map(of).collect();
+    fn peers(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
+        let peer_stats = self.worker.peers.peer_stats.all();
+        for (name, help, count) in PEER_COUNTERS {
+            let of = |c: &Arc<PeerStats>| (c.peer.clone(), count(c).load(Ordering::Relaxed));
+            let all: Vec<_> = peer_stats.iter().map(of).collect();
             out.by((name, help), MetricType::Counter, "peer", &all)?;
         }
-        let lost = contacts.iter().filter(|c| c.is_lost()).count();
+        let lost = peer_stats.iter().filter(|c| c.is_lost()).count();
         out.gauge("thalweg_peers_lost", "Tasks that are lost now", lost as u64)?;
         let kind = MetricType::Gauge;
         let (name, help) = (
@@ -244,9 +244,9 @@ impl Numbers {
             "How long ago something last came from a task",
         );
         let mut metric = (out.0).encode_descriptor(name, help, None, kind)?;
-        for contact in &contacts {
-            if let Some(silent) = contact.silent() {
-                let labels = [("peer", contact.peer.as_str())];
+        for peer_stats in &peer_stats {
+            if let Some(silent) = peer_stats.silent_for() {
+                let labels = [("peer", peer_stats.peer.as_str())];
                 let mut one = metric.encode_family(&labels)?;
                 one.encode_gauge(&silent.as_secs_f64())?;
             }
@@ -254,7 +254,7 @@ impl Numbers {
         Ok(())
     }
 
-    fn memory(&self, out: &mut Out<'_>) -> Done {
+    fn memory(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let devices = self.worker.engine.devices();
         let memory = |of: &dyn Fn(&thalweg_device::Device) -> Option<usize>| -> Vec<(String, u64)> {
             let one = |d| Some((thalweg_device::Device::name(d).to_string(), of(d)? as u64));
@@ -270,9 +270,9 @@ impl Numbers {
 }
 
 /// One of the numbers that there are of each task.
-type OfPeer = (&'static str, &'static str, fn(&Contact) -> &AtomicU64);
+type PeerCounter = (&'static str, &'static str, fn(&PeerStats) -> &AtomicU64);
 
-const COUNTS_OF_PEERS: [OfPeer; 4] = [
+const PEER_COUNTERS: [PeerCounter; 4] = [
     (
         "thalweg_link_sent_bytes",
         "Bytes that were written to connections with a task",

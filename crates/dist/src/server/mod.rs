@@ -40,22 +40,22 @@ use tokio::sync::watch;
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::limits::machine::Machine;
 use crate::limits::settings::Setting;
-use crate::metrics::counters::Counts;
+use crate::metrics::counters::Counters;
 use crate::runtime::platform::system;
-use crate::runtime::threads::available;
+use crate::runtime::threads::check_threads_available;
 use crate::tf_client::master::Master;
-use crate::transport::connections::table::{Bounds, Seats};
+use crate::transport::connections::table::{ConnectionLimits, ConnectionTable};
 use crate::transport::network::Tcp;
-use crate::transport::peers::{Peers, Reach};
+use crate::transport::peers::{PeerOptions, Peers};
 use crate::worker::state::Worker;
-use metrics_text::Numbers;
+use metrics_text::MetricsText;
 use options::{ServerError, ServerOptions, address_of, bind};
-use serving::{Ended, Serving};
+use serving::{ServerExit, ServerThread};
 
 /// The most threads of the network: half of the processor's, and no more than these.
-const MOST_NET: usize = 4;
+const MAX_NET: usize = 4;
 /// How often a server that drains looks whether steps run.
-const DRAIN_LOOK: Duration = Duration::from_millis(5);
+const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A task that clients connect to. It runs until it is shut down or dropped.
 ///
 /// [`Server::start`] makes one that is alone, [`Server::new`] a task of a cluster. This is the main function of
@@ -87,10 +87,10 @@ pub struct Server {
     address: SocketAddr,
     master: Arc<Master>,
     worker: Arc<Worker>,
-    seats: Arc<Seats>,
+    connection_table: Arc<ConnectionTable>,
     runtime: tokio::runtime::Handle,
     stop: watch::Sender<bool>,
-    ended: Arc<Ended>,
+    ended: Arc<ServerExit>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -175,15 +175,16 @@ impl Server {
         Setting::check_all(&options)?;
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
         let task = (options.session.job.clone(), options.session.task);
-        let counts: Arc<Counts> = Arc::default();
+        let counts: Arc<Counters> = Arc::default();
         options.session.files = options
             .session
             .files
             .with_checkpoint_listener(counts.clone());
         let engine = Engine::new(&options.bounded())?;
-        let threads = (Cpu::available_threads() / 2).clamp(1, MOST_NET);
+        let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET);
         // And one that waits for the end.
-        available(threads + 1).map_err(|e| ServerError::Threads(std::io::Error::other(e)))?;
+        check_threads_available(threads + 1)
+            .map_err(|e| ServerError::Threads(std::io::Error::other(e)))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("thalweg-net")
@@ -199,7 +200,7 @@ impl Server {
                  memory: the file size limit (ulimit -f) holds for it"
             );
         }
-        let reach = Reach {
+        let peer_options = PeerOptions {
             own: Some(task.clone()),
             network: Arc::new(Tcp),
             timeouts: options.timeouts,
@@ -208,7 +209,7 @@ impl Server {
             limit: options.limits.value_bytes,
             flight: options.limits.flight_bytes,
         };
-        let peers = Peers::new(platform.clone(), reach, counts);
+        let peers = Peers::new(platform.clone(), peer_options, counts);
         let worker = Arc::new(Worker::new(
             engine.clone(),
             options.session.clone(),
@@ -219,21 +220,21 @@ impl Server {
         ));
         let master = Arc::new(Master::new(worker.clone()));
         let (stop, stopped) = watch::channel(false);
-        let ended = Arc::new(Ended::default());
-        let bounds = Bounds {
+        let ended = Arc::new(ServerExit::default());
+        let bounds = ConnectionLimits {
             most: options.limits.connections,
             arrival: options.limits.arrival,
             idle: options.limits.idle,
             heartbeat: options.timeouts.heartbeat,
         };
         let refusals = worker.counts.refusals.clone();
-        let seats = Seats::new(bounds, refusals);
-        let serving = Serving {
+        let connection_table = ConnectionTable::new(bounds, refusals);
+        let serving = ServerThread {
             master: master.clone(),
             worker: worker.clone(),
             heartbeat: options.timeouts.heartbeat,
             protection: options.protection,
-            seats: seats.clone(),
+            connection_table: connection_table.clone(),
             ended: ended.clone(),
         };
         let thread = std::thread::Builder::new()
@@ -244,7 +245,7 @@ impl Server {
             address,
             master,
             worker,
-            seats,
+            connection_table,
             runtime: handle,
             stop,
             ended,
@@ -315,7 +316,7 @@ impl Server {
     /// # }
     /// ```
     pub fn metrics(&self) -> String {
-        self.numbers().text()
+        self.metrics_text().text()
     }
 
     /// Serves [`Server::metrics`] over HTTP on this address, until the server ends. Gives where it listens. Whoever
@@ -324,16 +325,16 @@ impl Server {
     /// # Errors
     /// It cannot listen there.
     pub fn serve_metrics(&self, address: &str) -> Result<SocketAddr, ServerError> {
-        let numbers = self.numbers();
+        let numbers = self.metrics_text();
         let text = move || numbers.text();
         metrics_http::serve(address, &self.runtime, self.stop.subscribe(), text)
     }
 
-    fn numbers(&self) -> Arc<Numbers> {
-        Arc::new(Numbers {
+    fn metrics_text(&self) -> Arc<MetricsText> {
+        Arc::new(MetricsText {
             master: self.master.clone(),
             worker: self.worker.clone(),
-            seats: self.seats.clone(),
+            connection_table: self.connection_table.clone(),
         })
     }
 
@@ -362,7 +363,7 @@ impl Server {
                 tracing::info!(running, "drained");
                 return running;
             }
-            std::thread::sleep(DRAIN_LOOK);
+            std::thread::sleep(DRAIN_POLL_INTERVAL);
         }
     }
 

@@ -7,22 +7,22 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::metrics::counters::{BOUNDS, Times};
+use crate::metrics::counters::{BUCKET_BOUNDS, Histogram};
 
-pub(super) type Done = Result<(), fmt::Error>;
+pub(super) type EncodeResult = Result<(), fmt::Error>;
 
 /// What is written for one scrape.
-pub(super) struct Out<'a>(pub(super) DescriptorEncoder<'a>);
+pub(super) struct MetricEncoder<'a>(pub(super) DescriptorEncoder<'a>);
 
-impl Out<'_> {
-    pub(super) fn counter(&mut self, name: &str, help: &str, count: &AtomicU64) -> Done {
+impl MetricEncoder<'_> {
+    pub(super) fn counter(&mut self, name: &str, help: &str, count: &AtomicU64) -> EncodeResult {
         let count = count.load(Ordering::Relaxed);
         let kind = MetricType::Counter;
         let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
         metric.encode_counter::<NoLabelSet, _, u64>(&count, None)
     }
 
-    pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> Done {
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) -> EncodeResult {
         let kind = MetricType::Gauge;
         let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
         metric.encode_gauge(&signed(value))
@@ -35,7 +35,7 @@ impl Out<'_> {
         kind: MetricType,
         label: &str,
         all: &[(String, u64)],
-    ) -> Done {
+    ) -> EncodeResult {
         let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
         for (value, number) in all {
             let labels = [(label, value.as_str())];
@@ -48,11 +48,11 @@ impl Out<'_> {
         Ok(())
     }
 
-    pub(super) fn times(&mut self, name: &str, help: &str, times: &Times) -> Done {
+    pub(super) fn times(&mut self, name: &str, help: &str, times: &Histogram) -> EncodeResult {
         let kind = MetricType::Histogram;
         let unit = Some(&Unit::Seconds);
         let mut metric = (self.0).encode_descriptor(name, help, unit, kind)?;
-        let bounds = BOUNDS.iter().map(|micros| *micros as f64 / 1e6);
+        let bounds = BUCKET_BOUNDS.iter().map(|micros| *micros as f64 / 1e6);
         let bounds = bounds.chain([f64::MAX]);
         let counts = times.buckets.iter().map(|b| b.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();

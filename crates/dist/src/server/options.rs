@@ -7,16 +7,16 @@ use thalweg_device::Files;
 use thalweg_session::{CpuOptions, SessionError, SessionOptions};
 use thiserror::Error;
 
-use crate::cluster::spec::{SpecError, TaskName, shown};
+use crate::cluster::spec::{SpecError, TaskName, task_label};
 use crate::error::ClusterError;
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::SettingError;
 use crate::runtime::timeouts::Timeouts;
-use crate::transport::peers::SPARE;
+use crate::transport::peers::MAX_POOLED_BYTES;
 use crate::transport::protection::Protection;
 
 /// How many tasks an error names.
-const SHOWN: usize = 8;
+const MAX_NAMED_TASKS: usize = 8;
 
 /// How a server works.
 ///
@@ -123,7 +123,7 @@ impl ServerOptions {
         self.session.job = job.to_owned();
         self.session.task = index;
         if self.shared_memory {
-            self.session.shared = SPARE;
+            self.session.shared = MAX_POOLED_BYTES;
         }
         self
     }
@@ -151,23 +151,23 @@ impl ServerOptions {
 
 /// A socket that listens where the options say.
 pub(crate) fn bind(options: &ServerOptions) -> Result<std::net::TcpListener, ServerError> {
-    let listen = |e| options.cannot_listen(e);
-    let address = resolved(&options.listen).map_err(listen)?;
+    let failed = |e| options.cannot_listen(e);
+    let address = resolve(&options.listen).map_err(failed)?;
     let open = options.protection.is_none() && !options.unprotected_network;
     if open && !address.ip().is_loopback() {
         return Err(ServerError::Unprotected(address));
     }
-    listener(address).map_err(listen)
+    listen(address).map_err(failed)
 }
 
 /// The first address that a text names.
-pub(crate) fn resolved(text: &str) -> std::io::Result<SocketAddr> {
+pub(crate) fn resolve(text: &str) -> std::io::Result<SocketAddr> {
     let none = || std::io::Error::other("it names no address");
     text.to_socket_addrs()?.next().ok_or_else(none)
 }
 
 /// A socket that listens there, for the network's threads.
-pub(crate) fn listener(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = std::net::TcpListener::bind(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
@@ -217,7 +217,7 @@ pub enum ServerError {
     /// Tasks have gone without having done their work.
     #[error(
         "{} ended, or left, without being done, and did not come back within {} s: their own output says why",
-        named(lost), worker_rejoin.as_secs_f64()
+        task_list(lost), worker_rejoin.as_secs_f64()
     )]
     Workers {
         /// Which.
@@ -231,10 +231,10 @@ pub enum ServerError {
 }
 
 /// The first few tasks, and how many there are.
-fn named(tasks: &[TaskName]) -> String {
-    let first = tasks.iter().take(SHOWN);
-    let first: Vec<String> = first.map(|(job, index)| shown(job, *index)).collect();
-    match tasks.len().saturating_sub(SHOWN) {
+fn task_list(tasks: &[TaskName]) -> String {
+    let first = tasks.iter().take(MAX_NAMED_TASKS);
+    let first: Vec<String> = first.map(|(job, index)| task_label(job, *index)).collect();
+    match tasks.len().saturating_sub(MAX_NAMED_TASKS) {
         0 => first.join(", "),
         more => format!("{}, and {more} more", first.join(", ")),
     }

@@ -7,17 +7,17 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::service::Routes;
 
-use crate::transport::peers::PATH;
+use crate::transport::peers::SERVICE_PATH;
 use crate::worker::service::WorkerService;
 
 /// All services of a server. Calls of tasks, which a step waits for, take no way through the router.
 #[derive(Clone)]
-pub(crate) struct Calls {
+pub(crate) struct ServiceRouter {
     pub(crate) worker: WorkerService,
     pub(crate) others: Routes,
 }
 
-impl Service<http::Request<Body>> for Calls {
+impl Service<http::Request<Body>> for ServiceRouter {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<Self::Response, Infallible>;
@@ -27,7 +27,7 @@ impl Service<http::Request<Body>> for Calls {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        match request.uri().path().starts_with(PATH) {
+        match request.uri().path().starts_with(SERVICE_PATH) {
             true => self.worker.call(request),
             false => Box::pin(self.others.call(request)),
         }

@@ -12,49 +12,49 @@ use tonic_reflection::server::{Builder, Error};
 
 use super::deadline::Deadline;
 use super::gate::Gate;
-use super::health::Health;
-use super::router::Calls;
+use super::health::HealthService;
+use super::router::ServiceRouter;
 use crate::limits::server_limits::Limits;
 use crate::runtime::lock::locked;
-use crate::tf_client::grpc_service::Door;
+use crate::tf_client::grpc_service::MasterGrpcService;
 use crate::tf_client::master::Master;
-use crate::transport::connections::listener::Incoming;
+use crate::transport::connections::listener::AcceptedConnections;
 use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
-use crate::transport::connections::table::Seats;
-use crate::transport::peers::{FRAME, WINDOW};
+use crate::transport::connections::table::ConnectionTable;
+use crate::transport::peers::{FLOW_WINDOW, MAX_FRAME};
 use crate::transport::protection::Protection;
 use crate::worker::service::WorkerService;
 use crate::worker::state::Worker;
 
 /// How often sessions are looked for whose clients are gone.
-const LEAST_SWEEP: Duration = Duration::from_millis(50);
-const MOST_SWEEP: Duration = Duration::from_secs(10);
+const MIN_SWEEP: Duration = Duration::from_millis(50);
+const MAX_SWEEP: Duration = Duration::from_secs(10);
 /// How long steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What `proto/master.proto` says, made by `tests/messages.rs`.
 const DESCRIPTORS: &[u8] = include_bytes!("../tf_client/descriptors.bin");
 /// The most bytes of a call's HTTP headers.
-const MOST_HEADERS: u32 = 16 << 10;
+const MAX_HEADERS: u32 = 16 << 10;
 
 /// How a server has ended, once it has.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct ServerExit {
     pub(super) why: Mutex<Option<Result<(), String>>>,
     pub(super) changed: Condvar,
 }
 
 /// What the thread of a server needs.
-pub(super) struct Serving {
+pub(super) struct ServerThread {
     pub(super) master: Arc<Master>,
     pub(super) worker: Arc<Worker>,
     pub(super) heartbeat: Duration,
     pub(super) protection: Option<Protection>,
-    pub(super) seats: Arc<Seats>,
-    pub(super) ended: Arc<Ended>,
+    pub(super) connection_table: Arc<ConnectionTable>,
+    pub(super) ended: Arc<ServerExit>,
 }
 
-impl Serving {
+impl ServerThread {
     /// Serves until it is stopped.
     pub(super) fn run(
         self,
@@ -62,21 +62,22 @@ impl Serving {
         socket: std::net::TcpListener,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let Serving {
+        let ServerThread {
             master,
             worker,
             heartbeat,
             protection,
-            seats,
+            connection_table,
             ended,
         } = self;
         let result = runtime.block_on(async {
             let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
-            let calls = calls(master.limits());
-            let incoming = Incoming::new(listener, seats, heartbeat, protection.clone());
-            let door = Door(master.clone());
+            let calls = max_concurrent_streams(master.limits());
+            let incoming =
+                AcceptedConnections::new(listener, connection_table, heartbeat, protection.clone());
+            let door = MasterGrpcService(master.clone());
             // The sessions of clients that are gone. It ends with the runtime.
-            tokio::spawn(sweeps(master));
+            tokio::spawn(sweep_sessions(master));
             let mut late = stopped.clone();
             let stop = async move {
                 // An error is a server that was dropped.
@@ -87,17 +88,17 @@ impl Serving {
                 let _ = late.wait_for(|s| *s).await;
                 tokio::time::sleep(GRACE).await;
             };
-            let health = HealthServer::new(Health(worker.clone()));
+            let health = HealthServer::new(HealthService(worker.clone()));
             let routes = Routes::new(Deadline(door)).add_service(health);
-            let routes = reflected(routes).map_err(|e| e.to_string())?;
+            let routes = with_reflection(routes).map_err(|e| e.to_string())?;
             let refusals = worker.counts.refusals.clone();
-            let services = Calls {
+            let services = ServiceRouter {
                 worker: WorkerService(worker),
                 others: routes.prepare(),
             };
-            let serving = transport(heartbeat)
+            let serving = http2_server(heartbeat)
                 .max_concurrent_streams(calls)
-                .http2_max_header_list_size(MOST_HEADERS)
+                .http2_max_header_list_size(MAX_HEADERS)
                 .serve_with_incoming_shutdown(
                     Gate::new(services, protection, refusals),
                     incoming,
@@ -115,14 +116,14 @@ impl Serving {
 }
 
 /// Closes the sessions of clients that are gone, again and again.
-pub(crate) async fn sweeps(master: Arc<Master>) {
-    let often = (master.limits().lease / 4).clamp(LEAST_SWEEP, MOST_SWEEP);
+pub(crate) async fn sweep_sessions(master: Arc<Master>) {
+    let often = (master.limits().lease / 4).clamp(MIN_SWEEP, MAX_SWEEP);
     let mut sweep = tokio::time::interval(often);
     loop {
         sweep.tick().await;
         // A graph of gigabytes takes its time to go.
         let swept = master.clone();
-        let done = master.platform.given(move || swept.collect()).await;
+        let done = master.platform.run_compute(move || swept.collect()).await;
         if done.is_err() {
             // No thread can be had, and steps of clients that are gone may be what has them all.
             master.collect();
@@ -131,18 +132,18 @@ pub(crate) async fn sweeps(master: Arc<Master>) {
 }
 
 /// How connections from tasks that may be silent for so long are served.
-pub(crate) fn transport(heartbeat: Duration) -> tonic::transport::Server {
+pub(crate) fn http2_server(heartbeat: Duration) -> tonic::transport::Server {
     tonic::transport::Server::builder()
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .max_frame_size(FRAME)
+        .initial_stream_window_size(FLOW_WINDOW)
+        .initial_connection_window_size(FLOW_WINDOW)
+        .max_frame_size(MAX_FRAME)
         .http2_keepalive_interval(Some(ping_interval(heartbeat)))
         .http2_keepalive_timeout(Some(PING_ANSWER))
 }
 
 /// How many calls one connection may have open. A step has a few on each, and each session one: who may run steps
 /// must not wait for who waits for these.
-fn calls(limits: &Limits) -> u32 {
+fn max_concurrent_streams(limits: &Limits) -> u32 {
     let calls = limits
         .steps
         .saturating_add(limits.sessions)
@@ -151,7 +152,7 @@ fn calls(limits: &Limits) -> u32 {
 }
 
 /// The services of TensorFlow and of health checking, described to who asks for that.
-fn reflected(routes: Routes) -> Result<Routes, Error> {
+fn with_reflection(routes: Routes) -> Result<Routes, Error> {
     let described = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)

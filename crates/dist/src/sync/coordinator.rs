@@ -9,21 +9,21 @@ use thalweg_optim::Synchronized;
 use thalweg_session::{Feed, Feeding, Fetched, Fetches, RunOptions};
 use tokio::time::{Instant, sleep};
 
-use super::replica::{AGAIN, retry_time};
-use crate::cluster::spec::shown;
+use super::replica::{RETRY_AFTER, retry_time};
+use crate::cluster::spec::task_label;
 use crate::error::{Cause, ClusterError};
 use crate::server::Server;
 use crate::session::Session;
 use crate::transport::messages::Once;
 use crate::worker::state::Worker;
-use crate::worker::turns::{Turns, Wanted};
+use crate::worker::turns::{RoundSize, TrainingTurns};
 
 /// How often it is looked who is there.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How many bits of a token count the turns of one microsecond.
-const TOKENS: u32 = 10;
+const TOKEN_COUNTER_BITS: u32 = 10;
 /// How far the token goes where another coordinator had a greater one: a clock was set back.
-const AHEAD: i64 = 1 << 44;
+const TOKEN_SKIP: i64 = 1 << 44;
 
 /// Gives the workers of `job` their turns and updates the variables, until the global step is `last` or
 /// all workers are done. To be called on the task that has the global step.
@@ -45,7 +45,7 @@ pub fn coordinate<'g>(
     last: i64,
 ) -> Result<(), ClusterError> {
     let mut coordinator = Coordinator::new(server, sync, job)?;
-    session.waited(coordinator.until(session, last))
+    session.block_on(coordinator.until(session, last))
 }
 
 /// Hands out turns and updates the variables, one update at a time. To be made on the task that has the global step.
@@ -86,7 +86,7 @@ pub struct Coordinator<'c, 'g> {
     sync: &'c Synchronized<'g>,
     /// The job of the workers.
     job: String,
-    turns: Arc<Turns>,
+    turns: Arc<TrainingTurns>,
     /// Of the turn that goes on.
     token: i64,
     /// The global step; none where the training has to begin, or to begin again.
@@ -125,7 +125,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
             return Err(ClusterError::invalid(format!(
                 "the training is coordinated by the task that has the global step, {place}, and not by \
                  {}",
-                shown(own, *index)
+                task_label(own, *index)
             )));
         }
         Ok(Coordinator {
@@ -146,7 +146,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     /// # Errors
     /// As [`Session::run`]. The workers wait until it is called again.
     pub fn update(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
-        session.waited(self.update_async(session))
+        session.block_on(self.update_async(session))
     }
 
     /// Ends the training: workers that ask for a turn hear of it.
@@ -169,7 +169,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
                 if e.cause != Cause::Uninitialized || self.is_done() {
                     return Err(e);
                 }
-                sleep(AGAIN).await;
+                sleep(RETRY_AFTER).await;
             }
             while self.begun(session).await? < last {
                 if self.update_async(session).await?.is_none() {
@@ -212,7 +212,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
 
     async fn turn(&mut self, session: &Session<'g>) -> Result<Option<i64>, ClusterError> {
         let step = self.begun(session).await?;
-        let wanted = Wanted {
+        let wanted = RoundSize {
             workers: self.sync.workers,
             aggregate: self.sync.aggregate,
         };
@@ -223,10 +223,10 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         self.turns.end("the variables are being updated");
         let (token, next) = (self.token, self.token + 1);
         let feeds = [self.sync.token.feed(token)];
-        self.surely(session, Work::Run(self.sync.prepare), &feeds)
+        self.surely(session, UpdateWork::Run(self.sync.prepare), &feeds)
             .await?;
         let feeds = [self.sync.token.feed(token), self.sync.next_token.feed(next)];
-        let commit = Work::Once(&self.sync.commit, next);
+        let commit = UpdateWork::Once(&self.sync.commit, next);
         self.surely(session, commit, &feeds).await?;
         (self.token, self.step) = (next, Some(step + 1));
         Ok(self.step)
@@ -240,14 +240,15 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         self.expect_ready(session).await?;
         let step = self.fetched(session, &self.sync.global_step).await?;
         let step = step.scalar::<i64>(0).map_err(ClusterError::from)?;
-        let now = i64::try_from(self.task.platform.clock() << TOKENS).unwrap_or(i64::MAX / 2);
+        let now = i64::try_from(self.task.platform.unix_micros() << TOKEN_COUNTER_BITS)
+            .unwrap_or(i64::MAX / 2);
         self.token = now.max(self.token + 1);
         loop {
             let feeds = [self.sync.token.feed(self.token)];
-            let begin = Work::Once(&self.sync.begin, self.token);
+            let begin = UpdateWork::Once(&self.sync.begin, self.token);
             match self.surely(session, begin, &feeds).await {
                 Err(e) if e.cause == Cause::Refused && self.token < i64::MAX / 2 => {
-                    self.token += AHEAD;
+                    self.token += TOKEN_SKIP;
                 }
                 Err(e) => return Err(e),
                 Ok(()) => break,
@@ -260,7 +261,10 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     /// Waits for the gradients of the turn; false where the workers are done before.
     async fn filled(&mut self, session: &Session<'g>) -> Result<bool, ClusterError> {
         loop {
-            if tokio::time::timeout(LOOK, self.turns.full()).await.is_ok() {
+            if tokio::time::timeout(POLL_INTERVAL, self.turns.full())
+                .await
+                .is_ok()
+            {
                 return Ok(true);
             }
             if self.is_done() {
@@ -268,7 +272,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
             }
             self.look(session)?;
             // Workers give nothing that needs a server which has lost its variables.
-            if !session.steps().is_whole() {
+            if !session.steps().is_intact() {
                 self.expect_ready(session).await?;
             }
         }
@@ -352,18 +356,18 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     async fn surely(
         &self,
         session: &Session<'g>,
-        work: Work<'_, 'g>,
+        work: UpdateWork<'_, 'g>,
         feeds: &[Feed<'_>],
     ) -> Result<(), ClusterError> {
         let mut since = None;
         loop {
             let options = limited(session);
             let done = match &work {
-                Work::Run(operation) => {
+                UpdateWork::Run(operation) => {
                     let run = session.step_async(operation, feeds, &options);
                     run.await.map(|_| ())
                 }
-                Work::Once(operations, stamp) => {
+                UpdateWork::Once(operations, stamp) => {
                     let once = Once {
                         name: self.sync.name.clone(),
                         stamp: u64::try_from(*stamp).unwrap_or(0),
@@ -399,7 +403,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         if over || since.elapsed() >= most {
             return Err(error);
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_AFTER).await;
         Ok(())
     }
 }
@@ -411,7 +415,7 @@ impl Drop for Coordinator<'_, '_> {
 }
 
 /// What is done until it is known to be done.
-enum Work<'w, 'g> {
+enum UpdateWork<'w, 'g> {
     /// It may run several times.
     Run(Operation<'g>),
     /// They run once for a stamp.

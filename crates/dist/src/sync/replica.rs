@@ -13,14 +13,14 @@ use crate::session::Session;
 use crate::transport::messages::{Turn, TurnGiven};
 
 /// How long to wait before a task that was lost is asked again.
-pub(super) const AGAIN: Duration = Duration::from_millis(100);
+pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// How long a server may have too little of something, such as threads.
-const SCARCE: Duration = Duration::from_secs(10);
+const EXHAUSTED_RETRY_TIME: Duration = Duration::from_secs(10);
 
 /// How long what has failed like this is tried again; not at all where it does not pass.
 pub(super) fn retry_time(cause: Cause, outage: Duration) -> Duration {
     match cause {
-        Cause::Exhausted => SCARCE.min(outage),
+        Cause::Exhausted => EXHAUSTED_RETRY_TIME.min(outage),
         cause if cause.is_loss() => outage,
         _ => Duration::ZERO,
     }
@@ -61,7 +61,7 @@ pub fn give_with<'f, R>(
 ) -> Result<Option<(R, i64, Trace)>, ClusterError> {
     let feeds = feeds.as_ref().to_vec();
     let given = give_async(session, sync, worker, &fetches, feeds, options);
-    let Some((fetched, step, trace)) = session.waited(given)? else {
+    let Some((fetched, step, trace)) = session.block_on(given)? else {
         return Ok(None);
     };
     let list = FetchList::of(&fetches, session.graph())?;
@@ -85,8 +85,8 @@ pub(crate) async fn give_async<'f>(
         )));
     }
     let own = feeds.len();
-    let mut outage = Outage::new(session);
-    let asks = Asks {
+    let mut outage = RetryLoop::new(session);
+    let asks = TurnClient {
         session,
         sync,
         worker,
@@ -110,26 +110,26 @@ pub(crate) async fn give_async<'f>(
             Ok(given) => given,
             Err(e) if e.cause == Cause::OutOfRange && e.node.is_none() => return Ok(None),
             Err(e) => {
-                outage.passes(e).await?;
+                outage.wait_or_fail(e).await?;
                 continue;
             }
         };
         // The gradients are there: only the note is told again.
         while let Err(e) = asks.note(&turn).await {
-            outage.passes(e).await?;
+            outage.wait_or_fail(e).await?;
         }
         return Ok(Some((fetched, turn.step, trace)));
     }
 }
 
 /// A worker as it asks the coordinator.
-struct Asks<'s, 'g> {
+struct TurnClient<'s, 'g> {
     session: &'s Session<'g>,
     sync: &'s Synchronized<'g>,
     worker: u32,
 }
 
-impl Asks<'_, '_> {
+impl TurnClient<'_, '_> {
     async fn ask(&self, turn: Turn) -> Result<TurnGiven, ClusterError> {
         let steps = self.session.steps();
         let turn = Turn {
@@ -173,14 +173,14 @@ impl Asks<'_, '_> {
 }
 
 /// How long lost tasks are waited for.
-struct Outage<'s, 'g> {
+struct RetryLoop<'s, 'g> {
     session: &'s Session<'g>,
     since: Option<Instant>,
 }
 
-impl<'s, 'g> Outage<'s, 'g> {
-    fn new(session: &'s Session<'g>) -> Outage<'s, 'g> {
-        Outage {
+impl<'s, 'g> RetryLoop<'s, 'g> {
+    fn new(session: &'s Session<'g>) -> RetryLoop<'s, 'g> {
+        RetryLoop {
             session,
             since: None,
         }
@@ -190,7 +190,7 @@ impl<'s, 'g> Outage<'s, 'g> {
     ///
     /// # Errors
     /// It does not pass, or has lasted too long.
-    async fn passes(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+    async fn wait_or_fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let outage = self.session.timeouts().server_recovery;
         let most = match error.cause {
@@ -201,7 +201,7 @@ impl<'s, 'g> Outage<'s, 'g> {
         if self.session.steps().ended() || since.elapsed() >= most {
             return Err(error);
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_AFTER).await;
         Ok(())
     }
 }

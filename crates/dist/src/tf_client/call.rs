@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use super::leases::Caller;
-use super::status::{Status, met};
+use super::status::{Status, limit_exceeded};
 use crate::limit_names::CALL_BYTES;
-use crate::runtime::budget::{Full, Held};
+use crate::runtime::budget::{BudgetExceeded, Reservation};
 use crate::runtime::platform::Platform;
 
 /// What belongs to a call until its answer has gone: who calls, the memory that it holds, and how to undo what it
 /// has made for a client that goes before.
-pub(super) struct Kept {
+pub(super) struct CallContext {
     pub(super) caller: Caller,
-    pub(super) held: Held,
-    pub(super) undo: Option<Undo>,
+    pub(super) held: Reservation,
+    pub(super) undo: Option<UndoOnDrop>,
 }
 
 /// What is done when this is dropped, unless it is kept from that.
-pub(super) struct Undo(Option<Box<dyn FnOnce() + Send>>);
+pub(super) struct UndoOnDrop(Option<Box<dyn FnOnce() + Send>>);
 
-impl Undo {
-    pub(super) fn new(work: impl FnOnce() + Send + 'static) -> Undo {
-        Undo(Some(Box::new(work)))
+impl UndoOnDrop {
+    pub(super) fn new(work: impl FnOnce() + Send + 'static) -> UndoOnDrop {
+        UndoOnDrop(Some(Box::new(work)))
     }
 
     /// Lets things be as they are.
@@ -30,7 +30,7 @@ impl Undo {
     }
 }
 
-impl Drop for Undo {
+impl Drop for UndoOnDrop {
     fn drop(&mut self) {
         if let Some(work) = self.0.take() {
             work();
@@ -38,18 +38,18 @@ impl Drop for Undo {
     }
 }
 
-pub(super) fn full(full: Full) -> Status {
+pub(super) fn call_bytes_exceeded(full: BudgetExceeded) -> Status {
     let text = format!(
         "the calls that go on hold {} bytes, as many as they may: call again when some have ended",
         full.most
     );
-    met(CALL_BYTES, &text)
+    limit_exceeded(CALL_BYTES, &text)
 }
 
 /// Runs what may take long on a thread of its own.
-pub(super) async fn apart<T: Send + 'static>(
+pub(super) async fn run_compute<T: Send + 'static>(
     platform: &Arc<dyn Platform>,
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
-    platform.given(work).await?
+    platform.run_compute(work).await?
 }

@@ -8,7 +8,7 @@ use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
 use thalweg_tensor::Tensor;
 
-use super::call::{Kept, Undo, apart, full};
+use super::call::{CallContext, UndoOnDrop, call_bytes_exceeded, run_compute};
 use super::master::Master;
 use super::messages::*;
 use super::request::{Request, Response};
@@ -32,26 +32,26 @@ fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
 }
 
 /// The answer to a call, and what belongs to the call until it has gone.
-type Answered<T> = Result<(T, Kept), Status>;
+type CallResult<T> = Result<(T, CallContext), Status>;
 
 impl Master {
     /// Runs a step on a thread of its own; it ends when the call does.
     async fn step_of(
         self: &Arc<Self>,
         handle: &str,
-        mut kept: Kept,
+        mut kept: CallContext,
         make: impl FnOnce(&MasterSession, usize) -> Result<Request, Status> + Send + 'static,
-    ) -> Answered<(Vec<NamedTensorProto>, RunMetadata)> {
-        let room = self.step()?;
+    ) -> CallResult<(Vec<NamedTensorProto>, RunMetadata)> {
+        let room = self.take_step_slot()?;
         let session = self.session(handle, &kept.caller)?;
         let cancel = Cancel::new();
-        let _gone = Undo::new({
+        let _gone = UndoOnDrop::new({
             let cancel = cancel.clone();
             move || cancel.cancel()
         });
         let limit = self.limits().expanded_bytes;
         let (master, handle) = (self.clone(), handle.to_owned());
-        apart(&self.platform, move || {
+        run_compute(&self.platform, move || {
             let request = make(&session, limit)?;
             let began = Instant::now();
             let response = session.run(&request, &cancel);
@@ -75,7 +75,7 @@ impl Master {
         }
         let slow = took >= self.limits().slow_step;
         if slow {
-            counters::add(&counts.slow_steps);
+            counters::increment(&counts.slow_steps);
             let longest = done.as_ref().ok().and_then(|d| d.longest.as_ref());
             tracing::warn!(
                 session,
@@ -103,10 +103,10 @@ impl Master {
     pub(super) async fn run_step(
         self: &Arc<Self>,
         call: RunStepRequest,
-        kept: Kept,
-    ) -> Answered<RunStepResponse> {
+        kept: CallContext,
+    ) -> CallResult<RunStepResponse> {
         let in_body = call.store_errors_in_response_body;
-        let (calls, caller) = (self.calls.open(), kept.caller.clone());
+        let (calls, caller) = (self.calls.reservation(), kept.caller.clone());
         match self.step_or_piece(call, kept).await {
             Err(status) if in_body => {
                 self.failed(&status);
@@ -116,7 +116,7 @@ impl Master {
                     status_error_message: status.message,
                     ..RunStepResponse::default()
                 };
-                let kept = Kept {
+                let kept = CallContext {
                     caller,
                     held: calls,
                     undo: None,
@@ -130,11 +130,11 @@ impl Master {
     async fn step_or_piece(
         self: &Arc<Self>,
         call: RunStepRequest,
-        kept: Kept,
-    ) -> Answered<RunStepResponse> {
-        self.first(call.request_id, "RunStep (Master)")?;
+        kept: CallContext,
+    ) -> CallResult<RunStepResponse> {
+        self.check_not_repeated(call.request_id, "RunStep (Master)")?;
         if !call.partial_run_handle.is_empty() {
-            return self.go_on(call, kept).await;
+            return self.continue_partial_run(call, kept).await;
         }
         let handle = call.session_handle.clone();
         let make = move |_: &MasterSession, limit| {
@@ -154,19 +154,19 @@ impl Master {
     }
 
     /// A piece of a step that was set up before. The step ends where its client goes in the middle of a call.
-    async fn go_on(
+    async fn continue_partial_run(
         self: &Arc<Self>,
         call: RunStepRequest,
-        mut kept: Kept,
-    ) -> Answered<RunStepResponse> {
+        mut kept: CallContext,
+    ) -> CallResult<RunStepResponse> {
         let session = self.session(&call.session_handle, &kept.caller)?;
         let limit = self.limits().expanded_bytes;
-        let room = self.room()?;
+        let room = self.take_slot()?;
         let abandon = abandoned(session.clone(), call.partial_run_handle.clone());
-        let done = apart(&self.platform, move || {
+        let done = run_compute(&self.platform, move || {
             let _room = room;
             let request = request_of(call.feed, call.fetch.clone(), limit)?;
-            let values = session.go_on(&call.partial_run_handle, request)?;
+            let values = session.continue_partial_run(&call.partial_run_handle, request)?;
             let named = named(call.fetch, &values, &mut kept)?;
             Ok((named, kept))
         })
@@ -184,8 +184,8 @@ impl Master {
 }
 
 /// Ends a step in pieces when it is dropped.
-fn abandoned(session: Arc<MasterSession>, handle: String) -> Undo {
-    Undo::new(move || session.abandon(&handle))
+fn abandoned(session: Arc<MasterSession>, handle: String) -> UndoOnDrop {
+    UndoOnDrop::new(move || session.abandon(&handle))
 }
 
 fn request_of(
@@ -211,10 +211,12 @@ fn request_of(
 fn named(
     names: Vec<String>,
     values: &[Tensor],
-    kept: &mut Kept,
+    kept: &mut CallContext,
 ) -> Result<Vec<NamedTensorProto>, Status> {
     let named = names.into_iter().zip(values).map(|(name, value)| {
-        kept.held.more(value.byte_size() as u64).map_err(full)?;
+        kept.held
+            .reserve(value.byte_size() as u64)
+            .map_err(call_bytes_exceeded)?;
         Ok(NamedTensorProto {
             name,
             tensor: Some(message(value)?),
@@ -227,15 +229,15 @@ impl Master {
     pub(super) async fn create_session(
         self: &Arc<Self>,
         call: CreateSessionRequest,
-        mut kept: Kept,
-    ) -> Answered<CreateSessionResponse> {
+        mut kept: CallContext,
+    ) -> CallResult<CreateSessionResponse> {
         let master = self.clone();
-        apart(&self.platform, move || {
+        run_compute(&self.platform, move || {
             let (handle, session) =
                 master.create(&call.config.unwrap_or_default(), &kept.caller)?;
             let closes = (master.clone(), handle.clone());
             // Until it has been answered, nobody else knows of it.
-            kept.undo = Some(Undo::new(move || closes.0.forget(&closes.1)));
+            kept.undo = Some(UndoOnDrop::new(move || closes.0.forget(&closes.1)));
             let bytes = kept.held.bytes();
             session.extend(&call.graph_def.unwrap_or_default(), None, bytes)?;
             let response = CreateSessionResponse {
@@ -250,10 +252,10 @@ impl Master {
     pub(super) async fn extend_session(
         self: &Arc<Self>,
         call: ExtendSessionRequest,
-        kept: Kept,
-    ) -> Answered<ExtendSessionResponse> {
+        kept: CallContext,
+    ) -> CallResult<ExtendSessionResponse> {
         let session = self.session(&call.session_handle, &kept.caller)?;
-        apart(&self.platform, move || {
+        run_compute(&self.platform, move || {
             let def = call.graph_def.unwrap_or_default();
             let expected = Some(call.current_graph_version);
             let new_graph_version = session.extend(&def, expected, kept.held.bytes())?;
@@ -265,12 +267,12 @@ impl Master {
     pub(super) async fn partial_run_setup(
         self: &Arc<Self>,
         call: PartialRunSetupRequest,
-        mut kept: Kept,
-    ) -> Answered<PartialRunSetupResponse> {
-        self.first(call.request_id, "PartialRunSetup (Master)")?;
+        mut kept: CallContext,
+    ) -> CallResult<PartialRunSetupResponse> {
+        self.check_not_repeated(call.request_id, "PartialRunSetup (Master)")?;
         let session = self.session(&call.session_handle, &kept.caller)?;
-        let room = self.step()?;
-        apart(&self.platform, move || {
+        let room = self.take_step_slot()?;
+        run_compute(&self.platform, move || {
             let handle = session.begin_partial(&call.feed, &call.fetch, &call.target, room)?;
             kept.undo = Some(abandoned(session, handle.clone()));
             let response = PartialRunSetupResponse {
@@ -284,18 +286,18 @@ impl Master {
     pub(super) async fn close_session(
         self: &Arc<Self>,
         call: CloseSessionRequest,
-        kept: Kept,
-    ) -> Answered<CloseSessionResponse> {
+        kept: CallContext,
+    ) -> CallResult<CloseSessionResponse> {
         let master = self.clone();
-        apart(&self.platform, move || master.close(&call.session_handle)).await?;
+        run_compute(&self.platform, move || master.close(&call.session_handle)).await?;
         Ok((CloseSessionResponse {}, kept))
     }
 
     pub(super) async fn list_devices(
         self: &Arc<Self>,
         call: ListDevicesRequest,
-        kept: Kept,
-    ) -> Answered<ListDevicesResponse> {
+        kept: CallContext,
+    ) -> CallResult<ListDevicesResponse> {
         let handle = call.session_handle;
         if !handle.is_empty() && self.session(&handle, &kept.caller).is_err() {
             let text =
@@ -304,7 +306,7 @@ impl Master {
         }
         let master = self.clone();
         let (local_device, remote_device) =
-            apart(&self.platform, move || Ok(master.devices())).await?;
+            run_compute(&self.platform, move || Ok(master.devices())).await?;
         let response = ListDevicesResponse {
             local_device,
             remote_device,
@@ -315,19 +317,19 @@ impl Master {
     pub(super) async fn reset_all(
         self: &Arc<Self>,
         call: ResetRequest,
-        kept: Kept,
-    ) -> Answered<ResetResponse> {
+        kept: CallContext,
+    ) -> CallResult<ResetResponse> {
         let master = self.clone();
-        apart(&self.platform, move || master.reset(&call.container)).await?;
+        run_compute(&self.platform, move || master.reset(&call.container)).await?;
         Ok((ResetResponse {}, kept))
     }
 
     pub(super) async fn make_callable(
         self: &Arc<Self>,
         call: MakeCallableRequest,
-        kept: Kept,
-    ) -> Answered<MakeCallableResponse> {
-        self.first(call.request_id, "MakeCallable (Master)")?;
+        kept: CallContext,
+    ) -> CallResult<MakeCallableResponse> {
+        self.check_not_repeated(call.request_id, "MakeCallable (Master)")?;
         let session = self.session(&call.session_handle, &kept.caller)?;
         let bytes = kept.held.bytes();
         let handle = session.make_callable(call.options.unwrap_or_default(), bytes)?;
@@ -337,9 +339,9 @@ impl Master {
     pub(super) async fn run_callable(
         self: &Arc<Self>,
         call: RunCallableRequest,
-        kept: Kept,
-    ) -> Answered<RunCallableResponse> {
-        self.first(call.request_id, "RunCallable (Master)")?;
+        kept: CallContext,
+    ) -> CallResult<RunCallableResponse> {
+        self.check_not_repeated(call.request_id, "RunCallable (Master)")?;
         let make = move |session: &MasterSession, limit| {
             let mut budget = Budget::new(limit);
             let values = call.feed.iter().enumerate();
@@ -359,8 +361,8 @@ impl Master {
     pub(super) async fn release_callable(
         self: &Arc<Self>,
         call: ReleaseCallableRequest,
-        kept: Kept,
-    ) -> Answered<ReleaseCallableResponse> {
+        kept: CallContext,
+    ) -> CallResult<ReleaseCallableResponse> {
         let session = self.session(&call.session_handle, &kept.caller)?;
         session.release_callable(call.handle);
         Ok((ReleaseCallableResponse {}, kept))

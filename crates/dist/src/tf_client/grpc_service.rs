@@ -20,35 +20,35 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
-use super::call::{Kept, apart, full};
-use super::leases::{Alive, Caller};
+use super::call::{CallContext, call_bytes_exceeded, run_compute};
+use super::leases::{Caller, ConnectionAlive};
 use super::master::Master;
-use super::status::{Status, met};
+use super::status::{Status, limit_exceeded};
 use crate::limit_names::{DECODED_BYTES, MESSAGE_BYTES};
 use crate::limits::server_limits::Limits;
-use crate::metrics::counters::Waits;
-use crate::runtime::budget::Held;
-use crate::transport::connections::table::Seat;
+use crate::metrics::counters::GaugeGuard;
+use crate::runtime::budget::Reservation;
+use crate::transport::connections::table::ConnectionSlot;
 
 /// What stands before a message: whether it is compressed, and its length.
-const HEAD: usize = 5;
+const MESSAGE_HEADER: usize = 5;
 /// How long a caller may send nothing in the middle of a message.
-const SILENT: Duration = Duration::from_secs(60);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Messages from this size on are decoded on a thread that may take its time.
-const LARGE: usize = 1 << 20;
+const MIN_OFFLOADED_BYTES: usize = 1 << 20;
 /// How much is decompressed at a time.
-const PIECE: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 const ENCODINGS: &str = "identity,gzip,deflate";
 
 /// The service that TensorFlow's clients call.
 #[derive(Clone)]
-pub(crate) struct Door(pub(crate) Arc<Master>);
+pub(crate) struct MasterGrpcService(pub(crate) Arc<Master>);
 
-impl NamedService for Door {
+impl NamedService for MasterGrpcService {
     const NAME: &'static str = "tensorflow.MasterService";
 }
 
-impl Service<http::Request<Body>> for Door {
+impl Service<http::Request<Body>> for MasterGrpcService {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = BoxFuture<http::Response<Body>, Infallible>;
@@ -60,7 +60,7 @@ impl Service<http::Request<Body>> for Door {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let master = self.0.clone();
         Box::pin(async move {
-            let answer = answered(&master, request).await;
+            let answer = route_call(&master, request).await;
             Ok(answer.unwrap_or_else(|status| {
                 master.failed(&status);
                 tonic::Status::from(status).into_http()
@@ -69,16 +69,16 @@ impl Service<http::Request<Body>> for Door {
     }
 }
 
-type Answered = Result<http::Response<Body>, Status>;
+type GrpcResponse = Result<http::Response<Body>, Status>;
 
-async fn answered(master: &Arc<Master>, request: http::Request<Body>) -> Answered {
+async fn route_call(master: &Arc<Master>, request: http::Request<Body>) -> GrpcResponse {
     let path = request.uri().path().to_owned();
     let caller = caller(request.extensions());
-    let call = Incoming {
+    let call = IncomingCall {
         master,
         caller,
         request,
-        held: master.calls.open(),
+        held: master.calls.reservation(),
     };
     match path.strip_prefix("/tensorflow.MasterService/") {
         Some("CreateSession") => unary(call, |q, kept| master.create_session(q, kept)).await,
@@ -100,23 +100,26 @@ async fn answered(master: &Arc<Master>, request: http::Request<Body>) -> Answere
 
 /// What is known of who calls.
 fn caller(extensions: &http::Extensions) -> Caller {
-    let seat = extensions.get::<Option<Arc<Seat>>>();
-    let Some(seat) = seat.and_then(Option::as_ref) else {
+    let slot = extensions.get::<Option<Arc<ConnectionSlot>>>();
+    let Some(slot) = slot.and_then(Option::as_ref) else {
         return Caller::default();
     };
-    let connection: Weak<Alive> = Arc::downgrade(seat) as Weak<Alive>;
+    let connection: Weak<ConnectionAlive> = Arc::downgrade(slot) as Weak<ConnectionAlive>;
     Caller {
-        address: Some(seat.address.ip()),
+        address: Some(slot.address.ip()),
         connection: Some(connection),
     }
 }
 
 /// Takes one message, and answers with one.
-async fn unary<Q, A, F>(call: Incoming<'_>, method: impl FnOnce(Q, Kept) -> F) -> Answered
+async fn unary<Q, A, F>(
+    call: IncomingCall<'_>,
+    method: impl FnOnce(Q, CallContext) -> F,
+) -> GrpcResponse
 where
     Q: Message + Default + Measured + Send + 'static,
     A: Message + 'static,
-    F: Future<Output = Result<(A, Kept), Status>>,
+    F: Future<Output = Result<(A, CallContext), Status>>,
 {
     let encoding = match call.encoding() {
         Ok(encoding) => encoding,
@@ -129,40 +132,40 @@ where
     };
     let (caller, platform) = (call.caller.clone(), call.master.platform.clone());
     let (request, held) = call.message(encoding).await?;
-    let kept = Kept {
+    let kept = CallContext {
         caller,
         held,
         undo: None,
     };
     let (answer, kept) = method(request, kept).await?;
-    match answer.encoded_len() >= LARGE {
-        true => apart(&platform, move || sent(&answer, kept)).await,
-        false => sent(&answer, kept),
+    match answer.encoded_len() >= MIN_OFFLOADED_BYTES {
+        true => run_compute(&platform, move || encode_response(&answer, kept)).await,
+        false => encode_response(&answer, kept),
     }
 }
 
 /// How a message may be compressed.
 #[derive(Clone, Copy)]
-enum Encoding {
+enum Compression {
     Gzip,
     Deflate,
 }
 
 /// A call whose message comes in.
-struct Incoming<'a> {
+struct IncomingCall<'a> {
     master: &'a Arc<Master>,
     caller: Caller,
     request: http::Request<Body>,
-    held: Held,
+    held: Reservation,
 }
 
-impl Incoming<'_> {
-    fn encoding(&self) -> Result<Option<Encoding>, Status> {
+impl IncomingCall<'_> {
+    fn encoding(&self) -> Result<Option<Compression>, Status> {
         let named = self.request.headers().get("grpc-encoding");
         match named.map(|v| v.to_str()) {
             None | Some(Ok("identity")) => Ok(None),
-            Some(Ok("gzip")) => Ok(Some(Encoding::Gzip)),
-            Some(Ok("deflate")) => Ok(Some(Encoding::Deflate)),
+            Some(Ok("gzip")) => Ok(Some(Compression::Gzip)),
+            Some(Ok("deflate")) => Ok(Some(Compression::Deflate)),
             Some(_) => {
                 let text = "messages may be compressed with gzip or deflate, or not at all";
                 Err(Status::new(Code::Unimplemented, text))
@@ -173,9 +176,9 @@ impl Incoming<'_> {
     /// The message, and what it holds of the server's memory.
     async fn message<Q: Message + Default + Measured + Send + 'static>(
         mut self,
-        encoding: Option<Encoding>,
-    ) -> Result<(Q, Held), Status> {
-        let (compressed, bytes) = self.collected().await?;
+        encoding: Option<Compression>,
+    ) -> Result<(Q, Reservation), Status> {
+        let (compressed, bytes) = self.collect_message().await?;
         let (master, mut held) = (self.master.clone(), self.held);
         let encoding = match (compressed, encoding) {
             (false, _) => None,
@@ -185,49 +188,51 @@ impl Incoming<'_> {
                 return Err(Status::new(Code::Internal, text));
             }
         };
-        let large = encoding.is_some() || bytes.len() >= LARGE;
+        let large = encoding.is_some() || bytes.len() >= MIN_OFFLOADED_BYTES;
         let decode = move || {
             let limits = master.limits();
             let bytes = match encoding {
-                Some(encoding) => expanded(bytes, encoding, limits, &mut held)?,
+                Some(encoding) => decompress(bytes, encoding, limits, &mut held)?,
                 None => bytes,
             };
             let decoded = decoded_bytes::<Q>(&bytes, limits.decoded_bytes);
-            let decoded = decoded.map_err(|e| met(DECODED_BYTES, &e))?;
-            held.more(decoded).map_err(full)?;
+            let decoded = decoded.map_err(|e| limit_exceeded(DECODED_BYTES, &e))?;
+            held.reserve(decoded).map_err(call_bytes_exceeded)?;
             let came = bytes.len() as u64;
             let message = Q::decode(bytes).map_err(|e| {
                 let text = format!("the message cannot be decoded: {e}");
                 Status::new(Code::Internal, text)
             })?;
             // The bytes that came are given back: the message has its own.
-            held.less(came);
+            held.release(came);
             Ok((message, held))
         };
         match large {
-            true => apart(&self.master.platform, decode).await,
+            true => run_compute(&self.master.platform, decode).await,
             false => decode(),
         }
     }
 
     /// The bytes of the only message, and whether they are compressed. They are counted as they come: what a
     /// caller only announces takes no memory.
-    async fn collected(&mut self) -> Result<(bool, Bytes), Status> {
+    async fn collect_message(&mut self) -> Result<(bool, Bytes), Status> {
         let master = self.master;
-        let _waits = Waits::begin(&master.worker.counts.messages);
+        let _waits = GaugeGuard::begin(&master.worker.counts.messages);
         let most = master.limits().message_bytes;
         let mut bytes = Vec::new();
         let mut known = None;
-        while let Some(data) = self.data().await? {
-            self.held.more(data.len() as u64).map_err(full)?;
-            room(&mut bytes, data.len(), known)?;
+        while let Some(data) = self.next_chunk().await? {
+            self.held
+                .reserve(data.len() as u64)
+                .map_err(call_bytes_exceeded)?;
+            grow(&mut bytes, data.len(), known)?;
             bytes.extend_from_slice(&data);
-            if known.is_none() && bytes.len() >= HEAD {
+            if known.is_none() && bytes.len() >= MESSAGE_HEADER {
                 let length = (&bytes[1..]).get_u32() as usize;
-                known = Some(HEAD + length);
+                known = Some(MESSAGE_HEADER + length);
                 if length > most {
                     let text = format!("a message of {length} bytes, where {most} are taken");
-                    return Err(met(MESSAGE_BYTES, &text));
+                    return Err(limit_exceeded(MESSAGE_BYTES, &text));
                 }
             }
             if known.is_some_and(|k| bytes.len() > k) {
@@ -244,18 +249,20 @@ impl Incoming<'_> {
             1 => true,
             _ => return Err(Status::new(Code::Internal, "bytes that are no message")),
         };
-        Ok((compressed, Bytes::from(bytes).split_off(HEAD)))
+        Ok((compressed, Bytes::from(bytes).split_off(MESSAGE_HEADER)))
     }
 
     /// What comes next of the body.
-    async fn data(&mut self) -> Result<Option<Bytes>, Status> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, Status> {
         let body = self.request.body_mut();
         loop {
             let next = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx));
-            let next = tokio::time::timeout(SILENT, next).await.map_err(|_| {
-                let text = format!("no byte of the message came in {SILENT:?}");
-                Status::new(Code::DeadlineExceeded, text)
-            })?;
+            let next = tokio::time::timeout(MESSAGE_TIMEOUT, next)
+                .await
+                .map_err(|_| {
+                    let text = format!("no byte of the message came in {MESSAGE_TIMEOUT:?}");
+                    Status::new(Code::DeadlineExceeded, text)
+                })?;
             match next {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Status::new(error.code(), error.message())),
@@ -271,7 +278,7 @@ impl Incoming<'_> {
 }
 
 /// Makes room for more bytes: twice what there is, and no more than the message needs, once that is known.
-fn room(bytes: &mut Vec<u8>, more: usize, known: Option<usize>) -> Result<(), Status> {
+fn grow(bytes: &mut Vec<u8>, more: usize, known: Option<usize>) -> Result<(), Status> {
     let wanted = bytes.len() + more;
     let grown = (2 * bytes.len()).min(known.unwrap_or(usize::MAX));
     let room = grown.max(wanted) - bytes.len();
@@ -288,17 +295,17 @@ fn no_memory(bytes: usize) -> Status {
 }
 
 /// What compressed bytes stand for.
-fn expanded(
+fn decompress(
     bytes: Bytes,
-    encoding: Encoding,
+    encoding: Compression,
     limits: &Limits,
-    held: &mut Held,
+    held: &mut Reservation,
 ) -> Result<Bytes, Status> {
     let mut reader: Box<dyn Read + '_> = match encoding {
-        Encoding::Gzip => Box::new(flate2::read::GzDecoder::new(&bytes[..])),
-        Encoding::Deflate => Box::new(flate2::read::ZlibDecoder::new(&bytes[..])),
+        Compression::Gzip => Box::new(flate2::read::GzDecoder::new(&bytes[..])),
+        Compression::Deflate => Box::new(flate2::read::ZlibDecoder::new(&bytes[..])),
     };
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; CHUNK_BYTES];
     let mut out: Vec<u8> = Vec::new();
     loop {
         let read = reader.read(&mut piece).map_err(|e| {
@@ -312,35 +319,37 @@ fn expanded(
             let most = limits.message_bytes;
             let text =
                 format!("a message of more than {most} bytes, once decompressed, is not taken");
-            return Err(met(MESSAGE_BYTES, &text));
+            return Err(limit_exceeded(MESSAGE_BYTES, &text));
         }
-        held.more(read as u64).map_err(full)?;
+        held.reserve(read as u64).map_err(call_bytes_exceeded)?;
         let reserved = out.try_reserve(read);
         reserved.map_err(|_| no_memory(out.len() + read))?;
         out.extend_from_slice(&piece[..read]);
     }
     drop(reader);
-    held.less(bytes.len() as u64);
+    held.release(bytes.len() as u64);
     Ok(Bytes::from(out))
 }
 
 /// A message as the body of an answer. It is counted until it has gone.
-fn sent(answer: &impl Message, mut kept: Kept) -> Answered {
+fn encode_response(answer: &impl Message, mut kept: CallContext) -> GrpcResponse {
     let length = answer.encoded_len();
     let Ok(announced) = u32::try_from(length) else {
         let text =
             format!("an answer of {length} bytes is more than a message may have: fetch less");
         return Err(Status::new(Code::ResourceExhausted, text));
     };
-    kept.held.more(length as u64).map_err(full)?;
+    kept.held
+        .reserve(length as u64)
+        .map_err(call_bytes_exceeded)?;
     let mut bytes = Vec::new();
-    let reserved = bytes.try_reserve_exact(HEAD + length);
+    let reserved = bytes.try_reserve_exact(MESSAGE_HEADER + length);
     reserved.map_err(|_| no_memory(length))?;
     bytes.put_u8(0);
     bytes.put_u32(announced);
     let encoded = answer.encode(&mut bytes);
     encoded.map_err(|e| Status::defect(&e))?;
-    let outgoing = Outgoing {
+    let outgoing = ResponseBody {
         data: Bytes::from(bytes),
         ended: false,
         kept,
@@ -352,13 +361,13 @@ fn sent(answer: &impl Message, mut kept: Kept) -> Answered {
 }
 
 /// An answer that goes out: its message, and that the call went well.
-struct Outgoing {
+struct ResponseBody {
     data: Bytes,
     ended: bool,
-    kept: Kept,
+    kept: CallContext,
 }
 
-impl http_body::Body for Outgoing {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -368,7 +377,7 @@ impl http_body::Body for Outgoing {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if !self.data.is_empty() {
             // The transport takes what it is given at once, and asks for more when that has gone: so what waits is counted.
-            let piece = self.data.len().min(PIECE);
+            let piece = self.data.len().min(CHUNK_BYTES);
             return Poll::Ready(Some(Ok(Frame::data(self.data.split_to(piece)))));
         }
         if self.ended {

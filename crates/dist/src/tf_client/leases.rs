@@ -12,22 +12,22 @@ use tokio::time::Instant;
 use tonic::Code;
 
 use super::session::MasterSession;
-use super::status::{Status, met};
+use super::status::{Status, limit_exceeded};
 use crate::limit_names::{CLIENT_SESSIONS, SESSIONS};
 use crate::limits::server_limits::Limits;
 use crate::runtime::lock::locked;
 
 /// How many sessions that were collected are remembered, to say why.
-const REMEMBERED: usize = 1024;
+const MAX_REMEMBERED: usize = 1024;
 
 /// What stays while a connection is open.
-pub(crate) type Alive = dyn Send + Sync;
+pub(crate) type ConnectionAlive = dyn Send + Sync;
 
 /// Who calls: what is known of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
-    pub(crate) connection: Option<Weak<Alive>>,
+    pub(crate) connection: Option<Weak<ConnectionAlive>>,
 }
 
 impl Caller {
@@ -39,12 +39,12 @@ impl Caller {
 
 /// The sessions of a master.
 #[derive(Default)]
-pub(super) struct Leases {
-    inner: Mutex<Inner>,
+pub(super) struct SessionLeases {
+    inner: Mutex<LeaseTable>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct LeaseTable {
     /// By handle, in an order that is the same each time.
     sessions: BTreeMap<String, Lease>,
     /// Handles of sessions that were collected, and why.
@@ -55,7 +55,7 @@ struct Lease {
     session: Arc<MasterSession>,
     address: Option<IpAddr>,
     /// The connections that have used it. None where one is not known: it then never ends by itself.
-    connections: Option<Vec<Weak<Alive>>>,
+    connections: Option<Vec<Weak<ConnectionAlive>>>,
     /// Since when none of them is open.
     gone: Option<Instant>,
 }
@@ -75,7 +75,7 @@ impl Lease {
 
     /// Since when its client is gone.
     fn gone(&mut self, now: Instant) -> Option<Instant> {
-        let open = |all: &Vec<Weak<Alive>>| all.iter().any(|c| c.strong_count() > 0);
+        let open = |all: &Vec<Weak<ConnectionAlive>>| all.iter().any(|c| c.strong_count() > 0);
         match self.connections.as_ref().is_none_or(open) {
             true => self.gone = None,
             false => {
@@ -86,8 +86,8 @@ impl Lease {
     }
 }
 
-impl Leases {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+impl SessionLeases {
+    fn inner(&self) -> MutexGuard<'_, LeaseTable> {
         locked(&self.inner)
     }
 
@@ -118,7 +118,7 @@ impl Leases {
             freed = inner.longest_gone(|lease| lease.address == caller.address);
             if freed.is_none() {
                 let text = format!("this client has {own} sessions, as many as it may: close one");
-                return Err(met(CLIENT_SESSIONS, &text));
+                return Err(limit_exceeded(CLIENT_SESSIONS, &text));
             }
         } else if inner.sessions.len() >= limits.sessions {
             freed = inner.longest_gone(|_| true);
@@ -127,7 +127,7 @@ impl Leases {
                     "this server has {} sessions, as many as it may: close one",
                     inner.sessions.len()
                 );
-                return Err(met(SESSIONS, &text));
+                return Err(limit_exceeded(SESSIONS, &text));
             }
         }
         let why = "it was closed to make room for another one: its client had no connection open";
@@ -200,7 +200,7 @@ impl Leases {
     }
 }
 
-impl Inner {
+impl LeaseTable {
     /// The session of those that fit whose client is gone for longest.
     fn longest_gone(&mut self, fits: impl Fn(&Lease) -> bool) -> Option<String> {
         let now = Instant::now();
@@ -211,7 +211,7 @@ impl Inner {
 
     fn collect(&mut self, handle: &str, why: &str) -> Option<Arc<MasterSession>> {
         let lease = self.sessions.remove(handle)?;
-        if self.collected.len() >= REMEMBERED {
+        if self.collected.len() >= MAX_REMEMBERED {
             self.collected.pop_front();
         }
         self.collected
@@ -223,9 +223,9 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::budget::Account;
+    use crate::runtime::budget::MemoryBudget;
     use crate::runtime::platform::system;
-    use crate::tf_client::runner::Runs;
+    use crate::tf_client::runner::StepRunner;
     use std::sync::LazyLock;
     use thalweg_session::{Engine, SessionOptions};
     use tokio::runtime::Runtime;
@@ -233,8 +233,8 @@ mod tests {
     fn session() -> Arc<MasterSession> {
         static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
         let options = SessionOptions::new().threads(1);
-        let runs = Runs::here(Engine::new(&options).unwrap(), options);
-        let held = Account::new(1000).open();
+        let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
+        let held = MemoryBudget::new(1000).reservation();
         let platform = system(RUNTIME.handle().clone());
         Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
     }
@@ -242,7 +242,7 @@ mod tests {
     /// A connection, and who calls on it.
     fn client(last: u8) -> (Arc<()>, Caller) {
         let connection = Arc::new(());
-        let alive: Arc<Alive> = connection.clone();
+        let alive: Arc<ConnectionAlive> = connection.clone();
         let caller = Caller {
             address: Some(IpAddr::from([10, 0, 0, last])),
             connection: Some(Arc::downgrade(&alive)),
@@ -250,7 +250,12 @@ mod tests {
         (connection, caller)
     }
 
-    fn kept(leases: &Leases, handle: &str, caller: &Caller, limits: &Limits) -> Result<(), Status> {
+    fn kept(
+        leases: &SessionLeases,
+        handle: &str,
+        caller: &Caller,
+        limits: &Limits,
+    ) -> Result<(), Status> {
         let inserted = leases.insert(handle, &session(), caller, limits, || Ok(()));
         inserted.map(|_| ())
     }
@@ -258,8 +263,8 @@ mod tests {
     const NONE: Duration = Duration::ZERO;
 
     #[test]
-    fn a_session_lives_while_a_connection_that_has_used_it_is_open_and_a_lease_after_that() {
-        let (leases, limits) = (Leases::default(), Limits::new());
+    fn a_session_expires_a_lease_after_its_last_connection_closes() {
+        let (leases, limits) = (SessionLeases::default(), Limits::new());
         let ((first, caller), (second, other)) = (client(1), client(1));
         kept(&leases, "a", &caller, &limits).unwrap();
         assert!(leases.expired(NONE).is_empty());
@@ -282,16 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn a_session_of_who_is_not_known_stays() {
-        let (leases, limits) = (Leases::default(), Limits::new());
+    fn a_session_of_an_unknown_caller_does_not_expire() {
+        let (leases, limits) = (SessionLeases::default(), Limits::new());
         kept(&leases, "a", &Caller::default(), &limits).unwrap();
         assert!(leases.expired(NONE).is_empty());
         leases.used("a", &Caller::default()).unwrap();
     }
 
     #[test]
-    fn the_session_whose_client_is_gone_for_longest_makes_room() {
-        let (leases, mut limits) = (Leases::default(), Limits::new());
+    fn the_session_disconnected_for_longest_makes_room() {
+        let (leases, mut limits) = (SessionLeases::default(), Limits::new());
         limits.sessions = 2;
         let ((first, a), (second, b), (_third, c)) = (client(1), client(2), client(3));
         kept(&leases, "a", &a, &limits).unwrap();
@@ -308,8 +313,8 @@ mod tests {
     }
 
     #[test]
-    fn one_client_has_so_many_sessions_at_most() {
-        let (leases, mut limits) = (Leases::default(), Limits::new());
+    fn the_sessions_of_one_client_are_bounded() {
+        let (leases, mut limits) = (SessionLeases::default(), Limits::new());
         limits.client_sessions = 1;
         let ((first, a), (_second, b), (_third, again)) = (client(1), client(2), client(1));
         kept(&leases, "a", &a, &limits).unwrap();

@@ -10,40 +10,40 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::leases::{Caller, Leases};
+use super::leases::{Caller, SessionLeases};
 use super::messages::{ConfigProto, DeviceAttributes, DeviceLocality};
-use super::runner::Runs;
+use super::runner::StepRunner;
 use super::session::{self, MasterSession};
-use super::status::{Status, met};
-use super::step_slot::Room;
+use super::status::{Status, limit_exceeded};
+use super::step_slot::StepSlot;
 use crate::error::ClusterError;
 use crate::limit_names::STEPS;
 use crate::limits::server_limits::Limits;
-use crate::master::link::{self, Way};
-use crate::master::steps::Steps;
+use crate::master::link::{self, TaskRoute};
+use crate::master::steps::ClusterSteps;
 use crate::metrics::counters;
 use crate::runtime::blocking;
-use crate::runtime::budget::Account;
+use crate::runtime::budget::MemoryBudget;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::frames::Frames;
 use crate::transport::messages::Clear;
 use crate::transport::messages::header::Kind;
-use crate::worker::state::{DRAINS, Worker};
+use crate::worker::state::{DRAINING, Worker};
 
 /// The sessions of a server. They share its devices, and the variables and queues on those.
 pub struct Master {
     pub(super) worker: Arc<Worker>,
     pub(crate) platform: Arc<dyn Platform>,
-    sessions: Leases,
+    sessions: SessionLeases,
     steps: Arc<AtomicUsize>,
     /// Whether the server ends, and takes nothing new.
     ends: AtomicBool,
-    requests: Mutex<Requests>,
+    requests: Mutex<RecentRequests>,
     /// What the calls that go on hold.
-    pub(super) calls: Arc<Account>,
+    pub(super) calls: Arc<MemoryBudget>,
     /// What the graphs of all sessions take.
-    graphs: Arc<Account>,
+    graphs: Arc<MemoryBudget>,
 }
 
 impl Master {
@@ -51,10 +51,10 @@ impl Master {
     pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
             platform: worker.platform.clone(),
-            calls: Account::new(worker.limits.call_bytes),
-            graphs: Account::new(worker.limits.graph_bytes),
+            calls: MemoryBudget::new(worker.limits.call_bytes),
+            graphs: MemoryBudget::new(worker.limits.graph_bytes),
             worker,
-            sessions: Leases::default(),
+            sessions: SessionLeases::default(),
             steps: Arc::default(),
             ends: AtomicBool::new(false),
             requests: Mutex::default(),
@@ -96,24 +96,24 @@ impl Master {
                     true => worker.engine.isolated(),
                     false => worker.engine.clone(),
                 };
-                Runs::here(engine, options)
+                StepRunner::local(engine, options)
             }
             false => {
-                let mut ways = vec![Way::Here(worker.clone())];
+                let mut ways = vec![TaskRoute::Local(worker.clone())];
                 ways.extend(others);
                 let engine = worker.engine.clone();
                 let platform = self.platform.clone();
-                Runs::Cluster(Steps::new(ways, engine, options, isolated, platform))
+                StepRunner::Cluster(ClusterSteps::new(ways, engine, options, isolated, platform))
             }
         };
-        let (held, platform) = (self.graphs.open(), self.platform.clone());
+        let (held, platform) = (self.graphs.reservation(), self.platform.clone());
         let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
         // No handle comes again, and none can be guessed.
-        let half = || self.platform.number();
+        let half = || self.platform.random_u64();
         let handle = format!("{:016x}{:016x}", half(), half());
         let check = || {
             if worker.drains() {
-                return Err(Status::new(Code::Unavailable, DRAINS));
+                return Err(Status::new(Code::Unavailable, DRAINING));
             }
             if self.ends.load(Ordering::Acquire) {
                 let text = "the server is shutting down";
@@ -124,13 +124,13 @@ impl Master {
         let inserted = (self.sessions).insert(&handle, &session, caller, &worker.limits, check);
         if let Some((freed, collected)) = inserted? {
             collected.end();
-            counters::add(&worker.counts.sessions_collected);
+            counters::increment(&worker.counts.sessions_collected);
             tracing::warn!(
                 session = freed,
                 "session closed to make room: its client is gone"
             );
         }
-        counters::add(&worker.counts.sessions_made);
+        counters::increment(&worker.counts.sessions_made);
         tracing::info!(session = handle, client = caller.shown(), "session made");
         Ok((handle, session))
     }
@@ -151,7 +151,7 @@ impl Master {
     pub(crate) fn collect(&self) {
         for (handle, session) in self.sessions.expired(self.worker.limits.lease) {
             session.end();
-            counters::add(&self.worker.counts.sessions_collected);
+            counters::increment(&self.worker.counts.sessions_collected);
             let lease = self.worker.limits.lease;
             tracing::info!(
                 session = handle,
@@ -173,7 +173,7 @@ impl Master {
             Status::new(Code::Aborted, text)
         };
         let ended = session.ok_or_else(gone)?.close();
-        counters::add(&self.worker.counts.sessions_closed);
+        counters::increment(&self.worker.counts.sessions_closed);
         match ended {
             true => tracing::info!(session = handle, "session closed"),
             false => tracing::warn!(
@@ -188,7 +188,7 @@ impl Master {
     pub(super) fn forget(&self, handle: &str) {
         if let Some(session) = self.sessions.remove(handle) {
             session.end();
-            counters::add(&self.worker.counts.sessions_closed);
+            counters::increment(&self.worker.counts.sessions_closed);
             tracing::info!(
                 session = handle,
                 "session closed: its client went before the answer"
@@ -206,32 +206,34 @@ impl Master {
         tracing::info!(sessions = all.len(), "reset: all sessions are closed");
         all.iter().for_each(|session| session.cancel());
         // One bound for all: what is still left goes on to its end by itself.
-        let end = Instant::now() + session::CLOSE;
+        let end = Instant::now() + session::CLOSE_TIMEOUT;
         for session in &all {
             session.close_until(end);
-            counters::add(&self.worker.counts.sessions_closed);
+            counters::increment(&self.worker.counts.sessions_closed);
         }
         self.worker.clear(containers);
         let others = self.others(&[])?;
         for way in &others {
-            let Way::There(peer) = way else { continue };
+            let TaskRoute::Remote(peer) = way else {
+                continue;
+            };
             let clear = Kind::Clear(Clear {
                 containers: containers.to_vec(),
             });
-            blocking::waited(&*self.platform, async {
+            blocking::block_on(&*self.platform, async {
                 let limit = peer.timeouts().heartbeat;
                 let asked = peer.ask("Clear", Frames::of(clear));
                 let done = tokio::time::timeout(limit, asked).await;
-                done.unwrap_or_else(|_| Err(peer.lost("no answer")))
+                done.unwrap_or_else(|_| Err(peer.unreachable("no answer")))
             })?;
         }
         Ok(())
     }
 
     /// The other tasks of the cluster, those that the filters leave.
-    fn others(&self, filters: &[String]) -> Result<Vec<Way>, ClusterError> {
+    fn others(&self, filters: &[String]) -> Result<Vec<TaskRoute>, ClusterError> {
         let worker = &self.worker;
-        link::others(&worker.cluster, &worker.task, &worker.peers, filters)
+        link::other_tasks(&worker.cluster, &worker.task, &worker.peers, filters)
     }
 
     /// Takes nothing new, and cancels what runs.
@@ -245,11 +247,11 @@ impl Master {
     ///
     /// # Errors
     /// It came before: a client sends it again where it does not know whether it arrived.
-    pub(crate) fn first(&self, request: i64, what: &str) -> Result<(), Status> {
+    pub(crate) fn check_not_repeated(&self, request: i64, what: &str) -> Result<(), Status> {
         let mut seen = locked(&self.requests);
         if request == 0 || seen.all.insert(request) {
             seen.order.extend((request != 0).then_some(request));
-            if seen.order.len() > MOST_REQUESTS
+            if seen.order.len() > MAX_REQUESTS
                 && let Some(oldest) = seen.order.pop_front()
             {
                 seen.all.remove(&oldest);
@@ -270,8 +272,8 @@ impl Master {
         // All at once: each that does not answer takes its time.
         let mut looks = JoinSet::new();
         for (number, way) in self.others(&[]).unwrap_or_default().into_iter().enumerate() {
-            if let Way::There(peer) = way {
-                let look = async move { (number, link::look(&peer, false).await) };
+            if let TaskRoute::Remote(peer) = way {
+                let look = async move { (number, link::probe(&peer, false).await) };
                 looks.spawn_on(look, self.platform.runtime());
             }
         }
@@ -283,7 +285,7 @@ impl Master {
             }
             Ok(all)
         };
-        let mut looked = blocking::waited(&*self.platform, looked).unwrap_or_default();
+        let mut looked = blocking::block_on(&*self.platform, looked).unwrap_or_default();
         looked.sort_by_key(|(number, _)| *number);
         let mut others = Vec::new();
         for opened in looked.into_iter().filter_map(|(_, opened)| opened.ok()) {
@@ -297,8 +299,8 @@ impl Master {
     }
 
     /// What there is now.
-    pub(crate) fn state(&self) -> State {
-        State {
+    pub(crate) fn state(&self) -> MasterState {
+        MasterState {
             sessions: self.sessions.len() as u64,
             steps: self.running() as u64,
             call_bytes: self.calls.bytes(),
@@ -312,32 +314,32 @@ impl Master {
     }
 
     /// Room for one more step, given back when it is dropped.
-    pub(crate) fn step(self: &Arc<Self>) -> Result<Room, Status> {
+    pub(crate) fn take_step_slot(self: &Arc<Self>) -> Result<StepSlot, Status> {
         // It is counted before it is looked whether the server drains: a drain waits for it, or it is refused.
-        let room = self.room()?;
+        let room = self.take_slot()?;
         match self.worker.drains() {
-            true => Err(Status::new(Code::Unavailable, DRAINS)),
+            true => Err(Status::new(Code::Unavailable, DRAINING)),
             false => Ok(room),
         }
     }
 
     /// Room for one more step, or for a piece of one that has begun.
-    pub(super) fn room(self: &Arc<Self>) -> Result<Room, Status> {
+    pub(super) fn take_slot(self: &Arc<Self>) -> Result<StepSlot, Status> {
         let running = self.steps.fetch_add(1, Ordering::SeqCst);
-        let room = Room(self.steps.clone());
+        let room = StepSlot(self.steps.clone());
         match running < self.worker.limits.steps {
             true => Ok(room),
             false => {
                 let text =
                     format!("this server runs {running} steps, as many as it may: wait for one");
-                Err(met(STEPS, &text))
+                Err(limit_exceeded(STEPS, &text))
             }
         }
     }
 }
 
 /// What a master has.
-pub(crate) struct State {
+pub(crate) struct MasterState {
     pub(crate) sessions: u64,
     pub(crate) steps: u64,
     pub(crate) call_bytes: u64,
@@ -363,10 +365,10 @@ fn attributes(
 
 /// The numbers of the requests that came last.
 #[derive(Default)]
-struct Requests {
+struct RecentRequests {
     all: HashSet<i64>,
     order: VecDeque<i64>,
 }
 
 /// How many of them are kept.
-const MOST_REQUESTS: usize = 10_000;
+const MAX_REQUESTS: usize = 10_000;

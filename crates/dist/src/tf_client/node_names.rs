@@ -69,7 +69,7 @@ pub(super) fn targets(graph: &Graph, names: &[String]) -> Result<Vec<NodeId>, St
 }
 
 /// No output is fed twice, and none is fed and fetched.
-pub(super) fn apart<'a>(
+pub(super) fn check_disjoint<'a>(
     feeds: impl Iterator<Item = &'a str>,
     fetches: impl Iterator<Item = &'a str>,
 ) -> Result<(), Status> {

@@ -15,17 +15,17 @@ use tonic::Code;
 
 use super::node_names;
 use super::status::Status;
-use super::step_slot::Room;
+use super::step_slot::StepSlot;
 use crate::runtime::blocking;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 
 /// How often a client that waits looks whether the step was cancelled.
-const LOOK: Duration = Duration::from_millis(50);
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A feed or a fetch of a step in pieces.
 #[derive(Clone, Copy)]
-struct Piece {
+struct PartialRunTensor {
     channel: i64,
     output: OutputId,
     /// Whether it was given or taken.
@@ -34,22 +34,22 @@ struct Piece {
 
 /// A step that runs while its client gives and takes.
 pub(super) struct PartialRun {
-    pieces: Mutex<Pieces>,
-    client: Arc<Client>,
+    pieces: Mutex<PartialRunTensors>,
+    client: Arc<ClientChannels>,
     cancel: Cancel,
     platform: Arc<dyn Platform>,
     /// Its place among the steps of the server.
-    _room: Room,
+    _room: StepSlot,
 }
 
-struct Pieces {
-    feeds: BTreeMap<String, Piece>,
-    fetches: BTreeMap<String, Piece>,
+struct PartialRunTensors {
+    feeds: BTreeMap<String, PartialRunTensor>,
+    fetches: BTreeMap<String, PartialRunTensor>,
 }
 
 /// The client's end of the channels.
 #[derive(Default)]
-pub(super) struct Client {
+pub(super) struct ClientChannels {
     state: Mutex<PartialRunState>,
     changed: Notify,
 }
@@ -62,7 +62,7 @@ struct PartialRunState {
     ended: Option<Result<(), Status>>,
 }
 
-impl TaskChannels for Client {
+impl TaskChannels for ClientChannels {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         locked(&self.state).results.insert(channel, value);
         self.changed.notify_waiters();
@@ -79,7 +79,7 @@ impl TaskChannels for Client {
     }
 }
 
-impl Client {
+impl ClientChannels {
     fn give(&self, channel: i64, value: Tensor) {
         let mut state = locked(&self.state);
         state.given.insert(channel, value);
@@ -115,7 +115,9 @@ impl Client {
             if let Some(found) = look(&mut locked(&self.state)) {
                 return found;
             }
-            let late = tokio::time::timeout(LOOK, changed).await.is_err();
+            let late = tokio::time::timeout(CANCEL_POLL_INTERVAL, changed)
+                .await
+                .is_err();
             // A step that was cancelled says how it has ended, if it ends soon.
             if cancelled && late {
                 return Err(Status::new(Code::Cancelled, "the step was cancelled"));
@@ -136,9 +138,9 @@ impl Client {
 }
 
 /// Ends a step for its client where what runs it has panicked.
-pub(super) struct Ends(pub(super) Arc<Client>);
+pub(super) struct EndOnDrop(pub(super) Arc<ClientChannels>);
 
-impl Drop for Ends {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         if locked(&self.0.state).ended.is_none() {
             self.0.end(Err(Status::defect(&"a step has panicked")));
@@ -152,13 +154,13 @@ impl PartialRun {
         feeds: Vec<(String, OutputId)>,
         fetches: Vec<(String, OutputId)>,
         (cancel, platform): (Cancel, Arc<dyn Platform>),
-        room: Room,
+        room: StepSlot,
     ) -> PartialRun {
         let first = feeds.len();
         let pieces = |all: Vec<(String, OutputId)>, first: usize| {
             let piece = |(i, (name, output))| {
                 let channel = client_channel(first + i);
-                let piece = Piece {
+                let piece = PartialRunTensor {
                     channel,
                     output,
                     done: false,
@@ -168,7 +170,7 @@ impl PartialRun {
             all.into_iter().enumerate().map(piece).collect()
         };
         PartialRun {
-            pieces: Mutex::new(Pieces {
+            pieces: Mutex::new(PartialRunTensors {
                 feeds: pieces(feeds, 0),
                 fetches: pieces(fetches, first),
             }),
@@ -179,7 +181,7 @@ impl PartialRun {
         }
     }
 
-    pub(super) fn client(&self) -> &Arc<Client> {
+    pub(super) fn client(&self) -> &Arc<ClientChannels> {
         &self.client
     }
 
@@ -198,7 +200,7 @@ impl PartialRun {
     /// # Errors
     /// One that was not said when the step was set up, or that was done before; a fetch that needs
     /// other feeds: nothing has happened then. What went wrong in the step.
-    pub(super) fn go_on(
+    pub(super) fn continue_partial_run(
         &self,
         data: &GraphData,
         feeds: Vec<(String, Tensor)>,
@@ -207,7 +209,7 @@ impl PartialRun {
         let mut taken = Vec::with_capacity(fetches.len());
         let done = {
             let mut pieces = locked(&self.pieces);
-            node_names::apart(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
+            node_names::check_disjoint(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
             for (name, value) in &feeds {
                 check(&pieces.feeds, name, "feed", "fed")?;
                 let fact = data.fact(pieces.feeds[name].output);
@@ -250,7 +252,7 @@ impl PartialRun {
             all.all(|p| p.done)
         };
         let all = async { Ok(self.all(&taken, done).await) };
-        let values = blocking::waited(&*self.platform, all)??;
+        let values = blocking::block_on(&*self.platform, all)??;
         Ok((values, done))
     }
 
@@ -268,7 +270,7 @@ impl PartialRun {
 }
 
 fn check(
-    pieces: &BTreeMap<String, Piece>,
+    pieces: &BTreeMap<String, PartialRunTensor>,
     name: &str,
     what: &str,
     past: &str,

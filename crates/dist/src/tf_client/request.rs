@@ -26,22 +26,22 @@ pub struct Response {
     /// What was recorded.
     pub metadata: RunMetadata,
     /// The node that took longest, where the step was watched.
-    pub(super) longest: Option<Longest>,
+    pub(super) longest: Option<LongestNode>,
 }
 
 /// The node of a step that took longest.
 #[derive(Clone, Debug)]
-pub(super) struct Longest {
+pub(super) struct LongestNode {
     pub(super) node: String,
     pub(super) device: String,
     pub(super) seconds: f64,
 }
 
-impl Longest {
-    pub(super) fn of(trace: &Trace) -> Option<Longest> {
+impl LongestNode {
+    pub(super) fn of(trace: &Trace) -> Option<LongestNode> {
         let events = trace.events.iter();
         let longest = events.max_by(|a, b| a.duration_us.total_cmp(&b.duration_us))?;
-        Some(Longest {
+        Some(LongestNode {
             node: longest.node.clone(),
             device: longest.device.clone(),
             seconds: longest.duration_us / 1e6,

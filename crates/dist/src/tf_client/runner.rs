@@ -9,25 +9,25 @@ use thalweg_session::{
 use thalweg_tensor::Tensor;
 
 use super::status::Status;
-use crate::master::steps::{self, Steps};
+use crate::master::steps::{self, ClusterSteps};
 
 /// A step in pieces that is ready to run.
-pub(super) enum Pieces {
-    Here(Box<PartPlan>),
-    Cluster(steps::Pieces),
+pub(super) enum PreparedPartialRun {
+    Local(Box<PartPlan>),
+    Cluster(steps::PreparedPartialRun),
 }
 
 /// What runs a session's steps.
-pub(crate) enum Runs {
+pub(crate) enum StepRunner {
     /// The task alone: nothing crosses a network.
-    Here(Box<Runner>),
+    Local(Box<Runner>),
     /// The tasks of a cluster.
-    Cluster(Steps),
+    Cluster(ClusterSteps),
 }
 
-impl Runs {
-    pub(super) fn here(engine: Engine, options: SessionOptions) -> Runs {
-        Runs::Here(Box::new(Runner::new(engine, options)))
+impl StepRunner {
+    pub(super) fn local(engine: Engine, options: SessionOptions) -> StepRunner {
+        StepRunner::Local(Box::new(Runner::new(engine, options)))
     }
 
     /// Looks whether the nodes of a graph have places.
@@ -36,11 +36,11 @@ impl Runs {
     /// One has none.
     pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Status> {
         match self {
-            Runs::Here(runner) => match runner.placed(data) {
+            StepRunner::Local(runner) => match runner.placed(data) {
                 Ok(_) => Ok(()),
                 Err(e) => Err(Status::from(e)),
             },
-            Runs::Cluster(steps) => Ok(steps.placed(data)?),
+            StepRunner::Cluster(steps) => Ok(steps.placed(data)?),
         }
     }
 
@@ -56,12 +56,12 @@ impl Runs {
         options: &RunOptions,
     ) -> Result<(Vec<Option<Tensor>>, Trace), Status> {
         match self {
-            Runs::Here(runner) => {
+            StepRunner::Local(runner) => {
                 let done = runner.run(data, fetches, feeds, options);
                 let (fetched, trace) = done?;
                 Ok((fetched.into_values().collect(), trace))
             }
-            Runs::Cluster(steps) => Ok(steps.run(data, fetches, feeds, options)?),
+            StepRunner::Cluster(steps) => Ok(steps.run(data, fetches, feeds, options)?),
         }
     }
 
@@ -69,18 +69,20 @@ impl Runs {
     ///
     /// # Errors
     /// What is wrong with what is asked.
-    pub(super) fn prepare_pieces(
+    pub(super) fn prepare_partial_run(
         &self,
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<Pieces, Status> {
+    ) -> Result<PreparedPartialRun, Status> {
         Ok(match self {
-            Runs::Here(runner) => {
+            StepRunner::Local(runner) => {
                 let plan = runner.prepare_partial(data, fetches, feeds);
-                Pieces::Here(Box::new(plan?))
+                PreparedPartialRun::Local(Box::new(plan?))
             }
-            Runs::Cluster(steps) => Pieces::Cluster(steps.prepare_pieces(data, fetches, feeds)?),
+            StepRunner::Cluster(steps) => {
+                PreparedPartialRun::Cluster(steps.prepare_partial_run(data, fetches, feeds)?)
+            }
         })
     }
 
@@ -88,19 +90,19 @@ impl Runs {
     ///
     /// # Errors
     /// What went wrong in the step.
-    pub(super) fn run_pieces(
+    pub(super) fn run_partial(
         &self,
-        pieces: &Pieces,
+        pieces: &PreparedPartialRun,
         client: Arc<dyn TaskChannels>,
         options: &RunOptions,
     ) -> Result<(), Status> {
         match (self, pieces) {
-            (Runs::Here(runner), Pieces::Here(plan)) => {
+            (StepRunner::Local(runner), PreparedPartialRun::Local(plan)) => {
                 let done = runner.run_part(plan, &[], &*client, options);
                 Ok(done.map(|_| ())?)
             }
-            (Runs::Cluster(steps), Pieces::Cluster(pieces)) => {
-                Ok(steps.run_pieces(pieces, client, options)?)
+            (StepRunner::Cluster(steps), PreparedPartialRun::Cluster(pieces)) => {
+                Ok(steps.run_partial(pieces, client, options)?)
             }
             _ => Err(Status::defect(&"a step in pieces of another session")),
         }
@@ -108,7 +110,7 @@ impl Runs {
 
     /// Gives up what other tasks hold for the session.
     pub(super) fn close(&self) {
-        if let Runs::Cluster(steps) = self {
+        if let StepRunner::Cluster(steps) = self {
             steps.close();
         }
     }

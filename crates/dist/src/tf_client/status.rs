@@ -9,7 +9,7 @@ use tonic::Code;
 
 use crate::error::{Cause, ClusterError};
 use crate::limit_names::EXPANDED_BYTES;
-use crate::transport::error_codec::shortened;
+use crate::transport::error_codec::truncated;
 
 /// What went wrong, for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -24,7 +24,7 @@ pub struct Status {
 }
 
 /// The longest text that goes into a trailer: clients take headers of 16 KiB.
-const MOST: usize = 3072;
+const MAX_TRAILER_TEXT: usize = 3072;
 
 impl Status {
     /// A status of this code.
@@ -61,13 +61,13 @@ impl Status {
 
 impl From<Status> for tonic::Status {
     fn from(status: Status) -> tonic::Status {
-        let message = shortened(status.message, MOST);
+        let message = truncated(status.message, MAX_TRAILER_TEXT);
         tonic::Status::new(status.code, message)
     }
 }
 
 /// The error of a limit that was met: what was too much, and what raises the limit.
-pub(crate) fn met(name: &'static str, what: &dyn std::fmt::Display) -> Status {
+pub(crate) fn limit_exceeded(name: &'static str, what: &dyn std::fmt::Display) -> Status {
     let flag = name.replace('_', "-");
     let text = format!("{what} (the server's --{flag}, Limits::{name}, raises it)");
     Status {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A step's place among those that run.
-pub(crate) struct Room(pub(super) Arc<AtomicUsize>);
+pub(crate) struct StepSlot(pub(super) Arc<AtomicUsize>);
 
-impl Drop for Room {
+impl Drop for StepSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

@@ -13,14 +13,14 @@ use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
 
 /// Values from this size on are kept in mind, in bytes.
-const LEAST: usize = 64 << 10;
+const MIN_POOLED_BYTES: usize = 64 << 10;
 /// The most values that are.
-const MOST: usize = 1024;
+const MAX_POOLED_BUFFERS: usize = 1024;
 
 /// Buffers that were filled. Each is a tensor's for as long as there is one, and free then.
-pub(crate) struct Spare {
+pub(crate) struct BufferPool {
     limit: usize,
-    known: Mutex<Known>,
+    known: Mutex<PooledBuffers>,
     /// The most bytes of values that have come in on calls which go on, and how many have.
     most: u64,
     flying: AtomicU64,
@@ -28,12 +28,12 @@ pub(crate) struct Spare {
 }
 
 /// Bytes of values that have come in on one call, counted until this is dropped.
-pub(crate) struct Flight(Arc<Spare>, u64);
+pub(crate) struct InFlightBytes(Arc<BufferPool>, u64);
 
-impl Flight {
+impl InFlightBytes {
     /// Nothing has come in yet.
-    pub(crate) fn new(spare: Arc<Spare>) -> Flight {
-        Flight(spare, 0)
+    pub(crate) fn new(pool: Arc<BufferPool>) -> InFlightBytes {
+        InFlightBytes(pool, 0)
     }
 
     /// Lets so many bytes more come in.
@@ -54,22 +54,22 @@ impl Flight {
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightBytes {
     fn drop(&mut self) {
         self.0.flying.fetch_sub(self.1, Ordering::Relaxed);
     }
 }
 
 #[derive(Default)]
-struct Known {
+struct PooledBuffers {
     buffers: Vec<Arc<Buffer>>,
     bytes: usize,
 }
 
-impl Spare {
+impl BufferPool {
     /// None yet; what is kept in mind has at most `limit` bytes, what comes in at a time `most`.
-    pub(crate) fn new(limit: usize, most: u64, refusals: Arc<Refusals>) -> Spare {
-        Spare {
+    pub(crate) fn new(limit: usize, most: u64, refusals: Arc<Refusals>) -> BufferPool {
+        BufferPool {
             limit,
             known: Mutex::default(),
             most,
@@ -93,7 +93,7 @@ impl Spare {
 
     /// Memory of this many bytes, whatever they are; none where the system has none.
     pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
-        if bytes >= LEAST {
+        if bytes >= MIN_POOLED_BYTES {
             let mut known = locked(&self.known);
             let free = |b: &Arc<Buffer>| b.len() == bytes && Arc::strong_count(b) == 1;
             if let Some(at) = known.buffers.iter().position(free) {
@@ -111,12 +111,12 @@ impl Spare {
     /// Keeps a buffer in mind that has been filled.
     pub(crate) fn keep(&self, buffer: &Arc<Buffer>) {
         let bytes = buffer.len();
-        if bytes < LEAST || bytes > self.limit {
+        if bytes < MIN_POOLED_BYTES || bytes > self.limit {
             return;
         }
         let mut known = locked(&self.known);
         // The oldest go first; a tensor that has one keeps it.
-        while known.bytes + bytes > self.limit || known.buffers.len() >= MOST {
+        while known.bytes + bytes > self.limit || known.buffers.len() >= MAX_POOLED_BUFFERS {
             let old = known.buffers.remove(0);
             known.bytes -= old.len();
         }
@@ -130,36 +130,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_comes_again_when_nobody_has_it_any_more() {
-        let spare = Spare::new(4 * LEAST, 0, Arc::default());
-        let first = Arc::new(spare.take(LEAST).unwrap());
+    fn a_free_buffer_is_reused() {
+        let pool = BufferPool::new(4 * MIN_POOLED_BYTES, 0, Arc::default());
+        let first = Arc::new(pool.take(MIN_POOLED_BYTES).unwrap());
         let at = first.as_ptr();
-        spare.keep(&first);
+        pool.keep(&first);
         // It is in use.
-        let second = spare.take(LEAST).unwrap();
+        let second = pool.take(MIN_POOLED_BYTES).unwrap();
         assert_ne!(second.as_ptr(), at);
         drop(first);
-        assert_eq!(spare.take(LEAST).unwrap().as_ptr(), at);
+        assert_eq!(pool.take(MIN_POOLED_BYTES).unwrap().as_ptr(), at);
     }
 
     #[test]
-    fn what_is_kept_in_mind_is_bounded() {
-        let spare = Spare::new(3 * LEAST, 0, Arc::default());
+    fn the_pool_is_bounded() {
+        let pool = BufferPool::new(3 * MIN_POOLED_BYTES, 0, Arc::default());
         for _ in 0..10 {
-            spare.keep(&Arc::new(spare.take(LEAST + 1).unwrap()));
-            spare.keep(&Arc::new(spare.take(2 * LEAST).unwrap()));
-            spare.keep(&Arc::new(spare.take(4 * LEAST).unwrap()));
+            pool.keep(&Arc::new(pool.take(MIN_POOLED_BYTES + 1).unwrap()));
+            pool.keep(&Arc::new(pool.take(2 * MIN_POOLED_BYTES).unwrap()));
+            pool.keep(&Arc::new(pool.take(4 * MIN_POOLED_BYTES).unwrap()));
         }
-        let known = spare.known.lock().unwrap();
-        assert!(known.bytes <= 3 * LEAST);
+        let known = pool.known.lock().unwrap();
+        assert!(known.bytes <= 3 * MIN_POOLED_BYTES);
         let bytes: usize = known.buffers.iter().map(|b| b.len()).sum();
         assert_eq!(known.bytes, bytes);
     }
 
     #[test]
-    fn what_comes_in_at_a_time_is_bounded() {
-        let spare = Arc::new(Spare::new(0, 10, Arc::default()));
-        let flight = || Flight::new(spare.clone());
+    fn bytes_in_flight_are_bounded() {
+        let pool = Arc::new(BufferPool::new(0, 10, Arc::default()));
+        let flight = || InFlightBytes::new(pool.clone());
         let (mut first, mut second) = (flight(), flight());
         first.more(6).unwrap();
         let full = second.more(5);

@@ -7,11 +7,11 @@ use super::messages as wire;
 use crate::error::{Cause, ClusterError};
 
 /// The longest text of an error that is taken from a peer, in bytes.
-const MOST_TEXT: usize = 16 << 10;
+const MAX_TEXT: usize = 16 << 10;
 /// The longest name of a task, node or op, and the longest origin.
-const MAX_NAME_BYTES: usize = 4 << 10;
+const MAX_NAME: usize = 4 << 10;
 /// What stands behind a text of which only the beginning is there.
-const CUT: &str = " ... [truncated]";
+const TRUNCATED: &str = " ... [truncated]";
 
 /// Causes and their numbers in messages.
 const CAUSES: [(Cause, wire::Cause); 21] = [
@@ -39,13 +39,13 @@ const CAUSES: [(Cause, wire::Cause); 21] = [
 ];
 
 /// The text, of which no more than so many bytes are kept.
-pub(crate) fn shortened(mut text: String, most: usize) -> String {
+pub(crate) fn truncated(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = (0..=most).rev().find(|&i| text.is_char_boundary(i));
         text.truncate(end.unwrap_or(0));
         // A text takes no more memory than it has bytes.
-        text.shrink_to(most + CUT.len());
-        text += CUT;
+        text.shrink_to(most + TRUNCATED.len());
+        text += TRUNCATED;
     }
     text
 }
@@ -71,10 +71,10 @@ pub(crate) fn encoded(error: ClusterError) -> wire::Error {
 
 /// An error as it came, whoever sent it.
 pub(crate) fn decoded(error: wire::Error) -> ClusterError {
-    let name = |text: String| (!text.is_empty()).then(|| shortened(text, MAX_NAME_BYTES));
+    let name = |text: String| (!text.is_empty()).then(|| truncated(text, MAX_NAME));
     let cause = CAUSES.iter().find(|(_, c)| *c as i32 == error.cause);
     let cause = cause.map_or(Cause::Internal, |(cause, _)| *cause);
-    let mut made = ClusterError::new(cause, shortened(error.message, MOST_TEXT));
+    let mut made = ClusterError::new(cause, truncated(error.message, MAX_TEXT));
     made.derived = error.derived;
     made.task = error
         .task
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_crosses_the_wire_as_itself() {
+    fn every_cause_survives_the_wire() {
         for number in 0..CAUSES.len() as i32 {
             let error = wire::Error {
                 cause: number,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_known_of_an_error_crosses_the_wire() {
+    fn every_field_of_an_error_survives_the_wire() {
         let task = ("ps".to_owned(), 3);
         let mut error = ClusterError::new(Cause::Kernel, "the text").at(&task);
         error = error.in_node("n", "Div").derived();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_says_of_an_error_is_bounded_and_a_number_that_is_none_is_a_defect() {
+    fn decoded_error_texts_are_bounded_and_an_unknown_cause_is_internal() {
         // Three bytes each: no bound is between two characters.
         let long = "\u{2190}".repeat(1 << 20);
         for cause in [i32::MIN, -1, CAUSES.len() as i32, i32::MAX] {
@@ -139,11 +139,13 @@ mod tests {
             assert_eq!(index, u32::MAX);
             for name in [Some(job), error.node, error.op, origin] {
                 let name = name.unwrap();
-                assert!(name.len() <= MAX_NAME_BYTES + CUT.len(), "{}", name.len());
-                assert!(name.ends_with(CUT) && long.starts_with(name.trim_end_matches(CUT)));
+                assert!(name.len() <= MAX_NAME + TRUNCATED.len(), "{}", name.len());
+                assert!(
+                    name.ends_with(TRUNCATED) && long.starts_with(name.trim_end_matches(TRUNCATED))
+                );
             }
-            assert!(error.message.len() <= MOST_TEXT + CUT.len());
-            assert!(error.message.capacity() <= 2 * MOST_TEXT);
+            assert!(error.message.len() <= MAX_TEXT + TRUNCATED.len());
+            assert!(error.message.capacity() <= 2 * MAX_TEXT);
         }
     }
 }

@@ -13,21 +13,21 @@ use prost::Message;
 use thalweg_graphdef::sizes::decoded_bytes;
 use thalweg_tensor::Tensor;
 
-use super::buffer_pool::{Flight, Spare};
+use super::buffer_pool::{BufferPool, InFlightBytes};
 use super::messages::header::Kind;
 use super::messages::{End, Header, Value};
 use super::wire_error::WireError;
 use super::{error_codec, values};
 use crate::error::ClusterError;
 use crate::transport::shared_memory::lender::Loans;
-use crate::transport::shared_memory::loan_table::LEAST;
+use crate::transport::shared_memory::loan_table::MIN_LENT_BYTES;
 
 /// Bytes of a value that are copied behind their header: one small write is cheaper than two.
-const SMALL: usize = 16 << 10;
+const MAX_INLINE_BYTES: usize = 16 << 10;
 /// The longest header, in bytes: a part of a very large graph, of some million nodes.
-const MOST_HEADER: u64 = 256 << 20;
+const MAX_HEADER: u64 = 256 << 20;
 /// Headers from this size on count among the bytes that have come in: as they come, and then as they are decoded.
-const COUNTED: usize = 4 << 10;
+const MIN_COUNTED_HEADER: usize = 4 << 10;
 
 /// Frames that are on their way out.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Frames {
     pub(crate) fn push_value(&mut self, number: i64, tensor: &Tensor) -> Result<(), WireError> {
         let (mut header, bytes) = values::encoded(number, tensor)?;
         if let Some(loans) = &mut self.loans
-            && bytes.len() >= LEAST
+            && bytes.len() >= MIN_LENT_BYTES
             && let Some(loan) = loans.lend(tensor)
         {
             header.loan = Some(loan);
@@ -80,7 +80,7 @@ impl Frames {
             return Ok(());
         }
         self.push(Kind::Value(header));
-        if bytes.len() <= SMALL {
+        if bytes.len() <= MAX_INLINE_BYTES {
             self.open.put_slice(&bytes);
         } else {
             self.ready.push_back(self.open.split().freeze());
@@ -139,28 +139,28 @@ impl Body for Frames {
 }
 
 /// Frames that are made while they are sent.
-pub(crate) trait Source: Send + Unpin {
+pub(crate) trait FrameSource: Send + Unpin {
     /// Adds frames to what goes out; ready with `false` where no more come.
     fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool>;
 }
 
 /// The body of what a source makes.
-pub(crate) struct Stream<S> {
+pub(crate) struct FrameStream<S> {
     source: Option<S>,
     frames: Frames,
 }
 
-impl<S: Source> Stream<S> {
+impl<S: FrameSource> FrameStream<S> {
     /// Its large values that lie in shared memory are lent, if any may be.
-    pub(crate) fn new(source: S, loans: Option<Loans>) -> Stream<S> {
-        Stream {
+    pub(crate) fn new(source: S, loans: Option<Loans>) -> FrameStream<S> {
+        FrameStream {
             source: Some(source),
             frames: Frames::lending(loans),
         }
     }
 }
 
-impl<S: Source> Body for Stream<S> {
+impl<S: FrameSource> Body for FrameStream<S> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -190,30 +190,30 @@ impl<S: Source> Body for Stream<S> {
 }
 
 /// Frames that come in.
-pub(crate) struct Reader<B> {
+pub(crate) struct FrameReader<B> {
     body: B,
     chunk: Bytes,
     /// The most bytes of one value.
     limit: u64,
-    spare: Arc<Spare>,
+    pool: Arc<BufferPool>,
     /// What has come in on this call.
-    flight: Flight,
+    flight: InFlightBytes,
 }
 
-impl<B> Reader<B>
+impl<B> FrameReader<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     /// Reads from `body`; no value may have more bytes than `limit`. Large ones take memory that is
     /// spare.
-    pub(crate) fn new(body: B, limit: u64, spare: Arc<Spare>) -> Reader<B> {
-        Reader {
+    pub(crate) fn new(body: B, limit: u64, pool: Arc<BufferPool>) -> FrameReader<B> {
+        FrameReader {
             body,
             chunk: Bytes::new(),
             limit,
-            flight: Flight::new(spare.clone()),
-            spare,
+            flight: InFlightBytes::new(pool.clone()),
+            pool,
         }
     }
 
@@ -259,20 +259,20 @@ where
         let mut length = [0; 4];
         self.fill(&mut length).await?;
         let length = u32::from_le_bytes(length);
-        if u64::from(length) > MOST_HEADER {
+        if u64::from(length) > MAX_HEADER {
             return Err(WireError::TooLong {
                 found: length.into(),
-                limit: MOST_HEADER,
+                limit: MAX_HEADER,
             });
         }
         let length = length as usize;
-        let counted = length >= COUNTED;
+        let counted = length >= MIN_COUNTED_HEADER;
         let header = match self.chunk.len() >= length && !counted {
             true => Header::decode(self.chunk.split_to(length))?,
             false => {
                 // It grows with what has come: a length alone takes no memory.
                 let mut bytes = BytesMut::new();
-                let mut coming = Flight::new(self.spare.clone());
+                let mut coming = InFlightBytes::new(self.pool.clone());
                 while bytes.len() < length {
                     if !self.more().await? {
                         return Err(WireError::Short);
@@ -285,7 +285,7 @@ where
                 }
                 if counted {
                     // An empty node takes two bytes here, and hundreds once it is decoded.
-                    let decoded = decoded_bytes::<Header>(&bytes, self.spare.most());
+                    let decoded = decoded_bytes::<Header>(&bytes, self.pool.most());
                     let decoded = decoded.map_err(|e| WireError::Flight { limit: e.limit })?;
                     self.flight.more(decoded as usize)?;
                 }
@@ -303,10 +303,10 @@ where
         if header.loan.is_some() {
             return Err(WireError::Expected("a value's bytes"));
         }
-        let mut room = values::Room::new(header, self.limit, &self.spare)?;
+        let mut room = values::ValueBuffer::new(header, self.limit, &self.pool)?;
         loop {
             match room.next() {
-                [] => return room.finish(&self.spare),
+                [] => return room.finish(&self.pool),
                 part => {
                     self.flight.more(part.len())?;
                     self.fill(part).await?;

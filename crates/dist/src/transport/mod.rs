@@ -6,9 +6,9 @@
 
 pub(crate) mod buffer_pool;
 pub(crate) mod connections;
-pub(crate) mod contacts;
 pub(crate) mod error_codec;
 pub(crate) mod frames;
+pub(crate) mod peer_stats;
 /// The messages of `proto/worker.proto`.
 #[allow(missing_docs, clippy::all, reason = "made by prost from a commented file")]
 #[rustfmt::skip]

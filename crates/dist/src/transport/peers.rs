@@ -14,34 +14,34 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
-use super::buffer_pool::Spare;
-use super::contacts::{Contact, Contacts};
+use super::buffer_pool::BufferPool;
 use super::error_codec;
-use super::frames::{Frames, Reader};
+use super::frames::{FrameReader, Frames};
 use super::messages::header::Kind;
 use super::messages::{Colocate, End, Value};
 use super::network::Network;
+use super::peer_stats::{PeerStats, PeerStatsTable};
 use super::processes::Processes;
 use super::wire_error::WireError;
-use crate::cluster::spec::{TaskName, shown, shown_at};
+use crate::cluster::spec::{TaskName, task_label, task_label_at};
 use crate::error::{Cause, ClusterError};
-use crate::metrics::counters::Counts;
+use crate::metrics::counters::Counters;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::runtime::timeouts::Timeouts;
-use crate::transport::connections::dialer::Dial;
+use crate::transport::connections::dialer::Dialer;
 use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
 use crate::transport::protection::Protection;
-use crate::transport::shared_memory::segments::{Colocated, Lent};
+use crate::transport::shared_memory::segments::{ColocatedTask, LentValue};
 
 /// How many bytes may be on their way on one connection before the other side has read them.
-pub(crate) const WINDOW: u32 = 64 << 20;
+pub(crate) const FLOW_WINDOW: u32 = 64 << 20;
 /// The largest frame of HTTP/2. A ping waits for the frame before it, and a frame counts as heard of only
 /// once it is whole: on a slow line a large one is silence.
-pub(crate) const FRAME: u32 = 256 << 10;
+pub(crate) const MAX_FRAME: u32 = 256 << 10;
 
 /// How much memory of values that have come, or have gone, is kept for those to come, in bytes.
-pub(crate) const SPARE: usize = 1 << 30;
+pub(crate) const MAX_POOLED_BYTES: usize = 1 << 30;
 
 /// A task that is reached over the network.
 pub(crate) struct Peer {
@@ -50,42 +50,42 @@ pub(crate) struct Peer {
     pub(crate) platform: Arc<dyn Platform>,
     network: Arc<dyn Network>,
     endpoint: Endpoint,
-    dial: Dial,
+    dial: Dialer,
     pub(crate) processes: Arc<Processes>,
     /// Made by the first call: it lives on the threads of the network.
     channel: OnceLock<Channel>,
     limit: u64,
-    spare: Arc<Spare>,
+    pool: Arc<BufferPool>,
     timeouts: Timeouts,
     heard: Mutex<Option<Instant>>,
-    pub(crate) contact: Arc<Contact>,
+    pub(crate) peer_stats: Arc<PeerStats>,
     /// Whether its values may come through shared memory.
     shares: bool,
     /// How its segments are reached, if it is on this machine, once that is known.
-    colocated: Mutex<Option<Option<Arc<Colocated>>>>,
+    colocated: Mutex<Option<Option<Arc<ColocatedTask>>>>,
     #[cfg(test)]
-    pub(crate) counts: Shared,
+    pub(crate) counts: SharedCounts,
 }
 
 /// How many values of a co-located task were copied from its segments, how many were read there, and how many
 /// of the buffers of these somebody kept.
 #[cfg(test)]
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedCounts {
     pub(crate) copies: std::sync::atomic::AtomicU64,
     pub(crate) in_place: std::sync::atomic::AtomicU64,
     pub(crate) kept: std::sync::atomic::AtomicU64,
 }
 
 #[cfg(test)]
-impl Shared {
+impl SharedCounts {
     fn add(count: &std::sync::atomic::AtomicU64, more: u64) {
         count.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
 /// An answer as it comes in.
-pub(crate) type Answer = Reader<Body>;
+pub(crate) type ResponseFrames = FrameReader<Body>;
 
 impl Peer {
     /// The task at this address. Nothing is sent yet.
@@ -93,56 +93,56 @@ impl Peer {
     /// # Errors
     /// The address is none.
     pub(crate) fn new(task: TaskName, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
-        let timeouts = peers.reach.timeouts;
+        let timeouts = peers.options.timeouts;
         let none = |e| {
             let text = format!("'{address}' is no address of a task: {e}");
             ClusterError::invalid(text).at(&task)
         };
         let endpoint = Endpoint::from_shared(format!("http://{address}")).map_err(none)?;
         let endpoint = endpoint
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .max_frame_size(FRAME)
+            .initial_stream_window_size(FLOW_WINDOW)
+            .initial_connection_window_size(FLOW_WINDOW)
+            .max_frame_size(MAX_FRAME)
             .http2_keep_alive_interval(ping_interval(timeouts.heartbeat))
             .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
         // Whoever is called knows by it whose connection it is.
-        let endpoint = match &peers.reach.own {
-            Some((job, index)) => endpoint.user_agent(shown(job, *index)).map_err(none)?,
+        let endpoint = match &peers.options.own {
+            Some((job, index)) => endpoint.user_agent(task_label(job, *index)).map_err(none)?,
             None => endpoint,
         };
-        let contact = peers.contacts.with(&task);
+        let peer_stats = peers.peer_stats.with(&task);
         Ok(Peer {
             task,
             address: address.to_owned(),
             platform: peers.platform.clone(),
-            network: peers.reach.network.clone(),
+            network: peers.options.network.clone(),
             endpoint,
             processes: peers.processes.clone(),
-            dial: Dial {
+            dial: Dialer {
                 heartbeat: timeouts.heartbeat,
-                protection: peers.reach.protection.clone(),
-                contact: contact.clone(),
+                protection: peers.options.protection.clone(),
+                peer_stats: peer_stats.clone(),
             },
-            contact,
+            peer_stats,
             channel: OnceLock::new(),
-            limit: peers.reach.limit,
-            spare: peers.spare.clone(),
+            limit: peers.options.limit,
+            pool: peers.pool.clone(),
             timeouts,
             heard: Mutex::default(),
-            shares: peers.reach.shared_memory,
+            shares: peers.options.shared_memory,
             colocated: Mutex::default(),
             #[cfg(test)]
-            counts: Shared::default(),
+            counts: SharedCounts::default(),
         })
     }
 
     /// `/job:ps/task:0 at 10.0.0.1:2222`.
     pub(crate) fn described(&self) -> String {
-        shown_at(&self.task, &self.address)
+        task_label_at(&self.task, &self.address)
     }
 
-    fn hear(&self) {
+    fn note_heard(&self) {
         *locked(&self.heard) = Some(Instant::now());
     }
 
@@ -153,21 +153,21 @@ impl Peer {
     }
 
     /// Whoever answers next may be another process.
-    fn doubt(&self) {
+    fn forget_colocation(&self) {
         *self.known() = None;
     }
 
-    fn known(&self) -> MutexGuard<'_, Option<Option<Arc<Colocated>>>> {
+    fn known(&self) -> MutexGuard<'_, Option<Option<Arc<ColocatedTask>>>> {
         locked(&self.colocated)
     }
 
     /// That it is not reached.
-    pub(crate) fn lost(&self, why: &str) -> ClusterError {
-        self.gone(Cause::Unreachable, why)
+    pub(crate) fn unreachable(&self, why: &str) -> ClusterError {
+        self.no_contact(Cause::Unreachable, why)
     }
 
     /// That it is not heard of, and so what has become of it.
-    pub(crate) fn gone(&self, cause: Cause, why: &str) -> ClusterError {
+    pub(crate) fn no_contact(&self, cause: Cause, why: &str) -> ClusterError {
         let heard = *locked(&self.heard);
         let last = match heard {
             None => "it was never reached".to_owned(),
@@ -206,7 +206,7 @@ impl Peer {
     }
 
     /// An error that it has told of, or that is of what it has sent.
-    fn tells(&self, mut error: ClusterError) -> ClusterError {
+    fn error_from_peer(&self, mut error: ClusterError) -> ClusterError {
         // What went wrong in a node names the node.
         if error.failed_node().is_none() && !error.derived {
             error.message = format!("{}: {}", self.described(), error.message);
@@ -215,7 +215,7 @@ impl Peer {
     }
 
     /// What an error in a message from it means.
-    pub(crate) fn wrong(&self, error: WireError) -> ClusterError {
+    pub(crate) fn wire_error(&self, error: WireError) -> ClusterError {
         if matches!(error, WireError::Descriptor(_) | WireError::Segment(_)) {
             // It is not tried again: values come over the connection from now on.
             *self.known() = Some(None);
@@ -225,8 +225,8 @@ impl Peer {
             return error.into();
         }
         match error.is_broken() {
-            true => self.lost(&error.to_string()),
-            false => self.tells(error.into()),
+            true => self.unreachable(&error.to_string()),
+            false => self.error_from_peer(error.into()),
         }
     }
 
@@ -239,10 +239,10 @@ impl Peer {
         &self,
         name: &str,
         request: impl http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
-    ) -> Result<Answer, ClusterError> {
+    ) -> Result<ResponseFrames, ClusterError> {
         let head = http::Request::builder()
             .method(http::Method::POST)
-            .uri(format!("{PATH}{name}"))
+            .uri(format!("{SERVICE_PATH}{name}"))
             .header(http::header::CONTENT_TYPE, "application/grpc+thalweg");
         let head = match &self.dial.protection {
             Some(known) => {
@@ -252,13 +252,13 @@ impl Peer {
             None => head,
         };
         let request = head.body(Body::new(request));
-        let request = request.map_err(|e| self.lost(&e.to_string()))?;
+        let request = request.map_err(|e| self.unreachable(&e.to_string()))?;
         // Each call has a channel of its own to wait on: they share the connection.
         let made = || self.network.connect(&self.endpoint, &self.dial);
         let mut channel = self.channel.get_or_init(made).clone();
         let lost = |e: tonic::transport::Error| {
-            self.doubt();
-            self.lost(&format!("{}{}", causes(&e), self.advice(&e)))
+            self.forget_colocation();
+            self.unreachable(&format!("{}{}", causes(&e), self.advice(&e)))
         };
         std::future::poll_fn(|cx| Service::<http::Request<Body>>::poll_ready(&mut channel, cx))
             .await
@@ -266,37 +266,37 @@ impl Peer {
         let response = channel.call(request).await.map_err(lost)?;
         if response.status() != http::StatusCode::OK {
             let text = format!("it answers with HTTP {}", response.status());
-            return Err(self.lost(&text));
+            return Err(self.unreachable(&text));
         }
         if let Some(status) = tonic::Status::from_header_map(response.headers()) {
             if status.code() == Code::Unauthenticated {
                 let refused = ClusterError::new(Cause::Unauthenticated, status.message());
-                return Err(self.tells(refused));
+                return Err(self.error_from_peer(refused));
             }
             let text = format!("it is no task of Thalweg: {}", status.message());
-            return Err(self.lost(&text));
+            return Err(self.unreachable(&text));
         }
-        self.hear();
-        let spare = self.spare.clone();
-        Ok(Reader::new(response.into_body(), self.limit, spare))
+        self.note_heard();
+        let pool = self.pool.clone();
+        Ok(FrameReader::new(response.into_body(), self.limit, pool))
     }
 
     /// The next header of an answer.
     ///
     /// # Errors
     /// It ends too early, or what it tells is an error.
-    pub(crate) async fn next(&self, answer: &mut Answer) -> Result<Kind, ClusterError> {
+    pub(crate) async fn next(&self, answer: &mut ResponseFrames) -> Result<Kind, ClusterError> {
         match answer.next().await {
             Ok(Some(Kind::End(End { error: Some(error) }))) => {
-                self.hear();
-                Err(self.tells(error_codec::decoded(error)))
+                self.note_heard();
+                Err(self.error_from_peer(error_codec::decoded(error)))
             }
             Ok(Some(kind)) => {
-                self.hear();
+                self.note_heard();
                 Ok(kind)
             }
-            Ok(None) => Err(self.lost("its answer has no end")),
-            Err(e) => Err(self.wrong(e)),
+            Ok(None) => Err(self.unreachable("its answer has no end")),
+            Err(e) => Err(self.wire_error(e)),
         }
     }
 
@@ -306,10 +306,10 @@ impl Peer {
     /// It does not come as the header says.
     pub(crate) async fn tensor(
         &self,
-        answer: &mut Answer,
+        answer: &mut ResponseFrames,
         v: &Value,
     ) -> Result<Tensor, ClusterError> {
-        answer.tensor(v).await.map_err(|e| self.wrong(e))
+        answer.tensor(v).await.map_err(|e| self.wire_error(e))
     }
 
     /// A value that it lends.
@@ -318,15 +318,15 @@ impl Peer {
     /// It can not be mapped, or nobody asked for that.
     pub(crate) async fn lent(
         &self,
-        from: Option<&Colocated>,
+        from: Option<&ColocatedTask>,
         header: &Value,
-    ) -> Result<Lent, ClusterError> {
+    ) -> Result<LentValue, ClusterError> {
         let (Some(from), Some(loan)) = (from, header.loan) else {
-            return Err(self.wrong(WireError::Expected("a value's bytes")));
+            return Err(self.wire_error(WireError::Expected("a value's bytes")));
         };
-        let lent = Lent::new(from, loan, header, self.limit, &self.spare).await;
-        let lent = lent.map_err(|e| self.wrong(e))?;
-        self.contact.shared.fetch_add(header.bytes, Relaxed);
+        let lent = LentValue::new(from, loan, header, self.limit, &self.pool).await;
+        let lent = lent.map_err(|e| self.wire_error(e))?;
+        self.peer_stats.shared.fetch_add(header.bytes, Relaxed);
         Ok(lent)
     }
 
@@ -334,18 +334,18 @@ impl Peer {
     ///
     /// # Errors
     /// Its bytes are not what its header says.
-    pub(crate) fn in_place(&self, lent: &Lent) -> Result<Option<Tensor>, ClusterError> {
-        let tensor = lent.in_place().map_err(|e| self.wrong(e))?;
+    pub(crate) fn in_place(&self, lent: &LentValue) -> Result<Option<Tensor>, ClusterError> {
+        let tensor = lent.in_place().map_err(|e| self.wire_error(e))?;
         #[cfg(test)]
-        Shared::add(&self.counts.in_place, u64::from(tensor.is_some()));
+        SharedCounts::add(&self.counts.in_place, u64::from(tensor.is_some()));
         Ok(tensor)
     }
 
     /// Ends the use of a buffer of its segments; true where nobody reads it any more.
-    pub(crate) fn gives(&self, from: &Colocated, buffer: Arc<Buffer>) -> bool {
+    pub(crate) fn release(&self, from: &ColocatedTask, buffer: Arc<Buffer>) -> bool {
         let free = from.give(buffer);
         #[cfg(test)]
-        Shared::add(&self.counts.kept, u64::from(!free));
+        SharedCounts::add(&self.counts.kept, u64::from(!free));
         free
     }
 
@@ -353,11 +353,11 @@ impl Peer {
     ///
     /// # Errors
     /// Its bytes are not what its header says.
-    pub(crate) async fn copied(&self, lent: Lent) -> Result<Tensor, ClusterError> {
-        let copied = self.platform.given(move || lent.copied()).await?;
-        let tensor = copied.map_err(|e| self.wrong(e))?;
+    pub(crate) async fn copied(&self, lent: LentValue) -> Result<Tensor, ClusterError> {
+        let copied = self.platform.run_compute(move || lent.copied()).await?;
+        let tensor = copied.map_err(|e| self.wire_error(e))?;
         #[cfg(test)]
-        Shared::add(&self.counts.copies, 1);
+        SharedCounts::add(&self.counts.copies, 1);
         Ok(tensor)
     }
 
@@ -366,13 +366,13 @@ impl Peer {
     ///
     /// # Errors
     /// It is not reached.
-    pub(crate) async fn colocated(&self) -> Result<Option<Arc<Colocated>>, ClusterError> {
+    pub(crate) async fn colocated(&self) -> Result<Option<Arc<ColocatedTask>>, ClusterError> {
         if !self.shares {
             return Ok(None);
         }
         let known = self.known().clone();
         match known {
-            Some(Some(known)) if known.is_gone() => self.doubt(),
+            Some(Some(known)) if known.is_gone() => self.forget_colocation(),
             Some(known) => return Ok(known),
             None => {}
         }
@@ -381,11 +381,11 @@ impl Peer {
         let found = match answer.next().await {
             Ok(Some(Kind::Colocation(said))) => {
                 let runtime = self.platform.runtime();
-                Colocated::find(said, runtime, self.timeouts.heartbeat).await
+                ColocatedTask::find(said, runtime, self.timeouts.heartbeat).await
             }
             // It does not want to.
             Ok(_) => None,
-            Err(e) => return Err(self.wrong(e)),
+            Err(e) => return Err(self.wire_error(e)),
         };
         // Somebody else may have found it meanwhile.
         Ok(self.known().get_or_insert(found).clone())
@@ -409,7 +409,7 @@ impl Peer {
 }
 
 /// What stands before the names of calls.
-pub(crate) const PATH: &str = "/thalweg.Worker/";
+pub(crate) const SERVICE_PATH: &str = "/thalweg.Worker/";
 
 /// An error and what led to it, one after the other.
 fn chain<'e>(
@@ -429,7 +429,7 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// How other tasks are reached.
 #[derive(Clone)]
-pub(crate) struct Reach {
+pub(crate) struct PeerOptions {
     /// Who reaches them, where that is a task too.
     pub(crate) own: Option<TaskName>,
     pub(crate) network: Arc<dyn Network>,
@@ -446,38 +446,42 @@ pub(crate) struct Reach {
 /// The tasks that were asked for so far, each with its connection.
 pub(crate) struct Peers {
     platform: Arc<dyn Platform>,
-    pub(crate) reach: Reach,
-    pub(crate) spare: Arc<Spare>,
+    pub(crate) options: PeerOptions,
+    pub(crate) pool: Arc<BufferPool>,
     /// The newest processes of all tasks.
     pub(crate) processes: Arc<Processes>,
-    pub(crate) contacts: Arc<Contacts>,
+    pub(crate) peer_stats: Arc<PeerStatsTable>,
     /// What this process has done.
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<Counters>,
     known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
 }
 
 impl Peers {
-    pub(crate) fn new(platform: Arc<dyn Platform>, reach: Reach, counts: Arc<Counts>) -> Peers {
+    pub(crate) fn new(
+        platform: Arc<dyn Platform>,
+        options: PeerOptions,
+        counts: Arc<Counters>,
+    ) -> Peers {
         let refusals = counts.refusals.clone();
         Peers {
             platform,
-            spare: Arc::new(Spare::new(SPARE, reach.flight, refusals)),
-            reach,
+            pool: Arc::new(BufferPool::new(MAX_POOLED_BYTES, options.flight, refusals)),
+            options,
             processes: Arc::default(),
-            contacts: Arc::default(),
+            peer_stats: Arc::default(),
             counts,
             known: Mutex::default(),
         }
     }
 
     /// The same tasks, reached in another way: what comes in is counted together.
-    pub(crate) fn reached(&self, reach: Reach) -> Peers {
+    pub(crate) fn with_options(&self, options: PeerOptions) -> Peers {
         Peers {
             platform: self.platform.clone(),
-            reach,
-            spare: self.spare.clone(),
+            options,
+            pool: self.pool.clone(),
             processes: self.processes.clone(),
-            contacts: self.contacts.clone(),
+            peer_stats: self.peer_stats.clone(),
             counts: self.counts.clone(),
             known: Mutex::default(),
         }

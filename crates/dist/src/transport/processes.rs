@@ -25,19 +25,19 @@ pub(crate) struct Process {
 
 /// The newest process of each task that was met or heard of.
 #[derive(Default)]
-pub(crate) struct Processes(Mutex<BTreeMap<TaskName, Known>>);
+pub(crate) struct Processes(Mutex<BTreeMap<TaskName, TaskProcesses>>);
 
-struct Known {
+struct TaskProcesses {
     newest: Process,
     /// The incarnations of those whose place it has taken; the last of them.
     replaced: Vec<u64>,
 }
 
 /// How many processes that were replaced are remembered of a task.
-const REMEMBERED: usize = 16;
+const MAX_REMEMBERED: usize = 16;
 
 impl Processes {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, TaskProcesses>> {
         locked(&self.0)
     }
 
@@ -46,7 +46,7 @@ impl Processes {
     ///
     /// # Errors
     /// A newer one is known: `described` says which task it is.
-    pub(crate) fn meet(
+    pub(crate) fn observe(
         &self,
         task: &TaskName,
         process: Process,
@@ -61,7 +61,7 @@ impl Processes {
         let Some(known) = all.get_mut(task) else {
             let newest = process;
             let replaced = Vec::new();
-            all.insert(task.clone(), Known { newest, replaced });
+            all.insert(task.clone(), TaskProcesses { newest, replaced });
             return Ok(false);
         };
         if known.newest.incarnation == process.incarnation {
@@ -76,7 +76,7 @@ impl Processes {
             );
             return Err(ClusterError::new(Cause::Replaced, text).at(task));
         }
-        if known.replaced.len() == REMEMBERED {
+        if known.replaced.len() == MAX_REMEMBERED {
             known.replaced.remove(0);
         }
         known.replaced.push(known.newest.incarnation);
@@ -127,10 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_goes_back_from_a_newer_process_to_an_older_one() {
+    fn an_older_process_of_a_task_is_refused() {
         let known = Processes::default();
         let task = ("ps".to_owned(), 0);
-        let meet = |p| known.meet(&task, p, NOW, "/job:ps/task:0 at 10.0.0.1:2222");
+        let meet = |p| known.observe(&task, p, NOW, "/job:ps/task:0 at 10.0.0.1:2222");
         let (old, new) = (process(1, 1_000_000), process(2, 3_000_000));
         assert!(!meet(old).unwrap());
         assert!(!meet(old).unwrap());
@@ -145,24 +145,24 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_clock_was_ahead_is_replaced_all_the_same_and_stays_so() {
+    fn a_process_whose_clock_was_ahead_can_be_replaced() {
         let known = Processes::default();
         let task = ("ps".to_owned(), 0);
         let (ahead, right) = (process(1, 1000 * NOW), process(2, NOW + 5));
-        assert!(!known.meet(&task, ahead, NOW, "").unwrap());
-        assert!(known.meet(&task, right, NOW + 10, "").unwrap());
-        let error = known.meet(&task, ahead, NOW + 20, "").unwrap_err();
+        assert!(!known.observe(&task, ahead, NOW, "").unwrap());
+        assert!(known.observe(&task, right, NOW + 10, "").unwrap());
+        let error = known.observe(&task, ahead, NOW + 20, "").unwrap_err();
         assert_eq!(error.cause, Cause::Replaced);
     }
 
     #[test]
-    fn who_is_called_is_told_of_itself_and_of_those_that_were_replaced() {
+    fn a_callee_learns_of_its_own_and_of_replaced_processes() {
         let known = Processes::default();
         let names: Vec<TaskName> = (0..3).map(|i| ("ps".to_owned(), i)).collect();
         for name in &names {
-            known.meet(name, process(1, 1), NOW, "").unwrap();
+            known.observe(name, process(1, 1), NOW, "").unwrap();
         }
-        known.meet(&names[1], process(2, 2), NOW, "").unwrap();
+        known.observe(&names[1], process(2, 2), NOW, "").unwrap();
         let told = |to: &TaskName| -> Vec<(u32, u64)> {
             let told = known.told(to).into_iter().map(of_message);
             told.map(|(t, p)| (t.1, p.incarnation)).collect()

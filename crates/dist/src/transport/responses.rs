@@ -7,21 +7,21 @@ use thalweg_tensor::{Buffer, Tensor};
 use super::frames::Frames;
 use super::messages::Value;
 use super::messages::header::Kind;
-use super::peers::{Answer, Peer};
+use super::peers::{Peer, ResponseFrames};
 use crate::error::ClusterError;
-use crate::transport::shared_memory::segments::{Colocated, Lent};
+use crate::transport::shared_memory::segments::{ColocatedTask, LentValue};
 
 /// An answer, and what of it is read in the segments of the task that has sent it, for as long as this is
 /// there.
-pub(crate) struct Lending {
+pub(crate) struct ResponseReader {
     pub(crate) peer: Arc<Peer>,
-    from: Option<Arc<Colocated>>,
-    answer: Option<Answer>,
+    from: Option<Arc<ColocatedTask>>,
+    answer: Option<ResponseFrames>,
     /// By token: where values lie that were lent.
     lent: Vec<(u64, Arc<Buffer>)>,
 }
 
-impl Lending {
+impl ResponseReader {
     /// Calls a task, which may lend values where `from` says how they are reached.
     ///
     /// # Errors
@@ -30,15 +30,19 @@ impl Lending {
         peer: &Arc<Peer>,
         name: &str,
         request: Frames,
-        from: Option<Arc<Colocated>>,
-    ) -> Result<Lending, ClusterError> {
+        from: Option<Arc<ColocatedTask>>,
+    ) -> Result<ResponseReader, ClusterError> {
         let answer = peer.call(name, request).await?;
-        Ok(Lending::of(peer, answer, from))
+        Ok(ResponseReader::of(peer, answer, from))
     }
 
     /// An answer of this task.
-    pub(crate) fn of(peer: &Arc<Peer>, answer: Answer, from: Option<Arc<Colocated>>) -> Lending {
-        Lending {
+    pub(crate) fn of(
+        peer: &Arc<Peer>,
+        answer: ResponseFrames,
+        from: Option<Arc<ColocatedTask>>,
+    ) -> ResponseReader {
+        ResponseReader {
             peer: peer.clone(),
             from,
             answer: Some(answer),
@@ -46,7 +50,7 @@ impl Lending {
         }
     }
 
-    fn answer(&mut self) -> Result<&mut Answer, ClusterError> {
+    fn answer(&mut self) -> Result<&mut ResponseFrames, ClusterError> {
         let over = || ClusterError::invalid("the answer is over");
         self.answer.as_mut().ok_or_else(over)
     }
@@ -84,7 +88,7 @@ impl Lending {
     ///
     /// # Errors
     /// It can not be mapped, or nobody asked for that.
-    pub(crate) async fn lent(&mut self, header: &Value) -> Result<Lent, ClusterError> {
+    pub(crate) async fn lent(&mut self, header: &Value) -> Result<LentValue, ClusterError> {
         let lent = self.peer.lent(self.from.as_deref(), header).await?;
         if let Some(loan) = header.loan {
             self.lent.push((loan.token, lent.buffer.clone()));
@@ -93,7 +97,7 @@ impl Lending {
     }
 }
 
-impl Drop for Lending {
+impl Drop for ResponseReader {
     fn drop(&mut self) {
         let Some(from) = &self.from else {
             return;
@@ -107,7 +111,7 @@ impl Drop for Lending {
             }
         }
         // Of what somebody still has nothing is said: its bytes then stay as they are.
-        let free = |(buffer, tokens)| self.peer.gives(from, buffer).then_some(tokens);
+        let free = |(buffer, tokens)| self.peer.release(from, buffer).then_some(tokens);
         let tokens: Vec<u64> = buffers.into_iter().filter_map(free).flatten().collect();
         if let (false, Some(answer)) = (tokens.is_empty(), self.answer.take()) {
             // Dropped before it is given back, the stream would say that nothing is.

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_of_another_task_stands_in_the_middle_of_its_call() {
+    fn a_remote_trace_is_centred_in_its_call() {
         let event = Event {
             node: "x".to_owned(),
             op: "Add".to_owned(),

@@ -8,18 +8,18 @@ use thalweg_tensor::Buffer;
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Dims, Tensor, TensorError};
 
-use super::buffer_pool::Spare;
+use super::buffer_pool::BufferPool;
 use super::messages::Value;
 use super::wire_error::WireError;
 
 /// How many bytes are taken at a time: what counts is what has come, and not what is announced. The memory
 /// of strings grows with it, that of others is the system's until it is written to.
-const STEP: usize = 256 << 10;
+const READ_STEP: usize = 256 << 10;
 
 /// A tensor that lends its bytes.
-struct Lent(Tensor);
+struct BorrowedBytes(Tensor);
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for BorrowedBytes {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()
     }
@@ -39,7 +39,7 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
             all.iter().for_each(|s| bytes.put_slice(s));
             bytes.freeze()
         }
-        _ => Bytes::from_owner(Lent(tensor.clone())),
+        _ => Bytes::from_owner(BorrowedBytes(tensor.clone())),
     };
     let header = Value {
         number,
@@ -52,17 +52,17 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
 }
 
 /// What a header says of a tensor.
-pub(crate) struct Described {
+pub(crate) struct ValueHeader {
     pub(crate) dtype: DType,
     pub(crate) dims: Dims,
     elements: usize,
     pub(crate) bytes: usize,
 }
 
-impl Described {
+impl ValueHeader {
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(crate) fn new(header: &Value, limit: u64) -> Result<Described, WireError> {
+    pub(crate) fn new(header: &Value, limit: u64) -> Result<ValueHeader, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
             return Err(WireError::Large {
@@ -79,7 +79,7 @@ impl Described {
         let dims = dims.ok_or_else(|| too_large(Dims::new()))?;
         let elements = checked_elements(&dims).ok_or_else(|| too_large(dims.clone()))?;
         let bytes = usize::try_from(header.bytes).map_err(|_| too_large(dims.clone()))?;
-        Ok(Described {
+        Ok(ValueHeader {
             dtype,
             dims,
             elements,
@@ -89,7 +89,7 @@ impl Described {
 }
 
 /// Room for a tensor whose bytes come piece by piece.
-pub(crate) struct Room {
+pub(crate) struct ValueBuffer {
     dtype: DType,
     dims: Dims,
     bytes: Filling,
@@ -107,18 +107,22 @@ enum Filling {
     },
 }
 
-impl Room {
+impl ValueBuffer {
     /// For what a header says.
     ///
     /// # Errors
     /// It is no header of a tensor, or of one that has more bytes than `limit`.
-    pub(crate) fn new(header: &Value, limit: u64, spare: &Spare) -> Result<Room, WireError> {
-        let Described {
+    pub(crate) fn new(
+        header: &Value,
+        limit: u64,
+        pool: &BufferPool,
+    ) -> Result<ValueBuffer, WireError> {
+        let ValueHeader {
             dtype,
             dims,
             elements,
             bytes: total,
-        } = Described::new(header, limit).map_err(|e| spare.refused(e))?;
+        } = ValueHeader::new(header, limit).map_err(|e| pool.refused(e))?;
         let too_large = |dims: Dims| TensorError::TooLarge { dtype, dims };
         let length = |expected: usize| WireError::Length {
             expected: expected as u64,
@@ -140,11 +144,11 @@ impl Room {
                     return Err(length(expected));
                 }
                 // Memory of the system's that is not written to takes none.
-                let buffer = spare.take(total).ok_or_else(|| too_large(dims.clone()))?;
+                let buffer = pool.take(total).ok_or_else(|| too_large(dims.clone()))?;
                 Filling::Plain { buffer, filled: 0 }
             }
         };
-        Ok(Room { dtype, dims, bytes })
+        Ok(ValueBuffer { dtype, dims, bytes })
     }
 
     /// What is to be filled next; nothing where all is there.
@@ -152,12 +156,12 @@ impl Room {
         match &mut self.bytes {
             Filling::Plain { buffer, filled } => {
                 let from = *filled;
-                *filled = (from + STEP).min(buffer.len());
+                *filled = (from + READ_STEP).min(buffer.len());
                 &mut buffer.bytes_mut()[from..*filled]
             }
             Filling::Strings { bytes, total } => {
                 let from = bytes.len();
-                bytes.resize((from + STEP).min(*total), 0);
+                bytes.resize((from + READ_STEP).min(*total), 0);
                 &mut bytes[from..]
             }
         }
@@ -167,11 +171,11 @@ impl Room {
     ///
     /// # Errors
     /// The bytes are no elements of its dtype.
-    pub(crate) fn finish(self, spare: &Spare) -> Result<Tensor, WireError> {
+    pub(crate) fn finish(self, pool: &BufferPool) -> Result<Tensor, WireError> {
         let (bytes, total) = match self.bytes {
             Filling::Plain { buffer, .. } => {
                 let buffer = Arc::new(buffer);
-                spare.keep(&buffer);
+                pool.keep(&buffer);
                 return Ok(Tensor::from_buffer(self.dtype, &self.dims, buffer)?);
             }
             Filling::Strings { bytes, total } => (bytes, total),
@@ -208,16 +212,16 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::frames::{Frames, Reader};
+    use super::super::frames::{FrameReader, Frames};
     use super::super::messages::header::Kind;
     use super::*;
 
     /// What a reader makes of these frames; nothing of it waits.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
-        let mut reader = Reader::new(
+        let mut reader = FrameReader::new(
             frames,
             limit,
-            Arc::new(Spare::new(1 << 20, u64::MAX, Arc::default())),
+            Arc::new(BufferPool::new(1 << 20, u64::MAX, Arc::default())),
         );
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(reader.value()).poll(&mut cx) {
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_back_as_it_was() {
+    fn values_round_trip() {
         for dims in [&[][..], &[0], &[3, 0, 2], &[7], &[100, 1000]] {
             for &dtype in DType::PLAIN {
                 let tensor = Tensor::zeros(dtype, dims).unwrap();
@@ -250,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_not_sent() {
+    fn a_resource_handle_cannot_be_sent() {
         let tensor = Tensor::handle(DType::Resource, std::sync::Arc::new(1)).unwrap();
         let error = Frames::default().push_value(0, &tensor).unwrap_err();
         assert!(error.to_string().contains("lives in one task"), "{error}");
     }
 
     #[test]
-    fn a_header_that_lies_is_an_error_and_takes_no_memory() {
+    fn a_false_value_header_is_an_error_and_allocates_nothing() {
         let header = |dtype: i32, dims: &[u64], bytes: u64| Value {
             number: 0,
             dtype,
@@ -277,10 +281,10 @@ mod tests {
             header(-1, &[], 8),
         ] {
             assert!(
-                Room::new(
+                ValueBuffer::new(
                     &header,
                     1 << 30,
-                    &Arc::new(Spare::new(0, u64::MAX, Arc::default()))
+                    &Arc::new(BufferPool::new(0, u64::MAX, Arc::default()))
                 )
                 .is_err(),
                 "{header:?}"
@@ -295,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn strings_come_back_as_they_were(
+        fn strings_round_trip(
             all in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..20),
         ) {
             let tensor = Tensor::strings(&[all.len()], &all).unwrap();

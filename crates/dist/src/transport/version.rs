@@ -9,10 +9,10 @@ const PROTOCOL: u32 = 2;
 /// The version of this program.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// The longest version of another program that is shown, in characters.
-const MOST: usize = 40;
+const MAX_PROGRAM_NAME: usize = 40;
 
 /// What this program says of itself.
-pub(crate) fn own() -> wire::Version {
+pub(crate) fn own_version() -> wire::Version {
     wire::Version {
         protocol: PROTOCOL,
         program: PROGRAM.to_owned(),
@@ -23,7 +23,7 @@ pub(crate) fn own() -> wire::Version {
 ///
 /// # Errors
 /// It does not.
-pub(crate) fn agree(
+pub(crate) fn check_version(
     own: &str,
     other: &str,
     version: Option<&wire::Version>,
@@ -31,7 +31,7 @@ pub(crate) fn agree(
     let theirs = match version {
         Some(v) if v.protocol == PROTOCOL => return Ok(()),
         Some(v) => {
-            let program: String = v.program.chars().take(MOST).collect();
+            let program: String = v.program.chars().take(MAX_PROGRAM_NAME).collect();
             format!("Thalweg {program}, protocol {}", v.protocol)
         }
         None => "a Thalweg that tells no version".to_owned(),
@@ -48,13 +48,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_another_protocol_are_named_with_their_versions() {
-        agree("own", "other", Some(&super::own())).unwrap();
+    fn a_protocol_mismatch_names_both_versions() {
+        check_version("own", "other", Some(&super::own_version())).unwrap();
         let newer = wire::Version {
             protocol: PROTOCOL + 1,
             program: "7.8.9".to_owned(),
         };
-        let error = agree(
+        let error = check_version(
             "/job:ps/task:0 at a:1",
             "/job:worker/task:1 at b:2",
             Some(&newer),
@@ -71,7 +71,7 @@ mod tests {
         for part in parts {
             assert!(error.message.contains(part), "{part}: {error}");
         }
-        let old = agree("own", "other", None).unwrap_err();
+        let old = check_version("own", "other", None).unwrap_err();
         assert!(old.message.contains("tells no version"), "{old}");
     }
 }

@@ -74,7 +74,7 @@ impl From<WireError> for ClusterError {
         let cause = match error {
             WireError::Forbidden(refused) => return refused,
             WireError::Expanded(ref inner) => {
-                let met = ClusterError::met(EXPANDED_BYTES, error.to_string());
+                let met = ClusterError::limit_exceeded(EXPANDED_BYTES, error.to_string());
                 return match **inner {
                     WireError::Node {
                         ref node, ref op, ..

@@ -9,7 +9,7 @@ use crate::cluster::spec::TaskName;
 
 /// What a task knows of the tasks whose masters use it.
 #[derive(Debug, Default)]
-pub(crate) struct Presence {
+pub(crate) struct CompletionState {
     /// Those that have sessions here.
     pub(super) here: BTreeSet<TaskName>,
     /// When the last session of the others ended.
@@ -20,14 +20,14 @@ pub(crate) struct Presence {
 
 /// What has become of tasks that are waited for.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitOutcome {
     /// Each has finished, but for these, which were away for too long.
     Over(Vec<TaskName>),
     /// Some work still, or may come back. If nothing changes, this is when it is over.
     Until(Option<Instant>),
 }
 
-impl Presence {
+impl CompletionState {
     /// What has become of these tasks, where one may be away for so long. For one that was never here the time begins
     /// when the last of the others has finished or gone: tasks start in any order.
     pub(crate) fn awaited(
@@ -35,22 +35,22 @@ impl Presence {
         tasks: &[TaskName],
         worker_rejoin: Duration,
         now: Instant,
-    ) -> Awaited {
+    ) -> WaitOutcome {
         let unfinished = tasks.iter().filter(|t| !self.finished.contains_key(t));
         let unfinished: Vec<&TaskName> = unfinished.collect();
         if unfinished.iter().any(|t| self.here.contains(*t)) {
-            return Awaited::Until(None);
+            return WaitOutcome::Until(None);
         }
         let gone = |t: &TaskName| self.finished.get(t).or(self.left.get(t)).copied();
         let latest = tasks.iter().filter_map(gone).max();
         let since = unfinished.iter().map(|t| gone(t).or(latest)).max();
         match since {
-            None => Awaited::Over(Vec::new()),
-            Some(None) => Awaited::Until(None),
+            None => WaitOutcome::Over(Vec::new()),
+            Some(None) => WaitOutcome::Until(None),
             Some(Some(since)) if now < since + worker_rejoin => {
-                Awaited::Until(Some(since + worker_rejoin))
+                WaitOutcome::Until(Some(since + worker_rejoin))
             }
-            Some(Some(_)) => Awaited::Over(unfinished.into_iter().cloned().collect()),
+            Some(Some(_)) => WaitOutcome::Over(unfinished.into_iter().cloned().collect()),
         }
     }
 }
@@ -59,7 +59,7 @@ impl Presence {
 mod tests {
     use super::*;
 
-    const ABSENCE: Duration = Duration::from_secs(60);
+    const WORKER_REJOIN: Duration = Duration::from_secs(60);
 
     fn worker(index: u32) -> TaskName {
         ("worker".to_owned(), index)
@@ -75,20 +75,20 @@ mod tests {
     ) -> Result<Vec<u32>, Option<u64>> {
         let zero = Instant::now();
         let at = |&(index, s): &(u32, u64)| (worker(index), zero + Duration::from_secs(s));
-        let presence = Presence {
+        let presence = CompletionState {
             here: here.iter().copied().map(worker).collect(),
             left: left.iter().map(at).collect(),
             finished: finished.iter().map(at).collect(),
         };
         let all = [0, 1, 2].map(worker);
-        match presence.awaited(&all, ABSENCE, zero + Duration::from_secs(now)) {
-            Awaited::Over(lost) => Ok(lost.into_iter().map(|(_, index)| index).collect()),
-            Awaited::Until(until) => Err(until.map(|u| (u - zero).as_secs())),
+        match presence.awaited(&all, WORKER_REJOIN, zero + Duration::from_secs(now)) {
+            WaitOutcome::Over(lost) => Ok(lost.into_iter().map(|(_, index)| index).collect()),
+            WaitOutcome::Until(until) => Err(until.map(|u| (u - zero).as_secs())),
         }
     }
 
     #[test]
-    fn all_workers_that_have_finished_are_waited_for_no_longer() {
+    fn finished_workers_end_the_wait() {
         let all = [(0, 1), (1, 5), (2, 3)];
         assert_eq!(awaited(&[], &[], &all, 5), Ok(vec![]));
         // A session that is closed late, or one that is made to look at the result, says nothing.
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_here_is_waited_for_without_a_bound() {
+    fn a_connected_worker_is_waited_for_without_a_bound() {
         assert_eq!(awaited(&[1], &[(2, 1)], &[(0, 1)], 1_000_000), Err(None));
     }
 
     #[test]
-    fn a_worker_that_has_gone_is_waited_for_until_its_time_is_over() {
+    fn a_disconnected_worker_is_waited_for_until_worker_rejoin() {
         let (left, finished) = ([(1, 7)], [(0, 1), (2, 30)]);
         assert_eq!(awaited(&[], &left, &finished, 66), Err(Some(67)));
         assert_eq!(awaited(&[], &left, &finished, 67), Ok(vec![1]));
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn all_workers_that_have_gone_are_lost_when_the_last_one_is() {
+    fn disconnected_workers_are_lost_together() {
         let left = [(0, 1), (1, 50), (2, 3)];
         assert_eq!(awaited(&[], &left, &[], 109), Err(Some(110)));
         assert_eq!(awaited(&[], &left, &[], 110), Ok(vec![0, 1, 2]));
     }
 
     #[test]
-    fn a_worker_that_was_never_here_has_its_time_once_the_others_are_done_or_gone() {
+    fn the_rejoin_time_of_an_absent_worker_starts_when_the_others_are_done() {
         assert_eq!(awaited(&[], &[], &[], 1_000_000), Err(None));
         assert_eq!(awaited(&[], &[], &[(0, 5)], 64), Err(Some(65)));
         assert_eq!(awaited(&[], &[(1, 20)], &[(0, 5)], 79), Err(Some(80)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::{Worker, WorkerSession};
-use crate::cluster::spec::{TaskName, shown, shown_at};
+use crate::cluster::spec::{TaskName, task_label, task_label_at};
 use crate::error::ClusterError;
 use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
@@ -22,8 +22,8 @@ impl Worker {
     pub(crate) fn described(&self, task: &TaskName) -> String {
         let (job, index) = task;
         match self.cluster.address(job, *index) {
-            Ok(address) => shown_at(task, address),
-            Err(_) => shown(job, *index),
+            Ok(address) => task_label_at(task, address),
+            Err(_) => task_label(job, *index),
         }
     }
 
@@ -51,7 +51,12 @@ impl Worker {
     /// A newer one is known.
     pub(crate) fn meet(&self, task: &TaskName, process: Process) -> Result<(), ClusterError> {
         let known = &self.peers.processes;
-        if known.meet(task, process, self.platform.clock(), &self.described(task))? {
+        if known.observe(
+            task,
+            process,
+            self.platform.unix_micros(),
+            &self.described(task),
+        )? {
             let of_older = |session: &WorkerSession| {
                 session.master.as_ref() == Some(task) && session.of != process.incarnation
             };
@@ -75,8 +80,8 @@ impl Worker {
     pub(crate) fn look(&self) -> Result<(), ClusterError> {
         self.is_current()?;
         let known = &self.peers.processes;
-        let (now, described) = (self.platform.clock(), self.described(&self.task));
-        let own = known.meet(&self.task, self.process(), now, &described);
+        let (now, described) = (self.platform.unix_micros(), self.described(&self.task));
+        let own = known.observe(&self.task, self.process(), now, &described);
         let Err(replaced) = own else { return Ok(()) };
         tracing::warn!("{replaced}");
         let mut sessions = locked(&self.sessions);

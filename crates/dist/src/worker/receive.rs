@@ -11,30 +11,30 @@ use crate::transport::frames::Frames;
 use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
 use crate::transport::peers::Peer;
-use crate::transport::responses::Lending;
+use crate::transport::responses::ResponseReader;
 
 /// How many values of one task are copied from its segments at a time.
-const COPIES: usize = 2;
+const MAX_CONCURRENT_COPIES: usize = 2;
 
 /// Asks for what comes from another task.
-async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<Lending, ClusterError> {
+async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<ResponseReader, ClusterError> {
     let from = peer.colocated().await?;
     request.colocated = from.as_ref().map_or(0, |f| f.incarnation);
     let request = Frames::of(Kind::Receive(request));
-    Lending::call(peer, "Receive", request, from).await
+    ResponseReader::call(peer, "Receive", request, from).await
 }
 
 /// Delivers the values as they come, until all are there. What is read in place is so until `incoming` is
 /// dropped.
 async fn deliver(
-    incoming: &mut Lending,
+    incoming: &mut ResponseReader,
     from: u32,
     step: &Arc<WorkerStep>,
     routes: &Arc<Routes>,
 ) -> Result<(), ClusterError> {
     // What is lent and not read in place is copied while more comes, a few values at a time.
     let mut copies = JoinSet::new();
-    let room = Arc::new(Semaphore::new(COPIES));
+    let room = Arc::new(Semaphore::new(MAX_CONCURRENT_COPIES));
     loop {
         match incoming.next().await? {
             // No more than the part takes: each takes room among the mappings of this process.

@@ -27,14 +27,14 @@ pub(crate) struct RegisteredPart {
 }
 
 /// What is shorter runs where it came in: to hand it to another thread would take as long.
-const SHORT: Duration = Duration::from_micros(50);
+const MAX_INLINE_TIME: Duration = Duration::from_micros(50);
 
 impl RegisteredPart {
     /// Whether it may run on a thread of the network: its steps all take the same time, and the last was
     /// short.
     pub(super) fn is_short(&self) -> bool {
         let last = Duration::from_micros(self.last.load(Ordering::Relaxed));
-        last < SHORT && !self.long
+        last < MAX_INLINE_TIME && !self.long
     }
 
     /// Whether it waits for nobody, and gives nothing.

@@ -40,7 +40,9 @@ impl Worker {
             let text = format!(
                 "a part of more than {most} nodes or values is not taken here: fetch less in one step"
             );
-            return Err(self.counts.counted(ClusterError::met(GRAPH_NODES, text)));
+            return Err(self
+                .counts
+                .counted(ClusterError::limit_exceeded(GRAPH_NODES, text)));
         }
         Ok(values)
     }
@@ -163,7 +165,9 @@ impl Worker {
                  feeds of fewer shapes",
                 self.limits.parts
             );
-            return Err(self.counts.counted(ClusterError::met(PARTS, text)));
+            return Err(self
+                .counts
+                .counted(ClusterError::limit_exceeded(PARTS, text)));
         }
         parts.made += 1;
         let number = parts.made;

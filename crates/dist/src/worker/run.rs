@@ -12,15 +12,15 @@ use tokio::task::JoinSet;
 use super::receive::receive;
 use super::registered_part::RegisteredPart;
 use super::state::{Worker, WorkerSession};
-use super::step::{Channels, WorkerStep};
-use crate::cluster::spec::shown;
+use super::step::{StepChannels, WorkerStep};
+use crate::cluster::spec::task_label;
 use crate::error::{Cause, ClusterError};
 use crate::limit_names::STEPS;
 use crate::metrics::counters;
 use crate::transport::messages as wire;
 
 /// What a part is run for.
-pub(crate) struct Asked {
+pub(crate) struct RunRequest {
     /// The step's number.
     pub(crate) step: u64,
     pub(crate) feeds: Vec<Tensor>,
@@ -34,7 +34,7 @@ pub(crate) struct Asked {
 }
 
 /// What a part gave.
-pub(crate) struct Done {
+pub(crate) struct RunOutcome {
     pub(crate) fetched: Vec<Tensor>,
     /// Empty unless it was asked for.
     pub(crate) trace: Trace,
@@ -50,8 +50,8 @@ impl Worker {
         session: &Arc<WorkerSession>,
         handle: &str,
         part: Arc<RegisteredPart>,
-        asked: Asked,
-    ) -> Result<Done, ClusterError> {
+        asked: RunRequest,
+    ) -> Result<RunOutcome, ClusterError> {
         let (began, step) = (Instant::now(), asked.step);
         let done = self.run_here(session, handle, part, asked).await;
         let took = began.elapsed();
@@ -60,9 +60,9 @@ impl Worker {
             Err(e) => self.counts.part_failed(e.cause),
         }
         if took >= self.limits.slow_step {
-            counters::add(&self.counts.slow_parts);
+            counters::increment(&self.counts.slow_parts);
             let (seconds, failed) = (took.as_secs_f64(), done.is_err());
-            let of = session.master.as_ref().map(|(job, i)| shown(job, *i));
+            let of = session.master.as_ref().map(|(job, i)| task_label(job, *i));
             tracing::warn!(session = handle, of, step, seconds, failed, "slow part");
         }
         done.map_err(|e| self.counts.counted(e).at(&self.task))
@@ -73,10 +73,10 @@ impl Worker {
         session: &Arc<WorkerSession>,
         handle: &str,
         part: Arc<RegisteredPart>,
-        asked: Asked,
-    ) -> Result<Done, ClusterError> {
+        asked: RunRequest,
+    ) -> Result<RunOutcome, ClusterError> {
         let came = Instant::now();
-        let Asked {
+        let RunRequest {
             step,
             feeds,
             limit,
@@ -90,18 +90,18 @@ impl Worker {
                 "this task runs {} steps, as many as it may",
                 self.limits.steps
             );
-            return Err(ClusterError::met(STEPS, text));
+            return Err(ClusterError::limit_exceeded(STEPS, text));
         }
         check_feeds(&part.feeds, &feeds)?;
         if let Some(once) = once {
             self.run_once(session, &part, (feeds, room), &once).await?;
-            return Ok(Done {
+            return Ok(RunOutcome {
                 fetched: Vec::new(),
                 trace: Trace::default(),
                 began: Duration::ZERO,
             });
         }
-        let running = Running {
+        let running = RunningPart {
             session: session.clone(),
             step: session.step(step)?,
             number: step,
@@ -132,7 +132,7 @@ impl Worker {
             let (step, routes) = (running.step.clone(), part.routes.clone());
             let (part, inside) = (part.clone(), inside);
             move |parker| {
-                let channels = Channels::new(step, routes, client, parker);
+                let channels = StepChannels::new(step, routes, client, parker);
                 let began = Instant::now();
                 let done = match &inside {
                     Some(inside) => runner.run_entered_part(inside, &feeds, &channels, &options),
@@ -142,7 +142,7 @@ impl Worker {
                 part.took(began.elapsed());
                 // What it has sent may be taken while nobody waits for its end any more.
                 drop(room);
-                done.map(|(fetched, trace)| Done {
+                done.map(|(fetched, trace)| RunOutcome {
                     fetched: fetched.into_values().flatten().collect(),
                     trace,
                     began: began.duration_since(came),
@@ -150,7 +150,7 @@ impl Worker {
             }
         };
         let cancel = &running.cancel;
-        let done = self.platform.given_by_part(short, cancel, work).await?;
+        let done = self.platform.run_step(short, cancel, work).await?;
         match done {
             Ok(done) => {
                 running.step.all_sent();
@@ -169,14 +169,14 @@ impl Worker {
 }
 
 /// A part that runs; what is left of it ends when this is dropped.
-struct Running {
+struct RunningPart {
     session: Arc<WorkerSession>,
     step: Arc<WorkerStep>,
     number: u64,
     cancel: Cancel,
 }
 
-impl Drop for Running {
+impl Drop for RunningPart {
     fn drop(&mut self) {
         self.cancel.cancel();
         let ended = ClusterError::new(Cause::Cancelled, "the step was ended by its master");

@@ -11,18 +11,18 @@ use thalweg_tensor::Tensor;
 use tokio::sync::watch;
 
 use super::registered_part::RegisteredPart;
-use super::stamps::Ended;
+use super::stamps::StampedResult;
 use super::state::{Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
 use crate::transport::messages as wire;
 
 /// The most names of stamps that a task knows.
-const MOST_NAMES: usize = 1024;
+const MAX_NAMES: usize = 1024;
 
 /// What a part has no channel to.
-struct Nobody;
+struct NoChannels;
 
-impl TaskChannels for Nobody {
+impl TaskChannels for NoChannels {
     fn send(&self, _: i64, _: Tensor) -> Result<(), KernelError> {
         Err(KernelError::Argument("a channel"))
     }
@@ -33,12 +33,12 @@ impl TaskChannels for Nobody {
 }
 
 /// What a part begins with: its feeds, and its place among the steps of the task.
-type Begins = (Vec<Tensor>, Arc<()>);
+type RunInputs = (Vec<Tensor>, Arc<()>);
 
 /// What runs next, or what is waited for.
 enum Next {
-    Over,
-    Waits(u64, watch::Receiver<Option<Ended>>),
+    Done,
+    Pending(u64, watch::Receiver<Option<StampedResult>>),
 }
 
 impl Worker {
@@ -50,7 +50,7 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         part: &Arc<RegisteredPart>,
-        begins: Begins,
+        begins: RunInputs,
         of: &wire::Once,
     ) -> Result<(), ClusterError> {
         if !part.is_alone() {
@@ -61,8 +61,8 @@ impl Worker {
         let mut begins = Some(begins);
         loop {
             let (stamp, mut ended) = match self.next(session, part, &mut begins, of)? {
-                Next::Over => return Ok(()),
-                Next::Waits(stamp, ended) => (stamp, ended),
+                Next::Done => return Ok(()),
+                Next::Pending(stamp, ended) => (stamp, ended),
             };
             let ended = match ended.wait_for(Option::is_some).await {
                 Ok(ended) => ended.clone(),
@@ -84,12 +84,12 @@ impl Worker {
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
         part: &Arc<RegisteredPart>,
-        begins: &mut Option<Begins>,
+        begins: &mut Option<RunInputs>,
         of: &wire::Once,
     ) -> Result<Next, ClusterError> {
         let mut all = self.once.stamps();
-        if all.len() >= MOST_NAMES && !all.contains_key(&of.name) {
-            let text = format!("a task takes part in {MOST_NAMES} synchronous trainings at most");
+        if all.len() >= MAX_NAMES && !all.contains_key(&of.name) {
+            let text = format!("a task takes part in {MAX_NAMES} synchronous trainings at most");
             return Err(ClusterError::new(Cause::Exhausted, text));
         }
         let stamps = all.entry(of.name.clone()).or_default();
@@ -98,10 +98,10 @@ impl Worker {
             return Err(ClusterError::new(Cause::Refused, text));
         }
         if of.stamp == stamps.last {
-            return Ok(Next::Over);
+            return Ok(Next::Done);
         }
         if let Some((stamp, ended)) = &stamps.running {
-            return Ok(Next::Waits(*stamp, ended.clone()));
+            return Ok(Next::Pending(*stamp, ended.clone()));
         }
         let (tell, told) = watch::channel(None);
         stamps.running = Some((of.stamp, told.clone()));
@@ -111,15 +111,16 @@ impl Worker {
         let (runner, part) = (session.runner.clone(), part.clone());
         let stamp = of.stamp;
         self.platform.runtime().spawn(async move {
-            let run = move |_| runner.run_part(&part.plan, &feeds, &Nobody, &RunOptions::default());
+            let run =
+                move |_| runner.run_part(&part.plan, &feeds, &NoChannels, &RunOptions::default());
             let never = Cancel::new();
-            let ran = worker.platform.given_by_part(false, &never, run).await;
+            let ran = worker.platform.run_step(false, &never, run).await;
             let ended = ran.and_then(|done| done.map(|_| ()).map_err(ClusterError::from));
             drop(room);
             worker.once.ended(&of, &ended);
             tell.send_replace(Some(ended));
         });
-        Ok(Next::Waits(stamp, told))
+        Ok(Next::Pending(stamp, told))
     }
 }
 
@@ -134,7 +135,7 @@ mod tests {
     use crate::session::{ClusterOptions, Session};
 
     #[test]
-    fn what_runs_once_for_a_stamp_runs_on_every_server_and_not_again() {
+    fn a_stamped_update_runs_exactly_once_on_each_server() {
         let jobs = [("ps", 2), ("worker", 1)];
         let tasks = Server::local_cluster(&jobs, ServerOptions::listening("")).unwrap();
         let g = Graph::new();
@@ -154,7 +155,7 @@ mod tests {
                 stamp,
             };
             let options = RunOptions::default();
-            session.waited(session.once_async(operations, &[], &options, once))
+            session.block_on(session.once_async(operations, &[], &options, once))
         };
         let found = || counts.map(|c| first.run::<i64>(c.read(), []).unwrap());
         // The answer of the second server is lost, so to say, and the caller asks again; so does another session.

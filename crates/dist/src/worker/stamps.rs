@@ -11,23 +11,23 @@ use crate::transport::messages as wire;
 
 /// What has run once, by the name of the stamps.
 #[derive(Default)]
-pub(super) struct Once(Mutex<HashMap<String, Stamps>>);
+pub(super) struct StampLog(Mutex<HashMap<String, StampState>>);
 
-pub(super) type Ended = Result<(), ClusterError>;
+pub(super) type StampedResult = Result<(), ClusterError>;
 
 #[derive(Default)]
-pub(super) struct Stamps {
+pub(super) struct StampState {
     /// The last that has run to its end.
     pub(super) last: u64,
-    pub(super) running: Option<(u64, watch::Receiver<Option<Ended>>)>,
+    pub(super) running: Option<(u64, watch::Receiver<Option<StampedResult>>)>,
 }
 
-impl Once {
-    pub(super) fn stamps(&self) -> MutexGuard<'_, HashMap<String, Stamps>> {
+impl StampLog {
+    pub(super) fn stamps(&self) -> MutexGuard<'_, HashMap<String, StampState>> {
         locked(&self.0)
     }
 
-    pub(super) fn ended(&self, of: &wire::Once, ended: &Ended) {
+    pub(super) fn ended(&self, of: &wire::Once, ended: &StampedResult) {
         if let Some(stamps) = self.stamps().get_mut(&of.name) {
             stamps.running = None;
             if ended.is_ok() {

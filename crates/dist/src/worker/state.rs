@@ -9,26 +9,26 @@ use thalweg_session::{Engine, Runner, SessionOptions};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::completion::Presence;
+use super::completion::CompletionState;
 use super::registered_part::RegisteredPart;
-use super::stamps::Once;
+use super::stamps::StampLog;
 use super::step::WorkerStep;
-use super::turns::AllTurns;
+use super::turns::TurnRegistry;
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
 use crate::limit_names::SESSIONS;
 use crate::limits::server_limits::Limits;
-use crate::metrics::counters::Counts;
+use crate::metrics::counters::Counters;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::messages as wire;
-use crate::transport::parts::ops::{self, Ops};
+use crate::transport::parts::ops::{self, OpTable};
 use crate::transport::peers::Peers;
 use crate::transport::processes::Process;
 use crate::transport::shared_memory::lender::{Lender, Loans};
 
 /// What is said to who comes while a task drains.
-pub(crate) const DRAINS: &str =
+pub(crate) const DRAINING: &str =
     "the task drains: it ends when its steps have, and takes nothing new. Use another one";
 
 /// A task as its masters see it.
@@ -44,7 +44,7 @@ pub(crate) struct Worker {
     /// When it started, in microseconds since 1970.
     pub(super) started: u64,
     pub(crate) platform: Arc<dyn Platform>,
-    pub(super) ops: Ops,
+    pub(super) ops: OpTable,
     /// What is lent to co-located tasks, where the task has memory that it may share.
     pub(crate) lender: Option<Arc<Lender>>,
     /// By handle, in an order that is the same each time, as steps are.
@@ -56,18 +56,18 @@ pub(crate) struct Worker {
     drains: AtomicBool,
     pub(super) steps: Arc<()>,
     /// What it has done.
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counts: Arc<Counters>,
     /// Changed with `sessions` held where those change.
-    pub(crate) presence: watch::Sender<Presence>,
-    pub(super) once: Once,
+    pub(crate) completion: watch::Sender<CompletionState>,
+    pub(super) once: StampLog,
     /// The turns of synchronous trainings that this task coordinates.
-    pub(crate) turns: AllTurns,
+    pub(crate) turns: TurnRegistry,
 }
 
 /// What one master has here.
 pub(crate) struct WorkerSession {
     pub(super) runner: Arc<Runner>,
-    pub(super) parts: Mutex<Parts>,
+    pub(super) parts: Mutex<SessionParts>,
     pub(super) steps: Mutex<BTreeMap<u64, Arc<WorkerStep>>>,
     /// Which opening of the session this is.
     opening: u64,
@@ -80,7 +80,7 @@ pub(crate) struct WorkerSession {
 }
 
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct SessionParts {
     pub(super) made: u64,
     pub(super) kept: HashMap<u64, Arc<RegisteredPart>>,
 }
@@ -94,15 +94,15 @@ impl Worker {
         peers: Arc<Peers>,
         platform: Arc<dyn Platform>,
     ) -> Worker {
-        let shares = peers.reach.shared_memory && options.shared > 0;
-        let (incarnation, started) = (platform.number(), platform.clock());
+        let shares = peers.options.shared_memory && options.shared > 0;
+        let (incarnation, started) = (platform.random_u64(), platform.unix_micros());
         let process = Process {
             incarnation,
             started,
         };
         let counts = peers.counts.clone();
         // Others are compared with it.
-        let _ = peers.processes.meet(&task, process, started, "");
+        let _ = peers.processes.observe(&task, process, started, "");
         Worker {
             lender: shares.then(Arc::default),
             engine,
@@ -121,9 +121,9 @@ impl Worker {
             drains: AtomicBool::new(false),
             steps: Arc::default(),
             counts,
-            presence: watch::Sender::default(),
-            once: Once::default(),
-            turns: AllTurns::default(),
+            completion: watch::Sender::default(),
+            once: StampLog::default(),
+            turns: TurnRegistry::default(),
         }
     }
 
@@ -162,14 +162,16 @@ impl Worker {
             ));
         }
         if self.drains() {
-            return Err(ClusterError::new(Cause::ShutDown, DRAINS));
+            return Err(ClusterError::new(Cause::ShutDown, DRAINING));
         }
         if sessions.len() >= self.limits.sessions {
             let text = format!(
                 "this task has {} sessions, as many as it may: close one",
                 sessions.len()
             );
-            return Err(self.counts.counted(ClusterError::met(SESSIONS, text)));
+            return Err(self
+                .counts
+                .counted(ClusterError::limit_exceeded(SESSIONS, text)));
         }
         // A master that opens it anew has lost the one before.
         let before = sessions.insert(handle.to_owned(), session.clone());
@@ -271,7 +273,7 @@ impl Worker {
 
     /// Where descriptors of what is lent come from.
     pub(crate) fn colocation(&self) -> Option<wire::Colocation> {
-        let (most, timeout) = (self.limits.sessions, self.peers.reach.timeouts.heartbeat);
+        let (most, timeout) = (self.limits.sessions, self.peers.options.timeouts.heartbeat);
         let lender = self.lender.as_ref()?;
         let said = lender.socket(self.platform.runtime(), most, timeout)?;
         Some(wire::Colocation {
@@ -326,13 +328,13 @@ impl Worker {
             return;
         };
         let here = (sessions.values()).any(|s| s.master.as_ref() == Some(master));
-        self.presence.send_if_modified(|presence| match here {
-            true => presence.here.insert(master.clone()),
+        self.completion.send_if_modified(|completion| match here {
+            true => completion.here.insert(master.clone()),
             false => {
-                let was = presence.here.remove(master);
+                let was = completion.here.remove(master);
                 // What a peer calls itself is kept only where it is a task of the cluster.
                 if was && self.cluster.address(&master.0, master.1).is_ok() {
-                    presence.left.insert(master.clone(), Instant::now());
+                    completion.left.insert(master.clone(), Instant::now());
                 }
                 was
             }
@@ -341,15 +343,15 @@ impl Worker {
 
     /// The numbers of the tasks of `job` whose sessions are open here.
     pub(crate) fn present(&self, job: &str) -> BTreeSet<u32> {
-        let presence = self.presence.borrow();
-        let own = presence.here.iter().filter(|(j, _)| j == job);
+        let completion = self.completion.borrow();
+        let own = completion.here.iter().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
     }
 
     /// The numbers of the tasks of `job` that have said that they have done their work.
     pub(crate) fn finished(&self, job: &str) -> BTreeSet<u32> {
-        let presence = self.presence.borrow();
-        let own = presence.finished.keys().filter(|(j, _)| j == job);
+        let completion = self.completion.borrow();
+        let own = completion.finished.keys().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
     }
 
@@ -366,11 +368,11 @@ impl Worker {
         if self.cluster.address(&task.0, task.1).is_err() {
             return;
         }
-        self.peers.contacts.with(&task).finish();
-        self.presence.send_if_modified(|presence| {
-            let new = !presence.finished.contains_key(&task);
+        self.peers.peer_stats.with(&task).note_finished();
+        self.completion.send_if_modified(|completion| {
+            let new = !completion.finished.contains_key(&task);
             if new {
-                presence.finished.insert(task, Instant::now());
+                completion.finished.insert(task, Instant::now());
             }
             new
         });

@@ -12,39 +12,39 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::error::{Cause, ClusterError};
-use crate::metrics::counters::Waits;
+use crate::metrics::counters::GaugeGuard;
 use crate::runtime::lock::locked;
 use crate::transport::messages::{Turn, TurnGiven};
 
 /// The most trainings that a task coordinates.
-const MOST: usize = 1024;
+const MAX_TRAININGS: usize = 1024;
 
 /// The most workers of a training.
-const MOST_WORKERS: u32 = 1 << 16;
+const MAX_WORKERS: u32 = 1 << 16;
 
 /// The turns of all trainings of a task, by name.
 #[derive(Default)]
-pub(crate) struct AllTurns {
-    all: Mutex<BTreeMap<String, Arc<Turns>>>,
+pub(crate) struct TurnRegistry {
+    all: Mutex<BTreeMap<String, Arc<TrainingTurns>>>,
     /// Workers that wait for one.
     pub(crate) waiting: AtomicU64,
 }
 
-impl AllTurns {
+impl TurnRegistry {
     /// The turns of a training: whoever asks first makes them.
     ///
     /// # Errors
     /// There are as many trainings as may be.
-    pub(crate) fn of(&self, name: &str) -> Result<Arc<Turns>, ClusterError> {
+    pub(crate) fn of(&self, name: &str) -> Result<Arc<TrainingTurns>, ClusterError> {
         let mut all = locked(&self.all);
         if let Some(turns) = all.get(name) {
             return Ok(turns.clone());
         }
-        if all.len() >= MOST {
-            let text = format!("a task coordinates {MOST} synchronous trainings at most");
+        if all.len() >= MAX_TRAININGS {
+            let text = format!("a task coordinates {MAX_TRAININGS} synchronous trainings at most");
             return Err(ClusterError::new(Cause::Exhausted, text));
         }
-        let turns: Arc<Turns> = Arc::default();
+        let turns: Arc<TrainingTurns> = Arc::default();
         all.insert(name.to_owned(), turns.clone());
         Ok(turns)
     }
@@ -64,7 +64,7 @@ impl AllTurns {
         if asked.only {
             return Ok(TurnGiven::default());
         }
-        let _waits = Waits::begin(&self.waiting);
+        let _waits = GaugeGuard::begin(&self.waiting);
         let given = tokio::time::timeout(timeout, turns.given(asked.worker)).await;
         given.unwrap_or_else(|_| Ok(turns.no_turn()))
     }
@@ -72,13 +72,13 @@ impl AllTurns {
 
 /// The turns of one training.
 #[derive(Default)]
-pub(crate) struct Turns {
-    state: Mutex<State>,
+pub(crate) struct TrainingTurns {
+    state: Mutex<TurnState>,
     changed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct TurnState {
     round: Option<Round>,
     over: bool,
     /// What is waited for where there is no round.
@@ -92,31 +92,31 @@ struct State {
 struct Round {
     token: i64,
     step: i64,
-    wanted: Wanted,
-    tickets: Vec<Ticket>,
+    wanted: RoundSize,
+    tickets: Vec<GradientTicket>,
 }
 
 #[derive(Default)]
-struct Ticket {
+struct GradientTicket {
     holder: Option<u32>,
     given: bool,
 }
 
 /// What a round is made of.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct RoundSize {
     pub(crate) workers: u32,
     /// How many gradients suffice.
     pub(crate) aggregate: u32,
 }
 
-impl Turns {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl TrainingTurns {
+    fn state(&self) -> MutexGuard<'_, TurnState> {
         locked(&self.state)
     }
 
     /// Begins a round.
-    pub(crate) fn begin(&self, token: i64, step: i64, wanted: Wanted) {
+    pub(crate) fn begin(&self, token: i64, step: i64, wanted: RoundSize) {
         let tickets = wanted.aggregate.max(wanted.workers);
         let mut state = self.state();
         state.over = false;
@@ -124,7 +124,7 @@ impl Turns {
             token,
             step,
             wanted,
-            tickets: (0..tickets).map(|_| Ticket::default()).collect(),
+            tickets: (0..tickets).map(|_| GradientTicket::default()).collect(),
         });
         drop(state);
         self.changed.notify_waiters();
@@ -170,7 +170,7 @@ impl Turns {
         .await;
     }
 
-    async fn until<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+    async fn until<T>(&self, mut look: impl FnMut(&mut TurnState) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -185,7 +185,7 @@ impl Turns {
     /// Notes what a worker has given.
     fn note(&self, asked: &Turn) {
         let mut state = self.state();
-        if asked.worker < MOST_WORKERS {
+        if asked.worker < MAX_WORKERS {
             state.asked.insert(asked.worker, Instant::now());
         }
         let Some(round) = state.round.as_mut().filter(|r| r.token == asked.token) else {
@@ -226,7 +226,7 @@ impl Turns {
     }
 }
 
-impl State {
+impl TurnState {
     /// A ticket of this worker.
     fn turn(&mut self, worker: u32) -> Option<TurnGiven> {
         let away = &self.away;
@@ -280,7 +280,7 @@ impl Round {
 mod tests {
     use super::*;
 
-    const WANTED: Wanted = Wanted {
+    const WANTED: RoundSize = RoundSize {
         workers: 2,
         aggregate: 2,
     };
@@ -295,14 +295,14 @@ mod tests {
         }
     }
 
-    async fn turn(all: &AllTurns, worker: u32, given: Option<&TurnGiven>) -> TurnGiven {
+    async fn turn(all: &TurnRegistry, worker: u32, given: Option<&TurnGiven>) -> TurnGiven {
         let timeout = Duration::from_secs(1);
         all.ask(&asks(worker, given), timeout).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_is_given_again_until_its_gradient_has_come() {
-        let all = AllTurns::default();
+    async fn a_turn_is_handed_out_until_its_gradient_arrives() {
+        let all = TurnRegistry::default();
         let turns = all.of("t").unwrap();
         assert_eq!(
             turn(&all, 0, None).await.waits,
@@ -329,8 +329,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_ticket_of_who_is_away_is_anothers() {
-        let all = AllTurns::default();
+    async fn a_ticket_of_an_absent_worker_goes_to_another() {
+        let all = TurnRegistry::default();
         let turns = all.of("t").unwrap();
         turns.begin(7, 0, WANTED);
         let lost = turn(&all, 1, None).await;
@@ -341,9 +341,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_more_gradients_than_workers_each_gives_several() {
-        let all = AllTurns::default();
-        let wanted = Wanted {
+    async fn with_more_gradients_than_workers_a_worker_gives_several() {
+        let all = TurnRegistry::default();
+        let wanted = RoundSize {
             workers: 2,
             aggregate: 4,
         };
@@ -354,8 +354,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_asks_after_the_end_hears_of_it() {
-        let all = AllTurns::default();
+    async fn a_worker_that_asks_after_the_end_gets_out_of_range() {
+        let all = TurnRegistry::default();
         let turns = all.of("t").unwrap();
         let asked = asks(0, None);
         let waits = all.ask(&asked, Duration::from_secs(9));

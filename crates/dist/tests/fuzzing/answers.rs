@@ -6,18 +6,18 @@ use thalweg_tensor::{Buffer, DType, Memory, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 
-use super::tasks::{Pieces, bytes_of};
+use super::tasks::{Chunks, bytes_of};
 use crate::runtime::platform::system;
 use crate::runtime::timeouts::Timeouts;
-use crate::transport::frames::{Frames, Reader};
+use crate::transport::frames::{FrameReader, Frames};
 use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
 use crate::transport::network::Tcp;
-use crate::transport::peers::{Peer, Peers, Reach};
-use crate::transport::responses::Lending;
+use crate::transport::peers::{Peer, PeerOptions, Peers};
+use crate::transport::responses::ResponseReader;
 use crate::transport::shared_memory::lender::{Lender, Loans};
-use crate::transport::shared_memory::loan_table::LEAST;
-use crate::transport::shared_memory::segments::Colocated;
+use crate::transport::shared_memory::loan_table::MIN_LENT_BYTES;
+use crate::transport::shared_memory::segments::ColocatedTask;
 
 /// The most bytes of a value that is taken.
 const LIMIT: u64 = 1 << 20;
@@ -29,7 +29,7 @@ pub struct Answers {
     peer: Arc<Peer>,
     lender: Arc<Lender>,
     /// None where the system does not let it.
-    colocated: Option<Arc<Colocated>>,
+    colocated: Option<Arc<ColocatedTask>>,
     /// A value that is large enough to be lent.
     large: Tensor,
 }
@@ -41,7 +41,7 @@ impl Default for Answers {
             .build()
             .expect("a runtime without threads is made");
         let platform = system(runtime.handle().clone());
-        let reach = Reach {
+        let peer_options = PeerOptions {
             own: None,
             network: Arc::new(Tcp),
             timeouts: Timeouts::default(),
@@ -50,7 +50,7 @@ impl Default for Answers {
             limit: LIMIT,
             flight: 4 * LIMIT,
         };
-        let peers = Peers::new(platform, reach, Arc::default());
+        let peers = Peers::new(platform, peer_options, Arc::default());
         let peer = peers
             .get(&("ps".to_owned(), 0), "127.0.0.1:1")
             .expect("the address is one");
@@ -67,17 +67,17 @@ impl Default for Answers {
 }
 
 /// The lender, as another process finds it.
-fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<Colocated>> {
+fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<ColocatedTask>> {
     let timeout = Timeouts::default().heartbeat;
     let said = lender.socket(runtime.handle(), 1, timeout)?;
-    runtime.block_on(Colocated::find(said, runtime.handle(), timeout))
+    runtime.block_on(ColocatedTask::find(said, runtime.handle(), timeout))
 }
 
 /// A value in shared memory.
 fn large() -> Tensor {
     let memory = Arc::new(Memory::new(None).sharing(0));
-    let buffer = Buffer::try_copied(&[1; LEAST], Some(&memory)).expect("there is memory");
-    Tensor::from_buffer(DType::F32, &[LEAST / 4], Arc::new(buffer)).expect("it is as long")
+    let buffer = Buffer::try_copied(&[1; MIN_LENT_BYTES], Some(&memory)).expect("there is memory");
+    Tensor::from_buffer(DType::F32, &[MIN_LENT_BYTES / 4], Arc::new(buffer)).expect("it is as long")
 }
 
 impl Answers {
@@ -92,10 +92,10 @@ impl Answers {
         change: impl FnOnce(Vec<u8>) -> Vec<u8>,
     ) -> usize {
         let (good, _lent) = self.answer(lent);
-        let body = Body::new(Pieces::of(change(good)));
+        let body = Body::new(Chunks::of(change(good)));
         let from = self.colocated.clone().filter(|_| colocated);
-        let answer = Reader::new(body, LIMIT, self.peers.spare.clone());
-        let mut answer = Lending::of(&self.peer, answer, from);
+        let answer = FrameReader::new(body, LIMIT, self.peers.pool.clone());
+        let mut answer = ResponseReader::of(&self.peer, answer, from);
         self.runtime.block_on(async {
             let mut taken = 0;
             while let Ok(kind) = answer.next().await {
@@ -113,8 +113,8 @@ impl Answers {
     /// What the first message of an answer is taken for.
     #[cfg(test)]
     fn first(&self, bytes: Vec<u8>) -> Result<Kind, crate::error::ClusterError> {
-        let body = Body::new(Pieces::of(bytes));
-        let mut answer = Reader::new(body, LIMIT, self.peers.spare.clone());
+        let body = Body::new(Chunks::of(bytes));
+        let mut answer = FrameReader::new(body, LIMIT, self.peers.pool.clone());
         self.runtime.block_on(self.peer.next(&mut answer))
     }
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_a_peer_that_does_not_mean_well_is_bounded_and_tells_who_sent_it() {
+    fn an_error_of_a_hostile_peer_is_bounded_and_names_the_peer() {
         let sender = Some(("ps".to_owned(), 0));
         let told = |fields: wire::Error| error(fields, b"\x07\x07", b"\x07\x07").unwrap_err();
         // No text of it is UTF-8.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answers_that_others_are_changed_from_are_as_they_should_be() {
+    fn the_unmodified_responses_are_valid() {
         let answers = Answers::default();
         // Opened, two values or three, and an end that is itself a message.
         let taken = [false, true].map(|lent| answers.read(lent, lent, |good| good));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_does_harm() {
+    fn arbitrary_responses_never_panic() {
         let changes = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
         let made = proptest::option::weighted(0.3, proptest::collection::vec(any::<u8>(), 0..200));
         let input = (any::<(bool, bool)>(), changes, any::<u8>(), made);

@@ -24,7 +24,7 @@ use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
 use crate::transport::network::Tcp;
 use crate::transport::parts::codec;
-use crate::transport::peers::{PATH, Peers, Reach};
+use crate::transport::peers::{PeerOptions, Peers, SERVICE_PATH};
 use crate::transport::{messages as wire, version};
 use crate::worker::service::WorkerService;
 use crate::worker::state::{Worker, WorkerSession};
@@ -94,11 +94,11 @@ impl FuzzedTask {
     /// Calls `name` with a body that begins so and does not end, and goes on meanwhile.
     #[cfg(test)]
     pub(crate) fn begin(&self, name: &str, body: Vec<u8>) -> tokio::task::JoinHandle<()> {
-        let body = Body::new(Pieces {
+        let body = Body::new(Chunks {
             rest: body.into(),
             ends: false,
         });
-        let request = http::Request::builder().uri(format!("{PATH}{name}"));
+        let request = http::Request::builder().uri(format!("{SERVICE_PATH}{name}"));
         let request = request.body(body).expect("names of calls are of paths");
         let call = WorkerService(self.worker.clone()).call(request);
         let begun = self.runtime.spawn(async {
@@ -148,7 +148,7 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
         heartbeat: Duration::from_millis(200),
         ..Timeouts::default()
     };
-    let reach = Reach {
+    let peer_options = PeerOptions {
         own: None,
         network: Arc::new(Tcp),
         timeouts,
@@ -166,15 +166,15 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
             cluster.expect("the cluster is one"),
             ("localhost".to_owned(), 0),
         ),
-        Arc::new(Peers::new(platform.clone(), reach, Arc::default())),
+        Arc::new(Peers::new(platform.clone(), peer_options, Arc::default())),
         platform,
     ))
 }
 
 async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
     let request = http::Request::builder()
-        .uri(format!("{PATH}{name}"))
-        .body(Body::new(Pieces::of(body)))
+        .uri(format!("{SERVICE_PATH}{name}"))
+        .body(Body::new(Chunks::of(body)))
         .expect("names of calls are of paths");
     let answer = WorkerService(worker.clone()).call(request);
     let Ok(Ok(answer)) = tokio::time::timeout(BEGINS, answer).await else {
@@ -192,22 +192,22 @@ async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
 }
 
 /// A body in pieces of odd sizes, which ends behind them or not.
-pub(super) struct Pieces {
+pub(super) struct Chunks {
     rest: Bytes,
     ends: bool,
 }
 
-impl Pieces {
+impl Chunks {
     /// Of all of these bytes.
-    pub(super) fn of(bytes: Vec<u8>) -> Pieces {
-        Pieces {
+    pub(super) fn of(bytes: Vec<u8>) -> Chunks {
+        Chunks {
             rest: bytes.into(),
             ends: true,
         }
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for Chunks {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -262,7 +262,7 @@ pub fn message(name: &str) -> Vec<u8> {
         }),
         _ => Kind::Open(wire::Open {
             session: "another".to_owned(),
-            version: Some(version::own()),
+            version: Some(version::own_version()),
             ..wire::Open::default()
         }),
     }))

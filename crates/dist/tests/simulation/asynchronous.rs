@@ -10,7 +10,7 @@ use thalweg_session::{Feeding, RunOptions};
 use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
 
-use super::faults::{END, Faults, Numbers};
+use super::faults::{END, Faults, SeededRandom};
 use super::ledger::Ledger;
 use super::world::World;
 use crate::error::{Cause, ClusterError};
@@ -29,7 +29,7 @@ const NEVER: Duration = Duration::from_secs(16);
 type Ledgers = Arc<Mutex<Vec<Ledger>>>;
 
 pub(super) fn scenario(seed: u64) -> Result<String, String> {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = SeededRandom::new(seed);
     let (servers, workers) = (1 + numbers.below(2) as u32, 1 + numbers.below(2) as u32);
     let world = World::new(seed, servers, workers);
     let ledgers: Ledgers = Arc::default();
@@ -55,7 +55,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             async move { Ok(work(&world, &ledgers, index, servers).await?) }
         });
     }
-    let (watched, books) = (world.clone(), ledgers.clone());
+    let (monitored, books) = (world.clone(), ledgers.clone());
     sim.client("watcher", async move {
         while !books.lock().unwrap().iter().all(|l| l.ended) {
             sleep(Duration::from_millis(100)).await;
@@ -63,7 +63,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         // The workers' leases have ended by then.
         sleep(super::world::TIMEOUTS.heartbeat * 3).await;
         let bytes = workers as usize * MOST * 4;
-        Ok(watched.held("ps", |_| bytes)?)
+        Ok(monitored.held("ps", |_| bytes)?)
     });
     let done = Faults::new(&mut numbers, &hosts, &hosts).run(&mut sim, &world);
     done.map_err(|e| format!("{e}\n{}", world.noted()))?;

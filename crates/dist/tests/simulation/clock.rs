@@ -57,7 +57,7 @@ unsafe extern "C" fn clock_gettime(
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_clock_stands_still_for_a_simulation_alone() {
+fn only_the_clock_of_a_simulation_stands_still() {
     use std::time::{Duration, Instant, SystemTime};
 
     let pass = || {

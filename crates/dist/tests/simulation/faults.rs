@@ -12,11 +12,11 @@ pub(super) const BEGIN: Duration = Duration::from_secs(2);
 pub(super) const END: Duration = Duration::from_secs(14);
 
 /// Numbers of a seed.
-pub(super) struct Numbers(u64);
+pub(super) struct SeededRandom(u64);
 
-impl Numbers {
-    pub(super) fn new(seed: u64) -> Numbers {
-        Numbers(next(seed ^ STRIDE))
+impl SeededRandom {
+    pub(super) fn new(seed: u64) -> SeededRandom {
+        SeededRandom(next(seed ^ STRIDE))
     }
 
     /// One below `end`.
@@ -49,7 +49,7 @@ pub(super) struct Faults {
 
 impl Faults {
     /// Up to six: connections between `hosts`, and deaths of those that are `mortal`.
-    pub(super) fn new(numbers: &mut Numbers, hosts: &[String], mortal: &[String]) -> Faults {
+    pub(super) fn new(numbers: &mut SeededRandom, hosts: &[String], mortal: &[String]) -> Faults {
         let mut due = Vec::new();
         let span = (END - BEGIN).as_millis() as u64;
         for _ in 0..=numbers.below(6) {

@@ -12,7 +12,7 @@ use thalweg_session::{Feed, Feeding, RunOptions};
 use thalweg_tensor::DType;
 use tokio::time::sleep;
 
-use super::faults::{Faults, Numbers};
+use super::faults::{Faults, SeededRandom};
 use super::world::{Hardship, TIMEOUTS, World};
 use crate::error::{Cause, ClusterError};
 use crate::session::Session;
@@ -49,7 +49,7 @@ struct Size {
 }
 
 pub(super) fn scenario(seed: u64) -> Result<String, String> {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = SeededRandom::new(seed);
     let workers = 1 + numbers.below(3) as u32;
     let size = Size {
         servers: 1 + numbers.below(3) as u32,
@@ -96,7 +96,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             async move { Ok(work(&world, &shared, index, size).await?) }
         });
     }
-    let (watched, books) = (world.clone(), shared.clone());
+    let (monitored, books) = (world.clone(), shared.clone());
     sim.client("watcher", async move {
         let ended = || {
             let shared = books.lock().unwrap();
@@ -106,7 +106,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             sleep(Duration::from_millis(100)).await;
         }
         sleep(TIMEOUTS.heartbeat * 3).await;
-        watched.idle("ps")?;
+        monitored.idle("ps")?;
         let shared = books.lock().unwrap();
         let found = shared.found.as_ref().ok_or("nothing was found")?;
         Ok(check(found, size, shared.next)?)

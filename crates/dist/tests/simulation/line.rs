@@ -11,7 +11,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
 use super::network::Held;
-use crate::transport::connections::tcp_info::Acknowledged;
+use crate::transport::connections::tcp_info::AckInfo;
 
 /// The bytes that go at a time.
 const PIECE: usize = 1 << 10;
@@ -64,8 +64,8 @@ impl Busy {
     }
 
     /// What has arrived.
-    pub(super) fn acknowledged(&self) -> Acknowledged {
-        Acknowledged {
+    pub(super) fn acknowledged(&self) -> AckInfo {
+        AckInfo {
             bytes: self.state().arrived,
             round_trip: Duration::ZERO,
         }

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::calls::{Answer, Calls, Trouble};
 use super::clients::{MOST, Program};
-use super::faults::{END, Faults, Numbers};
+use super::faults::{END, Faults, SeededRandom};
 use super::ledger::Ledger;
 use super::network::Connections;
 use super::world::{Hardship, TIMEOUTS, World};
@@ -37,7 +37,7 @@ struct Setting {
     masters: u32,
 }
 
-fn limits(numbers: &mut Numbers) -> Limits {
+fn limits(numbers: &mut SeededRandom) -> Limits {
     let few = numbers.below(2) == 0;
     let mut limits = Limits {
         lease: LEASE,
@@ -53,7 +53,7 @@ fn limits(numbers: &mut Numbers) -> Limits {
 }
 
 pub(super) fn scenario(seed: u64) -> Result<String, String> {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = SeededRandom::new(seed);
     let (servers, clients) = (numbers.below(3) as u32, 1 + numbers.below(3) as u32);
     let masters = 1 + numbers.below(2) as u32;
     let hardship = Hardship {
@@ -103,10 +103,10 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             async move { Ok(work(&setting, index).await?) }
         });
     }
-    let watched = setting.clone();
+    let monitored = setting.clone();
     sim.client(
         "watcher",
-        async move { Ok(watch(&watched, clients).await?) },
+        async move { Ok(watch(&monitored, clients).await?) },
     );
     let done = Faults::new(&mut numbers, &hosts, &hosts).run(&mut sim, &world);
     done.map_err(|e| format!("{e}\n{}", world.noted()))?;
@@ -143,7 +143,7 @@ async fn work(setting: &Setting, index: u32) -> Result<(), String> {
     let world = &setting.world;
     let name = format!("client{index}");
     let connections = world.connections(&name);
-    let numbers = Numbers::new(world.number());
+    let numbers = SeededRandom::new(world.number());
     let calls = Calls::connect(world, &connections, &name, "worker0")?;
     let mut program = Program::new(calls, numbers, index, (&setting.homes, setting.masters))?;
     program.go()?;

@@ -16,11 +16,11 @@ use tonic::transport::{Channel, Endpoint};
 use turmoil::net::{TcpListener, TcpStream};
 
 use super::line::{Busy, SlowLine};
-use crate::transport::connections::dialer::Dial;
-use crate::transport::connections::liveness::Watched;
-use crate::transport::connections::stream::Stream;
-use crate::transport::connections::table::{Seat, Seats};
-use crate::transport::connections::tcp_info::{Acknowledged, Evidence};
+use crate::transport::connections::dialer::Dialer;
+use crate::transport::connections::liveness::MonitoredConnection;
+use crate::transport::connections::stream::ConnectionStream;
+use crate::transport::connections::table::{ConnectionSlot, ConnectionTable};
+use crate::transport::connections::tcp_info::{AckInfo, AckSource};
 use crate::transport::network::Network;
 
 /// The port that every host listens on.
@@ -60,8 +60,8 @@ impl Connections {
         self: &Arc<Self>,
         stream: TcpStream,
         heartbeat: Duration,
-        seat: Option<Arc<Seat>>,
-    ) -> Watched<Connection> {
+        slot: Option<Arc<ConnectionSlot>>,
+    ) -> MonitoredConnection<Connection> {
         let held = Arc::new(Mutex::new(Some(stream)));
         let mut open = self.open.lock().unwrap();
         open.retain(|h| h.strong_count() > 0);
@@ -71,7 +71,7 @@ impl Connections {
             held,
             of: self.clone(),
         };
-        Watched::new(connection, heartbeat, seat)
+        MonitoredConnection::new(connection, heartbeat, slot)
     }
 }
 
@@ -79,7 +79,7 @@ impl Connections {
 pub(super) struct SimulatedNetwork(pub(super) Arc<Connections>);
 
 impl Network for SimulatedNetwork {
-    fn connect(&self, endpoint: &Endpoint, dial: &Dial) -> Channel {
+    fn connect(&self, endpoint: &Endpoint, dial: &Dialer) -> Channel {
         endpoint.connect_with_connector_lazy(Connector {
             connections: self.0.clone(),
             heartbeat: dial.heartbeat,
@@ -119,8 +119,8 @@ impl Drop for Connection {
     }
 }
 
-impl Evidence for Connection {
-    fn acknowledged(&self) -> Option<Acknowledged> {
+impl AckSource for Connection {
+    fn acknowledged(&self) -> Option<AckInfo> {
         self.line.as_ref().map(|line| line.acknowledged())
     }
 }
@@ -165,7 +165,7 @@ pub(super) struct Connector {
 }
 
 impl Service<http::Uri> for Connector {
-    type Response = TokioIo<Watched<Connection>>;
+    type Response = TokioIo<MonitoredConnection<Connection>>;
     type Error = io::Error;
     type Future = BoxFuture<Self::Response, io::Error>;
 
@@ -190,12 +190,12 @@ const SWEEP: Duration = Duration::from_millis(250);
 /// The connections that come to the host that calls this.
 pub(super) async fn incoming(
     connections: Arc<Connections>,
-    seats: Arc<Seats>,
+    connection_table: Arc<ConnectionTable>,
     heartbeat: Duration,
-) -> io::Result<ReceiverStream<io::Result<Stream>>> {
+) -> io::Result<ReceiverStream<io::Result<ConnectionStream>>> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).await?;
     let (give, given) = tokio::sync::mpsc::channel(16);
-    let swept = seats.clone();
+    let swept = connection_table.clone();
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(SWEEP).await;
@@ -204,11 +204,13 @@ pub(super) async fn incoming(
     });
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
-            let Some(held) = seats.take(from).await else {
+            let Some(held) = connection_table.take(from).await else {
                 continue;
             };
-            let watched = connections.add(stream, heartbeat, Some(held.seat.clone()));
-            let accepted = give.send(Ok(Stream::new(watched, Some(held)))).await;
+            let monitored = connections.add(stream, heartbeat, Some(held.slot.clone()));
+            let accepted = give
+                .send(Ok(ConnectionStream::new(monitored, Some(held))))
+                .await;
             if accepted.is_err() {
                 return;
             }

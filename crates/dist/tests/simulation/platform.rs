@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::{Cause, ClusterError};
-use crate::runtime::platform::{Platform, Under, Waits};
+use crate::runtime::platform::{Platform, StepWork, WorkFuture};
 use crate::runtime::threads::Work;
 
 /// A host of the simulation, from its start to its end.
@@ -59,10 +59,10 @@ struct Thread(
 );
 
 impl Thread {
-    fn take(of: &Arc<AtomicUsize>, busy: &Busy) -> Result<Thread, Under> {
+    fn take(of: &Arc<AtomicUsize>, busy: &Busy) -> Result<Thread, WorkFuture> {
         let one_less = |n: usize| n.checked_sub(1);
         let taken = of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        let none = |_| -> Under {
+        let none = |_| -> WorkFuture {
             let none = ClusterError::new(Cause::Exhausted, "the host has no more threads");
             Box::pin(std::future::ready(Err(none)))
         };
@@ -93,7 +93,7 @@ impl Platform for Simulated {
         &self.runtime
     }
 
-    fn apart(&self, work: Work) -> Under {
+    fn spawn_compute(&self, work: Work) -> WorkFuture {
         let thread = match Thread::take(&self.others, &self.busy) {
             Ok(thread) => thread,
             Err(none) => return none,
@@ -122,7 +122,7 @@ impl Platform for Simulated {
         PARKER.with_borrow(Clone::clone)
     }
 
-    fn part(&self, _: bool, cancel: &Cancel, work: Waits) -> Under {
+    fn spawn_step(&self, _: bool, cancel: &Cancel, work: StepWork) -> WorkFuture {
         let thread = match Thread::take(&self.threads, &self.busy) {
             Ok(thread) => thread,
             Err(none) => return none,
@@ -138,11 +138,11 @@ impl Platform for Simulated {
         })
     }
 
-    fn number(&self) -> u64 {
+    fn random_u64(&self) -> u64 {
         next(self.random.fetch_add(STRIDE, Ordering::Relaxed))
     }
 
-    fn clock(&self) -> u64 {
+    fn unix_micros(&self) -> u64 {
         let since = turmoil::sim_elapsed().unwrap_or_default();
         since.as_micros() as u64
     }
@@ -150,7 +150,7 @@ impl Platform for Simulated {
 
 /// What a thread says.
 enum Said {
-    Waits,
+    StepWork,
     Done,
 }
 
@@ -182,7 +182,7 @@ impl Parker for Baton {
         }
         if !self.woken.swap(false, Ordering::SeqCst) {
             // Where nobody listens any more the part is to end, which it sees next.
-            let _ = self.said.send(Said::Waits);
+            let _ = self.said.send(Said::StepWork);
             let _ = self.go.lock().unwrap().recv();
             self.woken.store(false, Ordering::SeqCst);
         }
@@ -204,7 +204,7 @@ struct Turns {
 }
 
 impl Turns {
-    fn start(cancel: Cancel, work: Waits) -> Turns {
+    fn start(cancel: Cancel, work: StepWork) -> Turns {
         let (says, said) = mpsc::channel();
         let (go, goes) = mpsc::channel();
         let baton = Arc::new(Baton {
@@ -232,7 +232,7 @@ impl Turns {
 
     /// Whether it waits; it has ended otherwise.
     fn waits(&mut self) -> bool {
-        self.over = !matches!(self.said.recv(), Ok(Said::Waits));
+        self.over = !matches!(self.said.recv(), Ok(Said::StepWork));
         !self.over
     }
 

@@ -9,7 +9,7 @@ use thalweg_session::{Feeding, RunOptions};
 use thalweg_tensor::DType;
 use tokio::time::{Instant, sleep};
 
-use super::faults::Numbers;
+use super::faults::SeededRandom;
 use super::line::SlowLine;
 use super::world::{Hardship, TIMEOUTS, World};
 
@@ -17,7 +17,7 @@ use super::world::{Hardship, TIMEOUTS, World};
 const STEPS: usize = 3;
 
 pub(super) fn scenario(seed: u64) -> Result<String, String> {
-    let mut numbers = Numbers::new(seed);
+    let mut numbers = SeededRandom::new(seed);
     let workers = 1 + numbers.below(2) as u32;
     let rate = 20_000 + numbers.below(200_000);
     // A value takes up to three times as long as a task may be silent.
@@ -54,14 +54,14 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
             }
         });
     }
-    let watched = world.clone();
+    let monitored = world.clone();
     sim.client("watcher", async move {
         while *ended.lock().unwrap() < workers {
             sleep(Duration::from_millis(100)).await;
         }
         // What is on the lines comes first.
         sleep(TIMEOUTS.heartbeat * 12).await;
-        Ok(watched.idle("ps")?)
+        Ok(monitored.idle("ps")?)
     });
     sim.run().map_err(|e| format!("{e}\n{}", world.noted()))?;
     Ok(world.noted())

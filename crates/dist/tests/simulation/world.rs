@@ -10,25 +10,25 @@ use thalweg_session::{Engine, SessionOptions};
 use tonic::service::Routes;
 use turmoil::{Builder, Sim};
 
-use super::faults::Numbers;
+use super::faults::SeededRandom;
 use super::line::SlowLine;
 use super::network::{Connections, PORT, SimulatedNetwork, incoming};
 use super::platform::{Busy, STRIDE, Simulated, next};
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::error::ClusterError;
 use crate::limits::server_limits::Limits;
-use crate::master::link::{Way, others};
-use crate::master::steps::Steps;
+use crate::master::link::{TaskRoute, other_tasks};
+use crate::master::steps::ClusterSteps;
 use crate::runtime::timeouts::Timeouts;
 use crate::server::deadline::Deadline;
 use crate::server::gate::Gate;
-use crate::server::router::Calls;
-use crate::server::serving::{sweeps, transport};
+use crate::server::router::ServiceRouter;
+use crate::server::serving::{http2_server, sweep_sessions};
 use crate::session::Session;
-use crate::tf_client::grpc_service::Door;
+use crate::tf_client::grpc_service::MasterGrpcService;
 use crate::tf_client::master::Master;
-use crate::transport::connections::table::{Bounds, Seats};
-use crate::transport::peers::{Peers, Reach};
+use crate::transport::connections::table::{ConnectionLimits, ConnectionTable};
+use crate::transport::peers::{PeerOptions, Peers};
 use crate::worker::service::WorkerService;
 use crate::worker::state::Worker;
 
@@ -40,7 +40,7 @@ pub(super) const TIMEOUTS: Timeouts = Timeouts {
 };
 
 /// A simulation whose messages take up to 30 ms.
-pub(super) fn simulation<'a>(seed: u64, numbers: &mut Numbers) -> Sim<'a> {
+pub(super) fn simulation<'a>(seed: u64, numbers: &mut SeededRandom) -> Sim<'a> {
     Builder::new()
         .rng_seed(seed)
         .tick_duration(Duration::from_millis(5))
@@ -87,7 +87,7 @@ pub(super) struct World {
 struct Task {
     worker: Weak<Worker>,
     master: Weak<Master>,
-    seats: Arc<Seats>,
+    connection_table: Arc<ConnectionTable>,
     busy: Busy,
 }
 
@@ -168,7 +168,7 @@ impl World {
         let mut options = SessionOptions::new().threads(1);
         (options.job, options.task) = (job.to_owned(), index);
         let limits = self.limits.clone();
-        let reach = Reach {
+        let peer_options = PeerOptions {
             // There are no numbers to read here, and so no need for names.
             own: None,
             network: Arc::new(SimulatedNetwork(connections.clone())),
@@ -178,13 +178,13 @@ impl World {
             limit: limits.value_bytes,
             flight: limits.flight_bytes,
         };
-        let bounds = Bounds {
+        let bounds = ConnectionLimits {
             most: limits.connections,
             arrival: limits.arrival,
             idle: limits.idle,
             heartbeat: TIMEOUTS.heartbeat,
         };
-        let peers = Peers::new(platform.clone(), reach, Arc::default());
+        let peers = Peers::new(platform.clone(), peer_options, Arc::default());
         let task = (job.to_owned(), index);
         let worker = Arc::new(Worker::new(
             Engine::new(&options)?,
@@ -196,21 +196,21 @@ impl World {
         ));
         let master = Arc::new(Master::new(worker.clone()));
         let refusals = worker.counts.refusals.clone();
-        let seats = Seats::new(bounds, refusals.clone());
+        let connection_table = ConnectionTable::new(bounds, refusals.clone());
         let started = Task {
             worker: Arc::downgrade(&worker),
             master: Arc::downgrade(&master),
-            seats: seats.clone(),
+            connection_table: connection_table.clone(),
             busy,
         };
         self.alive.lock().unwrap().insert(task, started);
-        tokio::spawn(sweeps(master.clone()));
-        let incoming = incoming(connections, seats, TIMEOUTS.heartbeat).await?;
-        let services = Calls {
+        tokio::spawn(sweep_sessions(master.clone()));
+        let incoming = incoming(connections, connection_table, TIMEOUTS.heartbeat).await?;
+        let services = ServiceRouter {
             worker: WorkerService(worker.clone()),
-            others: Routes::new(Deadline(Door(master))).prepare(),
+            others: Routes::new(Deadline(MasterGrpcService(master))).prepare(),
         };
-        let serving = transport(TIMEOUTS.heartbeat);
+        let serving = http2_server(TIMEOUTS.heartbeat);
         tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
         Ok(worker)
     }
@@ -228,11 +228,16 @@ impl World {
         task: &Arc<Worker>,
         graph: &'g Graph,
     ) -> Result<Session<'g>, ClusterError> {
-        let mut ways = vec![Way::Here(task.clone())];
+        let mut ways = vec![TaskRoute::Local(task.clone())];
         let filters = ["/job:ps".to_owned()];
-        ways.extend(others(&self.cluster, &task.task, &task.peers, &filters)?);
+        ways.extend(other_tasks(
+            &self.cluster,
+            &task.task,
+            &task.peers,
+            &filters,
+        )?);
         let (engine, options) = (task.engine.clone(), task.options.clone());
-        let steps = Steps::new(ways, engine, options, false, task.platform.clone());
+        let steps = ClusterSteps::new(ways, engine, options, false, task.platform.clone());
         Ok(Session::over(graph, steps, TIMEOUTS))
     }
 
@@ -267,12 +272,15 @@ impl World {
             let state = master.state();
             let held = (state.sessions, state.steps);
             let bytes = (state.call_bytes, state.graph_bytes);
-            let (seats, busy) = (task.seats.taken(), Arc::strong_count(&task.busy) - 2);
-            match (held, bytes, seats, busy) {
+            let (connections, busy) = (
+                task.connection_table.taken(),
+                Arc::strong_count(&task.busy) - 2,
+            );
+            match (held, bytes, connections, busy) {
                 ((0, 0), (0, 0), 0, 0) => Ok(()),
                 _ => Err(format!(
                     "holds (sessions, steps) {held:?}, bytes of (calls, graphs) {bytes:?}, \
-                     {seats} connections and {busy} threads for clients that are gone"
+                     {connections} connections and {busy} threads for clients that are gone"
                 )),
             }
         })

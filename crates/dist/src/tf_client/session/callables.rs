@@ -10,7 +10,7 @@ use crate::runtime::lock::locked;
 use crate::tf_client::messages::CallableOptions;
 use crate::tf_client::node_names;
 use crate::tf_client::request::Request;
-use crate::tf_client::status::{Status, met};
+use crate::tf_client::status::{Status, limit_exceeded};
 
 impl MasterSession {
     /// Keeps a step to be run by number. What it says takes so many `bytes`.
@@ -29,7 +29,7 @@ impl MasterSession {
             ));
         }
         let feeds = options.feed.iter().map(|f| &**f);
-        node_names::apart(feeds, options.fetch.iter().map(|f| &**f))?;
+        node_names::check_disjoint(feeds, options.fetch.iter().map(|f| &**f))?;
         for name in &options.feed {
             node_names::feed(&self.graph, name)?;
         }
@@ -43,7 +43,7 @@ impl MasterSession {
                 "a session may have {} callables: release one",
                 self.limits.callables
             );
-            return Err(met(CALLABLES, &text));
+            return Err(limit_exceeded(CALLABLES, &text));
         }
         self.hold(bytes)?.keep();
         let handle = callables.next;
@@ -87,7 +87,7 @@ impl MasterSession {
     pub fn release_callable(&self, handle: i64) {
         let kept = locked(&self.callables).kept.remove(&handle);
         if let Some((_, bytes)) = kept {
-            locked(&self.held).less(bytes);
+            locked(&self.held).release(bytes);
         }
     }
 }

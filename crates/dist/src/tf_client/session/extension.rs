@@ -13,20 +13,20 @@ use super::MasterSession;
 use crate::limit_names::{GRAPH_BYTES, GRAPH_NODES, SESSION_BYTES};
 use crate::limits::server_limits::BYTES_PER_NODE;
 use crate::runtime::lock::locked;
-use crate::tf_client::status::{Status, met};
+use crate::tf_client::status::{Status, limit_exceeded};
 
 /// Bytes that a session takes, given back unless what they are for is kept.
-pub(super) struct Growth<'a>(&'a MasterSession, u64);
+pub(super) struct GraphGrowth<'a>(&'a MasterSession, u64);
 
-impl Growth<'_> {
+impl GraphGrowth<'_> {
     pub(super) fn keep(mut self) {
         self.1 = 0;
     }
 }
 
-impl Drop for Growth<'_> {
+impl Drop for GraphGrowth<'_> {
     fn drop(&mut self) {
-        locked(&self.0.held).less(self.1);
+        locked(&self.0.held).release(self.1);
     }
 }
 
@@ -65,7 +65,7 @@ impl MasterSession {
         if nodes > self.limits.graph_nodes {
             let most = self.limits.graph_nodes;
             let text = format!("a graph of more than {most} nodes is not taken by this server");
-            return Err(met(GRAPH_NODES, &text));
+            return Err(limit_exceeded(GRAPH_NODES, &text));
         }
         let known: usize = known.iter().map(|f| f.encoded_len()).sum();
         let share = 1.0 - known as f64 / def.encoded_len().max(1) as f64;
@@ -108,21 +108,21 @@ impl MasterSession {
     }
 
     /// Counts bytes that the session takes, until they are given back.
-    pub(super) fn hold(&self, bytes: u64) -> Result<Growth<'_>, Status> {
+    pub(super) fn hold(&self, bytes: u64) -> Result<GraphGrowth<'_>, Status> {
         let mut held = locked(&self.held);
         let most = self.limits.session_bytes;
         if held.bytes().saturating_add(bytes) > most {
             let text = format!("a session whose graph takes more than {most} bytes is not taken");
-            return Err(met(SESSION_BYTES, &text));
+            return Err(limit_exceeded(SESSION_BYTES, &text));
         }
-        held.more(bytes).map_err(|full| {
+        held.reserve(bytes).map_err(|full| {
             let text = format!(
                 "the graphs of all sessions take {} bytes, as many as they may: close one",
                 full.most
             );
-            met(GRAPH_BYTES, &text)
+            limit_exceeded(GRAPH_BYTES, &text)
         })?;
-        Ok(Growth(self, bytes))
+        Ok(GraphGrowth(self, bytes))
     }
 
     /// How many bytes more the session may take.

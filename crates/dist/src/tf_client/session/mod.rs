@@ -19,39 +19,39 @@ use tonic::Code;
 
 use super::messages::{CallableOptions, RunMetadata};
 use super::partial_run::PartialRun;
-use super::request::{Longest, Request, Response};
-use super::runner::Runs;
+use super::request::{LongestNode, Request, Response};
+use super::runner::StepRunner;
 use super::status::Status;
 use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
-use crate::runtime::budget::Held;
+use crate::runtime::budget::Reservation;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
-use slow_steps::Slow;
+use slow_steps::SlowStepWatch;
 
 /// How long the end of a session waits for steps that were cancelled.
-pub(super) const CLOSE: Duration = Duration::from_secs(5);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// What says FULL_TRACE.
 const FULL_TRACE: i32 = 3;
 
 /// A client's session.
 pub struct MasterSession {
     graph: Graph,
-    runs: Runs,
+    runs: StepRunner,
     limits: Limits,
     platform: Arc<dyn Platform>,
     /// How often the graph was extended, and how many nodes came, those of functions counted. Held
     /// while it is.
     version: Mutex<Version>,
     /// What the graph and the callables take.
-    held: Mutex<Held>,
+    held: Mutex<Reservation>,
     callables: Mutex<Callables>,
-    partial: Mutex<Partial>,
-    steps: Mutex<Steps>,
+    partial: Mutex<PartialRuns>,
+    steps: Mutex<RunningSteps>,
     /// A step has ended.
     over: Notify,
-    slow: Slow,
+    slow: SlowStepWatch,
 }
 
 /// Steps that a client keeps, by number.
@@ -69,25 +69,25 @@ struct Version {
 }
 
 #[derive(Default)]
-struct Partial {
+struct PartialRuns {
     next: u64,
     running: HashMap<String, Arc<PartialRun>>,
 }
 
 #[derive(Default)]
-struct Steps {
+struct RunningSteps {
     closed: bool,
     next: u64,
     running: BTreeMap<u64, Cancel>,
 }
 
 /// A step that runs, told of when the session is closed.
-struct Running<'a> {
+struct RunningStep<'a> {
     session: &'a MasterSession,
     number: u64,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningStep<'_> {
     fn drop(&mut self) {
         self.session.steps().running.remove(&self.number);
         self.session.over.notify_waiters();
@@ -96,9 +96,9 @@ impl Drop for Running<'_> {
 
 impl MasterSession {
     pub(super) fn new(
-        runs: Runs,
+        runs: StepRunner,
         limits: &Limits,
-        held: Held,
+        held: Reservation,
         platform: Arc<dyn Platform>,
     ) -> MasterSession {
         MasterSession {
@@ -112,7 +112,7 @@ impl MasterSession {
             partial: Mutex::default(),
             steps: Mutex::default(),
             over: Notify::new(),
-            slow: Slow::default(),
+            slow: SlowStepWatch::default(),
         }
     }
 
@@ -121,7 +121,7 @@ impl MasterSession {
         self.slow.note(request);
     }
 
-    fn steps(&self) -> MutexGuard<'_, Steps> {
+    fn steps(&self) -> MutexGuard<'_, RunningSteps> {
         locked(&self.steps)
     }
 
@@ -136,7 +136,7 @@ impl MasterSession {
             ));
         }
         let fed = request.feeds.iter().map(|(name, _)| &**name);
-        node_names::apart(fed, request.fetches.iter().map(|f| &**f))?;
+        node_names::check_disjoint(fed, request.fetches.iter().map(|f| &**f))?;
         let mut fetches = Vec::with_capacity(request.fetches.len() + request.targets.len());
         for name in &request.fetches {
             fetches.push(Fetch::Value(node_names::fetch(&self.graph, name)?));
@@ -168,11 +168,11 @@ impl MasterSession {
         Ok(Response {
             values: values.unwrap_or_default(),
             metadata,
-            longest: watched.then(|| Longest::of(&trace)).flatten(),
+            longest: watched.then(|| LongestNode::of(&trace)).flatten(),
         })
     }
 
-    fn enter(&self, cancel: &Cancel) -> Result<Running<'_>, Status> {
+    fn enter(&self, cancel: &Cancel) -> Result<RunningStep<'_>, Status> {
         let mut steps = self.steps();
         if steps.closed {
             return Err(Status::new(Code::FailedPrecondition, "Session is closed."));
@@ -180,7 +180,7 @@ impl MasterSession {
         let number = steps.next;
         steps.next += 1;
         steps.running.insert(number, cancel.clone());
-        Ok(Running {
+        Ok(RunningStep {
             session: self,
             number,
         })
@@ -196,7 +196,7 @@ impl MasterSession {
     /// Cancels all steps and waits for their ends; none begins any more. A step that does not end within a few
     /// seconds goes on to its end by itself. Whether all have ended.
     pub(super) fn close(&self) -> bool {
-        self.close_until(Instant::now() + CLOSE)
+        self.close_until(Instant::now() + CLOSE_TIMEOUT)
     }
 
     /// As [`MasterSession::close`], with another end of the time.
@@ -214,7 +214,7 @@ impl MasterSession {
         if !self.is_idle() {
             let limited = async { Ok(tokio::time::timeout_at(end, over).await) };
             // What is late, or a platform that ends, is seen below.
-            let _ = blocking::waited(&*self.platform, limited);
+            let _ = blocking::block_on(&*self.platform, limited);
         }
         let ended = self.is_idle();
         self.end();
@@ -247,15 +247,15 @@ impl MasterSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::budget::Account;
+    use crate::runtime::budget::MemoryBudget;
     use crate::runtime::platform::system;
     use thalweg_session::{Engine, SessionOptions};
 
     #[test]
-    fn the_end_of_a_session_does_not_wait_for_a_step_that_does_not_end() {
+    fn closing_a_session_does_not_wait_for_a_hanging_step() {
         let options = SessionOptions::new().threads(1);
-        let runs = Runs::here(Engine::new(&options).unwrap(), options);
-        let held = Account::new(1000).open();
+        let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
+        let held = MemoryBudget::new(1000).reservation();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let platform = system(runtime.handle().clone());
         let session = MasterSession::new(runs, &Limits::new(), held, platform);

@@ -10,10 +10,10 @@ use thalweg_tensor::Tensor;
 use super::MasterSession;
 use crate::runtime::lock::locked;
 use crate::tf_client::node_names;
-use crate::tf_client::partial_run::{Ends, PartialRun};
+use crate::tf_client::partial_run::{EndOnDrop, PartialRun};
 use crate::tf_client::request::Request;
 use crate::tf_client::status::Status;
-use crate::tf_client::step_slot::Room;
+use crate::tf_client::step_slot::StepSlot;
 
 impl MasterSession {
     /// Begins a step whose feeds and fetches come in pieces; gives its handle.
@@ -25,14 +25,14 @@ impl MasterSession {
         feeds: &[String],
         fetches: &[String],
         targets: &[String],
-        room: Room,
+        room: StepSlot,
     ) -> Result<String, Status> {
         let handle = {
             let mut partial = locked(&self.partial);
             partial.next += 1;
             (partial.next - 1).to_string()
         };
-        node_names::apart(feeds.iter().map(|f| &**f), fetches.iter().map(|f| &**f))?;
+        node_names::check_disjoint(feeds.iter().map(|f| &**f), fetches.iter().map(|f| &**f))?;
         let find = |all: &[String], find: fn(&Graph, &str) -> Result<OutputId, Status>| {
             let found = all.iter().map(|n| Ok((n.clone(), find(&self.graph, n)?)));
             found.collect::<Result<Vec<_>, Status>>()
@@ -46,24 +46,24 @@ impl MasterSession {
         wanted.extend(targets.into_iter().map(Fetch::Run));
         let outputs: Vec<OutputId> = fed.iter().map(|(_, o)| *o).collect();
         let data = self.graph.snapshot();
-        let pieces = self.runs.prepare_pieces(&data, &wanted, &outputs)?;
+        let pieces = self.runs.prepare_partial_run(&data, &wanted, &outputs)?;
         let cancel = Cancel::new();
         let platform = self.platform.clone();
         let run = PartialRun::new(fed, fetched, (cancel.clone(), platform), room);
         let run = Arc::new(run);
         let (session, client) = (self.clone(), run.client().clone());
         let work = move || {
-            let _ends = Ends(client.clone());
+            let _ends = EndOnDrop(client.clone());
             let options = RunOptions::new().cancelled_by(&cancel);
             let result = session.enter(&cancel).and_then(|running| {
-                let done = session.runs.run_pieces(&pieces, client.clone(), &options);
+                let done = session.runs.run_partial(&pieces, client.clone(), &options);
                 drop(running);
                 done.map_err(|e| session.failed(e, &cancel))
             });
             client.end(result);
         };
         // Dropped, it goes on; where it has no thread that is known at once.
-        let mut under = self.platform.apart(Box::new(work));
+        let mut under = self.platform.spawn_compute(Box::new(work));
         if let Poll::Ready(ended) = under.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             ended?;
         }
@@ -75,13 +75,17 @@ impl MasterSession {
     ///
     /// # Errors
     /// See [`PartialRun::go_on`]; there is no such step.
-    pub(crate) fn go_on(&self, handle: &str, request: Request) -> Result<Vec<Tensor>, Status> {
+    pub(crate) fn continue_partial_run(
+        &self,
+        handle: &str,
+        request: Request,
+    ) -> Result<Vec<Tensor>, Status> {
         let run = locked(&self.partial).running.get(handle).cloned();
         let run = run.ok_or_else(|| {
             Status::invalid("Must run PartialRunSetup before performing partial runs")
         })?;
         let data = self.graph.snapshot();
-        let result = run.go_on(&data, request.feeds, &request.fetches);
+        let result = run.continue_partial_run(&data, request.feeds, &request.fetches);
         let over = match &result {
             Ok((_, over)) => *over,
             // A mistake of the client leaves the step as it was.

@@ -9,9 +9,9 @@ use crate::tf_client::request::Request;
 
 /// The last slow step of a session, as a number of what it fetched and ran; 0 where none was, or it is watched already.
 #[derive(Default)]
-pub(super) struct Slow(AtomicU64);
+pub(super) struct SlowStepWatch(AtomicU64);
 
-impl Slow {
+impl SlowStepWatch {
     pub(super) fn note(&self, request: &Request) {
         self.0.store(number(request), Relaxed);
     }
@@ -38,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_step_is_watched_after_a_slow_one_that_fetched_the_same() {
+    fn the_next_step_with_the_fetches_of_a_slow_one_is_traced() {
         let request = |fetch: &str| Request {
             fetches: vec![fetch.to_owned()],
             ..Request::default()
         };
-        let slow = Slow::default();
+        let slow = SlowStepWatch::default();
         assert!(!slow.watches(&request("loss")));
         slow.note(&request("loss"));
         assert!(!slow.watches(&request("accuracy")));

@@ -13,23 +13,23 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::codegen::{BoxFuture, Service, http};
 
-use super::liveness::Watched;
-use super::stream::Stream;
-use crate::transport::contacts::Contact;
+use super::liveness::MonitoredConnection;
+use super::stream::ConnectionStream;
+use crate::transport::peer_stats::PeerStats;
 use crate::transport::protection::Protection;
 
 /// Connects to other tasks, as the transport asks for it.
 #[derive(Clone)]
-pub(crate) struct Dial {
+pub(crate) struct Dialer {
     /// How long they may be silent; how long each of TCP and TLS may take.
     pub(crate) heartbeat: Duration,
     pub(crate) protection: Option<Protection>,
     /// The task that is reached.
-    pub(crate) contact: Arc<Contact>,
+    pub(crate) peer_stats: Arc<PeerStats>,
 }
 
-impl Service<http::Uri> for Dial {
-    type Response = TokioIo<Stream>;
+impl Service<http::Uri> for Dialer {
+    type Response = TokioIo<ConnectionStream>;
     type Error = io::Error;
     type Future = BoxFuture<Self::Response, io::Error>;
 
@@ -43,8 +43,8 @@ impl Service<http::Uri> for Dial {
     }
 }
 
-impl Dial {
-    async fn to(&self, uri: &http::Uri) -> io::Result<Stream> {
+impl Dialer {
+    async fn to(&self, uri: &http::Uri) -> io::Result<ConnectionStream> {
         let none = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what.to_owned());
         let host = uri.host().ok_or_else(|| none("the address has no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -53,15 +53,18 @@ impl Dial {
         let stream = self.within("TCP", self.any_of(host, port)).await?;
         // One that is slow all the same is no error.
         let _ = stream.set_nodelay(true);
-        let watched = Watched::new(stream, self.heartbeat, None).to(self.contact.clone());
+        let monitored =
+            MonitoredConnection::new(stream, self.heartbeat, None).to(self.peer_stats.clone());
         let Some(protection) = &self.protection else {
-            return Ok(Stream::new(watched, None));
+            return Ok(ConnectionStream::new(monitored, None));
         };
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let connector = TlsConnector::from(protection.fresh().await.client.clone());
-        let stream = self.within("TLS", connector.connect(name, watched)).await?;
-        Ok(Stream::new(stream, None))
+        let stream = self
+            .within("TLS", connector.connect(name, monitored))
+            .await?;
+        Ok(ConnectionStream::new(stream, None))
     }
 
     /// A connection to the first address of the host that answers.
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn names_and_numbers_have_addresses() {
+    async fn host_names_and_ip_addresses_resolve() {
         let port = |a: &SocketAddr| a.port() == 80;
         for host in ["localhost", "127.0.0.1", "::1"] {
             let found = addresses(host, 80).await.unwrap();

@@ -6,31 +6,31 @@
 /// What comes first on a connection.
 const PREFACE: usize = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
 /// Length in three bytes, kind, flags, and the stream in four.
-const HEAD: usize = 9;
+const FRAME_HEADER: usize = 9;
 /// A frame's kind.
 const GOAWAY: u8 = 7;
 /// The last stream and the error, in four bytes each.
-const BODY: usize = 8;
+const GOAWAY_BODY: usize = 8;
 
 /// Reads along with a server's side of a connection.
-pub(super) struct Farewell {
+pub(super) struct GoawayScanner {
     /// Bytes that are of no interest.
     skip: usize,
-    frame: [u8; HEAD + BODY],
+    frame: [u8; FRAME_HEADER + GOAWAY_BODY],
     have: usize,
 }
 
-impl Farewell {
-    pub(super) fn new() -> Farewell {
-        Farewell {
+impl GoawayScanner {
+    pub(super) fn new() -> GoawayScanner {
+        GoawayScanner {
             skip: PREFACE,
-            frame: [0; HEAD + BODY],
+            frame: [0; FRAME_HEADER + GOAWAY_BODY],
             have: 0,
         }
     }
 
     /// Reads what has come next: whether the other side ends the connection without an error.
-    pub(super) fn is_said(&mut self, mut bytes: &[u8]) -> bool {
+    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut said = false;
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -38,11 +38,15 @@ impl Farewell {
             bytes = &bytes[skipped..];
             let [a, b, c, kind, ..] = self.frame;
             let length = u32::from_be_bytes([0, a, b, c]) as usize;
-            let goes = self.have >= HEAD && kind == GOAWAY && length >= BODY;
-            let wanted = if goes { HEAD + BODY } else { HEAD };
+            let goes = self.have >= FRAME_HEADER && kind == GOAWAY && length >= GOAWAY_BODY;
+            let wanted = if goes {
+                FRAME_HEADER + GOAWAY_BODY
+            } else {
+                FRAME_HEADER
+            };
             if self.have == wanted {
-                said |= goes && self.frame[HEAD + 4..] == [0; 4];
-                self.skip = length + HEAD - wanted;
+                said |= goes && self.frame[FRAME_HEADER + 4..] == [0; 4];
+                self.skip = length + FRAME_HEADER - wanted;
                 self.have = 0;
             } else if bytes.is_empty() {
                 return said;
@@ -68,16 +72,16 @@ mod tests {
     /// Whether it is said by these frames, cut into pieces of this length.
     fn said(frames: &[Vec<u8>], piece: usize) -> bool {
         let all = [vec![GOAWAY; PREFACE], frames.concat()].concat();
-        let mut farewell = Farewell::new();
+        let mut goaway = GoawayScanner::new();
         let mut said = false;
         for piece in all.chunks(piece) {
-            said |= farewell.is_said(piece);
+            said |= goaway.feed(piece);
         }
         said
     }
 
     #[test]
-    fn only_an_end_without_an_error_is_a_farewell() {
+    fn only_a_goaway_without_an_error_ends_a_connection() {
         // Data that looks like one, and frames without a body.
         let data = frame(0, &frame(GOAWAY, &[0; 8]));
         let (empty, short) = (frame(4, &[]), frame(GOAWAY, &[0; 7]));

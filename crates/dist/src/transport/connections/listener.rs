@@ -11,68 +11,68 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 
-use super::liveness::Watched;
-use super::stream::Stream;
-use super::table::{Held, Seats};
+use super::liveness::MonitoredConnection;
+use super::stream::ConnectionStream;
+use super::table::{ConnectionTable, OccupiedSlot};
 use crate::limit_names::CONNECTIONS;
 use crate::transport::protection::Protection;
 
 /// How long nobody is accepted after the system has had no descriptor or memory for a connection.
-const PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);
 /// How often connections are ended whose time is over.
-const SWEEP: Duration = Duration::from_millis(250);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Connections that are ready and wait to be served.
-const WAITING: usize = 16;
+const ACCEPT_QUEUE: usize = 16;
 
 /// The connections of a server, each once it can be served. They end with this.
-pub(crate) struct Incoming(mpsc::Receiver<io::Result<Stream>>);
+pub(crate) struct AcceptedConnections(mpsc::Receiver<io::Result<ConnectionStream>>);
 
 /// What accepts them.
-struct Door {
+struct Acceptor {
     listener: TcpListener,
-    seats: Arc<Seats>,
+    connection_table: Arc<ConnectionTable>,
     heartbeat: Duration,
     protection: Option<Protection>,
-    ready: mpsc::Sender<io::Result<Stream>>,
+    ready: mpsc::Sender<io::Result<ConnectionStream>>,
 }
 
-impl Incoming {
+impl AcceptedConnections {
     /// Accepts on this socket, with tasks of the runtime that calls this. A connection may be silent for so long.
     pub(crate) fn new(
         listener: TcpListener,
-        seats: Arc<Seats>,
+        connection_table: Arc<ConnectionTable>,
         heartbeat: Duration,
         protection: Option<Protection>,
-    ) -> Incoming {
-        let (ready, given) = mpsc::channel(WAITING);
-        let door = Door {
+    ) -> AcceptedConnections {
+        let (ready, given) = mpsc::channel(ACCEPT_QUEUE);
+        let door = Acceptor {
             listener,
-            seats,
+            connection_table,
             heartbeat,
             protection,
             ready,
         };
         tokio::spawn(door.run());
-        Incoming(given)
+        AcceptedConnections(given)
     }
 }
 
-impl tonic::codegen::tokio_stream::Stream for Incoming {
-    type Item = io::Result<Stream>;
+impl tonic::codegen::tokio_stream::Stream for AcceptedConnections {
+    type Item = io::Result<ConnectionStream>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(cx)
     }
 }
 
-impl Door {
+impl Acceptor {
     /// Accepts until nobody takes connections any more.
     async fn run(self) {
-        let mut sweep = tokio::time::interval(SWEEP);
+        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => self.accepted(accepted).await,
-                _ = sweep.tick() => self.seats.sweep(),
+                _ = sweep.tick() => self.connection_table.sweep(),
                 () = self.ready.closed() => return,
             }
         }
@@ -82,9 +82,9 @@ impl Door {
         match stream {
             Ok((stream, from)) => {
                 // Where no seat is free, the connection is closed here.
-                match self.seats.take(from).await {
+                match self.connection_table.take(from).await {
                     Some(held) => self.begin(stream, held),
-                    None => self.seats.refusals().limit(
+                    None => self.connection_table.refusals().limit(
                         CONNECTIONS,
                         &format_args!(
                             "a connection from {from} is refused: every other one has a call open (the server's --connections raises the limit)"
@@ -94,34 +94,34 @@ impl Door {
             }
             Err(e) if is_of_one(&e) => {}
             Err(e) => {
-                self.seats.refusals().caller("system", None, &e);
+                self.connection_table.refusals().caller("system", None, &e);
                 if is_of_the_system(&e) {
-                    self.seats.make_room();
+                    self.connection_table.make_room();
                 }
                 // It would fail again at once, and turn in a circle.
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
             }
         }
     }
 
     /// Makes a connection ready, beside the others.
-    fn begin(&self, stream: TcpStream, held: Held) {
+    fn begin(&self, stream: TcpStream, held: OccupiedSlot) {
         // One that is slow all the same is no error.
         let _ = stream.set_nodelay(true);
         let (ready, protection) = (self.ready.clone(), self.protection.clone());
-        let (seats, from) = (self.seats.clone(), held.seat.address);
-        let watched = Watched::new(stream, self.heartbeat, Some(held.seat.clone()));
+        let (connection_table, from) = (self.connection_table.clone(), held.slot.address);
+        let monitored = MonitoredConnection::new(stream, self.heartbeat, Some(held.slot.clone()));
         tokio::spawn(async move {
             let stream = match protection {
-                None => Stream::new(watched, Some(held)),
+                None => ConnectionStream::new(monitored, Some(held)),
                 Some(protection) => {
                     let keys = protection.fresh().await;
-                    let accepted = TlsAcceptor::from(keys.server.clone()).accept(watched);
+                    let accepted = TlsAcceptor::from(keys.server.clone()).accept(monitored);
                     // Who does not show a certificate is told so by TLS.
                     match accepted.await {
-                        Ok(stream) => Stream::new(stream, Some(held)),
+                        Ok(stream) => ConnectionStream::new(stream, Some(held)),
                         Err(e) => {
-                            let refusals = seats.refusals();
+                            let refusals = connection_table.refusals();
                             refusals.caller("certificate", Some(from), &e);
                             return;
                         }

@@ -8,7 +8,7 @@
 //!   acknowledges for a process that is stopped too, but only until that process' buffer is full. Of a ping
 //!   alone it does so always: its acknowledgement is no sign.
 //!
-//! Where no sign has come for the time of [`Watched::new`], and for the round trips that the line has been seen to
+//! Where no sign has come for the time of [`MonitoredConnection::new`], and for the round trips that the line has been seen to
 //! take, the connection fails. Nothing is expected before something was sent, nor on a server while the other side
 //! has no call open: a client of gRPC that is idle answers pings late, or never. What was read since the last ping is
 //! no reason to expect nothing: the transport sends no ping while it waits for the answer to one.
@@ -26,29 +26,29 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::table::Seat;
-use super::tcp_info::Evidence;
-use crate::transport::contacts::Contact;
+use super::table::ConnectionSlot;
+use super::tcp_info::AckSource;
+use crate::transport::peer_stats::PeerStats;
 
 /// Ticks in the time that a connection may be silent.
 const TICKS: u32 = 8;
 /// Bytes on their way that are no more than a few pings and requests.
-const FEW: u64 = 16 << 10;
+const MIN_UNACKNOWLEDGED: u64 = 16 << 10;
 /// The round trips that silence is prolonged by take at most so many times as long.
-const SLOWEST: u32 = 10;
+const MAX_ROUND_TRIP_FACTOR: u32 = 10;
 
 /// A connection that fails where its other side is gone.
-pub(crate) struct Watched<S> {
+pub(crate) struct MonitoredConnection<S> {
     pub(super) inner: S,
-    watch: Watch,
+    watch: LivenessMonitor,
 }
 
-struct Watch {
+struct LivenessMonitor {
     heartbeat: Duration,
     /// The place at the server that accepted it.
-    seat: Option<Arc<Seat>>,
+    slot: Option<Arc<ConnectionSlot>>,
     /// The task that it was made to.
-    contact: Option<Arc<Contact>>,
+    peer_stats: Option<Arc<PeerStats>>,
     tick: Pin<Box<Sleep>>,
     /// Whether a tick is to come.
     ticks: bool,
@@ -64,15 +64,19 @@ struct Watch {
     silent: u32,
 }
 
-impl<S: Evidence> Watched<S> {
-    /// A connection that may be silent for so long; `seat` is its place at a server.
-    pub(crate) fn new(inner: S, heartbeat: Duration, seat: Option<Arc<Seat>>) -> Watched<S> {
-        Watched {
+impl<S: AckSource> MonitoredConnection<S> {
+    /// A connection that may be silent for so long; `slot` is its place at a server.
+    pub(crate) fn new(
+        inner: S,
+        heartbeat: Duration,
+        slot: Option<Arc<ConnectionSlot>>,
+    ) -> MonitoredConnection<S> {
+        MonitoredConnection {
             inner,
-            watch: Watch {
+            watch: LivenessMonitor {
                 heartbeat,
-                seat,
-                contact: None,
+                slot,
+                peer_stats: None,
                 tick: Box::pin(sleep(heartbeat / TICKS)),
                 ticks: false,
                 waker: None,
@@ -86,37 +90,37 @@ impl<S: Evidence> Watched<S> {
     }
 
     /// One that was made to this task.
-    pub(crate) fn to(mut self, contact: Arc<Contact>) -> Watched<S> {
-        self.watch.contact = Some(contact);
+    pub(crate) fn to(mut self, peer_stats: Arc<PeerStats>) -> MonitoredConnection<S> {
+        self.watch.peer_stats = Some(peer_stats);
         self
     }
 }
 
-impl Watch {
+impl LivenessMonitor {
     /// The task at the other end, where it is known.
-    fn contact(&self) -> Option<&Contact> {
-        let own = self.contact.as_deref();
-        own.or_else(|| self.seat.as_ref()?.contact())
+    fn peer_stats(&self) -> Option<&PeerStats> {
+        let own = self.peer_stats.as_deref();
+        own.or_else(|| self.slot.as_ref()?.peer_stats())
     }
 
     /// Notes that the other side has gone.
     fn leaves(&self, why: &str) {
-        if let Some(seat) = &self.seat {
-            seat.left(why);
+        if let Some(slot) = &self.slot {
+            slot.left(why);
         }
     }
 
     /// Whether the server ends the connection.
     fn ends(&self) -> io::Result<()> {
-        self.seat.as_ref().map_or(Ok(()), |s| s.ends())
+        self.slot.as_ref().map_or(Ok(()), |s| s.ends())
     }
 
     /// Notes what was read: it may be a call.
     fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
         if bytes > 0 {
             self.read = true;
-            if let Some(contact) = self.contact() {
-                contact.received.fetch_add(bytes as u64, Relaxed);
+            if let Some(peer_stats) = self.peer_stats() {
+                peer_stats.received.fetch_add(bytes as u64, Relaxed);
             }
             self.begin(cx);
         }
@@ -125,8 +129,8 @@ impl Watch {
     /// Notes what was written.
     fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
         self.written += bytes as u64;
-        if let Some(contact) = self.contact() {
-            contact.sent.fetch_add(bytes as u64, Relaxed);
+        if let Some(peer_stats) = self.peer_stats() {
+            peer_stats.sent.fetch_add(bytes as u64, Relaxed);
         }
         self.full = false;
         self.begin(cx);
@@ -148,8 +152,8 @@ impl Watch {
 
     /// Wakes this task with the next tick, or when the server ends the connection.
     fn wakes(&mut self, cx: &mut Context<'_>) {
-        if let Some(seat) = &self.seat {
-            seat.wakes(cx.waker());
+        if let Some(slot) = &self.slot {
+            slot.wakes(cx.waker());
         }
         self.waker = Some(cx.waker().clone());
         // It is looked at below: here it is only told whom to wake.
@@ -157,7 +161,7 @@ impl Watch {
     }
 
     /// Nothing moves now: looks whether that is so for too long.
-    fn rests(&mut self, of: &impl Evidence, cx: &mut Context<'_>) -> io::Result<()> {
+    fn rests(&mut self, of: &impl AckSource, cx: &mut Context<'_>) -> io::Result<()> {
         if self.ticks && self.tick.is_elapsed() {
             self.ticked(of)?;
             match self.expects() {
@@ -174,20 +178,20 @@ impl Watch {
 
     /// Whether the other side has to say something.
     fn expects(&self) -> bool {
-        self.full || self.seat.as_ref().is_none_or(|s| s.has_calls())
+        self.full || self.slot.as_ref().is_none_or(|s| s.has_calls())
     }
 
     /// Counts a tick.
-    fn ticked(&mut self, of: &impl Evidence) -> io::Result<()> {
+    fn ticked(&mut self, of: &impl AckSource) -> io::Result<()> {
         let read = std::mem::take(&mut self.read);
-        if read && let Some(contact) = self.contact() {
-            contact.hear();
+        if read && let Some(peer_stats) = self.peer_stats() {
+            peer_stats.note_received();
         }
         let acknowledged = of.acknowledged();
         let moved = acknowledged.is_some_and(|a| {
             let moved = a.bytes > self.acknowledged;
             self.acknowledged = a.bytes;
-            moved && self.written.saturating_sub(a.bytes) > FEW
+            moved && self.written.saturating_sub(a.bytes) > MIN_UNACKNOWLEDGED
         });
         if read || moved || !self.expects() {
             self.silent = 0;
@@ -195,7 +199,7 @@ impl Watch {
         }
         self.silent += 1;
         let round_trip = acknowledged.map_or(Duration::ZERO, |a| a.round_trip);
-        let timeout = self.heartbeat + (2 * round_trip).min(SLOWEST * self.heartbeat);
+        let timeout = self.heartbeat + (2 * round_trip).min(MAX_ROUND_TRIP_FACTOR * self.heartbeat);
         let tick = self.heartbeat / TICKS;
         if tick * self.silent + tick / 2 < timeout {
             return Ok(());
@@ -206,13 +210,13 @@ impl Watch {
     }
 }
 
-impl<S: AsyncRead + Evidence + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + AckSource + Unpin> AsyncRead for MonitoredConnection<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Watched { inner, watch } = self.get_mut();
+        let MonitoredConnection { inner, watch } = self.get_mut();
         let (before, room) = (buf.filled().len(), buf.remaining());
         // What has come is read before anybody is called silent.
         match Pin::new(&mut *inner).poll_read(cx, buf) {
@@ -235,13 +239,13 @@ impl<S: AsyncRead + Evidence + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Evidence + Unpin> Watched<S> {
+impl<S: AsyncWrite + AckSource + Unpin> MonitoredConnection<S> {
     fn written(
         &mut self,
         cx: &mut Context<'_>,
         done: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let Watched { inner, watch } = self;
+        let MonitoredConnection { inner, watch } = self;
         let Poll::Ready(done) = done else {
             watch.full = true;
             watch.begin(cx);
@@ -256,7 +260,7 @@ impl<S: AsyncWrite + Evidence + Unpin> Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Evidence + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + AckSource + Unpin> AsyncWrite for MonitoredConnection<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

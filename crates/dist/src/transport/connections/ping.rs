@@ -8,5 +8,5 @@ pub(crate) fn ping_interval(heartbeat: Duration) -> Duration {
 }
 
 /// How long the transport waits for the answer to a ping. It is not the judge of a connection:
-/// [`Watched`](super::liveness::Watched) is.
+/// [`MonitoredConnection`](super::liveness::MonitoredConnection) is.
 pub(crate) const PING_ANSWER: Duration = Duration::from_secs(365 * 24 * 3600);

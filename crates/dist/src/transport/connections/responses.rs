@@ -10,19 +10,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// An answer may wait so many times as long while others of its connection go on: they share the line.
-const SHARED: u32 = 10;
+const SHARED_LINE_FACTOR: u32 = 10;
 
 /// One answer.
-pub(crate) struct Answer {
+pub(crate) struct ResponseProgress {
     /// How many pieces were asked for.
     asked: AtomicU64,
     /// Whether the other side has to make room: the server has something to say.
     ready: AtomicBool,
 }
 
-impl Answer {
-    fn new() -> Answer {
-        Answer {
+impl ResponseProgress {
+    fn new() -> ResponseProgress {
+        ResponseProgress {
             asked: AtomicU64::new(0),
             ready: AtomicBool::new(true),
         }
@@ -36,8 +36,8 @@ impl Answer {
 }
 
 /// An answer, and what was last seen of it.
-struct Seen {
-    answer: Weak<Answer>,
+struct SeenResponse {
+    answer: Weak<ResponseProgress>,
     asked: u64,
     /// Since when it has waited; none before it was looked at.
     since: Option<Instant>,
@@ -45,17 +45,17 @@ struct Seen {
 
 /// The answers of one connection.
 #[derive(Default)]
-pub(super) struct Answers {
-    open: Vec<Seen>,
+pub(super) struct ConnectionResponses {
+    open: Vec<SeenResponse>,
     /// When one of them went on.
     moved: Option<Instant>,
 }
 
-impl Answers {
+impl ConnectionResponses {
     /// One more, which is gone when it is dropped.
-    pub(super) fn begin(&mut self) -> Arc<Answer> {
-        let answer = Arc::new(Answer::new());
-        self.open.push(Seen {
+    pub(super) fn begin(&mut self) -> Arc<ResponseProgress> {
+        let answer = Arc::new(ResponseProgress::new());
+        self.open.push(SeenResponse {
             answer: Arc::downgrade(&answer),
             asked: 0,
             since: None,
@@ -86,15 +86,16 @@ impl Answers {
         let most = if all_rest {
             heartbeat
         } else {
-            SHARED * heartbeat
+            SHARED_LINE_FACTOR * heartbeat
         };
-        let waits = |seen: &Seen| seen.since.map_or(Duration::ZERO, |s| now.duration_since(s));
+        let waits =
+            |seen: &SeenResponse| seen.since.map_or(Duration::ZERO, |s| now.duration_since(s));
         self.open.iter().any(|seen| waits(seen) > most)
     }
 
     /// How many of them wait for the other side.
     pub(super) fn waiting(&self) -> usize {
-        let ready = |seen: &&Seen| {
+        let ready = |seen: &&SeenResponse| {
             let answer = seen.answer.upgrade();
             answer.is_some_and(|a| a.ready.load(Relaxed))
         };
@@ -106,34 +107,34 @@ impl Answers {
 mod tests {
     use super::*;
 
-    const SILENCE: Duration = Duration::from_secs(3);
+    const HEARTBEAT: Duration = Duration::from_secs(3);
 
     #[test]
-    fn an_answer_that_nobody_takes_is_stuck_and_one_that_has_nothing_to_say_is_not() {
-        let mut answers = Answers::default();
+    fn an_unread_response_is_stuck_and_a_response_without_data_is_not() {
+        let mut answers = ConnectionResponses::default();
         let (taken, silent) = (answers.begin(), answers.begin());
         let began = Instant::now();
         let at = |seconds: u32| began + Duration::from_secs(1) * seconds;
         silent.asked(false);
-        assert!(!answers.stuck(at(0), SILENCE));
+        assert!(!answers.stuck(at(0), HEARTBEAT));
         assert_eq!(answers.waiting(), 1);
         for second in 1..20 {
             taken.asked(true);
-            assert!(!answers.stuck(at(second), SILENCE));
+            assert!(!answers.stuck(at(second), HEARTBEAT));
         }
-        assert!(!answers.stuck(at(22), SILENCE));
-        assert!(answers.stuck(at(23), SILENCE));
+        assert!(!answers.stuck(at(22), HEARTBEAT));
+        assert!(answers.stuck(at(23), HEARTBEAT));
         drop(taken);
-        assert!(!answers.stuck(at(60), SILENCE));
+        assert!(!answers.stuck(at(60), HEARTBEAT));
     }
 
     #[test]
-    fn an_answer_that_shares_its_line_has_more_time_and_not_all_time() {
-        let mut answers = Answers::default();
+    fn a_response_beside_active_ones_has_more_time() {
+        let mut answers = ConnectionResponses::default();
         let (_waits, moves) = (answers.begin(), answers.begin());
         let began = Instant::now();
         let mut seconds = 0;
-        while !answers.stuck(began + Duration::from_secs(seconds), SILENCE) {
+        while !answers.stuck(began + Duration::from_secs(seconds), HEARTBEAT) {
             moves.asked(true);
             seconds += 1;
         }

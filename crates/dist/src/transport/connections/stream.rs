@@ -8,59 +8,59 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-use super::goaway::Farewell;
-use super::table::{Held, Seat};
+use super::goaway::GoawayScanner;
+use super::table::{ConnectionSlot, OccupiedSlot};
 
-trait Bytes: AsyncRead + AsyncWrite + Send + Unpin {}
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Bytes for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// A connection.
-pub(crate) struct Stream {
-    bytes: Box<dyn Bytes>,
+pub(crate) struct ConnectionStream {
+    bytes: Box<dyn ByteStream>,
     /// Its place and what reads along, where a server has accepted it.
-    held: Option<(Held, Farewell)>,
+    held: Option<(OccupiedSlot, GoawayScanner)>,
 }
 
-impl Stream {
+impl ConnectionStream {
     pub(crate) fn new(
         bytes: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        held: Option<Held>,
-    ) -> Stream {
-        Stream {
+        held: Option<OccupiedSlot>,
+    ) -> ConnectionStream {
+        ConnectionStream {
             bytes: Box::new(bytes),
-            held: held.map(|held| (held, Farewell::new())),
+            held: held.map(|held| (held, GoawayScanner::new())),
         }
     }
 }
 
-impl Connected for Stream {
-    type ConnectInfo = Option<Arc<Seat>>;
+impl Connected for ConnectionStream {
+    type ConnectInfo = Option<Arc<ConnectionSlot>>;
 
-    fn connect_info(&self) -> Option<Arc<Seat>> {
-        self.held.as_ref().map(|(held, _)| held.seat.clone())
+    fn connect_info(&self) -> Option<Arc<ConnectionSlot>> {
+        self.held.as_ref().map(|(held, _)| held.slot.clone())
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ConnectionStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Stream { bytes, held } = self.get_mut();
+        let ConnectionStream { bytes, held } = self.get_mut();
         let before = buf.filled().len();
         let read = Pin::new(bytes).poll_read(cx, buf);
-        if let Some((held, farewell)) = held
-            && farewell.is_said(&buf.filled()[before..])
+        if let Some((held, goaway)) = held
+            && goaway.feed(&buf.filled()[before..])
         {
-            held.seat.part();
+            held.slot.part();
         }
         read
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ConnectionStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

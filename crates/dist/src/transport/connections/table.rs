@@ -16,19 +16,19 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::responses::{Answer, Answers};
+use super::responses::{ConnectionResponses, ResponseProgress};
 use crate::limit_names::{ARRIVAL, CONNECTIONS, IDLE, SILENCE};
-use crate::metrics::counters::Waits;
+use crate::metrics::counters::GaugeGuard;
 use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
-use crate::transport::contacts::{Contact, Since};
+use crate::transport::peer_stats::{LossEpoch, PeerStats};
 
 /// How long a connection that is told to end may take for that.
-const LEAVES: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the connections of a server may take.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct ConnectionLimits {
     /// How many there may be.
     pub(crate) most: usize,
     /// How long a guest may take for TLS and the first call.
@@ -40,25 +40,25 @@ pub(crate) struct Bounds {
 }
 
 /// The seats of a server.
-pub(crate) struct Seats {
-    bounds: Bounds,
+pub(crate) struct ConnectionTable {
+    bounds: ConnectionLimits,
     refusals: Arc<Refusals>,
     /// Connections that wait for the seat of another one.
     waiting: AtomicU64,
-    taken: Mutex<Taken>,
+    slots: Mutex<Slots>,
     /// Somebody has left.
     left: Notify,
 }
 
 #[derive(Default)]
-struct Taken {
+struct Slots {
     next: u64,
-    seats: BTreeMap<u64, Usage>,
+    by_number: BTreeMap<u64, SlotUsage>,
 }
 
 /// A seat, and what was last seen of it.
-struct Usage {
-    seat: Arc<Seat>,
+struct SlotUsage {
+    slot: Arc<ConnectionSlot>,
     since: Instant,
     /// How many calls had begun, and when that was new.
     begun: u64,
@@ -66,7 +66,7 @@ struct Usage {
 }
 
 /// One connection's seat.
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     /// Where the other side is.
     pub(crate) address: SocketAddr,
     /// Whether a call with the right token has come.
@@ -77,24 +77,24 @@ pub(crate) struct Seat {
     /// Whether the other side has said that it ends the connection.
     parts: AtomicBool,
     waker: Mutex<Option<Waker>>,
-    answers: Mutex<Answers>,
+    answers: Mutex<ConnectionResponses>,
     /// The task at the other end, once it has said its name.
-    contact: OnceLock<(Arc<Contact>, Since)>,
+    peer_stats: OnceLock<(Arc<PeerStats>, LossEpoch)>,
 }
 
 /// A seat that is free again when this is dropped.
-pub(crate) struct Held {
-    pub(crate) seat: Arc<Seat>,
+pub(crate) struct OccupiedSlot {
+    pub(crate) slot: Arc<ConnectionSlot>,
     number: u64,
-    of: Arc<Seats>,
+    of: Arc<ConnectionTable>,
 }
 
 /// A call on a connection, open until this is dropped.
-pub(crate) struct Call(Arc<Seat>);
+pub(crate) struct OpenCall(Arc<ConnectionSlot>);
 
-impl Seat {
-    fn new(address: SocketAddr) -> Seat {
-        Seat {
+impl ConnectionSlot {
+    fn new(address: SocketAddr) -> ConnectionSlot {
+        ConnectionSlot {
             address,
             known: AtomicBool::new(false),
             begun: AtomicU64::new(0),
@@ -103,20 +103,20 @@ impl Seat {
             parts: AtomicBool::new(false),
             waker: Mutex::default(),
             answers: Mutex::default(),
-            contact: OnceLock::new(),
+            peer_stats: OnceLock::new(),
         }
     }
 
     /// The task at the other end, where it is known.
-    pub(crate) fn contact(&self) -> Option<&Contact> {
-        Some(&*self.contact.get()?.0)
+    pub(crate) fn peer_stats(&self) -> Option<&PeerStats> {
+        Some(&*self.peer_stats.get()?.0)
     }
 
     /// Notes which task is at the other end. Whether that task had been lost.
-    pub(crate) fn is_of(&self, contact: Arc<Contact>) -> bool {
-        let (since, lost) = contact.begin();
+    pub(crate) fn is_of(&self, peer_stats: Arc<PeerStats>) -> bool {
+        let (since, lost) = peer_stats.note_connected();
         // Of two calls at a time, one does it.
-        let _ = self.contact.set((contact, since));
+        let _ = self.peer_stats.set((peer_stats, since));
         lost
     }
 
@@ -127,11 +127,11 @@ impl Seat {
 
     /// Notes that the other side has gone: in the middle of a call and without a word, it is lost.
     pub(super) fn left(&self, why: &str) {
-        if let Some((contact, since)) = self.contact.get()
+        if let Some((peer_stats, since)) = self.peer_stats.get()
             && self.has_calls()
             && !self.parts.load(Relaxed)
         {
-            contact.lose(*since, why);
+            peer_stats.note_lost(*since, why);
         }
     }
 
@@ -141,9 +141,9 @@ impl Seat {
     }
 
     /// Begins a call.
-    pub(crate) fn call(self: &Arc<Self>) -> Call {
+    pub(crate) fn call(self: &Arc<Self>) -> OpenCall {
         self.begun.fetch_add(1, Relaxed);
-        Call(self.clone())
+        OpenCall(self.clone())
     }
 
     /// Whether a call is open.
@@ -180,57 +180,57 @@ impl Seat {
     }
 }
 
-impl Call {
+impl OpenCall {
     /// Its answer begins.
-    pub(crate) fn answer(&self) -> Arc<Answer> {
+    pub(crate) fn answer(&self) -> Arc<ResponseProgress> {
         locked(&self.0.answers).begin()
     }
 }
 
-impl Drop for Call {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Relaxed);
     }
 }
 
-impl Drop for Held {
+impl Drop for OccupiedSlot {
     fn drop(&mut self) {
-        locked(&self.of.taken).seats.remove(&self.number);
+        locked(&self.of.slots).by_number.remove(&self.number);
         self.of.left.notify_one();
     }
 }
 
-impl Usage {
-    fn is_guest(&self) -> bool {
-        !self.seat.known.load(Relaxed)
+impl SlotUsage {
+    fn is_unauthenticated(&self) -> bool {
+        !self.slot.known.load(Relaxed)
     }
 
     fn ends(&self) -> bool {
-        self.seat.ends.load(Relaxed)
+        self.slot.ends.load(Relaxed)
     }
 
     /// Looks whether it is in use.
     fn look(&mut self, now: Instant) {
-        let begun = self.seat.begun.load(Relaxed);
-        if begun != self.begun || self.seat.has_calls() {
+        let begun = self.slot.begun.load(Relaxed);
+        if begun != self.begun || self.slot.has_calls() {
             (self.begun, self.used) = (begun, now);
         }
     }
 }
 
-impl Seats {
-    pub(crate) fn new(bounds: Bounds, refusals: Arc<Refusals>) -> Arc<Seats> {
-        Arc::new(Seats {
+impl ConnectionTable {
+    pub(crate) fn new(bounds: ConnectionLimits, refusals: Arc<Refusals>) -> Arc<ConnectionTable> {
+        Arc::new(ConnectionTable {
             bounds,
             refusals,
             waiting: AtomicU64::new(0),
-            taken: Mutex::default(),
+            slots: Mutex::default(),
             left: Notify::new(),
         })
     }
 
     /// A seat for a connection that has come from there; none where every other one has a call open.
-    pub(crate) async fn take(self: &Arc<Self>, address: SocketAddr) -> Option<Held> {
+    pub(crate) async fn take(self: &Arc<Self>, address: SocketAddr) -> Option<OccupiedSlot> {
         let most = self.bounds.most;
         if self.staying() >= most && !self.make_room() {
             return None;
@@ -241,28 +241,28 @@ impl Seats {
                 self.left.notified().await;
             }
         };
-        let waits = Waits::begin(&self.waiting);
-        tokio::time::timeout(LEAVES, leave).await.ok()?;
+        let waits = GaugeGuard::begin(&self.waiting);
+        tokio::time::timeout(CLOSE_TIMEOUT, leave).await.ok()?;
         drop(waits);
         let now = Instant::now();
-        let seat = Arc::new(Seat::new(address));
-        let mut taken = locked(&self.taken);
-        let number = taken.next;
-        taken.next += 1;
-        let usage = Usage {
-            seat: seat.clone(),
+        let slot = Arc::new(ConnectionSlot::new(address));
+        let mut slots = locked(&self.slots);
+        let number = slots.next;
+        slots.next += 1;
+        let usage = SlotUsage {
+            slot: slot.clone(),
             since: now,
             begun: 0,
             used: now,
         };
-        taken.seats.insert(number, usage);
+        slots.by_number.insert(number, usage);
         let of = self.clone();
-        Some(Held { seat, number, of })
+        Some(OccupiedSlot { slot, number, of })
     }
 
     /// How many connections there are.
     pub(crate) fn taken(&self) -> usize {
-        locked(&self.taken).seats.len()
+        locked(&self.slots).by_number.len()
     }
 
     /// How many connections wait for a seat.
@@ -272,8 +272,8 @@ impl Seats {
 
     /// How many answers wait for whoever asked for them.
     pub(crate) fn answers(&self) -> u64 {
-        let taken = locked(&self.taken);
-        let waiting = (taken.seats.values()).map(|u| locked(&u.seat.answers).waiting() as u64);
+        let slots = locked(&self.slots);
+        let waiting = (slots.by_number.values()).map(|u| locked(&u.slot.answers).waiting() as u64);
         waiting.sum()
     }
 
@@ -283,55 +283,55 @@ impl Seats {
     }
 
     /// Ends a connection that has met a limit.
-    fn end(&self, seat: &Seat, limit: &'static str, why: &str) {
-        self.refusals.closed(limit, seat.address, why);
-        seat.end();
+    fn end(&self, slot: &ConnectionSlot, limit: &'static str, why: &str) {
+        self.refusals.closed(limit, slot.address, why);
+        slot.end();
     }
 
     /// How many of them do not end.
     fn staying(&self) -> usize {
-        let taken = locked(&self.taken);
-        taken.seats.values().filter(|u| !u.ends()).count()
+        let slots = locked(&self.slots);
+        slots.by_number.values().filter(|u| !u.ends()).count()
     }
 
     /// Ends the connection that is needed least; false where there is none.
     pub(crate) fn make_room(&self) -> bool {
         let now = Instant::now();
-        let mut taken = locked(&self.taken);
-        let all = taken.seats.values_mut();
+        let mut slots = locked(&self.slots);
+        let all = slots.by_number.values_mut();
         let free = all.filter_map(|u| {
             u.look(now);
-            let free = u.is_guest() || !u.seat.has_calls();
+            let free = u.is_unauthenticated() || !u.slot.has_calls();
             (free && !u.ends()).then_some(&*u)
         });
         // Guests before others; of guests who came first, of others who had no call for longest.
-        let worth = |u: &&Usage| match u.is_guest() {
+        let worth = |u: &&SlotUsage| match u.is_unauthenticated() {
             true => (false, u.since),
             false => (true, u.used),
         };
         let least = free.min_by_key(worth);
         least
-            .inspect(|u| self.end(&u.seat, CONNECTIONS, "all connections are taken"))
+            .inspect(|u| self.end(&u.slot, CONNECTIONS, "all connections are taken"))
             .is_some()
     }
 
     /// Ends connections whose time is over.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
-        for usage in locked(&self.taken).seats.values_mut() {
+        for usage in locked(&self.slots).by_number.values_mut() {
             usage.look(now);
             if usage.ends() {
                 continue;
             }
             let (arrival, idle) = (self.bounds.arrival, self.bounds.idle);
-            let (since, most, limit, why) = match usage.is_guest() {
+            let (since, most, limit, why) = match usage.is_unauthenticated() {
                 true => (usage.since, arrival, ARRIVAL, "no call has come on it"),
                 false => (usage.used, idle, IDLE, "it was idle for too long"),
             };
             if now.duration_since(since) > most {
-                self.end(&usage.seat, limit, why);
-            } else if locked(&usage.seat.answers).stuck(now, self.bounds.heartbeat) {
-                self.end(&usage.seat, SILENCE, "it does not take an answer");
+                self.end(&usage.slot, limit, why);
+            } else if locked(&usage.slot.answers).stuck(now, self.bounds.heartbeat) {
+                self.end(&usage.slot, SILENCE, "it does not take an answer");
             }
         }
     }

@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 /// What the other side's system has acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acknowledged {
+pub(crate) struct AckInfo {
     /// All bytes so far.
     pub(crate) bytes: u64,
     /// How long an acknowledgement may take: the time of a round trip, and four times its variation.
@@ -14,21 +14,21 @@ pub(crate) struct Acknowledged {
 }
 
 /// A connection whose acknowledgements may be known.
-pub(crate) trait Evidence {
+pub(crate) trait AckSource {
     /// None where the system does not tell.
-    fn acknowledged(&self) -> Option<Acknowledged>;
+    fn acknowledged(&self) -> Option<AckInfo>;
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Evidence for TcpStream {
-    fn acknowledged(&self) -> Option<Acknowledged> {
+impl AckSource for TcpStream {
+    fn acknowledged(&self) -> Option<AckInfo> {
         None
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Evidence for TcpStream {
-    fn acknowledged(&self) -> Option<Acknowledged> {
+impl AckSource for TcpStream {
+    fn acknowledged(&self) -> Option<AckInfo> {
         linux::acknowledged(self)
     }
 }
@@ -37,7 +37,7 @@ impl Evidence for TcpStream {
 mod linux {
     use std::os::fd::{AsFd, AsRawFd};
 
-    use super::{Acknowledged, Duration};
+    use super::{AckInfo, Duration};
 
     /// Bytes of the kernel's `struct tcp_info` up to the last field that is read here.
     const LENGTH: usize = 128;
@@ -47,7 +47,7 @@ mod linux {
     const VARIATION: usize = 72;
     const ACKNOWLEDGED: usize = 120;
 
-    pub(super) fn acknowledged(socket: &impl AsFd) -> Option<Acknowledged> {
+    pub(super) fn acknowledged(socket: &impl AsFd) -> Option<AckInfo> {
         let mut info = [0u8; LENGTH];
         let mut length = LENGTH as libc::socklen_t;
         // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `length` bytes, which
@@ -70,7 +70,7 @@ mod linux {
             Some(Duration::from_micros(u32::from_ne_bytes(bytes).into()))
         };
         let bytes = info[ACKNOWLEDGED..ACKNOWLEDGED + 8].try_into().ok()?;
-        Some(Acknowledged {
+        Some(AckInfo {
             bytes: u64::from_ne_bytes(bytes),
             round_trip: micros(ROUND_TRIP)? + 4 * micros(VARIATION)?,
         })
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_system_tells_how_many_bytes_were_acknowledged() {
+    async fn tcp_info_counts_acknowledged_bytes() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut sender = TcpStream::connect(address).await.unwrap();

@@ -13,10 +13,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
 use tonic::codegen::tokio_stream::StreamExt;
 
-use super::listener::Incoming;
-use super::liveness::Watched;
-use super::table::{Bounds, Seat, Seats};
-use super::tcp_info::{Acknowledged, Evidence};
+use super::listener::AcceptedConnections;
+use super::liveness::MonitoredConnection;
+use super::table::{ConnectionLimits, ConnectionSlot, ConnectionTable};
+use super::tcp_info::{AckInfo, AckSource};
 
 const SILENCE: Duration = Duration::from_secs(2);
 
@@ -27,9 +27,9 @@ struct Line {
     round_trip: Arc<Mutex<Duration>>,
 }
 
-impl Evidence for Line {
-    fn acknowledged(&self) -> Option<Acknowledged> {
-        Some(Acknowledged {
+impl AckSource for Line {
+    fn acknowledged(&self) -> Option<AckInfo> {
+        Some(AckInfo {
             bytes: self.acknowledged.load(Relaxed),
             round_trip: *self.round_trip.lock().unwrap(),
         })
@@ -65,7 +65,9 @@ impl AsyncWrite for Line {
 }
 
 /// A line of 1 MiB, its other end, and how many bytes were acknowledged.
-fn line(seat: Option<Arc<Seat>>) -> (Watched<Line>, DuplexStream, Arc<AtomicU64>) {
+fn line(
+    slot: Option<Arc<ConnectionSlot>>,
+) -> (MonitoredConnection<Line>, DuplexStream, Arc<AtomicU64>) {
     let (bytes, other) = tokio::io::duplex(1 << 20);
     let acknowledged = Arc::<AtomicU64>::default();
     let line = Line {
@@ -73,23 +75,27 @@ fn line(seat: Option<Arc<Seat>>) -> (Watched<Line>, DuplexStream, Arc<AtomicU64>
         acknowledged: acknowledged.clone(),
         round_trip: Arc::default(),
     };
-    (Watched::new(line, SILENCE, seat), other, acknowledged)
+    (
+        MonitoredConnection::new(line, SILENCE, slot),
+        other,
+        acknowledged,
+    )
 }
 
 /// After how long a read of a byte fails; it must.
-async fn fails(watched: &mut Watched<Line>) -> Duration {
+async fn fails(monitored: &mut MonitoredConnection<Line>) -> Duration {
     let began = Instant::now();
-    let error = watched.read_u8().await.unwrap_err();
+    let error = monitored.read_u8().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     assert!(error.to_string().contains("no bytes for"), "{error}");
     began.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_answer_is_given_up_after_the_silence() {
-    let (mut watched, _other, _) = line(None);
-    watched.write_all(b"ping").await.unwrap();
-    let after = fails(&mut watched).await;
+async fn a_peer_that_does_not_answer_times_out() {
+    let (mut monitored, _other, _) = line(None);
+    monitored.write_all(b"ping").await.unwrap();
+    let after = fails(&mut monitored).await;
     assert!(
         after >= SILENCE && after < SILENCE + SILENCE / 4,
         "{after:?}"
@@ -97,21 +103,21 @@ async fn who_does_not_answer_is_given_up_after_the_silence() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_told_nothing_may_be_silent_and_who_was_told_something_may_not() {
-    let (mut watched, mut other, _) = line(None);
-    let read = tokio::time::timeout(100 * SILENCE, watched.read_u8()).await;
+async fn an_idle_peer_without_requests_does_not_time_out() {
+    let (mut monitored, mut other, _) = line(None);
+    let read = tokio::time::timeout(100 * SILENCE, monitored.read_u8()).await;
     assert!(read.is_err());
-    watched.write_all(b"ping").await.unwrap();
+    monitored.write_all(b"ping").await.unwrap();
     other.write_all(b"p").await.unwrap();
-    assert_eq!(watched.read_u8().await.unwrap(), b'p');
+    assert_eq!(monitored.read_u8().await.unwrap(), b'p');
     // The answer to the ping may be on its way still: the transport sends no other one until it is there.
-    assert!(fails(&mut watched).await >= SILENCE);
+    assert!(fails(&mut monitored).await >= SILENCE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn acknowledged_bytes_are_a_sign_of_life_while_many_are_on_their_way() {
-    let (mut watched, _other, acknowledged) = line(None);
-    watched.write_all(&[7; 1 << 20]).await.unwrap();
+async fn acknowledgements_of_many_bytes_keep_a_connection_alive() {
+    let (mut monitored, _other, acknowledged) = line(None);
+    monitored.write_all(&[7; 1 << 20]).await.unwrap();
     let began = Instant::now();
     let moves = async {
         // 50 KB a second, which takes 20 s.
@@ -122,7 +128,7 @@ async fn acknowledged_bytes_are_a_sign_of_life_while_many_are_on_their_way() {
         std::future::pending().await
     };
     let after = tokio::select! {
-        after = fails(&mut watched) => after,
+        after = fails(&mut monitored) => after,
         () = moves => unreachable!(),
     };
     assert!(began.elapsed() == after);
@@ -135,16 +141,16 @@ async fn acknowledged_bytes_are_a_sign_of_life_while_many_are_on_their_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acknowledged_pings_do_not_keep_a_process_alive_that_has_stopped() {
-    let (mut watched, _other, acknowledged) = line(None);
+async fn acknowledged_pings_do_not_keep_a_stopped_peer_alive() {
+    let (mut monitored, _other, acknowledged) = line(None);
     let began = Instant::now();
     let error = loop {
         // Its system acknowledges whatever comes; nobody reads it.
-        if let Err(e) = watched.write_all(&[7; 1000]).await {
+        if let Err(e) = monitored.write_all(&[7; 1000]).await {
             break e;
         }
         acknowledged.fetch_add(1000, Relaxed);
-        let read = tokio::time::timeout(SILENCE / 10, watched.read_u8()).await;
+        let read = tokio::time::timeout(SILENCE / 10, monitored.read_u8()).await;
         if let Ok(read) = read {
             break read.unwrap_err();
         }
@@ -158,11 +164,11 @@ async fn acknowledged_pings_do_not_keep_a_process_alive_that_has_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_of_long_round_trips_is_given_more_time() {
-    let (mut watched, _other, _) = line(None);
-    *watched.inner.round_trip.lock().unwrap() = Duration::from_secs(3);
-    watched.write_all(b"ping").await.unwrap();
-    let after = fails(&mut watched).await;
+async fn long_round_trips_extend_the_timeout() {
+    let (mut monitored, _other, _) = line(None);
+    *monitored.inner.round_trip.lock().unwrap() = Duration::from_secs(3);
+    monitored.write_all(b"ping").await.unwrap();
+    let after = fails(&mut monitored).await;
     let expected = SILENCE + Duration::from_secs(6);
     assert!(
         after >= expected && after < expected + SILENCE / 4,
@@ -171,31 +177,31 @@ async fn a_line_of_long_round_trips_is_given_more_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_expects_nothing_of_who_has_no_call_open() {
-    let seats = seats(1, 1000 * SILENCE, 1000 * SILENCE);
-    let held = seats
+async fn a_connection_without_open_calls_does_not_time_out_at_a_server() {
+    let connection_table = connection_table(1, 1000 * SILENCE, 1000 * SILENCE);
+    let held = connection_table
         .take(SocketAddr::from(([127, 0, 0, 1], 1)))
         .await
         .unwrap();
-    let (mut watched, mut other, _) = line(Some(held.seat.clone()));
-    watched.write_all(b"ping").await.unwrap();
-    let read = tokio::time::timeout(10 * SILENCE, watched.read_u8()).await;
+    let (mut monitored, mut other, _) = line(Some(held.slot.clone()));
+    monitored.write_all(b"ping").await.unwrap();
+    let read = tokio::time::timeout(10 * SILENCE, monitored.read_u8()).await;
     assert!(read.is_err());
     other.write_all(b"c").await.unwrap();
-    assert_eq!(watched.read_u8().await.unwrap(), b'c');
-    let call = held.seat.call();
-    assert!(fails(&mut watched).await >= SILENCE - SILENCE / 8);
+    assert_eq!(monitored.read_u8().await.unwrap(), b'c');
+    let call = held.slot.call();
+    assert!(fails(&mut monitored).await >= SILENCE - SILENCE / 8);
     drop(call);
 }
 
-fn seats(most: usize, arrival: Duration, idle: Duration) -> Arc<Seats> {
-    let bounds = Bounds {
+fn connection_table(most: usize, arrival: Duration, idle: Duration) -> Arc<ConnectionTable> {
+    let bounds = ConnectionLimits {
         most,
         arrival,
         idle,
         heartbeat: SILENCE,
     };
-    Seats::new(bounds, Arc::default())
+    ConnectionTable::new(bounds, Arc::default())
 }
 
 /// A server's connections, without TLS; and how many there are.
@@ -203,13 +209,13 @@ async fn door(
     most: usize,
     arrival: Duration,
     idle: Duration,
-) -> (Incoming, Arc<Seats>, SocketAddr) {
+) -> (AcceptedConnections, Arc<ConnectionTable>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let seats = seats(most, arrival, idle);
+    let connection_table = connection_table(most, arrival, idle);
     (
-        Incoming::new(listener, seats.clone(), SILENCE, None),
-        seats,
+        AcceptedConnections::new(listener, connection_table.clone(), SILENCE, None),
+        connection_table,
         address,
     )
 }
@@ -221,12 +227,14 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 /// Serves connections: each is read until it fails.
-fn serve(mut incoming: Incoming) -> tokio::sync::mpsc::UnboundedReceiver<Arc<Seat>> {
+fn serve(
+    mut incoming: AcceptedConnections,
+) -> tokio::sync::mpsc::UnboundedReceiver<Arc<ConnectionSlot>> {
     let (give, given) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(mut stream)) = incoming.next().await {
-            let seat = tonic::transport::server::Connected::connect_info(&stream);
-            give.send(seat.unwrap()).unwrap();
+            let slot = tonic::transport::server::Connected::connect_info(&stream);
+            give.send(slot.unwrap()).unwrap();
             tokio::spawn(async move { while stream.read_u8().await.is_ok() {} });
         }
     });
@@ -234,9 +242,9 @@ fn serve(mut incoming: Incoming) -> tokio::sync::mpsc::UnboundedReceiver<Arc<Sea
 }
 
 #[tokio::test]
-async fn a_guest_gives_way_to_who_comes_next_and_then_who_was_idle_longest() {
+async fn unauthenticated_connections_are_evicted_before_idle_ones() {
     let hour = Duration::from_secs(3600);
-    let (incoming, seats, address) = door(3, hour, hour).await;
+    let (incoming, connection_table, address) = door(3, hour, hour).await;
     let mut served = serve(incoming);
     let mut streams = Vec::new();
     let mut given = Vec::new();
@@ -257,7 +265,7 @@ async fn a_guest_gives_way_to_who_comes_next_and_then_who_was_idle_longest() {
     for at in [3, 2] {
         given[at].admit();
         drop(given[at].call());
-        seats.sweep();
+        connection_table.sweep();
     }
     let open = given[0].call();
     streams.push(TcpStream::connect(address).await.unwrap());
@@ -270,30 +278,30 @@ async fn a_guest_gives_way_to_who_comes_next_and_then_who_was_idle_longest() {
     let mut late = TcpStream::connect(address).await.unwrap();
     while !is_closed(&mut late).await {}
     drop((open, calls));
-    assert_eq!(seats.taken(), 3);
+    assert_eq!(connection_table.taken(), 3);
 }
 
 #[tokio::test]
-async fn who_makes_no_call_in_time_is_closed_and_so_is_who_is_idle_for_too_long() {
+async fn connections_without_a_first_call_and_idle_ones_are_closed() {
     let (short, long) = (Duration::from_millis(100), Duration::from_millis(400));
-    let (incoming, seats, address) = door(10, short, long).await;
+    let (incoming, connection_table, address) = door(10, short, long).await;
     let mut served = serve(incoming);
     let mut guest = TcpStream::connect(address).await.unwrap();
     served.recv().await.unwrap();
     let mut known = TcpStream::connect(address).await.unwrap();
-    let seat = served.recv().await.unwrap();
-    seat.admit();
-    let call = seat.call();
+    let slot = served.recv().await.unwrap();
+    slot.admit();
+    let call = slot.call();
     while !is_closed(&mut guest).await {}
     tokio::time::sleep(2 * long).await;
     assert!(!is_closed(&mut known).await, "a call is open");
     drop(call);
     while !is_closed(&mut known).await {}
-    assert_eq!(seats.taken(), 0);
+    assert_eq!(connection_table.taken(), 0);
 }
 
 #[tokio::test]
-async fn a_server_that_ends_closes_its_door() {
+async fn a_listener_closes_with_its_server() {
     let hour = Duration::from_secs(3600);
     let (incoming, _, address) = door(3, hour, hour).await;
     drop(incoming);

@@ -16,9 +16,9 @@ use thalweg_ops::NewGraph;
 use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_tensor::Tensor;
 
-use super::decode::Making;
-use super::encode::{Encoding, number, output, region_of};
-use super::ops::Ops;
+use super::decode::PartDecoder;
+use super::encode::{PartEncoder, number, output, region_of};
+use super::ops::OpTable;
 use crate::cluster::spec::TaskName;
 use crate::limits::allowed_ops::AllowedOps;
 use crate::transport::messages as wire;
@@ -36,7 +36,7 @@ pub(crate) fn encoded(
     tasks: &[TaskName],
 ) -> Result<(wire::Part, Vec<Tensor>), WireError> {
     let mut values = Vec::new();
-    let encoding = Encoding {
+    let encoding = PartEncoder {
         graph: &part.graph,
         devices: &part.devices,
     };
@@ -121,12 +121,12 @@ pub(crate) struct PartLimits<'a> {
 pub(crate) fn decoded(
     message: &wire::Part,
     mut values: impl Iterator<Item = Tensor>,
-    ops: &Ops,
+    ops: &OpTable,
     limits: PartLimits<'_>,
 ) -> Result<TaskPart, WireError> {
     let library = received_library(message, limits)?;
     let mut budget = Budget::new(limits.expanded_bytes);
-    let making = Making {
+    let making = PartDecoder {
         graph: GraphData::new().with_library_of(&library),
         count: message.node.len(),
         ops,

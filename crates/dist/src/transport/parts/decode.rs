@@ -11,17 +11,17 @@ use thalweg_graphdef::tensor::Budget;
 use thalweg_graphdef::{attr, dtype, shape};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::ops::{Ops, is_end};
+use super::ops::{OpTable, is_cut_end};
 use crate::limits::allowed_ops::{AllowedOps, refused};
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
 /// A graph that is made of messages, node by node.
-pub(super) struct Making<'a> {
+pub(super) struct PartDecoder<'a> {
     pub graph: GraphData,
     /// How many nodes there will be.
     pub count: usize,
-    pub ops: &'a Ops,
+    pub ops: &'a OpTable,
     pub allowed: &'a AllowedOps,
     pub budget: &'a mut Budget,
     /// Whether it is that of a region, whose first nodes stand for arguments.
@@ -30,7 +30,7 @@ pub(super) struct Making<'a> {
     pub open: Vec<(NodeId, usize, OutputId)>,
 }
 
-impl Making<'_> {
+impl PartDecoder<'_> {
     /// The graph with these nodes, and its loops closed.
     pub(super) fn of(
         mut self,
@@ -53,13 +53,13 @@ impl Making<'_> {
             return Err(WireError::Forbidden(refused(&node.name, &node.op)));
         }
         let added = self.node(node, values);
-        let mut added = added.map_err(|reason| wrong(&node.name, &node.op, reason))?;
+        let mut added = added.map_err(|reason| node_error(&node.name, &node.op, reason))?;
         match (&node.region, std::ptr::eq(added.op, &REGION)) {
             (Some(region), true) => self.region(region, &mut added, values)?,
             (None, false) => {}
             _ => {
                 let reason = "it stands for a region if it has one".to_owned();
-                return Err(wrong(&node.name, &node.op, reason));
+                return Err(node_error(&node.name, &node.op, reason));
             }
         }
         self.graph.push(added);
@@ -78,7 +78,7 @@ impl Making<'_> {
         let (inputs, facts) = self.inputs(node, op)?;
         let controls = self.controls(node)?;
         let (attrs, outputs) = match node.known {
-            0 if is_end(op) => {
+            0 if is_cut_end(op) => {
                 let fact = end(node)?;
                 if !inputs.is_empty() || attrs.get("T") != Some(&Attr::Type(fact.dtype)) {
                     return Err("its dtype is not what it says".to_owned());
@@ -196,7 +196,7 @@ impl Making<'_> {
             if !back || dtype(merged) != dtype(from) || !seen.insert(node) {
                 let node = self.graph.node(node);
                 let reason = format!("what comes back into its input {input} does not fit");
-                return Err(wrong(&node.name, node.op.name, reason));
+                return Err(node_error(&node.name, node.op.name, reason));
             }
             self.graph.close(node, input, from);
         }
@@ -205,7 +205,7 @@ impl Making<'_> {
 }
 
 /// That a node is not as it should be.
-pub(super) fn wrong(node: &str, op: &str, reason: String) -> WireError {
+pub(super) fn node_error(node: &str, op: &str, reason: String) -> WireError {
     WireError::Node {
         node: node.to_owned(),
         op: op.to_owned(),

@@ -5,11 +5,11 @@ use thalweg_graph::function::Port;
 use thalweg_graph::{Fact, Node, OutputId};
 use thalweg_tensor::Tensor;
 
-use super::decode::{Making, wrong};
+use super::decode::{PartDecoder, node_error};
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
-impl Making<'_> {
+impl PartDecoder<'_> {
     /// Adds the region that a node stands for, as the function that the node names: made as the graph
     /// around it is. What is known of what it gives follows from its nodes.
     pub(super) fn region(
@@ -18,7 +18,7 @@ impl Making<'_> {
         node: &mut Node,
         values: &mut dyn Iterator<Item = Tensor>,
     ) -> Result<(), WireError> {
-        let refused = |reason: &str| wrong(&node.name, node.op.name, reason.to_owned());
+        let refused = |reason: &str| node_error(&node.name, node.op.name, reason.to_owned());
         if self.is_region {
             return Err(refused("a region has no regions of its own"));
         }
@@ -38,7 +38,7 @@ impl Making<'_> {
             };
             body.push_argument(self.graph.node(input.node), &fact);
         }
-        let inside = Making {
+        let inside = PartDecoder {
             count: body.graph.len() + message.node.len(),
             graph: std::mem::take(&mut body.graph),
             ops: self.ops,
@@ -60,7 +60,7 @@ impl Making<'_> {
             let found = body.graph.fact(output).filter(|f| f.dtype == fact.dtype);
             let found = found.ok_or_else(|| {
                 let reason = "its region does not give what it says";
-                wrong(&node.name, node.op.name, reason.to_owned())
+                node_error(&node.name, node.op.name, reason.to_owned())
             })?;
             *fact = Fact {
                 value: None,

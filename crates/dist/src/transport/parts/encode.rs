@@ -8,18 +8,18 @@ use thalweg_graph::{Attr, Fact, Function, GraphData, Node, NodeId, OutputId};
 use thalweg_graphdef::{attr, dtype, shape};
 use thalweg_tensor::Tensor;
 
-use super::ops::is_end;
+use super::ops::is_cut_end;
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
 /// A graph that becomes messages.
-pub(super) struct Encoding<'a> {
+pub(super) struct PartEncoder<'a> {
     pub graph: &'a GraphData,
     /// By node: its device. The nodes of a region stand where the region does.
     pub devices: &'a [u32],
 }
 
-impl Encoding<'_> {
+impl PartEncoder<'_> {
     /// The nodes from number `first` on; the values of the known ones go to `values`, in order.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Encoding<'_> {
         if known {
             values.extend(node.outputs.iter().filter_map(|f| f.value.clone()));
         }
-        let facts = match is_end(node.op) {
+        let facts = match is_cut_end(node.op) {
             true => node.outputs.iter().map(fact).collect(),
             false => Vec::new(),
         };
@@ -80,7 +80,7 @@ impl Encoding<'_> {
         let function = region_of(self.graph, node);
         let missing = || WireError::Part(format!("node '{}' has no region", node.name));
         let function = function.ok_or_else(missing)?;
-        let body = Encoding {
+        let body = PartEncoder {
             graph: &function.body,
             devices: &[],
         };

@@ -13,33 +13,33 @@ use super::keys::Keys;
 use crate::runtime::lock::locked;
 
 /// How often files are looked at, at most.
-const LOOKS: Duration = Duration::from_secs(1);
+const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a task or a client shows to the tasks of a cluster, and what it asks of them. All of a cluster
 /// have the same authority and the same token.
 #[derive(Clone)]
-pub struct Protection(Arc<Inner>);
+pub struct Protection(Arc<ReloadableKeys>);
 
-struct Inner {
+struct ReloadableKeys {
     /// Where they came from.
     folder: Option<PathBuf>,
     keys: RwLock<Arc<Keys>>,
-    looked: Mutex<Looked>,
+    looked: Mutex<LastCheck>,
     /// Held while the files are looked at.
     looks: tokio::sync::Mutex<()>,
 }
 
 /// The last look at the files.
-struct Looked {
+struct LastCheck {
     at: Instant,
-    found: Option<Found>,
+    found: Option<FileVersions>,
 }
 
 /// What tells one version of the files from another: of each, its time and its length.
-type Found = [(Option<SystemTime>, u64); 4];
+type FileVersions = [(Option<SystemTime>, u64); 4];
 
 /// The names of all files.
-const ALL: [&str; 4] = [
+const FILE_NAMES: [&str; 4] = [
     files::AUTHORITY,
     files::CERTIFICATE,
     files::KEY,
@@ -75,12 +75,12 @@ impl Protection {
         Ok(Protection::of(keys, Some(folder), Some(found)))
     }
 
-    fn of(keys: Keys, folder: Option<PathBuf>, found: Option<Found>) -> Protection {
+    fn of(keys: Keys, folder: Option<PathBuf>, found: Option<FileVersions>) -> Protection {
         let at = Instant::now();
-        Protection(Arc::new(Inner {
+        Protection(Arc::new(ReloadableKeys {
             folder,
             keys: RwLock::new(Arc::new(keys)),
-            looked: Mutex::new(Looked { at, found }),
+            looked: Mutex::new(LastCheck { at, found }),
             looks: tokio::sync::Mutex::default(),
         }))
     }
@@ -105,7 +105,7 @@ impl Protection {
                 });
                 // Where no thread can be had, the keys stay as they are; a folder that does not answer holds nobody.
                 if looks.is_ok() {
-                    let _ = tokio::time::timeout(LOOKS, is_done).await;
+                    let _ = tokio::time::timeout(RELOAD_INTERVAL, is_done).await;
                 }
                 self.looked().at = Instant::now();
             }
@@ -115,10 +115,10 @@ impl Protection {
 
     /// Whether it is time for a look.
     fn is_old(&self) -> bool {
-        self.0.folder.is_some() && self.looked().at.elapsed() >= LOOKS
+        self.0.folder.is_some() && self.looked().at.elapsed() >= RELOAD_INTERVAL
     }
 
-    fn looked(&self) -> MutexGuard<'_, Looked> {
+    fn looked(&self) -> MutexGuard<'_, LastCheck> {
         locked(&self.0.looked)
     }
 
@@ -145,8 +145,8 @@ impl Protection {
 }
 
 /// Which version of its files a folder has.
-fn found(folder: &Path) -> Found {
-    ALL.map(|name| {
+fn found(folder: &Path) -> FileVersions {
+    FILE_NAMES.map(|name| {
         let data = std::fs::metadata(folder.join(name)).ok();
         let time = data.as_ref().and_then(|d| d.modified().ok());
         (time, data.map_or(0, |d| d.len()))

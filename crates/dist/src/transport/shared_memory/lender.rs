@@ -7,7 +7,7 @@ use thalweg_tensor::Tensor;
 use tokio::runtime::Handle;
 
 use super::loan_table::LoanTable;
-use super::socket::Socket;
+use super::socket::DescriptorServer;
 use crate::transport::messages as wire;
 
 /// All that a task lends, and where receivers get descriptors of it.
@@ -15,7 +15,7 @@ use crate::transport::messages as wire;
 pub(crate) struct Lender {
     /// Where receivers get descriptors, from the first that asks on; none where the system has no such
     /// socket.
-    socket: OnceLock<Option<Socket>>,
+    socket: OnceLock<Option<DescriptorServer>>,
     pub(crate) loans: Arc<LoanTable>,
 }
 
@@ -28,11 +28,11 @@ impl Lender {
         most: usize,
         timeout: Duration,
     ) -> Option<wire::Colocation> {
-        let listen = || Socket::listen(&self.loans, runtime, most, timeout).ok();
+        let listen = || DescriptorServer::listen(&self.loans, runtime, most, timeout).ok();
         self.socket
             .get_or_init(listen)
             .as_ref()
-            .map(Socket::message)
+            .map(DescriptorServer::message)
     }
 }
 

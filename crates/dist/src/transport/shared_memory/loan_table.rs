@@ -9,27 +9,27 @@ use thalweg_tensor::Buffer;
 use crate::runtime::lock::locked;
 
 /// Values from this size on are lent, in bytes: a loan takes messages of its own.
-pub(crate) const LEAST: usize = thalweg_tensor::MIN_SHARED_BYTES;
+pub(crate) const MIN_LENT_BYTES: usize = thalweg_tensor::MIN_SHARED_BYTES;
 
 /// All that a task lends, to whoever it is.
 #[derive(Debug, Default)]
 pub(crate) struct LoanTable {
     random: RandomState,
-    lent: Mutex<Lent>,
+    lent: Mutex<OpenLoans>,
     /// Whether it never answers who asks for a descriptor.
     #[cfg(test)]
     pub(crate) mute: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Lent {
+struct OpenLoans {
     count: u64,
     /// By token, which is random: a receiver asks for what was lent to it.
     all: BTreeMap<u64, Arc<Buffer>>,
 }
 
 impl LoanTable {
-    fn lent(&self) -> MutexGuard<'_, Lent> {
+    fn lent(&self) -> MutexGuard<'_, OpenLoans> {
         locked(&self.lent)
     }
 

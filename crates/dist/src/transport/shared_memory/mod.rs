@@ -5,7 +5,7 @@
 //! A segment is a file without a name (`thalweg_tensor::Buffer::segment`), so that who maps it needs a
 //! descriptor. It comes through a Unix socket: the receiver asks the sender by a call (`Colocate`), over
 //! the connection and protected as that is, which socket it listens on ([`Lender::socket`](lender::Lender::socket)), and connects
-//! to it ([`Colocated::find`](segments::Colocated::find)). The socket's name is in the abstract namespace, where nobody on another
+//! to it ([`ColocatedTask::find`](segments::ColocatedTask::find)). The socket's name is in the abstract namespace, where nobody on another
 //! machine, or in another network namespace, finds it: values then go over the connection. Both ends take
 //! nobody but their own user (`SO_PEERCRED`). The system need not let one process read the other's memory.
 //!

@@ -7,34 +7,34 @@ use std::time::Duration;
 use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
-use super::socket::Link;
+use super::socket::DescriptorClient;
 use crate::runtime::lock::locked;
-use crate::transport::buffer_pool::{Flight, Spare};
+use crate::transport::buffer_pool::{BufferPool, InFlightBytes};
 use crate::transport::messages as wire;
-use crate::transport::values::{Described, Room};
+use crate::transport::values::{ValueBuffer, ValueHeader};
 use crate::transport::wire_error::WireError;
 
 /// A task of this machine, whose segments this process maps.
 #[derive(Debug)]
-pub(crate) struct Colocated {
+pub(crate) struct ColocatedTask {
     /// As the task tells it from those before it.
     pub(crate) incarnation: u64,
-    link: Link,
-    maps: Maps,
+    link: DescriptorClient,
+    maps: SegmentMaps,
 }
 
-impl Colocated {
+impl ColocatedTask {
     /// The task that has said this, if it is on this machine and of the same user; it is waited for no
     /// longer than `timeout`, now and later.
     pub(crate) async fn find(
         said: wire::Colocation,
         runtime: &Handle,
         timeout: Duration,
-    ) -> Option<Arc<Colocated>> {
-        Some(Arc::new(Colocated {
+    ) -> Option<Arc<ColocatedTask>> {
+        Some(Arc::new(ColocatedTask {
             incarnation: said.incarnation,
-            link: Link::connect(said, runtime, timeout).await?,
-            maps: Maps::default(),
+            link: DescriptorClient::connect(said, runtime, timeout).await?,
+            maps: SegmentMaps::default(),
         }))
     }
 
@@ -69,36 +69,36 @@ impl Colocated {
 }
 
 /// A value that another task lends.
-pub(crate) struct Lent {
+pub(crate) struct LentValue {
     header: wire::Value,
-    described: Described,
+    described: ValueHeader,
     /// What it lies in.
     pub(crate) buffer: Arc<Buffer>,
     limit: u64,
-    spare: Arc<Spare>,
+    pool: Arc<BufferPool>,
 }
 
-impl Lent {
+impl LentValue {
     /// The value of this header, which this task lends.
     ///
     /// # Errors
     /// The header is none of a value, or of one of more than `limit` bytes, or the segment can not be
     /// mapped.
     pub(crate) async fn new(
-        from: &Colocated,
+        from: &ColocatedTask,
         loan: wire::Loan,
         header: &wire::Value,
         limit: u64,
-        spare: &Arc<Spare>,
-    ) -> Result<Lent, WireError> {
-        let described = Described::new(header, limit).map_err(|e| spare.refused(e))?;
+        pool: &Arc<BufferPool>,
+    ) -> Result<LentValue, WireError> {
+        let described = ValueHeader::new(header, limit).map_err(|e| pool.refused(e))?;
         let buffer = from.map(loan, described.bytes).await?;
-        Ok(Lent {
+        Ok(LentValue {
             header: header.clone(),
             described,
             buffer,
             limit,
-            spare: spare.clone(),
+            pool: pool.clone(),
         })
     }
 
@@ -107,7 +107,7 @@ impl Lent {
     /// # Errors
     /// Its bytes are not what the header says.
     pub(crate) fn in_place(&self) -> Result<Option<Tensor>, WireError> {
-        let Described { dtype, dims, .. } = &self.described;
+        let ValueHeader { dtype, dims, .. } = &self.described;
         if !dtype.is_float() {
             // An index that was looked at must not become another one, whatever the sender does.
             return Ok(None);
@@ -121,12 +121,12 @@ impl Lent {
     /// # Errors
     /// Its bytes are not what the header says.
     pub(crate) fn copied(&self) -> Result<Tensor, WireError> {
-        let mut room = Room::new(&self.header, self.limit, &self.spare)?;
-        let mut flight = Flight::new(self.spare.clone());
+        let mut room = ValueBuffer::new(&self.header, self.limit, &self.pool)?;
+        let mut flight = InFlightBytes::new(self.pool.clone());
         let mut rest = self.buffer.bytes();
         loop {
             match room.next() {
-                [] => return room.finish(&self.spare),
+                [] => return room.finish(&self.pool),
                 part => {
                     flight.more(part.len())?;
                     let (now, after) = rest.split_at_checked(part.len()).ok_or(WireError::Short)?;
@@ -139,35 +139,35 @@ impl Lent {
 }
 
 /// The most segments of one process that stay mapped, and their bytes.
-const MOST: usize = 1024;
-const MOST_BYTES: usize = 4 << 30;
+const MAX_SEGMENTS: usize = 1024;
+const MAX_MAPPED_BYTES: usize = 4 << 30;
 /// One that was not asked for while the others were so many times goes: its owner has given it up.
-const ROUNDS: u64 = 16;
+const MAX_UNUSED_ROUNDS: u64 = 16;
 
 /// Segments of one process that are mapped: they are mapped once, and not anew in each step.
 #[derive(Debug, Default)]
-pub(super) struct Maps(Mutex<Mapped>);
+pub(super) struct SegmentMaps(Mutex<MapTable>);
 
 #[derive(Debug, Default)]
-struct Mapped {
+struct MapTable {
     /// How often one was asked for.
     asked: u64,
     /// What was not asked for the longest comes first.
-    all: Vec<Map>,
+    all: Vec<MappedSegment>,
 }
 
 #[derive(Debug)]
-struct Map {
+struct MappedSegment {
     segment: u64,
     buffer: Arc<Buffer>,
     /// When it was asked for last.
     asked: u64,
 }
 
-impl Mapped {
+impl MapTable {
     /// One that is known, and notes that it was asked for.
     fn get(&mut self, segment: u64, len: usize) -> Option<Arc<Buffer>> {
-        let is_it = |m: &Map| m.segment == segment && m.buffer.len() == len;
+        let is_it = |m: &MappedSegment| m.segment == segment && m.buffer.len() == len;
         let at = self.all.iter().position(is_it)?;
         let buffer = self.all.remove(at).buffer;
         Some(self.put(segment, buffer))
@@ -175,7 +175,7 @@ impl Mapped {
 
     fn put(&mut self, segment: u64, buffer: Arc<Buffer>) -> Arc<Buffer> {
         self.asked += 1;
-        self.all.push(Map {
+        self.all.push(MappedSegment {
             segment,
             buffer: buffer.clone(),
             asked: self.asked,
@@ -184,13 +184,13 @@ impl Mapped {
     }
 
     /// Takes out what has to go, for one more of `len` bytes: of what nobody has.
-    fn outdated(&mut self, len: usize) -> Vec<Map> {
+    fn outdated(&mut self, len: usize) -> Vec<MappedSegment> {
         let (now, count) = (self.asked, self.all.len() as u64);
         let mut bytes: usize = self.all.iter().map(|m| m.buffer.len()).sum();
         let mut left = self.all.len();
-        let goes = |m: &mut Map| {
-            let old = now - m.asked > ROUNDS * count;
-            let full = left >= MOST || bytes.saturating_add(len) > MOST_BYTES;
+        let goes = |m: &mut MappedSegment| {
+            let old = now - m.asked > MAX_UNUSED_ROUNDS * count;
+            let full = left >= MAX_SEGMENTS || bytes.saturating_add(len) > MAX_MAPPED_BYTES;
             let goes = (old || full) && Arc::strong_count(&m.buffer) == 1;
             if goes {
                 bytes -= m.buffer.len();
@@ -202,8 +202,8 @@ impl Mapped {
     }
 }
 
-impl Maps {
-    fn mapped(&self) -> MutexGuard<'_, Mapped> {
+impl SegmentMaps {
+    fn mapped(&self) -> MutexGuard<'_, MapTable> {
         locked(&self.0)
     }
 
@@ -231,7 +231,7 @@ impl Maps {
     pub(super) fn give(&self, buffer: Arc<Buffer>) -> bool {
         let mut mapped = self.mapped();
         // One is the caller's, one may be here.
-        let is_it = |m: &Map| Arc::ptr_eq(&m.buffer, &buffer);
+        let is_it = |m: &MappedSegment| Arc::ptr_eq(&m.buffer, &buffer);
         let known = mapped.all.iter().position(is_it);
         let free = Arc::strong_count(&buffer) == 1 + usize::from(known.is_some());
         // What others read there comes before what follows.

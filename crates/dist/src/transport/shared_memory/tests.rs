@@ -13,8 +13,8 @@ use thalweg_tensor::{Buffer, DType, Memory, Tensor};
 use tokio::runtime::Handle;
 
 use super::lender::{Lender, Loans};
-use super::loan_table::LEAST;
-use super::segments::{Colocated, Maps};
+use super::loan_table::MIN_LENT_BYTES;
+use super::segments::{ColocatedTask, SegmentMaps};
 use crate::cluster::spec::ClusterSpec;
 use crate::server::Server;
 use crate::server::options::ServerOptions;
@@ -117,14 +117,19 @@ fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
 }
 
 #[test]
-fn a_segment_that_was_given_up_does_not_stay_mapped() {
+fn an_abandoned_segment_is_unmapped() {
     let memory = Arc::new(Memory::new(None).sharing(1 << 30));
-    let maps = Maps::default();
-    let make = || Buffer::try_any_in(LEAST, &memory).unwrap();
+    let maps = SegmentMaps::default();
+    let make = || Buffer::try_any_in(MIN_LENT_BYTES, &memory).unwrap();
     let map = |buffer: &Buffer| {
         let (number, file) = (buffer.segment().unwrap(), buffer.segment_file().unwrap());
-        let known = maps.get(number, LEAST);
-        known.unwrap_or_else(|| maps.put(number, Buffer::mapped(file, number, LEAST).unwrap()))
+        let known = maps.get(number, MIN_LENT_BYTES);
+        known.unwrap_or_else(|| {
+            maps.put(
+                number,
+                Buffer::mapped(file, number, MIN_LENT_BYTES).unwrap(),
+            )
+        })
     };
     let (old, used) = (make(), make());
     let old = Arc::downgrade(&map(&old));
@@ -140,7 +145,7 @@ fn a_segment_that_was_given_up_does_not_stay_mapped() {
 }
 
 #[test]
-fn what_is_read_twice_in_a_step_is_given_back_once() {
+fn a_buffer_read_twice_in_a_step_is_returned_once() {
     let two = Two::new(true);
     let g = Graph::new();
     let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));
@@ -160,7 +165,7 @@ fn what_is_read_twice_in_a_step_is_given_back_once() {
 }
 
 #[test]
-fn a_value_that_is_kept_stays_as_it_was_read() {
+fn a_kept_value_does_not_change() {
     let two = Two::new(true);
     let g = Graph::new();
     let (w, add) = tripled(&g);
@@ -191,20 +196,20 @@ fn a_value_that_is_kept_stays_as_it_was_read() {
 
 /// A tensor in this buffer.
 fn tensor(buffer: &Arc<Buffer>) -> Tensor {
-    Tensor::from_buffer(DType::F32, &[LEAST / 4], buffer.clone()).unwrap()
+    Tensor::from_buffer(DType::F32, &[MIN_LENT_BYTES / 4], buffer.clone()).unwrap()
 }
 
 #[tokio::test]
-async fn what_is_mapped_and_not_given_back_is_never_written_again() {
+async fn a_loan_that_is_not_returned_is_never_overwritten() {
     let memory = Arc::new(Memory::new(None).sharing(1 << 30));
     let lender = Arc::<Lender>::default();
     let (runtime, timeout) = (Handle::current(), Duration::from_secs(20));
     let said = lender.socket(&runtime, 1, timeout).unwrap();
-    let receiver = Colocated::find(said, &runtime, timeout).await.unwrap();
+    let receiver = ColocatedTask::find(said, &runtime, timeout).await.unwrap();
     let mut loans = Loans::new(lender.clone());
-    let mut buffer = Arc::new(Buffer::try_any_in(LEAST, &memory).unwrap());
+    let mut buffer = Arc::new(Buffer::try_any_in(MIN_LENT_BYTES, &memory).unwrap());
     let loan = loans.lend(&tensor(&buffer)).unwrap();
-    let mapped = receiver.map(loan, LEAST).await.unwrap();
+    let mapped = receiver.map(loan, MIN_LENT_BYTES).await.unwrap();
     assert!(receiver.give(mapped));
     assert!(Buffer::get_mut(&mut buffer).is_none());
     let (stream, dropped) = tokio::sync::oneshot::channel::<()>();
@@ -215,7 +220,7 @@ async fn what_is_mapped_and_not_given_back_is_never_written_again() {
 
     // It is still mapped; who has it keeps it from being given back.
     let loan = loans.lend(&tensor(&buffer)).unwrap();
-    let mapped = receiver.map(loan, LEAST).await.unwrap();
+    let mapped = receiver.map(loan, MIN_LENT_BYTES).await.unwrap();
     let kept = mapped.clone();
     assert!(!receiver.give(mapped));
     drop(loans);
@@ -224,7 +229,7 @@ async fn what_is_mapped_and_not_given_back_is_never_written_again() {
     assert!(Buffer::get_mut(&mut buffer).is_none());
 
     // What is not in a segment is not lent.
-    let mut heap = Arc::new(Buffer::zeroed(LEAST));
+    let mut heap = Arc::new(Buffer::zeroed(MIN_LENT_BYTES));
     let mut loans = Loans::new(lender);
     assert_eq!(loans.lend(&tensor(&heap)), None);
     assert!(loans.is_empty());
@@ -233,7 +238,7 @@ async fn what_is_mapped_and_not_given_back_is_never_written_again() {
 }
 
 #[test]
-fn integers_are_copied_before_they_are_looked_at() {
+fn integers_are_copied_before_use() {
     let two = Two::new(true);
     let g = Graph::new();
     let [ps, worker] = ["ps", "worker"].map(|job| format!("/job:{job}/task:0"));

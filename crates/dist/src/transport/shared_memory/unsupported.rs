@@ -14,9 +14,9 @@ use crate::transport::wire_error::WireError;
 
 /// There is none.
 #[derive(Debug)]
-pub(super) struct Socket(Infallible);
+pub(super) struct DescriptorServer(Infallible);
 
-impl Socket {
+impl DescriptorServer {
     /// # Errors
     /// Always.
     pub(super) fn listen(
@@ -24,7 +24,7 @@ impl Socket {
         _: &Handle,
         _: usize,
         _: Duration,
-    ) -> io::Result<Socket> {
+    ) -> io::Result<DescriptorServer> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -35,10 +35,14 @@ impl Socket {
 
 /// There is none.
 #[derive(Debug)]
-pub(super) struct Link(Infallible);
+pub(super) struct DescriptorClient(Infallible);
 
-impl Link {
-    pub(super) async fn connect(_: wire::Colocation, _: &Handle, _: Duration) -> Option<Link> {
+impl DescriptorClient {
+    pub(super) async fn connect(
+        _: wire::Colocation,
+        _: &Handle,
+        _: Duration,
+    ) -> Option<DescriptorClient> {
         None
     }
 

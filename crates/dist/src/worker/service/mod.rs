@@ -14,15 +14,15 @@ use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
-use super::run::Asked;
+use super::run::RunRequest;
 use super::state::{Worker, WorkerSession};
-use super::step::{Outgoing, WorkerStep};
+use super::step::{OutgoingValues, WorkerStep};
 use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
-use crate::transport::connections::table::Seat;
-use crate::transport::frames::{Frames, Reader, Source, Stream};
+use crate::transport::connections::table::ConnectionSlot;
+use crate::transport::frames::{FrameReader, FrameSource, FrameStream, Frames};
 use crate::transport::messages::header::Kind;
-use crate::transport::peers::PATH;
+use crate::transport::peers::SERVICE_PATH;
 use crate::transport::wire_error::WireError;
 use crate::transport::{messages as wire, processes, trace, version};
 
@@ -47,10 +47,14 @@ impl Service<http::Request<Body>> for WorkerService {
         let worker = self.0.clone();
         worker.meet_caller(&request);
         Box::pin(async move {
-            let name = request.uri().path().strip_prefix(PATH).unwrap_or("");
+            let name = request
+                .uri()
+                .path()
+                .strip_prefix(SERVICE_PATH)
+                .unwrap_or("");
             let name = name.to_owned();
-            let (limit, spare) = (worker.limits.value_bytes, worker.peers.spare.clone());
-            let reader = Reader::new(request.into_body(), limit, spare);
+            let (limit, pool) = (worker.limits.value_bytes, worker.peers.pool.clone());
+            let reader = FrameReader::new(request.into_body(), limit, pool);
             let body = match answer(worker.clone(), &name, reader).await {
                 Ok(body) => body,
                 Err(error) => {
@@ -67,11 +71,11 @@ impl Service<http::Request<Body>> for WorkerService {
 impl Worker {
     /// Notes which task's connection a call has come on, where it is one of the cluster's.
     fn meet_caller(&self, request: &http::Request<Body>) {
-        let seat = request.extensions().get::<Option<Arc<Seat>>>();
-        let Some(seat) = seat.and_then(Option::as_ref) else {
+        let slot = request.extensions().get::<Option<Arc<ConnectionSlot>>>();
+        let Some(slot) = slot.and_then(Option::as_ref) else {
             return;
         };
-        if seat.contact().is_some() {
+        if slot.peer_stats().is_some() {
             return;
         }
         let named = request.headers().get(http::header::USER_AGENT);
@@ -85,9 +89,9 @@ impl Worker {
         if self.cluster.address(&job, index).is_err() {
             return;
         }
-        let contact = self.peers.contacts.with(&(job.to_string(), index));
-        if seat.is_of(contact.clone()) {
-            tracing::info!(peer = contact.peer, "peer reached again");
+        let peer_stats = self.peers.peer_stats.with(&(job.to_string(), index));
+        if slot.is_of(peer_stats.clone()) {
+            tracing::info!(peer = peer_stats.peer, "peer reached again");
         }
     }
 }
@@ -95,7 +99,7 @@ impl Worker {
 async fn answer(
     worker: Arc<Worker>,
     name: &str,
-    mut reader: Reader<Body>,
+    mut reader: FrameReader<Body>,
 ) -> Result<Body, ClusterError> {
     worker.is_current()?;
     let request = reader.next().await?;
@@ -115,15 +119,15 @@ async fn answer(
             let known = master.as_ref().map(|m| worker.peers.processes.told(m));
             let master = master.map(|m| (m, open.own.map_or(0, |own| own.incarnation)));
             let session = worker.open(&open.session, open.opening, open.isolated, master)?;
-            let lease = Lease {
+            let lease = SessionLease {
                 opened: Some(wire::Opened {
                     known: known.unwrap_or_default(),
                     ..opened(&worker)
                 }),
                 closed: Box::pin(is_closed(session.closed.subscribe())),
-                _end: End(worker, open.session, session),
+                _end: CloseOnDrop(worker, open.session, session),
             };
-            Ok(Body::new(Stream::new(lease, None)))
+            Ok(Body::new(FrameStream::new(lease, None)))
         }
         ("Register", Kind::Register(register)) => {
             let session = worker.opened(&register.session, register.opening)?;
@@ -134,7 +138,7 @@ async fn answer(
             }
             let platform = worker.platform.clone();
             let make = move || worker.register(&session, &message, values);
-            let part = platform.given(make).await??;
+            let part = platform.run_compute(make).await??;
             done(Kind::Registered(wire::Registered { part }))
         }
         ("Forget", Kind::Forget(forget)) => {
@@ -146,12 +150,12 @@ async fn answer(
         ("Receive", Kind::Receive(asked)) => {
             let session = worker.session(&asked.session)?;
             let step = session.step(asked.step)?;
-            let early = Early {
+            let early = EarlyReceive {
                 outgoing: step.outgoing(asked.task)?,
                 of: Some((session, asked.step, step)),
             };
             let loans = worker.loans(asked.colocated);
-            Ok(Body::new(Stream::new(early, loans)))
+            Ok(Body::new(FrameStream::new(early, loans)))
         }
         ("Colocate", Kind::Colocate(_)) if let Some(said) = worker.colocation() => {
             done(Kind::Colocation(said))
@@ -165,7 +169,7 @@ async fn answer(
             ended()
         }
         ("Turn", Kind::Turn(turn)) => {
-            let timeout = worker.peers.reach.timeouts.heartbeat / 2;
+            let timeout = worker.peers.options.timeouts.heartbeat / 2;
             let given = worker.turns.ask(&turn, timeout).await?;
             done(Kind::TurnGiven(given))
         }
@@ -191,7 +195,7 @@ fn admit(
     let caller = master.map(|m| worker.described(m));
     let caller = caller.as_deref().unwrap_or("the client");
     let this = worker.described(&worker.task);
-    version::agree(&this, caller, version.as_ref())?;
+    version::check_version(&this, caller, version.as_ref())?;
     worker.hear(known);
     worker.look()?;
     if let (Some(master), Some(own)) = (master, own) {
@@ -207,7 +211,7 @@ fn admit(
 async fn run_part(
     worker: &Arc<Worker>,
     run: wire::Run,
-    mut reader: Reader<Body>,
+    mut reader: FrameReader<Body>,
 ) -> Result<Body, ClusterError> {
     let came = Instant::now();
     let session = worker.opened(&run.session, run.opening)?;
@@ -216,7 +220,7 @@ async fn run_part(
     for _ in 0..part.feeds.len() {
         feeds.push(reader.value().await?.1);
     }
-    let asked = Asked {
+    let asked = RunRequest {
         step: run.step,
         feeds,
         limit: (run.limit > 0).then(|| Duration::from_micros(run.limit)),
@@ -256,7 +260,7 @@ fn opened(worker: &Worker) -> wire::Opened {
         tasks: tasks.collect(),
         job,
         index,
-        version: Some(version::own()),
+        version: Some(version::own_version()),
         started: worker.process().started,
         known: Vec::new(),
     }
@@ -268,13 +272,13 @@ async fn is_closed(mut closed: watch::Receiver<bool>) {
 }
 
 /// A session's stream: while it is open the session is.
-struct Lease {
+struct SessionLease {
     opened: Option<wire::Opened>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _end: End,
+    _end: CloseOnDrop,
 }
 
-impl Source for Lease {
+impl FrameSource for SessionLease {
     fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
         if let Some(opened) = self.opened.take() {
             frames.push(Kind::Opened(opened));
@@ -285,27 +289,27 @@ impl Source for Lease {
 }
 
 /// Closes a session when it is dropped.
-struct End(Arc<Worker>, String, Arc<WorkerSession>);
+struct CloseOnDrop(Arc<Worker>, String, Arc<WorkerSession>);
 
-impl Drop for End {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close(&self.1, &self.2);
     }
 }
 
 /// What goes to a task that may have asked before the step has begun here.
-struct Early {
-    outgoing: Outgoing,
+struct EarlyReceive {
+    outgoing: OutgoingValues,
     of: Option<(Arc<WorkerSession>, u64, Arc<WorkerStep>)>,
 }
 
-impl Source for Early {
+impl FrameSource for EarlyReceive {
     fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
         self.outgoing.poll(frames, cx)
     }
 }
 
-impl Drop for Early {
+impl Drop for EarlyReceive {
     fn drop(&mut self) {
         if let Some((session, number, step)) = self.of.take()
             && !step.has_begun()

@@ -32,7 +32,7 @@ fn end(answer: &[u8]) -> Option<ClusterError> {
 }
 
 #[test]
-fn a_part_that_is_as_it_should_be_runs() {
+fn a_valid_part_runs() {
     let task = FuzzedTask::default();
     let (message, values) = register();
     assert!(values > 0);
@@ -83,7 +83,7 @@ fn a_part_of_too_many_nodes_or_values_is_refused_before_they_come() {
 }
 
 #[test]
-fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_count() {
+fn bytes_in_flight_are_bounded_and_announced_bytes_do_not_count() {
     let task = FuzzedTask::default();
     let asked = wire::Register {
         session: "s".to_owned(),
@@ -121,7 +121,7 @@ fn what_comes_in_on_calls_that_go_on_is_bounded_and_what_is_announced_does_not_c
 }
 
 #[test]
-fn what_does_not_belong_together_is_an_error() {
+fn mismatched_messages_are_errors() {
     let task = FuzzedTask::default();
     for (name, body) in [
         ("Run", run(99, 1)),
@@ -145,7 +145,7 @@ fn region(part: &mut wire::Part, at: usize) -> &mut wire::Region {
 }
 
 #[test]
-fn a_region_that_is_not_as_it_should_be_is_an_error_of_its_node() {
+fn an_invalid_region_is_an_error_of_its_node() {
     let task = FuzzedTask::default();
     let wrong: [Wrong; 9] = [
         ("without its graph", |p, at| p.node[at].region = None),
@@ -220,7 +220,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_of_a_peer_do_harm(
+    fn arbitrary_bytes_of_a_peer_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
         cut in proptest::option::of(any::<prop::sample::Index>()),
         name in proptest::sample::select(&CALLS[..]),
@@ -249,7 +249,7 @@ fn open(task: &FuzzedTask, open: wire::Open) -> Option<ClusterError> {
 fn opening() -> wire::Open {
     wire::Open {
         session: "another".to_owned(),
-        version: Some(version::own()),
+        version: Some(version::own_version()),
         ..wire::Open::default()
     }
 }
@@ -289,7 +289,7 @@ fn a_caller_of_another_version_is_refused_and_both_are_named() {
 }
 
 #[test]
-fn what_comes_late_for_an_earlier_opening_of_a_session_finds_nothing() {
+fn a_late_call_for_an_earlier_opening_of_a_session_is_refused() {
     let task = FuzzedTask::default();
     assert_eq!(end(&task.call("Register", register().0)), None);
     let open_again = wire::Open {
@@ -310,7 +310,7 @@ fn what_comes_late_for_an_earlier_opening_of_a_session_finds_nothing() {
 }
 
 #[test]
-fn a_process_that_hears_of_a_newer_one_of_its_task_takes_nothing_any_more() {
+fn a_process_refuses_calls_once_a_newer_one_of_its_task_is_known() {
     let task = FuzzedTask::default();
     let own = task.worker.process();
     let hears = |incarnation: u64, started: u64| wire::Open {

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::error::{Cause, ClusterError};
 use crate::runtime::lock::locked;
-use crate::transport::frames::{Frames, Source};
+use crate::transport::frames::{FrameSource, Frames};
 
 /// Which channels a part has.
 #[derive(Debug, Default)]
@@ -172,14 +172,14 @@ impl WorkerStep {
     ///
     /// # Errors
     /// It has asked before.
-    pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<Outgoing, ClusterError> {
+    pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<OutgoingValues, ClusterError> {
         let mut state = self.state();
         let outbox = state.out.entry(to).or_default();
         if std::mem::replace(&mut outbox.asked, true) {
             let text = "what a task receives in a step was asked for twice";
             return Err(ClusterError::new(Cause::Protocol, text));
         }
-        Ok(Outgoing {
+        Ok(OutgoingValues {
             step: self.clone(),
             to,
             done: false,
@@ -196,13 +196,13 @@ impl Outbox {
 }
 
 /// The values that go to one task, as they come.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingValues {
     step: Arc<WorkerStep>,
     to: u32,
     done: bool,
 }
 
-impl Source for Outgoing {
+impl FrameSource for OutgoingValues {
     fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.step.state();
         let over = state.over.clone();
@@ -236,7 +236,7 @@ impl Source for Outgoing {
     }
 }
 
-impl Drop for Outgoing {
+impl Drop for OutgoingValues {
     fn drop(&mut self) {
         if !self.done {
             let text = format!(
@@ -250,7 +250,7 @@ impl Drop for Outgoing {
 }
 
 /// What a part gives and takes through.
-pub(crate) struct Channels {
+pub(crate) struct StepChannels {
     step: Arc<WorkerStep>,
     routes: Arc<Routes>,
     /// Who gives the feeds and takes the fetches while the step runs: through channels below zero.
@@ -258,14 +258,14 @@ pub(crate) struct Channels {
     parker: Option<Arc<dyn Parker>>,
 }
 
-impl Channels {
-    /// Of a part that waits on `parker`.
+impl StepChannels {
+    /// Of a part that waits as `parker` says.
     pub(crate) fn new(
         step: Arc<WorkerStep>,
         routes: Arc<Routes>,
         client: Option<Arc<dyn TaskChannels>>,
         parker: Option<Arc<dyn Parker>>,
-    ) -> Channels {
+    ) -> StepChannels {
         if let Some(parker) = &parker {
             let mut state = step.state();
             state.parker = Some(parker.clone());
@@ -273,7 +273,7 @@ impl Channels {
                 parker.unpark();
             }
         }
-        Channels {
+        StepChannels {
             step,
             routes,
             client,
@@ -290,7 +290,7 @@ impl Channels {
     }
 }
 
-impl TaskChannels for Channels {
+impl TaskChannels for StepChannels {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
         if let Some(client) = self.client(channel) {
             return client.send(channel, value);
@@ -299,7 +299,7 @@ impl TaskChannels for Channels {
         let to = to.ok_or_else(|| unknown(channel))?;
         let mut state = self.step.state();
         if let Some(failure) = &state.over {
-            return Err(Channels::over(failure));
+            return Err(StepChannels::over(failure));
         }
         let outbox = state.out.entry(*to).or_default();
         outbox.left = outbox.left.saturating_sub(1);
@@ -320,7 +320,7 @@ impl TaskChannels for Channels {
             return Ok(Some(value));
         }
         if let Some(failure) = &state.over {
-            return Err(Channels::over(failure));
+            return Err(StepChannels::over(failure));
         }
         state.waiting.insert(channel, ticket.clone());
         Ok(None)

@@ -22,7 +22,7 @@ fn told(step: &Arc<WorkerStep>, to: u32) -> Option<ClusterError> {
 }
 
 #[test]
-fn a_part_that_fails_because_of_another_tells_what_the_first_one_told() {
+fn a_derived_failure_carries_the_error_of_the_first() {
     let first = ClusterError::new(Cause::Kernel, "division by zero").in_node("n", "FloorDiv");
     let first = first.at(&("ps".to_owned(), 1));
     let mut step = Arc::new(WorkerStep::default());

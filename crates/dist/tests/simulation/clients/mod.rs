@@ -12,7 +12,7 @@ use thalweg_ops::{NewGraph, ReduceOps, SourceOps, StateOps};
 use thalweg_tensor::{DType, Tensor};
 
 use super::calls::{Answer, Calls, Client, Trouble, is_lost};
-use super::faults::Numbers;
+use super::faults::SeededRandom;
 use crate::tf_client::messages::*;
 
 /// The most gradients of a client.
@@ -66,7 +66,7 @@ pub(super) struct Session {
 /// What a client knows while it lives.
 pub(super) struct Program {
     pub(super) calls: Calls,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: SeededRandom,
     homes: usize,
     /// Whether its masters have no other tasks. Their steps in pieces wait on threads of their own, which the
     /// simulation does not see.
@@ -115,7 +115,7 @@ fn is(what: &str, found: &[Vec<f32>], expected: f32) -> Answer<()> {
 impl Program {
     pub(super) fn new(
         calls: Calls,
-        numbers: Numbers,
+        numbers: SeededRandom,
         client: u32,
         (homes, masters): (&[String], u32),
     ) -> Result<Program, String> {

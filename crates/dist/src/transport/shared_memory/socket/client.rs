@@ -9,14 +9,16 @@ use tokio::net::UnixStream;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use super::protocol::{BACK, DESCRIPTOR, RANDOM, YES, address, answered, is_own, request, within};
+use super::protocol::{
+    BACK, DESCRIPTOR, SECRET_BYTES, YES, address, answered, is_own, request, within,
+};
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
 /// How many requests are sent before the first answer is read.
-const AHEAD: usize = 64;
+const MAX_PIPELINED: usize = 64;
 /// What is asked of a lender.
-enum Ask {
+enum DescriptorRequest {
     /// The descriptor of what is lent by this token.
     Descriptor(u64, oneshot::Sender<Result<File, WireError>>),
     /// To take back what is lent by these tokens; what is beside them is dropped then.
@@ -25,17 +27,17 @@ enum Ask {
 
 /// A connection to a lender, which a task of its own keeps.
 #[derive(Debug)]
-pub(crate) struct Link(mpsc::UnboundedSender<Ask>);
+pub(crate) struct DescriptorClient(mpsc::UnboundedSender<DescriptorRequest>);
 
-impl Link {
+impl DescriptorClient {
     /// Connects to a lender; none where it is not on this machine, is not of this user, or does not take
     /// the secret in time.
     pub(crate) async fn connect(
         said: wire::Colocation,
         runtime: &Handle,
         timeout: Duration,
-    ) -> Option<Link> {
-        let name: [u8; RANDOM] = said.name.try_into().ok()?;
+    ) -> Option<DescriptorClient> {
+        let name: [u8; SECRET_BYTES] = said.name.try_into().ok()?;
         let connect = async move {
             let mut stream = UnixStream::connect(address(&name)).await?;
             if !is_own(&stream)? {
@@ -52,7 +54,7 @@ impl Link {
         let stream = connected.ok()?.ok()?;
         let (ask, asked) = mpsc::unbounded_channel();
         runtime.spawn(keep(stream, asked, timeout));
-        Some(Link(ask))
+        Some(DescriptorClient(ask))
     }
 
     /// Whether the lender has gone.
@@ -67,7 +69,7 @@ impl Link {
     pub(crate) async fn descriptor(&self, token: u64) -> Result<File, WireError> {
         let (give, given) = oneshot::channel();
         let gone = || WireError::Broken("the socket for shared memory is closed".to_owned());
-        let sent = self.0.send(Ask::Descriptor(token, give));
+        let sent = self.0.send(DescriptorRequest::Descriptor(token, give));
         sent.map_err(|_| gone())?;
         given.await.map_err(|_| gone())?
     }
@@ -75,12 +77,16 @@ impl Link {
     /// Gives back what is lent by these tokens, and drops `stream` once the lender knows.
     pub(crate) fn back(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
         // Where the link is closed the stream is dropped at once: the lender knows what that means.
-        let _ = self.0.send(Ask::Back(tokens, stream));
+        let _ = self.0.send(DescriptorRequest::Back(tokens, stream));
     }
 }
 
 /// Asks a lender, until one of the two goes.
-async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, timeout: Duration) {
+async fn keep(
+    mut stream: UnixStream,
+    mut asked: mpsc::UnboundedReceiver<DescriptorRequest>,
+    timeout: Duration,
+) {
     loop {
         let ask = tokio::select! {
             ask = asked.recv() => ask,
@@ -88,7 +94,7 @@ async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, t
         };
         match ask {
             None => return,
-            Some(Ask::Descriptor(token, give)) => {
+            Some(DescriptorRequest::Descriptor(token, give)) => {
                 let asking = descriptor(&mut stream, token);
                 let found = within(timeout, asking).await;
                 let ends = found.is_err();
@@ -99,7 +105,7 @@ async fn keep(mut stream: UnixStream, mut asked: mpsc::UnboundedReceiver<Ask>, t
                     return;
                 }
             }
-            Some(Ask::Back(tokens, beside)) => {
+            Some(DescriptorRequest::Back(tokens, beside)) => {
                 let given = within(timeout, back(&mut stream, &tokens)).await;
                 drop(beside);
                 if given.is_err() {
@@ -128,7 +134,7 @@ async fn descriptor(stream: &mut UnixStream, token: u64) -> io::Result<Option<Fi
 }
 
 async fn back(stream: &mut UnixStream, tokens: &[u64]) -> io::Result<()> {
-    for tokens in tokens.chunks(AHEAD) {
+    for tokens in tokens.chunks(MAX_PIPELINED) {
         let requests: Vec<u8> = tokens.iter().flat_map(|&t| request(BACK, t)).collect();
         stream.write_all(&requests).await?;
         for _ in tokens {

@@ -7,8 +7,8 @@ mod client;
 mod protocol;
 mod server;
 
-pub(super) use client::Link;
-pub(super) use server::Socket;
+pub(super) use client::DescriptorClient;
+pub(super) use server::DescriptorServer;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 
 /// Bytes of a name, and of a secret.
-pub(super) const RANDOM: usize = 16;
+pub(super) const SECRET_BYTES: usize = 16;
 /// Asks for the descriptor of what is lent.
 pub(super) const DESCRIPTOR: u8 = 1;
 /// Gives back what was lent.
@@ -26,17 +26,17 @@ pub(super) const BACK: u8 = 2;
 pub(super) const NO: u8 = 0;
 pub(super) const YES: u8 = 1;
 /// Bytes of a request.
-pub(super) const REQUEST: usize = 9;
+pub(super) const REQUEST_BYTES: usize = 9;
 /// Bytes that nobody can guess.
-pub(super) fn random() -> io::Result<[u8; RANDOM]> {
-    let mut bytes = [0; RANDOM];
+pub(super) fn random() -> io::Result<[u8; SECRET_BYTES]> {
+    let mut bytes = [0; SECRET_BYTES];
     // So few bytes come all at once.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes)
 }
 
 /// The address of this name, in the abstract namespace.
-pub(super) fn address(name: &[u8; RANDOM]) -> OsString {
+pub(super) fn address(name: &[u8; SECRET_BYTES]) -> OsString {
     let hex = name.iter().map(|b| format!("{b:02x}")).collect::<String>();
     OsString::from_vec(format!("\0thalweg-{hex}").into_bytes())
 }
@@ -46,8 +46,8 @@ pub(super) fn is_own(stream: &UnixStream) -> io::Result<bool> {
     Ok(stream.peer_cred()?.uid() == geteuid().as_raw())
 }
 
-pub(super) fn request(kind: u8, token: u64) -> [u8; REQUEST] {
-    let mut request = [kind; REQUEST];
+pub(super) fn request(kind: u8, token: u64) -> [u8; REQUEST_BYTES] {
+    let mut request = [kind; REQUEST_BYTES];
     request[1..].copy_from_slice(&token.to_le_bytes());
     request
 }

@@ -12,29 +12,29 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::protocol::{
-    BACK, DESCRIPTOR, NO, RANDOM, REQUEST, YES, address, answer, is_own, random, within,
+    BACK, DESCRIPTOR, NO, REQUEST_BYTES, SECRET_BYTES, YES, address, answer, is_own, random, within,
 };
 use crate::transport::messages as wire;
 use crate::transport::shared_memory::loan_table::LoanTable;
 
 /// How long no connection is taken when one could not be: the process may have no more files open.
-const RETRY: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Where a lender listens, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    name: [u8; RANDOM],
-    secret: [u8; RANDOM],
+pub(crate) struct DescriptorServer {
+    name: [u8; SECRET_BYTES],
+    secret: [u8; SECRET_BYTES],
     accepts: AbortHandle,
 }
 
-impl Drop for Socket {
+impl Drop for DescriptorServer {
     fn drop(&mut self) {
         self.accepts.abort();
     }
 }
 
-impl Socket {
+impl DescriptorServer {
     /// # Errors
     /// The system has no such sockets, or no more files.
     pub(crate) fn listen(
@@ -42,17 +42,17 @@ impl Socket {
         runtime: &Handle,
         most: usize,
         timeout: Duration,
-    ) -> io::Result<Socket> {
+    ) -> io::Result<DescriptorServer> {
         let (name, secret) = (random()?, random()?);
         let _context = runtime.enter();
         let listener = UnixListener::bind(address(&name))?;
-        let served = Served {
+        let served = ServerState {
             lender: Arc::downgrade(lender),
             secret,
             timeout,
         };
         let accepts = runtime.spawn(accept(listener, served, most));
-        Ok(Socket {
+        Ok(DescriptorServer {
             name,
             secret,
             accepts: accepts.abort_handle(),
@@ -71,17 +71,17 @@ impl Socket {
 
 /// What a receiver is answered from.
 #[derive(Clone)]
-struct Served {
+struct ServerState {
     lender: Weak<LoanTable>,
-    secret: [u8; RANDOM],
+    secret: [u8; SECRET_BYTES],
     timeout: Duration,
 }
 
-async fn accept(listener: UnixListener, served: Served, most: usize) {
+async fn accept(listener: UnixListener, served: ServerState, most: usize) {
     let mut links = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(RETRY_AFTER).await;
             continue;
         };
         while links.try_join_next().is_some() {}
@@ -93,19 +93,19 @@ async fn accept(listener: UnixListener, served: Served, most: usize) {
 }
 
 /// Answers one receiver until it goes.
-async fn serve(mut stream: UnixStream, served: Served) -> io::Result<()> {
+async fn serve(mut stream: UnixStream, served: ServerState) -> io::Result<()> {
     let timeout = served.timeout;
     if !is_own(&stream)? {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let mut said = [0; RANDOM];
+    let mut said = [0; SECRET_BYTES];
     within(timeout, stream.read_exact(&mut said)).await?;
     if !bool::from(said.ct_eq(&served.secret)) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     within(timeout, answer(&stream, YES, None)).await?;
     loop {
-        let mut asked = [0; REQUEST];
+        let mut asked = [0; REQUEST_BYTES];
         stream.read_exact(&mut asked).await?;
         let [kind, token @ ..] = asked;
         let token = u64::from_le_bytes(token);

@@ -23,7 +23,7 @@ use super::client::*;
 use super::protocol::*;
 use crate::transport::messages as wire;
 use crate::transport::shared_memory::lender::{Lender, Loans};
-use crate::transport::shared_memory::segments::Colocated;
+use crate::transport::shared_memory::segments::ColocatedTask;
 use crate::transport::wire_error::WireError;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -37,8 +37,8 @@ fn lender(most: usize) -> (Arc<Lender>, wire::Colocation) {
     (lender, said)
 }
 
-async fn found(said: &wire::Colocation) -> Option<Arc<Colocated>> {
-    Colocated::find(said.clone(), &Handle::current(), TIMEOUT).await
+async fn found(said: &wire::Colocation) -> Option<Arc<ColocatedTask>> {
+    ColocatedTask::find(said.clone(), &Handle::current(), TIMEOUT).await
 }
 
 /// A tensor in shared memory.
@@ -58,11 +58,11 @@ async fn a_lender_is_found_by_its_name_and_secret_alone() {
     let first = found(&said).await.unwrap();
     for wrong in [
         wire::Colocation {
-            secret: vec![0; RANDOM],
+            secret: vec![0; SECRET_BYTES],
             ..said.clone()
         },
         wire::Colocation {
-            name: vec![0; RANDOM],
+            name: vec![0; SECRET_BYTES],
             ..said.clone()
         },
         wire::Colocation {
@@ -83,9 +83,9 @@ async fn a_lender_is_found_by_its_name_and_secret_alone() {
 }
 
 #[tokio::test]
-async fn only_what_is_lent_is_given() {
+async fn descriptors_of_open_loans_only() {
     let (lender, said) = lender(1);
-    let link = Link::connect(said, &Handle::current(), TIMEOUT)
+    let link = DescriptorClient::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
     let tensor = shared(MIN_SHARED_BYTES);
@@ -109,9 +109,9 @@ async fn only_what_is_lent_is_given() {
 }
 
 #[tokio::test]
-async fn more_is_given_back_at_once_than_the_socket_holds() {
+async fn many_loans_are_returned_at_once() {
     let (lender, said) = lender(1);
-    let link = Link::connect(said, &Handle::current(), TIMEOUT)
+    let link = DescriptorClient::connect(said, &Handle::current(), TIMEOUT)
         .await
         .unwrap();
     let tensor = shared(MIN_SHARED_BYTES);
@@ -178,14 +178,14 @@ async fn another_user_is_refused() {
 async fn odd<F: Future<Output = ()> + Send + 'static>(
     timeout: Duration,
     answers: impl FnOnce(UnixStream) -> F + Send + 'static,
-) -> Link {
+) -> DescriptorClient {
     let (name, secret) = (random().unwrap(), random().unwrap());
     let listener = UnixListener::bind(address(&name)).unwrap();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        stream.read_exact(&mut [0; RANDOM]).await.unwrap();
+        stream.read_exact(&mut [0; SECRET_BYTES]).await.unwrap();
         answer(&stream, YES, None).await.unwrap();
-        stream.read_exact(&mut [0; REQUEST]).await.unwrap();
+        stream.read_exact(&mut [0; REQUEST_BYTES]).await.unwrap();
         answers(stream).await;
     });
     let said = wire::Colocation {
@@ -193,13 +193,13 @@ async fn odd<F: Future<Output = ()> + Send + 'static>(
         name: name.to_vec(),
         secret: secret.to_vec(),
     };
-    Link::connect(said, &Handle::current(), timeout)
+    DescriptorClient::connect(said, &Handle::current(), timeout)
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn a_task_that_sends_no_descriptor_is_not_waited_for() {
+async fn a_missing_descriptor_times_out() {
     let mute = odd(SHORT, |stream| async move {
         std::future::pending::<()>().await;
         drop(stream);
@@ -243,7 +243,7 @@ async fn mapped(file: OwnedFd, number: u64, len: usize) -> Result<Buffer, Segmen
 }
 
 #[tokio::test]
-async fn a_descriptor_that_is_none_of_the_segment_is_refused() {
+async fn a_descriptor_of_another_file_is_refused() {
     let file = |seals, len: usize| {
         let file = memfd_create("odd", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, len as u64).unwrap();
@@ -277,7 +277,7 @@ async fn a_descriptor_that_is_none_of_the_segment_is_refused() {
 }
 
 #[tokio::test]
-async fn descriptors_that_nobody_has_asked_for_are_closed() {
+async fn unrequested_descriptors_are_closed() {
     // More than there is room for, beside the answer; and some behind it.
     for count in [1, 2, 5, 50] {
         let (mut reader, writer) = io::pipe().unwrap();

@@ -10,33 +10,33 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::cluster::spec::{TaskName, shown};
+use crate::cluster::spec::{TaskName, task_label};
 use crate::runtime::lock::locked;
 
 /// The contacts of a task, by the other task.
 #[derive(Default)]
-pub(crate) struct Contacts(Mutex<BTreeMap<TaskName, Arc<Contact>>>);
+pub(crate) struct PeerStatsTable(Mutex<BTreeMap<TaskName, Arc<PeerStats>>>);
 
-impl Contacts {
+impl PeerStatsTable {
     /// That with this task, which is one of the cluster.
-    pub(crate) fn with(&self, task: &TaskName) -> Arc<Contact> {
+    pub(crate) fn with(&self, task: &TaskName) -> Arc<PeerStats> {
         let mut all = locked(&self.0);
-        if let Some(contact) = all.get(task) {
-            return contact.clone();
+        if let Some(peer_stats) = all.get(task) {
+            return peer_stats.clone();
         }
-        let contact = Arc::new(Contact::new(task));
-        all.insert(task.clone(), contact.clone());
-        contact
+        let peer_stats = Arc::new(PeerStats::new(task));
+        all.insert(task.clone(), peer_stats.clone());
+        peer_stats
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> Vec<Arc<Contact>> {
+    pub(crate) fn all(&self) -> Vec<Arc<PeerStats>> {
         locked(&self.0).values().cloned().collect()
     }
 }
 
 /// The contact with one task.
-pub(crate) struct Contact {
+pub(crate) struct PeerStats {
     /// `/job:ps/task:0`.
     pub(crate) peer: String,
     /// Bytes that were written to connections, and read from them.
@@ -58,12 +58,12 @@ pub(crate) struct Contact {
 
 /// A session or a connection with a task, which began when the task had been lost so often.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Since(u64);
+pub(crate) struct LossEpoch(u64);
 
-impl Contact {
-    fn new((job, index): &TaskName) -> Contact {
-        Contact {
-            peer: shown(job, *index),
+impl PeerStats {
+    fn new((job, index): &TaskName) -> PeerStats {
+        PeerStats {
+            peer: task_label(job, *index),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             shared: AtomicU64::new(0),
@@ -77,30 +77,30 @@ impl Contact {
     }
 
     /// Notes that something has come.
-    pub(crate) fn hear(&self) {
+    pub(crate) fn note_received(&self) {
         let millis = self.made.elapsed().as_millis();
         let millis = u64::try_from(millis).unwrap_or(u64::MAX - 1);
         self.heard.store(millis + 1, Relaxed);
     }
 
     /// For how long nothing has come; none where nothing ever has.
-    pub(crate) fn silent(&self) -> Option<Duration> {
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
         let heard = self.heard.load(Relaxed).checked_sub(1)?;
         Some((self.made.elapsed()).saturating_sub(Duration::from_millis(heard)))
     }
 
     /// Notes that a session or a connection has begun; gives whether the task had been lost, too.
-    pub(crate) fn begin(&self) -> (Since, bool) {
-        self.hear();
+    pub(crate) fn note_connected(&self) -> (LossEpoch, bool) {
+        self.note_received();
         self.done.store(false, Relaxed);
         let lost = self.lost.swap(false, Relaxed);
-        (Since(self.losses.load(Relaxed)), lost)
+        (LossEpoch(self.losses.load(Relaxed)), lost)
     }
 
     /// Notes that what began then has ended by itself: the task is lost. What ends because of one loss counts once; the
     /// end of a task that has done its work is none.
-    pub(crate) fn lose(&self, since: Since, why: &str) {
-        let Since(losses) = since;
+    pub(crate) fn note_lost(&self, since: LossEpoch, why: &str) {
+        let LossEpoch(losses) = since;
         if self.done.load(Relaxed) {
             return;
         }
@@ -113,7 +113,7 @@ impl Contact {
     }
 
     /// Notes that it has done its work.
-    pub(crate) fn finish(&self) {
+    pub(crate) fn note_finished(&self) {
         self.done.store(true, Relaxed);
     }
 
@@ -127,41 +127,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ends_with_one_loss_counts_once() {
-        let contact = Contact::new(&("ps".to_owned(), 1));
-        let (first, second) = (contact.begin().0, contact.begin().0);
-        contact.lose(first, "it is gone");
-        assert!(contact.is_lost());
-        let (third, was_lost) = contact.begin();
-        assert!(was_lost && !contact.is_lost());
+    fn one_loss_of_a_peer_counts_once() {
+        let peer_stats = PeerStats::new(&("ps".to_owned(), 1));
+        let (first, second) = (peer_stats.note_connected().0, peer_stats.note_connected().0);
+        peer_stats.note_lost(first, "it is gone");
+        assert!(peer_stats.is_lost());
+        let (third, was_lost) = peer_stats.note_connected();
+        assert!(was_lost && !peer_stats.is_lost());
         // It ends late, and because of the first loss.
-        contact.lose(second, "it is gone");
-        assert!(!contact.is_lost());
-        contact.lose(third, "it is gone again");
-        assert!(contact.is_lost());
-        assert_eq!(contact.losses.load(Relaxed), 2);
+        peer_stats.note_lost(second, "it is gone");
+        assert!(!peer_stats.is_lost());
+        peer_stats.note_lost(third, "it is gone again");
+        assert!(peer_stats.is_lost());
+        assert_eq!(peer_stats.losses.load(Relaxed), 2);
     }
 
     #[test]
-    fn a_task_that_has_done_its_work_is_not_lost() {
-        let contact = Contact::new(&("worker".to_owned(), 0));
-        let since = contact.begin().0;
-        contact.finish();
-        contact.lose(since, "it is gone");
-        assert!(!contact.is_lost());
+    fn a_finished_peer_is_not_lost() {
+        let peer_stats = PeerStats::new(&("worker".to_owned(), 0));
+        let since = peer_stats.note_connected().0;
+        peer_stats.note_finished();
+        peer_stats.note_lost(since, "it is gone");
+        assert!(!peer_stats.is_lost());
         // Until it comes again.
-        let since = contact.begin().0;
-        contact.lose(since, "it is gone");
-        assert!(contact.is_lost());
+        let since = peer_stats.note_connected().0;
+        peer_stats.note_lost(since, "it is gone");
+        assert!(peer_stats.is_lost());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_is_silent_from_when_something_last_came() {
-        let contact = Contact::new(&("ps".to_owned(), 0));
-        assert_eq!(contact.silent(), None);
+    async fn silence_is_measured_from_the_last_bytes() {
+        let peer_stats = PeerStats::new(&("ps".to_owned(), 0));
+        assert_eq!(peer_stats.silent_for(), None);
         tokio::time::advance(Duration::from_secs(5)).await;
-        contact.hear();
+        peer_stats.note_received();
         tokio::time::advance(Duration::from_secs(7)).await;
-        assert_eq!(contact.silent(), Some(Duration::from_secs(7)));
+        assert_eq!(peer_stats.silent_for(), Some(Duration::from_secs(7)));
     }
 }
