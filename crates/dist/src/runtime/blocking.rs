@@ -1,4 +1,4 @@
-//! Waiting for an answer.
+//! Blocks a thread on asynchronous work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -14,11 +14,11 @@ use super::platform::Platform;
 use super::threads::{may_block, out_of_threads};
 use crate::error::{Cause, ClusterError};
 
-/// How long an answer is looked for before the thread sleeps: to be woken takes some tens of
-/// microseconds, as long as the way of a small step to another task and back.
+/// Time of polling before the thread sleeps: to be woken takes some tens of microseconds, as long as the round trip
+/// of a small step to another task.
 const SPIN_TIME: Duration = Duration::from_micros(200);
 
-/// Notes that there is something to do.
+/// Waker of a thread that polls: sets a flag.
 struct WokenFlag(AtomicBool);
 
 impl Wake for WokenFlag {
@@ -27,7 +27,7 @@ impl Wake for WokenFlag {
     }
 }
 
-/// Runs `work`, which is of this platform's runtime, to its end, whatever thread this is.
+/// Runs `work`, which is of this platform's runtime, to its end. May be called on any thread.
 pub(crate) fn block_on<T: Send>(
     platform: &dyn Platform,
     work: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -36,7 +36,7 @@ pub(crate) fn block_on<T: Send>(
     let parker = platform.parker();
     let may_block = parker.is_some() || may_block() || Handle::try_current().is_err();
     let run = || {
-        // A runtime that is being shut down panics where something waits for time.
+        // A runtime that is being shut down panics where a timer is awaited.
         let done = catch_unwind(AssertUnwindSafe(|| match parker {
             Some(parker) => poll_and_park(runtime, parker, work),
             None => spin_then_block(runtime, work),
@@ -46,7 +46,7 @@ pub(crate) fn block_on<T: Send>(
     };
     match may_block {
         true => run(),
-        // A thread that runs such work may not wait for it.
+        // A thread of the runtime may not block on its work: a thread of its own does.
         false => std::thread::scope(|scope| {
             let text = "a defect: a thread panicked. Please report it";
             let panicked = |_| Err(ClusterError::new(Cause::Internal, text));
@@ -58,7 +58,7 @@ pub(crate) fn block_on<T: Send>(
     }
 }
 
-/// What a thread that waits in its own way is woken by.
+/// Waker of a thread that waits with a parker.
 struct ParkerWaker(Arc<dyn Parker>);
 
 impl Wake for ParkerWaker {
@@ -67,7 +67,7 @@ impl Wake for ParkerWaker {
     }
 }
 
-/// Runs `work` to its end on this thread, which waits as `parker` says.
+/// Runs `work` to its end on this thread, which waits with `parker`.
 fn poll_and_park<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future<Output = T>) -> T {
     let _context = runtime.enter();
     let waker = Waker::from(Arc::new(ParkerWaker(parker.clone())));
@@ -80,7 +80,7 @@ fn poll_and_park<T>(runtime: &Handle, parker: Arc<dyn Parker>, work: impl Future
     }
 }
 
-/// Runs `work` to its end on this thread, which must not be one that runs such work.
+/// Runs `work` to its end on this thread, which must not be one of the runtime: polls for a while, then blocks.
 fn spin_then_block<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     {
@@ -97,7 +97,7 @@ fn spin_then_block<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
             if began.elapsed() > SPIN_TIME {
                 break;
             }
-            // Others may need the processor for what is waited for.
+            // The awaited work may need the processor.
             std::thread::yield_now();
         }
     }

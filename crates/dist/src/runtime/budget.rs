@@ -1,24 +1,24 @@
-//! Memory that is held for callers, counted before it is asked for.
+//! A budget of memory, from which callers reserve before they allocate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many bytes may be held at a time, and how many are.
+/// Limit of reserved bytes, and the bytes that are reserved.
 pub(crate) struct MemoryBudget {
     most: u64,
     held: AtomicU64,
 }
 
-/// Bytes that one caller holds, counted until this is dropped.
+/// Bytes that one caller has reserved. A drop gives them back.
 pub(crate) struct Reservation {
     budget: Arc<MemoryBudget>,
     bytes: u64,
 }
 
-/// The account would hold more than it may.
+/// The reservation would exceed the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded {
-    /// How many bytes it may hold.
+    /// Limit of the budget, in bytes.
     pub(crate) most: u64,
 }
 
@@ -30,12 +30,12 @@ impl MemoryBudget {
         })
     }
 
-    /// How many bytes are held now.
+    /// Returns the bytes that are reserved now.
     pub(crate) fn bytes(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Nothing is held yet.
+    /// Returns a reservation of no bytes.
     pub(crate) fn reservation(self: &Arc<MemoryBudget>) -> Reservation {
         Reservation {
             budget: self.clone(),
@@ -49,10 +49,10 @@ impl Reservation {
         self.bytes
     }
 
-    /// Holds so many bytes more.
+    /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// The account is full; as much is held as before.
+    /// The budget would be exceeded; the reservation is unchanged.
     pub(crate) fn reserve(&mut self, bytes: u64) -> Result<(), BudgetExceeded> {
         let most = self.budget.most;
         let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= most);
@@ -63,7 +63,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Gives so many bytes back, or all that there are.
+    /// Gives back `bytes`, at most all that are reserved.
     pub(crate) fn release(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.budget.held.fetch_sub(bytes, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Locks that a panic elsewhere does not poison: what they guard is whole after each change.
+//! Locks that ignore poisoning: the guarded data is consistent after each change, so a panic elsewhere does no harm.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! A process's own means: threads, time, random numbers, memory budgets.
+//! Means of a process: threads, time, random numbers, locks, memory budgets, timeouts.
 
 pub(crate) mod blocking;
 pub(crate) mod budget;

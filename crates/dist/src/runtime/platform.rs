@@ -1,5 +1,5 @@
-//! What a task stands on: threads, connections and random numbers. They come by argument, so that a
-//! cluster can also be run on a network and a time that are simulated.
+//! Threads, time and random numbers of a task. They come by argument, so that tests can run a cluster in simulated
+//! time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -13,40 +13,40 @@ use tonic::codegen::BoxFuture;
 use super::threads::{StepThreads, Work};
 use crate::error::ClusterError;
 
-/// Work that may wait, by the means that it is given.
+/// Work that may wait, on the parker that it is given.
 pub(crate) type StepWork = Box<dyn FnOnce(Option<Arc<dyn Parker>>) + Send>;
-/// Work that is under way; it fails where the work has panicked, or no thread can be had for it.
+/// Completion of work. It fails if the work has panicked, or if the system gives no thread.
 pub(crate) type WorkFuture = BoxFuture<(), ClusterError>;
 
-/// What a task stands on. Time is tokio's.
+/// Threads and random numbers of a task. Time is tokio's.
 pub(crate) trait Platform: Send + Sync {
-    /// Where the network's work runs.
+    /// Returns the runtime of the network's work.
     fn runtime(&self) -> &Handle;
 
-    /// Runs what computes for long, beside the network's work: now, or not at all.
+    /// Starts a long computation on a thread of its own, at once or not at all.
     fn spawn_compute(&self, work: Work) -> WorkFuture;
 
-    /// Runs a part of a step; one that is short and never waits may run at once. Where this is dropped
-    /// the part may still run; `cancel` ends it.
+    /// Starts a part of a step. A part that is short and never waits may run on the calling thread. A drop of the
+    /// future does not end the part; `cancel` does.
     fn spawn_step(&self, short: bool, cancel: &Cancel, work: StepWork) -> WorkFuture;
 
-    /// How many threads run parts of steps, and how many more wait for such work.
+    /// Returns the number of threads that run parts of steps, and of those that wait for such work.
     fn threads(&self) -> (usize, usize) {
         (0, 0)
     }
 
-    /// A number that nobody can guess.
+    /// Returns a random number that cannot be guessed.
     fn random_u64(&self) -> u64;
 
-    /// The time, in microseconds since 1970.
+    /// Returns the time, in microseconds since 1970.
     fn unix_micros(&self) -> u64;
 
-    /// How the work that runs apart on this thread waits, where its thread may not just sleep.
+    /// Returns the parker of the computation on this thread, if the thread may not just sleep.
     fn parker(&self) -> Option<Arc<dyn Parker>>;
 }
 
 impl dyn Platform {
-    /// What `work` gives, which computes for long.
+    /// Runs a long computation and returns its result.
     ///
     /// # Errors
     /// It has panicked, or the system gives no thread.
@@ -62,7 +62,7 @@ impl dyn Platform {
         given.await.map_err(|e| ClusterError::defect(&e))
     }
 
-    /// What a part gives.
+    /// Runs a part of a step and returns its result.
     ///
     /// # Errors
     /// It has panicked, or the system gives no thread.
@@ -74,7 +74,7 @@ impl dyn Platform {
     ) -> Result<T, ClusterError> {
         let (give, given) = oneshot::channel();
         let work = Box::new(move |parker: Option<Arc<dyn Parker>>| {
-            // Where nobody waits for it any more, nobody needs it.
+            // The receiver may be gone: the result is then not needed.
             let _ = give.send(work(parker));
         });
         self.spawn_step(short, cancel, work).await?;
@@ -82,14 +82,14 @@ impl dyn Platform {
     }
 }
 
-/// See [`system`].
+/// Platform of a real machine.
 struct SystemPlatform {
     runtime: Handle,
     threads: StepThreads,
     random: RandomState,
 }
 
-/// This machine, with a runtime's threads.
+/// Returns the platform of this machine, with the threads of a runtime.
 pub(crate) fn system(runtime: Handle) -> Arc<dyn Platform> {
     let random = RandomState::new();
     Arc::new(SystemPlatform {
@@ -110,7 +110,7 @@ impl Platform for SystemPlatform {
         let begun = self.threads.run(Box::new(move || {
             let _context = runtime.enter();
             work();
-            // Not sent where the work has panicked.
+            // Not sent if the work has panicked.
             let _ = give.send(());
         }));
         Box::pin(async move {
@@ -134,7 +134,7 @@ impl Platform for SystemPlatform {
     }
 
     fn random_u64(&self) -> u64 {
-        // Each state has keys of its own; a hasher alone would give one number.
+        // Each state has keys of its own; a single hasher would give the same number each time.
         RandomState::new().hash_one(self.random.hash_one(0))
     }
 

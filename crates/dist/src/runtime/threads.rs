@@ -1,7 +1,7 @@
-//! The threads that parts of steps run on, beside the network's.
+//! Pool of threads for parts of steps, beside those of the network.
 //!
-//! Work begins at once or is refused: it never lies behind work that may wait for it. A thread that has nothing to do
-//! waits a while for more, and ends.
+//! Work begins at once or is refused: it is never queued behind work that may wait for it. An idle thread waits a
+//! while for more work, then ends.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,17 +13,17 @@ use std::time::Duration;
 use super::lock::locked;
 use crate::error::{Cause, ClusterError};
 
-/// How long a thread waits for more work.
+/// Time that an idle thread waits for more work.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most threads, whatever the system gives.
+/// Maximum number of threads.
 const MAX_THREADS: usize = 1 << 13;
 
 thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread runs no work of the network, and may wait for it.
+/// `true` if this thread may block on work of the network: it runs none itself.
 pub(crate) fn may_block() -> bool {
     MAY_BLOCK.get()
 }
@@ -31,10 +31,10 @@ pub(crate) fn may_block() -> bool {
 /// Work that runs to its end once it has begun.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
-/// Starts a thread that does this.
+/// Starts a thread that runs this work.
 type SpawnThread = Box<dyn Fn(Work) -> io::Result<()> + Send + Sync>;
 
-/// Threads that are made when they are needed.
+/// Threads that start when they are needed.
 pub(crate) struct StepThreads(Arc<PoolShared>);
 
 struct PoolShared {
@@ -47,16 +47,16 @@ struct PoolShared {
 
 #[derive(Default)]
 struct PoolState {
-    /// Each has a thread that will take it.
+    /// Work that a woken thread is about to take.
     work: VecDeque<Work>,
-    /// Threads that wait, and that none of `work` is for.
+    /// Number of waiting threads for which there is no entry in `work`.
     idle: usize,
     count: usize,
     ended: bool,
 }
 
 impl StepThreads {
-    /// None yet.
+    /// Returns a pool without threads.
     pub(crate) fn new() -> StepThreads {
         let start = |work: Work| {
             let thread = std::thread::Builder::new().name("thalweg-part".to_owned());
@@ -75,16 +75,16 @@ impl StepThreads {
         }))
     }
 
-    /// How many there are, and how many of them wait for work.
+    /// Returns the number of threads, and how many of them are idle.
     pub(crate) fn count(&self) -> (usize, usize) {
         let state = self.0.state();
         (state.count, state.idle)
     }
 
-    /// Does this on a thread that is idle, or on a new one.
+    /// Runs work on an idle thread, or on a new one.
     ///
     /// # Errors
-    /// [`Cause::Exhausted`]: there can be no more threads. The work is dropped.
+    /// [`Cause::Exhausted`]: no thread is available. The work is dropped.
     pub(crate) fn run(&self, work: Work) -> Result<(), ClusterError> {
         let mut state = self.0.state();
         if state.idle > 0 {
@@ -120,23 +120,23 @@ impl Drop for StepThreads {
 }
 
 impl PoolShared {
-    /// No work is done under this lock.
+    /// Locks the state. No work runs under this lock.
     fn state(&self) -> MutexGuard<'_, PoolState> {
         locked(&self.state)
     }
 
-    /// What a thread does from its beginning to its end.
+    /// Body of a thread.
     fn work(&self, first: Work) {
         MAY_BLOCK.set(true);
         let mut next = Some(first);
         while let Some(work) = next {
-            // Who waits for it is told by what the work drops.
+            // A drop of the work's sender tells the receiver of a panic.
             let _ = catch_unwind(AssertUnwindSafe(work));
             next = self.next();
         }
     }
 
-    /// More work; none where the thread is to end.
+    /// Waits for more work. `None` if the thread is to end.
     fn next(&self) -> Option<Work> {
         let mut state = self.state();
         if state.ended {
@@ -151,7 +151,8 @@ impl PoolShared {
             if let Some(work) = state.work.pop_front() {
                 return Some(work);
             }
-            // Another one has taken what this was woken for, and counts as idle no more; this one still does.
+            // Another thread has taken the work that this one was woken for; that thread no longer counts as idle,
+            // this one still does.
             if state.ended || (timeout.timed_out() && state.idle > 0) {
                 state.idle = state.idle.saturating_sub(1);
                 state.count -= 1;
@@ -161,7 +162,7 @@ impl PoolShared {
     }
 }
 
-/// The error where the system gives no thread.
+/// Error of a thread that the system did not give.
 pub(crate) fn out_of_threads(error: &io::Error) -> ClusterError {
     let text = format!(
         "the system gives this process no more threads (ulimit -u, pids.max): {error}. Allow it more, or run fewer steps at a time"
@@ -169,7 +170,7 @@ pub(crate) fn out_of_threads(error: &io::Error) -> ClusterError {
     ClusterError::new(Cause::Exhausted, text)
 }
 
-/// Whether the process may start so many threads now: who makes them all at once would be ended by a panic.
+/// Checks that the process may start `count` threads now: a runtime that cannot start its threads panics.
 ///
 /// # Errors
 /// [`Cause::Exhausted`].
@@ -177,7 +178,7 @@ pub(crate) fn check_threads_available(count: usize) -> Result<(), ClusterError> 
     let mut started = Vec::with_capacity(count);
     let mut failed = None;
     for _ in 0..count {
-        // It ends when its sender is dropped.
+        // The thread ends when its sender is dropped.
         let (end, ended) = mpsc::channel::<()>();
         match std::thread::Builder::new().spawn(move || ended.recv().is_ok()) {
             Ok(thread) => started.push((end, thread)),
@@ -201,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads of which the system gives so many.
+    /// A pool of which the system gives `most` threads.
     fn given(most: usize) -> (StepThreads, Arc<AtomicUsize>) {
         let made = Arc::new(AtomicUsize::new(0));
         let count = made.clone();
@@ -217,7 +218,7 @@ mod tests {
         )
     }
 
-    /// Work that says that it has begun, and ends when it is told to.
+    /// Work that signals its begin, and ends on a signal.
     fn waits() -> (Work, mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
         let work = Box::new(move || {
@@ -241,9 +242,9 @@ mod tests {
         let refused = threads.run(work).unwrap_err();
         assert_eq!(refused.cause, Cause::Exhausted);
         assert!(refused.message.contains("ulimit -u, pids.max"), "{refused}");
-        // It was dropped with the refusal.
+        // The refusal has dropped the work.
         assert!(begun.recv().is_err());
-        // A thread that is free takes more.
+        // A free thread takes more work.
         ends.pop();
         let begun = loop {
             let (work, begun, _) = waits();
@@ -269,7 +270,7 @@ mod tests {
             threads.run(Box::new(move || drop(done))).unwrap();
             assert!(is_done.recv().is_err());
         }
-        // One more may begin before the one before is idle again.
+        // A thread may start before the previous one is idle again.
         assert!(made.load(Ordering::SeqCst) < 50, "{made:?}");
         while threads.0.state().count > 0 {
             std::thread::sleep(Duration::from_millis(5));
@@ -308,7 +309,7 @@ mod tests {
         assert!(accepted >= 3);
     }
 
-    /// How long it takes until handed over work is done and known to be: here, and by tokio's pool.
+    /// Measures the latency of work on this pool and on tokio's.
     #[test]
     #[ignore = "it measures"]
     fn handing_over() {

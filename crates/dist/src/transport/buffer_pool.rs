@@ -1,6 +1,5 @@
-//! Memory of values that come in: how much at a time, and that of large values that have come before, to
-//! be filled again: memory that is new to a process is cleared by the system, which costs as much as a
-//! copy.
+//! Memory of incoming values: bounds the bytes in flight, and reuses the buffers of large values. Memory that is new
+//! to a process is cleared by the system, which costs as much as a copy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,31 +11,31 @@ use crate::limit_names::{FLIGHT_BYTES, VALUE_BYTES};
 use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
 
-/// Values from this size on are kept in mind, in bytes.
+/// Minimum size of a pooled buffer, in bytes.
 const MIN_POOLED_BYTES: usize = 64 << 10;
-/// The most values that are.
+/// Maximum number of pooled buffers.
 const MAX_POOLED_BUFFERS: usize = 1024;
 
-/// Buffers that were filled. Each is a tensor's for as long as there is one, and free then.
+/// Pool of filled buffers. A buffer is in use while a tensor has it, and free afterwards.
 pub(crate) struct BufferPool {
     limit: usize,
     known: Mutex<PooledBuffers>,
-    /// The most bytes of values that have come in on calls which go on, and how many have.
+    /// Limit of the bytes in flight (received on calls that have not ended), and their number.
     most: u64,
     flying: AtomicU64,
     refusals: Arc<Refusals>,
 }
 
-/// Bytes of values that have come in on one call, counted until this is dropped.
+/// Bytes in flight of one call. A drop gives them back.
 pub(crate) struct InFlightBytes(Arc<BufferPool>, u64);
 
 impl InFlightBytes {
-    /// Nothing has come in yet.
+    /// Returns a count of no bytes.
     pub(crate) fn new(pool: Arc<BufferPool>) -> InFlightBytes {
         InFlightBytes(pool, 0)
     }
 
-    /// Lets so many bytes more come in.
+    /// Counts `bytes` more.
     ///
     /// # Errors
     /// [`WireError::Flight`].
@@ -67,7 +66,7 @@ struct PooledBuffers {
 }
 
 impl BufferPool {
-    /// None yet; what is kept in mind has at most `limit` bytes, what comes in at a time `most`.
+    /// Returns an empty pool. `limit` bounds the bytes of pooled buffers, `most` the bytes in flight.
     pub(crate) fn new(limit: usize, most: u64, refusals: Arc<Refusals>) -> BufferPool {
         BufferPool {
             limit,
@@ -78,7 +77,7 @@ impl BufferPool {
         }
     }
 
-    /// A value that is not taken.
+    /// Counts a refused value, and returns the error.
     pub(crate) fn refused(&self, error: WireError) -> WireError {
         if let WireError::Large { .. } = error {
             self.refusals.limit(VALUE_BYTES, &error);
@@ -86,12 +85,12 @@ impl BufferPool {
         error
     }
 
-    /// How many bytes may come in at a time.
+    /// Returns the limit of the bytes in flight.
     pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
-    /// Memory of this many bytes, whatever they are; none where the system has none.
+    /// Returns a buffer of this length, with arbitrary contents. `None` if the system has no memory.
     pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
         if bytes >= MIN_POOLED_BYTES {
             let mut known = locked(&self.known);
@@ -99,7 +98,7 @@ impl BufferPool {
             if let Some(at) = known.buffers.iter().position(free) {
                 let buffer = known.buffers.remove(at);
                 known.bytes -= bytes;
-                // Nobody else has it: nothing can get hold of it but through this list.
+                // No other reference exists: new ones are made through this list only.
                 if let Ok(buffer) = Arc::try_unwrap(buffer) {
                     return Some(buffer);
                 }
@@ -108,14 +107,14 @@ impl BufferPool {
         Buffer::try_zeroed(bytes)
     }
 
-    /// Keeps a buffer in mind that has been filled.
+    /// Adds a filled buffer.
     pub(crate) fn keep(&self, buffer: &Arc<Buffer>) {
         let bytes = buffer.len();
         if bytes < MIN_POOLED_BYTES || bytes > self.limit {
             return;
         }
         let mut known = locked(&self.known);
-        // The oldest go first; a tensor that has one keeps it.
+        // The oldest buffers are removed first; a tensor keeps its buffer.
         while known.bytes + bytes > self.limit || known.buffers.len() >= MAX_POOLED_BUFFERS {
             let old = known.buffers.remove(0);
             known.bytes -= old.len();

@@ -1,16 +1,16 @@
-//! Errors as messages. What a peer says of an error is taken in bounded pieces, and as it is: it is shown
-//! to people, and decides nothing but what kind of error there is.
+//! Encoding and decoding of errors. Texts of a peer are truncated and otherwise taken as they are: they are shown to
+//! users, and decide nothing but the cause of the error.
 
 use thalweg_graph::Origin;
 
 use super::messages as wire;
 use crate::error::{Cause, ClusterError};
 
-/// The longest text of an error that is taken from a peer, in bytes.
+/// Maximum length of an error's message from a peer, in bytes.
 const MAX_TEXT: usize = 16 << 10;
-/// The longest name of a task, node or op, and the longest origin.
+/// Maximum length of the name of a task, node or op, and of an origin, in bytes.
 const MAX_NAME: usize = 4 << 10;
-/// What stands behind a text of which only the beginning is there.
+/// Suffix of a truncated text.
 const TRUNCATED: &str = " ... [truncated]";
 
 /// Causes and their numbers in messages.
@@ -38,19 +38,19 @@ const CAUSES: [(Cause, wire::Cause); 21] = [
     (Cause::Internal, wire::Cause::Internal),
 ];
 
-/// The text, of which no more than so many bytes are kept.
+/// Truncates a text to `most` bytes, and marks it.
 pub(crate) fn truncated(mut text: String, most: usize) -> String {
     if text.len() > most {
         let end = (0..=most).rev().find(|&i| text.is_char_boundary(i));
         text.truncate(end.unwrap_or(0));
-        // A text takes no more memory than it has bytes.
+        // The text then takes no more memory than it has bytes.
         text.shrink_to(most + TRUNCATED.len());
         text += TRUNCATED;
     }
     text
 }
 
-/// An error as it goes to another task or to a master.
+/// Encodes an error for another task or a master.
 pub(crate) fn encoded(error: ClusterError) -> wire::Error {
     let cause = CAUSES.iter().find(|(c, _)| *c == error.cause);
     let task = error.task.map(|(job, index)| wire::Task {
@@ -69,7 +69,7 @@ pub(crate) fn encoded(error: ClusterError) -> wire::Error {
     }
 }
 
-/// An error as it came, whoever sent it.
+/// Decodes an error of any sender.
 pub(crate) fn decoded(error: wire::Error) -> ClusterError {
     let name = |text: String| (!text.is_empty()).then(|| truncated(text, MAX_NAME));
     let cause = CAUSES.iter().find(|(_, c)| *c as i32 == error.cause);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn decoded_error_texts_are_bounded_and_an_unknown_cause_is_internal() {
-        // Three bytes each: no bound is between two characters.
+        // Three bytes each: no limit falls between two characters.
         let long = "\u{2190}".repeat(1 << 20);
         for cause in [i32::MIN, -1, CAUSES.len() as i32, i32::MAX] {
             let error = decoded(wire::Error {

@@ -1,4 +1,4 @@
-//! Frames: four bytes of length, a header, and the bytes of a value behind the header of one.
+//! Frames: four bytes of length, a header, and behind the header of a value the bytes of the value.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,31 +22,32 @@ use crate::error::ClusterError;
 use crate::transport::shared_memory::lender::Loans;
 use crate::transport::shared_memory::loan_table::MIN_LENT_BYTES;
 
-/// Bytes of a value that are copied behind their header: one small write is cheaper than two.
+/// Maximum size of a value that is copied behind its header, in bytes: one small write is cheaper than two.
 const MAX_INLINE_BYTES: usize = 16 << 10;
-/// The longest header, in bytes: a part of a very large graph, of some million nodes.
+/// Maximum size of a header, in bytes: a part of a very large graph, of some million nodes.
 const MAX_HEADER: u64 = 256 << 20;
-/// Headers from this size on count among the bytes that have come in: as they come, and then as they are decoded.
+/// Minimum size of a header that counts among the incoming bytes: its encoded size while it arrives, then its decoded
+/// size.
 const MIN_COUNTED_HEADER: usize = 4 << 10;
 
-/// Frames that are on their way out.
+/// Outgoing frames.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     ready: VecDeque<Bytes>,
     open: BytesMut,
-    /// What is lent, where large values are: the stream then stays until the receiver drops it.
+    /// Loans of large values: a stream with loans stays open until the receiver drops it.
     loans: Option<Loans>,
 }
 
 impl Frames {
-    /// One frame.
+    /// Returns one frame.
     pub(crate) fn of(kind: Kind) -> Frames {
         let mut frames = Frames::default();
         frames.push(kind);
         frames
     }
 
-    /// None yet; large values that lie in shared memory are lent, if any may be.
+    /// Returns no frames. Large values in shared memory are lent if `loans` is given.
     pub(crate) fn lending(loans: Option<Loans>) -> Frames {
         Frames {
             loans,
@@ -57,15 +58,15 @@ impl Frames {
     pub(crate) fn push(&mut self, kind: Kind) {
         let header = Header { kind: Some(kind) };
         let length = header.encoded_len();
-        // Parts are bounded where they are made: no header comes near 4 GB.
+        // Parts are bounded when they are made: no header comes near 4 GB.
         self.open
             .put_u32_le(u32::try_from(length).unwrap_or(u32::MAX));
         self.open.reserve(length);
-        // A BytesMut grows: nothing can go wrong.
+        // A BytesMut grows: encoding cannot fail.
         let _ = header.encode(&mut self.open);
     }
 
-    /// A value, whose bytes stay where they are.
+    /// Adds a value, without a copy of its bytes if it is large.
     ///
     /// # Errors
     /// [`WireError::Handle`].
@@ -89,7 +90,7 @@ impl Frames {
         Ok(())
     }
 
-    /// The end of an answer.
+    /// Adds the end of a response.
     pub(crate) fn push_end(&mut self, failure: Option<ClusterError>) {
         self.push(Kind::End(End {
             error: failure.map(error_codec::encoded),
@@ -105,12 +106,12 @@ impl Frames {
         self.ready.is_empty() && self.open.is_empty()
     }
 
-    /// Whether something was lent: who has received it drops the stream.
+    /// `true` if a value was lent: the receiver then drops the stream.
     fn stays(&self) -> bool {
         self.loans.as_ref().is_some_and(|l| !l.is_empty())
     }
 
-    /// The end of the stream, which does not come where something was lent.
+    /// Ends the stream, unless a value was lent.
     fn end(&self) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.stays() {
             true => Poll::Pending,
@@ -138,20 +139,20 @@ impl Body for Frames {
     }
 }
 
-/// Frames that are made while they are sent.
+/// Producer of frames while they are sent.
 pub(crate) trait FrameSource: Send + Unpin {
-    /// Adds frames to what goes out; ready with `false` where no more come.
+    /// Adds outgoing frames. Ready with `false` if no more follow.
     fn poll(&mut self, frames: &mut Frames, cx: &mut Context<'_>) -> Poll<bool>;
 }
 
-/// The body of what a source makes.
+/// HTTP/2 body of a source's frames.
 pub(crate) struct FrameStream<S> {
     source: Option<S>,
     frames: Frames,
 }
 
 impl<S: FrameSource> FrameStream<S> {
-    /// Its large values that lie in shared memory are lent, if any may be.
+    /// Returns the body of a source. Large values in shared memory are lent if `loans` is given.
     pub(crate) fn new(source: S, loans: Option<Loans>) -> FrameStream<S> {
         FrameStream {
             source: Some(source),
@@ -189,14 +190,14 @@ impl<S: FrameSource> Body for FrameStream<S> {
     }
 }
 
-/// Frames that come in.
+/// Reader of incoming frames.
 pub(crate) struct FrameReader<B> {
     body: B,
     chunk: Bytes,
-    /// The most bytes of one value.
+    /// Maximum size of a value, in bytes.
     limit: u64,
     pool: Arc<BufferPool>,
-    /// What has come in on this call.
+    /// Bytes that have come in on this call.
     flight: InFlightBytes,
 }
 
@@ -205,8 +206,7 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    /// Reads from `body`; no value may have more bytes than `limit`. Large ones take memory that is
-    /// spare.
+    /// Reads from `body`. A value may have `limit` bytes at most. Large values take memory from `pool`.
     pub(crate) fn new(body: B, limit: u64, pool: Arc<BufferPool>) -> FrameReader<B> {
         FrameReader {
             body,
@@ -217,7 +217,7 @@ where
         }
     }
 
-    /// Waits for bytes; false at the end.
+    /// Waits for bytes. `false` at the end.
     async fn more(&mut self) -> Result<bool, WireError> {
         while self.chunk.is_empty() {
             let next = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
@@ -225,7 +225,7 @@ where
                 None => return Ok(false),
                 Some(Err(e)) => return Err(WireError::Broken(e.to_string())),
                 Some(Ok(frame)) => {
-                    // Trailers say nothing here.
+                    // Trailers carry no information here.
                     if let Ok(data) = frame.into_data() {
                         self.chunk = data;
                     }
@@ -248,10 +248,10 @@ where
         Ok(())
     }
 
-    /// The next header; none where the stream has ended.
+    /// Reads the next header. `None` at the end of the stream.
     ///
     /// # Errors
-    /// It ended in the middle of one, or what came is none.
+    /// The stream ended in the middle of a header, or the bytes are no header.
     pub(crate) async fn next(&mut self) -> Result<Option<Kind>, WireError> {
         if !self.more().await? {
             return Ok(None);
@@ -270,7 +270,7 @@ where
         let header = match self.chunk.len() >= length && !counted {
             true => Header::decode(self.chunk.split_to(length))?,
             false => {
-                // It grows with what has come: a length alone takes no memory.
+                // The buffer grows with the received bytes: a length alone allocates nothing.
                 let mut bytes = BytesMut::new();
                 let mut coming = InFlightBytes::new(self.pool.clone());
                 while bytes.len() < length {
@@ -284,7 +284,7 @@ where
                     bytes.put(self.chunk.split_to(n));
                 }
                 if counted {
-                    // An empty node takes two bytes here, and hundreds once it is decoded.
+                    // An empty node takes two encoded bytes, and hundreds once it is decoded.
                     let decoded = decoded_bytes::<Header>(&bytes, self.pool.most());
                     let decoded = decoded.map_err(|e| WireError::Flight { limit: e.limit })?;
                     self.flight.more(decoded as usize)?;
@@ -295,10 +295,10 @@ where
         Ok(Some(header.kind.ok_or(WireError::Expected("a message"))?))
     }
 
-    /// The tensor behind the header of a value.
+    /// Reads the tensor behind the header of a value.
     ///
     /// # Errors
-    /// Its bytes are not what the header says, or do not come.
+    /// Its bytes do not match the header, or are missing.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, WireError> {
         if header.loan.is_some() {
             return Err(WireError::Expected("a value's bytes"));
@@ -315,10 +315,10 @@ where
         }
     }
 
-    /// The next value, with its number.
+    /// Reads the next value, with its number.
     ///
     /// # Errors
-    /// Something else comes.
+    /// The next frame is no value.
     pub(crate) async fn value(&mut self) -> Result<(i64, Tensor), WireError> {
         match self.next().await? {
             Some(Kind::Value(header)) => Ok((header.number, self.tensor(&header).await?)),

@@ -1,16 +1,16 @@
-//! How connections are made: over TCP, or on a simulated network.
+//! Network of a task: TCP, or a simulated one in tests.
 
 use tonic::transport::{Channel, Endpoint};
 
 use super::connections::dialer::Dialer;
 
-/// Makes connections to other tasks.
+/// Connects to other tasks.
 pub(crate) trait Network: Send + Sync {
-    /// A connection, which is made when it is first needed.
+    /// Returns a channel that connects when it is first used.
     fn connect(&self, endpoint: &Endpoint, dial: &Dialer) -> Channel;
 }
 
-/// TCP, with TLS where the cluster is protected.
+/// TCP, with TLS if the cluster is protected.
 pub(crate) struct Tcp;
 
 impl Network for Tcp {

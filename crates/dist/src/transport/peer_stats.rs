@@ -1,7 +1,7 @@
-//! What a task knows of its contact with the others: how much has crossed, when something last came, who is lost.
+//! Statistics of a task's peers: bytes sent and received, last contact, losses.
 //!
-//! It is noted by the connections themselves, those that this task makes and those that it accepts. What is noted is an
-//! addition to an atomic number.
+//! The connections update them, those that this task makes and those that it accepts. Each update is an addition to
+//! an atomic number.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -13,12 +13,12 @@ use tokio::time::Instant;
 use crate::cluster::spec::{TaskName, task_label};
 use crate::runtime::lock::locked;
 
-/// The contacts of a task, by the other task.
+/// Statistics by peer.
 #[derive(Default)]
 pub(crate) struct PeerStatsTable(Mutex<BTreeMap<TaskName, Arc<PeerStats>>>);
 
 impl PeerStatsTable {
-    /// That with this task, which is one of the cluster.
+    /// Returns the statistics of this peer, a task of the cluster.
     pub(crate) fn with(&self, task: &TaskName) -> Arc<PeerStats> {
         let mut all = locked(&self.0);
         if let Some(peer_stats) = all.get(task) {
@@ -29,34 +29,34 @@ impl PeerStatsTable {
         peer_stats
     }
 
-    /// All of them.
+    /// Returns the statistics of all peers.
     pub(crate) fn all(&self) -> Vec<Arc<PeerStats>> {
         locked(&self.0).values().cloned().collect()
     }
 }
 
-/// The contact with one task.
+/// Statistics of one peer.
 pub(crate) struct PeerStats {
-    /// `/job:ps/task:0`.
+    /// Name of the peer: `/job:ps/task:0`.
     pub(crate) peer: String,
-    /// Bytes that were written to connections, and read from them.
+    /// Bytes written to connections with it, and read from them.
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
-    /// Bytes that it has lent through shared memory.
+    /// Bytes of values that it has lent through shared memory.
     pub(crate) shared: AtomicU64,
-    /// Calls that wait until it answers for the first time.
+    /// Number of calls that wait for its first answer.
     pub(crate) waiting: AtomicU64,
-    /// How often it was lost.
+    /// Number of its losses.
     pub(crate) losses: AtomicU64,
     lost: AtomicBool,
-    /// Whether it has said that it has done its work: it may go.
+    /// `true` once it has finished its work: its end is then no loss.
     done: AtomicBool,
     made: Instant,
-    /// Milliseconds from `made` until something last came, and one; 0 where nothing has.
+    /// Milliseconds from `made` to the last bytes, plus 1; 0 if none came.
     heard: AtomicU64,
 }
 
-/// A session or a connection with a task, which began when the task had been lost so often.
+/// Number of losses of a peer at the begin of a session or a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LossEpoch(u64);
 
@@ -76,20 +76,20 @@ impl PeerStats {
         }
     }
 
-    /// Notes that something has come.
+    /// Notes that bytes came from it.
     pub(crate) fn note_received(&self) {
         let millis = self.made.elapsed().as_millis();
         let millis = u64::try_from(millis).unwrap_or(u64::MAX - 1);
         self.heard.store(millis + 1, Relaxed);
     }
 
-    /// For how long nothing has come; none where nothing ever has.
+    /// Returns the time since the last bytes. `None` if none ever came.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
         let heard = self.heard.load(Relaxed).checked_sub(1)?;
         Some((self.made.elapsed()).saturating_sub(Duration::from_millis(heard)))
     }
 
-    /// Notes that a session or a connection has begun; gives whether the task had been lost, too.
+    /// Notes that a session or a connection has begun. Also returns `true` if the peer had been lost.
     pub(crate) fn note_connected(&self) -> (LossEpoch, bool) {
         self.note_received();
         self.done.store(false, Relaxed);
@@ -97,8 +97,8 @@ impl PeerStats {
         (LossEpoch(self.losses.load(Relaxed)), lost)
     }
 
-    /// Notes that what began then has ended by itself: the task is lost. What ends because of one loss counts once; the
-    /// end of a task that has done its work is none.
+    /// Notes the unexpected end of a session or a connection that began at `since`: the peer is lost. Several ends of
+    /// one loss count once; the end of a finished peer is no loss.
     pub(crate) fn note_lost(&self, since: LossEpoch, why: &str) {
         let LossEpoch(losses) = since;
         if self.done.load(Relaxed) {
@@ -112,7 +112,7 @@ impl PeerStats {
         tracing::warn!(peer = self.peer, why, "peer lost");
     }
 
-    /// Notes that it has done its work.
+    /// Notes that it has finished its work.
     pub(crate) fn note_finished(&self) {
         self.done.store(true, Relaxed);
     }
@@ -134,7 +134,7 @@ mod tests {
         assert!(peer_stats.is_lost());
         let (third, was_lost) = peer_stats.note_connected();
         assert!(was_lost && !peer_stats.is_lost());
-        // It ends late, and because of the first loss.
+        // A late end, because of the first loss.
         peer_stats.note_lost(second, "it is gone");
         assert!(!peer_stats.is_lost());
         peer_stats.note_lost(third, "it is gone again");
@@ -149,7 +149,7 @@ mod tests {
         peer_stats.note_finished();
         peer_stats.note_lost(since, "it is gone");
         assert!(!peer_stats.is_lost());
-        // Until it comes again.
+        // Until it connects again.
         let since = peer_stats.note_connected().0;
         peer_stats.note_lost(since, "it is gone");
         assert!(peer_stats.is_lost());

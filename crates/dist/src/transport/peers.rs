@@ -1,4 +1,4 @@
-//! The other tasks, as one task or client reaches them.
+//! Peers: the other tasks of a cluster, as a task or a client calls them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,16 +34,16 @@ use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
 use crate::transport::protection::Protection;
 use crate::transport::shared_memory::segments::{ColocatedTask, LentValue};
 
-/// How many bytes may be on their way on one connection before the other side has read them.
+/// HTTP/2 flow-control window of a stream and of a connection, in bytes.
 pub(crate) const FLOW_WINDOW: u32 = 64 << 20;
-/// The largest frame of HTTP/2. A ping waits for the frame before it, and a frame counts as heard of only
-/// once it is whole: on a slow line a large one is silence.
+/// Largest HTTP/2 frame, in bytes. A ping waits for the frame before it, and a frame counts as a sign of life only
+/// once it is complete: on a slow line a larger frame would look like a dead peer.
 pub(crate) const MAX_FRAME: u32 = 256 << 10;
 
-/// How much memory of values that have come, or have gone, is kept for those to come, in bytes.
+/// Memory that is kept for later values, in bytes: pooled receive buffers, and shared segments.
 pub(crate) const MAX_POOLED_BYTES: usize = 1 << 30;
 
-/// A task that is reached over the network.
+/// A task that is called over the network.
 pub(crate) struct Peer {
     pub(crate) task: TaskName,
     pub(crate) address: String,
@@ -59,16 +59,16 @@ pub(crate) struct Peer {
     timeouts: Timeouts,
     heard: Mutex<Option<Instant>>,
     pub(crate) peer_stats: Arc<PeerStats>,
-    /// Whether its values may come through shared memory.
+    /// `true` if its values may come through shared memory.
     shares: bool,
-    /// How its segments are reached, if it is on this machine, once that is known.
+    /// Access to its segments, if it is on this machine. The outer `None`: not known yet.
     colocated: Mutex<Option<Option<Arc<ColocatedTask>>>>,
     #[cfg(test)]
     pub(crate) counts: SharedCounts,
 }
 
-/// How many values of a co-located task were copied from its segments, how many were read there, and how many
-/// of the buffers of these somebody kept.
+/// Numbers of values of a co-located task that were copied from its segments and read in place, and of buffers of
+/// these that stayed in use.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct SharedCounts {
@@ -84,14 +84,14 @@ impl SharedCounts {
     }
 }
 
-/// An answer as it comes in.
+/// Frames of a response.
 pub(crate) type ResponseFrames = FrameReader<Body>;
 
 impl Peer {
-    /// The task at this address. Nothing is sent yet.
+    /// Returns the peer at this address. Nothing is sent yet.
     ///
     /// # Errors
-    /// The address is none.
+    /// The address is invalid.
     pub(crate) fn new(task: TaskName, address: &str, peers: &Peers) -> Result<Peer, ClusterError> {
         let timeouts = peers.options.timeouts;
         let none = |e| {
@@ -106,7 +106,7 @@ impl Peer {
             .http2_keep_alive_interval(ping_interval(timeouts.heartbeat))
             .keep_alive_while_idle(true)
             .keep_alive_timeout(PING_ANSWER);
-        // Whoever is called knows by it whose connection it is.
+        // The callee knows by it the task of the connection.
         let endpoint = match &peers.options.own {
             Some((job, index)) => endpoint.user_agent(task_label(job, *index)).map_err(none)?,
             None => endpoint,
@@ -137,7 +137,7 @@ impl Peer {
         })
     }
 
-    /// `/job:ps/task:0 at 10.0.0.1:2222`.
+    /// Returns its name and address: `/job:ps/task:0 at 10.0.0.1:2222`.
     pub(crate) fn described(&self) -> String {
         task_label_at(&self.task, &self.address)
     }
@@ -146,13 +146,13 @@ impl Peer {
         *locked(&self.heard) = Some(Instant::now());
     }
 
-    /// Whether it was heard of in this time.
+    /// `true` if it has answered within this time.
     pub(crate) fn heard_within(&self, time: Duration) -> bool {
         let heard = locked(&self.heard);
         heard.is_some_and(|at| at.elapsed() < time)
     }
 
-    /// Whoever answers next may be another process.
+    /// Forgets the access to its segments: the next answer may come from another process.
     fn forget_colocation(&self) {
         *self.known() = None;
     }
@@ -161,12 +161,12 @@ impl Peer {
         locked(&self.colocated)
     }
 
-    /// That it is not reached.
+    /// Returns the error of a peer that is not reached.
     pub(crate) fn unreachable(&self, why: &str) -> ClusterError {
         self.no_contact(Cause::Unreachable, why)
     }
 
-    /// That it is not heard of, and so what has become of it.
+    /// Returns the error of a peer without contact, with this cause.
     pub(crate) fn no_contact(&self, cause: Cause, why: &str) -> ClusterError {
         let heard = *locked(&self.heard);
         let last = match heard {
@@ -177,10 +177,10 @@ impl Peer {
         ClusterError::new(cause, text).at(&self.task)
     }
 
-    /// What to do about a call that has failed, if whoever is there may speak in another way.
+    /// Returns advice on a failed call, if a mismatch of protection may be the reason.
     fn advice(&self, error: &tonic::transport::Error) -> &'static str {
         use std::io::ErrorKind;
-        // What is wrong with TLS is invalid data; who does not understand a caller hangs up.
+        // A TLS error is invalid data; a peer that does not understand the caller closes the connection.
         let answers = |kind| {
             matches!(
                 kind,
@@ -205,23 +205,23 @@ impl Peer {
         }
     }
 
-    /// An error that it has told of, or that is of what it has sent.
+    /// Labels an error that it has sent, or that its messages have caused.
     fn error_from_peer(&self, mut error: ClusterError) -> ClusterError {
-        // What went wrong in a node names the node.
+        // An error of a node names the node.
         if error.failed_node().is_none() && !error.derived {
             error.message = format!("{}: {}", self.described(), error.message);
         }
         error.at(&self.task)
     }
 
-    /// What an error in a message from it means.
+    /// Converts an error in one of its messages.
     pub(crate) fn wire_error(&self, error: WireError) -> ClusterError {
         if matches!(error, WireError::Descriptor(_) | WireError::Segment(_)) {
-            // It is not tried again: values come over the connection from now on.
+            // No retry: values come over the connection from now on.
             *self.known() = Some(None);
         }
         if matches!(error, WireError::Flight { .. }) {
-            // The bound is this task's own.
+            // The limit is this task's own.
             return error.into();
         }
         match error.is_broken() {
@@ -230,8 +230,8 @@ impl Peer {
         }
     }
 
-    /// Calls `name` with this request; gives its answer once that begins. A call that is dropped ends
-    /// at its other end.
+    /// Calls `name` with this request. Returns the response once it begins. A drop of the call ends it at the peer
+    /// too.
     ///
     /// # Errors
     /// It is not reached.
@@ -253,7 +253,7 @@ impl Peer {
         };
         let request = head.body(Body::new(request));
         let request = request.map_err(|e| self.unreachable(&e.to_string()))?;
-        // Each call has a channel of its own to wait on: they share the connection.
+        // Each call waits on a channel of its own; the channels share the connection.
         let made = || self.network.connect(&self.endpoint, &self.dial);
         let mut channel = self.channel.get_or_init(made).clone();
         let lost = |e: tonic::transport::Error| {
@@ -281,10 +281,10 @@ impl Peer {
         Ok(FrameReader::new(response.into_body(), self.limit, pool))
     }
 
-    /// The next header of an answer.
+    /// Reads the next header of a response.
     ///
     /// # Errors
-    /// It ends too early, or what it tells is an error.
+    /// The response ends too early, or it is an error.
     pub(crate) async fn next(&self, answer: &mut ResponseFrames) -> Result<Kind, ClusterError> {
         match answer.next().await {
             Ok(Some(Kind::End(End { error: Some(error) }))) => {
@@ -300,7 +300,7 @@ impl Peer {
         }
     }
 
-    /// The tensor behind the header of a value.
+    /// Reads the tensor behind the header of a value.
     ///
     /// # Errors
     /// It does not come as the header says.
@@ -312,10 +312,10 @@ impl Peer {
         answer.tensor(v).await.map_err(|e| self.wire_error(e))
     }
 
-    /// A value that it lends.
+    /// Maps a value that it lends.
     ///
     /// # Errors
-    /// It can not be mapped, or nobody asked for that.
+    /// It cannot be mapped, or no loan was requested.
     pub(crate) async fn lent(
         &self,
         from: Option<&ColocatedTask>,
@@ -330,7 +330,7 @@ impl Peer {
         Ok(lent)
     }
 
-    /// The tensor of what it lends, read in place; none where it has to be copied.
+    /// Returns a lent tensor, read in place. `None` if it has to be copied.
     ///
     /// # Errors
     /// Its bytes are not what its header says.
@@ -341,7 +341,7 @@ impl Peer {
         Ok(tensor)
     }
 
-    /// Ends the use of a buffer of its segments; true where nobody reads it any more.
+    /// Releases a buffer of its segments. `true` if no other user is left.
     pub(crate) fn release(&self, from: &ColocatedTask, buffer: Arc<Buffer>) -> bool {
         let free = from.give(buffer);
         #[cfg(test)]
@@ -349,7 +349,7 @@ impl Peer {
         free
     }
 
-    /// A copy of what it lends.
+    /// Returns a copy of a lent value.
     ///
     /// # Errors
     /// Its bytes are not what its header says.
@@ -361,8 +361,8 @@ impl Peer {
         Ok(tensor)
     }
 
-    /// How its segments are reached, if it is on this machine and lets them be; looked for by the first
-    /// call, and again when another process may have taken its place.
+    /// Returns the access to its segments, if it is on this machine and permits it. The first call determines it, and
+    /// a later call again when another process may have taken its place.
     ///
     /// # Errors
     /// It is not reached.
@@ -383,18 +383,18 @@ impl Peer {
                 let runtime = self.platform.runtime();
                 ColocatedTask::find(said, runtime, self.timeouts.heartbeat).await
             }
-            // It does not want to.
+            // It does not permit it.
             Ok(_) => None,
             Err(e) => return Err(self.wire_error(e)),
         };
-        // Somebody else may have found it meanwhile.
+        // A concurrent call may have determined it meanwhile.
         Ok(self.known().get_or_insert(found).clone())
     }
 
-    /// Calls `name`, whose answer is one message or an end.
+    /// Calls `name`, whose response is one message or an end.
     ///
     /// # Errors
-    /// It is not reached, or fails.
+    /// It is not reached, or the call fails.
     pub(crate) async fn ask(&self, name: &str, request: Frames) -> Result<Kind, ClusterError> {
         let asked = async {
             let mut answer = self.call(name, request).await?;
@@ -408,17 +408,17 @@ impl Peer {
     }
 }
 
-/// What stands before the names of calls.
+/// Prefix of the paths of calls.
 pub(crate) const SERVICE_PATH: &str = "/thalweg.Worker/";
 
-/// An error and what led to it, one after the other.
+/// Iterates over an error and its sources.
 fn chain<'e>(
     error: &'e (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |e| e.source())
 }
 
-/// An error with all that led to it.
+/// Formats an error with all its sources.
 pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     chain(error).fold(String::new(), |text, cause| match cause.to_string() {
         more if text.is_empty() => more,
@@ -427,31 +427,31 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     })
 }
 
-/// How other tasks are reached.
+/// Options of the calls to peers.
 #[derive(Clone)]
 pub(crate) struct PeerOptions {
-    /// Who reaches them, where that is a task too.
+    /// Name of the calling task. `None` for a client outside of the cluster.
     pub(crate) own: Option<TaskName>,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) timeouts: Timeouts,
-    /// Whether values may come through shared memory, and be lent there.
+    /// `true` if values may be received and lent through shared memory.
     pub(crate) shared_memory: bool,
     pub(crate) protection: Option<Protection>,
-    /// The largest value that is taken, in bytes.
+    /// Largest value that is accepted, in bytes.
     pub(crate) limit: u64,
-    /// The most bytes of values that are on their way in.
+    /// Limit of the bytes of incoming values at a time.
     pub(crate) flight: u64,
 }
 
-/// The tasks that were asked for so far, each with its connection.
+/// The peers that were used so far, each with its connection.
 pub(crate) struct Peers {
     platform: Arc<dyn Platform>,
     pub(crate) options: PeerOptions,
     pub(crate) pool: Arc<BufferPool>,
-    /// The newest processes of all tasks.
+    /// Newest processes of all tasks.
     pub(crate) processes: Arc<Processes>,
     pub(crate) peer_stats: Arc<PeerStatsTable>,
-    /// What this process has done.
+    /// Counters of this process.
     pub(crate) counts: Arc<Counters>,
     known: Mutex<HashMap<(TaskName, String), Arc<Peer>>>,
 }
@@ -474,7 +474,7 @@ impl Peers {
         }
     }
 
-    /// The same tasks, reached in another way: what comes in is counted together.
+    /// Returns the same peers with other options. Incoming bytes are counted together.
     pub(crate) fn with_options(&self, options: PeerOptions) -> Peers {
         Peers {
             platform: self.platform.clone(),
@@ -487,7 +487,7 @@ impl Peers {
         }
     }
 
-    /// The task at this address.
+    /// Returns the peer at this address.
     ///
     /// # Errors
     /// As [`Peer::new`].

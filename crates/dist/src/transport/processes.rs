@@ -1,10 +1,12 @@
-//! Which process is a task's: the newest that anybody has heard of.
+//! The newest known process of each task.
 //!
-//! A process that was replaced may still run, behind a cable that was pulled, say, and come back. Who has met the newer
-//! one does not go back to it, and tells it. It then takes nothing any more: what it holds is old.
+//! A replaced process may still run, behind a pulled cable for example, and come back. A task that knows the newer
+//! process does not return to the old one, and tells it so. The old process then refuses all calls: its state is
+//! outdated.
 //!
-//! Processes of one task are ordered by the time at which they started, by the clock of their machine; one whose
-//! clock was ahead counts from when it was met, so that it does not stand in the way of those that come after it.
+//! Processes of one task are ordered by their start times, by the clocks of their machines. A start time in the
+//! future is replaced by the time of the first contact, so that a clock that was ahead does not block later
+//! processes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -14,26 +16,26 @@ use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::runtime::lock::locked;
 
-/// A process that is, or was, a task's.
+/// Identity of a process of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// No other process has it.
+    /// Unique number of the process.
     pub(crate) incarnation: u64,
-    /// When it started, in microseconds since 1970.
+    /// Start time, in microseconds since 1970.
     pub(crate) started: u64,
 }
 
-/// The newest process of each task that was met or heard of.
+/// The newest known process of each task.
 #[derive(Default)]
 pub(crate) struct Processes(Mutex<BTreeMap<TaskName, TaskProcesses>>);
 
 struct TaskProcesses {
     newest: Process,
-    /// The incarnations of those whose place it has taken; the last of them.
+    /// Incarnations of the last processes that it has replaced.
     replaced: Vec<u64>,
 }
 
-/// How many processes that were replaced are remembered of a task.
+/// Maximum number of replaced processes that are remembered for a task.
 const MAX_REMEMBERED: usize = 16;
 
 impl Processes {
@@ -41,11 +43,11 @@ impl Processes {
         locked(&self.0)
     }
 
-    /// Notes a process of a task; gives true where it takes the place of another one. `now` is this machine's time,
-    /// in microseconds since 1970.
+    /// Notes a process of a task. `true` if it replaces another one. `now` is this machine's time, in microseconds
+    /// since 1970.
     ///
     /// # Errors
-    /// A newer one is known: `described` says which task it is.
+    /// A newer process is known; `described` names the task in the message.
     pub(crate) fn observe(
         &self,
         task: &TaskName,
@@ -84,7 +86,7 @@ impl Processes {
         Ok(true)
     }
 
-    /// What `to` has to know: its own newest process, and those that have taken the place of others.
+    /// Returns the processes that `to` has to know: its own newest one, and those that have replaced others.
     pub(crate) fn told(&self, to: &TaskName) -> Vec<wire::Process> {
         let all = self.known();
         let told = all
@@ -94,7 +96,7 @@ impl Processes {
     }
 }
 
-/// A task's process, as a message.
+/// Encodes a task's process.
 pub(crate) fn message((job, index): &TaskName, process: Process) -> wire::Process {
     wire::Process {
         job: job.clone(),
@@ -104,7 +106,7 @@ pub(crate) fn message((job, index): &TaskName, process: Process) -> wire::Proces
     }
 }
 
-/// The task of a message, and its process.
+/// Decodes a task and its process.
 pub(crate) fn of_message(message: wire::Process) -> (TaskName, Process) {
     let process = Process {
         incarnation: message.incarnation,

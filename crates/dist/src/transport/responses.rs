@@ -1,4 +1,4 @@
-//! Answers whose values may be lent.
+//! Responses whose values may be lent through shared memory.
 
 use std::sync::Arc;
 
@@ -11,21 +11,20 @@ use super::peers::{Peer, ResponseFrames};
 use crate::error::ClusterError;
 use crate::transport::shared_memory::segments::{ColocatedTask, LentValue};
 
-/// An answer, and what of it is read in the segments of the task that has sent it, for as long as this is
-/// there.
+/// A response, and the values of it that are read in segments of the sender. A drop returns them.
 pub(crate) struct ResponseReader {
     pub(crate) peer: Arc<Peer>,
     from: Option<Arc<ColocatedTask>>,
     answer: Option<ResponseFrames>,
-    /// By token: where values lie that were lent.
+    /// Buffers of lent values, by token.
     lent: Vec<(u64, Arc<Buffer>)>,
 }
 
 impl ResponseReader {
-    /// Calls a task, which may lend values where `from` says how they are reached.
+    /// Calls a task. It may lend values if `from` gives access to its segments.
     ///
     /// # Errors
-    /// It is not reached.
+    /// The task is not reached.
     pub(crate) async fn call(
         peer: &Arc<Peer>,
         name: &str,
@@ -36,7 +35,7 @@ impl ResponseReader {
         Ok(ResponseReader::of(peer, answer, from))
     }
 
-    /// An answer of this task.
+    /// Reads a response of this task.
     pub(crate) fn of(
         peer: &Arc<Peer>,
         answer: ResponseFrames,
@@ -55,7 +54,7 @@ impl ResponseReader {
         self.answer.as_mut().ok_or_else(over)
     }
 
-    /// The next header.
+    /// Reads the next header.
     ///
     /// # Errors
     /// As [`Peer::next`].
@@ -65,11 +64,11 @@ impl ResponseReader {
         peer.next(answer).await
     }
 
-    /// The tensor of this header, to be kept: its bytes come over the connection, or are copied from
-    /// where they are lent.
+    /// Reads the tensor of this header, to be kept: its bytes come over the connection, or are copied from the
+    /// sender's segment.
     ///
     /// # Errors
-    /// It does not come as the header says.
+    /// The bytes do not match the header.
     pub(crate) async fn tensor(&mut self, header: &Value) -> Result<Tensor, ClusterError> {
         if header.loan.is_some() {
             let lent = self.lent(header).await?;
@@ -79,15 +78,15 @@ impl ResponseReader {
         peer.tensor(self.answer()?, header).await
     }
 
-    /// How many values were lent.
+    /// Returns the number of lent values.
     pub(crate) fn count(&self) -> usize {
         self.lent.len()
     }
 
-    /// The value of this header, which is lent.
+    /// Maps the lent value of this header.
     ///
     /// # Errors
-    /// It can not be mapped, or nobody asked for that.
+    /// It cannot be mapped, or no loan was requested.
     pub(crate) async fn lent(&mut self, header: &Value) -> Result<LentValue, ClusterError> {
         let lent = self.peer.lent(self.from.as_deref(), header).await?;
         if let Some(loan) = header.loan {
@@ -102,7 +101,7 @@ impl Drop for ResponseReader {
         let Some(from) = &self.from else {
             return;
         };
-        // Several may lie in one buffer: it is given up once.
+        // Several values may lie in one buffer: it is released once.
         let mut buffers: Vec<(Arc<Buffer>, Vec<u64>)> = Vec::new();
         for (token, buffer) in self.lent.drain(..) {
             match buffers.iter_mut().find(|(b, _)| Arc::ptr_eq(b, &buffer)) {
@@ -110,11 +109,11 @@ impl Drop for ResponseReader {
                 None => buffers.push((buffer, vec![token])),
             }
         }
-        // Of what somebody still has nothing is said: its bytes then stay as they are.
+        // A buffer that is still in use is not returned: its bytes then stay unchanged.
         let free = |(buffer, tokens)| self.peer.release(from, buffer).then_some(tokens);
         let tokens: Vec<u64> = buffers.into_iter().filter_map(free).flatten().collect();
         if let (false, Some(answer)) = (tokens.is_empty(), self.answer.take()) {
-            // Dropped before it is given back, the stream would say that nothing is.
+            // A drop of the stream before the return would mean that nothing is returned.
             from.back(tokens, Box::new(answer));
         }
     }

@@ -1,4 +1,4 @@
-//! Traces of parts as messages.
+//! Encoding of the traces of parts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// A trace of a part that began, and whose answer went, so long after it was asked for.
+/// Encodes the trace of a part. `began` and `took` are the times from its request to its begin and to its response.
 pub(crate) fn encoded(trace: &Trace, began: Duration, took: Duration) -> wire::Traced {
     let event = |e: &Event| wire::Event {
         node: e.node.clone(),
@@ -32,9 +32,9 @@ pub(crate) fn encoded(trace: &Trace, began: Duration, took: Duration) -> wire::T
     }
 }
 
-/// The events of a part on the clock of a step that asked for it at `asked` and has the answer at
-/// `answered`, both from the step's start. The clocks of two machines are not compared: what the call
-/// took beyond the task's own time is taken to have been its way there and back, half of it each.
+/// Returns the events of a part on the clock of a step that sent the request at `asked` and has the response at
+/// `answered`, both from the step's start. Clocks of two machines are not compared: the duration of the call beyond
+/// the task's own time counts as its way there and back, half of it each.
 pub(crate) fn decoded(
     traced: wire::Traced,
     asked: Duration,
@@ -60,7 +60,7 @@ pub(crate) fn decoded(
     })
 }
 
-/// The events of a part in this process.
+/// Returns the events of a part in this process.
 pub(crate) fn moved(trace: Trace, by: Duration) -> impl Iterator<Item = Event> {
     trace.events.into_iter().map(move |e| Event {
         start_us: micros(by) + e.start_us,
@@ -94,11 +94,11 @@ mod tests {
         let us = Duration::from_micros;
         let found: Vec<Event> =
             decoded(encoded(&trace, us(10), us(40)), us(100), us(200)).collect();
-        // 100 us for a call that took 40 there: it came after 30.
+        // A call of 100 us of which the task took 40: the request arrived after 30.
         assert!((found[0].start_us - (100.0 + 30.0 + 10.0 + 5.0)).abs() < 1e-6);
         assert_eq!((found[0].thread, found[0].bytes), (3, 12));
         assert_eq!(found[0].channel, trace.events[0].channel);
-        // A clock that runs faster there.
+        // The task's clock runs faster.
         let found: Vec<Event> =
             decoded(encoded(&trace, us(10), us(400)), us(100), us(200)).collect();
         assert!((found[0].start_us - (100.0 + 10.0 + 5.0)).abs() < 1e-6);

@@ -1,4 +1,4 @@
-//! Tensors as bytes.
+//! Encoding of tensors as bytes, and decoding as the bytes arrive.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::buffer_pool::BufferPool;
 use super::messages::Value;
 use super::wire_error::WireError;
 
-/// How many bytes are taken at a time: what counts is what has come, and not what is announced. The memory
-/// of strings grows with it, that of others is the system's until it is written to.
+/// Number of bytes that are read at a time: received bytes count, not announced ones. The memory of strings grows
+/// with them; that of other tensors is not backed by the system until it is written to.
 const READ_STEP: usize = 256 << 10;
 
-/// A tensor that lends its bytes.
+/// A tensor as the owner of its bytes.
 struct BorrowedBytes(Tensor);
 
 impl AsRef<[u8]> for BorrowedBytes {
@@ -25,7 +25,7 @@ impl AsRef<[u8]> for BorrowedBytes {
     }
 }
 
-/// A tensor's header and its bytes, which are not copied but for strings.
+/// Returns a tensor's header and its bytes. Only strings are copied.
 ///
 /// # Errors
 /// [`WireError::Handle`].
@@ -51,7 +51,7 @@ pub(super) fn encoded(number: i64, tensor: &Tensor) -> Result<(Value, Bytes), Wi
     Ok((header, bytes))
 }
 
-/// What a header says of a tensor.
+/// Decoded header of a tensor.
 pub(crate) struct ValueHeader {
     pub(crate) dtype: DType,
     pub(crate) dims: Dims,
@@ -61,7 +61,7 @@ pub(crate) struct ValueHeader {
 
 impl ValueHeader {
     /// # Errors
-    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    /// It is no header of a tensor, or the tensor has more than `limit` bytes.
     pub(crate) fn new(header: &Value, limit: u64) -> Result<ValueHeader, WireError> {
         let dtype = dtype::from_number(header.dtype)?;
         if header.bytes > limit {
@@ -88,7 +88,7 @@ impl ValueHeader {
     }
 }
 
-/// Room for a tensor whose bytes come piece by piece.
+/// Buffer of a tensor whose bytes arrive in pieces.
 pub(crate) struct ValueBuffer {
     dtype: DType,
     dims: Dims,
@@ -96,7 +96,7 @@ pub(crate) struct ValueBuffer {
 }
 
 enum Filling {
-    /// In place.
+    /// Filled in place.
     Plain {
         buffer: Buffer,
         filled: usize,
@@ -108,10 +108,10 @@ enum Filling {
 }
 
 impl ValueBuffer {
-    /// For what a header says.
+    /// Returns an empty buffer for this header.
     ///
     /// # Errors
-    /// It is no header of a tensor, or of one that has more bytes than `limit`.
+    /// It is no header of a tensor, or the tensor has more than `limit` bytes.
     pub(crate) fn new(
         header: &Value,
         limit: u64,
@@ -143,7 +143,7 @@ impl ValueBuffer {
                 if total != expected {
                     return Err(length(expected));
                 }
-                // Memory of the system's that is not written to takes none.
+                // Memory that is not written to is not backed by the system.
                 let buffer = pool.take(total).ok_or_else(|| too_large(dims.clone()))?;
                 Filling::Plain { buffer, filled: 0 }
             }
@@ -151,7 +151,7 @@ impl ValueBuffer {
         Ok(ValueBuffer { dtype, dims, bytes })
     }
 
-    /// What is to be filled next; nothing where all is there.
+    /// Returns the next bytes to fill; empty if the buffer is complete.
     pub(crate) fn next(&mut self) -> &mut [u8] {
         match &mut self.bytes {
             Filling::Plain { buffer, filled } => {
@@ -167,10 +167,10 @@ impl ValueBuffer {
         }
     }
 
-    /// The tensor, now that all has been filled.
+    /// Returns the tensor of the complete buffer.
     ///
     /// # Errors
-    /// The bytes are no elements of its dtype.
+    /// The bytes are no elements of the dtype.
     pub(crate) fn finish(self, pool: &BufferPool) -> Result<Tensor, WireError> {
         let (bytes, total) = match self.bytes {
             Filling::Plain { buffer, .. } => {
@@ -216,7 +216,7 @@ mod tests {
     use super::super::messages::header::Kind;
     use super::*;
 
-    /// What a reader makes of these frames; nothing of it waits.
+    /// Reads these frames, without waiting.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
         let mut reader = FrameReader::new(
             frames,
@@ -290,7 +290,7 @@ mod tests {
                 "{header:?}"
             );
         }
-        // More is promised than comes.
+        // More bytes are announced than arrive.
         let mut frames = Frames::default();
         let promised = header(float, &[1 << 26], 1 << 28);
         frames.push(Kind::Value(promised));

@@ -1,17 +1,16 @@
-//! Which protocol tasks speak to each other, and what is said where two differ.
+//! Protocol version between tasks, and the error of a mismatch.
 
 use super::messages as wire;
 use crate::error::{Cause, ClusterError};
 
-/// The protocol of these messages. It is another one where a task of the version before would take a message for
-/// something else.
+/// Version of the protocol. It changes when a task of the previous version would misread a message.
 const PROTOCOL: u32 = 2;
-/// The version of this program.
+/// Version of this program.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// The longest version of another program that is shown, in characters.
+/// Maximum number of characters of another program's version in an error.
 const MAX_PROGRAM_NAME: usize = 40;
 
-/// What this program says of itself.
+/// Returns the version of this program.
 pub(crate) fn own_version() -> wire::Version {
     wire::Version {
         protocol: PROTOCOL,
@@ -19,10 +18,10 @@ pub(crate) fn own_version() -> wire::Version {
     }
 }
 
-/// Looks whether this program understands one of that version; `own` and `other` describe their tasks.
+/// Checks that this program understands a peer of this version. `own` and `other` name the two tasks.
 ///
 /// # Errors
-/// It does not.
+/// The versions differ.
 pub(crate) fn check_version(
     own: &str,
     other: &str,

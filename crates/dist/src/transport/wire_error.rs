@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::error::{Cause, ClusterError};
 use crate::limit_names::EXPANDED_BYTES;
 
-/// What is wrong with what a peer has sent, or with what is to be sent to one.
+/// An error of a message from or to a peer.
 #[derive(Debug, Error)]
 pub(crate) enum WireError {
     #[error("the connection ended in the middle of a message")]
@@ -63,7 +63,7 @@ pub(crate) enum WireError {
 }
 
 impl WireError {
-    /// Whether the peer may be gone.
+    /// `true` if the peer may be gone.
     pub(crate) fn is_broken(&self) -> bool {
         matches!(self, WireError::Short | WireError::Broken(_))
     }

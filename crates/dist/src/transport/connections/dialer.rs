@@ -1,4 +1,4 @@
-//! Connections as they are made to other tasks.
+//! Connections to other tasks: name resolution, TCP, TLS.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -18,13 +18,13 @@ use super::stream::ConnectionStream;
 use crate::transport::peer_stats::PeerStats;
 use crate::transport::protection::Protection;
 
-/// Connects to other tasks, as the transport asks for it.
+/// Connector to other tasks, for the HTTP/2 client.
 #[derive(Clone)]
 pub(crate) struct Dialer {
-    /// How long they may be silent; how long each of TCP and TLS may take.
+    /// Time without a sign of life of a connection; time limit of each of the TCP and the TLS handshake.
     pub(crate) heartbeat: Duration,
     pub(crate) protection: Option<Protection>,
-    /// The task that is reached.
+    /// Statistics of the peer.
     pub(crate) peer_stats: Arc<PeerStats>,
 }
 
@@ -51,7 +51,7 @@ impl Dialer {
         let port = uri.port_u16();
         let port = port.ok_or_else(|| none("the address has no port"))?;
         let stream = self.within("TCP", self.any_of(host, port)).await?;
-        // One that is slow all the same is no error.
+        // Without it the connection is slower, which is no error.
         let _ = stream.set_nodelay(true);
         let monitored =
             MonitoredConnection::new(stream, self.heartbeat, None).to(self.peer_stats.clone());
@@ -67,10 +67,10 @@ impl Dialer {
         Ok(ConnectionStream::new(stream, None))
     }
 
-    /// A connection to the first address of the host that answers.
+    /// Connects to the first address of the host that answers.
     async fn any_of(&self, host: &str, port: u16) -> io::Result<TcpStream> {
         let addresses = addresses(host, port).await?;
-        // One that does not answer leaves time for the others.
+        // An address that does not answer leaves time for the others.
         let each = self.heartbeat / addresses.len().max(1) as u32;
         let text = format!("the name {host} has no address");
         let mut failed = io::Error::new(io::ErrorKind::NotFound, text);
@@ -87,7 +87,7 @@ impl Dialer {
         Err(failed)
     }
 
-    /// What `connects` gives, if it does in time.
+    /// Returns the result of `connects`, or an error when its time is over.
     async fn within<T>(
         &self,
         what: &str,
@@ -105,8 +105,8 @@ impl Dialer {
     }
 }
 
-/// The addresses of a host. A thread of its own asks for those of a name, as the system has no other way; where none
-/// can be had that is an error, and tokio's own threads would be a panic.
+/// Resolves a host. The system resolves names by a blocking call, which runs on a thread of its own. If the system
+/// gives no thread that is an error; tokio's own threads would panic.
 async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(ip) = host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(ip, port)]);
@@ -115,7 +115,7 @@ async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let asks = std::thread::Builder::new().name("thalweg-names".to_owned());
     asks.spawn(move || {
         let found = (name.as_str(), port).to_socket_addrs();
-        // Nobody waits any more where it took too long.
+        // The receiver is gone if the search took too long.
         let _ = give.send(found.map(Iterator::collect));
     })?;
     given

@@ -1,20 +1,20 @@
-//! Hears when the other side says that it ends its connection, which is no loss of it.
+//! Scans incoming HTTP/2 frames for a GOAWAY without an error: such a close is not a lost task.
 //!
-//! An HTTP/2 connection that its maker needs no more ends with a GOAWAY frame (RFC 9113, 6.8). The end of the
-//! connection may be read before its last calls are seen to have ended.
+//! A client that no longer needs an HTTP/2 connection ends it with a GOAWAY frame (RFC 9113, 6.8). A server may read
+//! the end of the connection before it sees the ends of the last calls.
 
-/// What comes first on a connection.
+/// Length of the client's connection preface.
 const PREFACE: usize = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
-/// Length in three bytes, kind, flags, and the stream in four.
+/// Length of a frame header: length (3 bytes), type, flags, stream (4 bytes).
 const FRAME_HEADER: usize = 9;
-/// A frame's kind.
+/// Frame type of GOAWAY.
 const GOAWAY: u8 = 7;
-/// The last stream and the error, in four bytes each.
+/// Length of a GOAWAY body: last stream and error code, 4 bytes each.
 const GOAWAY_BODY: usize = 8;
 
-/// Reads along with a server's side of a connection.
+/// Scanner of the bytes that a server receives on a connection.
 pub(super) struct GoawayScanner {
-    /// Bytes that are of no interest.
+    /// Number of bytes to skip before the next frame header.
     skip: usize,
     frame: [u8; FRAME_HEADER + GOAWAY_BODY],
     have: usize,
@@ -29,7 +29,7 @@ impl GoawayScanner {
         }
     }
 
-    /// Reads what has come next: whether the other side ends the connection without an error.
+    /// Scans the next bytes. `true` if they complete a GOAWAY without an error.
     pub(super) fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut said = false;
         loop {
@@ -69,7 +69,7 @@ mod tests {
         [&length[1..], &[kind, 0, 0, 0, 0, 0], body].concat()
     }
 
-    /// Whether it is said by these frames, cut into pieces of this length.
+    /// Feeds these frames in pieces of this length; `true` if a GOAWAY was found.
     fn said(frames: &[Vec<u8>], piece: usize) -> bool {
         let all = [vec![GOAWAY; PREFACE], frames.concat()].concat();
         let mut goaway = GoawayScanner::new();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn only_a_goaway_without_an_error_ends_a_connection() {
-        // Data that looks like one, and frames without a body.
+        // Data that looks like a GOAWAY, and frames without a body.
         let data = frame(0, &frame(GOAWAY, &[0; 8]));
         let (empty, short) = (frame(4, &[]), frame(GOAWAY, &[0; 7]));
         let goes = frame(GOAWAY, &[0, 0, 0, 9, 0, 0, 0, 0, b'x']);

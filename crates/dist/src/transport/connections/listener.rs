@@ -1,4 +1,4 @@
-//! Connections as a server accepts them.
+//! Accepts the connections of a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ use super::table::{ConnectionTable, OccupiedSlot};
 use crate::limit_names::CONNECTIONS;
 use crate::transport::protection::Protection;
 
-/// How long nobody is accepted after the system has had no descriptor or memory for a connection.
+/// Pause after the system has had no descriptor or memory for a connection.
 const ACCEPT_RETRY_AFTER: Duration = Duration::from_millis(50);
-/// How often connections are ended whose time is over.
+/// Interval between two sweeps of expired connections.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
-/// Connections that are ready and wait to be served.
+/// Capacity of the queue of accepted connections.
 const ACCEPT_QUEUE: usize = 16;
 
-/// The connections of a server, each once it can be served. They end with this.
+/// Stream of the accepted connections of a server, each ready to be served. A drop closes the listener.
 pub(crate) struct AcceptedConnections(mpsc::Receiver<io::Result<ConnectionStream>>);
 
-/// What accepts them.
+/// Accept loop of a listener.
 struct Acceptor {
     listener: TcpListener,
     connection_table: Arc<ConnectionTable>,
@@ -37,7 +37,8 @@ struct Acceptor {
 }
 
 impl AcceptedConnections {
-    /// Accepts on this socket, with tasks of the runtime that calls this. A connection may be silent for so long.
+    /// Starts to accept on this socket, on the current runtime. `heartbeat` is the time without a sign of life of a
+    /// connection.
     pub(crate) fn new(
         listener: TcpListener,
         connection_table: Arc<ConnectionTable>,
@@ -66,7 +67,7 @@ impl tonic::codegen::tokio_stream::Stream for AcceptedConnections {
 }
 
 impl Acceptor {
-    /// Accepts until nobody takes connections any more.
+    /// Accepts until the stream of connections is dropped.
     async fn run(self) {
         let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
         loop {
@@ -81,7 +82,7 @@ impl Acceptor {
     async fn accepted(&self, stream: io::Result<(TcpStream, SocketAddr)>) {
         match stream {
             Ok((stream, from)) => {
-                // Where no seat is free, the connection is closed here.
+                // If no slot is free, the connection is closed here.
                 match self.connection_table.take(from).await {
                     Some(held) => self.begin(stream, held),
                     None => self.connection_table.refusals().limit(
@@ -98,15 +99,15 @@ impl Acceptor {
                 if is_of_the_system(&e) {
                     self.connection_table.make_room();
                 }
-                // It would fail again at once, and turn in a circle.
+                // An immediate retry would fail again, in a busy loop.
                 tokio::time::sleep(ACCEPT_RETRY_AFTER).await;
             }
         }
     }
 
-    /// Makes a connection ready, beside the others.
+    /// Makes a connection ready, concurrently with others.
     fn begin(&self, stream: TcpStream, held: OccupiedSlot) {
-        // One that is slow all the same is no error.
+        // Without it the connection is slower, which is no error.
         let _ = stream.set_nodelay(true);
         let (ready, protection) = (self.ready.clone(), self.protection.clone());
         let (connection_table, from) = (self.connection_table.clone(), held.slot.address);
@@ -117,7 +118,7 @@ impl Acceptor {
                 Some(protection) => {
                     let keys = protection.fresh().await;
                     let accepted = TlsAcceptor::from(keys.server.clone()).accept(monitored);
-                    // Who does not show a certificate is told so by TLS.
+                    // TLS itself reports a missing certificate to the client.
                     match accepted.await {
                         Ok(stream) => ConnectionStream::new(stream, Some(held)),
                         Err(e) => {
@@ -128,13 +129,13 @@ impl Acceptor {
                     }
                 }
             };
-            // An error is a server that ends.
+            // An error means that the server ends.
             let _ = ready.send(Ok(stream)).await;
         });
     }
 }
 
-/// Whether the system lacks what a connection takes: descriptors or memory.
+/// `true` if the system lacks descriptors or memory for a connection.
 fn is_of_the_system(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     let lacks = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
@@ -144,7 +145,7 @@ fn is_of_the_system(error: &io::Error) -> bool {
     return !is_of_one(error);
 }
 
-/// Whether an error is of one connection alone: the next one may well be accepted.
+/// `true` if an error concerns one connection only: the next one may be accepted.
 fn is_of_one(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,20 +1,20 @@
-//! Whether the other side of a connection lives: it does while bytes move.
+//! Liveness of a connection's peer: it is alive while bytes move.
 //!
-//! A ping waits behind all that was sent before it, and a slow line holds seconds of that. So the time that
-//! an answer takes says little of whoever has to answer. These signs of life count instead:
+//! A ping waits behind all bytes that were sent before it, and a slow line holds seconds of them. So the latency of
+//! its answer says little about the peer. These signs of life count instead:
 //!
 //! * bytes that were read;
-//! * bytes that the other side's system has acknowledged, while more than a ping is on its way. The system
-//!   acknowledges for a process that is stopped too, but only until that process' buffer is full. Of a ping
-//!   alone it does so always: its acknowledgement is no sign.
+//! * bytes that the peer's system has acknowledged, while more than a ping is unacknowledged. The system acknowledges
+//!   for a stopped process too, but only until the receive buffer is full. A single ping always fits: its
+//!   acknowledgement is no sign.
 //!
-//! Where no sign has come for the time of [`MonitoredConnection::new`], and for the round trips that the line has been seen to
-//! take, the connection fails. Nothing is expected before something was sent, nor on a server while the other side
-//! has no call open: a client of gRPC that is idle answers pings late, or never. What was read since the last ping is
-//! no reason to expect nothing: the transport sends no ping while it waits for the answer to one.
+//! Without a sign for the time of [`MonitoredConnection::new`], plus the measured round trips of the line, the
+//! connection fails. No sign is expected before something was sent, nor on a server while the peer has no call open:
+//! an idle gRPC client answers pings late, or never. Bytes that were read since the last ping are no reason to expect
+//! nothing: the transport sends no ping while it waits for the answer to one.
 //!
-//! Time is counted in ticks of this connection's own task. One that comes late counts once: a process that did
-//! not run for a while does not blame the others.
+//! Time is counted in ticks of this connection's own task. A late tick counts once: a process that did not run for a
+//! while does not blame its peers.
 
 use std::io;
 use std::pin::Pin;
@@ -30,14 +30,14 @@ use super::table::ConnectionSlot;
 use super::tcp_info::AckSource;
 use crate::transport::peer_stats::PeerStats;
 
-/// Ticks in the time that a connection may be silent.
+/// Number of ticks in the time without a sign of life.
 const TICKS: u32 = 8;
-/// Bytes on their way that are no more than a few pings and requests.
+/// Unacknowledged bytes of a few pings and requests: acknowledgements count above this.
 const MIN_UNACKNOWLEDGED: u64 = 16 << 10;
-/// The round trips that silence is prolonged by take at most so many times as long.
+/// Maximum of the round trips that extend the timeout, in multiples of the timeout.
 const MAX_ROUND_TRIP_FACTOR: u32 = 10;
 
-/// A connection that fails where its other side is gone.
+/// A connection that fails once its peer is gone.
 pub(crate) struct MonitoredConnection<S> {
     pub(super) inner: S,
     watch: LivenessMonitor,
@@ -45,27 +45,27 @@ pub(crate) struct MonitoredConnection<S> {
 
 struct LivenessMonitor {
     heartbeat: Duration,
-    /// The place at the server that accepted it.
+    /// Slot in the connection table, on a server.
     slot: Option<Arc<ConnectionSlot>>,
-    /// The task that it was made to.
+    /// Statistics of the peer, on a client.
     peer_stats: Option<Arc<PeerStats>>,
     tick: Pin<Box<Sleep>>,
-    /// Whether a tick is to come.
+    /// `true` if a tick is scheduled.
     ticks: bool,
-    /// Who is woken by the next tick.
+    /// Waker for the next tick.
     waker: Option<Waker>,
-    /// Whether bytes came since the last tick.
+    /// `true` if bytes were read since the last tick.
     read: bool,
-    /// Whether the system takes no more bytes.
+    /// `true` if the send buffer is full.
     full: bool,
     written: u64,
     acknowledged: u64,
-    /// Ticks without a sign of life.
+    /// Number of ticks without a sign of life.
     silent: u32,
 }
 
 impl<S: AckSource> MonitoredConnection<S> {
-    /// A connection that may be silent for so long; `slot` is its place at a server.
+    /// Monitors a connection: `heartbeat` is the time without a sign of life, `slot` its slot on a server.
     pub(crate) fn new(
         inner: S,
         heartbeat: Duration,
@@ -89,7 +89,7 @@ impl<S: AckSource> MonitoredConnection<S> {
         }
     }
 
-    /// One that was made to this task.
+    /// Sets the statistics of the peer that this connection was made to.
     pub(crate) fn to(mut self, peer_stats: Arc<PeerStats>) -> MonitoredConnection<S> {
         self.watch.peer_stats = Some(peer_stats);
         self
@@ -97,25 +97,25 @@ impl<S: AckSource> MonitoredConnection<S> {
 }
 
 impl LivenessMonitor {
-    /// The task at the other end, where it is known.
+    /// Returns the statistics of the peer, if it is known.
     fn peer_stats(&self) -> Option<&PeerStats> {
         let own = self.peer_stats.as_deref();
         own.or_else(|| self.slot.as_ref()?.peer_stats())
     }
 
-    /// Notes that the other side has gone.
+    /// Notes that the peer is gone.
     fn leaves(&self, why: &str) {
         if let Some(slot) = &self.slot {
             slot.left(why);
         }
     }
 
-    /// Whether the server ends the connection.
+    /// Returns an error if the server ends the connection.
     fn ends(&self) -> io::Result<()> {
         self.slot.as_ref().map_or(Ok(()), |s| s.ends())
     }
 
-    /// Notes what was read: it may be a call.
+    /// Notes bytes that were read: they may be a call.
     fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
         if bytes > 0 {
             self.read = true;
@@ -126,7 +126,7 @@ impl LivenessMonitor {
         }
     }
 
-    /// Notes what was written.
+    /// Notes bytes that were written.
     fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
         self.written += bytes as u64;
         if let Some(peer_stats) = self.peer_stats() {
@@ -136,7 +136,7 @@ impl LivenessMonitor {
         self.begin(cx);
     }
 
-    /// Lets ticks come.
+    /// Starts the ticks.
     fn begin(&mut self, cx: &mut Context<'_>) {
         if !self.ticks {
             (self.ticks, self.silent) = (true, 0);
@@ -150,17 +150,17 @@ impl LivenessMonitor {
         self.wakes(cx);
     }
 
-    /// Wakes this task with the next tick, or when the server ends the connection.
+    /// Registers this task's waker for the next tick, and for the end of the connection by the server.
     fn wakes(&mut self, cx: &mut Context<'_>) {
         if let Some(slot) = &self.slot {
             slot.wakes(cx.waker());
         }
         self.waker = Some(cx.waker().clone());
-        // It is looked at below: here it is only told whom to wake.
+        // Polled only to register the waker; the result is checked below.
         let _ = self.tick.as_mut().poll(cx);
     }
 
-    /// Nothing moves now: looks whether that is so for too long.
+    /// Checks, when a read or a write is pending, if the peer is without a sign of life for too long.
     fn rests(&mut self, of: &impl AckSource, cx: &mut Context<'_>) -> io::Result<()> {
         if self.ticks && self.tick.is_elapsed() {
             self.ticked(of)?;
@@ -176,7 +176,7 @@ impl LivenessMonitor {
         self.ends()
     }
 
-    /// Whether the other side has to say something.
+    /// `true` if a sign of life is expected.
     fn expects(&self) -> bool {
         self.full || self.slot.as_ref().is_none_or(|s| s.has_calls())
     }
@@ -218,7 +218,7 @@ impl<S: AsyncRead + AckSource + Unpin> AsyncRead for MonitoredConnection<S> {
     ) -> Poll<io::Result<()>> {
         let MonitoredConnection { inner, watch } = self.get_mut();
         let (before, room) = (buf.filled().len(), buf.remaining());
-        // What has come is read before anybody is called silent.
+        // Received bytes are read before the peer can time out.
         match Pin::new(&mut *inner).poll_read(cx, buf) {
             Poll::Ready(done) => {
                 let bytes = buf.filled().len() - before;

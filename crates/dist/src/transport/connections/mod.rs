@@ -1,9 +1,10 @@
-//! What one TCP connection is, on the side that accepts it and on the side that makes it.
+//! TCP connections of servers and clients: accepting, dialling, liveness, limits, TLS.
 //!
-//! * `liveness` tells whether the other side lives: by bytes that move, not by answers alone.
-//! * `table` bounds how many connections a server has, and says which one gives way.
-//! * `listener` accepts connections, with TLS where the cluster is protected.
-//! * `dialer` makes them.
+//! * `liveness` detects dead peers: by bytes that move, not by answers to pings alone.
+//! * `table` bounds the number of a server's connections, and evicts the least needed one.
+//! * `listener` accepts connections, with TLS if the cluster is protected.
+//! * `dialer` connects to other tasks.
+//! * `responses` detects clients that do not read their responses.
 
 pub(crate) mod dialer;
 mod goaway;

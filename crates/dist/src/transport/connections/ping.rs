@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// How often a connection that says nothing is asked for a sign of life, where it may be silent for so long.
+/// Returns the interval of pings on an idle connection, for this time without a sign of life.
 pub(crate) fn ping_interval(heartbeat: Duration) -> Duration {
     heartbeat / 4
 }
 
-/// How long the transport waits for the answer to a ping. It is not the judge of a connection:
-/// [`MonitoredConnection`](super::liveness::MonitoredConnection) is.
+/// Timeout of the answer to a ping. It is long: [`MonitoredConnection`](super::liveness::MonitoredConnection) decides
+/// on the liveness of a connection, not the transport.
 pub(crate) const PING_ANSWER: Duration = Duration::from_secs(365 * 24 * 3600);

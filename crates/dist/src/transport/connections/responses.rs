@@ -1,7 +1,8 @@
-//! Answers on their way out, and whether whoever asked for them takes them.
+//! Progress of responses: detects clients that do not read them.
 //!
-//! The transport asks an answer for its next piece when the other side has room for it. A side that gives no room keeps
-//! the answer, and what it holds, in memory. That is no sign of a dead process: it may answer pings all the while.
+//! The transport polls a response for its next piece when the peer's flow-control window has room. A peer that gives
+//! no room keeps the response, and all that it holds, in memory. Such a peer need not be dead: it may answer pings
+//! all the while.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An answer may wait so many times as long while others of its connection go on: they share the line.
+/// Factor of the timeout of a response while others of its connection progress: they share the line.
 const SHARED_LINE_FACTOR: u32 = 10;
 
-/// One answer.
+/// Progress of one response.
 pub(crate) struct ResponseProgress {
-    /// How many pieces were asked for.
+    /// Number of pieces that were polled.
     asked: AtomicU64,
-    /// Whether the other side has to make room: the server has something to say.
+    /// `true` if a piece waits for room in the peer's window.
     ready: AtomicBool,
 }
 
@@ -28,31 +29,31 @@ impl ResponseProgress {
         }
     }
 
-    /// Notes that a piece was asked for, and whether there was one.
+    /// Notes that a piece was polled; `ready` if there was one.
     pub(crate) fn asked(&self, ready: bool) {
         self.asked.fetch_add(1, Relaxed);
         self.ready.store(ready, Relaxed);
     }
 }
 
-/// An answer, and what was last seen of it.
+/// A response, and its progress at the last sweep.
 struct SeenResponse {
     answer: Weak<ResponseProgress>,
     asked: u64,
-    /// Since when it has waited; none before it was looked at.
+    /// Begin of its wait. `None` before its first sweep.
     since: Option<Instant>,
 }
 
-/// The answers of one connection.
+/// Responses of one connection.
 #[derive(Default)]
 pub(super) struct ConnectionResponses {
     open: Vec<SeenResponse>,
-    /// When one of them went on.
+    /// Time of the last progress of any response.
     moved: Option<Instant>,
 }
 
 impl ConnectionResponses {
-    /// One more, which is gone when it is dropped.
+    /// Adds a response, until the returned value is dropped.
     pub(super) fn begin(&mut self) -> Arc<ResponseProgress> {
         let answer = Arc::new(ResponseProgress::new());
         self.open.push(SeenResponse {
@@ -63,7 +64,7 @@ impl ConnectionResponses {
         answer
     }
 
-    /// Looks at all of them: whether one waits for too long.
+    /// Sweeps all responses. `true` if one waits for too long.
     pub(super) fn stuck(&mut self, now: Instant, heartbeat: Duration) -> bool {
         let mut moved = self.moved.unwrap_or(now);
         self.open.retain_mut(|seen| {
@@ -93,7 +94,7 @@ impl ConnectionResponses {
         self.open.iter().any(|seen| waits(seen) > most)
     }
 
-    /// How many of them wait for the other side.
+    /// Returns the number of responses that wait for the peer.
     pub(super) fn waiting(&self) -> usize {
         let ready = |seen: &&SeenResponse| {
             let answer = seen.answer.upgrade();

@@ -1,4 +1,4 @@
-//! A connection as the transport takes it, with TLS or without.
+//! A connection as a byte stream, plain or TLS.
 
 use std::io;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// A connection.
+/// A byte stream, plain or TLS.
 pub(crate) struct ConnectionStream {
     bytes: Box<dyn ByteStream>,
-    /// Its place and what reads along, where a server has accepted it.
+    /// Slot and GOAWAY scanner, on a server.
     held: Option<(OccupiedSlot, GoawayScanner)>,
 }
 

@@ -1,9 +1,8 @@
-//! The connections of a server: how many there may be, and which one gives way.
+//! Table of a server's connections: bounds their number and evicts the least needed one.
 //!
-//! A connection has a seat from the moment that it was accepted until it is closed. It is a guest's until a call
-//! with the right token has come on it. Guests have little time for that. When all seats are taken, the guest who
-//! came first gives way to who comes next, then the one who had no call for longest. Whoever has a call open
-//! keeps the seat.
+//! A connection has a slot from its accept to its close. It is unauthenticated until a call carries a valid token,
+//! for which it has little time. When all slots are occupied, a new connection evicts the oldest unauthenticated one,
+//! else the one without a call for longest. A connection with an open call is not evicted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,30 +22,30 @@ use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
 use crate::transport::peer_stats::{LossEpoch, PeerStats};
 
-/// How long a connection that is told to end may take for that.
+/// Time for an evicted connection to close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the connections of a server may take.
+/// Limits of a server's connections.
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionLimits {
-    /// How many there may be.
+    /// Maximum number of connections.
     pub(crate) most: usize,
-    /// How long a guest may take for TLS and the first call.
+    /// Time for TLS and the first call of an unauthenticated connection.
     pub(crate) arrival: Duration,
-    /// How long a connection may have no call.
+    /// Time that a connection may be without a call.
     pub(crate) idle: Duration,
-    /// How long an answer may wait for whoever asked for it.
+    /// Time that a response may wait for the client to read it.
     pub(crate) heartbeat: Duration,
 }
 
-/// The seats of a server.
+/// Slots of a server's connections.
 pub(crate) struct ConnectionTable {
     bounds: ConnectionLimits,
     refusals: Arc<Refusals>,
-    /// Connections that wait for the seat of another one.
+    /// Number of connections that wait for an evicted one to close.
     waiting: AtomicU64,
     slots: Mutex<Slots>,
-    /// Somebody has left.
+    /// Signals that a slot was freed.
     left: Notify,
 }
 
@@ -56,40 +55,40 @@ struct Slots {
     by_number: BTreeMap<u64, SlotUsage>,
 }
 
-/// A seat, and what was last seen of it.
+/// A slot, and its use at the last sweep.
 struct SlotUsage {
     slot: Arc<ConnectionSlot>,
     since: Instant,
-    /// How many calls had begun, and when that was new.
+    /// Number of calls that had begun, and the time when it last changed.
     begun: u64,
     used: Instant,
 }
 
-/// One connection's seat.
+/// Slot of one connection.
 pub(crate) struct ConnectionSlot {
-    /// Where the other side is.
+    /// Address of the peer.
     pub(crate) address: SocketAddr,
-    /// Whether a call with the right token has come.
+    /// `true` once a call has carried a valid token.
     known: AtomicBool,
     begun: AtomicU64,
     ended: AtomicU64,
     ends: AtomicBool,
-    /// Whether the other side has said that it ends the connection.
+    /// `true` once the peer has sent a GOAWAY without an error.
     parts: AtomicBool,
     waker: Mutex<Option<Waker>>,
     answers: Mutex<ConnectionResponses>,
-    /// The task at the other end, once it has said its name.
+    /// Statistics of the peer, once its name is known.
     peer_stats: OnceLock<(Arc<PeerStats>, LossEpoch)>,
 }
 
-/// A seat that is free again when this is dropped.
+/// An occupied slot. A drop frees it.
 pub(crate) struct OccupiedSlot {
     pub(crate) slot: Arc<ConnectionSlot>,
     number: u64,
     of: Arc<ConnectionTable>,
 }
 
-/// A call on a connection, open until this is dropped.
+/// An open call on a connection. A drop ends it.
 pub(crate) struct OpenCall(Arc<ConnectionSlot>);
 
 impl ConnectionSlot {
@@ -107,25 +106,25 @@ impl ConnectionSlot {
         }
     }
 
-    /// The task at the other end, where it is known.
+    /// Returns the statistics of the peer, if it is known.
     pub(crate) fn peer_stats(&self) -> Option<&PeerStats> {
         Some(&*self.peer_stats.get()?.0)
     }
 
-    /// Notes which task is at the other end. Whether that task had been lost.
+    /// Sets the peer. `true` if it had been lost.
     pub(crate) fn is_of(&self, peer_stats: Arc<PeerStats>) -> bool {
         let (since, lost) = peer_stats.note_connected();
-        // Of two calls at a time, one does it.
+        // Of two concurrent calls, one sets it.
         let _ = self.peer_stats.set((peer_stats, since));
         lost
     }
 
-    /// Notes that the other side has said that it ends the connection.
+    /// Notes a GOAWAY without an error.
     pub(super) fn part(&self) {
         self.parts.store(true, Relaxed);
     }
 
-    /// Notes that the other side has gone: in the middle of a call and without a word, it is lost.
+    /// Notes the end of the connection. The peer is lost if a call was open and no GOAWAY came.
     pub(super) fn left(&self, why: &str) {
         if let Some((peer_stats, since)) = self.peer_stats.get()
             && self.has_calls()
@@ -135,29 +134,29 @@ impl ConnectionSlot {
         }
     }
 
-    /// Notes that a call with the right token has come.
+    /// Notes a call with a valid token.
     pub(crate) fn admit(&self) {
         self.known.store(true, Relaxed);
     }
 
-    /// Begins a call.
+    /// Opens a call.
     pub(crate) fn call(self: &Arc<Self>) -> OpenCall {
         self.begun.fetch_add(1, Relaxed);
         OpenCall(self.clone())
     }
 
-    /// Whether a call is open.
+    /// `true` if a call is open.
     pub(crate) fn has_calls(&self) -> bool {
         let ended = self.ended.load(Relaxed);
         self.begun.load(Relaxed) > ended
     }
 
-    /// Tells whom to wake when the connection is to end.
+    /// Registers the waker for the end of the connection by the server.
     pub(super) fn wakes(&self, waker: &Waker) {
         *locked(&self.waker) = Some(waker.clone());
     }
 
-    /// Ends the connection.
+    /// Ends the connection by the server.
     fn end(&self) {
         self.ends.store(true, Relaxed);
         if let Some(waker) = locked(&self.waker).take() {
@@ -165,10 +164,10 @@ impl ConnectionSlot {
         }
     }
 
-    /// Whether the connection is to end.
+    /// Checks that the server does not end the connection.
     ///
     /// # Errors
-    /// It is.
+    /// The server ends it.
     pub(super) fn ends(&self) -> io::Result<()> {
         match self.ends.load(Relaxed) {
             false => Ok(()),
@@ -181,7 +180,7 @@ impl ConnectionSlot {
 }
 
 impl OpenCall {
-    /// Its answer begins.
+    /// Returns the progress of its response.
     pub(crate) fn answer(&self) -> Arc<ResponseProgress> {
         locked(&self.0.answers).begin()
     }
@@ -209,7 +208,7 @@ impl SlotUsage {
         self.slot.ends.load(Relaxed)
     }
 
-    /// Looks whether it is in use.
+    /// Updates the time of the last use.
     fn look(&mut self, now: Instant) {
         let begun = self.slot.begun.load(Relaxed);
         if begun != self.begun || self.slot.has_calls() {
@@ -229,13 +228,13 @@ impl ConnectionTable {
         })
     }
 
-    /// A seat for a connection that has come from there; none where every other one has a call open.
+    /// Occupies a slot for a connection from this address. `None` if every other connection has an open call.
     pub(crate) async fn take(self: &Arc<Self>, address: SocketAddr) -> Option<OccupiedSlot> {
         let most = self.bounds.most;
         if self.staying() >= most && !self.make_room() {
             return None;
         }
-        // Who gives way needs a moment to leave.
+        // An evicted connection needs a moment to close.
         let leave = async {
             while self.taken() >= most {
                 self.left.notified().await;
@@ -260,41 +259,41 @@ impl ConnectionTable {
         Some(OccupiedSlot { slot, number, of })
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(crate) fn taken(&self) -> usize {
         locked(&self.slots).by_number.len()
     }
 
-    /// How many connections wait for a seat.
+    /// Returns the number of connections that wait for a slot.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
 
-    /// How many answers wait for whoever asked for them.
+    /// Returns the number of responses that wait for their clients.
     pub(crate) fn answers(&self) -> u64 {
         let slots = locked(&self.slots);
         let waiting = (slots.by_number.values()).map(|u| locked(&u.slot.answers).waiting() as u64);
         waiting.sum()
     }
 
-    /// What is refused here.
+    /// Returns the counters of refusals.
     pub(super) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 
-    /// Ends a connection that has met a limit.
+    /// Ends a connection that has met a limit, and counts it.
     fn end(&self, slot: &ConnectionSlot, limit: &'static str, why: &str) {
         self.refusals.closed(limit, slot.address, why);
         slot.end();
     }
 
-    /// How many of them do not end.
+    /// Returns the number of connections that are not about to end.
     fn staying(&self) -> usize {
         let slots = locked(&self.slots);
         slots.by_number.values().filter(|u| !u.ends()).count()
     }
 
-    /// Ends the connection that is needed least; false where there is none.
+    /// Evicts the least needed connection. `false` if there is none.
     pub(crate) fn make_room(&self) -> bool {
         let now = Instant::now();
         let mut slots = locked(&self.slots);
@@ -304,7 +303,7 @@ impl ConnectionTable {
             let free = u.is_unauthenticated() || !u.slot.has_calls();
             (free && !u.ends()).then_some(&*u)
         });
-        // Guests before others; of guests who came first, of others who had no call for longest.
+        // Unauthenticated ones first, the oldest of them; else the one without a call for longest.
         let worth = |u: &&SlotUsage| match u.is_unauthenticated() {
             true => (false, u.since),
             false => (true, u.used),
@@ -315,7 +314,7 @@ impl ConnectionTable {
             .is_some()
     }
 
-    /// Ends connections whose time is over.
+    /// Ends expired connections.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         for usage in locked(&self.slots).by_number.values_mut() {

@@ -1,21 +1,21 @@
-//! What the system knows of a connection that is not read from it: how much the other side has acknowledged.
+//! Acknowledged bytes of a TCP connection (`TCP_INFO`).
 
 use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-/// What the other side's system has acknowledged.
+/// Acknowledgements of the peer's system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckInfo {
-    /// All bytes so far.
+    /// Number of acknowledged bytes since the begin of the connection.
     pub(crate) bytes: u64,
-    /// How long an acknowledgement may take: the time of a round trip, and four times its variation.
+    /// Time limit of an acknowledgement: the smoothed round-trip time plus four times its variation.
     pub(crate) round_trip: Duration,
 }
 
-/// A connection whose acknowledgements may be known.
+/// A connection that may know its acknowledgements.
 pub(crate) trait AckSource {
-    /// None where the system does not tell.
+    /// Returns the acknowledgements. `None` if the system does not report them.
     fn acknowledged(&self) -> Option<AckInfo>;
 }
 
@@ -39,10 +39,10 @@ mod linux {
 
     use super::{AckInfo, Duration};
 
-    /// Bytes of the kernel's `struct tcp_info` up to the last field that is read here.
+    /// Length of the kernel's `struct tcp_info` up to the last field that is read here, in bytes.
     const LENGTH: usize = 128;
-    /// Where its fields are, in bytes: `tcpi_rtt` and `tcpi_rttvar` are of four bytes, in microseconds,
-    /// `tcpi_bytes_acked` is of eight.
+    /// Offsets of its fields, in bytes: `tcpi_rtt` and `tcpi_rttvar` have four bytes, in microseconds;
+    /// `tcpi_bytes_acked` has eight.
     const ROUND_TRIP: usize = 68;
     const VARIATION: usize = 72;
     const ACKNOWLEDGED: usize = 120;
@@ -93,7 +93,7 @@ mod tests {
         let before = sender.acknowledged().unwrap();
         sender.write_all(&[7; 5000]).await.unwrap();
         receiver.read_exact(&mut [0; 5000]).await.unwrap();
-        // The answer acknowledges all that was read.
+        // The response acknowledges all bytes that were read.
         receiver.write_all(&[7]).await.unwrap();
         sender.read_exact(&mut [0]).await.unwrap();
         let after = sender.acknowledged().unwrap();

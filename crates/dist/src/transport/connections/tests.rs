@@ -1,4 +1,4 @@
-//! Connections as they fail, live on, and give way.
+//! Tests of liveness, eviction and expiry of connections.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use super::tcp_info::{AckInfo, AckSource};
 
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A connection whose acknowledgements a test makes.
+/// A connection whose acknowledgements a test sets.
 struct Line {
     bytes: DuplexStream,
     acknowledged: Arc<AtomicU64>,
@@ -64,7 +64,7 @@ impl AsyncWrite for Line {
     }
 }
 
-/// A line of 1 MiB, its other end, and how many bytes were acknowledged.
+/// Returns a connection with a buffer of 1 MiB, its other end, and its counter of acknowledged bytes.
 fn line(
     slot: Option<Arc<ConnectionSlot>>,
 ) -> (MonitoredConnection<Line>, DuplexStream, Arc<AtomicU64>) {
@@ -82,7 +82,7 @@ fn line(
     )
 }
 
-/// After how long a read of a byte fails; it must.
+/// Returns the time until a read of a byte fails, as it must.
 async fn fails(monitored: &mut MonitoredConnection<Line>) -> Duration {
     let began = Instant::now();
     let error = monitored.read_u8().await.unwrap_err();
@@ -110,7 +110,7 @@ async fn an_idle_peer_without_requests_does_not_time_out() {
     monitored.write_all(b"ping").await.unwrap();
     other.write_all(b"p").await.unwrap();
     assert_eq!(monitored.read_u8().await.unwrap(), b'p');
-    // The answer to the ping may be on its way still: the transport sends no other one until it is there.
+    // The answer to the ping may still be in flight: the transport sends no other ping until it arrives.
     assert!(fails(&mut monitored).await >= SILENCE);
 }
 
@@ -132,7 +132,7 @@ async fn acknowledgements_of_many_bytes_keep_a_connection_alive() {
         () = moves => unreachable!(),
     };
     assert!(began.elapsed() == after);
-    // All but a few bytes, then the silence.
+    // All but a few bytes, then nothing more.
     assert!(after > Duration::from_secs(20), "{after:?}");
     assert!(
         after < Duration::from_secs(21) + SILENCE + SILENCE / 4,
@@ -145,7 +145,7 @@ async fn acknowledged_pings_do_not_keep_a_stopped_peer_alive() {
     let (mut monitored, _other, acknowledged) = line(None);
     let began = Instant::now();
     let error = loop {
-        // Its system acknowledges whatever comes; nobody reads it.
+        // Its system acknowledges all bytes; no process reads them.
         if let Err(e) = monitored.write_all(&[7; 1000]).await {
             break e;
         }
@@ -204,7 +204,7 @@ fn connection_table(most: usize, arrival: Duration, idle: Duration) -> Arc<Conne
     ConnectionTable::new(bounds, Arc::default())
 }
 
-/// A server's connections, without TLS; and how many there are.
+/// Returns the accepted connections of a server without TLS, and its table.
 async fn door(
     most: usize,
     arrival: Duration,
@@ -220,13 +220,13 @@ async fn door(
     )
 }
 
-/// Whether the other side has closed it.
+/// `true` if the peer has closed the connection.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let read = tokio::time::timeout(Duration::from_millis(20), stream.read(&mut [0])).await;
     !matches!(read, Err(_) | Ok(Ok(1..)))
 }
 
-/// Serves connections: each is read until it fails.
+/// Serves connections: reads each until it fails.
 fn serve(
     mut incoming: AcceptedConnections,
 ) -> tokio::sync::mpsc::UnboundedReceiver<Arc<ConnectionSlot>> {
@@ -252,7 +252,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
         streams.push(TcpStream::connect(address).await.unwrap());
         given.push(served.recv().await.unwrap());
     }
-    // The first is known, the second and third are guests: the second came before the third.
+    // The first is authenticated, the second and third are not: the second is older than the third.
     given[0].admit();
     drop(given[0].call());
     streams.push(TcpStream::connect(address).await.unwrap());
@@ -261,7 +261,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
     for at in [0, 2, 3] {
         assert!(!is_closed(&mut streams[at]).await, "{at}");
     }
-    // Nobody is a guest any more: the one goes whose last call is longest ago.
+    // All are authenticated: the one without a call for longest is evicted.
     for at in [3, 2] {
         given[at].admit();
         drop(given[at].call());
@@ -272,7 +272,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
     given.push(served.recv().await.unwrap());
     assert!(is_closed(&mut streams[3]).await);
     assert!(!is_closed(&mut streams[0]).await);
-    // All have a call open: nobody else comes in.
+    // All have an open call: no other connection is accepted.
     let calls = [given[2].call(), given[4].call()];
     given[4].admit();
     let mut late = TcpStream::connect(address).await.unwrap();

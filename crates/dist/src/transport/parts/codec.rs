@@ -1,4 +1,4 @@
-//! Parts of steps as messages.
+//! Encoding and decoding of parts of steps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::limits::allowed_ops::AllowedOps;
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
-/// A part, and the values of its known nodes, one after the other; `devices` and `tasks` name all of
-/// the cluster, by number.
+/// Encodes a part. Also returns the values of its constant nodes, in order. `devices` and `tasks` are those of the
+/// cluster, by number.
 ///
 /// # Errors
-/// It has what cannot be sent.
+/// A node cannot be sent.
 pub(crate) fn encoded(
     part: &TaskPart,
     channels: &[TaskChannel],
@@ -61,7 +61,7 @@ pub(crate) fn encoded(
     Ok((message, values))
 }
 
-/// The channels of a step that end at this task.
+/// Returns the channels of a step that end at this task.
 pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
     let own = |(number, c): (usize, &TaskChannel)| {
         let sends = c.from == task;
@@ -74,8 +74,7 @@ pub(crate) fn channels(task: u32, all: &[TaskChannel]) -> Vec<wire::Channel> {
     all.iter().enumerate().filter_map(own).collect()
 }
 
-/// The functions that the nodes of a graph call, and those that those call. A region goes with the node
-/// that stands for it.
+/// Returns the functions that the nodes of a graph call, transitively. A region is sent with its node.
 fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
     let mut found: BTreeMap<&str, &Arc<Function>> = BTreeMap::new();
     let mut bodies = vec![graph];
@@ -105,7 +104,7 @@ fn library(graph: &GraphData) -> Result<Option<FunctionDefLibrary>, WireError> {
     }))
 }
 
-/// What one part may take.
+/// Limits of one part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartLimits<'a> {
     pub(crate) nodes: usize,
@@ -113,11 +112,11 @@ pub(crate) struct PartLimits<'a> {
     pub(crate) ops: &'a AllowedOps,
 }
 
-/// The part that a message holds. Its devices are numbers in the message's list; its feeds and
-/// fetches are numbered in their order. `values` gives one after the other what its known nodes are.
+/// Decodes a part. Its devices are indices of the message's list; its feeds and fetches are numbered in order.
+/// `values` yields the values of its constant nodes, in order.
 ///
 /// # Errors
-/// What is wrong with it: it is checked as a file is.
+/// The part is invalid: it is checked as a file is.
 pub(crate) fn decoded(
     message: &wire::Part,
     mut values: impl Iterator<Item = Tensor>,
@@ -140,7 +139,7 @@ pub(crate) fn decoded(
         true => WireError::Expanded(Box::new(e)),
         false => e,
     })?;
-    // What is sent between devices of a task is that task's own affair.
+    // Transfers between devices of a task are not part of a message: the task adds its own.
     let local = |n: &Node| matches!(n.op.effect, Effect::Send | Effect::Recv) && !is_remote(n);
     if let Some((_, node)) = graph.nodes().find(|(_, n)| local(n)) {
         let name = &node.name;

@@ -1,4 +1,4 @@
-//! The graph of a part, made of a message node by node.
+//! Decodes the graph of a part, node by node.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -16,22 +16,22 @@ use crate::limits::allowed_ops::{AllowedOps, refused};
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
-/// A graph that is made of messages, node by node.
+/// Decoder of a graph.
 pub(super) struct PartDecoder<'a> {
     pub graph: GraphData,
-    /// How many nodes there will be.
+    /// Number of nodes of the complete graph.
     pub count: usize,
     pub ops: &'a OpTable,
     pub allowed: &'a AllowedOps,
     pub budget: &'a mut Budget,
-    /// Whether it is that of a region, whose first nodes stand for arguments.
+    /// `true` for the graph of a region, whose first nodes are its arguments.
     pub is_region: bool,
-    /// Inputs that come from later nodes: the node, which of its inputs, and where it comes from.
+    /// Inputs from later nodes: the node, the index of the input, and its source.
     pub open: Vec<(NodeId, usize, OutputId)>,
 }
 
 impl PartDecoder<'_> {
-    /// The graph with these nodes, and its loops closed.
+    /// Decodes these nodes and closes the loops.
     pub(super) fn of(
         mut self,
         nodes: &[wire::Node],
@@ -43,7 +43,7 @@ impl PartDecoder<'_> {
         self.closed()
     }
 
-    /// Adds a node, checked as one that is built or read from a file is.
+    /// Adds a node, with the same checks as a node that is built or imported.
     fn add(
         &mut self,
         node: &wire::Node,
@@ -66,7 +66,7 @@ impl PartDecoder<'_> {
         Ok(())
     }
 
-    /// The node that a message holds, or what is wrong with it.
+    /// Decodes a node. The error is the reason alone.
     fn node(
         &mut self,
         node: &wire::Node,
@@ -106,7 +106,7 @@ impl PartDecoder<'_> {
         })
     }
 
-    /// The attributes of a node.
+    /// Decodes the attributes of a node.
     fn attrs(&mut self, node: &wire::Node, op: &OpDef) -> Result<Attrs, String> {
         let mut attrs = Attrs::default();
         let given = BTreeMap::new();
@@ -122,7 +122,7 @@ impl PartDecoder<'_> {
         Ok(attrs)
     }
 
-    /// The inputs of the next node, and what is known of them. Those that come from later nodes are left open.
+    /// Decodes the inputs of the next node and their facts. Inputs from later nodes are left open.
     fn inputs(
         &mut self,
         node: &wire::Node,
@@ -150,7 +150,7 @@ impl PartDecoder<'_> {
         Ok((inputs, facts))
     }
 
-    /// An output, as a message says it.
+    /// Decodes an output.
     fn output(&self, output: &wire::Output) -> OutputId {
         OutputId {
             node: self.graph.id(output.node as usize),
@@ -158,13 +158,12 @@ impl PartDecoder<'_> {
         }
     }
 
-    /// Whether an input of the next node comes from itself or from a later one.
+    /// `true` if an input of the next node comes from itself or from a later node.
     fn is_later(&self, input: &wire::Output) -> bool {
         input.node as usize >= self.graph.len()
     }
 
-    /// What is known of what comes back into a loop: as where one is built, the dtype of what comes
-    /// into it.
+    /// Returns the fact of a loop's back edge. As when a loop is built, it has the dtype of the loop's initial value.
     fn fact_of_later(&self, node: &wire::Node) -> Fact {
         let outer = node.inputs.iter().find(|i| !self.is_later(i));
         let outer = outer.and_then(|i| self.graph.fact(self.output(i)));
@@ -174,7 +173,7 @@ impl PartDecoder<'_> {
         }
     }
 
-    /// The nodes that the next one waits for.
+    /// Decodes the control inputs of the next node.
     fn controls(&self, node: &wire::Node) -> Result<SmallVec<[NodeId; 2]>, String> {
         let control = |&c: &u32| {
             let earlier = (c as usize) < self.graph.len();
@@ -184,7 +183,7 @@ impl PartDecoder<'_> {
         node.controls.iter().map(control).collect()
     }
 
-    /// The graph with its loops closed.
+    /// Closes the loops and returns the graph.
     fn closed(mut self) -> Result<GraphData, WireError> {
         let mut seen = HashSet::new();
         for (node, input, from) in self.open {
@@ -192,7 +191,7 @@ impl PartDecoder<'_> {
             let dtype = |o: OutputId| self.graph.fact(o).map(|f| f.dtype);
             let back = self.graph.get(from.node);
             let back = back.is_some_and(|n| n.op.name.ends_with("NextIteration"));
-            // As where a loop is built, one input comes back.
+            // As when a loop is built, one input is a back edge.
             if !back || dtype(merged) != dtype(from) || !seen.insert(node) {
                 let node = self.graph.node(node);
                 let reason = format!("what comes back into its input {input} does not fit");
@@ -204,7 +203,7 @@ impl PartDecoder<'_> {
     }
 }
 
-/// That a node is not as it should be.
+/// Returns the error of an invalid node.
 pub(super) fn node_error(node: &str, op: &str, reason: String) -> WireError {
     WireError::Node {
         node: node.to_owned(),
@@ -213,7 +212,7 @@ pub(super) fn node_error(node: &str, op: &str, reason: String) -> WireError {
     }
 }
 
-/// What is known of the output of a node that stands where a step is cut: the message says it.
+/// Decodes the fact of a node at a cut: the message states it.
 fn end(node: &wire::Node) -> Result<Fact, String> {
     let [fact] = &node.facts[..] else {
         return Err("what is known of it is missing".to_owned());
@@ -223,7 +222,7 @@ fn end(node: &wire::Node) -> Result<Fact, String> {
     Ok(Fact::new(dtype, shape.map_err(|e| e.to_string())?))
 }
 
-/// What is known of the outputs of a node whose values came with the message: those are the next.
+/// Returns the facts of a constant node, whose values are the next ones.
 fn known(
     count: u32,
     values: &mut dyn Iterator<Item = Tensor>,

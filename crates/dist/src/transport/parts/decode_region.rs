@@ -1,4 +1,4 @@
-//! The region that a node of a part stands for, made of its message.
+//! Decodes the region of a node.
 
 use thalweg_graph::flow::RegionBody;
 use thalweg_graph::function::Port;
@@ -10,8 +10,8 @@ use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
 impl PartDecoder<'_> {
-    /// Adds the region that a node stands for, as the function that the node names: made as the graph
-    /// around it is. What is known of what it gives follows from its nodes.
+    /// Decodes the region of a node and adds it as the function that the node names. It is decoded as the outer graph
+    /// is. The facts of its results follow from its nodes.
     pub(super) fn region(
         &mut self,
         message: &wire::Region,
@@ -31,7 +31,7 @@ impl PartDecoder<'_> {
         for &input in &node.inputs {
             let fact = self.graph.fact(input);
             let fact = fact.ok_or_else(|| refused("an input does not exist"))?;
-            // What is known of a value need not come about in a branch.
+            // A known value of the argument need not hold in a branch.
             let fact = Fact {
                 value: None,
                 ..fact.clone()

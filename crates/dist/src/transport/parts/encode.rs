@@ -1,4 +1,4 @@
-//! The nodes of a part as messages, and the values of those that are known.
+//! Encodes the nodes of a part, and collects the values of constant ones.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::ops::is_cut_end;
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
-/// A graph that becomes messages.
+/// Encoder of a graph.
 pub(super) struct PartEncoder<'a> {
     pub graph: &'a GraphData,
-    /// By node: its device. The nodes of a region stand where the region does.
+    /// Device of each node. The nodes of a region are on the device of the region.
     pub devices: &'a [u32],
 }
 
 impl PartEncoder<'_> {
-    /// The nodes from number `first` on; the values of the known ones go to `values`, in order.
+    /// Encodes the nodes from number `first` on. The values of constant nodes are added to `values`, in order.
     ///
     /// # Errors
-    /// They have what cannot be sent.
+    /// A node cannot be sent.
     pub(super) fn nodes(
         &self,
         first: usize,
@@ -42,7 +42,7 @@ impl PartEncoder<'_> {
         let known = known(node);
         let mut attrs = BTreeMap::new();
         for (name, value) in node.attrs.own().iter() {
-            // The value of a constant goes by itself.
+            // The value of a constant is sent separately.
             if known && matches!(value, Attr::Tensor(_)) {
                 continue;
             }
@@ -75,7 +75,7 @@ impl PartEncoder<'_> {
         })
     }
 
-    /// What a node runs that stands for a region.
+    /// Encodes the region of a node.
     fn region(&self, node: &Node, values: &mut Vec<Tensor>) -> Result<wire::Region, WireError> {
         let function = region_of(self.graph, node);
         let missing = || WireError::Part(format!("node '{}' has no region", node.name));
@@ -85,14 +85,14 @@ impl PartEncoder<'_> {
             devices: &[],
         };
         Ok(wire::Region {
-            // A region has its arguments first.
+            // The first nodes of a region are its arguments.
             node: body.nodes(function.inputs.len(), values)?,
             results: function.outputs.iter().copied().map(output).collect(),
         })
     }
 }
 
-/// The region that a node stands for.
+/// Returns the region of a node.
 pub(super) fn region_of<'g>(graph: &'g GraphData, node: &Node) -> Option<&'g Function> {
     let named = node.attrs.func("f")?;
     graph.function(&named.name).map(|f| &**f)

@@ -1,4 +1,4 @@
-//! Parts of steps as messages.
+//! Encoding and decoding of parts of steps.
 
 pub(crate) mod codec;
 mod decode;

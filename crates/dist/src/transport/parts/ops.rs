@@ -1,4 +1,4 @@
-//! The ops that a part can have.
+//! Ops of the nodes of parts.
 
 use std::collections::HashMap;
 
@@ -7,17 +7,17 @@ use thalweg_graph::flow::REGION;
 use thalweg_graph::partition::{RECV, SEND};
 use thalweg_graph::simplify::FEED;
 
-/// The ops that a part can have, by name.
+/// Ops that a part may contain, by name.
 pub(crate) type OpTable = HashMap<&'static str, &'static OpDef>;
 
-/// Those of all kernels, those that stand where a step is cut, and the one that stands for a region.
+/// Returns the ops of all kernels, those at the cuts of a step, and the op of a region.
 pub(crate) fn ops() -> OpTable {
     let ops = thalweg_ops::ops().map(|op| &op.def);
     let cut = [&FEED, &SEND, &RECV, &REGION];
     ops.chain(cut).map(|def| (def.name, def)).collect()
 }
 
-/// Whether what is known of a node's outputs is said, as it does not follow.
+/// `true` for the ops at a cut, whose facts do not follow from their inputs: a message states them.
 pub(super) fn is_cut_end(op: &OpDef) -> bool {
     std::ptr::eq(op, &FEED) || std::ptr::eq(op, &RECV)
 }

@@ -1,4 +1,4 @@
-//! Certificates, keys and tokens, as calls over HTTP/2 use them.
+//! Certificates, keys and tokens for calls over HTTP/2.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use thalweg_protection::ProtectionError;
 use tokio_rustls::rustls::{ClientConfig, ServerConfig};
 use tonic::codegen::http;
 
-/// The protocol that is spoken over TLS, as ALPN names it.
+/// ALPN name of HTTP/2.
 const PROTOCOL: &[u8] = b"h2";
 
-/// One version of what protects a cluster.
+/// One version of a cluster's keys and tokens.
 pub(crate) struct Keys {
-    /// What a server asks of its callers.
+    /// TLS configuration of a server.
     pub(crate) server: Arc<ServerConfig>,
-    /// What a caller asks of a server.
+    /// TLS configuration of a caller.
     pub(crate) client: Arc<ClientConfig>,
-    /// What may stand in the header of a call; the first is what does.
+    /// Accepted values of the authorization header. Calls send the first one.
     credentials: Vec<http::HeaderValue>,
 }
 
@@ -36,7 +36,7 @@ impl Keys {
         )?)
     }
 
-    /// From the files of a folder.
+    /// Reads the files of a folder.
     pub(super) fn from_dir(folder: &Path) -> Result<Keys, ProtectionError> {
         Keys::of(thalweg_protection::Keys::from_dir(folder)?)
     }
@@ -53,23 +53,23 @@ impl Keys {
         })
     }
 
-    /// What stands in the header of a call.
+    /// Returns the authorization header of a call.
     pub(crate) fn credentials(&self) -> http::HeaderValue {
         self.credentials[0].clone()
     }
 
-    /// Whether a caller knows a token. It takes as long whichever character is wrong.
+    /// `true` if this header carries a valid token. The comparison takes constant time.
     pub(crate) fn admits(&self, said: &[u8]) -> bool {
         let known = self.credentials.iter().map(|c| said.ct_eq(c.as_bytes()));
         known.fold(Choice::from(0), |any, one| any | one).into()
     }
 }
 
-/// What stands in the header of a call of who knows this token.
+/// Returns the authorization header for this token.
 fn credentials(token: &str) -> Result<http::HeaderValue, ProtectionError> {
     let value = http::HeaderValue::from_str(&format!("Bearer {token}"));
     let mut value = value.map_err(|_| ProtectionError::Token)?;
-    // Neither logged nor kept by the compression of headers.
+    // Sensitive: neither logged nor indexed by header compression.
     value.set_sensitive(true);
     Ok(value)
 }

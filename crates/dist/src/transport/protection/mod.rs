@@ -1,7 +1,7 @@
-//! What keeps others away from a cluster: TLS in both directions, and a token that its tasks share.
+//! Protection of a cluster: mutual TLS, and a token that its tasks share.
 //!
-//! A task shows a certificate to whoever calls it and asks for one in turn; both have to be signed by
-//! the cluster's authority. Whoever has come so far has to know the token too.
+//! A task shows a certificate to its callers and asks them for one; both have to be signed by the cluster's
+//! authority. A call must also carry the token.
 //!
 //! `thalweg protect DIR host1 host2` makes the certificates and the token. All tasks and clients get them:
 //!

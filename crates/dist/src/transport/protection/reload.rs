@@ -12,33 +12,33 @@ use thalweg_protection::{ProtectionError, files};
 use super::keys::Keys;
 use crate::runtime::lock::locked;
 
-/// How often files are looked at, at most.
+/// Minimum interval of the checks for changed files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a task or a client shows to the tasks of a cluster, and what it asks of them. All of a cluster
-/// have the same authority and the same token.
+/// Certificates, keys and tokens of a task or a client. All tasks and clients of a cluster have the same authority
+/// and the same token.
 #[derive(Clone)]
 pub struct Protection(Arc<ReloadableKeys>);
 
 struct ReloadableKeys {
-    /// Where they came from.
+    /// Folder of the files. `None` if they were given as bytes.
     folder: Option<PathBuf>,
     keys: RwLock<Arc<Keys>>,
     looked: Mutex<LastCheck>,
-    /// Held while the files are looked at.
+    /// Held while the files are checked.
     looks: tokio::sync::Mutex<()>,
 }
 
-/// The last look at the files.
+/// Last check of the files.
 struct LastCheck {
     at: Instant,
     found: Option<FileVersions>,
 }
 
-/// What tells one version of the files from another: of each, its time and its length.
+/// Version of the files: the modification time and the length of each.
 type FileVersions = [(Option<SystemTime>, u64); 4];
 
-/// The names of all files.
+/// Names of all files.
 const FILE_NAMES: [&str; 4] = [
     files::AUTHORITY,
     files::CERTIFICATE,
@@ -47,8 +47,8 @@ const FILE_NAMES: [&str; 4] = [
 ];
 
 impl Protection {
-    /// From certificates and a key as PEM, and a token. The certificates of several authorities may follow each
-    /// other, and several tokens, one a line: all are accepted, and the first token is shown to others.
+    /// Returns protection by certificates and a key as PEM, and a token. Certificates of several authorities may
+    /// follow each other, and several tokens, one a line: all are accepted, and the first token is sent to others.
     ///
     /// # Errors
     /// They cannot be used.
@@ -62,11 +62,11 @@ impl Protection {
         Ok(Protection::of(keys, None, None))
     }
 
-    /// From the files of a folder, named as in [`files`]. They are read again when they have changed: when a
+    /// Reads the files of a folder, named as in [`files`]. They are read again when they have changed: when a
     /// connection or a call is made, but not more often than once a second.
     ///
     /// # Errors
-    /// One cannot be read, or not be used.
+    /// A file cannot be read, or cannot be used.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Protection, ProtectionError> {
         let folder = folder.as_ref().to_owned();
         // Files that change meanwhile are read again.
@@ -85,16 +85,16 @@ impl Protection {
         }))
     }
 
-    /// What is in force.
+    /// Returns the keys in force.
     pub(crate) fn keys(&self) -> Arc<Keys> {
         let keys = self.0.keys.read();
         keys.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is in force, after a look at the files if the last one was a while ago.
+    /// Returns the keys in force, after a check of the files if one is due.
     pub(crate) async fn fresh(&self) -> Arc<Keys> {
         if self.is_old() {
-            // Who comes meanwhile waits: what it has may be known by the files alone.
+            // Concurrent calls wait: their token may be in the new files only.
             let _looks = self.0.looks.lock().await;
             if self.is_old() {
                 let (this, (done, is_done)) = (self.clone(), oneshot::channel());
@@ -103,7 +103,8 @@ impl Protection {
                     this.look();
                     let _ = done.send(());
                 });
-                // Where no thread can be had, the keys stay as they are; a folder that does not answer holds nobody.
+                // If the system gives no thread, the keys stay in force; a folder that does not answer delays a call
+                // by the timeout only.
                 if looks.is_ok() {
                     let _ = tokio::time::timeout(RELOAD_INTERVAL, is_done).await;
                 }
@@ -113,7 +114,7 @@ impl Protection {
         self.keys()
     }
 
-    /// Whether it is time for a look.
+    /// `true` if a check of the files is due.
     fn is_old(&self) -> bool {
         self.0.folder.is_some() && self.looked().at.elapsed() >= RELOAD_INTERVAL
     }
@@ -137,14 +138,14 @@ impl Protection {
                 tracing::info!("the certificates and tokens of {shown} were read again");
             }
             Err(e) => {
-                // They may be half written: they are read again until they can be used.
+                // The files may be half written: they are read again until they can be used.
                 tracing::warn!("{e}; the certificates and tokens from before stay in force");
             }
         }
     }
 }
 
-/// Which version of its files a folder has.
+/// Returns the version of a folder's files.
 fn found(folder: &Path) -> FileVersions {
     FILE_NAMES.map(|name| {
         let data = std::fs::metadata(folder.join(name)).ok();
@@ -154,7 +155,7 @@ fn found(folder: &Path) -> FileVersions {
 }
 
 impl std::fmt::Debug for Protection {
-    /// Tells nothing of it.
+    /// Shows no secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Protection").finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What this process lends to others.
+//! Lends buffers of this process to co-located tasks.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,18 +10,17 @@ use super::loan_table::LoanTable;
 use super::socket::DescriptorServer;
 use crate::transport::messages as wire;
 
-/// All that a task lends, and where receivers get descriptors of it.
+/// Loans of a task, and the socket that serves their descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Lender {
-    /// Where receivers get descriptors, from the first that asks on; none where the system has no such
-    /// socket.
+    /// Socket of descriptors, from its first use on. `None` if the system has no such socket.
     socket: OnceLock<Option<DescriptorServer>>,
     pub(crate) loans: Arc<LoanTable>,
 }
 
 impl Lender {
-    /// Where receivers get descriptors. It listens on this runtime, has `most` connections at a time, and
-    /// waits no longer than `timeout` for what a receiver has to say or to take.
+    /// Returns the address of the socket of descriptors, which the first call opens. It listens on this runtime,
+    /// serves `most` connections at a time, and waits `timeout` at most for a receiver to send or to read.
     pub(crate) fn socket(
         &self,
         runtime: &Handle,
@@ -36,8 +35,8 @@ impl Lender {
     }
 }
 
-/// What is lent on one stream. What the receiver has not given back when this is dropped stays as it is for
-/// good ([`Buffer::fix`]), and what would have been written there goes elsewhere.
+/// Loans of one stream. A drop freezes the buffers that the receiver has not returned
+/// ([`Buffer::fix`](thalweg_tensor::Buffer::fix)): they are never written again, and later writes go elsewhere.
 #[derive(Debug)]
 pub(crate) struct Loans {
     lender: Arc<Lender>,
@@ -45,7 +44,7 @@ pub(crate) struct Loans {
 }
 
 impl Loans {
-    /// None yet.
+    /// Returns no loans.
     pub(crate) fn new(lender: Arc<Lender>) -> Loans {
         Loans {
             lender,
@@ -53,7 +52,7 @@ impl Loans {
         }
     }
 
-    /// Lends a tensor; none where it does not lie in a segment of this process.
+    /// Lends a tensor. `None` if it does not lie in a segment of this process.
     pub(crate) fn lend(&mut self, tensor: &Tensor) -> Option<wire::Loan> {
         let buffer = tensor.buffer()?;
         let segment = buffer.segment()?;
@@ -62,7 +61,7 @@ impl Loans {
         Some(wire::Loan { token, segment })
     }
 
-    /// Whether nothing was lent.
+    /// `true` if nothing was lent.
     pub(crate) fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }

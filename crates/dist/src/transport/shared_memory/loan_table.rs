@@ -1,4 +1,4 @@
-//! Buffers that are lent, by token.
+//! Table of lent buffers, by token.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,15 +8,15 @@ use thalweg_tensor::Buffer;
 
 use crate::runtime::lock::locked;
 
-/// Values from this size on are lent, in bytes: a loan takes messages of its own.
+/// Minimum size of a lent value, in bytes: a loan takes messages of its own.
 pub(crate) const MIN_LENT_BYTES: usize = thalweg_tensor::MIN_SHARED_BYTES;
 
-/// All that a task lends, to whoever it is.
+/// Open loans of a task, to all receivers.
 #[derive(Debug, Default)]
 pub(crate) struct LoanTable {
     random: RandomState,
     lent: Mutex<OpenLoans>,
-    /// Whether it never answers who asks for a descriptor.
+    /// `true` to leave requests for descriptors unanswered.
     #[cfg(test)]
     pub(crate) mute: std::sync::atomic::AtomicBool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct LoanTable {
 #[derive(Debug, Default)]
 struct OpenLoans {
     count: u64,
-    /// By token, which is random: a receiver asks for what was lent to it.
+    /// By token. Tokens are random: a receiver can request only its own loans.
     all: BTreeMap<u64, Arc<Buffer>>,
 }
 
@@ -33,7 +33,7 @@ impl LoanTable {
         locked(&self.lent)
     }
 
-    /// Lends what lies in this buffer; gives the token of the loan.
+    /// Lends this buffer. Returns the token of the loan.
     pub(super) fn lend(&self, buffer: Arc<Buffer>) -> u64 {
         let mut lent = self.lent();
         loop {
@@ -46,7 +46,7 @@ impl LoanTable {
         }
     }
 
-    /// What is lent by this token.
+    /// Returns the buffer of this loan.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nobody asks"))]
     pub(super) fn buffer(&self, token: u64) -> Option<Arc<Buffer>> {
         self.lent().all.get(&token).cloned()
@@ -57,7 +57,7 @@ impl LoanTable {
         self.mute.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// Ends a loan.
+    /// Ends a loan and returns its buffer.
     pub(super) fn back(&self, token: u64) -> Option<Arc<Buffer>> {
         self.lent().all.remove(&token)
     }

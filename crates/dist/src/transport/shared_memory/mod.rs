@@ -1,17 +1,16 @@
-//! Values between co-located tasks, those of one machine: the receiver maps the segments of shared memory
-//! that the sender's values lie in, and reads them in place, where a connection copies them twice and has
-//! the network's work for each packet.
+//! Values between co-located tasks (tasks on one machine) through shared memory. The receiver maps the sender's
+//! segments and reads the values in place; a connection would copy them twice and process each packet.
 //!
-//! A segment is a file without a name (`thalweg_tensor::Buffer::segment`), so that who maps it needs a
-//! descriptor. It comes through a Unix socket: the receiver asks the sender by a call (`Colocate`), over
-//! the connection and protected as that is, which socket it listens on ([`Lender::socket`](lender::Lender::socket)), and connects
-//! to it ([`ColocatedTask::find`](segments::ColocatedTask::find)). The socket's name is in the abstract namespace, where nobody on another
-//! machine, or in another network namespace, finds it: values then go over the connection. Both ends take
-//! nobody but their own user (`SO_PEERCRED`). The system need not let one process read the other's memory.
+//! A segment is a file without a name (`thalweg_tensor::Buffer::segment`), so a receiver needs a descriptor to map
+//! it. Descriptors come through a Unix socket: the receiver asks the sender for the address of its socket
+//! ([`Lender::socket`](lender::Lender::socket)) by a call (`Colocate`), over the connection and with its protection,
+//! and connects to it ([`ColocatedTask::find`](segments::ColocatedTask::find)). The socket's name is in the abstract
+//! namespace, so processes on another machine or in another network namespace do not find it: values then go over the
+//! connection. Both ends accept their own user only (`SO_PEERCRED`). The system need not allow one process to read
+//! the other's memory.
 //!
-//! A value that is lent ([`Loans::lend`](lender::Loans::lend)) stays as it is until the receiver gives it back through the
-//! socket. What the receiver has not given back when the stream ends that tells of it is never written
-//! again.
+//! A lent value ([`Loans::lend`](lender::Loans::lend)) does not change until the receiver returns it through the
+//! socket. A buffer that is not returned by the end of the stream that has announced it is never written again.
 
 pub(crate) mod lender;
 pub(crate) mod loan_table;

@@ -1,4 +1,4 @@
-//! What this process reads in segments of others.
+//! Mapped segments of co-located tasks.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,18 +14,18 @@ use crate::transport::messages as wire;
 use crate::transport::values::{ValueBuffer, ValueHeader};
 use crate::transport::wire_error::WireError;
 
-/// A task of this machine, whose segments this process maps.
+/// A task on this machine, whose segments this process maps.
 #[derive(Debug)]
 pub(crate) struct ColocatedTask {
-    /// As the task tells it from those before it.
+    /// Incarnation of the task's process.
     pub(crate) incarnation: u64,
     link: DescriptorClient,
     maps: SegmentMaps,
 }
 
 impl ColocatedTask {
-    /// The task that has said this, if it is on this machine and of the same user; it is waited for no
-    /// longer than `timeout`, now and later.
+    /// Connects to the task with this address. `None` if it is not on this machine or of another user. Each wait
+    /// takes `timeout` at most, now and later.
     pub(crate) async fn find(
         said: wire::Colocation,
         runtime: &Handle,
@@ -38,15 +38,15 @@ impl ColocatedTask {
         }))
     }
 
-    /// Whether it has gone.
+    /// `true` if its process is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.link.is_closed()
     }
 
-    /// The first `len` bytes of what it lends by this token.
+    /// Maps the first `len` bytes of a loan.
     ///
     /// # Errors
-    /// It does not give the descriptor, or gives another one.
+    /// The descriptor does not come, or is of another segment.
     pub(crate) async fn map(&self, loan: wire::Loan, len: usize) -> Result<Arc<Buffer>, WireError> {
         if let Some(buffer) = self.maps.get(loan.segment, len) {
             return Ok(buffer);
@@ -56,34 +56,32 @@ impl ColocatedTask {
         Ok(self.maps.put(loan.segment, new))
     }
 
-    /// Ends the use of a buffer; true where nobody has it any more. Where somebody has it, it is not
-    /// given again.
+    /// Releases a buffer. `true` if no other user is left. A buffer that is still in use is not handed out again.
     pub(crate) fn give(&self, buffer: Arc<Buffer>) -> bool {
         self.maps.give(buffer)
     }
 
-    /// Gives back what is lent by these tokens, and then drops the stream that tells of it.
+    /// Returns these loans, then drops the stream that has announced them.
     pub(crate) fn back(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
         self.link.back(tokens, stream);
     }
 }
 
-/// A value that another task lends.
+/// A value that a co-located task lends.
 pub(crate) struct LentValue {
     header: wire::Value,
     described: ValueHeader,
-    /// What it lies in.
+    /// Mapped buffer of the value.
     pub(crate) buffer: Arc<Buffer>,
     limit: u64,
     pool: Arc<BufferPool>,
 }
 
 impl LentValue {
-    /// The value of this header, which this task lends.
+    /// Maps the value of this header.
     ///
     /// # Errors
-    /// The header is none of a value, or of one of more than `limit` bytes, or the segment can not be
-    /// mapped.
+    /// The header is invalid, the value has more than `limit` bytes, or the segment cannot be mapped.
     pub(crate) async fn new(
         from: &ColocatedTask,
         loan: wire::Loan,
@@ -102,21 +100,21 @@ impl LentValue {
         })
     }
 
-    /// The tensor, read in place; none where it has to be copied.
+    /// Returns the tensor, read in place. `None` if it has to be copied.
     ///
     /// # Errors
     /// Its bytes are not what the header says.
     pub(crate) fn in_place(&self) -> Result<Option<Tensor>, WireError> {
         let ValueHeader { dtype, dims, .. } = &self.described;
         if !dtype.is_float() {
-            // An index that was looked at must not become another one, whatever the sender does.
+            // A checked index must not change afterwards, whatever the sender does.
             return Ok(None);
         }
         let tensor = Tensor::from_buffer(*dtype, dims, self.buffer.clone())?;
         Ok(Some(tensor))
     }
 
-    /// A copy of the tensor, megabytes: not to be made on the threads of the network.
+    /// Copies the tensor. This copies megabytes: not to be called on the threads of the network.
     ///
     /// # Errors
     /// Its bytes are not what the header says.
@@ -138,21 +136,21 @@ impl LentValue {
     }
 }
 
-/// The most segments of one process that stay mapped, and their bytes.
+/// Limits of the mapped segments of one process: their number and their bytes.
 const MAX_SEGMENTS: usize = 1024;
 const MAX_MAPPED_BYTES: usize = 4 << 30;
-/// One that was not asked for while the others were so many times goes: its owner has given it up.
+/// A segment that was not used while all others were used this many times is unmapped: its owner has abandoned it.
 const MAX_UNUSED_ROUNDS: u64 = 16;
 
-/// Segments of one process that are mapped: they are mapped once, and not anew in each step.
+/// Mapped segments of one process. They stay mapped over steps.
 #[derive(Debug, Default)]
 pub(super) struct SegmentMaps(Mutex<MapTable>);
 
 #[derive(Debug, Default)]
 struct MapTable {
-    /// How often one was asked for.
+    /// Number of uses of all segments.
     asked: u64,
-    /// What was not asked for the longest comes first.
+    /// In order of the last use.
     all: Vec<MappedSegment>,
 }
 
@@ -160,12 +158,12 @@ struct MapTable {
 struct MappedSegment {
     segment: u64,
     buffer: Arc<Buffer>,
-    /// When it was asked for last.
+    /// Number of uses of all segments at its last use.
     asked: u64,
 }
 
 impl MapTable {
-    /// One that is known, and notes that it was asked for.
+    /// Returns a mapped segment, and notes its use.
     fn get(&mut self, segment: u64, len: usize) -> Option<Arc<Buffer>> {
         let is_it = |m: &MappedSegment| m.segment == segment && m.buffer.len() == len;
         let at = self.all.iter().position(is_it)?;
@@ -183,7 +181,7 @@ impl MapTable {
         buffer
     }
 
-    /// Takes out what has to go, for one more of `len` bytes: of what nobody has.
+    /// Removes outdated segments that are not in use, to make room for `len` bytes.
     fn outdated(&mut self, len: usize) -> Vec<MappedSegment> {
         let (now, count) = (self.asked, self.all.len() as u64);
         let mut bytes: usize = self.all.iter().map(|m| m.buffer.len()).sum();
@@ -207,13 +205,12 @@ impl SegmentMaps {
         locked(&self.0)
     }
 
-    /// The first `len` bytes of a segment, if they are mapped.
+    /// Returns the first `len` bytes of a segment, if they are mapped.
     pub(super) fn get(&self, segment: u64, len: usize) -> Option<Arc<Buffer>> {
         self.mapped().get(segment, len)
     }
 
-    /// Keeps one that was mapped now; gives the one that somebody else has mapped meanwhile, if there is
-    /// one.
+    /// Adds a new mapping. Returns the one of a concurrent call instead, if there is one.
     pub(super) fn put(&self, segment: u64, new: Buffer) -> Arc<Buffer> {
         let mut mapped = self.mapped();
         if let Some(buffer) = mapped.get(segment, new.len()) {
@@ -226,15 +223,15 @@ impl SegmentMaps {
         buffer
     }
 
-    /// Ends the use of one; true where nobody has it any more, and it stays mapped. Where somebody has it,
-    /// it is not given again.
+    /// Releases a buffer. `true` if no other user is left; it stays mapped then. A buffer that is still in use is not
+    /// handed out again.
     pub(super) fn give(&self, buffer: Arc<Buffer>) -> bool {
         let mut mapped = self.mapped();
-        // One is the caller's, one may be here.
+        // One reference is the caller's, one may be in the table.
         let is_it = |m: &MappedSegment| Arc::ptr_eq(&m.buffer, &buffer);
         let known = mapped.all.iter().position(is_it);
         let free = Arc::strong_count(&buffer) == 1 + usize::from(known.is_some());
-        // What others read there comes before what follows.
+        // Reads of other threads happen before the release.
         fence(Ordering::Acquire);
         if let (Some(at), false) = (known, free) {
             mapped.all.remove(at);

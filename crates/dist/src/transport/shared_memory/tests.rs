@@ -1,4 +1,4 @@
-//! What is read in the shared memory of another task, and what is not.
+//! Tests of values through shared memory.
 
 #[path = "../../../../../tests/support/addresses.rs"]
 mod addresses;
@@ -46,7 +46,7 @@ impl Two {
         }
     }
 
-    /// The worker's connection to the server, or the server's to the worker.
+    /// Returns the worker's peer (the server), or the server's peer (the worker).
     fn peer(&self, of_worker: bool) -> Arc<Peer> {
         let (from, of) = match of_worker {
             true => (&self.worker, &self.ps),
@@ -57,8 +57,7 @@ impl Two {
         from.worker().peers.get(task, address).unwrap()
     }
 
-    /// How many values were copied from the other's segments and how many read there: by the worker, and by
-    /// the server.
+    /// Returns the numbers of values that were copied and read in place: by the worker, and by the server.
     fn counts(&self) -> [(u64, u64); 2] {
         [true, false].map(|of_worker| {
             let peer = self.peer(of_worker);
@@ -68,8 +67,8 @@ impl Two {
         })
     }
 
-    /// Waits until the server has the bytes of so many elements and no more, and the worker none: the
-    /// streams of the last step end a moment after it.
+    /// Waits until the server holds the bytes of `elements` only, and the worker none: the streams of the last step
+    /// end a moment after it.
     fn settle(&self, elements: usize) {
         let held = || (self.ps.worker().held(), self.worker.worker().held());
         let expected = ((0, 0, elements * 4), (0, 0, 0));
@@ -83,7 +82,7 @@ impl Two {
 
 const LENGTH: usize = 1 << 18;
 
-/// A variable on the server, and its value on the worker added to it, times two.
+/// Returns a variable on the server, and an op that adds twice its value, computed on the worker.
 fn tripled(g: &Graph) -> (Variable<'_>, Operation<'_>) {
     let on = |job: &str| format!("/job:{job}/task:0").parse::<DeviceSpec>().unwrap();
     let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; LENGTH]));
@@ -92,7 +91,7 @@ fn tripled(g: &Graph) -> (Variable<'_>, Operation<'_>) {
     (w, g.device(on("ps"), || w.assign_add(next)))
 }
 
-/// As [`Two::counts`], after three steps and a fetch.
+/// Returns [`Two::counts`] after three steps and a fetch.
 fn lent(shared_memory: bool) -> [(u64, u64); 2] {
     let two = Two::new(shared_memory);
     let g = Graph::new();
@@ -111,7 +110,7 @@ fn lent(shared_memory: bool) -> [(u64, u64); 2] {
 
 #[test]
 fn large_values_between_servers_of_one_machine_are_lent_and_given_back() {
-    // What three steps send is read in place, what is fetched is copied.
+    // The values of three steps are read in place, the fetched value is copied.
     assert_eq!(lent(true), [(1, 3), (0, 3)]);
     assert_eq!(lent(false), [(0, 0), (0, 0)]);
 }
@@ -188,13 +187,13 @@ fn a_kept_value_does_not_change() {
         );
     }
     assert_eq!(two.counts(), [(0, 8), (0, 4)]);
-    // They are mapped, and not copied.
+    // The values are mapped, and not copied.
     assert_eq!(two.peer(true).counts.kept.load(SeqCst), 4);
     drop((session, kept));
     two.settle(LENGTH);
 }
 
-/// A tensor in this buffer.
+/// Returns a tensor in this buffer.
 fn tensor(buffer: &Arc<Buffer>) -> Tensor {
     Tensor::from_buffer(DType::F32, &[MIN_LENT_BYTES / 4], buffer.clone()).unwrap()
 }
@@ -214,11 +213,11 @@ async fn a_loan_that_is_not_returned_is_never_overwritten() {
     assert!(Buffer::get_mut(&mut buffer).is_none());
     let (stream, dropped) = tokio::sync::oneshot::channel::<()>();
     receiver.back(vec![loan.token], Box::new(stream));
-    // The stream is there until the lender knows.
+    // The stream stays open until the lender has the return.
     assert!(dropped.await.is_err());
     assert!(Buffer::get_mut(&mut buffer).is_some());
 
-    // It is still mapped; who has it keeps it from being given back.
+    // It is still mapped and in use, so it is not returned.
     let loan = loans.lend(&tensor(&buffer)).unwrap();
     let mapped = receiver.map(loan, MIN_LENT_BYTES).await.unwrap();
     let kept = mapped.clone();
@@ -228,7 +227,7 @@ async fn a_loan_that_is_not_returned_is_never_overwritten() {
     drop(kept);
     assert!(Buffer::get_mut(&mut buffer).is_none());
 
-    // What is not in a segment is not lent.
+    // A buffer outside of a segment is not lent.
     let mut heap = Arc::new(Buffer::zeroed(MIN_LENT_BYTES));
     let mut loans = Loans::new(lender);
     assert_eq!(loans.lend(&tensor(&heap)), None);

@@ -1,4 +1,4 @@
-//! Other systems have no such sockets: values go over the connection.
+//! Stand-ins for systems without such sockets: values go over the connection.
 
 use std::convert::Infallible;
 use std::fs::File;

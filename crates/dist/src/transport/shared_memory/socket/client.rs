@@ -1,4 +1,4 @@
-//! The end that maps.
+//! Receiver's end of the socket: requests descriptors, and returns loans.
 
 use std::fs::File;
 use std::io;
@@ -15,23 +15,23 @@ use super::protocol::{
 use crate::transport::messages as wire;
 use crate::transport::wire_error::WireError;
 
-/// How many requests are sent before the first answer is read.
+/// Number of requests that are sent before the first answer is read.
 const MAX_PIPELINED: usize = 64;
-/// What is asked of a lender.
+/// A request to a lender.
 enum DescriptorRequest {
-    /// The descriptor of what is lent by this token.
+    /// The descriptor of this loan.
     Descriptor(u64, oneshot::Sender<Result<File, WireError>>),
-    /// To take back what is lent by these tokens; what is beside them is dropped then.
+    /// The return of these loans; the second field is dropped afterwards.
     Back(Vec<u64>, Box<dyn Send>),
 }
 
-/// A connection to a lender, which a task of its own keeps.
+/// A connection to a lender, owned by an async task of its own.
 #[derive(Debug)]
 pub(crate) struct DescriptorClient(mpsc::UnboundedSender<DescriptorRequest>);
 
 impl DescriptorClient {
-    /// Connects to a lender; none where it is not on this machine, is not of this user, or does not take
-    /// the secret in time.
+    /// Connects to a lender. `None` if it is not on this machine, is of another user, or does not accept the secret
+    /// in time.
     pub(crate) async fn connect(
         said: wire::Colocation,
         runtime: &Handle,
@@ -49,7 +49,7 @@ impl DescriptorClient {
                 _ => Err(io::ErrorKind::InvalidData.into()),
             }
         };
-        // Where it is kept, whoever asks.
+        // On the runtime that owns the connection, whichever thread calls.
         let connected = runtime.spawn(within(timeout, connect)).await;
         let stream = connected.ok()?.ok()?;
         let (ask, asked) = mpsc::unbounded_channel();
@@ -57,15 +57,15 @@ impl DescriptorClient {
         Some(DescriptorClient(ask))
     }
 
-    /// Whether the lender has gone.
+    /// `true` if the lender is gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed()
     }
 
-    /// The descriptor of what is lent by this token.
+    /// Requests the descriptor of a loan.
     ///
     /// # Errors
-    /// It is not lent, or does not come in time.
+    /// The loan does not exist, or the descriptor does not come in time.
     pub(crate) async fn descriptor(&self, token: u64) -> Result<File, WireError> {
         let (give, given) = oneshot::channel();
         let gone = || WireError::Broken("the socket for shared memory is closed".to_owned());
@@ -74,14 +74,14 @@ impl DescriptorClient {
         given.await.map_err(|_| gone())?
     }
 
-    /// Gives back what is lent by these tokens, and drops `stream` once the lender knows.
+    /// Returns these loans, and drops `stream` once the lender has them.
     pub(crate) fn back(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
-        // Where the link is closed the stream is dropped at once: the lender knows what that means.
+        // If the connection is closed, the stream is dropped at once: the lender then freezes the buffers.
         let _ = self.0.send(DescriptorRequest::Back(tokens, stream));
     }
 }
 
-/// Asks a lender, until one of the two goes.
+/// Sends requests to a lender, until one of the two ends.
 async fn keep(
     mut stream: UnixStream,
     mut asked: mpsc::UnboundedReceiver<DescriptorRequest>,
@@ -99,7 +99,7 @@ async fn keep(
                 let found = within(timeout, asking).await;
                 let ends = found.is_err();
                 let found = found.and_then(|f| f.ok_or_else(none));
-                // Nobody may wait for it any more.
+                // The receiver may be gone.
                 let _ = give.send(found.map_err(failure));
                 if ends {
                     return;
@@ -116,7 +116,7 @@ async fn keep(
     }
 }
 
-/// Waits until the lender closes the socket, or says what nobody has asked for.
+/// Waits until the lender closes the socket, or sends bytes without a request.
 async fn closed(stream: &UnixStream) {
     while stream.readable().await.is_ok() {
         match stream.try_read(&mut [0]) {
@@ -126,7 +126,7 @@ async fn closed(stream: &UnixStream) {
     }
 }
 
-/// Asks for a descriptor; none where there is none.
+/// Requests a descriptor. `None` if there is none.
 async fn descriptor(stream: &mut UnixStream, token: u64) -> io::Result<Option<File>> {
     stream.write_all(&request(DESCRIPTOR, token)).await?;
     let (status, descriptor) = answered(stream).await?;
@@ -138,7 +138,7 @@ async fn back(stream: &mut UnixStream, tokens: &[u64]) -> io::Result<()> {
         let requests: Vec<u8> = tokens.iter().flat_map(|&t| request(BACK, t)).collect();
         stream.write_all(&requests).await?;
         for _ in tokens {
-            // What it does not know any more it has taken back already.
+            // A loan that the lender no longer knows was returned before.
             answered(stream).await?;
         }
     }
@@ -149,7 +149,7 @@ fn none() -> io::Error {
     io::Error::other("none came: one of the two processes may have as many files open as it may")
 }
 
-/// Why a descriptor has not come.
+/// Converts the error of a request for a descriptor.
 fn failure(why: io::Error) -> WireError {
     match why.kind() {
         io::ErrorKind::UnexpectedEof

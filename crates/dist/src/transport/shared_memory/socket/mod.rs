@@ -1,7 +1,7 @@
-//! The Unix socket that descriptors come through.
+//! Unix socket for descriptors of segments.
 //!
-//! A receiver says the secret, and has a byte back. Then it asks: a byte that says for what, and a token of
-//! eight (little-endian). Each has a byte back, with a descriptor beside it if one was asked for.
+//! A receiver sends the secret and gets one byte back. Then it sends requests: a byte for the kind, and a token of
+//! eight bytes (little-endian). Each request gets one byte back, with a descriptor beside it if one was requested.
 
 mod client;
 mod protocol;

@@ -1,4 +1,4 @@
-//! Messages on the socket.
+//! Messages of the socket.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -16,32 +16,32 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-/// Bytes of a name, and of a secret.
+/// Number of bytes of a socket's name, and of its secret.
 pub(super) const SECRET_BYTES: usize = 16;
-/// Asks for the descriptor of what is lent.
+/// Request for the descriptor of a loan.
 pub(super) const DESCRIPTOR: u8 = 1;
-/// Gives back what was lent.
+/// Return of a loan.
 pub(super) const BACK: u8 = 2;
-/// The answers.
+/// Answers.
 pub(super) const NO: u8 = 0;
 pub(super) const YES: u8 = 1;
-/// Bytes of a request.
+/// Number of bytes of a request.
 pub(super) const REQUEST_BYTES: usize = 9;
-/// Bytes that nobody can guess.
+/// Returns random bytes that cannot be guessed.
 pub(super) fn random() -> io::Result<[u8; SECRET_BYTES]> {
     let mut bytes = [0; SECRET_BYTES];
-    // So few bytes come all at once.
+    // So few bytes come in one call.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes)
 }
 
-/// The address of this name, in the abstract namespace.
+/// Returns the address of this name, in the abstract namespace.
 pub(super) fn address(name: &[u8; SECRET_BYTES]) -> OsString {
     let hex = name.iter().map(|b| format!("{b:02x}")).collect::<String>();
     OsString::from_vec(format!("\0thalweg-{hex}").into_bytes())
 }
 
-/// Whether the other end is of the same user.
+/// `true` if the peer is of the same user.
 pub(super) fn is_own(stream: &UnixStream) -> io::Result<bool> {
     Ok(stream.peer_cred()?.uid() == geteuid().as_raw())
 }
@@ -52,7 +52,7 @@ pub(super) fn request(kind: u8, token: u64) -> [u8; REQUEST_BYTES] {
     request
 }
 
-/// Ends what takes longer.
+/// Runs `work`, with this time limit.
 pub(super) async fn within<T>(
     timeout: Duration,
     work: impl Future<Output = io::Result<T>>,
@@ -72,7 +72,7 @@ pub(super) async fn answer(
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut beside = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
-            // There is room for one.
+            // The buffer has room for one descriptor.
             beside.push(SendAncillaryMessage::ScmRights(&descriptors));
         }
         let status = [status];

@@ -1,4 +1,4 @@
-//! The end that lends.
+//! Lender's end of the socket: serves descriptors, and takes back loans.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use super::protocol::{
 use crate::transport::messages as wire;
 use crate::transport::shared_memory::loan_table::LoanTable;
 
-/// How long no connection is taken when one could not be: the process may have no more files open.
+/// Pause after a failed accept: the process may have no more files open.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Where a lender listens, until this is dropped.
+/// Socket of a lender. A drop closes it.
 #[derive(Debug)]
 pub(crate) struct DescriptorServer {
     name: [u8; SECRET_BYTES],
@@ -59,7 +59,7 @@ impl DescriptorServer {
         })
     }
 
-    /// Where it is; whose it is the caller fills in.
+    /// Returns its address. The caller fills in the incarnation.
     pub(crate) fn message(&self) -> wire::Colocation {
         wire::Colocation {
             incarnation: 0,
@@ -69,7 +69,7 @@ impl DescriptorServer {
     }
 }
 
-/// What a receiver is answered from.
+/// State that receivers are served from.
 #[derive(Clone)]
 struct ServerState {
     lender: Weak<LoanTable>,
@@ -86,13 +86,13 @@ async fn accept(listener: UnixListener, served: ServerState, most: usize) {
         };
         while links.try_join_next().is_some() {}
         if links.len() < most {
-            // An error is a receiver that has gone, or was none.
+            // An error means that the receiver is gone, or was none.
             links.spawn(serve(stream, served.clone()));
         }
     }
 }
 
-/// Answers one receiver until it goes.
+/// Serves one receiver until it closes the connection.
 async fn serve(mut stream: UnixStream, served: ServerState) -> io::Result<()> {
     let timeout = served.timeout;
     if !is_own(&stream)? {

@@ -1,4 +1,4 @@
-//! Who gets a descriptor, and what is taken for one.
+//! Tests of the access to descriptors, and of their checks.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -27,10 +27,10 @@ use crate::transport::shared_memory::segments::ColocatedTask;
 use crate::transport::wire_error::WireError;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// How long one is waited for that never answers.
+/// Timeout in tests of a lender that never answers.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// A lender and what it says of its socket, which takes so many receivers.
+/// Returns a lender and the address of its socket, which serves `most` receivers.
 fn lender(most: usize) -> (Arc<Lender>, wire::Colocation) {
     let lender = Arc::<Lender>::default();
     let said = lender.socket(&Handle::current(), most, TIMEOUT).unwrap();
@@ -41,7 +41,7 @@ async fn found(said: &wire::Colocation) -> Option<Arc<ColocatedTask>> {
     ColocatedTask::find(said.clone(), &Handle::current(), TIMEOUT).await
 }
 
-/// A tensor in shared memory.
+/// Returns a tensor in shared memory.
 fn shared(elements: usize) -> Tensor {
     let memory = Arc::new(Memory::new(None).sharing(0));
     let buffer = Buffer::try_copied(&vec![7; elements * 4], Some(&memory)).unwrap();
@@ -73,7 +73,7 @@ async fn a_lender_is_found_by_its_name_and_secret_alone() {
         assert!(found(&wrong).await.is_none(), "{wrong:?}");
     }
     let second = found(&said).await.unwrap();
-    // No more than it takes.
+    // No more than its limit.
     assert!(found(&said).await.is_none());
     assert!(!first.is_gone() && !second.is_gone());
     drop(lender);
@@ -98,13 +98,13 @@ async fn descriptors_of_open_loans_only() {
         let none = link.descriptor(other).await;
         assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
     }
-    // It answers on.
+    // It still answers.
     assert!(link.descriptor(loan.token).await.is_ok());
     drop(loans);
     let none = link.descriptor(loan.token).await;
     assert!(matches!(none, Err(WireError::Descriptor(_))), "{none:?}");
     drop(lender);
-    // It is closed, sooner or later.
+    // It is closed eventually.
     while !matches!(link.descriptor(1).await, Err(WireError::Broken(_))) {}
 }
 
@@ -126,14 +126,14 @@ async fn many_loans_are_returned_at_once() {
     assert!(tokens.iter().all(|&t| lender.loans.buffer(t).is_none()));
 }
 
-/// Connects to a lender as somebody else, and says the secret; gives what comes back.
+/// Connects to a lender as another user and sends the secret. Returns the bytes that come back.
 fn as_user(user: u32, said: &wire::Colocation) -> io::Result<Vec<u8>> {
     let name = address(said.name[..].try_into().unwrap());
     let name = name.into_vec();
     let at = SocketAddr::from_abstract_name(&name[1..])?;
     let secret = said.secret.clone();
     let connect = move || {
-        // Of this thread alone, which ends here.
+        // Of this thread only, which ends here.
         let user = rustix::process::Uid::from_raw(user);
         let become_it = rustix::thread::set_thread_uid(user);
         become_it.map_err(|_| io::ErrorKind::Unsupported)?;
@@ -157,7 +157,7 @@ async fn another_user_is_refused() {
         tokio::task::spawn_blocking(move || as_user(user, &said))
     };
     assert_eq!(answers(own.as_raw()).await.unwrap().unwrap(), [YES]);
-    // It is hung up on, before or after it has read that.
+    // The lender closes the connection, before or after the secret is sent.
     match answers(NOBODY).await.unwrap() {
         Err(e) if e.kind() == io::ErrorKind::Unsupported => {
             eprintln!("NOT TESTED: only root can become another user");
@@ -174,7 +174,7 @@ async fn another_user_is_refused() {
     assert!(found(&said).await.is_some());
 }
 
-/// A task that answers the request for a descriptor in its own way.
+/// Connects to a lender that answers the request for a descriptor by `answers`.
 async fn odd<F: Future<Output = ()> + Send + 'static>(
     timeout: Duration,
     answers: impl FnOnce(UnixStream) -> F + Send + 'static,
@@ -210,7 +210,7 @@ async fn a_missing_descriptor_times_out() {
         matches!(&none, Err(WireError::Descriptor(e)) if e.kind() == io::ErrorKind::TimedOut),
         "{none:?}"
     );
-    // Whatever it says later is not taken for an answer to something else.
+    // Later bytes are not taken for the answer to another request.
     assert!(link.descriptor(2).await.is_err());
     let done = async {
         while !link.is_closed() {
@@ -232,7 +232,7 @@ async fn a_missing_descriptor_times_out() {
     assert!(matches!(none, Err(WireError::Broken(_))), "{none:?}");
 }
 
-/// What comes of a descriptor that is sent for a segment of this number and so many bytes.
+/// Maps a descriptor that is sent for a segment of this number and length.
 async fn mapped(file: OwnedFd, number: u64, len: usize) -> Result<Buffer, SegmentError> {
     let link = odd(TIMEOUT, move |stream| async move {
         answer(&stream, YES, Some(file.as_fd())).await.unwrap();
@@ -278,7 +278,7 @@ async fn a_descriptor_of_another_file_is_refused() {
 
 #[tokio::test]
 async fn unrequested_descriptors_are_closed() {
-    // More than there is room for, beside the answer; and some behind it.
+    // More descriptors than there is room for, beside the answer; and some behind it.
     for count in [1, 2, 5, 50] {
         let (mut reader, writer) = io::pipe().unwrap();
         let link = odd(TIMEOUT, move |stream| async move {
@@ -296,12 +296,12 @@ async fn unrequested_descriptors_are_closed() {
         });
         let link = link.await;
         let file = link.descriptor(1).await.unwrap();
-        // What it has said unasked ends the link.
+        // Bytes without a request end the connection.
         while !link.is_closed() {
             tokio::task::yield_now().await;
         }
         drop(file);
-        // Nobody has the other end any more.
+        // The other end is closed.
         assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     }
 }
