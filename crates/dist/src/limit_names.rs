@@ -1,4 +1,4 @@
-//! The names of limits, as errors and numbers say them.
+//! Names of limits, in errors and metrics.
 
 pub(crate) const MESSAGE_BYTES: &str = "message_bytes";
 pub(crate) const DECODED_BYTES: &str = "decoded_bytes";
@@ -20,7 +20,7 @@ pub(crate) const ARRIVAL: &str = "arrival";
 pub(crate) const IDLE: &str = "idle";
 pub(crate) const SILENCE: &str = "silence";
 
-/// All that a caller, or a connection, can meet.
+/// All limits that a caller or a connection can meet.
 pub(crate) const ALL: [&str; 19] = [
     MESSAGE_BYTES,
     DECODED_BYTES,

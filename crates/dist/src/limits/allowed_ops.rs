@@ -1,4 +1,4 @@
-//! Which ops a server runs.
+//! Allow-list of the ops that a server runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use thalweg_graph::GraphData;
 
 use crate::error::{Cause, ClusterError};
 
-/// What the engine puts into graphs by itself, and what does nothing: always allowed, as are ops whose
-/// names begin with `_`. Calls are, since what they call is looked at.
+/// Ops that are always allowed: those that the engine adds to graphs itself, and those without effect. Ops whose
+/// names begin with `_` are allowed too. So are calls, since the called functions are checked.
 const ALWAYS: [&str; 8] = [
     "Cast",
     "Const",
@@ -20,8 +20,8 @@ const ALWAYS: [&str; 8] = [
     "StatefulPartitionedCall",
 ];
 
-/// The ops that a server runs for its clients: all that there are, or those of a list. No op reads or
-/// writes files, or speaks to the network, but for the sends and receives of a step.
+/// Ops that a server runs for its clients: all ops, or those of a list. No op reads or writes files, or uses the
+/// network, except the sends and receives of a step.
 ///
 /// ```
 /// use thalweg_dist::AllowedOps;
@@ -33,13 +33,13 @@ const ALWAYS: [&str; 8] = [
 pub struct AllowedOps(Option<Arc<BTreeSet<String>>>);
 
 impl AllowedOps {
-    /// All ops.
+    /// Allows all ops.
     pub fn all() -> AllowedOps {
         AllowedOps::default()
     }
 
-    /// Those of these names, and what graphs are not without: constants, placeholders, identities,
-    /// casts, and ops that do nothing.
+    /// Allows the ops of these names, and those that every graph needs: constants, placeholders, identities, casts,
+    /// and ops without effect.
     ///
     /// # Errors
     /// There is no op of a name.
@@ -56,7 +56,7 @@ impl AllowedOps {
                     format!("there is no op '{name}' to allow: docs/kernels.md has their names"),
                 )
             };
-            // Variables behind references run as variables behind handles.
+            // Reference variables run as resource variables.
             let same = op.ok_or_else(missing)?.def.on_handles;
             allowed.extend(same.map(str::to_owned));
             allowed.insert(name);
@@ -64,17 +64,17 @@ impl AllowedOps {
         Ok(AllowedOps(Some(Arc::new(allowed))))
     }
 
-    /// Whether a node of this op may run.
+    /// `true` if a node of this op may run.
     pub(crate) fn has(&self, op: &str) -> bool {
         let Some(names) = &self.0 else { return true };
         names.contains(op) || op.starts_with('_') || ALWAYS.contains(&op)
     }
 
-    /// Looks at all nodes of a graph as it is imported, those of its functions among them: what stands for
-    /// a gradient in a message has become its nodes by then.
+    /// Checks all nodes of an imported graph and of its functions. Symbolic gradients of a message are expanded to
+    /// nodes by then.
     ///
     /// # Errors
-    /// It has one that may not run.
+    /// A node may not run.
     pub(crate) fn check(&self, graph: &GraphData) -> Result<(), ClusterError> {
         if self.0.is_none() {
             return Ok(());
@@ -90,7 +90,7 @@ impl AllowedOps {
     }
 }
 
-/// That a node may not run.
+/// Returns the error of a node that may not run.
 pub(crate) fn refused(node: &str, op: &str) -> ClusterError {
     let text = format!(
         "Node '{node}': this server does not run op '{op}': its operator has allowed others alone \

@@ -1,23 +1,23 @@
-//! What the machine lets this process have.
+//! Resources of the machine for this process.
 
 use std::path::Path;
 
-/// What this process may have of the machine. A number that the system does not tell is the largest.
+/// Resources that this process may use. A number that the system does not report is the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Bytes of memory: those of the machine, of the process's cgroup (version 1 or 2, and those around it) or of
-    /// `ulimit -v`, whichever is least.
+    /// Bytes of memory: the minimum of those of the machine, of the process's cgroup (version 1 or 2, and its
+    /// parents) and of `ulimit -v`.
     pub memory: u64,
-    /// Threads and processes: those of the cgroup (`pids.max`) or of `ulimit -u`, whichever is less.
+    /// Number of threads and processes: the minimum of the cgroup (`pids.max`) and of `ulimit -u`.
     pub threads: u64,
-    /// Open files and connections: `ulimit -n`.
+    /// Number of open files and connections: `ulimit -n`.
     pub descriptors: u64,
     /// Bytes of the largest file that may be written, and of a value in shared memory: `ulimit -f`.
     pub file: u64,
 }
 
 impl Machine {
-    /// This machine.
+    /// Reads the resources of this machine.
     ///
     /// ```
     /// let machine = thalweg_dist::limits::Machine::here();
@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// What the system's files say, below this folder.
+    /// Reads the system's files below this folder.
     fn from_files(root: &Path) -> Machine {
         let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap_or_default();
         let total = read("proc/meminfo");
@@ -77,7 +77,8 @@ impl Machine {
     }
 }
 
-/// A cgroup and those around it: a process is held to the limits of all. A container may see its own as the root.
+/// Iterates over a cgroup and its parents: the limits of all apply to a process. A container may see its own cgroup
+/// as the root.
 fn groups(path: &str) -> impl Iterator<Item = &str> {
     let path = path.trim_end_matches('/');
     let ends = path.match_indices('/').map(|(at, _)| at);
@@ -112,7 +113,7 @@ fn limits_of_process() -> Machine {
 mod tests {
     use super::*;
 
-    /// A folder with these files.
+    /// Reads a folder with these files.
     fn told(name: &str, files: &[(&str, &str)]) -> Machine {
         let name = format!("thalweg-machine-{name}-{}", std::process::id());
         let root = std::env::temp_dir().join(name);

@@ -1,4 +1,4 @@
-//! How much a server does for its clients before it says no.
+//! Limits of a server: memory, sessions, steps, connections, times, ops.
 //!
 //! ```
 //! use thalweg_dist::{AllowedOps, ClusterOptions, Limits, Server, ServerOptions, Session};

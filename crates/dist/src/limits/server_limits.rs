@@ -1,70 +1,69 @@
-//! The limits of a server.
+//! Limits of a server, and their defaults for a machine.
 
 use std::time::Duration;
 
 use super::allowed_ops::AllowedOps;
 use super::machine::Machine;
 
-/// How much one server does at most. Each bound is an error of its own where it is met.
+/// Limits of one server. Each limit has an error of its own when it is met.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The largest message that is taken, in bytes.
+    /// Maximum size of a message, in bytes.
     pub message_bytes: usize,
-    /// The most memory that one message takes once it is decoded, in bytes.
+    /// Maximum memory of one decoded message, in bytes.
     pub decoded_bytes: u64,
-    /// The most bytes that all calls which go on hold: what came of their messages, the decoded messages,
-    /// and the answers.
+    /// Maximum bytes of all open calls: received bytes, decoded messages, and responses.
     pub call_bytes: u64,
-    /// The most bytes that the graph of one session takes.
+    /// Maximum bytes of the graph of one session.
     pub session_bytes: u64,
-    /// The most bytes that the graphs of all sessions take.
+    /// Maximum bytes of the graphs of all sessions.
     pub graph_bytes: u64,
-    /// The most bytes of the engine's memory on the CPU: variables, queues and steps. Options of a session that
-    /// say a limit of their own for a CPU keep it.
+    /// Maximum bytes of the engine's memory on the CPU: variables, queues and steps. A CPU with a limit in the
+    /// session's options keeps that limit.
     pub memory: u64,
-    /// The most nodes of a session's graph, those of functions counted.
+    /// Maximum number of nodes of a session's graph, including those of functions.
     pub graph_nodes: usize,
-    /// How many bytes may be filled in for constants of which a graph says fewer elements than they
-    /// have, for each message.
+    /// Maximum bytes that one message may expand to by constants with fewer elements than their shape has.
     pub expanded_bytes: usize,
-    /// The most sessions at a time.
+    /// Maximum number of sessions at a time.
     pub sessions: usize,
-    /// The most sessions at a time of one client, which is told by its address.
+    /// Maximum number of sessions at a time of one client. Clients are identified by address.
     pub client_sessions: usize,
-    /// How long a session is kept after the last connection of its client has ended.
+    /// Time that a session is kept after the last connection of its client has ended.
     pub lease: Duration,
-    /// The most steps at a time, those of all sessions together.
+    /// Maximum number of steps at a time, of all sessions together.
     pub steps: usize,
-    /// The most callables of a session.
+    /// Maximum number of callables of a session.
     pub callables: usize,
-    /// The most parts of steps that a task keeps for one session of another's.
+    /// Maximum number of parts of steps that a task keeps for one session of another task.
     pub parts: usize,
-    /// The largest tensor that is taken from another task, in bytes.
+    /// Maximum size of a tensor from another task, in bytes.
     pub value_bytes: u64,
-    /// The most bytes of tensors that have come in from other tasks on calls which still go on; of those
-    /// that are copied from shared memory, while they are.
+    /// Maximum bytes of tensors from other tasks on open calls, and of tensors that are being copied from shared
+    /// memory.
     pub flight_bytes: u64,
-    /// The most connections at a time. When there are as many, a new one takes the place of one that no call with the
-    /// cluster's token has come on, or else of the one that had no call for longest. By default, what the system's
-    /// bound of open files leaves (`ulimit -n`), and at most 65,536.
+    /// Maximum number of connections at a time. At the limit, a new connection evicts an unauthenticated one, or else
+    /// the one without a call for longest. The default follows from the system's limit of open files (`ulimit -n`),
+    /// and is 65,536 at most.
     pub connections: usize,
-    /// How long a new connection may take for TLS and its first call.
+    /// Time of a new connection for TLS and its first call.
     pub arrival: Duration,
-    /// How long a connection may be without a call. TensorFlow's client keeps one open between steps.
+    /// Time that a connection may be without a call. TensorFlow's client keeps its connection open between steps.
     pub idle: Duration,
-    /// How long steps may still run when a server drains.
+    /// Time that steps may still run when a server drains.
     pub drain: Duration,
-    /// From which time on a step is told of in the log.
+    /// Duration from which on a step is logged as slow.
     pub slow_step: Duration,
-    /// The ops that run.
+    /// Ops that may run.
     pub ops: AllowedOps,
 }
 
-/// The most connections where the system lets a process have any number of files open.
+/// Maximum number of connections if the system does not limit open files.
 const MAX_CONNECTIONS: u64 = 65_536;
 
-/// How many connections the bound of open files leaves: a quarter of it, and at least 64, are for all else.
+/// Returns the number of connections for a limit of open files. A quarter of the files, and at least 64, are reserved
+/// for other uses.
 fn connections(descriptors: u64) -> usize {
     let left = descriptors.saturating_sub((descriptors / 4).max(64));
     left.clamp(1, MAX_CONNECTIONS) as usize
@@ -76,23 +75,23 @@ impl Default for Limits {
     }
 }
 
-/// The largest message of protobuf.
+/// Maximum size of a protobuf message.
 const MAX_MESSAGE: usize = i32::MAX as usize;
-/// What a node of a session's graph is counted as beside its constants, in bytes.
+/// Bytes that a node of a session's graph counts, besides its constants.
 pub(crate) const BYTES_PER_NODE: u64 = 1024;
 
 impl Limits {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Limits {
         Limits::default()
     }
 
-    /// Limits that follow from what this machine lets the process have: the default.
+    /// Returns the limits for this machine: the default.
     pub fn of_machine() -> Limits {
         Limits::of(&Machine::here())
     }
 
-    /// Limits that follow from what a machine lets a process have.
+    /// Returns the limits for the resources of a machine.
     ///
     /// The engine may take half of the memory, and the calls that go on a quarter. One message, decoded, may take
     /// half of what calls may. The graphs of all sessions may take an eighth, and that of one session half of
@@ -109,7 +108,7 @@ impl Limits {
     /// assert_eq!(limits.decoded_bytes, 2 << 30);
     /// ```
     pub fn of(machine: &Machine) -> Limits {
-        // Where the system tells none, as many bytes as no machine has.
+        // If the system reports none, more bytes than any machine has.
         let memory = machine.memory.min(1 << 50);
         let threads = usize::try_from(machine.threads).unwrap_or(usize::MAX);
         let session_bytes = memory / 16;
@@ -140,7 +139,7 @@ impl Limits {
         }
     }
 
-    /// Sets the largest message; see the field.
+    /// Sets the maximum size of a message; see the field.
     pub fn message_bytes(self, message_bytes: usize) -> Limits {
         Limits {
             message_bytes,
@@ -148,7 +147,7 @@ impl Limits {
         }
     }
 
-    /// Sets the most nodes of a session's graph; see the field.
+    /// Sets the maximum number of nodes of a session's graph; see the field.
     pub fn graph_nodes(self, graph_nodes: usize) -> Limits {
         Limits {
             graph_nodes,
@@ -156,7 +155,7 @@ impl Limits {
         }
     }
 
-    /// Sets the bytes that may be filled in for constants; see the field.
+    /// Sets the maximum bytes of expanded constants; see the field.
     pub fn expanded_bytes(self, expanded_bytes: usize) -> Limits {
         Limits {
             expanded_bytes,
@@ -164,27 +163,27 @@ impl Limits {
         }
     }
 
-    /// Sets the most sessions at a time; see the field.
+    /// Sets the maximum number of sessions; see the field.
     pub fn sessions(self, sessions: usize) -> Limits {
         Limits { sessions, ..self }
     }
 
-    /// Sets the most steps at a time; see the field.
+    /// Sets the maximum number of steps; see the field.
     pub fn steps(self, steps: usize) -> Limits {
         Limits { steps, ..self }
     }
 
-    /// Sets the most callables of a session; see the field.
+    /// Sets the maximum number of callables of a session; see the field.
     pub fn callables(self, callables: usize) -> Limits {
         Limits { callables, ..self }
     }
 
-    /// Sets the most parts of steps that a task keeps; see the field.
+    /// Sets the maximum number of parts of a session; see the field.
     pub fn parts(self, parts: usize) -> Limits {
         Limits { parts, ..self }
     }
 
-    /// Sets the largest tensor that is taken from another task; see the field.
+    /// Sets the maximum size of a tensor from another task; see the field.
     pub fn value_bytes(self, value_bytes: u64) -> Limits {
         Limits {
             value_bytes,
@@ -192,7 +191,7 @@ impl Limits {
         }
     }
 
-    /// Sets the most bytes of tensors on calls that still go on; see the field.
+    /// Sets the maximum bytes of tensors on open calls; see the field.
     pub fn flight_bytes(self, flight_bytes: u64) -> Limits {
         Limits {
             flight_bytes,
@@ -200,7 +199,7 @@ impl Limits {
         }
     }
 
-    /// Sets the most connections at a time; see the field.
+    /// Sets the maximum number of connections; see the field.
     pub fn connections(self, connections: usize) -> Limits {
         Limits {
             connections,
@@ -208,17 +207,17 @@ impl Limits {
         }
     }
 
-    /// Sets how long a new connection may take for its first call; see the field.
+    /// Sets the time of a new connection for its first call; see the field.
     pub fn arrival(self, arrival: Duration) -> Limits {
         Limits { arrival, ..self }
     }
 
-    /// Sets how long a connection may be without a call; see the field.
+    /// Sets the time that a connection may be without a call; see the field.
     pub fn idle(self, idle: Duration) -> Limits {
         Limits { idle, ..self }
     }
 
-    /// Sets the ops that run; see the field.
+    /// Sets the ops that may run; see the field.
     pub fn ops(self, ops: AllowedOps) -> Limits {
         Limits { ops, ..self }
     }

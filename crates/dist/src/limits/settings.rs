@@ -1,4 +1,4 @@
-//! The numbers of a server's options, by name: what flags, a file of options and documentation are made of.
+//! Table of a server's numeric settings: flags, the configuration file and the documentation are made from it.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use thiserror::Error;
 use super::server_limits::Limits;
 use crate::runtime::timeouts::Timeouts;
 
-/// What a number counts.
+/// Unit of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, written as `512MiB` or as a number.
     Bytes,
-    /// Things.
+    /// A count, written as a number.
     Count,
     /// Time, written as `4h`, `90s` or `250ms`.
     Time,
 }
 
-/// One number of a server's options.
+/// One numeric setting of a server's options.
 ///
 /// ```
 /// use thalweg_dist::ServerOptions;
@@ -34,19 +34,19 @@ pub enum Unit {
 /// # Ok::<(), thalweg_dist::limits::SettingError>(())
 /// ```
 pub struct Setting {
-    /// Its name; its flag has dashes for underscores.
+    /// Its name. Its flag has dashes for underscores.
     pub name: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// What it is, in one sentence.
+    /// Its meaning, in one sentence.
     pub meaning: &'static str,
-    /// How its default follows from the machine, or the default.
+    /// Its default, or the rule by which it follows from the machine.
     pub default: &'static str,
     get: fn(&Limits, &Timeouts) -> u64,
     set: fn(&mut Limits, &mut Timeouts, u64),
 }
 
-/// A text that is no number of this unit.
+/// Error of a text that is no number of this unit.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{text}' is no {}", match .unit {
     Unit::Bytes => "number of bytes: write 1000000, 512MiB or 4GiB",
@@ -56,18 +56,18 @@ pub struct Setting {
 pub struct NoNumber {
     /// The text.
     pub text: String,
-    /// What it should be.
+    /// The expected unit.
     pub unit: Unit,
 }
 
-/// Why a setting cannot have a value.
+/// Error of an invalid value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SettingError {
     /// A text that is no number.
     #[error(transparent)]
     NoNumber(#[from] NoNumber),
-    /// Zero, where a server would do nothing then.
+    /// Zero, with which a server would do nothing.
     #[error("{0} is 0, and a server would do nothing then: it is 1 or more")]
     Zero(&'static str),
 }
@@ -76,12 +76,12 @@ pub enum SettingError {
 const NEVER_ZERO: [&str; 3] = ["connections", "steps", "silence"];
 
 impl Setting {
-    /// The number of this setting.
+    /// Returns the number of this setting.
     pub(crate) fn number(&self, limits: &Limits, timeouts: &Timeouts) -> u64 {
         (self.get)(limits, timeouts)
     }
 
-    /// Sets the number, which is not checked.
+    /// Sets the number, without a check.
     pub(crate) fn set_number(&self, limits: &mut Limits, timeouts: &mut Timeouts, number: u64) {
         (self.set)(limits, timeouts, number);
     }
@@ -95,13 +95,13 @@ impl Setting {
         }
     }
 
-    /// The one of this name.
+    /// Returns the setting of this name.
     pub fn named(name: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|s| s.name == name)
     }
 }
 
-/// What may stand behind a number, and how many bytes or milliseconds it is; the largest first.
+/// Suffixes of numbers, with their factors in bytes or milliseconds; the largest first.
 const BYTES: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -162,7 +162,7 @@ fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// All numbers of a server's options.
+/// All numeric settings of a server.
 pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "memory",

@@ -1,5 +1,4 @@
-//! A session on one task, as its master holds it: opened when a step first needs it, and again when
-//! it was lost.
+//! A master's session on one task: opened when a step first needs it, and again after a loss.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,15 +22,15 @@ use crate::transport::processes::{self, Process};
 use crate::transport::{messages as wire, version};
 use crate::worker::state::{Worker, WorkerSession};
 
-/// How long to wait before a task that does not answer yet is asked again.
+/// Pause before a task that does not answer yet is called again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// How a task is reached.
+/// Route to a task.
 #[derive(Clone)]
 pub(crate) enum TaskRoute {
-    /// It is the process of the master.
+    /// The task is the process of the master.
     Local(Arc<Worker>),
-    /// Over the network.
+    /// The task is called over the network.
     Remote(Arc<Peer>),
 }
 
@@ -57,25 +56,25 @@ pub(crate) struct TaskLink {
 struct LinkState {
     open: Option<Arc<OpenSession>>,
     incarnation: Option<u64>,
-    /// None until it was reached.
+    /// `None` until the task was reached.
     devices: Option<Vec<DeviceSpec>>,
 }
 
-/// An open session on a task. It ends when this is dropped.
+/// An open session on a task. A drop closes it.
 pub(crate) struct OpenSession {
-    /// No other of the link has it.
+    /// Unique among the openings of this link.
     pub(crate) generation: u64,
-    /// The session itself, where it is of this process.
+    /// The session itself, if the task is this process.
     pub(crate) here: Option<(Arc<Worker>, Arc<WorkerSession>)>,
     handle: String,
-    /// What tells its opening from others, where it is another process'.
+    /// Number of the opening, if the task is another process.
     pub(crate) opening: u64,
     lost: Arc<AtomicBool>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl OpenSession {
-    /// Whether it has not been lost.
+    /// `true` while it is not lost.
     pub(crate) fn is_open(&self) -> bool {
         let ended = |(worker, session): &(Arc<Worker>, Arc<WorkerSession>)| {
             session.is_closed() || worker.has_ended() || worker.is_current().is_err()
@@ -116,7 +115,7 @@ impl TaskLink {
         locked(&self.known)
     }
 
-    /// Its devices, as far as they are known: every task has a CPU.
+    /// Returns its devices. A CPU is assumed while they are not known.
     pub(crate) fn devices(&self) -> Vec<DeviceSpec> {
         if let Some(devices) = &self.known().devices {
             return devices.clone();
@@ -131,7 +130,7 @@ impl TaskLink {
         }]
     }
 
-    /// Whether its devices are as it said.
+    /// `true` once the task has told its devices.
     pub(crate) fn is_known(&self) -> bool {
         self.known().devices.is_some()
     }
@@ -141,21 +140,21 @@ impl TaskLink {
         open.filter(|o| o.is_open())
     }
 
-    /// Whether its session is open, if there ever was one.
+    /// `true` if its session is open, or was never opened.
     pub(crate) fn is_intact(&self) -> bool {
         self.known().incarnation.is_none() || self.current().is_some()
     }
 
-    /// Ends the session on it.
+    /// Closes the session on it.
     pub(crate) fn close(&self) {
         let open = self.known().open.take();
         drop(open);
     }
 
-    /// The open session; opened where there is none.
+    /// Returns the open session, or opens one.
     ///
     /// # Errors
-    /// The task is not reached, or is another process than it was.
+    /// The task is not reached, or is another process than before.
     pub(crate) async fn open(
         &self,
         asked: &wire::Open,
@@ -226,7 +225,7 @@ impl TaskLink {
             Some(before) if before != incarnation => {
                 (Cause::Restarted, "has restarted since this session used it")
             }
-            // What is the session's alone ended with its stream.
+            // State that is the session's own has ended with its stream.
             Some(_) if asked.isolated => (Cause::SessionLost, "was not reached for a while"),
             _ => return Ok(open),
         };
@@ -240,7 +239,7 @@ impl TaskLink {
     }
 }
 
-/// Opens a session over the network. One that was never reached may still have to start.
+/// Opens a session over the network. A task that was never reached (`first`) may still have to start.
 async fn open_stream(
     peer: &Arc<Peer>,
     asked: &wire::Open,
@@ -265,8 +264,8 @@ async fn open_stream(
                 _ => Err(peer.unreachable("it has sent what is no answer")),
             }
         };
-        // A connection that moves nothing is lost after `silence`. This bounds the wait for one whose line is full and
-        // slow, and for a task that reads and does not answer.
+        // A connection without a sign of life is lost after `heartbeat`. This bounds the wait on a full and slow
+        // line, and for a task that reads and does not answer.
         let limit = timeouts.connect.max(timeouts.heartbeat);
         let late = || {
             let text = format!("no answer within {:.1} s", limit.as_secs_f64());
@@ -282,7 +281,7 @@ async fn open_stream(
     }
 }
 
-/// Looks whether a task that has answered speaks as this program does, and is the newest process of its name.
+/// Checks that a task that has answered uses this protocol version, and is the newest process of its name.
 fn check_peer(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<(), ClusterError> {
     let own = match &*asked.job {
         "" => "this client".to_owned(),
@@ -297,7 +296,7 @@ fn check_peer(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<
     let now = peer.platform.unix_micros();
     peer.processes
         .observe(&peer.task, process, now, &peer.described())?;
-    // What it knows of the caller's own task is heard of; the caller looks before it opens the next session.
+    // Notes what it knows of the caller's own task; the caller checks that before it opens the next session.
     let of_own =
         |p: &&wire::Process| !p.job.is_empty() && (&p.job, p.index) == (&asked.job, asked.index);
     for own in opened.known.iter().filter(of_own) {
@@ -307,7 +306,7 @@ fn check_peer(peer: &Peer, asked: &wire::Open, opened: &wire::Opened) -> Result<
     Ok(())
 }
 
-/// Notices when a session's stream ends.
+/// Watches a session's stream until it ends.
 async fn watch_stream(
     peer: Arc<Peer>,
     mut answer: ResponseFrames,
@@ -323,7 +322,7 @@ async fn watch_stream(
     peer.peer_stats.note_lost(since, &why.message);
 }
 
-/// What a task says of itself; `first` where it may still have to start.
+/// Asks a task for its description; `first` if it may still have to start.
 ///
 /// # Errors
 /// It is not reached.
@@ -336,7 +335,7 @@ pub(crate) async fn probe(peer: &Arc<Peer>, first: bool) -> Result<wire::Opened,
     Ok(open_stream(peer, &asked, first).await?.0)
 }
 
-/// The cluster that a task is of, and which task it is.
+/// Asks a task for its cluster and its own name.
 ///
 /// # Errors
 /// It is not reached.
@@ -357,7 +356,7 @@ pub(crate) async fn fetch_cluster(
     Ok((cluster, (opened.job, opened.index)))
 }
 
-/// How the other tasks of a cluster are reached, those that the filters leave.
+/// Returns the routes to the other tasks of a cluster, as the filters select them.
 pub(crate) fn other_tasks(
     cluster: &ClusterSpec,
     task: &TaskName,

@@ -1,4 +1,4 @@
-//! How the parts of a step are run.
+//! Runs the parts of a step on their tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,14 +20,14 @@ use crate::transport::responses::ResponseReader;
 use crate::transport::{messages as wire, trace};
 use crate::worker::run::RunRequest;
 
-/// What a step is run with.
+/// Inputs of a step.
 pub(super) struct StepInputs<'a> {
     pub(super) feeds: &'a [(OutputId, Tensor)],
     pub(super) limit: Option<Duration>,
     pub(super) trace: bool,
-    /// The other end of a step in pieces.
+    /// Channels of the client in a partial run.
     pub(super) client: Option<Arc<dyn TaskChannels>>,
-    /// Set where each part is to run once and to its end.
+    /// Stamp of a step whose parts have to run exactly once, and to their end.
     pub(super) once: Option<wire::Once>,
 }
 
@@ -37,7 +37,7 @@ fn sorted_by_start(mut events: Vec<Event>) -> Trace {
 }
 
 impl ClusterRunner {
-    /// Runs all parts. Dropping this ends them.
+    /// Runs all parts. A drop ends them.
     pub(super) async fn run_parts(
         self: &Arc<Self>,
         plan: &Arc<ClusterPlan>,
@@ -88,7 +88,7 @@ impl ClusterRunner {
             let next = running.join_next();
             let done = match &derived {
                 None => next.await,
-                // What it follows from is about to come.
+                // The root cause is about to arrive.
                 Some(known) => match tokio::time::timeout(self.heartbeat_timeout(), next).await {
                     Ok(done) => done,
                     Err(_) => return Err(known.clone()),
@@ -121,7 +121,7 @@ impl ClusterRunner {
         all.next().unwrap_or_default()
     }
 
-    /// Runs a part of a step that began at `began`; gives its fetches, and what ran when in the step.
+    /// Runs a part of a step that began at `began`. Returns its fetches, and its events on the clock of the step.
     async fn run_part(
         &self,
         part: &TaskPart,

@@ -14,17 +14,17 @@ use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;
 use crate::worker::registered_part::RegisteredPart;
 
-/// What a plan is for.
+/// Key of a plan: fetches, and feeds with their dtypes and dimensions.
 pub(super) type PlanKey = (Vec<Fetch>, Vec<(OutputId, DType, Dims)>);
 
-/// A step in parts. Tasks forget the parts when it goes.
+/// A step in parts. A drop removes the parts from their tasks.
 pub(super) struct ClusterPlan {
     pub(super) session: String,
     pub(super) ways: Vec<TaskRoute>,
     pub(super) platform: Arc<dyn Platform>,
     pub(super) parts: Vec<PlacedPart>,
     pub(super) channels: Vec<TaskChannel>,
-    /// The names of all devices, by number.
+    /// Names of all devices, by number.
     pub(super) devices: Vec<DeviceSpec>,
     pub(super) fetches: usize,
 }
@@ -46,7 +46,7 @@ impl Drop for ClusterPlan {
                             part: registered.number,
                             opening: registered.open.opening,
                         });
-                        // A task that is gone has forgotten it.
+                        // A task that is gone has no parts.
                         let _ = peer.ask("Forget", Frames::of(forget)).await;
                     });
                 }
@@ -56,17 +56,17 @@ impl Drop for ClusterPlan {
     }
 }
 
-/// What one task runs of a step.
+/// Part of a step for one task.
 pub(super) struct PlacedPart {
     pub(super) part: TaskPart,
     pub(super) registered: tokio::sync::Mutex<Option<PartHandle>>,
 }
 
-/// A part that its task has.
+/// A part that is registered on its task.
 #[derive(Clone)]
 pub(super) struct PartHandle {
     pub(super) open: Arc<OpenSession>,
     pub(super) number: u64,
-    /// The part itself, where its task is of this process.
+    /// The part itself, if its task is this process.
     pub(super) here: Option<Arc<RegisteredPart>>,
 }

@@ -1,4 +1,4 @@
-//! Plans of steps, made once for each combination of fetches and feeds, and handed to the tasks.
+//! Makes the plans of steps, once for each combination of fetches and feeds, and registers their parts on the tasks.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl ClusterRunner {
         Ok(self.plans.keep(key, plan))
     }
 
-    /// The plan of a step whose feeds come while it runs.
+    /// Returns the plan of a partial run, whose feeds come while it runs.
     pub(super) async fn plan_partial_run(
         &self,
         data: &Arc<GraphData>,
@@ -53,7 +53,7 @@ impl ClusterRunner {
         self.planned(data, 0, cut).await
     }
 
-    /// The plan of a step with so many fetches, which `cut` cuts.
+    /// Makes the plan of a step with this number of fetches, cut by `cut`.
     async fn planned(
         &self,
         data: &Arc<GraphData>,
@@ -64,7 +64,7 @@ impl ClusterRunner {
     ) -> Result<Arc<ClusterPlan>, ClusterError> {
         let partitioner = self.partitioner(data).await?;
         let data = data.clone();
-        // It takes as long as the graph is large.
+        // The time grows with the graph.
         let cut = move || cut(&partitioner, &data).map(|cut| (cut, partitioner));
         let cut = self.platform.run_compute(cut).await?;
         let (cut, partitioner) = cut.map_err(ClusterError::from)?;
@@ -84,8 +84,7 @@ impl ClusterRunner {
         }))
     }
 
-    /// A part that its task has: handed over where it has not been yet, to its end even where the step
-    /// that asks for it ends before.
+    /// Returns a registered part. Registers it if needed, to the end even if the step that needs it ends before.
     pub(super) async fn registered(
         self: &Arc<Self>,
         plan: &Arc<ClusterPlan>,

@@ -1,4 +1,4 @@
-//! The tasks of a session, and what runs its steps on them.
+//! Tasks, cutter and plans of a session over a cluster.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -15,18 +15,18 @@ use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::messages as wire;
 
-/// How often a step that waits looks whether it was cancelled.
+/// Interval at which a waiting step checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct ClusterRunner {
-    /// What is asked of each task. Nobody can guess the session's handle.
+    /// Request that opens a session on each task. The session's handle cannot be guessed.
     pub(super) asked: wire::Open,
     pub(super) platform: Arc<dyn Platform>,
     pub(super) engine: Engine,
     pub(super) options: SessionOptions,
     /// By number of the task.
     pub(super) links: Vec<TaskLink>,
-    /// Made anew when more is known of the devices.
+    /// Remade when more devices are known.
     pub(super) partitioner: Mutex<Option<Arc<TaskPartitioner>>>,
     pub(super) plans: PlanCache<PlanKey, ClusterPlan>,
     pub(super) next: AtomicU64,
@@ -37,12 +37,12 @@ impl ClusterRunner {
         link.open(&self.asked, self.platform.runtime()).await
     }
 
-    /// What cuts steps over the devices as they are known now.
+    /// Returns the partitioner of steps over the devices that are known now.
     pub(super) async fn partitioner(
         &self,
         data: &GraphData,
     ) -> Result<Arc<TaskPartitioner>, ClusterError> {
-        // A task that nobody asked is taken to have a CPU; where a node wants more, it is asked.
+        // A task that was not asked yet is assumed to have a CPU; it is asked if a node needs more.
         for link in self.links.iter().filter(|l| !l.is_known()) {
             let (job, index) = link.way.task();
             let here = |d: &DeviceSpec| {
@@ -65,7 +65,7 @@ impl ClusterRunner {
             }
         }
         let mut kept = locked(&self.partitioner);
-        // Numbers of devices stay, whatever is learnt: plans have them, and variables lie on them.
+        // Numbers of devices never change: plans contain them, and variables lie on them.
         let known = kept.as_ref().map_or(&[][..], |c| c.devices());
         let mut more = Vec::new();
         for (number, link) in self.links.iter().enumerate() {
@@ -87,7 +87,7 @@ impl ClusterRunner {
         Ok(made)
     }
 
-    /// Does `run`, until it is done, cancelled or out of time. Dropping this ends it too.
+    /// Runs `run` until it is done, cancelled or out of time. A drop ends it too.
     pub(super) async fn run_limited<T>(
         &self,
         options: &RunOptions,

@@ -1,4 +1,4 @@
-//! Steps of one graph over the tasks of a cluster.
+//! Runs the steps of one graph over the tasks of a cluster.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -24,11 +24,11 @@ pub(crate) struct ClusterSteps {
     inner: Arc<ClusterRunner>,
 }
 
-/// A step in pieces that is ready to run.
+/// A partial run that is ready to start.
 pub(crate) struct PreparedPartialRun(Arc<ClusterPlan>);
 
 impl ClusterSteps {
-    /// Over these tasks; where nothing says otherwise a node runs on the first. Constants are folded on
+    /// Returns the steps over these tasks. A node without a device runs on the first task. Constants are folded on
     /// `engine`.
     pub(crate) fn new(
         ways: Vec<TaskRoute>,
@@ -72,11 +72,11 @@ impl ClusterSteps {
         }
     }
 
-    /// Runs a step: gives a value for each fetched output, in order, and nothing for a node that is
-    /// only run; and the step's trace, which is empty unless it was asked for.
+    /// Runs a step. Returns a value for each fetched output, in order, and `None` for a node that is only run; and
+    /// the step's trace, which is empty unless it was requested.
     ///
     /// # Errors
-    /// What is wrong with what is asked, and what went wrong in the step.
+    /// The request is invalid, or the step has failed.
     pub(crate) fn run(
         &self,
         data: &Arc<GraphData>,
@@ -87,11 +87,11 @@ impl ClusterSteps {
         self.block_on(self.run_async(data, fetches, feeds, options, None))
     }
 
-    /// As [`ClusterSteps::run`]; dropping it ends the step. With `once` each task runs its part once for the stamp, and to
-    /// its end.
+    /// As [`ClusterSteps::run`]. A drop ends the step. With `once` each task runs its part exactly once for the
+    /// stamp, and to its end.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ClusterSteps::run`].
     pub(crate) async fn run_async(
         &self,
         data: &Arc<GraphData>,
@@ -118,10 +118,11 @@ impl ClusterSteps {
         inner.run_limited(options, run).await
     }
 
-    /// Makes a step ready whose feeds come while it runs; see [`TaskPartitioner::cut_partial`].
+    /// Prepares a partial run, whose feeds come while it runs; see
+    /// [`TaskPartitioner::cut_partial`](thalweg_plan::TaskPartitioner::cut_partial).
     ///
     /// # Errors
-    /// What is wrong with what is asked.
+    /// The request is invalid.
     pub(crate) fn prepare_partial_run(
         &self,
         data: &Arc<GraphData>,
@@ -132,10 +133,10 @@ impl ClusterSteps {
         Ok(PreparedPartialRun(self.block_on(plan)?))
     }
 
-    /// Runs a step in pieces, whose other end is `client`.
+    /// Runs a partial run, with the channels of its client.
     ///
     /// # Errors
-    /// What went wrong in the step.
+    /// The step has failed.
     pub(crate) fn run_partial(
         &self,
         pieces: &PreparedPartialRun,
@@ -154,10 +155,10 @@ impl ClusterSteps {
             .map(|_| ())
     }
 
-    /// Asks the coordinator of a synchronous training, which is this task, for a turn.
+    /// Asks this task, the coordinator of a synchronous training, for a turn.
     ///
     /// # Errors
-    /// The task is not of the session, or not reached; the training is over.
+    /// The task is not part of the session, or not reached; the training is over.
     pub(crate) async fn turn(
         &self,
         task: &DeviceSpec,
@@ -178,7 +179,7 @@ impl ClusterSteps {
                 worker.turns.ask(&turn, timeout).await
             }
             TaskRoute::Remote(peer) => {
-                // The connection tells a task that is gone; an answer may wait for much else on a slow line.
+                // The connection detects a dead task; a response may wait behind other data on a slow line.
                 let limit = peer.timeouts().server_recovery;
                 let asked = peer.ask("Turn", Frames::of(Kind::Turn(turn)));
                 let late = |_| Err(peer.no_contact(Cause::Silent, "no answer"));
@@ -193,12 +194,12 @@ impl ClusterSteps {
         }
     }
 
-    /// Whether no task that was reached is lost.
+    /// `true` if no task that was reached is lost.
     pub(crate) fn is_intact(&self) -> bool {
         self.inner.links.iter().all(TaskLink::is_intact)
     }
 
-    /// Whether the server of this session was shut down.
+    /// `true` once the server of this session is shut down.
     pub(crate) fn ended(&self) -> bool {
         let mut own = self.inner.links.iter().filter_map(|l| match &l.way {
             TaskRoute::Local(worker) => Some(worker),
@@ -207,19 +208,19 @@ impl ClusterSteps {
         own.any(|w| w.has_ended())
     }
 
-    /// Looks whether the nodes of a graph have places.
+    /// Checks the placement of a graph's nodes.
     ///
     /// # Errors
-    /// One has none, or a task that is asked for is not reached.
+    /// A node has no device, or a task that it names is not reached.
     pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), ClusterError> {
         let partitioner = self.block_on(self.inner.partitioner(data))?;
         partitioner.placed(data).map_err(ClusterError::from)
     }
 
-    /// Runs `work`, which runs steps, to its end.
+    /// Blocks on `work`, which runs steps.
     ///
     /// # Errors
-    /// Its own, or the server of the session has ended.
+    /// The error of `work`, or the server of the session has ended.
     pub(crate) fn block_on<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -235,7 +236,7 @@ impl ClusterSteps {
         }
     }
 
-    /// Ends the sessions on all tasks.
+    /// Closes the sessions on all tasks.
     pub(crate) fn close(&self) {
         self.inner.plans.clear();
         self.inner.links.iter().for_each(TaskLink::close);

@@ -1,6 +1,6 @@
-//! What a server counts, as Prometheus reads it.
+//! Counters and histograms of a server, for Prometheus.
 //!
-//! Counting is an addition to an atomic number. What is a state (sessions, memory) is asked for when it is read.
+//! Counting is an addition to an atomic number. States (sessions, memory) are read at each scrape.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use tonic::Code;
 use super::tally::{NamedCounters, Refusals};
 use crate::error::{Cause, ClusterError};
 
-/// The upper bounds of the buckets of times, in microseconds; the last one has none.
+/// Upper bounds of a histogram's buckets, in microseconds. The last bucket has none.
 pub(crate) const BUCKET_BOUNDS: [u64; 16] = [
     20,
     50,
@@ -32,7 +32,7 @@ pub(crate) const BUCKET_BOUNDS: [u64; 16] = [
     600_000_000,
 ];
 
-/// How many there are of each time.
+/// Histogram of durations.
 #[derive(Default)]
 pub(crate) struct Histogram {
     pub(crate) buckets: [AtomicU64; BUCKET_BOUNDS.len() + 1],
@@ -48,30 +48,30 @@ impl Histogram {
     }
 }
 
-/// What a server has done.
+/// Counters of a server.
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// Steps of clients that went well, and how long they took.
+    /// Durations of clients' steps that succeeded.
     pub(crate) steps: Histogram,
-    /// Parts of other tasks' steps that went well, and how long they took.
+    /// Durations of parts of other tasks' steps that succeeded.
     pub(crate) parts: Histogram,
     pub(crate) sessions_made: AtomicU64,
     pub(crate) sessions_closed: AtomicU64,
     pub(crate) sessions_collected: AtomicU64,
     pub(crate) slow_steps: AtomicU64,
     pub(crate) slow_parts: AtomicU64,
-    /// Checkpoints that were written, and how long that took.
+    /// Durations of the writes of checkpoints.
     pub(crate) checkpoints: Histogram,
     pub(crate) failed_checkpoints: AtomicU64,
-    /// Calls whose message is still to come.
+    /// Number of calls whose message is still arriving.
     pub(crate) messages: AtomicU64,
-    /// Limits that were met, and callers that were not let in.
+    /// Limits that were met, and callers that were refused.
     pub(crate) refusals: Arc<Refusals>,
-    /// Steps that failed, by code.
+    /// Failed steps, by code.
     pub(crate) failed_steps: NamedCounters,
-    /// Parts that failed, by cause.
+    /// Failed parts, by cause.
     pub(crate) failed_parts: NamedCounters,
-    /// Calls of clients that failed, by code.
+    /// Failed calls of clients, by code.
     pub(crate) failed_calls: NamedCounters,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn increment(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Something that waits, counted until this is dropped.
+/// Entry of a gauge. A drop removes it.
 pub(crate) struct GaugeGuard<'a>(&'a AtomicU64);
 
 impl GaugeGuard<'_> {
@@ -108,7 +108,7 @@ impl Counters {
         self.failed_calls.add(name(code));
     }
 
-    /// Counts the limit that an error is of: once, whoever comes by it later.
+    /// Counts the limit of an error, once.
     pub(crate) fn counted(&self, mut error: ClusterError) -> ClusterError {
         if let Some(limit) = error.limit.take() {
             self.refusals.limit(limit, &error.message);
@@ -126,7 +126,7 @@ impl CheckpointListener for Counters {
     }
 }
 
-/// A code as gRPC writes it.
+/// Returns the name of a gRPC code.
 fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "ok",

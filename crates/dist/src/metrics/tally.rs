@@ -1,4 +1,4 @@
-//! Counts by name, and lines of the log that a caller can cause at will.
+//! Named counters, with rate-limited log lines for events that callers can cause at will.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -9,32 +9,32 @@ use std::time::{Duration, Instant};
 use crate::limit_names::ALL;
 use crate::runtime::lock::locked;
 
-/// How often the log tells of the same thing, at most.
+/// Minimum interval between two log lines of one name.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
-/// Why callers are refused before they have called.
+/// Reasons for the refusal of callers.
 const CALLERS: [&str; 3] = ["certificate", "system", "token"];
 
-/// Counts by name, off the hot path. Names are of this program, never what a caller has sent.
+/// Counters by name, off the hot path. Names are constants of this program, never sent by a caller.
 #[derive(Default)]
 pub(crate) struct NamedCounters(Mutex<BTreeMap<&'static str, CounterState>>);
 
 #[derive(Default)]
 struct CounterState {
     all: u64,
-    /// How many the log has not told of.
+    /// Number of events that were not logged.
     untold: u64,
     told: Option<Instant>,
 }
 
 impl NamedCounters {
-    /// One that has these names from the beginning.
+    /// Returns counters with these names.
     fn of(names: impl IntoIterator<Item = &'static str>) -> NamedCounters {
         let all = names.into_iter().map(|n| (n, CounterState::default()));
         NamedCounters(Mutex::new(all.collect()))
     }
 
-    /// Counts one more. Where the log may tell of it, gives how many it has not told of since the last time: who causes
-    /// it again and again does not fill a disk.
+    /// Counts one event. If it may be logged, returns the number of events that were not logged since the last line:
+    /// a caller that repeats an event cannot fill a disk.
     pub(crate) fn add(&self, name: &'static str) -> Option<u64> {
         self.add_at(name, Instant::now())
     }
@@ -60,7 +60,7 @@ impl NamedCounters {
     }
 }
 
-/// What a server has refused: limits that were met, and callers that were not let in. Both are told of in the log.
+/// Refusals of a server: limits that were met, and callers that were refused. Both are logged.
 pub(crate) struct Refusals {
     pub(crate) limits: NamedCounters,
     pub(crate) callers: NamedCounters,
@@ -83,14 +83,14 @@ impl Refusals {
         }
     }
 
-    /// Counts a connection that was closed, as it has met a limit.
+    /// Counts a connection that was closed because of a limit.
     pub(crate) fn closed(&self, limit: &'static str, address: SocketAddr, why: &str) {
         if let Some(untold) = self.limits.add(limit) {
             tracing::info!(limit, untold, %address, "a connection is closed: {why}");
         }
     }
 
-    /// Counts a caller that was not let in.
+    /// Counts a caller that was refused.
     pub(crate) fn caller(
         &self,
         cause: &'static str,
@@ -118,7 +118,7 @@ mod tests {
         }
         assert_eq!(at(1000), Some(999));
         assert_eq!(at(1001), None);
-        // Of another thing it tells all the same.
+        // Another name is logged independently.
         assert_eq!(tally.add_at("certificate", began), Some(0));
         let all = [("certificate".to_owned(), 1), ("token".to_owned(), 1002)];
         assert_eq!(tally.all(), all);

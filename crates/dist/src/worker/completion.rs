@@ -1,4 +1,4 @@
-//! Who has sessions at a task, who has gone, and who has done its work.
+//! Completion of workers: which tasks have sessions here, have disconnected, or have finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,29 +7,29 @@ use tokio::time::Instant;
 
 use crate::cluster::spec::TaskName;
 
-/// What a task knows of the tasks whose masters use it.
+/// State of the tasks whose masters use this task.
 #[derive(Debug, Default)]
 pub(crate) struct CompletionState {
-    /// Those that have sessions here.
+    /// Tasks with open sessions here.
     pub(super) here: BTreeSet<TaskName>,
-    /// When the last session of the others ended.
+    /// Tasks without sessions, and the time at which the last one ended.
     pub(super) left: BTreeMap<TaskName, Instant>,
-    /// Those that have said that their work is done, and when.
+    /// Tasks that have finished their work, and the time.
     pub(super) finished: BTreeMap<TaskName, Instant>,
 }
 
-/// What has become of tasks that are waited for.
+/// Outcome of a wait for tasks.
 #[derive(Debug, PartialEq)]
 pub(crate) enum WaitOutcome {
-    /// Each has finished, but for these, which were away for too long.
+    /// All tasks have finished, except these, which were away for too long.
     Over(Vec<TaskName>),
-    /// Some work still, or may come back. If nothing changes, this is when it is over.
+    /// Some tasks still work, or may come back: the end of the wait if nothing changes.
     Until(Option<Instant>),
 }
 
 impl CompletionState {
-    /// What has become of these tasks, where one may be away for so long. For one that was never here the time begins
-    /// when the last of the others has finished or gone: tasks start in any order.
+    /// Returns the outcome for these tasks. `worker_rejoin` is the time for which a task may be away. For a task that
+    /// never connected it starts when the last of the others has finished or disconnected: tasks start in any order.
     pub(crate) fn awaited(
         &self,
         tasks: &[TaskName],
@@ -65,8 +65,8 @@ mod tests {
         ("worker".to_owned(), index)
     }
 
-    /// Three workers, of whom these are here, have left, and have finished, at so many seconds; what becomes of them by
-    /// then, with seconds for instants.
+    /// Returns the outcome for three workers, of which these are connected, have disconnected and have finished at
+    /// these seconds. Instants are in seconds.
     fn awaited(
         here: &[u32],
         left: &[(u32, u64)],
@@ -91,7 +91,7 @@ mod tests {
     fn finished_workers_end_the_wait() {
         let all = [(0, 1), (1, 5), (2, 3)];
         assert_eq!(awaited(&[], &[], &all, 5), Ok(vec![]));
-        // A session that is closed late, or one that is made to look at the result, says nothing.
+        // A session that is closed late, or is made to inspect the result, changes nothing.
         assert_eq!(awaited(&[1], &[(0, 9)], &all, 9), Ok(vec![]));
     }
 
@@ -105,10 +105,10 @@ mod tests {
         let (left, finished) = ([(1, 7)], [(0, 1), (2, 30)]);
         assert_eq!(awaited(&[], &left, &finished, 66), Err(Some(67)));
         assert_eq!(awaited(&[], &left, &finished, 67), Ok(vec![1]));
-        // One that works on when that time is over has its own.
+        // A worker that still works at that time has its own.
         assert_eq!(awaited(&[2], &left, &[(0, 1)], 100), Err(None));
         assert_eq!(awaited(&[], &left, &[(0, 1), (2, 200)], 200), Ok(vec![1]));
-        // One that has come back is here.
+        // A worker that has come back is connected.
         assert_eq!(awaited(&[1], &left, &finished, 100), Err(None));
     }
 

@@ -1,4 +1,4 @@
-//! Whether this process is still the task's.
+//! Replacement of a task's process by a newer one.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::transport::messages as wire;
 use crate::transport::processes::{self, Process};
 
 impl Worker {
-    /// This process.
+    /// Returns the identity of this process.
     pub(crate) fn process(&self) -> Process {
         Process {
             incarnation: self.incarnation,
@@ -18,7 +18,7 @@ impl Worker {
         }
     }
 
-    /// `/job:ps/task:0 at 10.0.0.1:2222`.
+    /// Returns the name and address of a task: `/job:ps/task:0 at 10.0.0.1:2222`.
     pub(crate) fn described(&self, task: &TaskName) -> String {
         let (job, index) = task;
         match self.cluster.address(job, *index) {
@@ -27,28 +27,28 @@ impl Worker {
         }
     }
 
-    /// Looks whether this process is still the task's.
+    /// Checks that no newer process is known to have replaced this one.
     ///
     /// # Errors
-    /// A newer one has taken its place.
+    /// A newer process has replaced it.
     pub(crate) fn is_current(&self) -> Result<(), ClusterError> {
         self.replaced.get().map_or(Ok(()), |e| Err(e.clone()))
     }
 
-    /// Notes what a caller knows of the newest processes of this cluster's tasks.
+    /// Notes the newest processes of this cluster's tasks, as a caller knows them.
     pub(crate) fn hear(&self, known: Vec<wire::Process>) {
         for (task, process) in known.into_iter().map(processes::of_message) {
             if self.cluster.address(&task.0, task.1).is_ok() {
-                // An old one is not noted.
+                // An old process is not noted.
                 let _ = self.meet(&task, process);
             }
         }
     }
 
-    /// Notes a process of another task, whose sessions of an older process end.
+    /// Notes a process of another task. Sessions of its older processes end.
     ///
     /// # Errors
-    /// A newer one is known.
+    /// A newer process is known.
     pub(crate) fn meet(&self, task: &TaskName, process: Process) -> Result<(), ClusterError> {
         let known = &self.peers.processes;
         if known.observe(
@@ -73,10 +73,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Where a newer process of this task is known, takes nothing any more and ends all sessions.
+    /// Refuses all further calls and ends all sessions if a newer process of this task is known.
     ///
     /// # Errors
-    /// One is known.
+    /// A newer process is known.
     pub(crate) fn look(&self) -> Result<(), ClusterError> {
         self.is_current()?;
         let known = &self.peers.processes;
@@ -85,7 +85,7 @@ impl Worker {
         let Err(replaced) = own else { return Ok(()) };
         tracing::warn!("{replaced}");
         let mut sessions = locked(&self.sessions);
-        // Nobody but this sets it.
+        // Set here only.
         let _ = self.replaced.set(replaced.clone());
         for session in std::mem::take(&mut *sessions).into_values() {
             self.note(&sessions, &session);

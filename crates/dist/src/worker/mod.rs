@@ -1,4 +1,4 @@
-//! One task's side of steps: the parts that it was handed, and how they run.
+//! A task's side of steps: registered parts, their runs, and the values between tasks.
 
 pub(crate) mod completion;
 mod incarnation;

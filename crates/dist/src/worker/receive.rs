@@ -1,4 +1,4 @@
-//! What comes from other tasks in a step.
+//! Receives the values of a step from other tasks.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::transport::messages::header::Kind;
 use crate::transport::peers::Peer;
 use crate::transport::responses::ResponseReader;
 
-/// How many values of one task are copied from its segments at a time.
+/// Maximum number of concurrent copies from the segments of one task.
 const MAX_CONCURRENT_COPIES: usize = 2;
 
-/// Asks for what comes from another task.
+/// Requests the values from another task.
 async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<ResponseReader, ClusterError> {
     let from = peer.colocated().await?;
     request.colocated = from.as_ref().map_or(0, |f| f.incarnation);
@@ -24,20 +24,19 @@ async fn ask(peer: &Arc<Peer>, mut request: wire::Receive) -> Result<ResponseRea
     ResponseReader::call(peer, "Receive", request, from).await
 }
 
-/// Delivers the values as they come, until all are there. What is read in place is so until `incoming` is
-/// dropped.
+/// Delivers the values as they arrive, until all are there. Values are read in place until `incoming` is dropped.
 async fn deliver(
     incoming: &mut ResponseReader,
     from: u32,
     step: &Arc<WorkerStep>,
     routes: &Arc<Routes>,
 ) -> Result<(), ClusterError> {
-    // What is lent and not read in place is copied while more comes, a few values at a time.
+    // Lent values that are not read in place are copied while others arrive, a few at a time.
     let mut copies = JoinSet::new();
     let room = Arc::new(Semaphore::new(MAX_CONCURRENT_COPIES));
     loop {
         match incoming.next().await? {
-            // No more than the part takes: each takes room among the mappings of this process.
+            // No more values than the part receives: each takes a mapping of this process.
             Kind::Value(header)
                 if header.loan.is_some() && incoming.count() < routes.receives.len() =>
             {
@@ -79,8 +78,8 @@ async fn deliver(
     }
 }
 
-/// Receives what comes from another task, or fails the step; ends when it has all, or is dropped where it
-/// reads some of it in place.
+/// Receives the values from another task, or fails the step. Ends once all are delivered; if some are read in place,
+/// it lasts until it is dropped.
 pub(super) async fn receive(
     peer: Arc<Peer>,
     from: u32,
@@ -92,7 +91,7 @@ pub(super) async fn receive(
         let mut incoming = ask(&peer, request).await?;
         deliver(&mut incoming, from, &step, &routes).await?;
         if incoming.count() > 0 {
-            // Until the part has come to its end.
+            // Until the part has ended.
             std::future::pending::<()>().await;
         }
         Ok::<(), ClusterError>(())

@@ -1,4 +1,4 @@
-//! The parts that a task keeps for its masters.
+//! Registers the parts that a task keeps for its masters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::transport::parts::codec::{self, PartLimits};
 use crate::transport::peers::Peer;
 
 impl Worker {
-    /// How many values follow a part's message.
+    /// Returns the number of values that follow a part's message.
     ///
     /// # Errors
-    /// It has more nodes, or values, than are taken.
+    /// The part has too many nodes or values.
     pub(crate) fn values_of(&self, message: &wire::Part) -> Result<u64, ClusterError> {
         let most = self.limits.graph_nodes;
         let of_regions = message.node.iter().filter_map(|n| n.region.as_ref());
@@ -47,11 +47,10 @@ impl Worker {
         Ok(values)
     }
 
-    /// Keeps a part that came as a message, of which [`Worker::values_of`] has been asked; gives its
-    /// number.
+    /// Registers a part of a message that [`Worker::values_of`] has checked. Returns its number.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The part is invalid.
     pub(crate) fn register(
         &self,
         session: &WorkerSession,
@@ -77,10 +76,10 @@ impl Worker {
         self.keep(session, part, devices, &message.channels, &peers.collect())
     }
 
-    /// The number of a device of this task.
+    /// Returns the number of a device of this task.
     ///
     /// # Errors
-    /// It has none of this name.
+    /// The task has no device of this name.
     pub(crate) fn device(&self, name: &str) -> Result<u32, ClusterError> {
         let mut devices = self.engine.devices().iter();
         let found = devices.position(|d| d.name().to_string() == name);
@@ -92,7 +91,7 @@ impl Worker {
         found.map(|i| i as u32).ok_or_else(missing)
     }
 
-    /// Keeps a part of a master in this process, which names devices and tasks by number.
+    /// Registers a part of a master in this process, which refers to devices and tasks by number.
     ///
     /// # Errors
     /// As [`Worker::keep`].
@@ -112,10 +111,10 @@ impl Worker {
         self.keep(session, part, own, &channels, &peers)
     }
 
-    /// Keeps a part; gives its number.
+    /// Registers a part. Returns its number.
     ///
     /// # Errors
-    /// It cannot be planned, or there are as many as may be.
+    /// It cannot be planned, or the limit of parts is reached.
     fn keep(
         &self,
         session: &WorkerSession,
@@ -147,7 +146,7 @@ impl Worker {
             }
             let task = peers.get(&channel.peer);
             let task = task.ok_or_else(|| ClusterError::invalid("a channel comes from nowhere"))?;
-            // Only tasks of the cluster are reached, whatever a master says.
+            // Only tasks of the cluster are called, whatever a master sends.
             let address = self.cluster.address(&task.0, task.1);
             let address = address.map_err(|e| ClusterError::invalid(e.to_string()))?;
             sources.push((channel.peer, self.peers.get(task, address)?));

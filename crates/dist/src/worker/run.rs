@@ -1,4 +1,4 @@
-//! How a part runs, beside those of other tasks.
+//! Runs the part of a step on this task.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,32 +19,32 @@ use crate::limit_names::STEPS;
 use crate::metrics::counters;
 use crate::transport::messages as wire;
 
-/// What a part is run for.
+/// Request to run a part.
 pub(crate) struct RunRequest {
-    /// The step's number.
+    /// Number of the step.
     pub(crate) step: u64,
     pub(crate) feeds: Vec<Tensor>,
     pub(crate) limit: Option<Duration>,
-    /// Whether to tell what ran when.
+    /// `true` to record a trace.
     pub(crate) trace: bool,
-    /// Who gives feeds and takes fetches while the step runs.
+    /// Channels of the client in a partial run.
     pub(crate) client: Option<Arc<dyn TaskChannels>>,
-    /// Set where it is to run once and to its end.
+    /// Stamp of a part that has to run exactly once, and to its end.
     pub(crate) once: Option<wire::Once>,
 }
 
-/// What a part gave.
+/// Outcome of a run.
 pub(crate) struct RunOutcome {
     pub(crate) fetched: Vec<Tensor>,
-    /// Empty unless it was asked for.
+    /// Empty unless it was requested.
     pub(crate) trace: Trace,
-    /// From when the part was asked for until it began.
+    /// Time from the request to the begin.
     pub(crate) began: Duration,
 }
 
 impl Worker {
-    /// Runs a part of a step; gives its fetches once all that it sends has been taken. Dropping this
-    /// ends it.
+    /// Runs a part of a step. Returns its fetches once the other tasks have received all its values. A drop ends the
+    /// run.
     pub(crate) async fn run(
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
@@ -108,7 +108,7 @@ impl Worker {
             cancel: Cancel::new(),
         };
         running.step.begin(&part.routes, &running.cancel)?;
-        // Dropped with this call, they end.
+        // They end when this call is dropped.
         let mut receiving = JoinSet::new();
         for (from, peer) in &part.sources {
             let request = wire::Receive {
@@ -124,7 +124,7 @@ impl Worker {
         let mut options = RunOptions::new().cancelled_by(&running.cancel);
         options.timeout = limit;
         options.trace = trace;
-        // An update that is under way would keep a thread of the network.
+        // An update that holds a lock would block a thread of the network.
         let inside = part.is_short().then(|| part.plan.try_enter()).flatten();
         let short = inside.is_some();
         let work = {
@@ -140,7 +140,7 @@ impl Worker {
                 };
                 drop(inside);
                 part.took(began.elapsed());
-                // What it has sent may be taken while nobody waits for its end any more.
+                // Its values may be received after the step's slot is free.
                 drop(room);
                 done.map(|(fetched, trace)| RunOutcome {
                     fetched: fetched.into_values().flatten().collect(),
@@ -168,7 +168,7 @@ impl Worker {
     }
 }
 
-/// A part that runs; what is left of it ends when this is dropped.
+/// A running part. A drop ends it.
 struct RunningPart {
     session: Arc<WorkerSession>,
     step: Arc<WorkerStep>,

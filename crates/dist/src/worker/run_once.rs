@@ -1,7 +1,7 @@
-//! Parts that run once and to their end, whatever becomes of who asked for them.
+//! Parts that run exactly once and to their end, even if the caller disappears.
 //!
-//! A caller that lost the answer asks again with the same stamp: the part does not run again. A task runs no part of a
-//! stamp that is smaller than one that it has run.
+//! A caller that has lost the response asks again with the same stamp: the part does not run again. A task refuses
+//! parts with a smaller stamp than one that it has run.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::state::{Worker, WorkerSession};
 use crate::error::{Cause, ClusterError};
 use crate::transport::messages as wire;
 
-/// The most names of stamps that a task knows.
+/// Maximum number of names of stamps.
 const MAX_NAMES: usize = 1024;
 
-/// What a part has no channel to.
+/// Channels of a part that has none.
 struct NoChannels;
 
 impl TaskChannels for NoChannels {
@@ -32,20 +32,20 @@ impl TaskChannels for NoChannels {
     }
 }
 
-/// What a part begins with: its feeds, and its place among the steps of the task.
+/// Inputs of a part: its feeds, and its slot among the steps of the task.
 type RunInputs = (Vec<Tensor>, Arc<()>);
 
-/// What runs next, or what is waited for.
+/// State of a stamp: it has run, or a run is pending.
 enum Next {
     Done,
     Pending(u64, watch::Receiver<Option<StampedResult>>),
 }
 
 impl Worker {
-    /// Runs a part that has not run for this stamp. A drop of this does not end it.
+    /// Runs a part, unless it has run for this stamp. A drop does not end it.
     ///
     /// # Errors
-    /// It has failed; a part of a greater stamp has run; the part waits for something, or gives something.
+    /// The part fails; a part with a greater stamp has run; the part waits or exchanges values with other tasks.
     pub(super) async fn run_once(
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
@@ -79,7 +79,7 @@ impl Worker {
         }
     }
 
-    /// Begins the part, unless it has run, or another one runs.
+    /// Starts the part, unless it has run or another one is running.
     fn next(
         self: &Arc<Self>,
         session: &Arc<WorkerSession>,
@@ -158,7 +158,7 @@ mod tests {
             session.block_on(session.once_async(operations, &[], &options, once))
         };
         let found = || counts.map(|c| first.run::<i64>(c.read(), []).unwrap());
-        // The answer of the second server is lost, so to say, and the caller asks again; so does another session.
+        // As if the response of the second server was lost, the caller asks again; so does another session.
         run(&first, &adds[..1], 5).unwrap();
         run(&first, &adds, 5).unwrap();
         run(&session(), &adds, 5).unwrap();

@@ -1,4 +1,4 @@
-//! Stamps of the parts that have run once and to their end.
+//! Log of the stamps of parts that run exactly once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -9,7 +9,7 @@ use crate::error::ClusterError;
 use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
 
-/// What has run once, by the name of the stamps.
+/// State of the stamps, by name.
 #[derive(Default)]
 pub(super) struct StampLog(Mutex<HashMap<String, StampState>>);
 
@@ -17,7 +17,7 @@ pub(super) type StampedResult = Result<(), ClusterError>;
 
 #[derive(Default)]
 pub(super) struct StampState {
-    /// The last that has run to its end.
+    /// The last stamp that has run to its end.
     pub(super) last: u64,
     pub(super) running: Option<(u64, watch::Receiver<Option<StampedResult>>)>,
 }

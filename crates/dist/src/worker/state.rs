@@ -1,4 +1,4 @@
-//! A task as its masters see it, and the sessions that they have on it.
+//! A task, and the sessions of its masters.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,11 +27,11 @@ use crate::transport::peers::Peers;
 use crate::transport::processes::Process;
 use crate::transport::shared_memory::lender::{Lender, Loans};
 
-/// What is said to who comes while a task drains.
+/// Message of a draining task to new sessions and steps.
 pub(crate) const DRAINING: &str =
     "the task drains: it ends when its steps have, and takes nothing new. Use another one";
 
-/// A task as its masters see it.
+/// State of a task, as its masters use it.
 pub(crate) struct Worker {
     pub(crate) engine: Engine,
     pub(crate) options: SessionOptions,
@@ -39,43 +39,43 @@ pub(crate) struct Worker {
     pub(crate) cluster: ClusterSpec,
     pub(crate) task: TaskName,
     pub(crate) peers: Arc<Peers>,
-    /// Tells this process from one that was there before it at the same address.
+    /// Unique number of this process, different from earlier processes at the same address.
     pub(crate) incarnation: u64,
-    /// When it started, in microseconds since 1970.
+    /// Start time, in microseconds since 1970.
     pub(super) started: u64,
     pub(crate) platform: Arc<dyn Platform>,
     pub(super) ops: OpTable,
-    /// What is lent to co-located tasks, where the task has memory that it may share.
+    /// Loans to co-located tasks, if the task has shared memory.
     pub(crate) lender: Option<Arc<Lender>>,
-    /// By handle, in an order that is the same each time, as steps are.
+    /// By handle. The order is deterministic, as is that of steps.
     pub(super) sessions: Mutex<BTreeMap<String, Arc<WorkerSession>>>,
     ends: AtomicBool,
-    /// Set where a newer process is known to have taken its place.
+    /// Set once a newer process is known to have replaced this one.
     pub(super) replaced: OnceLock<ClusterError>,
-    /// Whether it takes no new sessions, and waits for the steps that run.
+    /// `true` once it drains: it refuses new sessions and waits for running steps.
     drains: AtomicBool,
     pub(super) steps: Arc<()>,
-    /// What it has done.
+    /// Counters.
     pub(crate) counts: Arc<Counters>,
-    /// Changed with `sessions` held where those change.
+    /// Changed with `sessions` locked where those change.
     pub(crate) completion: watch::Sender<CompletionState>,
     pub(super) once: StampLog,
-    /// The turns of synchronous trainings that this task coordinates.
+    /// Turns of the synchronous trainings that this task coordinates.
     pub(crate) turns: TurnRegistry,
 }
 
-/// What one master has here.
+/// Session of one master on this task.
 pub(crate) struct WorkerSession {
     pub(super) runner: Arc<Runner>,
     pub(super) parts: Mutex<SessionParts>,
     pub(super) steps: Mutex<BTreeMap<u64, Arc<WorkerStep>>>,
-    /// Which opening of the session this is.
+    /// Number of the opening of the session, chosen by the master.
     opening: u64,
-    /// The task that its master is of.
+    /// Task of the master.
     pub(super) master: Option<TaskName>,
-    /// The incarnation of the master's process.
+    /// Incarnation of the master's process.
     pub(super) of: u64,
-    /// Set to true when it is closed.
+    /// `true` once it is closed.
     pub(super) closed: watch::Sender<bool>,
 }
 
@@ -101,7 +101,7 @@ impl Worker {
             started,
         };
         let counts = peers.counts.clone();
-        // Others are compared with it.
+        // Other processes are compared with it.
         let _ = peers.processes.observe(&task, process, started, "");
         Worker {
             lender: shares.then(Arc::default),
@@ -127,10 +127,10 @@ impl Worker {
         }
     }
 
-    /// Makes a session of this handle.
+    /// Opens a session with this handle.
     ///
     /// # Errors
-    /// There are as many as may be, or the process is not the task's any more.
+    /// The limit of sessions is reached, or a newer process has replaced this one.
     pub(crate) fn open(
         &self,
         handle: &str,
@@ -173,7 +173,7 @@ impl Worker {
                 .counts
                 .counted(ClusterError::limit_exceeded(SESSIONS, text)));
         }
-        // A master that opens it anew has lost the one before.
+        // A master that opens the handle again has lost the previous session.
         let before = sessions.insert(handle.to_owned(), session.clone());
         self.note(&sessions, &session);
         if let Some(before) = &before {
@@ -186,10 +186,10 @@ impl Worker {
         Ok(session)
     }
 
-    /// Ends a session: its steps fail, its parts are forgotten.
+    /// Closes a session: its steps fail, its parts are dropped.
     pub(crate) fn close(&self, handle: &str, session: &Arc<WorkerSession>) {
         let mut sessions = locked(&self.sessions);
-        // Another one may have taken its place.
+        // Another session may have taken the handle.
         if sessions
             .get(handle)
             .is_some_and(|s| Arc::ptr_eq(s, session))
@@ -201,7 +201,7 @@ impl Worker {
         session.end("its session was closed");
     }
 
-    /// The session of this handle.
+    /// Returns the session of this handle.
     ///
     /// # Errors
     /// There is none.
@@ -214,10 +214,10 @@ impl Worker {
         })
     }
 
-    /// The session of this handle, for a master that has opened it with this number.
+    /// Returns the session of this handle and this opening.
     ///
     /// # Errors
-    /// There is none, or it was opened anew.
+    /// There is none, or the handle was opened again.
     pub(crate) fn opened(
         &self,
         handle: &str,
@@ -233,27 +233,27 @@ impl Worker {
         }
     }
 
-    /// Whether it has been shut down.
+    /// `true` once it is shut down.
     pub(crate) fn has_ended(&self) -> bool {
         self.ends.load(Ordering::Acquire)
     }
 
-    /// Whether it takes no new sessions.
+    /// `true` once it drains.
     pub(crate) fn drains(&self) -> bool {
         self.drains.load(Ordering::SeqCst)
     }
 
-    /// Takes no new sessions from now on.
+    /// Refuses new sessions from now on.
     pub(crate) fn drain(&self) {
         self.drains.store(true, Ordering::SeqCst);
     }
 
-    /// How many parts of steps run.
+    /// Returns the number of running parts.
     pub(crate) fn running(&self) -> usize {
         Arc::strong_count(&self.steps) - 1
     }
 
-    /// Takes nothing new, and ends what runs.
+    /// Refuses new work, and ends all sessions.
     pub(crate) fn end(&self) {
         let mut sessions = locked(&self.sessions);
         self.ends.store(true, Ordering::Release);
@@ -263,7 +263,7 @@ impl Worker {
         }
     }
 
-    /// Loans for a caller that has a socket to this incarnation; none where there is none.
+    /// Returns loans for a caller that is connected to the socket of this incarnation.
     pub(crate) fn loans(&self, colocated: u64) -> Option<Loans> {
         let lender = self.lender.clone();
         lender
@@ -271,7 +271,7 @@ impl Worker {
             .map(Loans::new)
     }
 
-    /// Where descriptors of what is lent come from.
+    /// Returns the address of the socket for descriptors of loans.
     pub(crate) fn colocation(&self) -> Option<wire::Colocation> {
         let (most, timeout) = (self.limits.sessions, self.peers.options.timeouts.heartbeat);
         let lender = self.lender.as_ref()?;
@@ -282,13 +282,13 @@ impl Worker {
         })
     }
 
-    /// The names of its devices.
+    /// Returns the names of its devices.
     pub(crate) fn devices(&self) -> Vec<DeviceSpec> {
         let devices = self.engine.devices().iter();
         devices.map(|d| d.name().clone()).collect()
     }
 
-    /// Empties containers; the default one where none is named.
+    /// Clears containers; the default one if none is named.
     pub(crate) fn clear(&self, containers: &[String]) {
         match containers {
             [] => self.engine.store().clear(""),
@@ -301,8 +301,8 @@ impl Worker {
         self.end_plans();
     }
 
-    /// Ends the sessions that share the variables of this task. Their parts hold what was in the containers when they
-    /// were made, and would go on with it beside what others make anew.
+    /// Ends the sessions that share the variables of this task. Their parts hold the old contents of the containers,
+    /// and would go on with them beside newly made variables.
     fn end_plans(&self) {
         let mut sessions = locked(&self.sessions);
         let mut ended = Vec::new();
@@ -318,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Notes whether the master of a session has one still.
+    /// Updates the completion state of a session's master after `sessions` has changed.
     pub(super) fn note(
         &self,
         sessions: &BTreeMap<String, Arc<WorkerSession>>,
@@ -332,7 +332,7 @@ impl Worker {
             true => completion.here.insert(master.clone()),
             false => {
                 let was = completion.here.remove(master);
-                // What a peer calls itself is kept only where it is a task of the cluster.
+                // Names that peers send are kept only if they are tasks of the cluster.
                 if was && self.cluster.address(&master.0, master.1).is_ok() {
                     completion.left.insert(master.clone(), Instant::now());
                 }
@@ -341,21 +341,21 @@ impl Worker {
         });
     }
 
-    /// The numbers of the tasks of `job` whose sessions are open here.
+    /// Returns the numbers of the tasks of `job` with open sessions here.
     pub(crate) fn present(&self, job: &str) -> BTreeSet<u32> {
         let completion = self.completion.borrow();
         let own = completion.here.iter().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
     }
 
-    /// The numbers of the tasks of `job` that have said that they have done their work.
+    /// Returns the numbers of the tasks of `job` that have finished their work.
     pub(crate) fn finished(&self, job: &str) -> BTreeSet<u32> {
         let completion = self.completion.borrow();
         let own = completion.finished.keys().filter(|(j, _)| j == job);
         own.map(|(_, i)| *i).collect()
     }
 
-    /// How many sessions and steps there are, and the bytes in use on its devices.
+    /// Returns the numbers of sessions and steps, and the bytes in use on its devices.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize, usize) {
         let devices = self.engine.devices().iter();
@@ -363,7 +363,7 @@ impl Worker {
         (locked(&self.sessions).len(), self.running(), bytes)
     }
 
-    /// Notes that a task has done its work.
+    /// Notes that a task has finished its work.
     pub(crate) fn finish(&self, task: TaskName) {
         if self.cluster.address(&task.0, task.1).is_err() {
             return;
@@ -380,7 +380,7 @@ impl Worker {
 }
 
 impl WorkerSession {
-    /// The step of this number, made where it is the first that is heard of it.
+    /// Returns the step of this number; the first call creates it.
     ///
     /// # Errors
     /// The session is closed.
@@ -395,7 +395,7 @@ impl WorkerSession {
         Ok(steps.entry(number).or_default().clone())
     }
 
-    /// Whether it was closed.
+    /// `true` once it is closed.
     pub(crate) fn is_closed(&self) -> bool {
         *self.closed.borrow()
     }
@@ -407,7 +407,7 @@ impl WorkerSession {
         }
     }
 
-    /// The part of this number.
+    /// Returns the part of this number.
     ///
     /// # Errors
     /// There is none.
@@ -416,7 +416,7 @@ impl WorkerSession {
         found.ok_or_else(|| ClusterError::invalid(format!("the session has no part {number}")))
     }
 
-    /// Forgets a part.
+    /// Drops a part.
     pub(crate) fn drop_part(&self, number: u64) {
         locked(&self.parts).kept.remove(&number);
     }

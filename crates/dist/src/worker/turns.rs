@@ -1,7 +1,7 @@
-//! The turns of synchronous training, as the task that coordinates it hands them out.
+//! Turns of synchronous training, as its coordinator hands them out.
 //!
-//! A round is one turn of all workers: it has a token and a number of tickets, one for each gradient that is wanted. A
-//! ticket belongs to the worker of its number. Another worker gets it when that one has been away for long.
+//! A round is one turn of all workers: it has a token and a number of tickets, one for each gradient. A ticket
+//! belongs to the worker of its number. Another worker gets it when that one is away for long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -16,25 +16,25 @@ use crate::metrics::counters::GaugeGuard;
 use crate::runtime::lock::locked;
 use crate::transport::messages::{Turn, TurnGiven};
 
-/// The most trainings that a task coordinates.
+/// Maximum number of trainings that a task coordinates.
 const MAX_TRAININGS: usize = 1024;
 
-/// The most workers of a training.
+/// Maximum number of workers of a training.
 const MAX_WORKERS: u32 = 1 << 16;
 
-/// The turns of all trainings of a task, by name.
+/// Turns of all trainings of a task, by name.
 #[derive(Default)]
 pub(crate) struct TurnRegistry {
     all: Mutex<BTreeMap<String, Arc<TrainingTurns>>>,
-    /// Workers that wait for one.
+    /// Number of workers that wait for a turn.
     pub(crate) waiting: AtomicU64,
 }
 
 impl TurnRegistry {
-    /// The turns of a training: whoever asks first makes them.
+    /// Returns the turns of a training; the first call creates them.
     ///
     /// # Errors
-    /// There are as many trainings as may be.
+    /// The limit of trainings is reached.
     pub(crate) fn of(&self, name: &str) -> Result<Arc<TrainingTurns>, ClusterError> {
         let mut all = locked(&self.all);
         if let Some(turns) = all.get(name) {
@@ -49,11 +49,11 @@ impl TurnRegistry {
         Ok(turns)
     }
 
-    /// Notes what a worker has given, and gives it its next turn. No token is in the answer where there is no turn within
+    /// Notes a worker's gradient, and returns its next turn. The response has no token if there is no turn within
     /// `timeout`.
     ///
     /// # Errors
-    /// [`Cause::OutOfRange`], where the training is over.
+    /// [`Cause::OutOfRange`] if the training is over.
     pub(crate) async fn ask(
         &self,
         asked: &Turn,
@@ -70,7 +70,7 @@ impl TurnRegistry {
     }
 }
 
-/// The turns of one training.
+/// Turns of one training.
 #[derive(Default)]
 pub(crate) struct TrainingTurns {
     state: Mutex<TurnState>,
@@ -81,11 +81,11 @@ pub(crate) struct TrainingTurns {
 struct TurnState {
     round: Option<Round>,
     over: bool,
-    /// What is waited for where there is no round.
+    /// Reason for the wait while there is no round.
     waits: String,
-    /// When workers have last asked.
+    /// Time of each worker's last request.
     asked: BTreeMap<u32, Instant>,
-    /// Workers whose tickets others may have.
+    /// Absent workers, whose tickets others may get.
     away: BTreeSet<u32>,
 }
 
@@ -102,11 +102,11 @@ struct GradientTicket {
     given: bool,
 }
 
-/// What a round is made of.
+/// Size of a round.
 #[derive(Clone, Copy)]
 pub(crate) struct RoundSize {
     pub(crate) workers: u32,
-    /// How many gradients suffice.
+    /// Number of gradients of an update.
     pub(crate) aggregate: u32,
 }
 
@@ -115,7 +115,7 @@ impl TrainingTurns {
         locked(&self.state)
     }
 
-    /// Begins a round.
+    /// Starts a round.
     pub(crate) fn begin(&self, token: i64, step: i64, wanted: RoundSize) {
         let tickets = wanted.aggregate.max(wanted.workers);
         let mut state = self.state();
@@ -130,7 +130,7 @@ impl TrainingTurns {
         self.changed.notify_waiters();
     }
 
-    /// Ends the round: nobody gets a turn until the next one.
+    /// Ends the round: no worker gets a turn until the next one.
     pub(crate) fn end(&self, waits: impl Into<String>) {
         let mut state = self.state();
         state.round = None;
@@ -146,7 +146,7 @@ impl TrainingTurns {
         self.changed.notify_waiters();
     }
 
-    /// Lets others have the tickets of these workers.
+    /// Sets the absent workers, whose tickets others may get.
     pub(crate) fn away(&self, away: BTreeSet<u32>) {
         let mut state = self.state();
         if state.away != away {
@@ -156,12 +156,12 @@ impl TrainingTurns {
         }
     }
 
-    /// When each worker has last asked for a turn.
+    /// Returns the time of each worker's last request.
     pub(crate) fn asked(&self) -> BTreeMap<u32, Instant> {
         self.state().asked.clone()
     }
 
-    /// Waits until the round has the gradients that it wants.
+    /// Waits until the round has all gradients of the update.
     pub(crate) async fn full(&self) {
         self.until(|state| {
             let round = state.round.as_ref();
@@ -182,7 +182,7 @@ impl TrainingTurns {
         }
     }
 
-    /// Notes what a worker has given.
+    /// Notes a worker's gradient.
     fn note(&self, asked: &Turn) {
         let mut state = self.state();
         if asked.worker < MAX_WORKERS {
@@ -199,7 +199,7 @@ impl TrainingTurns {
         }
     }
 
-    /// A turn of this worker, once there is one.
+    /// Waits for a turn of this worker.
     async fn given(&self, worker: u32) -> Result<TurnGiven, ClusterError> {
         self.until(|state| {
             if state.over {
@@ -211,7 +211,7 @@ impl TrainingTurns {
         .await
     }
 
-    /// That there is no turn, and why.
+    /// Returns the response without a turn, with the reason.
     fn no_turn(&self) -> TurnGiven {
         let state = self.state();
         let waits = match &state.round {
@@ -227,7 +227,7 @@ impl TrainingTurns {
 }
 
 impl TurnState {
-    /// A ticket of this worker.
+    /// Returns a ticket for this worker.
     fn turn(&mut self, worker: u32) -> Option<TurnGiven> {
         let away = &self.away;
         let round = self.round.as_mut()?;
@@ -247,12 +247,12 @@ impl TurnState {
 }
 
 impl Round {
-    /// The worker that a ticket is meant for.
+    /// Returns the worker that a ticket belongs to.
     fn owner(&self, ticket: usize) -> u32 {
         ticket as u32 % self.wanted.workers.max(1)
     }
 
-    /// How many gradients have come.
+    /// Returns the number of gradients that have arrived.
     fn given(&self) -> usize {
         self.tickets.iter().filter(|t| t.given).count()
     }
@@ -261,7 +261,7 @@ impl Round {
         self.given() >= self.wanted.aggregate as usize
     }
 
-    /// What the round waits for.
+    /// Describes the missing gradients.
     fn waits(&self) -> String {
         let missing = self.tickets.iter().enumerate().filter(|(_, t)| !t.given);
         let of = missing.map(|(i, t)| format!("worker {}", t.holder.unwrap_or(self.owner(i))));
@@ -311,7 +311,7 @@ mod tests {
         turns.begin(7, 3, WANTED);
         let first = turn(&all, 0, None).await;
         assert_eq!((first.token, first.ticket, first.step), (7, 0, 3));
-        // It failed, and asks again.
+        // The worker failed, and asks again.
         assert_eq!(turn(&all, 0, None).await, first);
         let waits = turn(&all, 0, Some(&first)).await;
         assert_eq!(waits.token, 0);
@@ -324,7 +324,7 @@ mod tests {
         };
         let (next, ()) = tokio::join!(turn(&all, 1, Some(&second)), full);
         assert_eq!((next.token, next.step), (8, 4));
-        // What comes late says nothing of the new round.
+        // A late gradient does not count for the new round.
         assert_eq!(turn(&all, 0, Some(&first)).await.token, 8);
     }
 

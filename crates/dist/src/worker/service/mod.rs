@@ -1,4 +1,4 @@
-//! The door for other tasks: calls as they come over the network.
+//! gRPC service for other tasks and masters.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,7 +26,7 @@ use crate::transport::peers::SERVICE_PATH;
 use crate::transport::wire_error::WireError;
 use crate::transport::{messages as wire, processes, trace, version};
 
-/// Answers the calls of other tasks and of masters.
+/// Service of the calls of other tasks and of masters.
 #[derive(Clone)]
 pub(crate) struct WorkerService(pub(crate) Arc<Worker>);
 
@@ -69,7 +69,7 @@ impl Service<http::Request<Body>> for WorkerService {
 }
 
 impl Worker {
-    /// Notes which task's connection a call has come on, where it is one of the cluster's.
+    /// Sets the peer of a call's connection, if it is a task of the cluster.
     fn meet_caller(&self, request: &http::Request<Body>) {
         let slot = request.extensions().get::<Option<Arc<ConnectionSlot>>>();
         let Some(slot) = slot.and_then(Option::as_ref) else {
@@ -79,7 +79,7 @@ impl Worker {
             return;
         }
         let named = request.headers().get(http::header::USER_AGENT);
-        // The transport's own name stands behind it.
+        // The user agent of the transport follows it.
         let named = named.and_then(|n| n.to_str().ok()?.split(' ').next());
         let task = named.filter(|n| n.starts_with("/job:"));
         let task = task.and_then(|n| DeviceSpec::parse(n).ok());
@@ -180,11 +180,11 @@ async fn answer(
     }
 }
 
-/// Looks whether a master may open a session: it has to speak as this task does, and to be the newest process of
-/// its task.
+/// Checks that a master may open a session: it has to use this protocol version, and to be the newest process of its
+/// task.
 ///
 /// # Errors
-/// It may not, or this process is not the task's any more.
+/// It may not, or a newer process has replaced this one.
 fn admit(
     worker: &Worker,
     master: Option<&TaskName>,
@@ -200,7 +200,7 @@ fn admit(
     worker.look()?;
     if let (Some(master), Some(own)) = (master, own) {
         let (_, process) = processes::of_message(own.clone());
-        // The master of this process is no other one.
+        // The master of this process is of the same task.
         if *master != worker.task {
             worker.meet(master, process)?;
         }
@@ -228,7 +228,7 @@ async fn run_part(
         client: None,
         once: run.once,
     };
-    // Feeds come before the part is asked for here, and after it is there.
+    // Feeds arrive before the part is looked up here, and after it is registered.
     let fed = came.elapsed();
     let done = worker.run(&session, &run.session, part, asked).await?;
     let mut frames = Frames::lending(worker.loans(run.colocated));
@@ -267,11 +267,11 @@ fn opened(worker: &Worker) -> wire::Opened {
 }
 
 async fn is_closed(mut closed: watch::Receiver<bool>) {
-    // An error is a session that is gone.
+    // An error means that the session is gone.
     let _ = closed.wait_for(|c| *c).await;
 }
 
-/// A session's stream: while it is open the session is.
+/// Stream of a session: the session lives while it is open.
 struct SessionLease {
     opened: Option<wire::Opened>,
     closed: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -297,7 +297,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// What goes to a task that may have asked before the step has begun here.
+/// Values for a task that may have asked before the step has begun here.
 struct EarlyReceive {
     outgoing: OutgoingValues,
     of: Option<(Arc<WorkerSession>, u64, Arc<WorkerStep>)>,

@@ -1,4 +1,4 @@
-//! One step on one task: what comes from others, and what goes to them.
+//! State of one step on one task: values from and to other tasks.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,12 +14,12 @@ use crate::error::{Cause, ClusterError};
 use crate::runtime::lock::locked;
 use crate::transport::frames::{FrameSource, Frames};
 
-/// Which channels a part has.
+/// Channels of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
-    /// By channel that it sends through: the task that receives.
+    /// By sending channel: the receiving task.
     pub(crate) sends: HashMap<i64, u32>,
-    /// By channel that it receives through: the task that sends, and what is to come.
+    /// By receiving channel: the sending task, and the fact of the value.
     pub(crate) receives: HashMap<i64, (u32, Fact)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Routes {
 #[derive(Default)]
 pub(crate) struct WorkerStep {
     state: Mutex<StepState>,
-    /// That values were taken, or that the step is over.
+    /// Signals that values were received, or that the step is over.
     changed: Notify,
 }
 
@@ -36,26 +36,26 @@ struct StepState {
     over: Option<ClusterError>,
     /// Whether its part has begun here.
     begun: bool,
-    /// What ends its part.
+    /// Handle that cancels its part.
     cancel: Option<Cancel>,
     /// How its part waits, if not on a thread that sleeps.
     parker: Option<Arc<dyn Parker>>,
     arrived: HashMap<i64, Tensor>,
-    /// In order, as `out`: what is woken first is then the same each time, in a simulation too.
+    /// Ordered, as `out`: the order of wakes is then deterministic, in a simulation too.
     waiting: BTreeMap<i64, Ticket>,
-    /// By task that receives.
+    /// By receiving task.
     out: BTreeMap<u32, Outbox>,
 }
 
-/// What goes to one other task.
+/// Values for one other task.
 #[derive(Default)]
 struct Outbox {
     values: VecDeque<(i64, Tensor)>,
-    /// How many are still to come; known when the part has begun.
+    /// Number of values that are still to come; known once the part has begun.
     left: usize,
-    /// Whether the other task has asked.
+    /// `true` once the other task has asked.
     asked: bool,
-    /// Whether it has all.
+    /// `true` once it has all values.
     done: bool,
     waker: Option<Waker>,
 }
@@ -65,7 +65,7 @@ impl WorkerStep {
         locked(&self.state)
     }
 
-    /// Its part begins, which has these channels, and which is cancelled should the step fail.
+    /// Begins its part, with these channels. `cancel` ends the part if the step fails.
     ///
     /// # Errors
     /// It has begun before, or is over.
@@ -82,12 +82,12 @@ impl WorkerStep {
         for to in routes.sends.values() {
             state.out.entry(*to).or_default().left += 1;
         }
-        // One that asked though nothing is for it is not kept waiting.
+        // A task that has asked without a channel gets an end at once.
         state.out.values_mut().for_each(Outbox::wake);
         Ok(())
     }
 
-    /// Ends it; the first reason stays.
+    /// Ends the step with a failure; the first one stays.
     pub(crate) fn fail(&self, failure: ClusterError) {
         let mut state = self.state();
         if state.over.is_some() {
@@ -113,12 +113,12 @@ impl WorkerStep {
         self.state().begun
     }
 
-    /// Why it is over, if it is.
+    /// Returns the failure, if there is one.
     pub(crate) fn failure(&self) -> Option<ClusterError> {
         self.state().over.clone()
     }
 
-    /// Takes a value from another task.
+    /// Stores a value from another task.
     pub(crate) fn deliver(&self, routes: &Routes, from: u32, channel: i64, value: Tensor) {
         let fits = routes.receives.get(&channel).is_some_and(|(task, fact)| {
             *task == from && fact.dtype == value.dtype() && fact.shape.admits(value.dims())
@@ -140,7 +140,7 @@ impl WorkerStep {
         }
     }
 
-    /// Its part has run to its end: nothing more is sent.
+    /// Notes that its part has run to its end: no more values follow.
     pub(crate) fn all_sent(&self) {
         for outbox in self.state().out.values_mut() {
             outbox.left = 0;
@@ -148,10 +148,10 @@ impl WorkerStep {
         }
     }
 
-    /// Waits until the other tasks have all that was sent to them.
+    /// Waits until the other tasks have received all values.
     ///
     /// # Errors
-    /// It has failed before they had.
+    /// The step has failed before.
     pub(crate) async fn taken(&self) -> Result<(), ClusterError> {
         loop {
             let changed = self.changed.notified();
@@ -168,10 +168,10 @@ impl WorkerStep {
         }
     }
 
-    /// What goes to this task.
+    /// Returns the values for this task.
     ///
     /// # Errors
-    /// It has asked before.
+    /// The task has asked before.
     pub(crate) fn outgoing(self: &Arc<Self>, to: u32) -> Result<OutgoingValues, ClusterError> {
         let mut state = self.state();
         let outbox = state.out.entry(to).or_default();
@@ -195,7 +195,7 @@ impl Outbox {
     }
 }
 
-/// The values that go to one task, as they come.
+/// Stream of the values for one task, as they are produced.
 pub(crate) struct OutgoingValues {
     step: Arc<WorkerStep>,
     to: u32,
@@ -228,7 +228,7 @@ impl FrameSource for OutgoingValues {
         self.done = true;
         drop(state);
         if let Some(failure) = failed {
-            // Where it is over already this says nothing.
+            // Without effect if the step is over already.
             self.step.fail(failure);
         }
         self.step.changed.notify_waiters();
@@ -249,17 +249,17 @@ impl Drop for OutgoingValues {
     }
 }
 
-/// What a part gives and takes through.
+/// Channels of a running part.
 pub(crate) struct StepChannels {
     step: Arc<WorkerStep>,
     routes: Arc<Routes>,
-    /// Who gives the feeds and takes the fetches while the step runs: through channels below zero.
+    /// Client of a partial run, behind channels below zero.
     client: Option<Arc<dyn TaskChannels>>,
     parker: Option<Arc<dyn Parker>>,
 }
 
 impl StepChannels {
-    /// Of a part that waits as `parker` says.
+    /// Returns the channels of a part that waits with `parker`.
     pub(crate) fn new(
         step: Arc<WorkerStep>,
         routes: Arc<Routes>,
