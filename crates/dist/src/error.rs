@@ -1,4 +1,4 @@
-//! What goes wrong on a cluster, as one type: where, why, and whether something else is the reason.
+//! Error of a cluster: task, node, cause, and if another error is the reason.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use thalweg_session::SessionError;
 use crate::cluster::spec::{TaskName, task_label};
 use crate::limit_names::MEMORY;
 
-/// An error of a session over a cluster, or of one of its tasks. It crosses the network field by field:
-/// what is known of it at the task where it happened is known to whoever asked for the step.
+/// An error of a session over a cluster, or of one of its tasks. It is sent field by field, so the caller of a step
+/// has all fields that the failing task had.
 ///
-/// Its `Display` is one line or two for people; nothing has to be read out of it.
+/// Its `Display` is one or two lines for users; programs use the fields.
 ///
 /// ```
 /// use thalweg_dist::{Cause, ClusterOptions, Server, ServerOptions, Session};
@@ -35,74 +35,74 @@ use crate::limit_names::MEMORY;
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClusterError {
-    /// The task that it happened at, or that is not reached.
+    /// Task on which it happened, or which is not reached.
     pub task: Option<TaskName>,
-    /// The node that it happened in.
+    /// Node in which it happened.
     pub node: Option<String>,
-    /// The node's op.
+    /// Op of the node.
     pub op: Option<String>,
-    /// Where the node was made.
+    /// Source location at which the node was made.
     pub origin: Option<Origin>,
-    /// Why.
+    /// Cause of the error.
     pub cause: Cause,
-    /// Whether a part of a step has failed only because another part has. The other fields are then
-    /// those of the error that it follows from, as far as they are known.
+    /// `true` if a part of a step has failed only because another part has. The other fields are then those of the
+    /// root cause, as far as they are known.
     pub derived: bool,
-    /// What people read.
+    /// Message for users.
     pub message: String,
     session: Option<Arc<SessionError>>,
-    /// The limit of this task that was met, until it is counted.
+    /// Limit of this task that was met, until it is counted.
     pub(crate) limit: Option<&'static str>,
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`, and what `unwrap` says.
+/// The message: a program that returns the error from `main` prints it, and `unwrap` does.
 impl fmt::Debug for ClusterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Why something went wrong.
+/// Cause of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// A kernel cannot take the values that it got, or gave what is not finite.
+    /// A kernel got invalid values, or computed values that are not finite.
     Kernel,
-    /// A variable that nothing was assigned to: run the initializers first.
+    /// A variable has no value: run the initializers first.
     Uninitialized,
-    /// Something has come to its end: a queue that is closed and empty.
+    /// An input has ended: a queue is closed and empty.
     OutOfRange,
-    /// What was asked for, or the graph, is wrong.
+    /// The request or the graph is invalid.
     Invalid,
-    /// Something is named that is not there.
+    /// A name is unknown.
     NotFound,
-    /// Something is asked for that tasks do not do.
+    /// The request is not supported.
     Unsupported,
-    /// The task does not do this for its callers: its operator has not allowed it.
+    /// The task does not permit this: its operator has not allowed it.
     Refused,
-    /// The task does not know the caller: it shows no token, or another one.
+    /// The caller has no valid token.
     Unauthenticated,
-    /// Out of memory, or of something else that a task has a bounded amount of.
+    /// Out of memory, or of another limited resource of a task.
     Exhausted,
     /// The task is not reached, or the connection to it has failed.
     Unreachable,
-    /// The task is connected to and does not answer in the time that it has.
+    /// The task is connected and does not answer in time.
     Silent,
-    /// The task is another process than before: what its variables held is lost.
+    /// The task is another process than before: the values of its variables are lost.
     Restarted,
-    /// The process is not the task's any more: a newer one has taken its place.
+    /// A newer process of the task has replaced this one.
     Replaced,
-    /// The task does not have the session any more, or has ended the step with it.
+    /// The task no longer has the session, or has ended the step with it.
     SessionLost,
     /// The task, or the server of the session, is shut down.
     ShutDown,
     /// A device has failed.
     Device,
-    /// The step, or the call, was not done in its time.
+    /// The step or the call has exceeded its time limit.
     Deadline,
     /// The step was cancelled.
     Cancelled,
-    /// A task has sent what cannot be read, or what was not asked for.
+    /// A task has sent an unreadable or an unexpected message.
     Protocol,
     /// A file of a task cannot be read or written, or is damaged.
     Storage,
@@ -111,7 +111,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// As numbers of a server name it.
+    /// Returns its name in metrics.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Cause::Kernel => "kernel",
@@ -138,7 +138,7 @@ impl Cause {
         }
     }
 
-    /// Whether a task was lost that may be back later: the step can be run again then.
+    /// `true` if a task was lost that may come back: the step can then be run again.
     pub fn is_loss(self) -> bool {
         matches!(
             self,
@@ -153,7 +153,7 @@ impl Cause {
 }
 
 impl ClusterError {
-    /// An error that nothing more is known of.
+    /// Returns an error with this cause and message only.
     pub(crate) fn new(cause: Cause, message: impl Into<String>) -> ClusterError {
         ClusterError {
             task: None,
@@ -168,7 +168,7 @@ impl ClusterError {
         }
     }
 
-    /// That a limit of this task was met.
+    /// Returns the error of a limit of this task.
     pub(crate) fn limit_exceeded(limit: &'static str, message: impl Into<String>) -> ClusterError {
         ClusterError {
             limit: Some(limit),
@@ -176,7 +176,7 @@ impl ClusterError {
         }
     }
 
-    /// What should never be.
+    /// Returns the error of a defect of this program.
     pub(crate) fn defect(error: &dyn fmt::Display) -> ClusterError {
         let text = format!("a defect: {error}. Please report it");
         ClusterError::new(Cause::Internal, text)
@@ -186,26 +186,26 @@ impl ClusterError {
         ClusterError::new(Cause::Invalid, message)
     }
 
-    /// The same, at this task unless it is known to be another's.
+    /// Sets the task, unless it is set already.
     pub(crate) fn at(mut self, task: &TaskName) -> ClusterError {
         self.task.get_or_insert_with(|| task.clone());
         self
     }
 
-    /// The same, in this node.
+    /// Sets the node.
     pub(crate) fn in_node(mut self, node: &str, op: &str) -> ClusterError {
         let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         (self.node, self.op) = (known(node), known(op));
         self
     }
 
-    /// The same, of a node that was made there.
+    /// Sets the source location of the node.
     fn made_at(mut self, origin: &Origin) -> ClusterError {
         self.origin = Some(origin.clone());
         self
     }
 
-    /// What fails because of this.
+    /// Returns the derived error, of a part that fails because of this one.
     pub(crate) fn derived(self) -> ClusterError {
         ClusterError {
             derived: true,
@@ -214,7 +214,7 @@ impl ClusterError {
         }
     }
 
-    /// This, or another error of the same step where that tells more: not only that the step was ended.
+    /// Returns the more specific of two errors of one step: one that is more than the end of the step.
     pub(crate) fn or_more_specific(self, other: ClusterError) -> ClusterError {
         let ended = |e: &ClusterError| matches!(e.cause, Cause::SessionLost | Cause::Cancelled);
         match ended(&self) && !ended(&other) {
@@ -223,15 +223,13 @@ impl ClusterError {
         }
     }
 
-    /// The node of the step or of its graph that has failed, if one has; a node that a task has refused
-    /// to take is none.
+    /// Returns the failed node of the step or of its graph. A node that a task has refused to accept is none.
     pub(crate) fn failed_node(&self) -> Option<&str> {
         let refused = matches!(self.cause, Cause::Refused | Cause::Protocol);
         self.node.as_deref().filter(|_| !refused)
     }
 
-    /// The error of the session, or of the part of a step, where it is of this process: it has all
-    /// details.
+    /// Returns the error of the session, or of the part of a step, if it is of this process: it has all details.
     pub fn session_error(&self) -> Option<&SessionError> {
         self.session.as_deref()
     }
@@ -239,7 +237,7 @@ impl ClusterError {
 
 impl fmt::Display for ClusterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is not of a node says by itself where it is.
+        // An error without a node names the task in its message.
         if let (Some((job, index)), Some(_)) = (&self.task, self.failed_node()) {
             write!(f, "{}: ", task_label(job, *index))?;
         }
@@ -319,7 +317,7 @@ mod tests {
             let ended = ClusterError::new(cause, "the step was ended").derived();
             assert_eq!(ended.clone().or_more_specific(why.clone()), why);
             assert_eq!(why.clone().or_more_specific(ended.clone()), why);
-            // Of two that tell as much, the first.
+            // Of two equally specific ones, the first.
             let later = ClusterError::new(cause, "later").derived();
             assert_eq!(ended.clone().or_more_specific(later), ended);
         }

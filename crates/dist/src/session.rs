@@ -25,9 +25,9 @@ use crate::transport::network::Tcp;
 use crate::transport::peers::{PeerOptions, Peers};
 use crate::transport::protection::Protection;
 
-/// How a session over a cluster works.
+/// Options of a session over a cluster.
 ///
-/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+/// Each method sets one option and returns the options; the fields can be read and set as well.
 ///
 /// ```
 /// use thalweg_dist::{ClusterOptions, Timeouts};
@@ -42,21 +42,21 @@ use crate::transport::protection::Protection;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClusterOptions {
-    /// How nodes are placed and plans are made. What it says of devices is the tasks' to say.
+    /// Options of placement and plans. Its devices have no effect: the tasks have their own.
     pub session: SessionOptions,
-    /// How long other tasks are waited for.
+    /// Timeouts of calls to other tasks.
     pub timeouts: Timeouts,
-    /// Which tasks the session may use, beside the one that it is made on: parts of their names, such as
-    /// `/job:ps`. All, where there are none.
+    /// Tasks that the session may use, besides the one that it is made on: parts of their names, such as `/job:ps`.
+    /// Empty: all.
     pub device_filters: Vec<String>,
-    /// Whether its variables and queues are its own: others are shared, by name, with every session of
-    /// the cluster.
+    /// `true` for variables and queues of its own. Otherwise they are shared, by name, with all sessions of the
+    /// cluster.
     pub isolated: bool,
-    /// Whether large values of tasks on this machine come through shared memory, as in
+    /// `true` to receive large values of tasks on this machine through shared memory, as in
     /// [`crate::ServerOptions::shared_memory`].
     pub shared_memory: bool,
-    /// What a client outside of the cluster shows to its tasks, where they are protected. A session that
-    /// is made on a task shows what that does.
+    /// Certificates and token of a client outside of the cluster, if its tasks are protected. A session on a task
+    /// uses those of the task.
     pub protection: Option<Protection>,
 }
 
@@ -74,33 +74,33 @@ impl Default for ClusterOptions {
 }
 
 impl ClusterOptions {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> ClusterOptions {
         ClusterOptions::default()
     }
 
-    /// With nodes placed and plans made like this.
+    /// Sets the options of placement and plans.
     pub fn session(self, session: SessionOptions) -> ClusterOptions {
         ClusterOptions { session, ..self }
     }
 
-    /// With this long for other tasks.
+    /// Sets the timeouts of calls to other tasks.
     pub fn timeouts(self, timeouts: Timeouts) -> ClusterOptions {
         ClusterOptions { timeouts, ..self }
     }
 
-    /// With the tasks that have this part of a name, such as `/job:ps`, after those of earlier filters.
+    /// Adds the tasks with this part of a name, such as `/job:ps`.
     pub fn device_filter(mut self, filter: impl Into<String>) -> ClusterOptions {
         self.device_filters.push(filter.into());
         self
     }
 
-    /// Whether its variables and queues are its own.
+    /// Sets if its variables and queues are its own.
     pub fn isolated(self, isolated: bool) -> ClusterOptions {
         ClusterOptions { isolated, ..self }
     }
 
-    /// Whether large values of co-located tasks come through shared memory.
+    /// Sets if large values of co-located tasks come through shared memory.
     pub fn shared_memory(self, shared_memory: bool) -> ClusterOptions {
         ClusterOptions {
             shared_memory,
@@ -108,7 +108,7 @@ impl ClusterOptions {
         }
     }
 
-    /// With this shown to the tasks that are protected.
+    /// Sets the certificates and token for protected tasks.
     pub fn protection(self, protection: impl Into<Option<Protection>>) -> ClusterOptions {
         ClusterOptions {
             protection: protection.into(),
@@ -152,7 +152,7 @@ pub struct Session<'g> {
     graph: GraphRef<'g>,
     steps: ClusterSteps,
     timeouts: Timeouts,
-    /// Where a client outside of the cluster has its connections.
+    /// Runtime of a client outside of the cluster.
     runtime: Option<Runtime>,
 }
 
@@ -160,17 +160,17 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         self.steps.close();
         if let Some(runtime) = self.runtime.take() {
-            // To wait for its threads is not allowed everywhere.
+            // Waiting for its threads is not allowed on every thread.
             runtime.shutdown_background();
         }
     }
 }
 
 impl<'g> Session<'g> {
-    /// A session on a task of this process. What no device is asked for runs on it.
+    /// Makes a session on a task of this process. Nodes without a device run on it.
     ///
     /// # Errors
-    /// The graph's first mistake; a filter that is none.
+    /// The graph's first mistake; an invalid filter.
     pub fn on(
         server: &Server,
         graph: impl Into<GraphRef<'g>>,
@@ -180,7 +180,7 @@ impl<'g> Session<'g> {
         graph.checked()?;
         let worker = server.worker();
         let platform = worker.platform.clone();
-        // The server's own connections, where they are as they should be.
+        // The server's own connections, if they have the same options.
         let own = &worker.peers.options;
         let peers =
             match (own.timeouts, own.shared_memory) == (options.timeouts, options.shared_memory) {
@@ -215,8 +215,8 @@ impl<'g> Session<'g> {
         })
     }
 
-    /// A session on the cluster that this task is of (`grpc://host:port`), from a process that is none
-    /// of its tasks. What no device is asked for runs on the task.
+    /// Makes a session on the cluster of this task (`grpc://host:port`), from a process outside of the cluster. Nodes
+    /// without a device run on the task.
     ///
     /// # Errors
     /// The graph's first mistake, or the task is not reached.
@@ -280,7 +280,7 @@ impl<'g> Session<'g> {
         })
     }
 
-    /// Of steps that are made already.
+    /// Makes a session over these steps.
     #[cfg(test)]
     pub(crate) fn over(
         graph: impl Into<GraphRef<'g>>,
@@ -295,22 +295,22 @@ impl<'g> Session<'g> {
         }
     }
 
-    /// How long other tasks are waited for.
+    /// Returns the timeouts of calls to other tasks.
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
 
-    /// The graph.
+    /// Returns the graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Runs a step: computes what is fetched, from what is fed, and gives the values as what they are
-    /// asked for; see [`FetchesAs`].
+    /// Runs a step: computes the fetches from the feeds. Returns the values in the requested types; see
+    /// [`FetchesAs`].
     ///
     /// # Errors
-    /// What is wrong with what is asked, what failed in the step, and which task is not reached. The
-    /// session is usable after any of them; an update that had run by then stays.
+    /// The request is invalid, the step has failed, or a task is not reached. The session is usable after any of
+    /// them; an update that had run by then stays.
     pub fn run<'f, R>(
         &self,
         fetches: impl FetchesAs<R>,
@@ -321,8 +321,7 @@ impl<'g> Session<'g> {
         Ok(fetches.take(&mut Values::new(&list, values.into()))?)
     }
 
-    /// As [`Session::run`], for who does not know what is fetched before the program runs: gives the
-    /// values as tensors.
+    /// As [`Session::run`], for fetches that are not known at compile time: returns the values as tensors.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -335,8 +334,8 @@ impl<'g> Session<'g> {
         done.map(|(fetched, _)| fetched)
     }
 
-    /// As [`Session::step`], with options; gives its trace too, which is empty unless it was asked for:
-    /// what ran on which task, on one clock.
+    /// As [`Session::step`], with options. Also returns the trace of all tasks on one clock, which is empty unless it
+    /// was requested.
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -351,10 +350,10 @@ impl<'g> Session<'g> {
         Ok((Fetched::of(values), trace))
     }
 
-    /// As [`Session::step_with`], for who runs on the threads of the network; dropping it ends the step.
+    /// As [`Session::step_with`], for callers on the threads of the network. A drop ends the step.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Session::run`].
     pub(crate) async fn step_async(
         &self,
         fetches: &impl Fetches,
@@ -371,7 +370,7 @@ impl<'g> Session<'g> {
             .map(|(values, trace)| (Fetched::of(values), trace))
     }
 
-    /// Runs `operations` once for a stamp, on each task to its end; see [`ClusterSteps::run_async`].
+    /// Runs `operations` exactly once for a stamp, on each task to the end; see [`ClusterSteps::run_async`].
     ///
     /// # Errors
     /// As [`Session::run`].
@@ -406,16 +405,16 @@ impl<'g> Session<'g> {
         self.steps.run(&data, list.items(), &feeds, options)
     }
 
-    /// Feeds by number.
+    /// Returns the feeds by output number.
     fn fed(&self, feeds: &[Feed<'_>]) -> Result<Vec<(OutputId, Tensor)>, ClusterError> {
         let feeds = Feed::all_of(feeds, &self.graph)?;
         Ok(feeds.map(|(o, t)| (o, t.clone())).collect())
     }
 
-    /// Runs `work`, which runs steps of this session, to its end.
+    /// Blocks on `work`, which runs steps of this session.
     ///
     /// # Errors
-    /// Its own, or the server of the session has ended.
+    /// The error of `work`, or the server of the session has ended.
     pub(crate) fn block_on<T: Send>(
         &self,
         work: impl Future<Output = Result<T, ClusterError>> + Send,
@@ -423,8 +422,8 @@ impl<'g> Session<'g> {
         self.steps.block_on(work)
     }
 
-    /// Runs a step whose fetches and feeds are numbers of the graph's: gives a value for each fetched
-    /// output, nothing for a node that is only run, and the step's trace, which is empty unless it was asked for.
+    /// Runs a step whose fetches and feeds are numbers of the graph. Returns a value for each fetched output, `None`
+    /// for a node that is only run, and the step's trace, which is empty unless it was requested.
     ///
     /// # Errors
     /// As [`Session::run`].

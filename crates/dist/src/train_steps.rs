@@ -1,4 +1,4 @@
-//! Sessions over a cluster as what [`thalweg_train`] runs steps with.
+//! Implementation of [`thalweg_train::Steps`] for sessions over a cluster.
 
 use thalweg_graph::{Graph, OutputId};
 use thalweg_session::{Fetch, RunOptions, Trace};
@@ -27,7 +27,7 @@ impl Steps for Session<'_> {
         true
     }
 
-    // The counters are the tasks', each of its own part.
+    // Each task has counters of its own part.
     fn random_state(&self) -> Vec<(String, u64)> {
         Vec::new()
     }
@@ -39,7 +39,7 @@ impl From<ClusterError> for TrainError {
     fn from(error: ClusterError) -> TrainError {
         let failure = match error.cause {
             cause if cause.is_loss() => StepFailure::Lost,
-            // A task that came back is another one: its variables have no values.
+            // A task that came back is another process: its variables have no values.
             Cause::Uninitialized => StepFailure::Lost,
             Cause::OutOfRange => StepFailure::OutOfRange,
             _ => StepFailure::Other,

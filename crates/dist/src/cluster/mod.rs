@@ -1,4 +1,4 @@
-//! Which tasks there are, and where they listen.
+//! Descriptions of clusters: jobs, tasks and their addresses.
 //!
 //! A description comes from code, flags, the variable `TF_CONFIG`, or a Slurm allocation.
 //!

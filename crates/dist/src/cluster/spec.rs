@@ -30,7 +30,7 @@ pub struct ClusterSpec {
     jobs: BTreeMap<String, BTreeMap<u32, String>>,
 }
 
-/// What is wrong with the description of a cluster.
+/// Error of the description of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -43,16 +43,16 @@ pub enum SpecError {
     /// A job without tasks.
     #[error("job '{0}' has no tasks: give it an address, or leave it out")]
     EmptyJob(String),
-    /// What is not of the form `host:port`.
+    /// An address that is not of the form `host:port`.
     #[error("'{address}', of {}, is no address: {reason}", task_label(job, *task))]
     Address {
         /// The job.
         job: String,
         /// The number of the task.
         task: u32,
-        /// What was given.
+        /// The text.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// One address for two tasks.
@@ -72,37 +72,37 @@ pub enum SpecError {
         job: String,
         /// The number of the task.
         task: u32,
-        /// What it has.
+        /// The tasks that it has.
         has: String,
     },
     /// `TF_CONFIG` that cannot be read.
     #[error("TF_CONFIG: {0}")]
     TfConfig(String),
-    /// What Slurm says of an allocation, and cannot be read.
+    /// A variable of a Slurm allocation that cannot be read.
     #[error("{variable}: {reason}")]
     Slurm {
         /// The variable of the environment.
         variable: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A task: its job and its number there.
+/// A task: its job and its number in the job.
 pub type TaskName = (String, u32);
 
-/// `/job:ps/task:0`.
+/// Formats the name of a task: `/job:ps/task:0`.
 pub(crate) fn task_label(job: &str, task: u32) -> String {
     format!("/job:{job}/task:{task}")
 }
 
-/// `/job:ps/task:0 at 10.0.0.1:2222`.
+/// Formats the name and address of a task: `/job:ps/task:0 at 10.0.0.1:2222`.
 pub(crate) fn task_label_at((job, task): &TaskName, address: &str) -> String {
     format!("{} at {address}", task_label(job, *task))
 }
 
 impl ClusterSpec {
-    /// A cluster of these jobs: for each its name and the addresses of its tasks, in order.
+    /// Returns a cluster of these jobs: for each, its name and the addresses of its tasks, in order.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -119,7 +119,7 @@ impl ClusterSpec {
         )
     }
 
-    /// A cluster of which only these tasks are known, by number.
+    /// Returns a cluster of which only these tasks are known, by number.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -160,8 +160,8 @@ impl ClusterSpec {
         Ok(cluster)
     }
 
-    /// A cluster as flags have it: for each job its name and its addresses with commas between them,
-    /// such as `ps` and `10.0.0.1:2222,10.0.0.2:2222`. A job without addresses is left out.
+    /// Parses flags: for each job, its name and its comma-separated addresses, such as `ps` and
+    /// `10.0.0.1:2222,10.0.0.2:2222`. A job without addresses is left out.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -174,8 +174,8 @@ impl ClusterSpec {
         ClusterSpec::new(jobs.filter(|(_, all)| !all.is_empty()))
     }
 
-    /// The cluster that the variable `TF_CONFIG` describes, and the task that this process is, where
-    /// it says so: `{"cluster": {"ps": ["host:port"], ...}, "task": {"type": "ps", "index": 0}}`.
+    /// Parses the variable `TF_CONFIG`: the cluster, and the task of this process if it is named: `{"cluster": {"ps":
+    /// ["host:port"], ...}, "task": {"type": "ps", "index": 0}}`.
     ///
     /// # Errors
     /// See [`SpecError`].
@@ -215,7 +215,7 @@ impl ClusterSpec {
         let task = match &config["task"] {
             Value::Null => None,
             task => {
-                // Some write the number as a string.
+                // Some programs write the number as a string.
                 let index = &task["index"];
                 let index = index.as_u64().or_else(|| index.as_str()?.parse().ok());
                 let index = index.and_then(|i| u32::try_from(i).ok());
@@ -229,28 +229,28 @@ impl ClusterSpec {
         Ok((cluster, task))
     }
 
-    /// The names of the jobs, in their order.
+    /// Returns the names of the jobs, in order.
     pub fn jobs(&self) -> impl Iterator<Item = &str> {
         self.jobs.keys().map(|j| &**j)
     }
 
-    /// The tasks of a job, by number; none where there is no such job.
+    /// Returns the tasks of a job, by number; none if there is no such job.
     pub fn tasks(&self, job: &str) -> impl Iterator<Item = (u32, &str)> {
         let tasks = self.jobs.get(job).into_iter().flatten();
         tasks.map(|(&i, address)| (i, &**address))
     }
 
-    /// How many tasks a job has.
+    /// Returns the number of tasks of a job.
     pub fn len(&self, job: &str) -> usize {
         self.jobs.get(job).map_or(0, BTreeMap::len)
     }
 
-    /// Whether there is no job.
+    /// `true` if there is no job.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The address of a task.
+    /// Returns the address of a task.
     ///
     /// # Errors
     /// [`SpecError::NoTask`].
@@ -263,7 +263,7 @@ impl ClusterSpec {
         })
     }
 
-    /// The same task elsewhere.
+    /// Changes the address of a task.
     pub(crate) fn set_address(&mut self, (job, task): &TaskName, address: &str) {
         let tasks = self.jobs.entry(job.clone()).or_default();
         tasks.insert(*task, address.to_owned());

@@ -25,7 +25,7 @@ pub(crate) struct ClusterSteps {
 }
 
 /// A partial run that is ready to start.
-pub(crate) struct PreparedPartialRun(Arc<ClusterPlan>);
+pub(crate) struct PartialRunPlan(Arc<ClusterPlan>);
 
 impl ClusterSteps {
     /// Returns the steps over these tasks. A node without a device runs on the first task. Constants are folded on
@@ -128,9 +128,9 @@ impl ClusterSteps {
         data: &Arc<GraphData>,
         fetches: &[Fetch],
         feeds: &[OutputId],
-    ) -> Result<PreparedPartialRun, ClusterError> {
+    ) -> Result<PartialRunPlan, ClusterError> {
         let plan = self.inner.plan_partial_run(data, fetches, feeds);
-        Ok(PreparedPartialRun(self.block_on(plan)?))
+        Ok(PartialRunPlan(self.block_on(plan)?))
     }
 
     /// Runs a partial run, with the channels of its client.
@@ -139,7 +139,7 @@ impl ClusterSteps {
     /// The step has failed.
     pub(crate) fn run_partial(
         &self,
-        pieces: &PreparedPartialRun,
+        pieces: &PartialRunPlan,
         client: Arc<dyn TaskChannels>,
         options: &RunOptions,
     ) -> Result<(), ClusterError> {

@@ -1,8 +1,8 @@
-//! The time that a client gives a call.
+//! Deadlines of calls (`grpc-timeout`).
 //!
-//! gRPC's clients send it along (`grpc-timeout`), and a server that it has run out for answers
-//! `DEADLINE_EXCEEDED`. The transport underneath answers `CANCELLED`, which clients take for something
-//! else: calls are ended here, a moment before it would.
+//! gRPC clients send the timeout of a call, and a server answers `DEADLINE_EXCEEDED` once it is over. The transport
+//! answers `CANCELLED`, which clients understand differently: calls are ended here, a moment before the transport
+//! does.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// A service whose calls end with the time that they were given.
+/// A service whose calls end at their deadlines.
 #[derive(Clone)]
 pub(crate) struct Deadline<S>(pub(crate) S);
 
@@ -39,7 +39,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let given = request.headers().get("grpc-timeout");
         let given = given.and_then(|v| parsed(v.to_str().ok()?));
-        // The transport takes its own time after this returns: this one is never later.
+        // The transport starts its own timer after this returns: this one is never later.
         let end = given.and_then(|limit| Some((limit, Instant::now().checked_add(limit)?)));
         let mut call = Box::pin(self.0.call(request));
         let Some((limit, end)) = end else {
@@ -50,7 +50,7 @@ where
             if let Poll::Ready(done) = Pin::new(&mut call).poll(cx) {
                 return Poll::Ready(done);
             }
-            // By the clock, not by the timer: the transport's may have woken this.
+            // By the clock, not by the timer: the transport's timer may have woken this task.
             let over = Pin::new(&mut late).poll(cx).is_ready() || Instant::now() >= end;
             if !over {
                 return Poll::Pending;
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// At most eight digits and a unit, as gRPC's protocol over HTTP/2 writes it.
+/// Parses a `grpc-timeout`: at most eight digits and a unit.
 fn parsed(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -118,7 +118,7 @@ mod tests {
         for limit in [0, 1, 30, 200, 12_345] {
             let request = http::Request::builder().header("grpc-timeout", format!("{limit}m"));
             let call = Deadline(Silent).call(request.body(Body::empty()).unwrap());
-            // As the transport does: its time begins once the call was made.
+            // As the transport does: its timer starts once the call was made.
             let answer = tokio::time::timeout(Duration::from_millis(limit), call).await;
             let status = Status::from_header_map(answer.unwrap().unwrap().headers()).unwrap();
             assert_eq!(status.code(), Code::DeadlineExceeded);

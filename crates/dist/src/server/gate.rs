@@ -1,4 +1,4 @@
-//! What every call passes first: it is counted on its connection, and needs the cluster's token.
+//! Gate of all calls: counts them on their connections, and checks the cluster's token.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::transport::connections::table::{ConnectionSlot, OpenCall};
 use crate::transport::peers::SERVICE_PATH;
 use crate::transport::protection::Protection;
 
-/// Calls of this service need no token: what checks the health of a server has a certificate at most.
+/// Prefix of calls without a token: a health checker has a certificate at most.
 const UNPROTECTED_PATH: &str = "/grpc.health.v1.Health/";
 
 /// Services behind the gate.
@@ -29,7 +29,7 @@ pub(crate) struct Gate<S> {
 }
 
 impl<S> Gate<S> {
-    /// Lets those in who know the token, if there is one.
+    /// Returns the gate of a service. Calls need the token, if there is protection.
     pub(crate) fn new(
         inner: S,
         protection: Option<Protection>,
@@ -92,16 +92,16 @@ where
     }
 }
 
-/// Whether a caller knows the token.
+/// `true` if a caller has the token.
 async fn knows_token(protection: &Protection, said: Option<http::HeaderValue>) -> bool {
     let said = said.as_ref().map_or(&b""[..], |s| s.as_bytes());
-    // One that is not known may be new, and one that is known may have been taken back.
+    // An unknown token may be new, and a known one may have been revoked: the current files decide.
     protection.fresh().await.admits(said)
 }
 
 const NO_TOKEN: &str = "the caller does not have the token of this cluster: give all of its tasks and clients the same";
 
-/// What a call gives, which is open as long as its answer is.
+/// Runs a call, which stays open until its response has ended.
 async fn counted_call(
     slot: Option<Arc<ConnectionSlot>>,
     of_client: bool,
@@ -112,12 +112,12 @@ async fn counted_call(
         slot.call()
     });
     let answer = call.await?;
-    // A value for another task goes out in one piece, which may take any time: its connection alone is judged.
+    // A value for another task is one piece, which may take any time: only its connection is monitored.
     let counted = open.map(|call| (of_client.then(|| call.answer()), call));
     Ok(answer.map(|body| CountedBody { body, counted }))
 }
 
-/// An answer, whose call is open until this is dropped.
+/// Body of a response. A drop closes the call.
 pub(crate) struct CountedBody {
     body: Body,
     counted: Option<(Option<Arc<ResponseProgress>>, OpenCall)>,

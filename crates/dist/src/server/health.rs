@@ -1,4 +1,4 @@
-//! gRPC's health checking: whether the server lives, and whether it is ready.
+//! gRPC health checking: liveness and readiness of a server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ use crate::error::Cause;
 use crate::master::link;
 use crate::worker::state::Worker;
 
-/// The services that are ready or not. The empty name is that of the server, which lives.
+/// Services with readiness. The empty name is the liveness of the server.
 const READY: [&str; 2] = ["tensorflow.MasterService", "thalweg.Worker"];
-/// The job whose tasks the others need.
+/// Job of the parameter servers, which the other tasks need.
 const PARAMETER_SERVER_JOB: &str = "ps";
-/// How long a task counts as reached after it was heard of.
+/// Time that a task counts as reached after its last answer.
 const FRESH_FOR: Duration = Duration::from_secs(10);
-/// How often a server that is watched looks whether it is ready.
+/// Interval of the readiness checks for a watching client.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How many tasks are asked at a time.
+/// Maximum number of tasks that are probed at a time.
 const MAX_CONCURRENT_PROBES: usize = 16;
 
-/// Answers whether the server lives and is ready.
+/// Health service of a server.
 #[derive(Clone)]
 pub(crate) struct HealthService(pub(crate) Arc<Worker>);
 
 impl HealthService {
-    /// The status of a service; none where there is no such service.
+    /// Returns the status of a service. `None` if there is no such service.
     async fn status(&self, service: &str) -> Option<ServingStatus> {
         let worker = &self.0;
         let serves = !worker.has_ended() && worker.is_current().is_ok();
@@ -50,7 +50,7 @@ impl HealthService {
         })
     }
 
-    /// Whether the tasks that this one needs are reached: all parameter servers, where it is none itself.
+    /// `true` if all parameter servers are reached, or if this task is one itself.
     async fn reaches_all(&self) -> bool {
         let worker = &self.0;
         if worker.task.0 == PARAMETER_SERVER_JOB {
@@ -69,7 +69,7 @@ impl HealthService {
             let room = room.clone();
             asked.spawn(async move {
                 let _room = room.acquire_owned().await;
-                // A task that has as many sessions as it may is there.
+                // A task at its limit of sessions is reached.
                 let looked = link::probe(&peer, false).await;
                 looked.map_or_else(|e| e.cause == Cause::Exhausted, |_| true)
             });

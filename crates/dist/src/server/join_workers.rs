@@ -1,4 +1,4 @@
-//! What a server knows of the tasks that work with it: who is there, and who has done its work.
+//! Presence and completion of the workers of a server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::transport::peers::Peer;
 use crate::worker::completion::WaitOutcome;
 
 impl Server {
-    /// The numbers of the tasks of `job` that have sessions here now: one that has died, or is not
-    /// reached, is not among them.
+    /// Returns the numbers of the tasks of `job` with open sessions here. Dead or unreachable tasks are not among
+    /// them.
     pub fn present(&self, job: &str) -> BTreeSet<u32> {
         self.worker.present(job)
     }
 
-    /// The numbers of the tasks of `job` that have said that they have done their work.
+    /// Returns the numbers of the tasks of `job` that have finished their work.
     pub fn finished(&self, job: &str) -> BTreeSet<u32> {
         self.worker.finished(job)
     }
 
-    /// Tells the tasks of `job` that this task has done its work: they may be waiting for it in
-    /// [`Server::join_workers`]. One that is gone already is passed over; one that does not answer is told again,
-    /// until [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin) is over.
+    /// Tells the tasks of `job` that this task has finished its work: they may be waiting for it in
+    /// [`Server::join_workers`]. A task that is gone is skipped; a task that does not answer is told again, until
+    /// [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin) is over.
     pub fn finish(&self, job: &str) {
         let worker = &self.worker;
         let worker_rejoin = worker.peers.options.timeouts.worker_rejoin;
@@ -50,16 +50,16 @@ impl Server {
             while telling.join_next().await.is_some() {}
             Ok(())
         };
-        // One that is gone need not be told.
+        // A task that is gone need not be told.
         let _ = blocking::block_on(&*self.worker.platform, told);
     }
 
-    /// Waits until all tasks of `job` have said that they have done their work, or until this server
-    /// ends.
+    /// Waits until all tasks of `job` have finished their work, or until this server ends.
     ///
-    /// A task that has had a session here, and has none for [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin), is given
-    /// up; if it comes back before, it is waited for again. For a task that has never come, this time begins when the
-    /// last of the others has finished or gone. Where none has come yet, all are waited for.
+    /// A task that had a session here, and has none for [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin),
+    /// is given up; if it comes back before, it is waited for again. For a task that never connected, this time
+    /// starts when the last of the others has finished or disconnected. If no task has connected yet, all are waited
+    /// for.
     ///
     /// # Errors
     /// As [`Server::join`], and [`ServerError::Workers`] once each task has finished or is given up.
@@ -109,14 +109,14 @@ impl Server {
     }
 }
 
-/// How long a task that refuses a connection is left alone.
+/// Pause before a task that does not answer is told again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
-/// Tells a task that another one has done its work.
+/// Tells a task that another one has finished its work.
 async fn notify_finished(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin: Duration) {
     let heartbeat = peer.timeouts().heartbeat;
     let (began, mut refused) = (Instant::now(), 0);
-    // The first connection may be one to a process that was there before.
+    // The first connection may lead to a previous process.
     while began.elapsed() < worker_rejoin && refused < 2 {
         let finish = Frames::of(Kind::Finish(Finish {
             job: job.clone(),
@@ -126,7 +126,7 @@ async fn notify_finished(peer: Arc<Peer>, (job, index): TaskName, worker_rejoin:
         if let Ok(Ok(_)) = timeout(heartbeat, peer.ask("Finish", finish)).await {
             return;
         }
-        // An error that takes long is of a process that is stopped, and may go on.
+        // A slow error means a stopped process, which may continue.
         match asked.elapsed() < heartbeat / 4 {
             true => refused += 1,
             false => refused = 0,

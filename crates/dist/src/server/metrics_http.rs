@@ -1,4 +1,4 @@
-//! A server's numbers over HTTP.
+//! HTTP endpoint of a server's metrics.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,14 +15,14 @@ use tonic::codegen::http;
 
 use super::options::{ServerError, listen, resolve};
 
-/// How many may read at a time.
+/// Maximum number of concurrent readers.
 const MAX_READERS: usize = 8;
-/// How long one may take.
+/// Time limit of one reader.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What Prometheus knows the text by.
+/// Content type of the metrics.
 const CONTENT_TYPE_VALUE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers `GET /metrics` with a text, until the server is stopped.
+/// Serves the text at `GET /metrics`, until the server is stopped.
 pub(super) fn serve(
     address: &str,
     runtime: &Handle,
@@ -45,11 +45,11 @@ pub(super) fn serve(
                 _ = stopped.wait_for(|s| *s) => return,
             };
             let Ok((stream, _)) = accepted else {
-                // The system lacks descriptors: others may be given back.
+                // The system lacks descriptors: some may be freed meanwhile.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            // Who comes when there are as many as may be is not answered.
+            // A reader above the limit is not answered.
             let Ok(place) = readers.clone().try_acquire_owned() else {
                 continue;
             };
@@ -62,7 +62,7 @@ pub(super) fn serve(
                 let mut http = http1::Builder::new();
                 let served = http.keep_alive(false);
                 let served = served.serve_connection(TokioIo::new(stream), answer);
-                // A reader that goes is no loss.
+                // An error means that the reader is gone.
                 let _ = tokio::time::timeout(TIMEOUT, served).await;
                 drop(place);
             });

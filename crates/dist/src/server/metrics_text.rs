@@ -1,4 +1,4 @@
-//! The numbers of a server as a text.
+//! Metrics of a server in the OpenMetrics text format.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::transport::connections::table::ConnectionTable;
 use crate::transport::peer_stats::PeerStats;
 use crate::worker::state::Worker;
 
-/// Where the numbers of a server are.
+/// Sources of a server's metrics.
 pub(crate) struct MetricsText {
     pub(crate) master: Arc<Master>,
     pub(crate) worker: Arc<Worker>,
@@ -23,7 +23,7 @@ pub(crate) struct MetricsText {
 }
 
 impl MetricsText {
-    /// All of them, in the text format of OpenMetrics.
+    /// Formats all metrics as OpenMetrics text.
     pub(crate) fn text(self: &Arc<Self>) -> String {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
@@ -211,7 +211,7 @@ impl MetricsText {
         Ok(())
     }
 
-    /// What waits, and for what.
+    /// Encodes the numbers of waiting calls, by reason.
     fn waits(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let worker = &self.worker;
         let peer_stats = worker.peers.peer_stats.all();
@@ -228,7 +228,7 @@ impl MetricsText {
         out.by(named, MetricType::Gauge, "for", &all)
     }
 
-    /// The other tasks of the cluster that there was contact with.
+    /// Encodes the statistics of peers.
     fn peers(&self, out: &mut MetricEncoder<'_>) -> EncodeResult {
         let peer_stats = self.worker.peers.peer_stats.all();
         for (name, help, count) in PEER_COUNTERS {
@@ -269,7 +269,7 @@ impl MetricsText {
     }
 }
 
-/// One of the numbers that there are of each task.
+/// A counter of each peer: name, help and value.
 type PeerCounter = (&'static str, &'static str, fn(&PeerStats) -> &AtomicU64);
 
 const PEER_COUNTERS: [PeerCounter; 4] = [

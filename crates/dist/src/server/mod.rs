@@ -1,4 +1,4 @@
-//! A task of a cluster, or one alone: what listens, and what ends it.
+//! Servers: tasks of a cluster, or a task alone.
 //!
 //! ```
 //! use thalweg_dist::{Server, ServerOptions};
@@ -52,9 +52,9 @@ use metrics_text::MetricsText;
 use options::{ServerError, ServerOptions, address_of, bind};
 use serving::{ServerExit, ServerThread};
 
-/// The most threads of the network: half of the processor's, and no more than these.
+/// Maximum number of network threads; the default is half of the processor's threads.
 const MAX_NET: usize = 4;
-/// How often a server that drains looks whether steps run.
+/// Interval at which a draining server checks for running steps.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A task that clients connect to. It runs until it is shut down or dropped.
 ///
@@ -95,7 +95,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A task by itself, `/job:localhost/task:0` unless the options name it otherwise: begins to listen.
+    /// Starts a task by itself, `/job:localhost/task:0` unless the options name it otherwise.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -106,8 +106,8 @@ impl Server {
         Server::serve(cluster, socket, options)
     }
 
-    /// All tasks of a cluster in this process, on ports of this machine that nobody uses: for tests, and to
-    /// try things. They come in the order of the jobs, and each works as the options say.
+    /// Starts all tasks of a cluster in this process, on free ports of this machine: for tests and experiments. They
+    /// are returned in the order of the jobs, and all have these options.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -149,8 +149,8 @@ impl Server {
         tasks.into_iter().map(start).collect()
     }
 
-    /// A task of a cluster: begins to listen at the address that the cluster has for it. A parameter
-    /// server opens no GPU unless the options say so.
+    /// Starts a task of a cluster, at its address in the cluster. A parameter server opens no GPU unless the options
+    /// say so.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -166,7 +166,7 @@ impl Server {
         Server::serve(cluster, socket, options)
     }
 
-    /// Serves on a socket that is bound already.
+    /// Serves on a bound socket.
     fn serve(
         cluster: ClusterSpec,
         socket: std::net::TcpListener,
@@ -182,7 +182,7 @@ impl Server {
             .with_checkpoint_listener(counts.clone());
         let engine = Engine::new(&options.bounded())?;
         let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET);
-        // And one that waits for the end.
+        // And one thread that waits for the end.
         check_threads_available(threads + 1)
             .map_err(|e| ServerError::Threads(std::io::Error::other(e)))?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -257,17 +257,17 @@ impl Server {
         &self.worker
     }
 
-    /// The cluster that it is a task of.
+    /// Returns the cluster of this task.
     pub fn cluster(&self) -> &ClusterSpec {
         &self.worker.cluster
     }
 
-    /// Its job, and its number there.
+    /// Returns its job, and its number there.
     pub fn task(&self) -> &TaskName {
         &self.worker.task
     }
 
-    /// What its devices' names begin with: `/job:worker/task:1`.
+    /// Returns the prefix of its devices' names: `/job:worker/task:1`.
     pub fn device(&self) -> DeviceSpec {
         let (job, index) = self.task();
         DeviceSpec {
@@ -277,20 +277,20 @@ impl Server {
         }
     }
 
-    /// What clients connect to: `grpc://host:port`.
+    /// Returns the target for clients: `grpc://host:port`.
     pub fn target(&self) -> String {
         format!("grpc://{}", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits until it ends.
+    /// Waits until the server ends.
     ///
     /// # Errors
-    /// [`ServerError::Ended`], where it was not shut down.
+    /// [`ServerError::Ended`] if it was not shut down.
     pub fn join(&self) -> Result<(), ServerError> {
         let lock = self.ended.why.lock();
         let mut why = lock.unwrap_or_else(PoisonError::into_inner);
@@ -303,8 +303,8 @@ impl Server {
         }
     }
 
-    /// What it has counted and what it has, in the text format of OpenMetrics, which Prometheus reads. `thalweg server
-    /// --metrics` serves it.
+    /// Returns its metrics in the OpenMetrics text format, which Prometheus reads. `thalweg server --metrics` serves
+    /// it.
     ///
     /// ```
     /// use thalweg_dist::{Server, ServerOptions};
@@ -319,8 +319,8 @@ impl Server {
         self.metrics_text().text()
     }
 
-    /// Serves [`Server::metrics`] over HTTP on this address, until the server ends. Gives where it listens. Whoever
-    /// reaches the address reads the numbers.
+    /// Serves [`Server::metrics`] over HTTP on this address, until the server ends. Returns the address on which it
+    /// listens. The metrics are readable without protection.
     ///
     /// # Errors
     /// It cannot listen there.
@@ -338,8 +338,8 @@ impl Server {
         })
     }
 
-    /// Ends it gently: it takes no new sessions and no new steps of clients, and waits until none runs, or for so
-    /// long. The connections stay until [`Server::shutdown`]. Gives how many steps still run.
+    /// Drains the server: refuses new sessions and new steps of clients, and waits until no step runs, for `limit` at
+    /// most. Connections stay until [`Server::shutdown`]. Returns the number of steps that still run.
     ///
     /// ```
     /// use std::time::Duration;
@@ -367,21 +367,21 @@ impl Server {
         }
     }
 
-    /// The variables of this task that are on CPUs and have values, by name: what [`thalweg_checkpoint`]'s writers
-    /// and a `Saver` take. The tensors share the variables' memory.
+    /// Returns the initialized variables of this task on CPUs, by name, for the writers of [`thalweg_checkpoint`] and
+    /// a `Saver`. The tensors share the variables' memory.
     ///
     /// [`thalweg_checkpoint`]: https://docs.rs/thalweg-checkpoint
     pub fn variables(&self) -> Vec<(String, Tensor)> {
         self.worker.engine.store().values()
     }
 
-    /// Counts a checkpoint of its variables that its program has written, or has failed to, in this time.
+    /// Counts a checkpoint of its variables that its program has written, or failed to write, in this time.
     pub fn saved(&self, took: Duration, well: bool) {
         CheckpointListener::saved(&*self.worker.counts, took, well);
         tracing::info!(seconds = took.as_secs_f64(), well, "checkpoint");
     }
 
-    /// Ends it: no call is taken any more, and the steps that run are cancelled.
+    /// Shuts the server down: refuses calls, and cancels running steps.
     pub fn shutdown(&self) {
         self.master.end();
         self.worker.end();
@@ -393,7 +393,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.shutdown();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told where it happened.
+            // A panic there was reported where it happened.
             let _ = thread.join();
         }
     }

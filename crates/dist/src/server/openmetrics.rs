@@ -1,4 +1,4 @@
-//! One scrape, as it is written.
+//! Encoder of metrics for one scrape.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use crate::metrics::counters::{BUCKET_BOUNDS, Histogram};
 
 pub(super) type EncodeResult = Result<(), fmt::Error>;
 
-/// What is written for one scrape.
+/// Encoder of one scrape.
 pub(super) struct MetricEncoder<'a>(pub(super) DescriptorEncoder<'a>);
 
 impl MetricEncoder<'_> {
@@ -28,7 +28,7 @@ impl MetricEncoder<'_> {
         metric.encode_gauge(&signed(value))
     }
 
-    /// One number for each value of a label.
+    /// Encodes one number for each value of a label.
     pub(super) fn by(
         &mut self,
         (name, help): (&str, &str),

@@ -1,4 +1,4 @@
-//! How a server works, where it listens, and why it cannot.
+//! Options and errors of a server.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::runtime::timeouts::Timeouts;
 use crate::transport::peers::MAX_POOLED_BYTES;
 use crate::transport::protection::Protection;
 
-/// How many tasks an error names.
+/// Maximum number of tasks that an error names.
 const MAX_NAMED_TASKS: usize = 8;
 
-/// How a server works.
+/// Options of a server.
 ///
-/// Each method changes one thing and gives the options back; the fields can be read and set as well.
+/// Each method sets one option and returns the options; the fields can be read and set as well.
 ///
 /// ```
 /// use thalweg_dist::{Timeouts, Server, ServerOptions};
@@ -39,28 +39,28 @@ const MAX_NAMED_TASKS: usize = 8;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServerOptions {
-    /// The host and port to listen on; port 0 takes a free one.
+    /// Host and port to listen on; port 0 takes a free one.
     pub listen: String,
-    /// The task's name, its devices, and how its sessions work.
+    /// Name and devices of the task, and options of its sessions.
     pub session: SessionOptions,
-    /// What clients may ask for.
+    /// Limits on requests of clients.
     pub limits: Limits,
-    /// How long other tasks are waited for.
+    /// Timeouts of calls to other tasks.
     pub timeouts: Timeouts,
-    /// Whether large values go to co-located tasks, those on this machine, through shared memory, which is
-    /// several times as fast as over a connection. It takes Linux, the same user and the same network
-    /// namespace; values go over the connection otherwise.
+    /// `true` to send large values to co-located tasks (tasks on this machine) through shared memory, which is
+    /// several times as fast as a connection. It needs Linux, the same user and the same network namespace; otherwise
+    /// values go over the connection.
     pub shared_memory: bool,
-    /// What the server asks of its callers, and shows to the tasks that it calls. TensorFlow's own client
-    /// can show nothing: it reaches a server without protection alone.
+    /// Certificates and token of the server. TensorFlow's own client supports neither: it reaches only a server
+    /// without protection.
     pub protection: Option<Protection>,
-    /// Whether to listen beyond this machine though nothing protects the server: whoever reaches it
-    /// may run graphs on it, and read and change what they compute.
+    /// `true` to listen on other addresses than loopback without protection: every host that reaches the server may
+    /// then run graphs on it, and read and change their results.
     pub unprotected_network: bool,
 }
 
 impl ServerOptions {
-    /// The defaults, listening here.
+    /// Returns the defaults, for this address.
     pub fn listening(listen: impl Into<String>) -> ServerOptions {
         ServerOptions {
             listen: listen.into(),
@@ -73,22 +73,22 @@ impl ServerOptions {
         }
     }
 
-    /// With these devices, and sessions that work like this. A task of a cluster keeps its own name.
+    /// Sets the devices and the options of sessions. A task of a cluster keeps its own name.
     pub fn session(self, session: SessionOptions) -> ServerOptions {
         ServerOptions { session, ..self }
     }
 
-    /// With these limits on what clients ask for.
+    /// Sets the limits on requests of clients.
     pub fn limits(self, limits: Limits) -> ServerOptions {
         ServerOptions { limits, ..self }
     }
 
-    /// With this long for other tasks.
+    /// Sets the timeouts of calls to other tasks.
     pub fn timeouts(self, timeouts: Timeouts) -> ServerOptions {
         ServerOptions { timeouts, ..self }
     }
 
-    /// Whether large values go to co-located tasks through shared memory.
+    /// Sets if large values go to co-located tasks through shared memory.
     pub fn shared_memory(self, shared_memory: bool) -> ServerOptions {
         ServerOptions {
             shared_memory,
@@ -96,7 +96,7 @@ impl ServerOptions {
         }
     }
 
-    /// With this asked of callers, and shown to the tasks that it calls.
+    /// Sets the certificates and token of the server.
     pub fn protection(self, protection: impl Into<Option<Protection>>) -> ServerOptions {
         ServerOptions {
             protection: protection.into(),
@@ -104,7 +104,7 @@ impl ServerOptions {
         }
     }
 
-    /// Whether to listen beyond this machine without protection; see the field.
+    /// Sets if the server may listen on other addresses than loopback without protection; see the field.
     pub fn unprotected_network(self, unprotected_network: bool) -> ServerOptions {
         ServerOptions {
             unprotected_network,
@@ -112,13 +112,13 @@ impl ServerOptions {
         }
     }
 
-    /// With the files that graphs of clients and of other tasks may read and write: none, where nothing is said.
+    /// Sets the files that graphs of clients and of other tasks may read and write. The default is none.
     pub fn files(mut self, files: Files) -> ServerOptions {
         self.session.files = files;
         self
     }
 
-    /// For this task of a cluster.
+    /// Sets the name of a task of a cluster.
     pub(crate) fn of_task(mut self, job: &str, index: u32) -> ServerOptions {
         self.session.job = job.to_owned();
         self.session.task = index;
@@ -128,7 +128,7 @@ impl ServerOptions {
         self
     }
 
-    /// The session's options, with the engine's memory bounded.
+    /// Returns the session's options, with the limit of the engine's memory.
     pub(crate) fn bounded(&self) -> SessionOptions {
         let mut session = self.session.clone();
         if session.cpus.is_empty() {
@@ -149,7 +149,7 @@ impl ServerOptions {
     }
 }
 
-/// A socket that listens where the options say.
+/// Binds the address of the options.
 pub(crate) fn bind(options: &ServerOptions) -> Result<std::net::TcpListener, ServerError> {
     let failed = |e| options.cannot_listen(e);
     let address = resolve(&options.listen).map_err(failed)?;
@@ -160,20 +160,20 @@ pub(crate) fn bind(options: &ServerOptions) -> Result<std::net::TcpListener, Ser
     listen(address).map_err(failed)
 }
 
-/// The first address that a text names.
+/// Resolves a text to its first address.
 pub(crate) fn resolve(text: &str) -> std::io::Result<SocketAddr> {
     let none = || std::io::Error::other("it names no address");
     text.to_socket_addrs()?.next().ok_or_else(none)
 }
 
-/// A socket that listens there, for the network's threads.
+/// Listens on an address, for the network's threads.
 pub(crate) fn listen(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let socket = std::net::TcpListener::bind(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
 }
 
-/// Where a socket listens, as others connect to it.
+/// Returns the address of a socket.
 pub(crate) fn address_of(
     socket: &std::net::TcpListener,
     options: &ServerOptions,
@@ -182,47 +182,47 @@ pub(crate) fn address_of(
     Ok(address.to_string())
 }
 
-/// Why a server cannot be, or why it ended.
+/// Error of the start or of the end of a server.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// What to listen on is no address of this machine.
+    /// It cannot listen on the address.
     #[error("cannot listen on '{address}': {source}")]
     Listen {
-        /// What was given.
+        /// The address.
         address: String,
-        /// Why not.
+        /// The reason.
         source: std::io::Error,
     },
-    /// It would be reached from elsewhere, without protection.
+    /// It would be reachable from other machines, without protection.
     #[error(
         "'{0}' is reached from other machines, and nothing protects this server: give it --protection DIR, which `thalweg protect` makes, or listen on 127.0.0.1, or allow it with --unprotected-network in a network that you trust"
     )]
     Unprotected(SocketAddr),
-    /// One of its limits, or of its timeouts, cannot be.
+    /// A limit or a timeout is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
     /// Its devices cannot be opened.
     #[error(transparent)]
     Devices(#[from] SessionError),
-    /// Threads cannot be made.
+    /// Threads cannot be started.
     #[error("no threads for the server: {0}")]
     Threads(std::io::Error),
-    /// The cluster does not have the task, or is none.
+    /// The cluster does not have the task, or is invalid.
     #[error(transparent)]
     Cluster(#[from] SpecError),
     /// Another task is not reached.
     #[error("{0}")]
     Task(ClusterError),
-    /// Tasks have gone without having done their work.
+    /// Workers have disconnected before they finished their work.
     #[error(
         "{} ended, or left, without being done, and did not come back within {} s: their own output says why",
         task_list(lost), worker_rejoin.as_secs_f64()
     )]
     Workers {
-        /// Which.
+        /// The workers.
         lost: Vec<TaskName>,
-        /// How long they were waited for: [`Timeouts::worker_rejoin`].
+        /// Time for which they were waited for: [`Timeouts::worker_rejoin`].
         worker_rejoin: Duration,
     },
     /// The network failed.
@@ -230,7 +230,7 @@ pub enum ServerError {
     Ended(String),
 }
 
-/// The first few tasks, and how many there are.
+/// Formats the first tasks, and the number of the others.
 fn task_list(tasks: &[TaskName]) -> String {
     let first = tasks.iter().take(MAX_NAMED_TASKS);
     let first: Vec<String> = first.map(|(job, index)| task_label(job, *index)).collect();
@@ -240,7 +240,7 @@ fn task_list(tasks: &[TaskName]) -> String {
     }
 }
 
-/// The sentence: it is what a program prints that returns the error from `main`.
+/// The message: a program that returns the error from `main` prints it.
 impl std::fmt::Debug for ServerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)

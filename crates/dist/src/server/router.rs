@@ -1,4 +1,4 @@
-//! Where a call goes.
+//! Router of calls to the services of a server.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use tonic::service::Routes;
 use crate::transport::peers::SERVICE_PATH;
 use crate::worker::service::WorkerService;
 
-/// All services of a server. Calls of tasks, which a step waits for, take no way through the router.
+/// All services of a server. Calls of tasks, for which steps wait, bypass the generic router.
 #[derive(Clone)]
 pub(crate) struct ServiceRouter {
     pub(crate) worker: WorkerService,

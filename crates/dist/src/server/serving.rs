@@ -1,4 +1,4 @@
-//! The thread of a server: its services, and what bounds them.
+//! Thread of a server: its services, and their limits.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -26,25 +26,25 @@ use crate::transport::protection::Protection;
 use crate::worker::service::WorkerService;
 use crate::worker::state::Worker;
 
-/// How often sessions are looked for whose clients are gone.
+/// Bounds of the interval between two sweeps of expired sessions.
 const MIN_SWEEP: Duration = Duration::from_millis(50);
 const MAX_SWEEP: Duration = Duration::from_secs(10);
-/// How long steps may still run when a server ends.
+/// Time that steps may still run when a server ends.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What `proto/master.proto` says, made by `tests/messages.rs`.
+/// Descriptors of `proto/master.proto`, written by `tests/messages.rs`.
 const DESCRIPTORS: &[u8] = include_bytes!("../tf_client/descriptors.bin");
-/// The most bytes of a call's HTTP headers.
+/// Maximum size of a call's HTTP headers, in bytes.
 const MAX_HEADERS: u32 = 16 << 10;
 
-/// How a server has ended, once it has.
+/// Result of a server, once it has ended.
 #[derive(Default)]
 pub(super) struct ServerExit {
     pub(super) why: Mutex<Option<Result<(), String>>>,
     pub(super) changed: Condvar,
 }
 
-/// What the thread of a server needs.
+/// State of the thread of a server.
 pub(super) struct ServerThread {
     pub(super) master: Arc<Master>,
     pub(super) worker: Arc<Worker>,
@@ -76,14 +76,14 @@ impl ServerThread {
             let incoming =
                 AcceptedConnections::new(listener, connection_table, heartbeat, protection.clone());
             let door = MasterGrpcService(master.clone());
-            // The sessions of clients that are gone. It ends with the runtime.
+            // Sweeps expired sessions, until the runtime ends.
             tokio::spawn(sweep_sessions(master));
             let mut late = stopped.clone();
             let stop = async move {
-                // An error is a server that was dropped.
+                // An error means that the server was dropped.
                 let _ = stopped.wait_for(|s| *s).await;
             };
-            // A client that never ends its call does not keep the server.
+            // A client that never ends its call does not block the end.
             let grace = async move {
                 let _ = late.wait_for(|s| *s).await;
                 tokio::time::sleep(GRACE).await;
@@ -115,23 +115,23 @@ impl ServerThread {
     }
 }
 
-/// Closes the sessions of clients that are gone, again and again.
+/// Closes expired sessions periodically.
 pub(crate) async fn sweep_sessions(master: Arc<Master>) {
     let often = (master.limits().lease / 4).clamp(MIN_SWEEP, MAX_SWEEP);
     let mut sweep = tokio::time::interval(often);
     loop {
         sweep.tick().await;
-        // A graph of gigabytes takes its time to go.
+        // The drop of a graph of gigabytes takes long.
         let swept = master.clone();
         let done = master.platform.run_compute(move || swept.collect()).await;
         if done.is_err() {
-            // No thread can be had, and steps of clients that are gone may be what has them all.
+            // No thread is available: steps of disconnected clients may occupy them all.
             master.collect();
         }
     }
 }
 
-/// How connections from tasks that may be silent for so long are served.
+/// Returns the HTTP/2 server, for this time without a sign of life of a connection.
 pub(crate) fn http2_server(heartbeat: Duration) -> tonic::transport::Server {
     tonic::transport::Server::builder()
         .initial_stream_window_size(FLOW_WINDOW)
@@ -141,8 +141,8 @@ pub(crate) fn http2_server(heartbeat: Duration) -> tonic::transport::Server {
         .http2_keepalive_timeout(Some(PING_ANSWER))
 }
 
-/// How many calls one connection may have open. A step has a few on each, and each session one: who may run steps
-/// must not wait for who waits for these.
+/// Returns the maximum number of open calls of one connection. A step has a few on each connection, and a session
+/// one: a call that a step waits for must not be queued behind that step.
 fn max_concurrent_streams(limits: &Limits) -> u32 {
     let calls = limits
         .steps
@@ -151,14 +151,14 @@ fn max_concurrent_streams(limits: &Limits) -> u32 {
     u32::try_from(calls.saturating_add(64)).unwrap_or(u32::MAX)
 }
 
-/// The services of TensorFlow and of health checking, described to who asks for that.
+/// Adds reflection for the services of TensorFlow and of health checking.
 fn with_reflection(routes: Routes) -> Result<Routes, Error> {
     let described = || {
         Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    // Older tools ask in the older way.
+    // Older tools use the older version.
     let (new, old) = (described().build_v1()?, described().build_v1alpha()?);
     Ok(routes.add_service(new).add_service(old))
 }

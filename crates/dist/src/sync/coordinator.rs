@@ -1,4 +1,4 @@
-//! The task that hands out turns and updates the variables.
+//! Coordinator of synchronous training: hands out turns and updates the variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,25 +18,24 @@ use crate::transport::messages::Once;
 use crate::worker::state::Worker;
 use crate::worker::turns::{RoundSize, TrainingTurns};
 
-/// How often it is looked who is there.
+/// Interval of the checks for present workers.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How many bits of a token count the turns of one microsecond.
+/// Number of bits of a token that count the turns of one microsecond.
 const TOKEN_COUNTER_BITS: u32 = 10;
-/// How far the token goes where another coordinator had a greater one: a clock was set back.
+/// Increase of the token if another coordinator had a greater one: a clock was set back.
 const TOKEN_SKIP: i64 = 1 << 44;
 
-/// Gives the workers of `job` their turns and updates the variables, until the global step is `last` or
-/// all workers are done. To be called on the task that has the global step.
+/// Coordinates the workers of `job` and updates the variables, until the global step is `last` or all workers are
+/// done. To be called on the task that has the global step.
 ///
-/// Somebody else gives the variables their values. A server that is lost is waited for, for as long as
-/// [`crate::Timeouts::server_recovery`]; one that was started anew ends this with an error, as its values are gone: see
-/// [`Coordinator`], which can go on.
+/// Another program initializes the variables. A lost server is waited for, for [`crate::Timeouts::server_recovery`];
+/// a restarted one ends this with an error, as its values are lost: see [`Coordinator`], which can go on.
 ///
-/// A worker that is away for as long as [`crate::Timeouts::worker_rejoin`] takes no turn with it: the others get the turns that
-/// an update still needs. One that comes back gets turns again.
+/// A worker that is away for [`crate::Timeouts::worker_rejoin`] does not block an update: the others get the turns
+/// that it still needs. A worker that comes back gets turns again.
 ///
 /// # Errors
-/// As [`Session::run`], where the variables are not reached.
+/// As [`Session::run`], if the variables are not reached.
 pub fn coordinate<'g>(
     server: &Server,
     session: &Session<'g>,
@@ -48,10 +47,11 @@ pub fn coordinate<'g>(
     session.block_on(coordinator.until(session, last))
 }
 
-/// Hands out turns and updates the variables, one update at a time. To be made on the task that has the global step.
+/// Coordinator of one training, one update at a time. To be made on the task that has the global step.
 ///
-/// An update happens on all servers or on none. Where [`Coordinator::update`] fails, the variables may have to be
-/// restored; it can be called again then. So a training that survives its servers runs it in a monitored session:
+/// An update happens on all servers or on none. If [`Coordinator::update`] fails, the variables may have to be
+/// restored; it can be called again then. So a training that survives losses of servers runs it in a monitored
+/// session:
 ///
 /// ```no_run
 /// use thalweg_dist::{ClusterError, ClusterOptions, Server, Session, sync::Coordinator};
@@ -84,20 +84,20 @@ pub fn coordinate<'g>(
 pub struct Coordinator<'c, 'g> {
     task: Arc<Worker>,
     sync: &'c Synchronized<'g>,
-    /// The job of the workers.
+    /// Job of the workers.
     job: String,
     turns: Arc<TrainingTurns>,
-    /// Of the turn that goes on.
+    /// Token of the current turn.
     token: i64,
-    /// The global step; none where the training has to begin, or to begin again.
+    /// Global step. `None` if the training has to begin, or to begin again.
     step: Option<i64>,
-    /// When each worker was there last.
+    /// Time at which each worker was last present.
     seen: BTreeMap<u32, Instant>,
     began: Instant,
 }
 
 impl<'c, 'g> Coordinator<'c, 'g> {
-    /// Of this training, whose workers are the tasks of `job`.
+    /// Returns the coordinator of this training, whose workers are the tasks of `job`.
     ///
     /// # Errors
     /// The server is not the task that has the global step.
@@ -109,7 +109,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         Coordinator::on(server.worker(), sync, job)
     }
 
-    /// On this task.
+    /// Returns the coordinator on this task.
     ///
     /// # Errors
     /// As [`Coordinator::new`].
@@ -140,8 +140,8 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         })
     }
 
-    /// Waits for the gradients of one turn and updates the variables; gives the new global step. None where all workers
-    /// have said that they are done.
+    /// Waits for the gradients of one turn and updates the variables. Returns the new global step. `None` if all
+    /// workers have finished.
     ///
     /// # Errors
     /// As [`Session::run`]. The workers wait until it is called again.
@@ -149,7 +149,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         session.block_on(self.update_async(session))
     }
 
-    /// Ends the training: workers that ask for a turn hear of it.
+    /// Ends the training: workers that ask for a turn are told so.
     pub fn close(&mut self) {
         self.turns.close();
     }
@@ -232,7 +232,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         Ok(self.step)
     }
 
-    /// The global step of the turn that goes on; begins the first one.
+    /// Returns the global step of the current turn; starts the first one.
     async fn begun(&mut self, session: &Session<'g>) -> Result<i64, ClusterError> {
         if let Some(step) = self.step {
             return Ok(step);
@@ -258,7 +258,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         Ok(step)
     }
 
-    /// Waits for the gradients of the turn; false where the workers are done before.
+    /// Waits for the gradients of the turn. `false` if the workers finish before.
     async fn filled(&mut self, session: &Session<'g>) -> Result<bool, ClusterError> {
         loop {
             if tokio::time::timeout(POLL_INTERVAL, self.turns.full())
@@ -271,14 +271,14 @@ impl<'c, 'g> Coordinator<'c, 'g> {
                 return Ok(false);
             }
             self.look(session)?;
-            // Workers give nothing that needs a server which has lost its variables.
+            // Workers cannot give gradients to a server that has lost its variables.
             if !session.steps().is_intact() {
                 self.expect_ready(session).await?;
             }
         }
     }
 
-    /// Looks whether all variables have values still.
+    /// Checks that all variables still have values.
     ///
     /// # Errors
     /// [`Cause::Uninitialized`].
@@ -293,10 +293,10 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         }
     }
 
-    /// Looks which workers are there.
+    /// Updates the presence of the workers.
     ///
     /// # Errors
-    /// None has been for long.
+    /// No worker was present for long.
     fn look(&mut self, session: &Session<'g>) -> Result<(), ClusterError> {
         let timeouts = session.timeouts();
         let now = Instant::now();
@@ -329,7 +329,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         Ok(())
     }
 
-    /// Whether all workers have said that they are done.
+    /// `true` if all workers have finished.
     fn is_done(&self) -> bool {
         self.task.finished(&self.job).len() >= self.sync.workers as usize
     }
@@ -349,10 +349,10 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         }
     }
 
-    /// Does what may be done again until it is known to be done.
+    /// Repeats idempotent work until it is known to be done.
     ///
     /// # Errors
-    /// It cannot be, or not for so long.
+    /// It fails, or does not succeed in time.
     async fn surely(
         &self,
         session: &Session<'g>,
@@ -382,10 +382,10 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         }
     }
 
-    /// Waits a moment, where what went wrong may pass: nothing that variables held is lost.
+    /// Waits a moment if the error may pass: no values of variables are lost.
     ///
     /// # Errors
-    /// It does not pass, or has lasted too long.
+    /// The error does not pass, or has lasted too long.
     async fn passes(
         &self,
         session: &Session<'g>,
@@ -414,15 +414,15 @@ impl Drop for Coordinator<'_, '_> {
     }
 }
 
-/// What is done until it is known to be done.
+/// Work that is repeated until it is known to be done.
 enum UpdateWork<'w, 'g> {
-    /// It may run several times.
+    /// A step that may run several times.
     Run(Operation<'g>),
-    /// They run once for a stamp.
+    /// Operations that run exactly once for a stamp.
     Once(&'w [Operation<'g>], i64),
 }
 
-/// How a step of the coordinator runs.
+/// Returns the options of a step of the coordinator.
 fn limited(session: &Session<'_>) -> RunOptions {
     RunOptions::new().timeout(session.timeouts().server_recovery)
 }

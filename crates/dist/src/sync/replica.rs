@@ -12,12 +12,12 @@ use crate::error::{Cause, ClusterError};
 use crate::session::Session;
 use crate::transport::messages::{Turn, TurnGiven};
 
-/// How long to wait before a task that was lost is asked again.
+/// Pause before a lost task is called again.
 pub(super) const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// How long a server may have too little of something, such as threads.
+/// Time for which an exhausted server (without threads, for example) is retried.
 const EXHAUSTED_RETRY_TIME: Duration = Duration::from_secs(10);
 
-/// How long what has failed like this is tried again; not at all where it does not pass.
+/// Returns the time for which an error with this cause is retried. Zero if it does not pass.
 pub(super) fn retry_time(cause: Cause, outage: Duration) -> Duration {
     match cause {
         Cause::Exhausted => EXHAUSTED_RETRY_TIME.min(outage),
@@ -26,15 +26,15 @@ pub(super) fn retry_time(cause: Cause, outage: Duration) -> Duration {
     }
 }
 
-/// Waits for this worker's turn; then computes its gradients and gives them, and gives what else is
-/// fetched, as what it is asked for (see [`FetchesAs`]), and the global step that they began from.
-/// None where the training is over.
+/// Waits for this worker's turn, then computes its gradients and gives them to the servers. Returns the other fetches
+/// in the requested types (see [`FetchesAs`]), and the global step that they began from. `None` if the training is
+/// over.
 ///
-/// A server that is lost is waited for, for as long as [`crate::Timeouts::server_recovery`]: the gradients are then computed
-/// again. An update has them once, however often they were given.
+/// A lost server is waited for, for [`crate::Timeouts::server_recovery`]: the gradients are then computed again. An
+/// update counts them once, however often they were given.
 ///
 /// # Errors
-/// As [`Session::run`]; [`Cause::Deadline`], where there is no turn for as long as the outage.
+/// As [`Session::run`]; [`Cause::Deadline`] if there is no turn for as long as that.
 pub fn give<'f, R>(
     session: &Session<'_>,
     sync: &Synchronized<'_>,
@@ -47,7 +47,7 @@ pub fn give<'f, R>(
     Ok(given.map(|(values, step, _)| (values, step)))
 }
 
-/// As [`give`], with options for the step that computes the gradients; what ran when in it, where that was asked for.
+/// As [`give`], with options for the step that computes the gradients. Also returns its trace, if it was requested.
 ///
 /// # Errors
 /// As [`give`].
@@ -69,7 +69,7 @@ pub fn give_with<'f, R>(
     Ok(Some((fetches.take(&mut values)?, step, trace)))
 }
 
-/// As [`give_with`], for who runs on the threads of the network.
+/// As [`give_with`], for callers on the threads of the network.
 pub(crate) async fn give_async<'f>(
     session: &Session<'_>,
     sync: &Synchronized<'f>,
@@ -101,7 +101,7 @@ pub(crate) async fn give_async<'f>(
                 let plain = RunOptions::default();
                 session.step_async(&refresh, &[], &plain).await?;
             }
-            // What is only run has no value.
+            // An operation that is only run has no value.
             let all = (fetches, sync.give);
             let (fetched, trace) = session.step_async(&all, &feeds, options).await?;
             Ok::<_, ClusterError>((fetched, trace, turn))
@@ -114,7 +114,7 @@ pub(crate) async fn give_async<'f>(
                 continue;
             }
         };
-        // The gradients are there: only the note is told again.
+        // The gradients have arrived: only the note is sent again.
         while let Err(e) = asks.note(&turn).await {
             outage.wait_or_fail(e).await?;
         }
@@ -122,7 +122,7 @@ pub(crate) async fn give_async<'f>(
     }
 }
 
-/// A worker as it asks the coordinator.
+/// A worker's calls to its coordinator.
 struct TurnClient<'s, 'g> {
     session: &'s Session<'g>,
     sync: &'s Synchronized<'g>,
@@ -140,7 +140,7 @@ impl TurnClient<'_, '_> {
         steps.turn(&self.sync.coordinator, turn).await
     }
 
-    /// The next turn.
+    /// Waits for the next turn.
     async fn turn(&self) -> Result<TurnGiven, ClusterError> {
         let (began, most) = (Instant::now(), self.session.timeouts().server_recovery);
         loop {
@@ -160,7 +160,7 @@ impl TurnClient<'_, '_> {
         }
     }
 
-    /// Tells that the gradients of a turn are given.
+    /// Tells the coordinator that the gradients of a turn are given.
     async fn note(&self, turn: &TurnGiven) -> Result<(), ClusterError> {
         let note = Turn {
             token: turn.token,
@@ -172,7 +172,7 @@ impl TurnClient<'_, '_> {
     }
 }
 
-/// How long lost tasks are waited for.
+/// Retries while servers are lost.
 struct RetryLoop<'s, 'g> {
     session: &'s Session<'g>,
     since: Option<Instant>,
@@ -186,15 +186,15 @@ impl<'s, 'g> RetryLoop<'s, 'g> {
         }
     }
 
-    /// Waits a moment, where what went wrong may pass.
+    /// Waits a moment if the error may pass.
     ///
     /// # Errors
-    /// It does not pass, or has lasted too long.
+    /// The error does not pass, or has lasted too long.
     async fn wait_or_fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let outage = self.session.timeouts().server_recovery;
         let most = match error.cause {
-            // A server that was started anew has no values until the coordinator has restored them.
+            // A restarted server has no values until the coordinator has restored them.
             Cause::Uninitialized => outage,
             cause => retry_time(cause, outage),
         };

@@ -1,4 +1,4 @@
-//! What a call holds until its answer has gone.
+//! Context of a call, until its response has been sent.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::limit_names::CALL_BYTES;
 use crate::runtime::budget::{BudgetExceeded, Reservation};
 use crate::runtime::platform::Platform;
 
-/// What belongs to a call until its answer has gone: who calls, the memory that it holds, and how to undo what it
-/// has made for a client that goes before.
+/// Context of a call, until its response has been sent: the caller, the reserved memory, and an undo for a client
+/// that disconnects before.
 pub(super) struct CallContext {
     pub(super) caller: Caller,
     pub(super) held: Reservation,
     pub(super) undo: Option<UndoOnDrop>,
 }
 
-/// What is done when this is dropped, unless it is kept from that.
+/// Work that runs when this is dropped, unless it is disarmed.
 pub(super) struct UndoOnDrop(Option<Box<dyn FnOnce() + Send>>);
 
 impl UndoOnDrop {
@@ -24,7 +24,7 @@ impl UndoOnDrop {
         UndoOnDrop(Some(Box::new(work)))
     }
 
-    /// Lets things be as they are.
+    /// Disarms it.
     pub(super) fn keep(mut self) {
         self.0 = None;
     }
@@ -46,7 +46,7 @@ pub(super) fn call_bytes_exceeded(full: BudgetExceeded) -> Status {
     limit_exceeded(CALL_BYTES, &text)
 }
 
-/// Runs what may take long on a thread of its own.
+/// Runs a long computation on a thread of its own.
 pub(super) async fn run_compute<T: Send + 'static>(
     platform: &Arc<dyn Platform>,
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,

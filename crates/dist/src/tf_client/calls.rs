@@ -1,4 +1,4 @@
-//! What a client's calls do, as messages.
+//! Calls of clients: messages to requests of sessions, and back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,11 +31,11 @@ fn message(tensor: &Tensor) -> Result<TensorProto, Status> {
     to_proto(tensor).map_err(|e| Status::invalid(format!("a fetched value cannot be sent: {e}")))
 }
 
-/// The answer to a call, and what belongs to the call until it has gone.
+/// Response of a call, and its context.
 type CallResult<T> = Result<(T, CallContext), Status>;
 
 impl Master {
-    /// Runs a step on a thread of its own; it ends when the call does.
+    /// Runs a step on a thread of its own. The end of the call cancels it.
     async fn step_of(
         self: &Arc<Self>,
         handle: &str,
@@ -66,7 +66,7 @@ impl Master {
         .await
     }
 
-    /// Counts a step, and tells of one that was slow; whether it was.
+    /// Counts a step, and logs a slow one. `true` if it was slow.
     fn stepped(&self, session: &str, took: Duration, done: &Result<Response, Status>) -> bool {
         let counts = &self.worker.counts;
         match done {
@@ -90,7 +90,7 @@ impl Master {
         slow
     }
 
-    /// Counts a call that failed, and tells of it.
+    /// Counts and logs a failed call.
     pub(super) fn failed(&self, status: &Status) {
         let counts = &self.worker.counts;
         counts.call_failed(status.code);
@@ -153,7 +153,7 @@ impl Master {
         Ok((response, kept))
     }
 
-    /// A piece of a step that was set up before. The step ends where its client goes in the middle of a call.
+    /// Continues a partial run. The run ends if its client disconnects during a call.
     async fn continue_partial_run(
         self: &Arc<Self>,
         call: RunStepRequest,
@@ -171,7 +171,7 @@ impl Master {
             Ok((named, kept))
         })
         .await;
-        // It has been answered.
+        // The response is ready.
         abandon.keep();
         let (tensor, kept) = done?;
         let response = RunStepResponse {
@@ -183,7 +183,7 @@ impl Master {
     }
 }
 
-/// Ends a step in pieces when it is dropped.
+/// Returns an undo that ends a partial run.
 fn abandoned(session: Arc<MasterSession>, handle: String) -> UndoOnDrop {
     UndoOnDrop::new(move || session.abandon(&handle))
 }
@@ -193,7 +193,7 @@ fn request_of(
     fetches: Vec<String>,
     limit: usize,
 ) -> Result<Request, Status> {
-    // One for all: a client may send any number.
+    // One budget for all: a client may send any number of feeds.
     let mut budget = Budget::new(limit);
     let mut feeds = Vec::with_capacity(feed.len());
     for (i, feed) in feed.into_iter().enumerate() {
@@ -207,7 +207,7 @@ fn request_of(
     })
 }
 
-/// Values as messages, which are copies.
+/// Encodes values, which copies them.
 fn named(
     names: Vec<String>,
     values: &[Tensor],
@@ -236,7 +236,7 @@ impl Master {
             let (handle, session) =
                 master.create(&call.config.unwrap_or_default(), &kept.caller)?;
             let closes = (master.clone(), handle.clone());
-            // Until it has been answered, nobody else knows of it.
+            // Until the response is sent, no one else knows the session.
             kept.undo = Some(UndoOnDrop::new(move || closes.0.forget(&closes.1)));
             let bytes = kept.held.bytes();
             session.extend(&call.graph_def.unwrap_or_default(), None, bytes)?;

@@ -1,8 +1,7 @@
-//! The way in: calls over HTTP/2, each a message that becomes a request of the master.
+//! TensorFlow's `MasterService` over HTTP/2: decodes messages, counts their memory, routes calls to the master.
 //!
-//! A caller's bytes are counted before there is memory for them: those that have come, those that
-//! decompression gives, and those that the decoded message takes. What is too much is refused, and the
-//! refusal says which limit was met.
+//! Memory is reserved before it is allocated: for received bytes, for decompressed bytes, and for the decoded
+//! message. A message above a limit is refused, and the error names the limit.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -30,13 +29,13 @@ use crate::metrics::counters::GaugeGuard;
 use crate::runtime::budget::Reservation;
 use crate::transport::connections::table::ConnectionSlot;
 
-/// What stands before a message: whether it is compressed, and its length.
+/// Length of the prefix of a message: a flag for compression, and the message's length.
 const MESSAGE_HEADER: usize = 5;
-/// How long a caller may send nothing in the middle of a message.
+/// Time without bytes in the middle of a message.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Messages from this size on are decoded on a thread that may take its time.
+/// Minimum size of a message that is decoded or encoded on a compute thread, in bytes.
 const MIN_OFFLOADED_BYTES: usize = 1 << 20;
-/// How much is decompressed at a time.
+/// Bytes that are decompressed at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 const ENCODINGS: &str = "identity,gzip,deflate";
 
@@ -98,7 +97,7 @@ async fn route_call(master: &Arc<Master>, request: http::Request<Body>) -> GrpcR
     }
 }
 
-/// What is known of who calls.
+/// Returns the caller of a call.
 fn caller(extensions: &http::Extensions) -> Caller {
     let slot = extensions.get::<Option<Arc<ConnectionSlot>>>();
     let Some(slot) = slot.and_then(Option::as_ref) else {
@@ -111,7 +110,7 @@ fn caller(extensions: &http::Extensions) -> Caller {
     }
 }
 
-/// Takes one message, and answers with one.
+/// Runs a unary call.
 async fn unary<Q, A, F>(
     call: IncomingCall<'_>,
     method: impl FnOnce(Q, CallContext) -> F,
@@ -144,14 +143,14 @@ where
     }
 }
 
-/// How a message may be compressed.
+/// Compression of a message.
 #[derive(Clone, Copy)]
 enum Compression {
     Gzip,
     Deflate,
 }
 
-/// A call whose message comes in.
+/// A call whose message is arriving.
 struct IncomingCall<'a> {
     master: &'a Arc<Master>,
     caller: Caller,
@@ -173,7 +172,7 @@ impl IncomingCall<'_> {
         }
     }
 
-    /// The message, and what it holds of the server's memory.
+    /// Receives and decodes the message. Also returns the reservation of its memory.
     async fn message<Q: Message + Default + Measured + Send + 'static>(
         mut self,
         encoding: Option<Compression>,
@@ -203,7 +202,7 @@ impl IncomingCall<'_> {
                 let text = format!("the message cannot be decoded: {e}");
                 Status::new(Code::Internal, text)
             })?;
-            // The bytes that came are given back: the message has its own.
+            // Releases the encoded bytes: the message has its own memory.
             held.release(came);
             Ok((message, held))
         };
@@ -213,8 +212,8 @@ impl IncomingCall<'_> {
         }
     }
 
-    /// The bytes of the only message, and whether they are compressed. They are counted as they come: what a
-    /// caller only announces takes no memory.
+    /// Receives the bytes of the only message; `true` if they are compressed. Memory is reserved as bytes arrive:
+    /// announced bytes take none.
     async fn collect_message(&mut self) -> Result<(bool, Bytes), Status> {
         let master = self.master;
         let _waits = GaugeGuard::begin(&master.worker.counts.messages);
@@ -252,7 +251,7 @@ impl IncomingCall<'_> {
         Ok((compressed, Bytes::from(bytes).split_off(MESSAGE_HEADER)))
     }
 
-    /// What comes next of the body.
+    /// Returns the next bytes of the body.
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, Status> {
         let body = self.request.body_mut();
         loop {
@@ -266,7 +265,7 @@ impl IncomingCall<'_> {
             match next {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Status::new(error.code(), error.message())),
-                // Trailers of a request say nothing.
+                // Trailers of a request carry no information.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
@@ -277,7 +276,7 @@ impl IncomingCall<'_> {
     }
 }
 
-/// Makes room for more bytes: twice what there is, and no more than the message needs, once that is known.
+/// Grows the buffer: doubles it, up to the length of the message once that is known.
 fn grow(bytes: &mut Vec<u8>, more: usize, known: Option<usize>) -> Result<(), Status> {
     let wanted = bytes.len() + more;
     let grown = (2 * bytes.len()).min(known.unwrap_or(usize::MAX));
@@ -294,7 +293,7 @@ fn no_memory(bytes: usize) -> Status {
     Status::new(Code::ResourceExhausted, text)
 }
 
-/// What compressed bytes stand for.
+/// Decompresses bytes.
 fn decompress(
     bytes: Bytes,
     encoding: Compression,
@@ -331,7 +330,7 @@ fn decompress(
     Ok(Bytes::from(out))
 }
 
-/// A message as the body of an answer. It is counted until it has gone.
+/// Encodes a response. Its memory is reserved until it has been sent.
 fn encode_response(answer: &impl Message, mut kept: CallContext) -> GrpcResponse {
     let length = answer.encoded_len();
     let Ok(announced) = u32::try_from(length) else {
@@ -360,7 +359,7 @@ fn encode_response(answer: &impl Message, mut kept: CallContext) -> GrpcResponse
     Ok(answer)
 }
 
-/// An answer that goes out: its message, and that the call went well.
+/// Body of a successful response.
 struct ResponseBody {
     data: Bytes,
     ended: bool,
@@ -376,7 +375,8 @@ impl http_body::Body for ResponseBody {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if !self.data.is_empty() {
-            // The transport takes what it is given at once, and asks for more when that has gone: so what waits is counted.
+            // The transport takes one piece at once and polls for more when it has been sent: so waiting bytes stay
+            // reserved.
             let piece = self.data.len().min(CHUNK_BYTES);
             return Poll::Ready(Some(Ok(Frame::data(self.data.split_to(piece)))));
         }

@@ -1,7 +1,7 @@
-//! The sessions of a master, and for how long each is kept.
+//! Leases of a master's sessions.
 //!
-//! A session lives while a connection that has used it is open, and for the time of a lease after that. One whose
-//! client cannot be told, as in a program of the server's own, lives until it is closed.
+//! A session lives while a connection that has used it is open, and for the time of a lease afterwards. A session of
+//! an unknown client, as in the server's own program, lives until it is closed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -17,13 +17,13 @@ use crate::limit_names::{CLIENT_SESSIONS, SESSIONS};
 use crate::limits::server_limits::Limits;
 use crate::runtime::lock::locked;
 
-/// How many sessions that were collected are remembered, to say why.
+/// Maximum number of expired sessions that are remembered, for their errors.
 const MAX_REMEMBERED: usize = 1024;
 
-/// What stays while a connection is open.
+/// An object that lives as long as a connection.
 pub(crate) type ConnectionAlive = dyn Send + Sync;
 
-/// Who calls: what is known of a connection.
+/// Caller: address and connection, as far as they are known.
 #[derive(Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
@@ -31,7 +31,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// For the log.
+    /// Formats the caller for the log.
     pub(super) fn shown(&self) -> String {
         self.address.map_or("unknown".to_owned(), |a| a.to_string())
     }
@@ -45,18 +45,18 @@ pub(super) struct SessionLeases {
 
 #[derive(Default)]
 struct LeaseTable {
-    /// By handle, in an order that is the same each time.
+    /// By handle, in a deterministic order.
     sessions: BTreeMap<String, Lease>,
-    /// Handles of sessions that were collected, and why.
+    /// Handles of expired sessions, with the reasons.
     collected: VecDeque<(String, String)>,
 }
 
 struct Lease {
     session: Arc<MasterSession>,
     address: Option<IpAddr>,
-    /// The connections that have used it. None where one is not known: it then never ends by itself.
+    /// Connections that have used it. `None` if one is not known: the session then never expires.
     connections: Option<Vec<Weak<ConnectionAlive>>>,
-    /// Since when none of them is open.
+    /// Time since which none of them is open.
     gone: Option<Instant>,
 }
 
@@ -73,7 +73,7 @@ impl Lease {
         }
     }
 
-    /// Since when its client is gone.
+    /// Returns the time since which its client is disconnected.
     fn gone(&mut self, now: Instant) -> Option<Instant> {
         let open = |all: &Vec<Weak<ConnectionAlive>>| all.iter().any(|c| c.strong_count() > 0);
         match self.connections.as_ref().is_none_or(open) {
@@ -91,16 +91,16 @@ impl SessionLeases {
         locked(&self.inner)
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     pub(super) fn len(&self) -> usize {
         self.inner().sessions.len()
     }
 
-    /// Keeps a session; `check` may still refuse it. Where there are as many as may be, the one whose client is
-    /// gone for longest makes room, and is given back to be closed.
+    /// Adds a session; `check` may still refuse it. At a limit, the session disconnected for longest is removed and
+    /// returned, to be closed.
     ///
     /// # Errors
-    /// There are as many as may be.
+    /// The limit of sessions is reached.
     pub(super) fn insert(
         &self,
         handle: &str,
@@ -145,10 +145,10 @@ impl SessionLeases {
         Ok(freed)
     }
 
-    /// The session of this handle, which a caller uses.
+    /// Returns the session of this handle, and notes the caller's use.
     ///
     /// # Errors
-    /// There is none: TensorFlow's client makes a new one where it is told `Aborted`.
+    /// There is none: `Aborted`, on which TensorFlow's client makes a new session.
     pub(super) fn used(&self, handle: &str, caller: &Caller) -> Result<Arc<MasterSession>, Status> {
         let mut inner = self.inner();
         if let Some(lease) = inner.sessions.get_mut(handle) {
@@ -162,25 +162,25 @@ impl SessionLeases {
         Err(Status::new(Code::Aborted, text))
     }
 
-    /// Takes a session out.
+    /// Removes a session.
     pub(super) fn remove(&self, handle: &str) -> Option<Arc<MasterSession>> {
         let removed = self.inner().sessions.remove(handle);
         removed.map(|lease| lease.session)
     }
 
-    /// Takes all out.
+    /// Removes all sessions.
     pub(super) fn drain(&self) -> Vec<Arc<MasterSession>> {
         let all = std::mem::take(&mut self.inner().sessions);
         all.into_values().map(|lease| lease.session).collect()
     }
 
-    /// Does something with each, while none comes or goes.
+    /// Runs `work` on each session, under the lock.
     pub(super) fn each(&self, work: impl Fn(&MasterSession)) {
         let inner = self.inner();
         inner.sessions.values().for_each(|l| work(&l.session));
     }
 
-    /// Takes those out whose clients are gone for as long as a lease.
+    /// Removes the sessions whose clients are disconnected for as long as a lease.
     pub(super) fn expired(&self, lease: Duration) -> Vec<(String, Arc<MasterSession>)> {
         let now = Instant::now();
         let mut inner = self.inner();
@@ -201,7 +201,7 @@ impl SessionLeases {
 }
 
 impl LeaseTable {
-    /// The session of those that fit whose client is gone for longest.
+    /// Returns the matching session disconnected for longest.
     fn longest_gone(&mut self, fits: impl Fn(&Lease) -> bool) -> Option<String> {
         let now = Instant::now();
         let gone = self.sessions.iter_mut().filter(|(_, l)| fits(l));
@@ -239,7 +239,7 @@ mod tests {
         Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
     }
 
-    /// A connection, and who calls on it.
+    /// Returns a connection, and its caller.
     fn client(last: u8) -> (Arc<()>, Caller) {
         let connection = Arc::new(());
         let alive: Arc<ConnectionAlive> = connection.clone();
@@ -273,7 +273,7 @@ mod tests {
         assert!(leases.expired(NONE).is_empty());
         drop(second);
         assert!(leases.expired(Duration::from_secs(3600)).is_empty());
-        // A client that comes back in time goes on.
+        // A client that reconnects in time keeps its session.
         let (third, again) = client(1);
         leases.used("a", &again).unwrap();
         assert!(leases.expired(NONE).is_empty());

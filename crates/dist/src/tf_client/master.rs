@@ -1,4 +1,4 @@
-//! The sessions of a server.
+//! Master of a server: its clients' sessions, and their steps.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -37,17 +37,17 @@ pub struct Master {
     pub(crate) platform: Arc<dyn Platform>,
     sessions: SessionLeases,
     steps: Arc<AtomicUsize>,
-    /// Whether the server ends, and takes nothing new.
+    /// `true` once the server ends, and refuses new work.
     ends: AtomicBool,
     requests: Mutex<RecentRequests>,
-    /// What the calls that go on hold.
+    /// Memory of open calls.
     pub(super) calls: Arc<MemoryBudget>,
-    /// What the graphs of all sessions take.
+    /// Memory of the graphs of all sessions.
     graphs: Arc<MemoryBudget>,
 }
 
 impl Master {
-    /// A master in the process of this task, whose sessions run on the tasks of its cluster.
+    /// Returns a master in the process of this task. Its sessions run on the tasks of the cluster.
     pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
             platform: worker.platform.clone(),
@@ -65,10 +65,10 @@ impl Master {
         &self.worker.limits
     }
 
-    /// Makes a session without nodes; gives its handle and it.
+    /// Makes a session without nodes. Returns its handle and the session.
     ///
     /// # Errors
-    /// There are as many as may be, or the client asks for what a server does not do.
+    /// A limit of sessions is reached, or the client requests an unsupported option.
     pub(crate) fn create(
         &self,
         config: &ConfigProto,
@@ -108,7 +108,7 @@ impl Master {
         };
         let (held, platform) = (self.graphs.reservation(), self.platform.clone());
         let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
-        // No handle comes again, and none can be guessed.
+        // Handles are unique and cannot be guessed.
         let half = || self.platform.random_u64();
         let handle = format!("{:016x}{:016x}", half(), half());
         let check = || {
@@ -135,10 +135,10 @@ impl Master {
         Ok((handle, session))
     }
 
-    /// The session of this handle, which a caller uses.
+    /// Returns the session of this handle, and notes the caller's use.
     ///
     /// # Errors
-    /// There is none: TensorFlow's client makes a new one where it is told `Aborted`.
+    /// There is none: `Aborted`, on which TensorFlow's client makes a new session.
     pub(crate) fn session(
         &self,
         handle: &str,
@@ -147,7 +147,7 @@ impl Master {
         self.sessions.used(handle, caller)
     }
 
-    /// Closes the sessions whose clients are gone for as long as a lease.
+    /// Closes expired sessions.
     pub(crate) fn collect(&self) {
         for (handle, session) in self.sessions.expired(self.worker.limits.lease) {
             session.end();
@@ -161,7 +161,7 @@ impl Master {
         }
     }
 
-    /// Closes a session: its steps are cancelled and waited for.
+    /// Closes a session: cancels its steps and waits for them.
     ///
     /// # Errors
     /// There is none of this handle.
@@ -184,7 +184,7 @@ impl Master {
         Ok(())
     }
 
-    /// Closes a session that its client does not know of, without waiting for anything.
+    /// Closes a session that its client does not know, without waiting.
     pub(super) fn forget(&self, handle: &str) {
         if let Some(session) = self.sessions.remove(handle) {
             session.end();
@@ -196,8 +196,7 @@ impl Master {
         }
     }
 
-    /// Closes all sessions, and clears these containers on all tasks; the default one where none is
-    /// named.
+    /// Closes all sessions, and clears these containers on all tasks; the default one if none is named.
     ///
     /// # Errors
     /// A task is not reached.
@@ -205,7 +204,7 @@ impl Master {
         let all = self.sessions.drain();
         tracing::info!(sessions = all.len(), "reset: all sessions are closed");
         all.iter().for_each(|session| session.cancel());
-        // One bound for all: what is still left goes on to its end by itself.
+        // One time limit for all: steps that still run go on to their ends by themselves.
         let end = Instant::now() + session::CLOSE_TIMEOUT;
         for session in &all {
             session.close_until(end);
@@ -230,23 +229,23 @@ impl Master {
         Ok(())
     }
 
-    /// The other tasks of the cluster, those that the filters leave.
+    /// Returns the other tasks of the cluster, as the filters select them.
     fn others(&self, filters: &[String]) -> Result<Vec<TaskRoute>, ClusterError> {
         let worker = &self.worker;
         link::other_tasks(&worker.cluster, &worker.task, &worker.peers, filters)
     }
 
-    /// Takes nothing new, and cancels what runs.
+    /// Refuses new work, and cancels running steps.
     pub(crate) fn end(&self) {
         self.ends.store(true, Ordering::Release);
-        // Whoever has looked before it was set has put in the session by then.
+        // A concurrent call that has read the flag before has added its session by now.
         self.sessions.each(MasterSession::cancel);
     }
 
     /// Notes a request's number.
     ///
     /// # Errors
-    /// It came before: a client sends it again where it does not know whether it arrived.
+    /// The number is repeated: a client sends a request again if it does not know that it arrived.
     pub(crate) fn check_not_repeated(&self, request: i64, what: &str) -> Result<(), Status> {
         let mut seen = locked(&self.requests);
         if request == 0 || seen.all.insert(request) {
@@ -262,14 +261,14 @@ impl Master {
         Err(Status::new(Code::Aborted, text))
     }
 
-    /// The devices of this task, and those of the others that answer, as a client lists them.
+    /// Returns the devices of this task, and those of the other tasks that answer.
     pub fn devices(&self) -> (Vec<DeviceAttributes>, Vec<DeviceAttributes>) {
         let own = self.worker.engine.devices().iter().enumerate();
         let own = own.map(|(index, device)| {
             let limit = device.memory().limit();
             attributes(device.name(), limit, self.worker.incarnation, index)
         });
-        // All at once: each that does not answer takes its time.
+        // Concurrently: a task that does not answer takes the whole timeout.
         let mut looks = JoinSet::new();
         for (number, way) in self.others(&[]).unwrap_or_default().into_iter().enumerate() {
             if let TaskRoute::Remote(peer) = way {
@@ -279,7 +278,7 @@ impl Master {
         }
         let looked = async {
             let mut all = Vec::new();
-            // One that has no result ends with the server.
+            // A probe without a result ends with the server.
             while let Some(look) = looks.join_next().await {
                 all.extend(look);
             }
@@ -298,7 +297,7 @@ impl Master {
         (own.collect(), others)
     }
 
-    /// What there is now.
+    /// Returns the current state, for the metrics.
     pub(crate) fn state(&self) -> MasterState {
         MasterState {
             sessions: self.sessions.len() as u64,
@@ -308,14 +307,14 @@ impl Master {
         }
     }
 
-    /// How many steps run.
+    /// Returns the number of running steps.
     pub(crate) fn running(&self) -> usize {
         self.steps.load(Ordering::Acquire)
     }
 
-    /// Room for one more step, given back when it is dropped.
+    /// Takes a slot for one more step. A drop frees it.
     pub(crate) fn take_step_slot(self: &Arc<Self>) -> Result<StepSlot, Status> {
-        // It is counted before it is looked whether the server drains: a drain waits for it, or it is refused.
+        // Taken before the check for a drain: the drain then waits for the step, or the step is refused.
         let room = self.take_slot()?;
         match self.worker.drains() {
             true => Err(Status::new(Code::Unavailable, DRAINING)),
@@ -323,7 +322,7 @@ impl Master {
         }
     }
 
-    /// Room for one more step, or for a piece of one that has begun.
+    /// Takes a slot for one more step, or for a call of a partial run.
     pub(super) fn take_slot(self: &Arc<Self>) -> Result<StepSlot, Status> {
         let running = self.steps.fetch_add(1, Ordering::SeqCst);
         let room = StepSlot(self.steps.clone());
@@ -338,7 +337,7 @@ impl Master {
     }
 }
 
-/// What a master has.
+/// State of a master, for the metrics.
 pub(crate) struct MasterState {
     pub(crate) sessions: u64,
     pub(crate) steps: u64,
@@ -363,12 +362,12 @@ fn attributes(
     }
 }
 
-/// The numbers of the requests that came last.
+/// Numbers of the last requests.
 #[derive(Default)]
 struct RecentRequests {
     all: HashSet<i64>,
     order: VecDeque<i64>,
 }
 
-/// How many of them are kept.
+/// Maximum number of request numbers that are kept.
 const MAX_REQUESTS: usize = 10_000;

@@ -1,6 +1,7 @@
-//! The sessions of a server, as a client of TensorFlow asks for them.
+//! TensorFlow's `MasterService` for clients: sessions, steps, partial runs, callables.
 //!
-//! A [`Server`](crate::Server) has one, and answers TensorFlow's client with it. This is what the client does:
+//! A [`Server`](crate::Server) has a [`Master`], which answers TensorFlow's client. The client makes calls like this
+//! one:
 //!
 //! ```
 //! use thalweg_dist::messages::CreateSessionRequest;
@@ -28,7 +29,7 @@ mod calls;
 pub(crate) mod grpc_service;
 mod leases;
 pub(crate) mod master;
-/// The messages of `proto/master.proto`, and the service that they make.
+/// Messages of `proto/master.proto`, and a client of their service.
 ///
 /// Each message has the names and numbers of TensorFlow's.
 ///

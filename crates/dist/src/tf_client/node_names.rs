@@ -1,4 +1,4 @@
-//! What a client names, found in a session's graph.
+//! Names of feeds, fetches and targets, resolved in a session's graph.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use thalweg_graphdef::names;
 
 use super::status::Status;
 
-/// The output that a fetch names.
+/// Resolves a fetch.
 pub(super) fn fetch(graph: &Graph, name: &str) -> Result<OutputId, Status> {
     output(
         graph,
@@ -21,7 +21,7 @@ pub(super) fn fetch(graph: &Graph, name: &str) -> Result<OutputId, Status> {
     )
 }
 
-/// The output that a feed names.
+/// Resolves a feed.
 pub(super) fn feed(graph: &Graph, name: &str) -> Result<OutputId, Status> {
     output(
         graph,
@@ -50,7 +50,7 @@ fn output(
     }
 }
 
-/// The nodes that targets name.
+/// Resolves targets.
 pub(super) fn targets(graph: &Graph, names: &[String]) -> Result<Vec<NodeId>, Status> {
     let mut missing = String::new();
     let mut found = Vec::with_capacity(names.len());
@@ -68,7 +68,7 @@ pub(super) fn targets(graph: &Graph, names: &[String]) -> Result<Vec<NodeId>, St
     }
 }
 
-/// No output is fed twice, and none is fed and fetched.
+/// Checks that no output is fed twice, or both fed and fetched.
 pub(super) fn check_disjoint<'a>(
     feeds: impl Iterator<Item = &'a str>,
     fetches: impl Iterator<Item = &'a str>,

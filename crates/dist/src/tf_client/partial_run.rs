@@ -1,5 +1,4 @@
-//! Steps in pieces: a client gives some feeds and takes some fetches, again and again, while one step
-//! runs.
+//! Partial runs: a client feeds and fetches in several calls, while one step runs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -20,25 +19,25 @@ use crate::runtime::blocking;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 
-/// How often a client that waits looks whether the step was cancelled.
+/// Interval at which a waiting call checks for cancellation.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A feed or a fetch of a step in pieces.
+/// A feed or a fetch of a partial run.
 #[derive(Clone, Copy)]
 struct PartialRunTensor {
     channel: i64,
     output: OutputId,
-    /// Whether it was given or taken.
+    /// `true` once it was fed or fetched.
     done: bool,
 }
 
-/// A step that runs while its client gives and takes.
+/// A running partial run.
 pub(super) struct PartialRun {
     pieces: Mutex<PartialRunTensors>,
     client: Arc<ClientChannels>,
     cancel: Cancel,
     platform: Arc<dyn Platform>,
-    /// Its place among the steps of the server.
+    /// Slot among the steps of the server.
     _room: StepSlot,
 }
 
@@ -47,7 +46,7 @@ struct PartialRunTensors {
     fetches: BTreeMap<String, PartialRunTensor>,
 }
 
-/// The client's end of the channels.
+/// Channels of the client.
 #[derive(Default)]
 pub(super) struct ClientChannels {
     state: Mutex<PartialRunState>,
@@ -88,8 +87,7 @@ impl ClientChannels {
         }
     }
 
-    /// The value of a fetch, once it is there, or until the step is cancelled: a kernel that runs for long may be
-    /// slow to end.
+    /// Waits for the value of a fetch, or until the step is cancelled: a long kernel may be slow to end.
     async fn take(&self, channel: i64, cancel: &Cancel) -> Result<Tensor, Status> {
         self.once(cancel, |state| {
             if let Some(value) = state.results.remove(&channel) {
@@ -103,7 +101,7 @@ impl ClientChannels {
         .await
     }
 
-    /// Waits until `look` finds something.
+    /// Waits until `look` returns a value.
     async fn once<T>(
         &self,
         cancel: &Cancel,
@@ -118,26 +116,26 @@ impl ClientChannels {
             let late = tokio::time::timeout(CANCEL_POLL_INTERVAL, changed)
                 .await
                 .is_err();
-            // A step that was cancelled says how it has ended, if it ends soon.
+            // A cancelled step that ends soon reports its own result.
             if cancelled && late {
                 return Err(Status::new(Code::Cancelled, "the step was cancelled"));
             }
         }
     }
 
-    /// Tells how the step has ended.
+    /// Sets the result of the step.
     pub(super) fn end(&self, result: Result<(), Status>) {
         locked(&self.state).ended = Some(result);
         self.changed.notify_waiters();
     }
 
-    /// How the step has ended, once it has.
+    /// Waits for the result of the step.
     async fn ended(&self, cancel: &Cancel) -> Result<(), Status> {
         self.once(cancel, |state| state.ended.clone()).await
     }
 }
 
-/// Ends a step for its client where what runs it has panicked.
+/// Ends a step for its client if its thread has panicked.
 pub(super) struct EndOnDrop(pub(super) Arc<ClientChannels>);
 
 impl Drop for EndOnDrop {
@@ -149,7 +147,7 @@ impl Drop for EndOnDrop {
 }
 
 impl PartialRun {
-    /// One with these feeds and fetches, whose channels are numbered in this order.
+    /// Returns a run with these feeds and fetches. Their channels are numbered in this order.
     pub(super) fn new(
         feeds: Vec<(String, OutputId)>,
         fetches: Vec<(String, OutputId)>,
@@ -185,7 +183,7 @@ impl PartialRun {
         &self.client
     }
 
-    /// Whether the step has ended with an error.
+    /// `true` if the step has failed.
     pub(super) fn has_failed(&self) -> bool {
         matches!(locked(&self.client.state).ended, Some(Err(_)))
     }
@@ -194,12 +192,11 @@ impl PartialRun {
         &self.cancel
     }
 
-    /// Gives some feeds and takes some fetches; tells whether all have been by now, and the step is
-    /// over.
+    /// Feeds and fetches. Also returns `true` if all are done by now, and the step is over.
     ///
     /// # Errors
-    /// One that was not said when the step was set up, or that was done before; a fetch that needs
-    /// other feeds: nothing has happened then. What went wrong in the step.
+    /// A feed or fetch is unknown or repeated, or a fetch needs other feeds: nothing has happened then. Or the step
+    /// has failed.
     pub(super) fn continue_partial_run(
         &self,
         data: &GraphData,
@@ -256,7 +253,7 @@ impl PartialRun {
         Ok((values, done))
     }
 
-    /// These values; where the step is `done`, once it has ended.
+    /// Waits for these values; if the step is `done`, also for its end.
     async fn all(&self, channels: &[i64], done: bool) -> Result<Vec<Tensor>, Status> {
         let mut values = Vec::with_capacity(channels.len());
         for &channel in channels {
@@ -286,7 +283,7 @@ fn check(
     }
 }
 
-/// A feed that is missing and that one of these outputs needs.
+/// Returns a missing feed that one of these outputs needs.
 fn needs<'n>(
     data: &GraphData,
     wanted: impl Iterator<Item = OutputId>,

@@ -1,11 +1,11 @@
-//! A step that a client asks for, and what it gave.
+//! Requests and responses of steps.
 
 use thalweg_session::Trace;
 use thalweg_tensor::Tensor;
 
 use super::messages::{RunMetadata, RunOptions as Asked};
 
-/// A step that a client asks for.
+/// A client's request of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Names of outputs, and their values.
@@ -14,22 +14,22 @@ pub struct Request {
     pub fetches: Vec<String>,
     /// Names of nodes.
     pub targets: Vec<String>,
-    /// How.
+    /// Options of the step.
     pub options: Option<Asked>,
 }
 
-/// What a step gave.
+/// Response of a step.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     /// A value for each fetch, in order.
     pub values: Vec<Tensor>,
-    /// What was recorded.
+    /// Trace of the step, if it was requested.
     pub metadata: RunMetadata,
-    /// The node that took longest, where the step was watched.
+    /// Node that took longest, if the step was traced for that.
     pub(super) longest: Option<LongestNode>,
 }
 
-/// The node of a step that took longest.
+/// Node of a step that took longest.
 #[derive(Clone, Debug)]
 pub(super) struct LongestNode {
     pub(super) node: String,

@@ -1,4 +1,4 @@
-//! What runs a session's steps: this task alone, or the tasks of a cluster.
+//! Runner of a session's steps: on this task alone, or over the tasks of a cluster.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use thalweg_tensor::Tensor;
 use super::status::Status;
 use crate::master::steps::{self, ClusterSteps};
 
-/// A step in pieces that is ready to run.
+/// A partial run that is ready to start.
 pub(super) enum PreparedPartialRun {
     Local(Box<PartPlan>),
-    Cluster(steps::PreparedPartialRun),
+    Cluster(steps::PartialRunPlan),
 }
 
-/// What runs a session's steps.
+/// Runner of a session's steps.
 pub(crate) enum StepRunner {
-    /// The task alone: nothing crosses a network.
+    /// This task alone, without the network.
     Local(Box<Runner>),
     /// The tasks of a cluster.
     Cluster(ClusterSteps),
@@ -30,10 +30,10 @@ impl StepRunner {
         StepRunner::Local(Box::new(Runner::new(engine, options)))
     }
 
-    /// Looks whether the nodes of a graph have places.
+    /// Checks the placement of a graph's nodes.
     ///
     /// # Errors
-    /// One has none.
+    /// A node has no device.
     pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Status> {
         match self {
             StepRunner::Local(runner) => match runner.placed(data) {
@@ -44,10 +44,10 @@ impl StepRunner {
         }
     }
 
-    /// Runs a step: gives its fetches in order, and its trace, which is empty unless it was asked for.
+    /// Runs a step. Returns its fetches in order, and its trace, which is empty unless it was requested.
     ///
     /// # Errors
-    /// What is wrong with what is asked, and what went wrong in the step.
+    /// The request is invalid, or the step has failed.
     pub(super) fn run(
         &self,
         data: &Arc<GraphData>,
@@ -65,10 +65,10 @@ impl StepRunner {
         }
     }
 
-    /// Makes a step ready whose feeds and fetches come in pieces while it runs.
+    /// Prepares a partial run.
     ///
     /// # Errors
-    /// What is wrong with what is asked.
+    /// The request is invalid.
     pub(super) fn prepare_partial_run(
         &self,
         data: &Arc<GraphData>,
@@ -86,10 +86,10 @@ impl StepRunner {
         })
     }
 
-    /// Runs a step in pieces, whose other end is `client`.
+    /// Runs a partial run, with the channels of its client.
     ///
     /// # Errors
-    /// What went wrong in the step.
+    /// The step has failed.
     pub(super) fn run_partial(
         &self,
         pieces: &PreparedPartialRun,
@@ -108,7 +108,7 @@ impl StepRunner {
         }
     }
 
-    /// Gives up what other tasks hold for the session.
+    /// Closes the session on the other tasks.
     pub(super) fn close(&self) {
         if let StepRunner::Cluster(steps) = self {
             steps.close();

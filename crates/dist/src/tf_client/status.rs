@@ -1,5 +1,4 @@
-//! Errors as a client of TensorFlow gets them: a code, which becomes the type of a Python exception,
-//! and a text.
+//! Errors for TensorFlow's client: a code, which becomes the type of a Python exception, and a text.
 
 use thalweg_graphdef::ImportError;
 use thalweg_session::SessionError;
@@ -11,23 +10,23 @@ use crate::error::{Cause, ClusterError};
 use crate::limit_names::EXPANDED_BYTES;
 use crate::transport::error_codec::truncated;
 
-/// What went wrong, for a client.
+/// Error for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Status {
-    /// What kind of error it is.
+    /// Code of the error.
     pub code: Code,
-    /// What people read.
+    /// Message for users.
     pub message: String,
-    /// The limit of the server that was met, by its name.
+    /// Name of the server's limit that was met.
     pub(crate) limit: Option<&'static str>,
 }
 
-/// The longest text that goes into a trailer: clients take headers of 16 KiB.
+/// Maximum length of a text in a trailer, in bytes: clients accept headers of 16 KiB.
 const MAX_TRAILER_TEXT: usize = 3072;
 
 impl Status {
-    /// A status of this code.
+    /// Returns a status with this code.
     pub fn new(code: Code, message: impl Into<String>) -> Status {
         Status {
             code,
@@ -36,7 +35,7 @@ impl Status {
         }
     }
 
-    /// What should never be.
+    /// Returns the status of a defect of this program.
     pub(crate) fn defect(error: &dyn std::fmt::Display) -> Status {
         let text = format!("a defect: {error}. Please report it");
         Status::new(Code::Internal, text)
@@ -50,7 +49,7 @@ impl Status {
         Status::new(Code::NotFound, message)
     }
 
-    /// The same with the node that it is of, as TensorFlow's client finds it: it then knows the op.
+    /// Adds the node, in the form that TensorFlow's client parses: it then knows the op.
     fn of_node(self, node: &str) -> Status {
         Status {
             message: format!("{}\n\t [[{{{{node {node}}}}}]]", self.message),
@@ -66,7 +65,7 @@ impl From<Status> for tonic::Status {
     }
 }
 
-/// The error of a limit that was met: what was too much, and what raises the limit.
+/// Returns the error of a limit: the excess, and the setting that raises the limit.
 pub(crate) fn limit_exceeded(name: &'static str, what: &dyn std::fmt::Display) -> Status {
     let flag = name.replace('_', "-");
     let text = format!("{what} (the server's --{flag}, Limits::{name}, raises it)");
@@ -76,7 +75,7 @@ pub(crate) fn limit_exceeded(name: &'static str, what: &dyn std::fmt::Display) -
     }
 }
 
-/// What TensorFlow's client knows a cause by.
+/// Returns the code of a cause for TensorFlow's client.
 fn code(cause: Cause) -> Code {
     match cause {
         Cause::Kernel | Cause::Invalid => Code::InvalidArgument,
@@ -96,7 +95,7 @@ fn code(cause: Cause) -> Code {
     }
 }
 
-/// That a placeholder needs a value, as TensorFlow says it.
+/// Returns TensorFlow's message of a placeholder without a value.
 fn not_fed(node: &str, dtype: DType, shape: &Shape) -> String {
     let named = thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(dtype));
     let named = named.trim_start_matches("DT_").to_lowercase();
@@ -133,7 +132,7 @@ impl From<SessionError> for Status {
 impl From<ImportError> for Status {
     fn from(error: ImportError) -> Status {
         let code = match &error {
-            // As TensorFlow has it: "Op type not registered".
+            // As TensorFlow does: "Op type not registered".
             ImportError::Unsupported { .. } => Code::NotFound,
             _ => Code::InvalidArgument,
         };

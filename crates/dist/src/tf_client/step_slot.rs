@@ -1,9 +1,9 @@
-//! A place among the steps that a server runs at a time.
+//! Slots of the steps that a server runs at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A step's place among those that run.
+/// Slot of a running step. A drop frees it.
 pub(crate) struct StepSlot(pub(super) Arc<AtomicUsize>);
 
 impl Drop for StepSlot {

@@ -1,4 +1,4 @@
-//! What ran when, as TensorFlow's tools read it.
+//! Traces as `StepStats`, for TensorFlow's tools.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use super::messages::{
     AllocationDescription, DeviceStepStats, NodeExecStats, NodeOutput, StepStats, TensorDescription,
 };
 
-/// The trace of a step that began then.
+/// Encodes the trace of a step that began at this time.
 pub(super) fn step_stats(graph: &Graph, began: SystemTime, trace: &Trace) -> StepStats {
     let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut devices: BTreeMap<&str, Vec<NodeExecStats>> = BTreeMap::new();

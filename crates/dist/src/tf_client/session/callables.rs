@@ -1,4 +1,4 @@
-//! Steps that a client keeps at its session, to be run by number.
+//! Callables: steps that a session keeps, to be run by handle.
 
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
@@ -13,10 +13,10 @@ use crate::tf_client::request::Request;
 use crate::tf_client::status::{Status, limit_exceeded};
 
 impl MasterSession {
-    /// Keeps a step to be run by number. What it says takes so many `bytes`.
+    /// Keeps a callable, whose options take `bytes`. Returns its handle.
     ///
     /// # Errors
-    /// It names what is not there, or there are as many as may be.
+    /// A name is unknown, or the limit of callables is reached.
     pub(crate) fn make_callable(
         &self,
         options: CallableOptions,
@@ -52,7 +52,7 @@ impl MasterSession {
         Ok(handle)
     }
 
-    /// The step that a callable stands for, with these values for its feeds.
+    /// Returns the request of a callable, with these values for its feeds.
     ///
     /// # Errors
     /// There is no such callable, or it takes more feeds.
@@ -83,7 +83,7 @@ impl MasterSession {
         })
     }
 
-    /// Forgets a callable.
+    /// Drops a callable.
     pub fn release_callable(&self, handle: i64) {
         let kept = locked(&self.callables).kept.remove(&handle);
         if let Some((_, bytes)) = kept {

@@ -1,4 +1,4 @@
-//! What a client adds to its session's graph, and what that takes.
+//! Extensions of a session's graph, and their memory.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use crate::limits::server_limits::BYTES_PER_NODE;
 use crate::runtime::lock::locked;
 use crate::tf_client::status::{Status, limit_exceeded};
 
-/// Bytes that a session takes, given back unless what they are for is kept.
+/// Memory of a session's graph. A drop gives it back, unless it is kept.
 pub(super) struct GraphGrowth<'a>(&'a MasterSession, u64);
 
 impl GraphGrowth<'_> {
@@ -31,11 +31,11 @@ impl Drop for GraphGrowth<'_> {
 }
 
 impl MasterSession {
-    /// Adds nodes and functions; `expected` is the version that the client has seen. The message takes so many
-    /// `bytes`. Gives the new version.
+    /// Adds nodes and functions. `expected` is the version that the client has seen; the message takes `bytes`.
+    /// Returns the new version.
     ///
     /// # Errors
-    /// What is wrong with the nodes, or they are too many; nothing is added then.
+    /// The nodes are invalid or too many; nothing is added then.
     pub(crate) fn extend(
         &self,
         def: &GraphDef,
@@ -53,7 +53,7 @@ impl MasterSession {
             return Err(Status::new(Code::Aborted, text));
         }
         let functions = def.library.iter().flat_map(|l| &l.function);
-        // Functions come again with each extension.
+        // Each extension repeats the functions.
         let new = |f: &&FunctionDef| {
             let name = f.signature.as_ref().map_or("", |s| &*s.name);
             self.graph.function(name).is_none()
@@ -88,7 +88,7 @@ impl MasterSession {
             max_nodes: self.limits.graph_nodes,
             ..ImportOptions::default()
         };
-        // What cannot be placed is not taken: the client sends it again with what it adds next.
+        // Nodes that cannot be placed are refused: the client sends them again with its next extension.
         let filled = Cell::new(None);
         let placed = |graph: &Graph, expanded: usize| {
             let data = graph.snapshot();
@@ -107,7 +107,7 @@ impl MasterSession {
         Ok(version.number)
     }
 
-    /// Counts bytes that the session takes, until they are given back.
+    /// Reserves bytes of the session, until they are given back.
     pub(super) fn hold(&self, bytes: u64) -> Result<GraphGrowth<'_>, Status> {
         let mut held = locked(&self.held);
         let most = self.limits.session_bytes;
@@ -125,13 +125,13 @@ impl MasterSession {
         Ok(GraphGrowth(self, bytes))
     }
 
-    /// How many bytes more the session may take.
+    /// Returns the bytes that the session may still take.
     fn room(&self) -> usize {
         let left = self.limits.session_bytes - locked(&self.held).bytes();
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// The outputs and nodes of the graph that nodes of `def` use, by the names that they use.
+    /// Returns the outputs and nodes of the graph that nodes of `def` use, by the names in `def`.
     fn used(&self, def: &GraphDef) -> Result<BTreeMap<String, Output<'_>>, Status> {
         let own: HashSet<&str> = def.node.iter().map(|n| &*n.name).collect();
         let mut used = BTreeMap::new();
@@ -141,7 +141,7 @@ impl MasterSession {
                     Some(name) => (name, None, input.clone()),
                     None => match names::output(input) {
                         Some((name, index)) => (name, Some(index), format!("{name}:{index}")),
-                        // The import says what is wrong with it.
+                        // The import reports it.
                         None => continue,
                     },
                 };
@@ -155,7 +155,7 @@ impl MasterSession {
                 })?;
                 let output = match index {
                     Some(_) => names::find_output(&self.graph, &key),
-                    // Whoever waits for a node needs none of its outputs.
+                    // A control input needs no output.
                     None => Some(found.output(0)),
                 };
                 let output = output.ok_or_else(|| {

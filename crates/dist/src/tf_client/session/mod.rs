@@ -1,4 +1,4 @@
-//! A session: a graph that its client sends, piece by piece, and steps of it.
+//! A client's session: a graph that the client extends, and steps of it.
 
 mod callables;
 mod extension;
@@ -30,9 +30,9 @@ use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use slow_steps::SlowStepWatch;
 
-/// How long the end of a session waits for steps that were cancelled.
+/// Time that the end of a session waits for cancelled steps.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// What says FULL_TRACE.
+/// Value of `FULL_TRACE`.
 const FULL_TRACE: i32 = 3;
 
 /// A client's session.
@@ -41,24 +41,23 @@ pub struct MasterSession {
     runs: StepRunner,
     limits: Limits,
     platform: Arc<dyn Platform>,
-    /// How often the graph was extended, and how many nodes came, those of functions counted. Held
-    /// while it is.
+    /// Number of extensions, and of nodes including those of functions. Locked during an extension.
     version: Mutex<Version>,
-    /// What the graph and the callables take.
+    /// Memory of the graph and the callables.
     held: Mutex<Reservation>,
     callables: Mutex<Callables>,
     partial: Mutex<PartialRuns>,
     steps: Mutex<RunningSteps>,
-    /// A step has ended.
+    /// Signals that a step has ended.
     over: Notify,
     slow: SlowStepWatch,
 }
 
-/// Steps that a client keeps, by number.
+/// Callables of a session, by handle.
 #[derive(Default)]
 struct Callables {
     next: i64,
-    /// Each with the bytes that it takes.
+    /// Each with its bytes.
     kept: HashMap<i64, (CallableOptions, u64)>,
 }
 
@@ -81,7 +80,7 @@ struct RunningSteps {
     running: BTreeMap<u64, Cancel>,
 }
 
-/// A step that runs, told of when the session is closed.
+/// A running step. Closing the session cancels it.
 struct RunningStep<'a> {
     session: &'a MasterSession,
     number: u64,
@@ -116,7 +115,7 @@ impl MasterSession {
         }
     }
 
-    /// Notes that a step was slow: the next one that fetches the same is watched.
+    /// Notes a slow step: the next one with the same fetches is traced.
     pub(super) fn was_slow(&self, request: &Request) {
         self.slow.note(request);
     }
@@ -128,7 +127,7 @@ impl MasterSession {
     /// Runs a step; `cancel` ends it.
     ///
     /// # Errors
-    /// What is wrong with what is asked, and what went wrong in the step.
+    /// The request is invalid, or the step has failed.
     pub fn run(&self, request: &Request, cancel: &Cancel) -> Result<Response, Status> {
         if request.fetches.is_empty() && request.targets.is_empty() && request.feeds.is_empty() {
             return Err(Status::invalid(
@@ -186,20 +185,20 @@ impl MasterSession {
         })
     }
 
-    /// Cancels all steps; none begins any more.
+    /// Cancels all steps, and refuses new ones.
     pub(super) fn cancel(&self) {
         let mut steps = self.steps();
         steps.closed = true;
         steps.running.values().for_each(Cancel::cancel);
     }
 
-    /// Cancels all steps and waits for their ends; none begins any more. A step that does not end within a few
-    /// seconds goes on to its end by itself. Whether all have ended.
+    /// Cancels all steps, waits for their ends, and refuses new ones. A step that does not end within a few seconds
+    /// goes on by itself. `true` if all have ended.
     pub(super) fn close(&self) -> bool {
         self.close_until(Instant::now() + CLOSE_TIMEOUT)
     }
 
-    /// As [`MasterSession::close`], with another end of the time.
+    /// As [`MasterSession::close`], with this time limit.
     pub(super) fn close_until(&self, end: Instant) -> bool {
         self.cancel();
         let over = async {
@@ -213,7 +212,7 @@ impl MasterSession {
         };
         if !self.is_idle() {
             let limited = async { Ok(tokio::time::timeout_at(end, over).await) };
-            // What is late, or a platform that ends, is seen below.
+            // A timeout, or the end of the platform, is checked below.
             let _ = blocking::block_on(&*self.platform, limited);
         }
         let ended = self.is_idle();
@@ -221,18 +220,18 @@ impl MasterSession {
         ended
     }
 
-    /// Whether no step runs.
+    /// `true` if no step runs.
     fn is_idle(&self) -> bool {
         self.steps().running.is_empty()
     }
 
-    /// Cancels all steps, and gives up what other tasks hold for the session; waits for nothing.
+    /// Cancels all steps, and closes the session on other tasks, without waiting.
     pub(super) fn end(&self) {
         self.cancel();
         self.runs.close();
     }
 
-    /// What a client is told of a step that failed.
+    /// Returns the status of a failed step for the client.
     fn failed(&self, status: Status, cancel: &Cancel) -> Status {
         match cancel.is_cancelled() && self.steps().closed {
             true => Status::new(

@@ -1,4 +1,4 @@
-//! Steps whose feeds and fetches come in pieces.
+//! Partial runs of a session.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -16,10 +16,10 @@ use crate::tf_client::status::Status;
 use crate::tf_client::step_slot::StepSlot;
 
 impl MasterSession {
-    /// Begins a step whose feeds and fetches come in pieces; gives its handle.
+    /// Starts a partial run. Returns its handle.
     ///
     /// # Errors
-    /// It names what is not there.
+    /// A name is unknown.
     pub(crate) fn begin_partial(
         self: &Arc<Self>,
         feeds: &[String],
@@ -62,7 +62,7 @@ impl MasterSession {
             });
             client.end(result);
         };
-        // Dropped, it goes on; where it has no thread that is known at once.
+        // It goes on after a drop; a missing thread is reported at once.
         let mut under = self.platform.spawn_compute(Box::new(work));
         if let Poll::Ready(ended) = under.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             ended?;
@@ -71,7 +71,7 @@ impl MasterSession {
         Ok(handle)
     }
 
-    /// Gives some feeds of a step in pieces, and takes some fetches.
+    /// Feeds and fetches values of a partial run.
     ///
     /// # Errors
     /// See [`PartialRun::go_on`]; there is no such step.
@@ -88,7 +88,7 @@ impl MasterSession {
         let result = run.continue_partial_run(&data, request.feeds, &request.fetches);
         let over = match &result {
             Ok((_, over)) => *over,
-            // A mistake of the client leaves the step as it was.
+            // A mistake of the client does not change the run.
             Err(_) => run.has_failed(),
         };
         if over {
@@ -97,7 +97,7 @@ impl MasterSession {
         result.map(|(values, _)| values)
     }
 
-    /// Ends a step in pieces whose client has gone.
+    /// Ends a partial run whose client has disconnected.
     pub(crate) fn abandon(&self, handle: &str) {
         if let Some(run) = locked(&self.partial).running.remove(handle) {
             run.cancel().cancel();

@@ -1,13 +1,13 @@
-//! Which node makes a step slow.
+//! Finds the node that makes a step slow.
 //!
-//! Nobody measures nodes while steps are fast. After a slow step, the next one that fetches the same is traced.
+//! Nodes are not measured while steps are fast. After a slow step, the next one with the same fetches is traced.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::tf_client::request::Request;
 
-/// The last slow step of a session, as a number of what it fetched and ran; 0 where none was, or it is watched already.
+/// Hash of the fetches and targets of the last slow step; 0 if there was none, or if it was traced.
 #[derive(Default)]
 pub(super) struct SlowStepWatch(AtomicU64);
 
@@ -16,7 +16,7 @@ impl SlowStepWatch {
         self.0.store(number(request), Relaxed);
     }
 
-    /// Whether a step is to be watched: once after each that was slow.
+    /// `true` if this step has to be traced: once after each slow step.
     pub(super) fn watches(&self, request: &Request) -> bool {
         let slow = self.0.load(Relaxed);
         let watches = slow != 0 && slow == number(request);

@@ -1,4 +1,4 @@
-//! What comes from a peer that does not mean well.
+//! Tests of calls by a hostile peer, of versions, and of replaced processes.
 
 use proptest::prelude::*;
 use prost::Message;
@@ -136,7 +136,7 @@ fn mismatched_messages_are_errors() {
     }
 }
 
-/// What is wrong with a region, and how a part gets so.
+/// Invalid regions: the expected error, and the change of a valid part.
 type Wrong = (&'static str, fn(&mut wire::Part, usize));
 
 /// The region of a node.

@@ -34,11 +34,11 @@ pub(crate) struct WorkerStep {
 #[derive(Default)]
 struct StepState {
     over: Option<ClusterError>,
-    /// Whether its part has begun here.
+    /// `true` once its part has begun here.
     begun: bool,
     /// Handle that cancels its part.
     cancel: Option<Cancel>,
-    /// How its part waits, if not on a thread that sleeps.
+    /// Parker of its part, if it does not wait on a sleeping thread.
     parker: Option<Arc<dyn Parker>>,
     arrived: HashMap<i64, Tensor>,
     /// Ordered, as `out`: the order of wakes is then deterministic, in a simulation too.
@@ -108,7 +108,7 @@ impl WorkerStep {
         self.changed.notify_waiters();
     }
 
-    /// Whether its part has begun here.
+    /// `true` once its part has begun here.
     pub(crate) fn has_begun(&self) -> bool {
         self.state().begun
     }

@@ -1,4 +1,4 @@
-//! How the parts of a step tell each other why they end.
+//! Tests of the failures that parts of a step send each other.
 
 use prost::Message;
 
@@ -8,7 +8,7 @@ use crate::transport::error_codec::decoded;
 use crate::transport::messages::Header;
 use crate::transport::messages::header::Kind;
 
-/// What a task is told that asks for values of this step.
+/// Returns the response to a task that asks for values of this step.
 fn told(step: &Arc<WorkerStep>, to: u32) -> Option<ClusterError> {
     let mut outgoing = step.outgoing(to).unwrap();
     let mut frames = Frames::default();
