@@ -1,4 +1,4 @@
-//! Descriptions of clusters: what is taken, and what is said of what is not.
+//! Tests of descriptions of clusters, and of their errors.
 
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ fn a_slurm_allocation_is_a_cluster() {
     let workers = |cluster: &ClusterSpec| -> Vec<String> {
         cluster.tasks("worker").map(|(_, a)| a.to_owned()).collect()
     };
-    // One host after the other, as many as fit.
+    // One host after the other, as many tasks as fit.
     assert_eq!(
         workers(&cluster),
         ["n1:2221", "n1:2222", "n2:2220", "n2:2221"]

@@ -1,4 +1,4 @@
-//! What one connection may ask of a server at a time, and how long it may leave what it has asked for.
+//! Limits of one connection: concurrent calls, and the time to read a response.
 
 mod client;
 
@@ -18,7 +18,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_beyond_those_that_one_connection_may_have_open_wait() {
-    /// What [`Limits`] of one step and one session give.
+    /// Maximum number of open calls for [`Limits`] of one step and one session.
     const CALLS: usize = 72;
     let limits = Limits::new().steps(1).sessions(1);
     let server = Server::start(ServerOptions::listening("127.0.0.1:0").limits(limits)).unwrap();
@@ -39,10 +39,10 @@ async fn calls_beyond_those_that_one_connection_may_have_open_wait() {
     late.unwrap().unwrap().unwrap();
 }
 
-/// Calls for an answer of a MiB; gives its body, of which nothing was read.
+/// Calls for a response of a MiB. Returns its body, unread.
 async fn unread(server: &Server) -> Body {
     let endpoint = Channel::from_shared(format!("http://{}", server.address())).unwrap();
-    // The client takes no more than is read.
+    // The client receives no more than is read.
     let endpoint = endpoint.initial_stream_window_size(65_535);
     let mut channel = endpoint.connect().await.unwrap();
     let mut client = Client::new(channel.clone());

@@ -1,4 +1,4 @@
-//! The inputs of the fuzz target `master_messages`: what TensorFlow's client sends, changed.
+//! Inputs of the fuzz target `master_messages`: modified messages of TensorFlow's client.
 
 #[path = "../../../fuzz/src/client.rs"]
 mod client;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use thalweg_dist::Code;
 
-/// Counts panics, on whatever thread: one of a server's thread ends no test by itself.
+/// Counts panics on all threads: a panic on a server's thread does not fail a test by itself.
 fn counted_panics() -> Arc<AtomicUsize> {
     let panics = Arc::new(AtomicUsize::new(0));
     let (count, before) = (panics.clone(), std::panic::take_hook());

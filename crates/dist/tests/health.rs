@@ -1,4 +1,4 @@
-//! Health and reflection, as tools ask for them.
+//! Tests of health checking and reflection.
 
 #[path = "../../../tests/support/addresses.rs"]
 mod addresses;

@@ -1,4 +1,4 @@
-//! What a server refuses.
+//! Tests of a server's limits and of its allow-list.
 
 mod client;
 
@@ -41,7 +41,7 @@ fn requests_over_a_limit_are_refused() {
         created(&mut client, program()).await.unwrap();
         let third = created(&mut client, program()).await;
         assert_eq!(code(third), Code::ResourceExhausted);
-        // A message of a few bytes that asks for a gigabyte, and one that is that large.
+        // A message of a few bytes that expands to a gigabyte, and a message of that size.
         let dims = [(1i64 << 28)].map(|size| tensor_shape_proto::Dim {
             size,
             ..Default::default()
@@ -59,7 +59,7 @@ fn requests_over_a_limit_are_refused() {
             }),
         });
         assert_eq!(code(run(&mut client, small).await), Code::InvalidArgument);
-        // Many that are each within it.
+        // Many messages, each within the limit.
         let filled = |i: usize| NamedTensorProto {
             name: format!("x{i}:0"),
             tensor: Some(TensorProto {
@@ -81,7 +81,7 @@ fn requests_over_a_limit_are_refused() {
         let large = Tensor::vector(&vec![0.0f32; 1 << 19]);
         let large = run(&mut client, step(&handle, &[("x:0", large)], &["y:0"], &[])).await;
         assert_eq!(code(large), Code::ResourceExhausted);
-        // It goes on.
+        // The server still works.
         let x = Tensor::vector(&[2.0f32]);
         let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
         assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
@@ -105,7 +105,7 @@ fn ops_that_are_not_allowed_do_not_run() {
         let x = Tensor::vector(&[2.0f32]);
         let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
         assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
-        // A function may not have one either.
+        // A function may not contain such an op either.
         let g = Graph::new();
         g.while_loop(
             &[g.constant(3.0f32)],
@@ -144,7 +144,7 @@ fn with_nodes(count: usize, name: &str) -> GraphDef {
     }
 }
 
-/// The error of a limit that was met, which names it.
+/// Returns the error of a limit, which names it.
 fn met<T: std::fmt::Debug>(result: Result<T, tonic::Status>, limit: &str) {
     let status = result.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
@@ -228,7 +228,7 @@ fn graph_memory_is_bounded_and_returned() {
 #[test]
 fn expanded_constants_count_with_their_full_size() {
     let limited = |options: &mut ServerOptions| options.limits.session_bytes = 1 << 20;
-    // A hundred bytes that stand for a quarter of a MiB.
+    // A hundred bytes that expand to a quarter of a MiB.
     let filled = |name: String| {
         let size = 1 << 16;
         let dim = vec![tensor_shape_proto::Dim {
@@ -289,7 +289,7 @@ fn the_memory_of_all_calls_is_bounded() {
         };
         let refused = fed(1 << 19);
         met(run(&mut client, refused).await, "--call-bytes");
-        // What calls have held is given back: a hundred of them have more than it together.
+        // Memory of calls is freed: a hundred calls exceed the limit in sum.
         for _ in 0..100 {
             run(&mut client, fed(1 << 14)).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! What a server counts of the other tasks, and of the limits that their values meet.
+//! Tests of the metrics of peers, and of limits on their values.
 
 mod client;
 #[path = "../../../tests/support/wait.rs"]
@@ -13,7 +13,7 @@ use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps, StateOps};
 use thalweg_tensor::DType;
 use wait::{LATE, until};
 
-/// Elements of what crosses: enough to be lent, where it may be.
+/// Number of elements of a transferred value: enough for shared memory.
 const MANY: usize = 1 << 16;
 
 /// A parameter server and a worker.
@@ -35,7 +35,7 @@ fn link(server: &Server, number: &str, peer: &str) -> f64 {
     found(&server.metrics(), &name).unwrap_or(0.0)
 }
 
-/// Runs a step that reads much from the server, and one that gives it as much.
+/// Runs a step that reads a large value from the server, and one that sends it one.
 fn exchange(worker: &Server) {
     let g = Graph::new();
     let w = g.device(on("ps"), || g.variable("w", vec![1.0f32; MANY]));
@@ -64,7 +64,7 @@ fn bytes_between_tasks_are_counted_at_both_ends() {
         assert!(silent < LATE.as_secs_f64(), "{silent}");
         assert_eq!(link(at, "peer_losses_total", other), 0.0);
     }
-    // Neither a client nor what a caller calls itself is a link.
+    // Neither a client nor an unknown name of a caller is a peer.
     let peers = |s: &Server| s.metrics().matches("link_sent_bytes_total{").count();
     let g = Graph::new();
     let session = Session::connect(&ps.target(), &g, ClusterOptions::default()).unwrap();
@@ -74,7 +74,7 @@ fn bytes_between_tasks_are_counted_at_both_ends() {
 
 #[test]
 fn a_session_that_ends_with_its_connections_is_no_loss() {
-    // Sessions that are patient in another way than the server have connections of their own.
+    // Sessions with other timeouts than the server have connections of their own.
     let [ps, worker] = two(|_| {});
     for _ in 0..20 {
         exchange(&worker);
@@ -119,7 +119,7 @@ fn a_task_that_is_gone_is_lost_once_for_all_its_sessions_and_then_back() {
     let again = Server::new(cluster, "ps", 0, options).unwrap();
     assert_eq!(again.address(), address);
     until("the server does not come back", || {
-        // It has restarted, which each session is told once.
+        // The task has restarted, which each session reports once.
         let _ = sessions[0].run(w.initializer(), []);
         lost(&worker) == 0.0
     });

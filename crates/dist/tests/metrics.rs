@@ -1,4 +1,4 @@
-//! The numbers that a server counts, and the dashboard that shows them.
+//! Tests of a server's metrics, and of the dashboard.
 
 mod client;
 
@@ -89,7 +89,7 @@ fn metrics_are_served_over_http() {
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        // Who is not answered may be told so before it has asked.
+        // A refused reader may be disconnected before it has sent its request.
         let _ = write!(stream, "GET {path} HTTP/1.1\r\nHost: it\r\n\r\n");
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer);
@@ -100,10 +100,10 @@ fn metrics_are_served_over_http() {
     assert!(answer.contains("application/openmetrics-text"), "{answer}");
     assert!(answer.contains("thalweg_sessions 0\n"), "{answer}");
     assert!(asked("/").starts_with("HTTP/1.1 404"));
-    // Seven who say nothing keep nobody out; with eight, the next one is not answered until one has gone.
+    // Seven idle readers block no other one; with eight, the next reader is not answered until one disconnects.
     let mut silent: Vec<_> = (0..7).map(|_| TcpStream::connect(at).unwrap()).collect();
     assert!(asked("/metrics").contains("# EOF"));
-    // The place of who has just asked may not be free at once.
+    // The slot of the last reader may not be free at once.
     while asked("/metrics").contains("# EOF") {
         silent.push(TcpStream::connect(at).unwrap());
     }
@@ -122,7 +122,7 @@ fn refused_connections_and_expansions_are_counted() {
     with_metrics(few, |server, mut client| async move {
         let handle = created(&mut client, program()).await.unwrap();
         let mut large = step(&handle, &[], &["y:0"], &[]);
-        // A message of a few bytes that stands for four KiB.
+        // A message of a few bytes that expands to four KiB.
         let mut one = to_proto(&Tensor::vector(&[1.0f32])).unwrap();
         one.tensor_shape.as_mut().unwrap().dim[0].size = 1 << 10;
         one.tensor_content.clear();
@@ -132,7 +132,7 @@ fn refused_connections_and_expansions_are_counted() {
         });
         run(&mut client, large).await.unwrap_err();
         assert_eq!(met(&server.metrics(), "expanded_bytes"), 1.0);
-        // Each but the first takes the place of the one before.
+        // Each but the first evicts the previous one.
         let connect = |_| TcpStream::connect(server.address()).unwrap();
         let guests: Vec<_> = (0..5).map(connect).collect();
         let began = std::time::Instant::now();
@@ -178,7 +178,7 @@ fn checkpoints_that_steps_write_are_counted() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The names of all numbers that a server has, as Prometheus has them.
+/// Returns the names of all metrics of a server, as Prometheus has them.
 fn names() -> BTreeSet<String> {
     let server = Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap();
     let text = server.metrics();
@@ -194,7 +194,7 @@ fn names() -> BTreeSet<String> {
     named.collect()
 }
 
-/// The names of numbers in a text.
+/// Returns the names of metrics in a text.
 fn named_in(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let words = words.filter(|w| w.starts_with("thalweg_"));
@@ -229,7 +229,7 @@ fn the_book_documents_every_metric() {
     let table = table.split("\n## ").next().unwrap();
     let rows = table.lines().filter(|l| l.starts_with("| `"));
     let said = rows.flat_map(|l| named_in(l.split('|').nth(1).unwrap()));
-    // Of a histogram, the book has the name before its parts.
+    // The book has the base name of a histogram.
     let whole = |name: String| {
         let parts = ["_seconds_bucket", "_seconds_sum", "_seconds_count"];
         let base = parts.iter().find_map(|part| name.strip_suffix(part));
@@ -260,7 +260,7 @@ fn a_session_of_a_client_that_is_gone_is_collected_after_its_lease() {
             .unwrap_err();
         assert_eq!(gone.code(), tonic::Code::Aborted);
         assert!(gone.message().contains("--lease"), "{gone}");
-        // The one whose connection is open outlives any lease.
+        // The session with an open connection outlives any lease.
         tokio::time::sleep(Duration::from_millis(300)).await;
         run(&mut client, step(&kept, &[], &[], &["init"]))
             .await

@@ -1,5 +1,5 @@
-//! What TensorFlow's client has sent to a server, sent again: the answers are those that it got when its
-//! programs ran. `UPDATE_RECORDED=1` records them anew, with TensorFlow.
+//! Replays recorded calls of TensorFlow's client: the responses have to match the recorded ones. `UPDATE_RECORDED=1`
+//! records them again, with TensorFlow.
 
 mod calls;
 mod tensorflow;
@@ -19,7 +19,7 @@ use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 use tonic::transport::Channel;
 
-/// Programs on one task. Not recorded: what waits on several threads, and many megabytes.
+/// Programs on one task. Not recorded: programs that wait on several threads, and those of many megabytes.
 const ALONE: [&str; 9] = [
     "linear_regression",
     "deep_mnist",
@@ -33,7 +33,7 @@ const ALONE: [&str; 9] = [
 ];
 /// Programs on a worker and its parameter server.
 const CLUSTER: [&str; 2] = ["a_parameter_server", "pieces_over_tasks"];
-/// How many steps of a case are kept, and of one whose steps are large: training goes on and on.
+/// Maximum number of recorded steps of a case, and of a case with large steps: training has many.
 const STEPS: usize = 40;
 const LARGE: (&str, usize) = ("deep_mnist", 6);
 
@@ -43,7 +43,7 @@ fn connected(runtime: &Runtime, server: &Server) -> Channel {
     runtime.block_on(endpoint.connect()).unwrap()
 }
 
-/// Runs a case through a server that keeps what passes.
+/// Runs a case through a recording proxy.
 fn record(case: &str, server: &Server) {
     let runtime = Runtime::new().unwrap();
     let calls = Arc::new(Mutex::new(Vec::new()));
@@ -75,11 +75,11 @@ fn record(case: &str, server: &Server) {
     save(case, &kept);
 }
 
-/// Sends again what was sent, and compares.
+/// Replays a case, and compares the responses.
 fn replay(case: &str, server: &Server) {
     let runtime = Runtime::new().unwrap();
     let mut channel = connected(&runtime, server);
-    // The handles of sessions, as they were and as they are.
+    // Recorded and current handles of sessions.
     let mut handles: HashMap<String, String> = HashMap::new();
     let calls = load(case);
     assert!(!calls.is_empty(), "{case}");
@@ -96,7 +96,7 @@ fn replay(case: &str, server: &Server) {
     }
 }
 
-/// The same bytes with handles of today, which are as long.
+/// Replaces the recorded handles by the current ones, which have the same length.
 fn renamed(bytes: &[u8], handles: &HashMap<String, String>) -> Bytes {
     let mut bytes = bytes.to_vec();
     for (was, is) in handles {
@@ -164,7 +164,7 @@ fn compare(was: &Call, is: &Call, handles: &mut HashMap<String, String>) -> Resu
     }
 }
 
-/// Which nodes a step tells of, in the order of their names.
+/// Returns the nodes of a trace, in the order of their names.
 fn recorded(metadata: &Option<RunMetadata>) -> Vec<(String, String)> {
     let stats = metadata.iter().flat_map(|m| &m.step_stats);
     let devices = stats.flat_map(|s| &s.dev_stats);

@@ -1,4 +1,4 @@
-//! A parameter server that was replaced, and comes back.
+//! Test of a replaced parameter server that comes back.
 
 #[path = "../../../tests/support/addresses.rs"]
 mod addresses;
@@ -13,7 +13,7 @@ use thalweg_dist::{
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{NewGraph, StateOps};
 
-/// A cable that leads to one server or to another one.
+/// A proxy that forwards to one of two servers.
 struct Cable {
     address: String,
     end: Arc<Mutex<(String, Vec<TcpStream>)>>,
@@ -49,13 +49,13 @@ impl Cable {
         let mut end = self.end.lock().unwrap();
         end.0 = address.to_owned();
         for stream in end.1.drain(..) {
-            // One that has ended is no error.
+            // A closed connection is no error.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// What `work` gives that is not a passing loss of the connection.
+/// Repeats `work` while it fails by a passing loss of the connection.
 fn settled<T>(work: impl Fn() -> Result<T, ClusterError>) -> Result<T, ClusterError> {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
@@ -84,7 +84,7 @@ fn a_master_does_not_return_to_a_replaced_process() {
     let w = g.device(on, || g.variable("w", 1.0f32));
     let session = Session::on(&master, &g, ClusterOptions::default()).unwrap();
     session.run(w.initializer(), []).unwrap();
-    // Somebody else, who knows of no other process.
+    // Another client, which knows no other process.
     let mut options = ClusterOptions::default();
     options.timeouts.connect = Duration::from_secs(1);
     let other = Session::connect(&old_server.target(), &g, options).unwrap();

@@ -1,4 +1,4 @@
-//! TensorFlow's own client, in Python, against a server.
+//! Tests of TensorFlow's own Python client against a server.
 
 mod tensorflow;
 
@@ -33,8 +33,8 @@ fn programs_of_tensorflow_run_on_a_cluster() {
     run(&worker.target(), &cases);
 }
 
-/// Two workers and two parameter servers under half of the programs that have one of these in their names; with a
-/// folder, programs save there and go on from what they saved.
+/// Runs half of the programs with one of these in their names on two workers and two parameter servers. With a
+/// folder, programs save there and resume from their checkpoints.
 fn monitored(cases: &[&str], folder: Option<&Path>) {
     let tasks = cluster(2, 2, folder);
     let workers: Vec<String> = tasks[2..].iter().map(|w| w.target()).collect();

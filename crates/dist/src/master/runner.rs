@@ -1,4 +1,4 @@
-//! Tasks, cutter and plans of a session over a cluster.
+//! Tasks, partitioner and plans of a session over a cluster.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};

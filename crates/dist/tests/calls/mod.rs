@@ -1,4 +1,4 @@
-//! Calls of `tensorflow.MasterService` as bytes: what TensorFlow's client has sent, and what came back.
+//! Recorded calls of `tensorflow.MasterService`: encoded requests and responses.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -19,30 +19,30 @@ use tonic::server::NamedService;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-/// A call and its answer.
+/// A call and its response.
 #[derive(Clone, PartialEq, Message)]
 pub struct Call {
-    /// Such as `/tensorflow.MasterService/RunStep`.
+    /// Path, such as `/tensorflow.MasterService/RunStep`.
     #[prost(string, tag = "1")]
     pub path: String,
     #[prost(bytes = "bytes", tag = "2")]
     pub request: Bytes,
     #[prost(int32, tag = "3")]
     pub code: i32,
-    /// What the error says.
+    /// Message of the error.
     #[prost(string, tag = "4")]
     pub message: String,
     #[prost(bytes = "bytes", tag = "5")]
     pub response: Bytes,
 }
 
-/// The file of a case.
+/// Returns the file of a case.
 pub fn file(case: &str) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded");
     here.join(format!("{case}.gz"))
 }
 
-/// What was recorded of a case.
+/// Reads the recorded calls of a case.
 pub fn load(case: &str) -> Vec<Call> {
     let packed = std::fs::read(file(case)).unwrap();
     let mut bytes = Vec::new();
@@ -65,7 +65,7 @@ pub fn save(case: &str, calls: &[Call]) {
     std::fs::write(file(case), packed.finish().unwrap()).unwrap();
 }
 
-/// Calls a server; a message is behind a byte that says whether it is compressed and four of its length.
+/// Calls a server. A message has a prefix: a flag for compression, and four bytes of its length.
 pub async fn called(channel: &mut Channel, path: &str, request: Bytes) -> Call {
     let length = u32::try_from(request.len()).unwrap().to_be_bytes();
     let framed = [&[0], &length[..], &request].concat();
@@ -91,7 +91,7 @@ pub async fn called(channel: &mut Channel, path: &str, request: Bytes) -> Call {
     }
 }
 
-/// What is in a frame; nothing where there is none.
+/// Returns the message of a frame; empty if there is none.
 fn message(mut framed: Bytes) -> Bytes {
     if framed.is_empty() {
         return framed;
@@ -105,7 +105,7 @@ fn message(mut framed: Bytes) -> Bytes {
     framed
 }
 
-/// Stands before a server, and keeps what passes.
+/// Proxy of a server that records all calls.
 #[derive(Clone)]
 pub struct Recorder {
     pub server: Channel,

@@ -1,4 +1,4 @@
-//! Answers of other tasks, as they are read.
+//! Reader of arbitrary responses of a peer.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::transport::shared_memory::lender::{Lender, Loans};
 use crate::transport::shared_memory::loan_table::MIN_LENT_BYTES;
 use crate::transport::shared_memory::segments::ColocatedTask;
 
-/// The most bytes of a value that is taken.
+/// Maximum size of an accepted value, in bytes.
 const LIMIT: u64 = 1 << 20;
 
-/// Who reads: a task that knows another one, whose segments it maps too.
+/// Reader: a task with a peer, whose segments it maps too.
 pub struct Answers {
     runtime: Runtime,
     peers: Peers,
     peer: Arc<Peer>,
     lender: Arc<Lender>,
-    /// None where the system does not let it.
+    /// `None` if the system does not permit it.
     colocated: Option<Arc<ColocatedTask>>,
     /// A value that is large enough to be lent.
     large: Tensor,
@@ -66,14 +66,14 @@ impl Default for Answers {
     }
 }
 
-/// The lender, as another process finds it.
+/// Connects to the lender, as another process does.
 fn found(runtime: &Runtime, lender: &Arc<Lender>) -> Option<Arc<ColocatedTask>> {
     let timeout = Timeouts::default().heartbeat;
     let said = lender.socket(runtime.handle(), 1, timeout)?;
     runtime.block_on(ColocatedTask::find(said, runtime.handle(), timeout))
 }
 
-/// A value in shared memory.
+/// Returns a value in shared memory.
 fn large() -> Tensor {
     let memory = Arc::new(Memory::new(None).sharing(0));
     let buffer = Buffer::try_copied(&[1; MIN_LENT_BYTES], Some(&memory)).expect("there is memory");
@@ -81,10 +81,9 @@ fn large() -> Tensor {
 }
 
 impl Answers {
-    /// Reads an answer as a master, and what receives values, do: whatever it is, to its end or to what is
-    /// wrong with it. It is what `change` makes of one that is as it should be, whose values are lent or
-    /// not; where `colocated`, the reader knows the process that lends. Gives how many messages and values were
-    /// taken.
+    /// Reads a response as a master and a receiver of values do, to its end or to its first error. The response is a
+    /// valid one, with its values lent if `lent`, after `change`; if `colocated`, the reader is connected to the
+    /// lender. Returns the numbers of accepted messages and values.
     pub fn read(
         &self,
         lent: bool,
@@ -110,7 +109,7 @@ impl Answers {
         })
     }
 
-    /// What the first message of an answer is taken for.
+    /// Returns the interpretation of the first message of a response.
     #[cfg(test)]
     fn first(&self, bytes: Vec<u8>) -> Result<Kind, crate::error::ClusterError> {
         let body = Body::new(Chunks::of(bytes));
@@ -118,8 +117,8 @@ impl Answers {
         self.runtime.block_on(self.peer.next(&mut answer))
     }
 
-    /// An answer as it should be, with its values lent or not; they are lent for as long as the frames
-    /// are there, from a tensor that may be read over and over.
+    /// Returns a valid response, with its values lent if `lent`, for the lifetime of the frames, from a tensor that
+    /// may be read repeatedly.
     fn answer(&self, lent: bool) -> (Vec<u8>, Frames) {
         let strings = Tensor::strings(&[3], &["one", "", "three"]).expect("three elements");
         let loans = lent.then(|| Loans::new(self.lender.clone()));
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
     use crate::error::{Cause, ClusterError};
 
-    /// An answer that is this error, with one text in place of another of the same length.
+    /// Returns a response with this error, with one text replaced by another of the same length.
     fn error(error: wire::Error, text: &[u8], by: &[u8]) -> Result<Kind, ClusterError> {
         let end = wire::End { error: Some(error) };
         let mut bytes = bytes_of(&mut Frames::of(Kind::End(end)));
@@ -181,7 +180,7 @@ mod tests {
             assert_eq!(wrong.task, sender);
             assert!(wrong.message.contains("cannot be read"), "{wrong}");
         }
-        // What it says is longer than anybody reads, and of no kind that there is.
+        // Its texts are longer than the limits, and its cause is unknown.
         let long = wire::Error {
             cause: i32::MAX,
             message: "x".repeat(1 << 20),

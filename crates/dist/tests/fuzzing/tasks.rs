@@ -1,4 +1,4 @@
-//! A task, as other tasks and masters reach it.
+//! A task, as other tasks and masters call it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -29,19 +29,18 @@ use crate::transport::{messages as wire, version};
 use crate::worker::service::WorkerService;
 use crate::worker::state::{Worker, WorkerSession};
 
-/// The calls that a task answers.
+/// Names of a task's calls.
 pub const CALLS: [&str; 8] = [
     "Register", "Run", "Receive", "Colocate", "Clear", "Finish", "Forget", "Open",
 ];
-/// How long an answer is waited for: one that waits for what does not come is dropped, as by a client
-/// that goes.
+/// Time limit of a response: a call that waits for missing input is dropped, as by a client that disconnects.
 const BEGINS: Duration = Duration::from_millis(300);
-/// How long more of an answer is waited for.
+/// Time limit of the next bytes of a response.
 const GOES_ON: Duration = Duration::from_millis(5);
-/// The session that every message names.
+/// Handle of the session in all messages.
 const SESSION: &str = "s";
 
-/// A task with a session, and little room.
+/// A task with a session, and small limits.
 pub struct FuzzedTask {
     pub(crate) worker: Arc<Worker>,
     session: Arc<WorkerSession>,
@@ -55,7 +54,7 @@ impl Default for FuzzedTask {
 }
 
 impl FuzzedTask {
-    /// A task that takes so much.
+    /// Returns a task with these limits.
     pub(crate) fn new(limits: Limits) -> FuzzedTask {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -78,20 +77,20 @@ impl Drop for FuzzedTask {
 }
 
 impl FuzzedTask {
-    /// Ends the session with all that it made, and opens it anew.
+    /// Closes the session with all its parts, and opens it again.
     pub fn anew(&mut self) {
         let session = self.worker.open(SESSION, 0, false, None);
         self.session = session.expect("it takes the place of the one before");
         self.worker.clear(&[]);
     }
 
-    /// Its session.
+    /// Returns its session.
     #[cfg(test)]
     pub(crate) fn session(&self) -> &Arc<WorkerSession> {
         &self.session
     }
 
-    /// Calls `name` with a body that begins so and does not end, and goes on meanwhile.
+    /// Starts a call of `name` with a body that begins with these bytes and does not end.
     #[cfg(test)]
     pub(crate) fn begin(&self, name: &str, body: Vec<u8>) -> tokio::task::JoinHandle<()> {
         let body = Body::new(Chunks {
@@ -102,30 +101,30 @@ impl FuzzedTask {
         let request = request.body(body).expect("names of calls are of paths");
         let call = WorkerService(self.worker.clone()).call(request);
         let begun = self.runtime.spawn(async {
-            // An answer that comes is kept, until this is ended.
+            // The response is kept until the call is ended.
             let _answer = call.await;
             std::future::pending::<()>().await;
         });
-        // It comes as far as it can.
+        // Lets it run as far as it can.
         self.runtime.block_on(tokio::task::yield_now());
         begun
     }
 
-    /// Ends a call that goes on.
+    /// Ends an open call.
     #[cfg(test)]
     pub(crate) fn end(&self, call: tokio::task::JoinHandle<()>) {
         call.abort();
-        // It says that it was ended.
+        // The join reports the abort.
         let _ = self.runtime.block_on(call);
     }
 
-    /// Calls `name` with these bytes as the body; gives the bytes of the answer that come at once.
+    /// Calls `name` with these bytes as the body. Returns the bytes of the response that arrive at once.
     pub fn call(&self, name: &str, body: Vec<u8>) -> Vec<u8> {
         self.runtime.block_on(call(&self.worker, name, body))
     }
 }
 
-/// What a task takes that does little for anybody.
+/// Small limits of a task.
 pub(crate) fn little() -> Limits {
     Limits {
         value_bytes: 1 << 20,
@@ -138,7 +137,7 @@ pub(crate) fn little() -> Limits {
     }
 }
 
-/// A task of a cluster by itself.
+/// Returns a task of a cluster with one task.
 fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
     let mut options = SessionOptions::new().threads(1);
     options.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
@@ -191,14 +190,14 @@ async fn call(worker: &Arc<Worker>, name: &str, body: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// A body in pieces of odd sizes, which ends behind them or not.
+/// A body in pieces of odd sizes, with an end or without.
 pub(super) struct Chunks {
     rest: Bytes,
     ends: bool,
 }
 
 impl Chunks {
-    /// Of all of these bytes.
+    /// Returns a body of all of these bytes.
     pub(super) fn of(bytes: Vec<u8>) -> Chunks {
         Chunks {
             rest: bytes.into(),
@@ -225,7 +224,7 @@ impl http_body::Body for Chunks {
     }
 }
 
-/// The bytes of frames, in one.
+/// Returns the bytes of frames.
 pub(crate) fn bytes_of(frames: &mut Frames) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut cx = Context::from_waker(std::task::Waker::noop());
@@ -235,8 +234,7 @@ pub(crate) fn bytes_of(frames: &mut Frames) -> Vec<u8> {
     bytes
 }
 
-/// A call's body as it should be. A part that is registered first has the number 1, which the others
-/// mean.
+/// Returns the valid body of a call. The first registered part has the number 1, to which the others refer.
 pub fn message(name: &str) -> Vec<u8> {
     let session = SESSION.to_owned();
     bytes_of(&mut Frames::of(match name {
@@ -268,14 +266,14 @@ pub fn message(name: &str) -> Vec<u8> {
     }))
 }
 
-/// A part with a loop, a variable, a function, a region and constants, as it goes over the wire; and how
-/// many values follow it.
+/// Returns an encoded part with a loop, a variable, a function, a region and constants, and the number of values that
+/// follow it.
 pub(crate) fn register() -> (Vec<u8>, usize) {
     let (message, values) = part();
     (registration(message, &values), values.len())
 }
 
-/// A part's message, and the values that follow it, as a call's body.
+/// Returns a part and its values as the body of a call.
 pub(crate) fn registration(message: wire::Part, values: &[Tensor]) -> Vec<u8> {
     let mut frames = Frames::of(Kind::Register(wire::Register {
         session: SESSION.to_owned(),
@@ -288,7 +286,7 @@ pub(crate) fn registration(message: wire::Part, values: &[Tensor]) -> Vec<u8> {
     bytes_of(&mut frames)
 }
 
-/// The part of [`register`], and the values of its known nodes.
+/// Returns the part of [`register`], and the values of its constant nodes.
 pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
     let g = Graph::new();
     let square = |values: [f32; 4]| Tensor::new(&[2, 2], &values).expect("four elements");
@@ -315,7 +313,7 @@ pub(crate) fn part() -> (wire::Part, Vec<Tensor>) {
     cut(&g, &fetches, &feeds)
 }
 
-/// The part of a graph that gives these fetches, and the values of its known nodes.
+/// Returns the part of a graph with these fetches, and the values of its constant nodes.
 pub(crate) fn cut(
     g: &Graph,
     fetches: &[Fetch],
@@ -334,7 +332,7 @@ pub(crate) fn cut(
         .expect("what was cut can be sent")
 }
 
-/// A run of this part in this step, with its feed.
+/// Returns a run of this part in this step, with its feed.
 pub(crate) fn run(part: u64, step: u64) -> Vec<u8> {
     let mut frames = Frames::of(Kind::Run(wire::Run {
         once: None,

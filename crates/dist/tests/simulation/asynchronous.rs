@@ -1,5 +1,5 @@
-//! Workers that train asynchronously: each adds numbered gradients to variables of its own on every
-//! server, so that what was applied, and how often, can be read from them.
+//! Asynchronous training with faults: each worker adds numbered gradients to variables of its own on every server, so
+//! that the applied gradients and their counts can be read from the variables.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::world::World;
 use crate::error::{Cause, ClusterError};
 use crate::session::Session;
 
-/// The most gradients of a worker.
+/// Maximum number of gradients of a worker.
 const MOST: usize = 512;
-/// How many have to be applied once all faults are over.
+/// Number of gradients that have to be applied after the last fault.
 const ENOUGH: usize = 10;
-/// The time that every other step is given.
+/// Time limit of every other step.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The longest time that a step without a limit may take: a task that is not there is waited for (5 s),
-/// one that is silent taken for lost after 1 s, for each task in turn.
+/// Maximum duration of a step without a time limit: an absent task is waited for (5 s), a silent one is lost after 1
+/// s, for each task in turn.
 const NEVER: Duration = Duration::from_secs(16);
 
 type Ledgers = Arc<Mutex<Vec<Ledger>>>;
@@ -70,7 +70,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     Ok(world.noted())
 }
 
-/// A worker's variable on each server, what is added to them, and what is fed.
+/// A worker's variable on each server, the additions, and the fed placeholder.
 fn build(g: &Graph, worker: u32, servers: u32) -> (Output<'_>, Vec<Variable<'_>>) {
     let x = g.placeholder("x", DType::F32, [MOST as i64]);
     let logs = (0..servers).map(|s| {
@@ -99,11 +99,11 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
     let mut adds = Vec::new();
     for &log in &logs {
         adds.push(log.assign_add(value));
-        // By way of the worker from one server to the next.
+        // Through the worker from one server to the next.
         value = value + log.read() - log.read();
     }
     let session = world.session(&task, &g).map_err(|e| e.to_string())?;
-    // How many steps were good since all faults are over.
+    // Number of successful steps after the last fault.
     let mut after = 0;
     loop {
         let mut id = 0;
@@ -175,7 +175,7 @@ async fn work(world: &World, ledgers: &Ledgers, index: u32, servers: u32) -> Res
     Ok(())
 }
 
-/// What is done after a step that failed.
+/// Next action after a failed step.
 async fn failed(
     session: &Session<'_>,
     g: &Graph,

@@ -1,4 +1,4 @@
-//! Calls of a client of TensorFlow: each ends in time, with an answer or an error that a fault explains.
+//! Calls of a TensorFlow client: each ends in time, with a response or an error that a fault explains.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
 
 pub(super) type Client = MasterServiceClient<Channel>;
 
-/// The time that a call with a limit is given.
+/// Time limit of a call that has one.
 const LIMIT: Duration = Duration::from_secs(2);
-/// The longest time that a call without a limit may take. A task that is not there is waited for (5 s), one that is
-/// silent taken for lost after 1 s, for each task in turn; the end of a session waits for its steps (5 s).
+/// Maximum duration of a call without a time limit. An absent task is waited for (5 s), a silent one is lost after 1
+/// s, for each task in turn; the end of a session waits for its steps (5 s).
 const NEVER: Duration = Duration::from_secs(20);
 
-/// Why a call gave no answer.
+/// Reason of a call without a response.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// A fault explains it.
     Fault(Code, String),
-    /// Nothing does.
+    /// No fault explains it.
     Wrong(String),
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Calls {
     client: Client,
     connections: Arc<Connections>,
     world: Arc<World>,
-    /// Who calls.
+    /// Name of the calling host.
     name: String,
 }
 
 impl Calls {
-    /// From the host of this name, which calls this, to another one.
+    /// Connects the current host, of this name, to another one.
     pub(super) fn connect(
         world: &Arc<World>,
         connections: &Arc<Connections>,
@@ -74,13 +74,13 @@ impl Calls {
         })
     }
 
-    /// Leaves the connection, and makes one to this host.
+    /// Closes the connection, and connects to this host.
     pub(super) fn go(&mut self, to: &str) -> Result<(), String> {
         *self = Calls::connect(&self.world, &self.connections, &self.name, to)?;
         Ok(())
     }
 
-    /// Makes a call, with a limit where it is to have one.
+    /// Makes a call, with a time limit if `limited`.
     pub(super) async fn call<Q, A>(
         &self,
         what: &str,
@@ -92,7 +92,7 @@ impl Calls {
         let most = match limited {
             true => {
                 request.set_timeout(LIMIT);
-                // The limit begins when there is a connection: one attempt may be on its way, and fails, and then another.
+                // The limit begins with the connection: one attempt may be in progress and fail, and then another.
                 LIMIT + LIMIT / 10 + 2 * TIMEOUTS.heartbeat
             }
             false => NEVER,
@@ -124,8 +124,8 @@ impl Calls {
     }
 }
 
-/// Whether a fault explains an error: of the connection, of a task that is not reached, of a session or of variables
-/// that are lost, of what there is too little of.
+/// `true` if a fault explains an error: of the connection, of an unreachable task, of a lost session or lost
+/// variables, of an exhausted resource.
 fn is_explained(status: &Status) -> bool {
     match status.code() {
         Code::Unavailable
@@ -139,7 +139,7 @@ fn is_explained(status: &Status) -> bool {
     }
 }
 
-/// Whether a call may be under way still, though it has failed here.
+/// `true` if a failed call may still run on the server.
 pub(super) fn is_lost(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Unknown | Code::Internal)
 }

@@ -1,9 +1,9 @@
-//! Makes the machine's clock stand still for a simulation.
+//! Stops the machine's clock for the threads of a simulation.
 //!
-//! h2 forgets a stream that was reset after a second of the machine's time, and answers differently what
-//! then comes for it; hyper writes the date into its answers. How long a simulation takes must decide
-//! neither. The test binary therefore has a `clock_gettime` of its own, which the linker takes before the
-//! C library's. Threads of a simulation read one time from it, all others the machine's.
+//! h2 forgets a reset stream after a second of the machine's time, and then answers differently to its late frames;
+//! hyper writes the date into its responses. The real duration of a simulation must influence neither. The test
+//! binary therefore has a `clock_gettime` of its own, which the linker prefers to the C library's. Threads of a
+//! simulation read a constant time from it, all others the machine's time.
 
 use std::cell::Cell;
 
@@ -11,12 +11,12 @@ thread_local! {
     static STANDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The clock stands still on this thread from now on.
+/// Stops the clock on this thread.
 pub(super) fn stop() {
     STANDS.set(true);
 }
 
-/// Runs a simulation on a thread of its own: what a thread keeps of earlier ones decides nothing.
+/// Runs a simulation on a thread of its own: thread-local state of earlier ones has no influence.
 pub(super) fn stopped<T: Send>(run: impl FnOnce() -> T + Send) -> std::thread::Result<T> {
     std::thread::scope(|scope| {
         let stopped = || {
@@ -27,11 +27,11 @@ pub(super) fn stopped<T: Send>(run: impl FnOnce() -> T + Send) -> std::thread::R
     })
 }
 
-/// What the clocks of a simulation say, in seconds: any number that is no different each time.
+/// Constant time of the clocks of a simulation, in seconds.
 #[cfg(target_os = "linux")]
 const TIME: libc::time_t = 1_000_000_000;
 
-/// Stands for the C library's function of this name.
+/// Replaces the C library's function of this name.
 ///
 /// # Safety
 /// As there: `time` points to what may be written.

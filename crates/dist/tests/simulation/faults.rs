@@ -1,4 +1,4 @@
-//! What fails in a simulated cluster, and when: a seed says.
+//! Faults of a simulated cluster, drawn from a seed.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use turmoil::Sim;
 use super::platform::{STRIDE, next};
 use super::world::World;
 
-/// When the first fault may come, and when all are over.
+/// Time of the first fault, and time at which all are over.
 pub(super) const BEGIN: Duration = Duration::from_secs(2);
 pub(super) const END: Duration = Duration::from_secs(14);
 
-/// Numbers of a seed.
+/// Random numbers of a seed.
 pub(super) struct SeededRandom(u64);
 
 impl SeededRandom {
@@ -19,7 +19,7 @@ impl SeededRandom {
         SeededRandom(next(seed ^ STRIDE))
     }
 
-    /// One below `end`.
+    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(STRIDE);
         next(self.0) % end
@@ -32,23 +32,23 @@ impl SeededRandom {
 
 #[derive(Clone, Debug)]
 enum Fault {
-    /// What is sent between two hosts stays on its way, and then comes.
+    /// Messages between two hosts are held, and delivered later.
     Held(String, String),
-    /// What is sent between two hosts is lost.
+    /// Messages between two hosts are lost.
     Cut(String, String),
     /// The same in one direction.
     Deaf(String, String),
-    /// A host dies, and starts anew.
+    /// A host crashes, and restarts.
     Dead(String),
 }
 
-/// Faults that begin and end at certain times.
+/// Faults with their begins and ends.
 pub(super) struct Faults {
     due: Vec<(Duration, bool, Fault)>,
 }
 
 impl Faults {
-    /// Up to six: connections between `hosts`, and deaths of those that are `mortal`.
+    /// Draws up to six faults: of connections between `hosts`, and crashes of the `mortal` ones.
     pub(super) fn new(numbers: &mut SeededRandom, hosts: &[String], mortal: &[String]) -> Faults {
         let mut due = Vec::new();
         let span = (END - BEGIN).as_millis() as u64;
@@ -93,7 +93,7 @@ impl Faults {
 
 fn apply(sim: &mut Sim<'_>, world: &World, begins: bool, fault: &Fault) {
     if let Fault::Dead(host) = fault {
-        // As it starts anew, too: what a bounce finds running ends first.
+        // At the restart too: a bounce ends a running host first.
         world.dies(host);
     }
     match (fault, begins) {
@@ -102,7 +102,7 @@ fn apply(sim: &mut Sim<'_>, world: &World, begins: bool, fault: &Fault) {
         (Fault::Cut(a, b), true) => sim.partition(&**a, &**b),
         (Fault::Deaf(a, b), true) => sim.partition_oneway(&**a, &**b),
         (Fault::Cut(a, b) | Fault::Deaf(a, b), false) => sim.repair(&**a, &**b),
-        // Two deaths of one host may overlap.
+        // Two crashes of one host may overlap.
         (Fault::Dead(host), true) => sim.crash(&**host),
         (Fault::Dead(host), false) => sim.bounce(&**host),
     }

@@ -1,5 +1,5 @@
-//! Synchronous training over several servers that die, come back and are restored: each worker gives numbered gradients,
-//! so that what is in the variables tells which of them an update took, and on which servers.
+//! Synchronous training over several servers that crash, restart and are restored: each worker gives numbered
+//! gradients, so that the variables show which of them an update took, and on which servers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -22,9 +22,9 @@ use crate::transport::frames::Frames;
 use crate::transport::messages::Finish;
 use crate::transport::messages::header::Kind;
 
-/// The most gradients of all workers.
+/// Maximum number of gradients of all workers.
 const MOST: usize = 1024;
-/// The time that a step of restoring or saving is given.
+/// Time limit of a step that restores or saves.
 const LIMIT: Duration = Duration::from_secs(3);
 
 struct Shared {
@@ -44,7 +44,8 @@ struct Size {
     steps: i64,
     /// Updates between two checkpoints.
     save: i64,
-    /// Whether workers die: one that comes back computes another gradient for the ticket of the one that it gave in part.
+    /// `true` if workers crash: a restarted one computes another gradient for the ticket of the one that it gave in
+    /// part.
     workers_die: bool,
 }
 
@@ -127,12 +128,12 @@ struct Model<'g> {
     loss: Output<'g>,
     variables: Vec<Variable<'g>>,
     sync: Synchronized<'g>,
-    /// Assigns what is fed to the variables, and to the global step.
+    /// Assigns the feeds to the variables, and to the global step.
     restore: Operation<'g>,
     saved: Vec<Output<'g>>,
 }
 
-/// A loss whose gradient for each variable is what is fed.
+/// A loss whose gradient for each variable is the feed.
 fn build(g: &Graph, size: Size) -> Model<'_> {
     let x = g.placeholder("x", DType::F32, [MOST as i64]);
     let on = |server: u32| -> DeviceSpec { format!("/job:ps/task:{server}").parse().unwrap() };
@@ -181,7 +182,7 @@ impl<'g> Model<'g> {
         ))
     }
 
-    /// Restores the checkpoint, where a variable has no value, or where a restore has not come to its end.
+    /// Restores the checkpoint, if a variable has no value, or if a restore was not completed.
     async fn prepare(
         &self,
         session: &Session<'g>,
@@ -228,7 +229,7 @@ async fn serve(
                 if model.prepare(&session, shared, &mut unfinished).await? {
                     world.note("restored");
                 }
-                // The last update may be made whose save has failed.
+                // The last update may have been made although its save has failed.
                 let now = model.read(&session).await?;
                 if now.1 >= size.steps {
                     shared.lock().unwrap().saved = now;
@@ -260,14 +261,14 @@ async fn serve(
         shared.found = Some(shared.saved.clone());
         world.note("all updates are made");
     }
-    // One that comes back tells workers that are not done yet.
+    // A restarted coordinator tells the workers that have not finished.
     std::future::pending().await
 }
 
-/// Whether a fault explains an error.
+/// `true` if a fault explains an error.
 fn explained(e: &ClusterError) -> Result<(), String> {
     match e.cause {
-        // Nobody has restored the variables yet.
+        // The variables are not restored yet.
         Cause::Deadline | Cause::Uninitialized => Ok(()),
         // A host has few threads.
         Cause::Exhausted => Ok(()),
@@ -335,12 +336,12 @@ async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> 
     Ok(())
 }
 
-/// Each update is the mean of as many gradients as are asked for, or of more, and was made on all servers.
+/// Checks that each update is the mean of at least the requested number of gradients, and was made on all servers.
 fn check((values, step): &(Vec<Vec<f32>>, i64), size: Size, given: usize) -> Result<(), String> {
     if *step != size.steps {
         return Err(format!("the global step is {step}, not {}", size.steps));
     }
-    // Where no worker's ticket is another's, a gradient is in one update.
+    // If no ticket changes its worker, a gradient is in one update.
     let strict = !size.workers_die && size.aggregate == size.workers;
     let most = 1.0 / size.aggregate as f32;
     for (server, values) in values.iter().enumerate() {

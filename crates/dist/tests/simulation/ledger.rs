@@ -1,27 +1,28 @@
-//! What a program knows of the numbered gradients that it gives, and what is wrong with what was applied.
+//! Ledger of a program's numbered gradients, and the check of the applied ones.
 
-/// What a program knows of its gradients; it outlives the program.
+/// Ledger of a program's gradients. It outlives the program.
 #[derive(Default)]
 pub(super) struct Ledger {
     pub(super) next: usize,
     pub(super) applied: Vec<usize>,
     /// The first gradient that came after the variables were made.
     pub(super) since: usize,
-    /// Whether a request to make them may still be on its way.
+    /// `true` if a request to initialize them may still be in flight.
     pub(super) doubtful: bool,
     pub(super) ended: bool,
 }
 
 impl Ledger {
-    /// The variables have no values: notes that they are to be made. Gives whether an earlier request may still come.
+    /// Notes that the variables have no values and are to be initialized. `true` if an earlier request may still
+    /// arrive.
     pub(super) fn lost(&mut self) -> bool {
         self.since = self.next;
         std::mem::replace(&mut self.doubtful, true)
     }
 
-    /// Every gradient was applied once or never; once, if its step said so.
+    /// Checks that every gradient was applied at most once, and exactly once if its step succeeded.
     pub(super) fn check(&self, log: &[f32]) -> Result<(), String> {
-        // What nobody gave first: it may be all that is wrong.
+        // Gradients that were never given come first: they may be the only mistake.
         for (id, &times) in log.iter().enumerate().rev() {
             if times != 0.0 && id >= self.next {
                 return Err(format!("gradient {id}, which nobody gave, was applied"));

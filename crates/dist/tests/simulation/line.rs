@@ -1,4 +1,4 @@
-//! Lines that are slow, and hold many bytes: what is sent waits behind all that was sent before.
+//! Slow lines with large buffers: sent bytes wait behind all earlier ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,19 +13,19 @@ use tokio::sync::Notify;
 use super::network::Held;
 use crate::transport::connections::tcp_info::AckInfo;
 
-/// The bytes that go at a time.
+/// Number of bytes of one piece.
 const PIECE: usize = 1 << 10;
 
-/// How slow a line is, and how much it holds.
+/// Rate and capacity of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowLine {
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) rate: u64,
-    /// Bytes that are on their way at most.
+    /// Maximum number of bytes in flight.
     pub(super) holds: usize,
 }
 
-/// What one connection has sent over its line.
+/// Bytes that one connection has sent over its line.
 pub(super) struct Busy {
     line: SlowLine,
     state: Mutex<State>,
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Busy {
-    /// The line of a connection that begins.
+    /// Starts the line of a connection.
     pub(super) fn start(line: SlowLine, to: &Arc<Held>) -> Arc<Busy> {
         let busy = Arc::new(Busy {
             line,
@@ -57,13 +57,13 @@ impl Busy {
         self.state.lock().unwrap()
     }
 
-    /// Nothing more is carried.
+    /// Stops the line.
     pub(super) fn end(&self) {
         self.state().ended = true;
         self.more.notify_one();
     }
 
-    /// What has arrived.
+    /// Returns the bytes that have arrived.
     pub(super) fn acknowledged(&self) -> AckInfo {
         AckInfo {
             bytes: self.state().arrived,

@@ -1,5 +1,6 @@
-//! Clients of TensorFlow whose masters are tasks of a cluster: clients, masters and parameter servers die, and clients
-//! leave in the middle of any call. What they held is gone after their lease, and each gradient is applied once at most.
+//! TensorFlow clients whose masters are tasks of a cluster: clients, masters and parameter servers crash, and clients
+//! disconnect during any call. Their resources are freed after their lease, and each gradient is applied at most
+//! once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,17 +16,17 @@ use super::network::Connections;
 use super::world::{Hardship, TIMEOUTS, World};
 use crate::limits::server_limits::Limits;
 
-/// Until when containers may be emptied.
+/// Time until which containers may be cleared.
 const RESETS: Duration = Duration::from_secs(7);
-/// From when on what failed is over: a reset that came late, too.
+/// Time from which on all effects of faults are over, including a late reset.
 const CALM: Duration = Duration::from_secs(END.as_secs() + 5);
-/// When every client has to have done its work.
+/// Time at which every client has to have finished.
 const LATEST: Duration = Duration::from_secs(CALM.as_secs() + 45);
-/// How many gradients a client has to have given since then.
+/// Number of gradients that a client has to give after that time.
 const ENOUGH: usize = 8;
-/// How long a client thinks between two calls.
+/// Pause of a client between two calls.
 const THINKS: Duration = Duration::from_millis(120);
-/// How long a connection may be idle, and how long the sessions of a client stay that is gone.
+/// Idle time of a connection, and lease of a disconnected client's sessions.
 const IDLE: Duration = Duration::from_secs(6);
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -113,7 +114,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     Ok(world.noted())
 }
 
-/// Waits until all have ended, and for their leases, and looks what is left.
+/// Waits until all have ended, and for their leases, and checks for leftovers.
 async fn watch(setting: &Setting, clients: u32) -> Result<(), String> {
     while !setting.ledgers.lock().unwrap().iter().all(|l| l.ended) {
         sleep(Duration::from_millis(100)).await;
@@ -121,7 +122,7 @@ async fn watch(setting: &Setting, clients: u32) -> Result<(), String> {
             return Err("a client has made no way since the faults are over".to_owned());
         }
     }
-    // A client that was cut off is found out when its connection is idle, and those of its master are idle after that.
+    // A client without network is detected when its connection is idle, and those of its master are idle after that.
     sleep(IDLE * 2 + LEASE + TIMEOUTS.heartbeat * 4).await;
     let world = &setting.world;
     let bytes = clients as usize * MOST * 4;
@@ -135,7 +136,7 @@ async fn watch(setting: &Setting, clients: u32) -> Result<(), String> {
     })
 }
 
-/// What a client does from its start to its end.
+/// Body of a client.
 async fn work(setting: &Setting, index: u32) -> Result<(), String> {
     if setting.ledgers.lock().unwrap()[index as usize].ended {
         return Ok(());
@@ -190,7 +191,7 @@ impl Working<'_> {
         change(&mut self.setting.ledgers.lock().unwrap()[self.index as usize])
     }
 
-    /// The number of a gradient that was not given before.
+    /// Returns the number of a new gradient.
     fn next(&self) -> Result<usize, String> {
         let id = self.book(|l| {
             l.next += 1;
@@ -202,7 +203,7 @@ impl Working<'_> {
         }
     }
 
-    /// Does one thing; whether the gradient was applied.
+    /// Runs one action. `true` if the gradient was applied.
     async fn act(&mut self, action: u64, id: usize) -> Answer<bool> {
         let program = &mut self.program;
         let early = turmoil::sim_elapsed().unwrap_or_default() < RESETS;
@@ -224,11 +225,11 @@ impl Working<'_> {
         Ok(true)
     }
 
-    /// What is done after a call that failed.
+    /// Next action after a failed call.
     async fn failed(&mut self, code: Code) -> Result<(), String> {
         match code {
             Code::Aborted => self.program.go()?,
-            // What it has left may be what there is too little of.
+            // Its own leftovers may exhaust the resource.
             Code::ResourceExhausted if self.program.numbers.below(4) == 0 => self.program.go()?,
             Code::FailedPrecondition => {
                 let before = self.book(Ledger::lost);
@@ -245,18 +246,18 @@ impl Working<'_> {
         Ok(())
     }
 
-    /// Every gradient was applied once or never; once, if its call said so.
+    /// Checks that every gradient was applied at most once, and exactly once if its call succeeded.
     async fn check(&mut self) -> Result<(), String> {
         let name = format!("client {}", self.index);
         let mut tries = 0;
         let logs = loop {
             match self.program.read().await {
                 Ok(logs) => break logs,
-                // What others have left may have all there is, until their leases end.
+                // Leftovers of others may exhaust the resource, until their leases end.
                 Err(Trouble::Fault(Code::ResourceExhausted, _)) if tries < 100 => {
                     tries += 1;
                     if tries % 4 == 0 {
-                        // So may what it has left itself.
+                        // So may its own leftovers.
                         self.program.go()?;
                     }
                 }
@@ -271,7 +272,7 @@ impl Working<'_> {
         Ok(())
     }
 
-    /// Goes, in one way or another.
+    /// Leaves, in a random way.
     async fn leave(mut self, connections: &Arc<Connections>, name: &str) -> Result<(), String> {
         let way = self.program.numbers.below(5);
         self.setting.world.note(format!("{name} leaves: {way}"));
@@ -286,9 +287,9 @@ impl Working<'_> {
         }
         self.book(|l| l.ended = true);
         match way {
-            // Its connection stays, and nobody speaks on it.
+            // Its connection stays open, without calls.
             2 => {}
-            // Nobody hears of it any more.
+            // It is cut off from the network.
             3 => turmoil::partition(name, &*self.program.master),
             // As if it had died.
             4 => connections.die(),

@@ -1,5 +1,5 @@
-//! Clusters on a simulated network, in simulated time: the tasks' own protocol, from the master's steps
-//! to the bytes of a connection, while connections are cut and hosts die, as a seed says.
+//! Clusters on a simulated network, in simulated time: the tasks' own protocol, from the master's steps to the bytes
+//! of a connection, while connections are cut and hosts crash. A seed decides the faults.
 //!
 //! `SEEDS=10000 cargo test --workspace --lib simulated -- --nocapture` runs many seeds;
 //! `SEED=7 cargo test --workspace --lib simulated -- --nocapture` runs one again.
@@ -20,7 +20,7 @@ mod world;
 
 use std::ops::Range;
 
-/// The seeds to run: `SEED` alone, or as many as there are to be.
+/// Returns the seeds to run: `SEED` alone, or the first `SEEDS`.
 fn seeds(few: u64) -> Range<u64> {
     let asked = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     match (asked("SEED"), asked("SEEDS")) {
@@ -29,8 +29,7 @@ fn seeds(few: u64) -> Range<u64> {
     }
 }
 
-/// Runs a scenario with each seed, on as many threads as there are processors; tells how often it failed
-/// and from which seed on.
+/// Runs a scenario with each seed, on as many threads as there are processors; reports the failed seeds.
 fn all(name: &str, seeds: Range<u64>, scenario: fn(u64) -> Result<String, String>) {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Simulated connections, as tonic takes them, and what makes them the same each time.
+//! Simulated, deterministic connections for tonic.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -23,19 +23,19 @@ use crate::transport::connections::table::{ConnectionSlot, ConnectionTable};
 use crate::transport::connections::tcp_info::{AckInfo, AckSource};
 use crate::transport::network::Network;
 
-/// The port that every host listens on.
+/// Port on which every host listens.
 pub(super) const PORT: u16 = 2222;
 
-/// The connections of a host, in the order in which they were made.
+/// Connections of a host, in the order of their creation.
 ///
-/// A runtime that ends drops its tasks in an order that follows from how many the process has ever
-/// started. How long each "closed" takes to come is drawn as it is sent: a host that dies closes its
-/// connections in their own order, as soon as the first of them is dropped.
+/// A runtime that ends drops its tasks in an order that depends on the number of tasks of the whole process. The
+/// latency of each close is drawn when it is sent: so a crashing host closes its connections in their own order, as
+/// soon as the first of them is dropped.
 #[derive(Default)]
 pub(super) struct Connections {
     dies: AtomicBool,
     open: Mutex<Vec<Weak<Held>>>,
-    /// What holds the bytes that the host sends.
+    /// Line of the bytes that the host sends.
     line: Option<SlowLine>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Connections {
 pub(super) type Held = Mutex<Option<TcpStream>>;
 
 impl Connections {
-    /// Those of a host whose bytes go over this line.
+    /// Returns the connections of a host with this line.
     pub(super) fn over(line: Option<SlowLine>) -> Connections {
         Connections {
             line,
@@ -51,7 +51,7 @@ impl Connections {
         }
     }
 
-    /// What is dropped from now on is dropped because the host dies.
+    /// Notes that the host crashes: later drops are part of the crash.
     pub(super) fn die(&self) {
         self.dies.store(true, Ordering::Relaxed);
     }
@@ -160,7 +160,7 @@ impl AsyncWrite for Connection {
 #[derive(Clone)]
 pub(super) struct Connector {
     pub(super) connections: Arc<Connections>,
-    /// How long the other side may be silent.
+    /// Time without a sign of life.
     pub(super) heartbeat: Duration,
 }
 
@@ -184,10 +184,10 @@ impl Service<http::Uri> for Connector {
     }
 }
 
-/// How often connections are ended whose time is over.
+/// Interval of the sweeps of expired connections.
 const SWEEP: Duration = Duration::from_millis(250);
 
-/// The connections that come to the host that calls this.
+/// Accepts the connections of the current host.
 pub(super) async fn incoming(
     connections: Arc<Connections>,
     connection_table: Arc<ConnectionTable>,

@@ -1,7 +1,7 @@
-//! Threads and random numbers that a seed decides.
+//! Deterministic threads and random numbers of a seed.
 //!
-//! Simulated time stands still while anything computes. Work has a thread each, and the simulation waits for
-//! it until it waits itself: never do two of them run at a time.
+//! Simulated time stands still during a computation. Each piece of work has a thread, and the simulation blocks until
+//! the work waits or ends: two of them never run at a time.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
@@ -20,23 +20,23 @@ use crate::runtime::threads::Work;
 pub(super) struct Simulated {
     runtime: Handle,
     random: AtomicU64,
-    /// Threads for parts that are left.
+    /// Number of free threads for parts.
     threads: Arc<AtomicUsize>,
-    /// Threads for other work that are left.
+    /// Number of free threads for other work.
     others: Arc<AtomicUsize>,
     busy: Busy,
 }
 
-/// Counts the work that goes on on a host.
+/// Reference count of the running work of a host.
 pub(super) type Busy = Arc<()>;
 
 thread_local! {
-    /// How the work that runs apart on this thread waits.
+    /// Parker of the computation on this thread.
     static PARKER: RefCell<Option<Arc<dyn Parker>>> = const { RefCell::new(None) };
 }
 
 impl Simulated {
-    /// The host whose work calls this, with so many threads for parts and for other work.
+    /// Returns the platform of the current host, with these numbers of threads for parts and for other work.
     pub(super) fn here(
         seed: u64,
         (threads, others): (usize, usize),
@@ -52,7 +52,7 @@ impl Simulated {
     }
 }
 
-/// A thread of a host, given back when it is dropped.
+/// A thread of a host. A drop frees it.
 struct Thread(
     Arc<AtomicUsize>,
     #[expect(dead_code, reason = "it is counted")] Busy,
@@ -78,14 +78,14 @@ impl Drop for Thread {
     }
 }
 
-/// The next of a seed's numbers: SplitMix64 (Steele, Lea and Flood, 2014).
+/// Returns the next random number: SplitMix64 (Steele, Lea and Flood, 2014).
 pub(super) fn next(state: u64) -> u64 {
     let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// How far the state goes each time.
+/// Increment of the state.
 pub(super) const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Platform for Simulated {
@@ -104,7 +104,7 @@ impl Platform for Simulated {
             PARKER.set(parker);
             work();
         });
-        // Nobody can end it but the end of the host.
+        // Only the end of the host ends it.
         let mut turns = Turns::start(Cancel::new(), work);
         if !turns.waits() {
             return Box::pin(std::future::ready(Ok(())));
@@ -148,13 +148,13 @@ impl Platform for Simulated {
     }
 }
 
-/// What a thread says.
+/// Message of a thread to the simulation.
 enum Said {
     StepWork,
     Done,
 }
 
-/// Says so when it is dropped.
+/// Sends `Done` when it is dropped.
 struct Done(mpsc::Sender<Said>);
 
 impl Drop for Done {
@@ -165,7 +165,7 @@ impl Drop for Done {
 
 /// A thread's side of its turns.
 struct Baton {
-    /// Whether what waits apart is to end at once: its host is dead.
+    /// `true` if waiting computations have to end at once: their host is dead.
     dead: AtomicBool,
     woken: AtomicBool,
     notify: Notify,
@@ -177,11 +177,11 @@ impl Parker for Baton {
     fn park(&self) {
         let may_end = PARKER.with_borrow(Option::is_some);
         if may_end && self.dead.load(Ordering::SeqCst) {
-            // As a panic that nobody is told of.
+            // As a silent panic.
             resume_unwind(Box::new("the host is dead"));
         }
         if !self.woken.swap(false, Ordering::SeqCst) {
-            // Where nobody listens any more the part is to end, which it sees next.
+            // Without a receiver the part has to end, which it sees next.
             let _ = self.said.send(Said::StepWork);
             let _ = self.go.lock().unwrap().recv();
             self.woken.store(false, Ordering::SeqCst);
@@ -230,7 +230,7 @@ impl Turns {
         }
     }
 
-    /// Whether it waits; it has ended otherwise.
+    /// `true` if it waits; otherwise it has ended.
     fn waits(&mut self) -> bool {
         self.over = !matches!(self.said.recv(), Ok(Said::StepWork));
         !self.over

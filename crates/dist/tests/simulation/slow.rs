@@ -1,4 +1,4 @@
-//! Workers at the end of slow lines that hold seconds of what is sent: everything goes on, and nobody is taken for lost.
+//! Workers on slow lines that buffer seconds of data: training goes on, and no task is taken for lost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     let mut numbers = SeededRandom::new(seed);
     let workers = 1 + numbers.below(2) as u32;
     let rate = 20_000 + numbers.below(200_000);
-    // A value takes up to three times as long as a task may be silent.
+    // A value takes up to three times the heartbeat timeout.
     let elements = (rate as usize / 4) * (1 + numbers.below(3) as usize);
     let hardship = Hardship {
         line: Some(SlowLine {
@@ -59,7 +59,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         while *ended.lock().unwrap() < workers {
             sleep(Duration::from_millis(100)).await;
         }
-        // What is on the lines comes first.
+        // Bytes on the lines arrive first.
         sleep(TIMEOUTS.heartbeat * 12).await;
         Ok(monitored.idle("ps")?)
     });

@@ -1,4 +1,4 @@
-//! The tasks of a simulated cluster, and what is looked at from outside.
+//! Tasks of a simulated cluster, and checks of their state.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ pub(super) fn simulation<'a>(seed: u64, numbers: &mut SeededRandom) -> Sim<'a> {
         .build()
 }
 
-/// What hosts have little of.
+/// Scarce resources of the hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hardship {
     pub(super) line: Option<SlowLine>,
@@ -83,7 +83,7 @@ pub(super) struct World {
     log: Mutex<Vec<String>>,
 }
 
-/// What is looked at of a task that was started last.
+/// State of the last started process of a task, for checks.
 struct Task {
     worker: Weak<Worker>,
     master: Weak<Master>,
@@ -96,12 +96,12 @@ impl World {
         World::with(seed, servers, workers, Hardship::default())
     }
 
-    /// One whose hosts have little of something.
+    /// Returns a world with scarce resources.
     pub(super) fn with(seed: u64, servers: u32, workers: u32, hardship: Hardship) -> Arc<World> {
         World::limited(seed, servers, workers, hardship, Limits::default())
     }
 
-    /// One whose hosts do so much for others.
+    /// Returns a world whose tasks have these limits.
     pub(super) fn limited(
         seed: u64,
         servers: u32,
@@ -128,24 +128,24 @@ impl World {
         })
     }
 
-    /// Notes what has happened, and when.
+    /// Logs an event of the current host, with its time.
     pub(super) fn note(&self, what: impl std::fmt::Display) {
         let at = turmoil::sim_elapsed().unwrap_or_default().as_millis();
         self.log.lock().unwrap().push(format!("{at:6} {what}"));
     }
 
-    /// The same from outside of all hosts.
+    /// Logs an event outside of all hosts.
     pub(super) fn note_at(&self, at: Duration, what: impl std::fmt::Display) {
         let at = at.as_millis();
         self.log.lock().unwrap().push(format!("{at:6} {what}"));
     }
 
-    /// All that was noted.
+    /// Returns the log.
     pub(super) fn noted(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
 
-    /// The connections of a host that starts.
+    /// Returns the connections of a starting host.
     pub(super) fn connections(&self, host: &str) -> Arc<Connections> {
         let connections = Arc::new(Connections::over(self.hardship.line));
         let mut all = self.connections.lock().unwrap();
@@ -153,12 +153,12 @@ impl World {
         connections
     }
 
-    /// A number that no other caller gets.
+    /// Returns a unique number.
     pub(super) fn number(&self) -> u64 {
         next(self.numbers.fetch_add(STRIDE, Ordering::Relaxed))
     }
 
-    /// The task of the host that calls this, which begins to listen.
+    /// Starts the task of the current host.
     pub(super) async fn start(&self, job: &str, index: u32) -> turmoil::Result<Arc<Worker>> {
         let seed = self.number();
         let connections = self.connections(&format!("{job}{index}"));
@@ -169,7 +169,7 @@ impl World {
         (options.job, options.task) = (job.to_owned(), index);
         let limits = self.limits.clone();
         let peer_options = PeerOptions {
-            // There are no numbers to read here, and so no need for names.
+            // No metrics are read here, so names are not needed.
             own: None,
             network: Arc::new(SimulatedNetwork(connections.clone())),
             timeouts: TIMEOUTS,
@@ -215,14 +215,14 @@ impl World {
         Ok(worker)
     }
 
-    /// A host is about to die.
+    /// Notes that a host is about to crash.
     pub(super) fn dies(&self, host: &str) {
         if let Some(connections) = self.connections.lock().unwrap().get(host) {
             connections.die();
         }
     }
 
-    /// A session of a task of this host; it uses the parameter servers.
+    /// Returns a session on a task of this host, which uses the parameter servers.
     pub(super) fn session<'g>(
         &self,
         task: &Arc<Worker>,
@@ -241,7 +241,7 @@ impl World {
         Ok(Session::over(graph, steps, TIMEOUTS))
     }
 
-    /// What is wrong with the tasks of `job` once nobody uses them: sessions or steps are left.
+    /// Checks that unused tasks of `job` hold no sessions or steps.
     pub(super) fn idle(&self, job: &str) -> Result<(), String> {
         self.each(job, |_, worker, _| match worker.held() {
             (0, 0, _) => Ok(()),
@@ -249,7 +249,7 @@ impl World {
         })
     }
 
-    /// What is wrong with the tasks of `job` once nobody uses them: they hold something still.
+    /// Checks that unused tasks of `job` hold their variables only.
     pub(super) fn held(&self, job: &str, variables: impl Fn(u32) -> usize) -> Result<(), String> {
         self.each(job, |index, worker, _| {
             let (held, expected) = (worker.held(), (0, 0, variables(index)));
@@ -262,8 +262,7 @@ impl World {
         })
     }
 
-    /// What is wrong with the masters of `job` once their clients are gone: they hold something still, and be it a
-    /// connection or a thread.
+    /// Checks that masters of `job` without clients hold no resources, including connections and threads.
     pub(super) fn left(&self, job: &str) -> Result<(), String> {
         self.each(job, |_, _, task| {
             let Some(master) = task.master.upgrade() else {
@@ -286,7 +285,7 @@ impl World {
         })
     }
 
-    /// What is wrong with the first of the tasks of `job` that live with which something is.
+    /// Checks the live tasks of `job`. Returns the first error.
     fn each(
         &self,
         job: &str,

@@ -1,4 +1,4 @@
-//! TensorFlow's own client, in Python, and the servers that it talks to.
+//! Runs TensorFlow's own Python client, and servers for it.
 
 #[path = "../../../../tests/support/addresses.rs"]
 mod addresses;
@@ -9,23 +9,23 @@ use std::process::Command;
 use thalweg_device::Files;
 use thalweg_dist::{ClusterSpec, Server, ServerOptions};
 
-/// A Python that has TensorFlow, where there is one.
+/// Returns a Python with TensorFlow, if there is one.
 fn python() -> Option<String> {
     let named = std::env::var("TENSORFLOW_PYTHON").ok();
     let python = named.unwrap_or_else(|| "python3".to_owned());
-    // Looking whether it is there is quick, and importing it is not.
+    // A check for the module is quick, an import is not.
     let look = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow') is None)";
     let found = Command::new(&python).args(["-c", look]).status();
     found.is_ok_and(|s| s.success()).then_some(python)
 }
 
-/// Runs the client's cases against this target: all of one task, or these. False where there is no client.
+/// Runs the client's cases against this target: all of one task, or these. `false` if there is no client.
 pub fn run(target: &str, cases: &[&str]) -> bool {
     let arguments: Vec<&str> = [target].into_iter().chain(cases.iter().copied()).collect();
     run_script("client.py", &arguments)
 }
 
-/// Runs a program of TensorFlow's client. False where there is no client.
+/// Runs a program of TensorFlow's client. `false` if there is no client.
 pub fn run_script(name: &str, arguments: &[&str]) -> bool {
     let Some(python) = python() else {
         let required = std::env::var("REQUIRE_TENSORFLOW").is_ok_and(|v| v == "1");
@@ -47,12 +47,12 @@ pub fn run_script(name: &str, arguments: &[&str]) -> bool {
     true
 }
 
-/// A task alone.
+/// Starts a task alone.
 pub fn alone() -> Server {
     Server::start(ServerOptions::listening("127.0.0.1:0")).unwrap()
 }
 
-/// So many parameter servers, and behind them so many workers, whose graphs may use the files of a folder.
+/// Starts parameter servers, followed by workers, whose graphs may use the files of a folder.
 pub fn cluster(servers: u32, workers: u32, folder: Option<&Path>) -> Vec<Server> {
     let mut addresses = addresses::free_addresses((servers + workers) as usize);
     let of_workers = addresses.split_off(servers as usize);

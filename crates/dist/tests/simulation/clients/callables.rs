@@ -8,7 +8,7 @@ use crate::simulation::calls::{Answer, Client};
 use crate::tf_client::messages::*;
 
 impl Program {
-    /// Gives a gradient by a callable, which is made where there is none.
+    /// Gives a gradient by a callable, which is made if there is none.
     pub(in crate::simulation) async fn give_by_callable(&mut self, id: usize) -> Answer<()> {
         let session_handle = self.handle().await?;
         let limited = self.limited();

@@ -1,4 +1,4 @@
-//! How clients leave their sessions: properly, twice, or in the middle of something.
+//! Ends of clients' sessions: regular, repeated, and in the middle of calls.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Program {
         closed.await
     }
 
-    /// Closes the session, and once more.
+    /// Closes the session twice.
     pub(in crate::simulation) async fn close_twice(&mut self) -> Answer<()> {
         let Some(session) = self.session.take() else {
             return Ok(());
@@ -39,7 +39,7 @@ impl Program {
         }
     }
 
-    /// Goes away in the middle of a call.
+    /// Disconnects in the middle of a call.
     pub(in crate::simulation) async fn leave_call(&mut self, id: usize) -> Answer<()> {
         let leaves_after = Duration::from_millis(self.numbers.below(200));
         let done = match self.numbers.below(4) {
@@ -54,7 +54,7 @@ impl Program {
         done.unwrap_or_else(|_| Ok(self.go()?))
     }
 
-    /// Leaves a step in pieces in its middle, and a callable.
+    /// Abandons a partial run in its middle, and a callable.
     pub(in crate::simulation) async fn leave_pieces(&mut self, id: usize) -> Answer<()> {
         if self.alone {
             return Ok(self.go()?);
@@ -66,7 +66,7 @@ impl Program {
         Ok(())
     }
 
-    /// Closes all sessions, and empties the containers of all tasks.
+    /// Closes all sessions, and clears the containers of all tasks.
     pub(in crate::simulation) async fn reset(&mut self) -> Answer<()> {
         let limited = self.limited();
         self.session = None;
@@ -79,7 +79,7 @@ impl Program {
         reset.await.map(|_| ())
     }
 
-    /// Does what is a mistake, and is told so: a version that is not the graph's, a callable that is not there.
+    /// Makes mistakes and expects their errors: a wrong graph version, an unknown callable.
     pub(in crate::simulation) async fn mistakes(&mut self) -> Answer<()> {
         let session_handle = self.handle().await?;
         let request = ExtendSessionRequest {

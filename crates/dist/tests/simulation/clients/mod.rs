@@ -1,5 +1,5 @@
-//! What a client of TensorFlow does with a master: it makes sessions, extends them, runs steps, steps in pieces and
-//! callables, and leaves at any time.
+//! A TensorFlow client: makes sessions, extends them, runs steps, partial runs and callables, and disconnects at any
+//! time.
 
 mod callables;
 mod leaving;
@@ -15,13 +15,13 @@ use super::calls::{Answer, Calls, Client, Trouble, is_lost};
 use super::faults::SeededRandom;
 use crate::tf_client::messages::*;
 
-/// The most gradients of a client.
+/// Maximum number of gradients of a client.
 pub(super) const MOST: usize = 512;
-/// What the names of nodes begin with that come with an extension.
+/// Prefix of the names of an extension's nodes.
 const LATE: &str = "late";
 
-/// The graph of a client, in two pieces: numbered gradients are added to a variable of its own on each of the
-/// `homes`, and the numbers come back.
+/// Returns the graph of a client, in two pieces: it adds numbered gradients to a variable of its own on each of the
+/// `homes`, and returns the numbers.
 pub(super) fn graph(client: u32, homes: &[String]) -> Result<(GraphDef, GraphDef), String> {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [MOST as i64]);
@@ -32,7 +32,7 @@ pub(super) fn graph(client: u32, homes: &[String]) -> Result<(GraphDef, GraphDef
         let name = format!("log{client}_{i}");
         let log = g.device(on, || g.variable(&name, vec![0.0f32; MOST]));
         adds.push(log.assign_add(value));
-        // By way of the master from one home to the next.
+        // Through the master from one home to the next.
         value = value + log.read() - log.read();
         logs.push(log);
     }
@@ -63,16 +63,16 @@ pub(super) struct Session {
     callable: Option<i64>,
 }
 
-/// What a client knows while it lives.
+/// State of a client.
 pub(super) struct Program {
     pub(super) calls: Calls,
     pub(super) numbers: SeededRandom,
     homes: usize,
-    /// Whether its masters have no other tasks. Their steps in pieces wait on threads of their own, which the
+    /// `true` if its masters have no other tasks. Their partial runs wait on threads of their own, which the
     /// simulation does not see.
     alone: bool,
     graph: (GraphDef, GraphDef),
-    /// How many masters there are, and the host of the one that it speaks to.
+    /// Number of masters, and the host of the current one.
     masters: u32,
     pub(super) master: String,
     session: Option<Session>,
@@ -135,7 +135,7 @@ impl Program {
         self.numbers.below(2) == 0
     }
 
-    /// Leaves the session and the connection, and speaks to any of the masters from now on.
+    /// Abandons the session and the connection, and connects to a random master.
     pub(super) fn go(&mut self) -> Result<(), String> {
         let master = self.numbers.below(u64::from(self.masters));
         self.master = format!("worker{master}");
@@ -143,7 +143,7 @@ impl Program {
         self.calls.go(&self.master)
     }
 
-    /// The session's handle; it is made, in two pieces, where there is none.
+    /// Returns the session's handle; makes the session, in two pieces, if there is none.
     pub(super) async fn handle(&mut self) -> Answer<String> {
         if let Some(session) = &self.session {
             return Ok(session.handle.clone());
@@ -186,7 +186,7 @@ impl Program {
         Ok(handle)
     }
 
-    /// A step.
+    /// Runs a step.
     async fn step(&mut self, request: RunStepRequest) -> Answer<RunStepResponse> {
         let what = format!("RunStep {:?} {:?}", request.target, request.fetch);
         let limited = self.limited();
@@ -198,7 +198,7 @@ impl Program {
         step.await
     }
 
-    /// Gives the variables values.
+    /// Initializes the variables.
     pub(super) async fn init(&mut self) -> Answer<()> {
         let request = RunStepRequest {
             session_handle: self.handle().await?,
@@ -208,7 +208,7 @@ impl Program {
         self.step(request).await.map(|_| ())
     }
 
-    /// What is in the variables.
+    /// Reads the variables.
     pub(super) async fn read(&mut self) -> Answer<Vec<Vec<f32>>> {
         let names: Vec<String> = (0..self.homes)
             .map(|i| format!("{LATE}/log{i}:0"))
@@ -235,7 +235,7 @@ impl Program {
         })
     }
 
-    /// Gives a gradient in a step. A request that may be lost is sent again now and then.
+    /// Gives a gradient in a step. A request that may be lost is sometimes sent again.
     pub(super) async fn give(&mut self, id: usize) -> Answer<()> {
         let handle = self.handle().await?;
         let request = self.gradient(handle, id)?;
@@ -249,7 +249,7 @@ impl Program {
         is("a step", &values(&done?.tensor)?, id as f32)
     }
 
-    /// Gives a gradient, and sends the request again though it was answered.
+    /// Gives a gradient, and sends the answered request again.
     pub(super) async fn give_twice(&mut self, id: usize) -> Answer<()> {
         let handle = self.handle().await?;
         let request = self.gradient(handle, id)?;

@@ -1,4 +1,4 @@
-//! Steps in pieces.
+//! Partial runs.
 
 use thalweg_tensor::Tensor;
 
@@ -7,7 +7,7 @@ use crate::simulation::calls::{Answer, Client};
 use crate::tf_client::messages::*;
 
 impl Program {
-    /// Begins a step in pieces that gives a gradient; gives the handles of the session and of the step.
+    /// Starts a partial run that gives a gradient. Returns the handles of the session and of the run.
     pub(in crate::simulation) async fn begin(&mut self) -> Answer<(String, String)> {
         let session_handle = self.handle().await?;
         let request = PartialRunSetupRequest {
@@ -27,7 +27,7 @@ impl Program {
         Ok((session_handle, begun.await?.partial_run_handle))
     }
 
-    /// One piece: gives a feed and takes a fetch.
+    /// One call of a partial run: a feed and a fetch.
     pub(in crate::simulation) async fn piece(
         &mut self,
         (session, step): &(String, String),
@@ -45,7 +45,7 @@ impl Program {
         Ok(values(&self.step(request).await?.tensor)?)
     }
 
-    /// Gives a gradient in a step in pieces.
+    /// Gives a gradient in a partial run.
     pub(in crate::simulation) async fn give_in_pieces(&mut self, id: usize) -> Answer<()> {
         if self.alone {
             return self.give(id).await;
