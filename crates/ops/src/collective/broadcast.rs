@@ -7,7 +7,7 @@ use thalweg_graph::{AttrKind, GradCx, InferError, OpDef, Output};
 use thalweg_tensor::DType;
 
 use super::build::{all_reduce_of, rank_in};
-use super::on_gpus::KERNEL;
+use super::on_gpus;
 use super::run::{COLLECTIVE_OP, IGNORE_SCOPE, PROCESS_SET, collectives, process_set, run};
 use crate::array::{ArrayOps, SourceOps};
 use crate::math::MathOps;
@@ -15,7 +15,7 @@ use crate::math::MathOps;
 /// Sends the value of one rank to every rank.
 pub(super) static BROADCAST: Op = Op {
     def: OpDef {
-        name: "HorovodBroadcast",
+        name: on_gpus::BROADCAST,
         summary: "The tensor of one rank, on every rank.",
         inputs: &[arg("tensor", "T")],
         outputs: &[arg("output", "T")],
@@ -45,7 +45,7 @@ pub(super) static BROADCAST: Op = Op {
                 Ok((Collective::Broadcast { root }, cx.tensor(0)?.clone()))
             })
         }),
-        KERNEL,
+        on_gpus::KERNEL,
         on_host(),
     ],
 };

@@ -6,7 +6,6 @@ use thalweg_graph::Node;
 use thalweg_graph::op::Effect;
 use thalweg_tensor::DType;
 
-use super::broadcast::BROADCAST;
 use super::run::{process_set, reduction_of_attrs};
 
 /// Dtypes that NCCL supports.
@@ -25,6 +24,9 @@ const DTYPES: &[(&str, &[DType])] = &[(
         DType::F64,
     ],
 )];
+
+/// Name of the broadcast op.
+pub(super) const BROADCAST: &str = "HorovodBroadcast";
 
 /// Kernel of a collective between GPUs.
 pub(super) const KERNEL: Kernel = gpu(launches).only(DTYPES).in_place(&[(0, 0)]);
@@ -64,7 +66,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
     }
     let to_text = |e: KernelError| e.to_string();
     let set = process_set(&node.attrs).map_err(to_text)?;
-    if node.op.name == BROADCAST.def.name {
+    if node.op.name == BROADCAST {
         let root = usize::try_from(node.attrs.int("root_rank")).unwrap_or(usize::MAX);
         let what = GpuCollectiveKind::Broadcast { root };
         return Ok(GpuCollective { set, what });

@@ -8,7 +8,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, bool_attr};
 use thalweg_tensor::DType;
 
-use super::{kernel_error, prefix};
+use super::checkpoint_inputs::{kernel_error, prefix};
 
 /// Merges checkpoint files of several devices into one checkpoint.
 pub(crate) static MERGE_V2: Op = Op {

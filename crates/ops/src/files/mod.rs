@@ -1,16 +1,14 @@
 //! Checkpoints: ops that name, write and read their files. A step uses the files that its session allows
 //! ([`thalweg_device::Files`]).
 
+mod checkpoint_inputs;
 mod checkpoint_v1;
 mod merge;
 mod restore;
 mod save;
 mod sharded_filename;
 
-use std::path::PathBuf;
-
-use thalweg_checkpoint::{CheckpointError, SliceSpec};
-use thalweg_device::{KernelError, Op, TensorCx};
+use thalweg_device::Op;
 
 /// The ops of this family.
 pub(crate) static OPS: &[&Op] = &[
@@ -24,51 +22,3 @@ pub(crate) static OPS: &[&Op] = &[
     &checkpoint_v1::RESTORE,
     &checkpoint_v1::RESTORE_SLICE,
 ];
-
-/// Converts an error of a checkpoint to a kernel error.
-fn kernel_error(error: CheckpointError) -> KernelError {
-    let text = error.to_string();
-    match error {
-        CheckpointError::NoEntry { .. } | CheckpointError::Missing { .. } => {
-            KernelError::NotFound(text)
-        }
-        CheckpointError::Io { .. } | CheckpointError::Corrupt { .. } => KernelError::Storage(text),
-        _ => KernelError::Invalid(text),
-    }
-}
-
-/// Prefix of a checkpoint, from input `i`.
-fn prefix(cx: &TensorCx<'_>, i: usize) -> Result<PathBuf, KernelError> {
-    match cx.strings(i)? {
-        [name] => cx.environment().files().resolve_prefix(name),
-        names => Err(KernelError::Invalid(format!(
-            "input {i} must be one prefix, and is {} of them",
-            names.len()
-        ))),
-    }
-}
-
-/// Names of tensors from input 1, and slices from input 2: as many of each as there are tensors.
-fn entries(
-    cx: &TensorCx<'_>,
-    tensors: usize,
-) -> Result<Vec<(String, Option<SliceSpec>)>, KernelError> {
-    let (names, slices) = (cx.strings(1)?, cx.strings(2)?);
-    if names.len() != tensors || slices.len() != tensors {
-        return Err(KernelError::Invalid(format!(
-            "there are {} names and {} slices for {tensors} tensors: give one of each for every tensor",
-            names.len(),
-            slices.len()
-        )));
-    }
-    let text = |bytes: &[u8]| {
-        let text = std::str::from_utf8(bytes);
-        text.map(str::to_owned)
-            .map_err(|_| KernelError::Invalid("a name is not in UTF-8".to_owned()))
-    };
-    let entry = |i: usize| {
-        let slice = SliceSpec::parse_or_whole(&text(&slices[i])?).map_err(kernel_error)?;
-        Ok((text(&names[i])?, slice))
-    };
-    (0..tensors).map(entry).collect()
-}

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::{entries, kernel_error, prefix};
+use super::checkpoint_inputs::{entries, kernel_error, prefix};
 
 /// Shape rule: a slice gives its shape; the shape of a whole tensor is that in the file.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {

@@ -8,7 +8,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_tensor::DType;
 
-use super::{entries, kernel_error, prefix};
+use super::checkpoint_inputs::{entries, kernel_error, prefix};
 
 /// Writes tensors to a checkpoint.
 pub(crate) static SAVE_V2: Op = Op {

@@ -110,8 +110,6 @@ pub(super) fn branch<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     choice_gradient(g, 1, &["then_branch", "else_branch"])
 }
 
-pub(super) use super::gradient_loop::repeat;
-
 /// Gradient of a choice between several functions. The first `first` inputs make the choice; arguments follow.
 fn choice_gradient<'g>(
     g: &GradCx<'_, 'g>,

@@ -9,7 +9,7 @@ use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor, TensorError};
 
-use super::gradient;
+use super::{gradient, gradient_loop};
 
 const INPUT: Arg = args_of("input", "Tin");
 const OUTPUT: Arg = args_of("output", "Tout");
@@ -194,7 +194,7 @@ pub(crate) static WHILE: Op = Op {
         outputs: &[args_of("output", "T")],
         attrs: WHILE_ATTRS,
         shape: while_shapes,
-        gradient: Gradient::Rule(gradient::repeat),
+        gradient: Gradient::Rule(gradient_loop::repeat),
         ..CALL_OP
     },
     kernels: &[cpu_tensors(run_while)],
@@ -210,7 +210,7 @@ pub(crate) static STATELESS_WHILE: Op = Op {
         attrs: WHILE_ATTRS,
         shape: while_shapes,
         effect: Effect::Pure,
-        gradient: Gradient::Rule(gradient::repeat),
+        gradient: Gradient::Rule(gradient_loop::repeat),
         ..CALL_OP
     },
     kernels: &[cpu_tensors(run_while)],

@@ -24,9 +24,9 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Dims};
 
 use super::chain_run::{ArgSource, Chain, ChainOp};
+use super::input_kind::MAX_PIECE;
 
-/// Maximum number of elements of a piece: kernels run on it without splitting it, and several pieces fit in a cache.
-const MAX_PIECE: usize = 4096;
+pub use super::input_kind::InputKind;
 
 /// Attribute with the names of the ops. The attributes of each op are attributes of the chain, named by [`member_attr`], and
 /// so are [`ARGS`] and [`DTYPE`].
@@ -60,39 +60,6 @@ pub static CHAIN: Op = Op {
     },
     kernels: &[cpu(prepare).in_place(&[(0, 0)])],
 };
-
-/// Dimensions of an input, relative to the output's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputKind {
-    /// All of the output's dimensions.
-    Full,
-    /// The last of the output's dimensions.
-    Row {
-        /// Number of elements.
-        len: usize,
-        /// Number of dimensions.
-        rank: usize,
-    },
-    /// One element.
-    One,
-}
-
-impl InputKind {
-    /// InputKind of an input of these dimensions for an output of those; `None` if it fits none.
-    pub fn of(dims: &[usize], output: &[usize]) -> Option<InputKind> {
-        if dims == output {
-            return Some(InputKind::Full);
-        }
-        if elements(dims) == 1 && dims.len() <= output.len() {
-            return Some(InputKind::One);
-        }
-        let leading = dims.iter().take_while(|&&d| d == 1).count();
-        let (last, rank) = (&dims[leading..], dims.len() - leading);
-        let (len, ends) = (elements(last), output.ends_with(last));
-        (ends && dims.len() <= output.len() && (1..=MAX_PIECE).contains(&len))
-            .then_some(InputKind::Row { len, rank })
-    }
-}
 
 /// Kernel of a node on a CPU, for these dimensions, if the node is elementwise and has one output.
 pub fn elementwise(

@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
+use thalweg_cpu::Scratch;
+use thalweg_cpu::scratch::{ALIGN, for_lanes, lanes_scratch};
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Cpu, KernelCx, KernelError, Prepared, Slot};
 use thalweg_tensor::DType;
 
-use super::chain::InputKind;
-use thalweg_cpu::Scratch;
-use thalweg_cpu::scratch::{ALIGN, for_lanes, lanes_scratch};
+use super::input_kind::InputKind;
 
 /// Source of an argument of an op.
 #[derive(Clone, Copy)]

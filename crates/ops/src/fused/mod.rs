@@ -20,6 +20,7 @@
 
 pub mod chain;
 mod chain_run;
+mod input_kind;
 
 use thalweg_device::Op;
 use thalweg_graph::{Attr, Node};

@@ -3,7 +3,7 @@
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Launch, Launches, THREADS};
 
-use super::ARG_MIN_MAX;
+use super::sources::ARG_MIN_MAX;
 
 /// Index along the middle one of three dimensions (the last is `inner` long), by the function of
 /// `kernels/arg_min_max.cu` with the op's name.

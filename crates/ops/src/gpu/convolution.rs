@@ -1,6 +1,8 @@
 //! GPU launches of convolutions: by a library, or as tiled GEMMs.
 
 use smallvec::SmallVec;
+use thalweg_cpu::Layout;
+use thalweg_cpu::conv::ConvGeometry;
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{
     self, ALIGNMENT, Arg, Call, Direction, Launch, Launches, LibraryStep, WithLibraries,
@@ -8,10 +10,9 @@ use thalweg_device::gpu::{
 use thalweg_tensor::DType;
 
 use super::gemm::GemmTiles;
-use super::{CONVOLUTION, strided_copy};
+use super::sources::CONVOLUTION;
+use super::strided_copy::strided_copy;
 use crate::support::moves::{Axis, Move};
-use thalweg_cpu::Layout;
-use thalweg_cpu::conv::ConvGeometry;
 
 /// Convolution of the images in input 0 with the filter in input 1.
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {

@@ -1,12 +1,12 @@
 //! GPU launches of depthwise convolutions.
 
+use thalweg_cpu::Layout;
+use thalweg_cpu::conv::ConvGeometry;
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Launch, Launches};
 
-use super::DEPTHWISE;
 use super::segments::SumSegments;
-use thalweg_cpu::Layout;
-use thalweg_cpu::conv::ConvGeometry;
+use super::sources::DEPTHWISE;
 
 /// An image from the other image, input `i`, and the filter in input `filter`.
 pub(crate) fn depthwise(p: &Prepare<'_>, g: &ConvGeometry, inputs: [usize; 2]) -> Launches {

@@ -3,7 +3,7 @@
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
-use super::{BINARY, UNARY};
+use super::sources::{BINARY, UNARY};
 use crate::support::elementwise::Walk;
 
 /// Maximum number of dimensions of a walk in `kernels/thalweg.cuh`, after those with equal strides

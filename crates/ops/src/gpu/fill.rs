@@ -6,8 +6,8 @@ use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
 use super::elementwise::to_struct;
+use super::sources::{BINARY, CAST, FILL, UNARY};
 use super::strided_copy::{by_size, strided_copy};
-use super::{BINARY, CAST, FILL, UNARY};
 use crate::support::elementwise::Walk;
 use crate::support::moves::{Axis, Move, steps};
 

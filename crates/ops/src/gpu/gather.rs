@@ -3,7 +3,7 @@
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
-use super::GATHER;
+use super::sources::GATHER;
 use super::strided_copy::by_size;
 
 /// Gathers slices of input 0 by the indices in input 1: `[batch][outer][len][inner]` by

@@ -1,14 +1,14 @@
 //! GPU launches of GEMMs: by a library, or in tiles.
 
+use thalweg_cpu::gemm::Gemm;
 use thalweg_device::gpu::{self, Arg, Call, Launch, Launches, LibraryStep, Source, WithLibraries};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
-use super::GEMM;
 use super::elementwise::to_struct;
+use super::sources::GEMM;
 use crate::support::elementwise::Walk;
-use thalweg_cpu::gemm::Gemm;
 
 /// Rows and columns of a tile, and elements of the inner dimension that are loaded at once, in
 /// `kernels/thalweg.cuh`.

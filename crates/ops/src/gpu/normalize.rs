@@ -1,12 +1,13 @@
 //! GPU launches of batch normalization and of local response normalization.
 
+use thalweg_cpu::batch_norm::Channels;
+use thalweg_cpu::lrn::Response;
 use thalweg_device::gpu::{Arg, Launch, Launches};
 use thalweg_device::{KernelError, Prepare};
 
+use super::fill::zero;
 use super::segments::SumSegments;
-use super::{BATCH_NORM, LRN, zero};
-use thalweg_cpu::batch_norm::Channels;
-use thalweg_cpu::lrn::Response;
+use super::sources::{BATCH_NORM, LRN};
 
 /// Maximum bytes of a channel's statistics in `kernels/batch_norm.cu`.
 const MAX_CHANNEL_BYTES: usize = 12;

@@ -1,12 +1,12 @@
 //! GPU launches of pooling.
 
+use thalweg_cpu::Layout;
+use thalweg_cpu::pooling::PoolGeometry;
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 use thalweg_tensor::DType;
 
-use super::POOL;
-use thalweg_cpu::Layout;
-use thalweg_cpu::pooling::PoolGeometry;
+use super::sources::POOL;
 
 /// Pooling, or its gradient, by the function of `kernels/pool.cu` with
 /// this name, from these inputs.

@@ -3,7 +3,7 @@
 use thalweg_device::Prepare;
 use thalweg_device::gpu::{Arg, Fault, Launch, Launches};
 
-use super::RANDOM;
+use super::sources::RANDOM;
 
 /// Numbers of the sequence of these seeds (the key, and the upper half of the counter), by the
 /// function of `kernels/random.cu` with the op's name; then `blocks` are reserved.

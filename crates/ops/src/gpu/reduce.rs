@@ -5,7 +5,7 @@ use thalweg_device::gpu::{Arg, Launch, Launches, THREADS};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::shape::elements;
 
-use super::REDUCE;
+use super::sources::REDUCE;
 
 /// Maximum number of dimensions of a kind in `kernels/reduce.cu`, after neighbours of one kind are merged.
 const MAX_DIMS: usize = 8;

@@ -4,7 +4,7 @@ use thalweg_device::gpu::{Launch, Launches, THREADS};
 use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
-use super::SOFTMAX;
+use super::sources::SOFTMAX;
 
 /// Maps each row of input 0 by the function of `kernels/softmax.cu` with the op's name.
 pub(crate) fn softmax(p: &Prepare<'_>) -> Result<Launches, KernelError> {

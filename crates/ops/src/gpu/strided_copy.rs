@@ -5,7 +5,7 @@ use thalweg_device::KernelError;
 use thalweg_device::gpu::{Arg, Launch};
 use thalweg_tensor::DType;
 
-use super::STRIDED_COPY;
+use super::sources::STRIDED_COPY;
 use crate::support::moves::Move;
 
 /// Maximum number of axes of a box in `kernels/strided_copy.cu`, after those with equal strides are merged.

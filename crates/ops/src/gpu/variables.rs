@@ -5,8 +5,8 @@ use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
 use super::elementwise::to_struct;
+use super::sources::{BINARY, OPTIMIZER};
 use super::strided_copy::strided_copy;
-use super::{BINARY, OPTIMIZER};
 use crate::support::elementwise::Walk;
 use crate::support::moves::{Axis, Move};
 

@@ -1,6 +1,7 @@
 //! BatchMatMul, BatchMatMulV2, BatchMatMulV3.
 
 use smallvec::smallvec;
+use thalweg_cpu::gemm::Gemm;
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, bool_attr, type_attr};
@@ -8,10 +9,9 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::shape::{broadcast_dims, elements};
 use thalweg_tensor::{DType, Dims, Shape};
 
-use super::LinalgOps;
+use super::build::LinalgOps;
 use super::gemm::{self, GemmBatches};
 use crate::support::constants::{ints, shape_of};
-use thalweg_cpu::gemm::Gemm;
 
 /// Dimensions before the last two, if the rank is known.
 fn batch_dims(shape: &Shape) -> Shape {

@@ -1,16 +1,15 @@
 //! MatMul, and the fused op with a bias and an epilogue.
 
 use smallvec::smallvec;
+use thalweg_cpu::gemm::Gemm;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::LinalgOps;
+use super::build::LinalgOps;
 use super::gemm::{self, GemmBatches};
-use crate::support::epilogue::DTYPES;
-use crate::support::epilogue::{ARGS, FUSED_OPS, FusedOps, NUM_ARGS};
-use thalweg_cpu::gemm::Gemm;
+use crate::support::epilogue::{ARGS, DTYPES, FUSED_OPS, FusedOps, NUM_ARGS};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (a, b) = (cx.ranked(0, 2)?, cx.ranked(1, 2)?);

@@ -1,15 +1,14 @@
 //! Abs, Sign, Maximum, Minimum, Floor.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::{Float, Number, Wide};
 use thalweg_device::{KernelError, Op, cpu, gpu};
 use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, binary_op, unary_op};
-use super::pow_exp_log::float_kernel;
+use super::define::{FLOAT, NUMBER, binary_op, float_kernel, unary_op};
 use crate::support::elementwise::{binary, computed, unary};
-use thalweg_cpu::number::{Float, Number, Wide};
 
 /// `|x|`.
 pub(crate) static ABS: Op = Op {

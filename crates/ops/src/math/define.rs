@@ -72,3 +72,27 @@ pub(super) const fn gradient_from_result(
         ..OpDef::EMPTY
     }
 }
+
+/// Kernel of a function of one float, computed in `f32` or `f64`, in place if the plan allows it.
+macro_rules! float_kernel {
+    ($f:expr) => {
+        &[cpu(|p| {
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::unary::<T>(p, |x| $f(x))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0)]), thalweg_device::gpu(crate::gpu::unary).in_place(&[(0, 0)])]
+    };
+}
+
+/// Kernel of a function of two floats, computed in `f32` or `f64`, in place if the plan allows it.
+macro_rules! float_kernel_2 {
+    ($f:expr) => {
+        &[cpu(|p| {
+            $crate::support::elementwise::computed!(p.dtype(0), FLOATS, T => Ok($crate::support::elementwise::binary::<T>(p, |x, y| $f(x, y))),
+                else Err(thalweg_device::KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0), (1, 0)]), thalweg_device::gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)])]
+    };
+}
+
+pub(super) use {float_kernel, float_kernel_2};

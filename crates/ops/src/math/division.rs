@@ -1,6 +1,7 @@
 //! RealDiv, Div, FloorDiv, FloorMod, TruncateDiv, TruncateMod, Mod.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::{Float, Number, Wide};
 use thalweg_device::gpu::Launches;
 use thalweg_device::{Kernel, KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::OpDef;
@@ -8,10 +9,8 @@ use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, binary_op};
-use super::pow_exp_log::float_kernel_2;
+use super::define::{FLOAT, NUMBER, binary_op, float_kernel_2};
 use crate::support::elementwise::{Compute, binary, computed};
-use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Gradients of `x / y`.
 const QUOTIENT_GRADIENT: Gradient = Gradient::Rule(|g| {

@@ -1,14 +1,13 @@
 //! Tanh, TanhGrad, Sigmoid, SigmoidGrad, Softplus, SoftplusGrad.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::Wide;
 use thalweg_device::{Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg};
 
-use super::define::{FLOAT, gradient_from_result, unary_op};
-use super::pow_exp_log::{float_kernel, float_kernel_2};
+use super::define::{FLOAT, float_kernel, float_kernel_2, gradient_from_result, unary_op};
 use crate::support::shapes;
-use thalweg_cpu::number::Wide;
 
 /// Hyperbolic tangent.
 pub(crate) static TANH: Op = Op {

@@ -3,18 +3,19 @@
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_cpu::Vectorize;
+use thalweg_cpu::number::{Float, Number, Wide};
 use thalweg_cpu::parallel::Disjoint;
 use thalweg_device::{Cpu, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::softmax::{BLOCK, COST, LANES, LogitRow, fold_lanes, normalizer, rows_per_task};
-use super::sum_of_classes;
+use super::softmax::{
+    BLOCK, COST, LANES, LogitRow, fold_lanes, normalizer, rows_per_task, sum_of_classes,
+};
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
 use crate::support::widened::{indexed, widened};
-use thalweg_cpu::number::{Float, Number, Wide};
 
 /// Sets the shape of the loss to one number for each row of `backprop`.
 fn set_outputs(cx: &mut Infer<'_>, backprop: Shape) {

@@ -85,12 +85,6 @@ pub(crate) static OPS: &[&Op] = &[
     &softmax::LOG_SOFTMAX,
 ];
 
-/// Sum over the last axis, which is kept with length 1.
-fn sum_of_classes(x: Output<'_>) -> Output<'_> {
-    let sum = x.graph().op("Sum").input(x).input(ints(x.graph(), &[-1]));
-    sum.attr("keep_dims", true).output()
-}
-
 /// Builder methods of neural network layers. Images are batches in a [`DataFormat`]: `[n, h, w, c]` or
 /// `[n, c, h, w]`.
 pub trait NnOps<'g>: Sized {

@@ -2,16 +2,16 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::Vectorize;
+use thalweg_cpu::number::{Float, Number, Wide};
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr};
-use thalweg_graph::{Infer, InferError, OpDef};
+use thalweg_graph::{Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, dispatch};
 
-use super::sum_of_classes;
+use crate::support::constants::ints;
 use crate::support::elementwise::CHUNK;
 use crate::support::widened::widened;
-use thalweg_cpu::number::{Float, Number, Wide};
 
 const ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS)];
 
@@ -234,4 +234,10 @@ pub(super) fn fold_lanes<W: Wide>(lanes: &mut [W; LANES], numbers: &[W], join: i
     for (lane, &x) in lanes.iter_mut().zip(rest) {
         *lane = join(*lane, x);
     }
+}
+
+/// Sum over the last axis, which is kept with length 1.
+pub(super) fn sum_of_classes(x: Output<'_>) -> Output<'_> {
+    let sum = x.graph().op("Sum").input(x).input(ints(x.graph(), &[-1]));
+    sum.attr("keep_dims", true).output()
 }

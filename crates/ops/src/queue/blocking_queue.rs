@@ -5,37 +5,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
-use thalweg_tensor::{DType, Memory, Shape, Tensor};
+use thalweg_tensor::Tensor;
 
-use super::elements::{check_element, join_elements};
-use crate::random::philox::Philox;
-
-/// One element of a queue: a tensor for each component.
-pub(super) type QueueElement = Vec<Tensor>;
-
-/// Settings of a queue, fixed when it is created.
-pub(super) struct QueueSettings {
-    /// Kind and name of the queue, for error messages.
-    pub(super) name: String,
-    pub(super) dtypes: Vec<DType>,
-    /// Required shape of each component; empty for any.
-    pub(super) shapes: Vec<Shape>,
-    /// Maximum number of elements; negative for no limit.
-    pub(super) capacity: i64,
-    /// Pads elements of different shapes to make a batch.
-    pub(super) pads: bool,
-    /// Draws elements in random order, if present.
-    pub(super) shuffle: Option<Shuffle>,
-    /// Memory that batches are allocated from.
-    pub(super) memory: Arc<Memory>,
-}
-
-/// Settings of a shuffling queue.
-pub(super) struct Shuffle {
-    pub(super) philox: Philox,
-    /// Number of elements that must stay until the queue is closed.
-    pub(super) min_after_dequeue: usize,
-}
+use super::elements::{QueueElement, QueueSettings, check_element, join_elements};
 
 pub(super) struct Queue {
     pub(super) settings: QueueSettings,

@@ -9,7 +9,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Attrs, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::blocking_queue::{Queue, QueueSettings, Shuffle};
+use super::blocking_queue::Queue;
+use super::elements::{QueueSettings, Shuffle};
 use crate::random::philox::Philox;
 
 /// Attributes of every queue.

@@ -4,7 +4,7 @@ use thalweg_graph::error::Reason;
 use thalweg_graph::{Output, Value};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use crate::random::draw;
+use crate::random::build::draw;
 
 /// Builder method for dropout.
 pub trait DropoutOps<'g>: Sized {

@@ -1,7 +1,5 @@
 //! Loops that fill an output with random numbers block by block, and helpers of all random ops.
 
-use std::sync::atomic::Ordering;
-
 use thalweg_cpu::Vectorize;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::gpu::Launches;
@@ -12,12 +10,9 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Element, Shape};
 
 use crate::random::philox::Philox;
+use crate::random::reserve::reserved_blocks;
 use crate::random::seed_source::SeedSource;
 use crate::support::elementwise::CHUNK;
-
-/// Number of blocks reserved for each element, used or not: the next run starts after them,
-/// as in TensorFlow.
-const RESERVED_PER_ELEMENT: u64 = 256;
 
 /// Attributes of all random ops: the seeds, and the dtype of the shape.
 pub(super) const SEED: AttrDef = int_attr("seed", 0);
@@ -59,21 +54,6 @@ pub(super) fn listed_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     }
     cx.set(0, Shape::known(&known));
     Ok(())
-}
-
-/// Number of blocks reserved by a run that draws `elements` numbers.
-fn reserved_blocks(elements: usize) -> u64 {
-    (elements as u64).wrapping_mul(RESERVED_PER_ELEMENT)
-}
-
-/// First block of this run, which draws `elements` numbers.
-pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
-    take_blocks(cx, reserved_blocks(elements))
-}
-
-/// Reserves `blocks` blocks, and returns the first.
-pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
-    Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
 }
 
 /// GPU launches that draw the same numbers.

@@ -1,5 +1,6 @@
 //! Multinomial, StatelessMultinomial: draws of classes by their unnormalised log probabilities.
 
+use thalweg_cpu::number::Number;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
 use thalweg_graph::op::{Arg, AttrDef, Effect, Gradient, arg, arg_of, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
@@ -7,12 +8,12 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::box_muller::uniform_f64;
-use super::fill::{SEED, SEED2, take_blocks};
+use super::fill::{SEED, SEED2};
 use super::philox::Philox;
+use super::reserve::take_blocks;
 use super::seed_source::SeedSource;
 use super::stateless::check_generator_inputs;
 use crate::support::shapes::expect_scalar;
-use thalweg_cpu::number::Number;
 
 /// Number of blocks reserved for each draw, which takes two words; TensorFlow's.
 const RESERVED_PER_DRAW: u64 = 2 * 256;

@@ -4,8 +4,8 @@
 use thalweg_device::{KernelCx, KernelError, Prepare};
 use thalweg_tensor::{DType, Element};
 
-use crate::random::fill::first_block;
 use crate::random::philox::Philox;
+use crate::random::reserve::first_block;
 
 /// Philox, by TensorFlow's number for the algorithm.
 pub(super) const RNG_ALG_PHILOX: i32 = 1;

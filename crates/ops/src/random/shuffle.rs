@@ -5,8 +5,9 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::{DType, Element, dispatch};
 
-use super::fill::{SEED, SEED2, take_blocks};
+use super::fill::{SEED, SEED2};
 use super::philox::Philox;
+use super::reserve::take_blocks;
 use super::seed_source::SeedSource;
 use super::stateless::check_generator_inputs;
 use crate::support::moved_strings::moved_strings;

@@ -20,12 +20,11 @@ use thalweg_device::KernelError;
 use thalweg_tensor::{Tensor, dispatch};
 
 use super::histogram::histogram as spread;
+
 pub use super::image::{BAD_COLOR, image};
-use super::wire::Message;
+use super::wire::{Message, TAG, VALUE};
 
 // Field numbers of a `Summary`, and of its `Value`.
-pub(super) const VALUE: u32 = 1;
-pub(super) const TAG: u32 = 1;
 const SIMPLE_VALUE: u32 = 2;
 const HISTOGRAM: u32 = 5;
 

@@ -7,8 +7,7 @@ use half::f16;
 use thalweg_device::KernelError;
 use thalweg_tensor::{DType, Tensor};
 
-use super::encode::{TAG, VALUE};
-use super::wire::Message;
+use super::wire::{Message, TAG, VALUE};
 
 // Field numbers of a `Summary.Value`, and of its `Image`.
 const IMAGE: u32 = 4;

@@ -11,8 +11,8 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::encode::{TAG, VALUE, append_scalar, histogram, image, numbers};
-use super::wire::{Message, fields};
+use super::encode::{append_scalar, histogram, image, numbers};
+use super::wire::{Message, TAG, VALUE, fields};
 use crate::support::shapes::{expect_scalar, scalar};
 
 const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];

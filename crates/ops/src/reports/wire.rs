@@ -2,6 +2,11 @@
 //! (`tensorflow/core/framework/summary.proto`) consists of numbers, strings and messages, each with a field
 //! number. The format: <https://protobuf.dev/programming-guides/encoding>.
 
+/// Field `value` of a `Summary`.
+pub(super) const VALUE: u32 = 1;
+/// Field `tag` of a `Summary.Value`.
+pub(super) const TAG: u32 = 1;
+
 /// A message that is being encoded.
 #[derive(Default)]
 pub(super) struct Message(pub(super) Vec<u8>);

@@ -4,7 +4,7 @@ use thalweg_graph::{Graph, Output, Reason, Value, VariableSlice};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Tensor};
 
-use super::{StateOps, Variable};
+use super::variable::{Variable, declare};
 use crate::array::{ArrayOps, SourceOps};
 
 /// Several variables that are the slices of one variable along a dimension.
@@ -157,7 +157,7 @@ fn in_parts<'g>(
                 Value::Output(o.slice(ints(&begin), ints(&size)))
             }
         };
-        let part = graph.variable(&name, part);
+        let part = declare(graph, &name, part, true);
         let mut begin = vec![0; dims.len()];
         begin[axis] = first;
         let of = part.name();

@@ -4,7 +4,7 @@ use thalweg_device::Op;
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, arg};
 
-use super::is_variable;
+use super::define::is_variable;
 use super::{
     adadelta, adagrad, adam, add_sign_power_sign, ftrl, gradient_descent_momentum, rms_prop,
 };

@@ -6,7 +6,7 @@ use thalweg_graph::{
 };
 use thalweg_tensor::{DType, Shape};
 
-use super::{Loop, int};
+use super::differentiated::{Loop, int};
 use crate::flow::build::{define_function, dtypes_attr};
 use crate::flow::gradient::{
     BodyCopy, copy_body, gradient_fact, is_differentiable, without_value, zeros,

@@ -2,29 +2,16 @@
 //! backward loop pops them, recomputes the iteration, and computes its gradient.
 
 mod backward;
-
-use std::sync::Arc;
+mod differentiated;
 
 use thalweg_graph::error::Reason;
 use thalweg_graph::op::InputGradients;
-use thalweg_graph::{Attr, Fact, Func, Function, GradCx, Graph, Output, OutputId, Value};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_graph::{Attr, Fact, Func, Function, GradCx, Output, OutputId};
+use thalweg_tensor::{DType, Shape};
 
 use super::gradient::{is_differentiable, report_no_gradient};
 use backward::backward;
-
-/// Description of a loop for its gradient.
-struct Loop<'g> {
-    body: Arc<Function>,
-    inputs: Vec<Output<'g>>,
-    /// For each value: `true` if an iteration may change it.
-    changes: Vec<bool>,
-    /// For each value: `true` if its gradient may differ from zero.
-    live: Vec<bool>,
-    /// Values that an iteration pushes onto lists: those of its arguments that change and that the gradients need,
-    /// and values that cannot be recomputed.
-    saved: Vec<OutputId>,
-}
+use differentiated::{Loop, int};
 
 /// Gradient of a loop.
 pub(super) fn repeat<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
@@ -99,10 +86,6 @@ fn live<'g>(g: &GradCx<'_, 'g>, body: &Function, inputs: &[Output<'g>]) -> (Vec<
         }
         live = now;
     }
-}
-
-fn int<'g>(graph: &'g Graph, value: i32) -> Output<'g> {
-    Value::Tensor(Tensor::scalar(value)).on(graph)
 }
 
 /// Makes the loop push the saved values onto lists; returns the final lists.

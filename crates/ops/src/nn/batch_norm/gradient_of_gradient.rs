@@ -6,7 +6,7 @@ use thalweg_graph::op::InputGradients;
 use thalweg_graph::{GradCx, Output, gradients_with};
 use thalweg_tensor::DType;
 
-use super::axis_of;
+use super::attributes::axis_of;
 use crate::support::constants::ints;
 
 /// Gradients with respect to `y_backprop`, `x` and `scale`; the reserved values depend on `x`, or are constant.

@@ -1,15 +1,15 @@
 //! CPU kernels of batch normalization.
 
+use thalweg_cpu::Scratch;
+use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
 use thalweg_device::{InOut, KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::elements;
 
+use super::attributes::{FACTOR, axis_of};
 use super::side_and_activation::NormEpilogue;
-use super::{FACTOR, axis_of};
 use crate::support::cpu::on;
 use crate::support::widened::widened;
-use thalweg_cpu::Scratch;
-use thalweg_cpu::batch_norm::{Channels, Moments, Products, apply, moments, sums, to_columns};
 
 /// View of the images as `[before, channels, after]`.
 pub(super) fn view(p: &Prepare<'_>) -> Result<Channels, KernelError> {

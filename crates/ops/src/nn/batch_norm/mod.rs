@@ -1,15 +1,17 @@
 //! FusedBatchNorm, FusedBatchNormV2, FusedBatchNormV3, their gradients, and a fused op with an epilogue.
 
+mod attributes;
 mod gradient_of_gradient;
 mod kernels;
 mod side_and_activation;
 
+use self::attributes::{FACTOR, axis_of};
 use smallvec::smallvec;
 use thalweg_device::{Kernel, Op, cpu, gpu};
 use thalweg_graph::op::{
     Arg, AttrDef, Gradient, GradientFn, arg, arg_of, bool_attr, float_attr, str_attr, type_attr,
 };
-use thalweg_graph::{Attrs, Infer, InferError, OpDef};
+use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use self::gradient_of_gradient::second_gradient;
@@ -21,7 +23,6 @@ const HALVES_AND_F32: &[DType] = &[DType::F16, DType::BF16, DType::F32];
 const F32: &[DType] = &[DType::F32];
 
 const EPSILON: AttrDef = float_attr("epsilon", 1e-4);
-const FACTOR: AttrDef = float_attr("exponential_avg_factor", 1.0);
 const TRAINING: AttrDef = bool_attr("is_training", true);
 /// With the formats of volumes.
 const FORMAT_V3: AttrDef = str_attr("data_format", "NHWC", &["NHWC", "NCHW", "NDHWC", "NCDHW"]);
@@ -90,16 +91,6 @@ const GRAD_INPUTS_V3: &[Arg] = &[
     arg("reserve_space_2", "U"),
     arg("reserve_space_3", "U"),
 ];
-
-/// Axis of the channels, and rank of the format.
-fn axis_of(attrs: &Attrs) -> (usize, usize) {
-    match attrs.str("data_format") {
-        "NCHW" => (1, 4),
-        "NDHWC" => (4, 5),
-        "NCDHW" => (1, 5),
-        _ => (3, 4),
-    }
-}
 
 /// Number of channels, as a vector's shape, merged from `images` and from each of `inputs`, which are vectors.
 fn channels_of(cx: &Infer<'_>, images: &Shape, inputs: &[usize]) -> Result<Shape, InferError> {

@@ -3,13 +3,17 @@
 //! Positions are computed in `f32` as TensorFlow does: the selected pixel depends on their last bit.
 
 use smallvec::SmallVec;
+use thalweg_cpu::number::{Float, Number};
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Prepare, Prepared};
+use thalweg_graph::op::{AttrDef, bool_attr};
 use thalweg_tensor::Element;
 
-use super::{ALIGN, CENTERS};
 use crate::support::elementwise::CHUNK;
-use thalweg_cpu::number::{Float, Number};
+
+pub(super) const ALIGN: AttrDef = bool_attr("align_corners", false);
+
+pub(super) const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
 
 /// Mapping of positions in the resized images to positions in the original ones.
 #[derive(Clone, Copy)]

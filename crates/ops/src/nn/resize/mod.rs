@@ -2,9 +2,10 @@
 
 mod kernels;
 
+use self::kernels::{ALIGN, CENTERS};
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, cpu};
-use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, bool_attr, type_attr};
+use thalweg_graph::op::{AttrDef, Gradient, arg, arg_of, type_attr};
 use thalweg_graph::{GradCx, Infer, InferError, NodeBuilder, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, dispatch};
@@ -25,8 +26,6 @@ const PIXEL_DTYPES: &[DType] = &[
     DType::F32,
     DType::F64,
 ];
-const ALIGN: AttrDef = bool_attr("align_corners", false);
-const CENTERS: AttrDef = bool_attr("half_pixel_centers", false);
 const ATTRS: &[AttrDef] = &[type_attr("T", PIXEL_DTYPES), ALIGN, CENTERS];
 const BILINEAR_GRAD_ATTRS: &[AttrDef] = &[type_attr("T", DType::FLOATS), ALIGN, CENTERS];
 const NEAREST_GRAD_ATTRS: &[AttrDef] = &[

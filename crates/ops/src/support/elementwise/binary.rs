@@ -4,8 +4,10 @@ use thalweg_cpu::Isa;
 use thalweg_device::{InOut, KernelCx, KernelError, Operand, Prepare, Prepared};
 use thalweg_tensor::Element;
 
+use super::chunks::{BLOCK, Block, over_rows, run_of};
+use super::compute::{Compute, Conversion};
 use super::loops::{Binary, BinarySame, Each};
-use super::{BLOCK, Block, Compute, Conversion, Walk, over_rows, run_of};
+use super::walk::Walk;
 
 /// `out = f(a, b)` with broadcasting, from one dtype, computed in `W`, to another.
 pub(crate) fn binary_to<W: Compute, C: Element>(

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use thalweg_tensor::{DType, Element};
 
-use super::{BLOCK, Block};
+use super::chunks::{BLOCK, Block};
 
 /// A type that elements are computed in: those of its own dtype as they are, those of others in blocks that are
 /// widened first and narrowed after. What is computed in one step is then the same bit for bit as in the narrow type.
@@ -128,27 +128,27 @@ pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Sen
 /// their kind for integers. Of `BITS` and `WRAPPING`, in which no function depends on a sign, integers are all `u64`.
 macro_rules! computed {
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32: F16 BF16 F32; f64: F64;)
     };
     ($dtype:expr, INTS, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
     };
     ($dtype:expr, NUMBERS, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32: F16 BF16 F32; f64: F64; i64: I8 I16 I32 I64; u64: U8 U16 U32 U64;)
     };
     ($dtype:expr, BITS, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             u64: I8 I16 I32 I64 U8 U16 U32 U64;)
     };
     ($dtype:expr, WRAPPING, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64;)
     };
     ($dtype:expr, PLAIN, $T:ident => $body:expr, else $other:expr) => {
-        $crate::support::elementwise::computed!(@ $dtype, $T => $body, $other,
+        $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,
             f32: F16 BF16 F32; f64: F64; u64: I8 I16 I32 I64 U8 U16 U32 U64 Bool;)
     };
     (@ $dtype:expr, $T:ident => $body:expr, $other:expr, $($wide:ident: $($variant:ident)*;)*) => {

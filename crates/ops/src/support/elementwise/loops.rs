@@ -3,7 +3,7 @@
 use thalweg_cpu::{Isa, Vectorize};
 use thalweg_tensor::{DType, Element};
 
-use super::{BLOCK, Block};
+use super::chunks::{BLOCK, Block};
 
 /// A function of one element.
 pub(super) trait Unary<A, B>: Send + Sync {

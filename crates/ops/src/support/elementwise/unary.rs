@@ -5,8 +5,9 @@ use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{Cpu, InOut, KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::Element;
 
+use super::chunks::{BLOCK, Block, CHUNK, over_chunks};
+use super::compute::{Compute, Conversion};
 use super::loops::{Each, Unary, UnarySame};
-use super::{BLOCK, Block, CHUNK, Compute, Conversion, over_chunks};
 
 /// `out[i] = f(in[i])`, in place where the plan says so, computed in `W`.
 pub(crate) fn unary<W: Compute>(

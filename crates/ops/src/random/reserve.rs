@@ -1,0 +1,24 @@
+//! Blocks that a run reserves in its sequence, so that the next run draws other numbers.
+
+use std::sync::atomic::Ordering;
+
+use thalweg_device::{KernelCx, KernelError};
+
+/// Number of blocks reserved for each element, used or not: the next run starts after them,
+/// as in TensorFlow.
+const RESERVED_PER_ELEMENT: u64 = 256;
+
+/// Number of blocks reserved by a run that draws `elements` numbers.
+pub(super) fn reserved_blocks(elements: usize) -> u64 {
+    (elements as u64).wrapping_mul(RESERVED_PER_ELEMENT)
+}
+
+/// First block of this run, which draws `elements` numbers.
+pub(super) fn first_block(cx: &KernelCx<'_>, elements: usize) -> Result<u64, KernelError> {
+    take_blocks(cx, reserved_blocks(elements))
+}
+
+/// Reserves `blocks` blocks, and returns the first.
+pub(super) fn take_blocks(cx: &KernelCx<'_>, blocks: u64) -> Result<u64, KernelError> {
+    Ok(cx.counter()?.fetch_add(blocks, Ordering::Relaxed))
+}
