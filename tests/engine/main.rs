@@ -23,6 +23,7 @@ mod layer_scopes;
 mod layers;
 mod losses;
 mod metrics;
+mod misuse;
 mod monitored;
 mod operands;
 mod ops;

@@ -59,32 +59,36 @@ fn cover(coverage: &mut Coverage, graph: &Graph) {
 
 const HEAD: &str = "# Random graphs
 
-What `tests/golden/differential/generate.py` made, TensorFlow ran and `tests/engine/random_imports.rs` \
-compared: by op, how many graphs have it, and the dtypes of its outputs (of its inputs, where it has \
-none) among the nodes that were imported. Written by `BATCH=FILE REPORT=docs/random_graphs.md cargo \
-test -p thalweg-tests --test engine random_imports::`.
+`tests/golden/differential/generate.py` made these graphs, TensorFlow ran them, and `tests/engine/random_imports.rs` \
+compared the results. Written by `BATCH=FILE REPORT=docs/results/random_graphs.md cargo test -p thalweg-tests --test \
+engine random_imports::`.
 
 ";
 
-/// A Markdown page of the compared ops.
+/// A Markdown page of totals: graphs, ops by dtype, ops in few graphs and in none.
 fn report(count: usize, wrong: usize, coverage: &Coverage) -> String {
-    let mut page = HEAD.to_owned();
     let registered: BTreeSet<&str> = thalweg_ops::ops().map(|op| op.def.name).collect();
     let known = coverage.iter().filter(|(op, _)| registered.contains(*op));
     let (n, all) = (known.clone().count(), registered.len());
-    page += &format!(
-        "{count} graphs, {n} of {all} ops: {} graphs agree, {wrong} differ.\n\n",
+    let mut page = format!(
+        "{HEAD}{count} graphs, {n} of {all} ops: {} graphs agree, {wrong} differ.\n\n",
         count - wrong
     );
-    page += "| op | graphs | dtypes |\n| --- | --- | --- |\n";
-    for (op, (graphs, dtypes)) in known {
-        let dtypes: Vec<&str> = dtypes.iter().map(|d| d.name()).collect();
-        page += &format!("| {op} | {graphs} | {} |\n", dtypes.join(" "));
+    let mut ops: BTreeMap<DType, usize> = BTreeMap::new();
+    for dtype in known.clone().flat_map(|(_, (_, dtypes))| dtypes) {
+        *ops.entry(*dtype).or_default() += 1;
     }
+    page += "| dtype of outputs (of inputs, for ops without any) | ops |\n| --- | --- |\n";
+    for (dtype, ops) in ops {
+        page += &format!("| {} | {ops} |\n", dtype.name());
+    }
+    let few = known.filter(|(_, (graphs, _))| *graphs < 10);
+    let few: Vec<&str> = few.map(|(op, _)| *op).collect();
     let rest = registered.iter().filter(|op| !coverage.contains_key(*op));
     let rest: Vec<&str> = rest.copied().collect();
     page + &format!(
-        "\nNot in any of them, but in the op table or a test of their own: {}.\n",
+        "\nIn fewer than 10 graphs: {}.\n\nIn none, but in the op table or a test of their own: {}.\n",
+        few.join(", "),
         rest.join(", ")
     )
 }

@@ -1,6 +1,6 @@
-use thalweg_graph::Graph;
-use thalweg_ops::{NewGraph, SourceOps, StateOps};
-use thalweg_session::{Session, SessionError};
+//~ error[E0277]: `!` is no element of a tensor
+//~ `let loss: f32 = session.run(loss, feeds)?`
+use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();

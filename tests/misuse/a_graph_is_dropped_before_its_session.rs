@@ -1,6 +1,5 @@
-use thalweg_graph::Graph;
-use thalweg_ops::{NewGraph, SourceOps, StateOps};
-use thalweg_session::{Session, SessionError};
+//~ error[E0597]: `g` does not live long enough
+use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
     let session = {

@@ -1,6 +1,6 @@
-use thalweg_graph::Graph;
-use thalweg_ops::{NewGraph, SourceOps, StateOps};
-use thalweg_session::{Session, SessionError};
+//~ error[E0277]: `char` is no element of a tensor
+//~ elements are `f32`, `f64`, `f16`, `bf16`, `bool`, and integers of 8 to 64 bits
+use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();

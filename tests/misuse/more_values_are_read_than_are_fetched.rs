@@ -1,6 +1,6 @@
-use thalweg_graph::Graph;
-use thalweg_ops::{NewGraph, SourceOps, StateOps};
-use thalweg_session::{Session, SessionError};
+//~ error[E0308]: `?` operator has incompatible types
+//~ expected a tuple with 3 elements
+use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();

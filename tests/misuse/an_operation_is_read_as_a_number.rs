@@ -1,6 +1,6 @@
-use thalweg_graph::Graph;
-use thalweg_ops::{NewGraph, SourceOps, StateOps};
-use thalweg_session::{Session, SessionError};
+//~ error[E0308]: `?` operator has incompatible types
+//~ expected `f32`, found `()`
+use thalweg::prelude::*;
 
 fn main() -> Result<(), SessionError> {
     let g = Graph::new();
