@@ -266,8 +266,8 @@ unsafe impl Driver for EmulatedGpu {
         };
         let captures = state.queues[queue as usize].captured.is_some();
         state.calls.push(match captures {
-            true => Call::Capture(command.what()),
-            false => Call::Submit(command.what(), name),
+            true => Call::Capture(command.name()),
+            false => Call::Submit(command.name(), name),
         });
         let again = match command {
             Command::Replay { graph } => {

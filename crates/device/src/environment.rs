@@ -33,7 +33,7 @@ pub enum Argument<'a> {
 }
 
 /// A shared object that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
-pub type Thing = Arc<dyn Any + Send + Sync>;
+pub type SharedObject = Arc<dyn Any + Send + Sync>;
 
 /// The environment that a step offers to its kernels beside their arguments.
 pub trait Environment: Sync {
@@ -53,8 +53,8 @@ pub trait Environment: Sync {
         &self,
         container: &str,
         name: &str,
-        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
-    ) -> Result<Thing, KernelError>;
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError>;
 
     /// Returns the node's ticket: the same each time it runs again in the step. A node that is blocked keeps the ticket
     /// and returns [`KernelError::Blocked`].
@@ -85,8 +85,8 @@ impl Environment for NoStep {
         &self,
         _: &str,
         name: &str,
-        _: &mut dyn FnMut() -> Result<Thing, KernelError>,
-    ) -> Result<Thing, KernelError> {
+        _: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
         Err(outside(&format!("'{name}' lives")))
     }
 
@@ -180,9 +180,10 @@ impl<'a> TensorCx<'a> {
     pub fn value(&self, i: usize) -> Result<Tensor, KernelError> {
         match self.arguments.get(i) {
             Some(Argument::Value(tensor)) => Ok((*tensor).clone()),
-            Some(Argument::Variable(v)) => {
-                Ok(Tensor::handle(DType::Resource, (*v).clone() as Thing)?)
-            }
+            Some(Argument::Variable(v)) => Ok(Tensor::handle(
+                DType::Resource,
+                (*v).clone() as SharedObject,
+            )?),
             None => Err(KernelError::Argument("an input")),
         }
     }

@@ -42,7 +42,7 @@ use thalweg_tensor::{Buffer, DType, Memory, Shape, Tensor};
 use crate::context::{KernelCx, Slot};
 use crate::cpu::Cpu;
 use crate::device_type::DeviceType;
-use crate::environment::{Argument, Environment, NoStep, TensorCx, Thing};
+use crate::environment::{Argument, Environment, NoStep, SharedObject, TensorCx};
 use crate::error::KernelError;
 use crate::kernel::{Body, Op, Operand, Prepare, PrepareFn};
 use crate::variable::Variable;
@@ -213,9 +213,10 @@ fn dims(output: &Fact) -> Result<Dims, KernelError> {
 /// The input as the output has it: only its bytes are seen in another way.
 fn view(input: Option<&Argument<'_>>, output: Option<&Fact>) -> Result<Tensor, KernelError> {
     match (input, output) {
-        (Some(Argument::Variable(v)), Some(_)) => {
-            Ok(Tensor::handle(DType::Resource, (*v).clone() as Thing)?)
-        }
+        (Some(Argument::Variable(v)), Some(_)) => Ok(Tensor::handle(
+            DType::Resource,
+            (*v).clone() as SharedObject,
+        )?),
         // What stays open is as the input has it.
         (Some(Argument::Value(t)), Some(o)) if o.shape.admits(t.dims()) => Ok((*t).clone()),
         (Some(Argument::Value(t)), Some(o)) => Ok(t.reshaped(&dims(o)?)?),

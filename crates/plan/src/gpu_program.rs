@@ -64,7 +64,7 @@ pub enum GpuCommand {
         /// The number of the set of ranks, among those of the program.
         set: usize,
         /// The collective.
-        what: GpuCollectiveKind,
+        kind: GpuCollectiveKind,
         /// Dtype of the elements.
         dtype: DType,
         /// Source.

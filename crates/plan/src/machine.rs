@@ -65,7 +65,7 @@ impl Machine {
             cores: self.cores,
             optimise: options.optimise,
             fuse: options.optimise,
-            apart: false,
+            separate_memory: false,
             path: "",
         }
     }

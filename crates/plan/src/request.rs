@@ -72,7 +72,7 @@ pub struct PlanContext<'a> {
     pub fuse: bool,
     /// `true` if every value has memory of its own: a client that gives values one after the other, and waits for
     /// results between them, must not wait for memory that a later one frees.
-    pub apart: bool,
+    pub separate_memory: bool,
     /// Of the plan of a function: the calls that led to it. Each has random numbers of its own.
     pub path: &'a str,
 }

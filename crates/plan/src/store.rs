@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_device::gpu::{Gpu, GpuError};
-use thalweg_device::{Device, KernelError, Thing, Variable};
+use thalweg_device::{Device, KernelError, SharedObject, Variable};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, Tensor};
 
@@ -16,7 +16,7 @@ use crate::gpu_program::Counter;
 #[derive(Default)]
 pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
-    things: Mutex<HashMap<(String, String), Thing>>,
+    objects: Mutex<HashMap<(String, String), SharedObject>>,
 }
 
 impl Store {
@@ -56,16 +56,16 @@ impl Store {
         &self,
         container: &str,
         name: &str,
-        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
-    ) -> Result<Thing, KernelError> {
-        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (container.to_owned(), name.to_owned());
-        if let Some(thing) = things.get(&key) {
-            return Ok(thing.clone());
+        if let Some(object) = objects.get(&key) {
+            return Ok(object.clone());
         }
-        let thing = make()?;
-        things.insert(key, thing.clone());
-        Ok(thing)
+        let object = make()?;
+        objects.insert(key, object.clone());
+        Ok(object)
     }
 
     /// Returns the values of the variables on CPUs, in the order of their names. Those of a container that is not the
@@ -107,8 +107,8 @@ impl Store {
             .unwrap_or_else(PoisonError::into_inner);
         variables.retain(|(_, own, _), _| own != container);
         drop(variables);
-        let mut things = self.things.lock().unwrap_or_else(PoisonError::into_inner);
-        things.retain(|(own, _), _| own != container);
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.retain(|(own, _), _| own != container);
     }
 }
 

@@ -17,7 +17,7 @@ pub struct TaskPart {
     pub fetches: Vec<(usize, OutputId)>,
     /// `true` if every value has memory of its own: the feeds come while the step runs, and a value that is waited for
     /// must not wait for memory that only a later one frees.
-    pub apart: bool,
+    pub separate_memory: bool,
 }
 
 /// An edge between two tasks; its number is the `channel` of its ends.

@@ -141,7 +141,7 @@ impl TaskPartitioner {
         let kernels = &self.machine.kernels;
         let placement = self.places.of(data, kernels, &self.options)?;
         let context = PlanContext {
-            apart: pieces,
+            separate_memory: pieces,
             ..self.machine.context(&self.counters, &self.options)
         };
         let request = Request {
@@ -185,7 +185,7 @@ impl TaskPartitioner {
                 graph: part.graph,
                 feeds: Vec::new(),
                 fetches: Vec::new(),
-                apart: pieces,
+                separate_memory: pieces,
             })
             .collect();
         for node in old {

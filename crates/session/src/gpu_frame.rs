@@ -175,14 +175,14 @@ impl GpuFrame {
             },
             GpuCommand::Collective {
                 set,
-                what,
+                kind,
                 dtype,
                 from,
                 to,
                 elements,
             } => Command::Collective {
                 communicator: self.communicators[set].handle(),
-                what: placed(what, &self.communicators[set]),
+                kind: placed(kind, &self.communicators[set]),
                 dtype,
                 from: address(from),
                 to: address(to),
@@ -237,8 +237,8 @@ fn communicators(
 }
 
 /// The same with the place of a rank in a communicator. A rank that is not in it is refused by the driver.
-fn placed(what: GpuCollectiveKind, communicator: &Communicator) -> GpuCollectiveKind {
-    match what {
+fn placed(kind: GpuCollectiveKind, communicator: &Communicator) -> GpuCollectiveKind {
+    match kind {
         GpuCollectiveKind::Broadcast { root } => GpuCollectiveKind::Broadcast {
             root: communicator.place_of(root).unwrap_or(usize::MAX),
         },

@@ -116,7 +116,7 @@ impl Runner {
     /// As those of a session's first step.
     pub fn prepare(&self, part: &TaskPart, devices: Vec<u32>) -> Result<PartPlan, SessionError> {
         let context = PlanContext {
-            apart: part.apart,
+            separate_memory: part.separate_memory,
             ..self.context()
         };
         let plan = compile_part(part, devices, context)?;
@@ -145,7 +145,7 @@ impl Runner {
             variables: &[],
         };
         let context = PlanContext {
-            apart: true,
+            separate_memory: true,
             ..self.context()
         };
         let whole = simplified(data, &request, context)?;

@@ -352,7 +352,7 @@ unsafe impl Driver for Cuda {
                 }
                 Command::Collective {
                     communicator,
-                    what,
+                    kind,
                     dtype,
                     from,
                     to,
@@ -360,7 +360,7 @@ unsafe impl Driver for Cuda {
                 } => {
                     let values = (*from, *to, *elements);
                     return self.with(*communicator, |nccl, joined| {
-                        nccl.begin(joined, (*what, *dtype), values, stream)
+                        nccl.begin(joined, (*kind, *dtype), values, stream)
                     });
                 }
                 Command::Join { communicator } => {
@@ -371,7 +371,7 @@ unsafe impl Driver for Cuda {
                 }
             }
         };
-        submitted.map_err(|e| driver_error(command.what(), e))
+        submitted.map_err(|e| driver_error(command.name(), e))
     }
 
     fn wait(&self, queue: Handle) -> Result<(), GpuError> {

@@ -249,7 +249,7 @@ impl Nccl {
     pub(super) unsafe fn begin(
         &self,
         joined: &NcclCommunicator,
-        (what, dtype): (GpuCollectiveKind, DType),
+        (kind, dtype): (GpuCollectiveKind, DType),
         (from, to, elements): (Address, Address, usize),
         main: CUstream,
     ) -> Result<(), GpuError> {
@@ -266,7 +266,7 @@ impl Nccl {
         let (from, to) = (from as *const c_void, to as *mut c_void);
         let (comm, stream) = (joined.comm, joined.stream);
         let keep_waiting = &*joined.keep_waiting.0;
-        match what {
+        match kind {
             GpuCollectiveKind::Broadcast { root } => {
                 let root = root as c_int;
                 // SAFETY: by the caller's promise.

@@ -8,7 +8,7 @@ pub struct GpuCollective {
     /// The set of ranks; 0 for all.
     pub set: i32,
     /// The collective.
-    pub what: GpuCollectiveKind,
+    pub kind: GpuCollectiveKind,
 }
 
 /// A collective between GPUs.

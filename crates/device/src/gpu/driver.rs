@@ -106,7 +106,7 @@ pub enum Command {
         /// Its handle from [`Communicators::meet`].
         communicator: Handle,
         /// The collective.
-        what: GpuCollectiveKind,
+        kind: GpuCollectiveKind,
         /// Dtype of the elements.
         dtype: DType,
         /// This rank's value.
@@ -130,7 +130,7 @@ pub enum Command {
 
 impl Command {
     /// Returns its name for errors.
-    pub fn what(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Command::Launch { .. } => "launch a kernel",
             Command::Call { .. } => "call a library",

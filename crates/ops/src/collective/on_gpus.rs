@@ -57,7 +57,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 /// let data = g.snapshot();
 /// let of = |y: thalweg_graph::Output<'_>| gpu_collective(data.node(y.id().node));
 /// let halves = GpuCollectiveKind::Reduce { op: ReduceOp::Sum, factor: 0.5 };
-/// assert_eq!(of(half).unwrap().what, halves);
+/// assert_eq!(of(half).unwrap().kind, halves);
 /// assert!(of(adasum).unwrap_err().contains("Adasum"));
 /// ```
 pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
@@ -68,8 +68,8 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
     let set = process_set(&node.attrs).map_err(to_text)?;
     if node.op.name == BROADCAST {
         let root = usize::try_from(node.attrs.int("root_rank")).unwrap_or(usize::MAX);
-        let what = GpuCollectiveKind::Broadcast { root };
-        return Ok(GpuCollective { set, what });
+        let kind = GpuCollectiveKind::Broadcast { root };
+        return Ok(GpuCollective { set, kind });
     }
     let Reduction {
         op,
@@ -87,7 +87,7 @@ pub fn gpu_collective(node: &Node) -> Result<GpuCollective, String> {
         }
         _ => Ok(GpuCollective {
             set,
-            what: GpuCollectiveKind::Reduce { op, factor },
+            kind: GpuCollectiveKind::Reduce { op, factor },
         }),
     }
 }

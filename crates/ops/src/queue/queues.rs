@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
+use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     AttrDef, Effect, Gradient, arg_of, int_attr, list_attr, str_attr, types_attr,
 };
@@ -45,7 +45,7 @@ pub(super) fn shared_name<'a>(cx: &TensorCx<'a>) -> &'a str {
 /// Handle of the resource of the node's name; `make` creates it on first use.
 pub(super) fn resource_handle(
     cx: &TensorCx<'_>,
-    make: &dyn Fn(&str) -> Result<Thing, KernelError>,
+    make: &dyn Fn(&str) -> Result<SharedObject, KernelError>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let (container, name) = (cx.attrs().str("container"), shared_name(cx));
     let thing = cx

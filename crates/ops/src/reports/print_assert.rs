@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use smallvec::smallvec;
-use thalweg_device::{KernelError, Op, TensorCx, Thing, cpu_tensors};
+use thalweg_device::{KernelError, Op, SharedObject, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Effect, Gradient, arg, arg_of, args_of, int_attr, str_attr, type_attr, types_attr,
 };
@@ -65,7 +65,7 @@ fn print(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let show = match first < 0 {
         true => true,
         false => {
-            let mut make = || Ok(Arc::new(AtomicI64::new(0)) as Thing);
+            let mut make = || Ok(Arc::new(AtomicI64::new(0)) as SharedObject);
             let name = format!("Print/{}", cx.node().name);
             let count = cx.environment().object("", &name, &mut make)?;
             let count = count.downcast::<AtomicI64>().ok();

@@ -206,7 +206,7 @@ impl Builder<'_> {
     /// `true` if the only use that a slot of the arena still has is the one of these inputs.
     fn ends_here(&self, slot: u32, inputs: &[u32]) -> bool {
         slot != NO_SLOT
-            && !self.context.apart
+            && !self.context.separate_memory
             && self.life[slot as usize].left == 1
             && self.life[slot as usize].block.is_some()
             && inputs.iter().filter(|&&s| s == slot).count() == 1
@@ -347,7 +347,7 @@ impl Builder<'_> {
     pub(super) fn free_if_unused(&mut self, slot: u32) {
         let life = &mut self.life[slot as usize];
         if life.left == 0
-            && !self.context.apart
+            && !self.context.separate_memory
             && let Some(block) = life.block.take()
         {
             let mut touched = life.users.clone();

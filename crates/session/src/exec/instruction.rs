@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 use thalweg_device::{
-    Argument, GateGuard, KernelCx, KernelError, Slot, Thing, Variable, evaluate_in,
+    Argument, GateGuard, KernelCx, KernelError, SharedObject, Slot, Variable, evaluate_in,
 };
 use thalweg_graph::Node;
 use thalweg_tensor::Memory;
@@ -247,7 +247,7 @@ impl ProgramRun<'_> {
         for (i, &slot) in instruction.inputs.iter().enumerate() {
             let variable = instruction.variables.get(i).and_then(Option::as_ref);
             tensors.push(match (slot, variable) {
-                (_, Some(v)) => Tensor::handle(DType::Resource, v.clone() as Thing)?,
+                (_, Some(v)) => Tensor::handle(DType::Resource, v.clone() as SharedObject)?,
                 (NO_SLOT, None) => return Err(KernelError::Argument("an input")),
                 (slot, None) => self.value(slot, node.inputs.get(i).copied())?,
             });

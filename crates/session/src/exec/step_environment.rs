@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use thalweg_device::{Collectives, Environment, Files, KernelError, Thing, Ticket};
+use thalweg_device::{Collectives, Environment, Files, KernelError, SharedObject, Ticket};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
@@ -24,8 +24,8 @@ impl Environment for StepEnvironment<'_> {
         &self,
         container: &str,
         name: &str,
-        make: &mut dyn FnMut() -> Result<Thing, KernelError>,
-    ) -> Result<Thing, KernelError> {
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
         self.run.step.context.store.object(container, name, make)
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn encoded(
         feeds: part.feeds.iter().map(|(_, n)| number(*n)).collect(),
         fetches: part.fetches.iter().map(|(_, o)| output(*o)).collect(),
         channels: self::channels(part.task, channels),
-        apart: part.apart,
+        apart: part.separate_memory,
     };
     Ok((message, values))
 }
@@ -179,7 +179,7 @@ pub(crate) fn decoded(
         graph,
         feeds,
         fetches,
-        apart: message.apart,
+        separate_memory: message.apart,
     })
 }
 

@@ -37,7 +37,7 @@ impl GpuBuilder<'_> {
         self.commands.first.get_or_insert((collective.set, id));
         let command = GpuCommand::Collective {
             set,
-            what: collective.what,
+            kind: collective.kind,
             dtype: input.dtype,
             from,
             to,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use thalweg_device::{Argument, GateGuard, KernelError, Thing, Variable, evaluate_in};
+use thalweg_device::{Argument, GateGuard, KernelError, SharedObject, Variable, evaluate_in};
 use thalweg_tensor::{DType, Tensor};
 
 use super::ProgramRun;
@@ -329,7 +329,10 @@ impl Interpreter<'_> {
                 let container = node.attrs.str("container");
                 let store = step.context.store;
                 let variable = store.variable(on, container, name, dtype, &shape)?;
-                outputs.push(Some(Tensor::handle(DType::Resource, variable as Thing)?));
+                outputs.push(Some(Tensor::handle(
+                    DType::Resource,
+                    variable as SharedObject,
+                )?));
             }
             Kind::Kernel(op) => {
                 let tensors = task.inputs.iter().flatten();
