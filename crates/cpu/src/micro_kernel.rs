@@ -1,4 +1,4 @@
-//! The register tile that GEMMs and convolutions are made of.
+//! Micro-kernel: the register tile that GEMMs and convolutions are made of.
 //!
 //! A tile is a few rows and two vectors of columns of a GEMM `C = A B`, held in registers while it runs along the inner
 //! dimension. A row of `B` is read as vectors, so `B` is packed into panels as wide as the tile; an element of `A` is

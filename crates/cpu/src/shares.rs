@@ -1,4 +1,4 @@
-//! Indices that several threads draw, each from a share of its own while that lasts.
+//! Work sharing: indices that several threads draw, each from a share of its own while that lasts.
 //!
 //! ```
 //! use thalweg_cpu::shares::Shares;

@@ -1,4 +1,4 @@
-//! The kinds of devices.
+//! Device types: CPU and GPU.
 
 use std::fmt;
 

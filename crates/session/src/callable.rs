@@ -1,4 +1,4 @@
-//! Callables: a step with its plan looked up once, for the last microsecond.
+//! Callables: a step whose plan is looked up once, for the least overhead in each call.
 
 use std::sync::Arc;
 

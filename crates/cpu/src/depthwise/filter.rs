@@ -1,4 +1,4 @@
-//! The gradient of the filter.
+//! The filter's gradient of a depthwise convolution.
 
 use crate::Vectorize;
 

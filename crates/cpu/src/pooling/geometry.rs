@@ -1,4 +1,4 @@
-//! The shapes of a pooling.
+//! The shape of a pooling.
 
 use crate::Layout;
 

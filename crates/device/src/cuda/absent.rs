@@ -1,4 +1,4 @@
-//! Plans for a card that is not there.
+//! Absent cards: convolution plans for a card that this machine does not have, from its properties.
 
 use super::Library;
 use super::cudnn::Convolutions;

@@ -1,4 +1,4 @@
-//! The libraries that compute for a card, opened when something first asks for them.
+//! The libraries that compute for a card, opened at their first use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

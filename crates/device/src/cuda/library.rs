@@ -1,4 +1,4 @@
-//! The libraries that CUDA consists of, each by itself.
+//! CUDA's libraries: the names of their files, the functions that are called, and their versions.
 
 use std::path::PathBuf;
 

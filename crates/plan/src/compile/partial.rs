@@ -1,4 +1,4 @@
-//! Steps whose feeds come, and whose fetches go, one by one while they run.
+//! Partial runs: steps whose feeds come, and whose fetches go, one by one while they run.
 
 use std::sync::Arc;
 

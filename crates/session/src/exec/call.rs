@@ -130,7 +130,7 @@ impl ProgramRun<'_> {
         let frame = compiled.take_frame(self.step.devices, self.step.context.collectives)?;
         for (slots, value) in plan.feeds.iter().zip(&arguments) {
             for &(program, slot) in slots {
-                // SAFETY: nobody else has the frame yet.
+                // SAFETY: nothing else has the frame yet.
                 unsafe { frame.parts[program as usize].hold(slot, Some(value.clone())) };
             }
         }

@@ -1,4 +1,4 @@
-//! Running a plan: in sequence on one thread, or as instructions become ready on several.
+//! The executor: runs a plan in sequence on one thread, or its instructions as they become ready on several.
 
 mod arrivals;
 mod call;

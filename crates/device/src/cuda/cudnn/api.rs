@@ -1,4 +1,4 @@
-//! The functions of cuDNN that are called: those of its graph API. Each answers a number, which
+//! The functions of cuDNN that are called: those of its graph API. Each returns a number, which
 //! [`Status`] reads.
 
 use std::ffi::{c_char, c_int, c_void};

@@ -11,7 +11,7 @@ use crate::error::{SessionError, failed};
 use crate::gpu_program::{GpuCommand, GpuPlace};
 
 impl GpuBuilder<'_> {
-    /// Begins a collective of input 0, whose result comes to lie at `to`.
+    /// Begins a collective of input 0, with its result at `to`.
     pub(super) fn collective(
         &mut self,
         id: NodeId,
