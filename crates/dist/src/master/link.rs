@@ -251,7 +251,7 @@ async fn open_stream(
     loop {
         let request = Frames::of(Kind::Open(wire::Open {
             version: Some(version::own_version()),
-            known: peer.processes.told(&peer.task),
+            known: peer.processes.known_to(&peer.task),
             ..asked.clone()
         }));
         let opened = async {

@@ -111,7 +111,7 @@ impl Counters {
     /// Counts the limit of an error, once.
     pub(crate) fn counted(&self, mut error: ClusterError) -> ClusterError {
         if let Some(limit) = error.limit.take() {
-            self.refusals.limit(limit, &error.message);
+            self.refusals.count_limit(limit, &error.message);
         }
         error
     }

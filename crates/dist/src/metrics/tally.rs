@@ -77,21 +77,21 @@ impl Default for Refusals {
 
 impl Refusals {
     /// Counts a limit that was met.
-    pub(crate) fn limit(&self, limit: &'static str, why: &dyn Display) {
+    pub(crate) fn count_limit(&self, limit: &'static str, why: &dyn Display) {
         if let Some(untold) = self.limits.add(limit) {
             tracing::warn!(limit, untold, why = %why, "limit met");
         }
     }
 
     /// Counts a connection that was closed because of a limit.
-    pub(crate) fn closed(&self, limit: &'static str, address: SocketAddr, why: &str) {
+    pub(crate) fn count_closed(&self, limit: &'static str, address: SocketAddr, why: &str) {
         if let Some(untold) = self.limits.add(limit) {
             tracing::info!(limit, untold, %address, "a connection is closed: {why}");
         }
     }
 
     /// Counts a caller that was refused.
-    pub(crate) fn caller(
+    pub(crate) fn count_caller(
         &self,
         cause: &'static str,
         address: Option<SocketAddr>,

@@ -83,7 +83,7 @@ where
                 true => counted_call(slot, of_client, inner.call(request)).await,
                 false => {
                     let from = slot.map(|s| s.address);
-                    refusals.caller("token", from, &NO_TOKEN);
+                    refusals.count_caller("token", from, &NO_TOKEN);
                     let refusal = Status::new(Code::Unauthenticated, NO_TOKEN);
                     Ok(refusal.into_http::<Body>().map(CountedBody::uncounted))
                 }
@@ -108,7 +108,7 @@ async fn counted_call(
     call: impl Future<Output = Result<http::Response<Body>, Infallible>>,
 ) -> Result<http::Response<CountedBody>, Infallible> {
     let open = slot.map(|slot| {
-        slot.admit();
+        slot.authenticate();
         slot.call()
     });
     let answer = call.await?;

@@ -53,7 +53,7 @@ use options::{ServerError, ServerOptions, address_of, bind};
 use serving::{ServerExit, ServerThread};
 
 /// Maximum number of network threads; the default is half of the processor's threads.
-const MAX_NET: usize = 4;
+const MAX_NET_THREADS: usize = 4;
 /// Interval at which a draining server checks for running steps.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// A task that clients connect to. It runs until it is shut down or dropped.
@@ -181,7 +181,7 @@ impl Server {
             .files
             .with_checkpoint_listener(counts.clone());
         let engine = Engine::new(&options.bounded())?;
-        let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET);
+        let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET_THREADS);
         // And one thread that waits for the end.
         check_threads_available(threads + 1)
             .map_err(|e| ServerError::Threads(std::io::Error::other(e)))?;

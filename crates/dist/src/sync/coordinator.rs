@@ -270,7 +270,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
             if self.is_done() {
                 return Ok(false);
             }
-            self.look(session)?;
+            self.update_presence(session)?;
             // Workers cannot give gradients to a server that has lost its variables.
             if !session.steps().is_intact() {
                 self.expect_ready(session).await?;
@@ -297,7 +297,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
     ///
     /// # Errors
     /// No worker was present for long.
-    fn look(&mut self, session: &Session<'g>) -> Result<(), ClusterError> {
+    fn update_presence(&mut self, session: &Session<'g>) -> Result<(), ClusterError> {
         let timeouts = session.timeouts();
         let now = Instant::now();
         for (worker, asked) in self.turns.asked() {

@@ -95,7 +95,7 @@ impl Master {
         let counts = &self.worker.counts;
         counts.call_failed(status.code);
         match status.limit {
-            Some(limit) => counts.refusals.limit(limit, &status.message),
+            Some(limit) => counts.refusals.count_limit(limit, &status.message),
             None => tracing::debug!(code = ?status.code, why = status.message, "call failed"),
         }
     }

@@ -45,7 +45,7 @@ impl InFlightBytes {
         let taken = (self.0.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.map_err(|_| {
             let full = WireError::Flight { limit: most };
-            self.0.refusals.limit(FLIGHT_BYTES, &full);
+            self.0.refusals.count_limit(FLIGHT_BYTES, &full);
             full
         })?;
         self.1 += bytes;
@@ -80,7 +80,7 @@ impl BufferPool {
     /// Counts a refused value, and returns the error.
     pub(crate) fn refused(&self, error: WireError) -> WireError {
         if let WireError::Large { .. } = error {
-            self.refusals.limit(VALUE_BYTES, &error);
+            self.refusals.count_limit(VALUE_BYTES, &error);
         }
         error
     }

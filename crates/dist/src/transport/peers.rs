@@ -343,7 +343,7 @@ impl Peer {
 
     /// Releases a buffer of its segments. `true` if no other user is left.
     pub(crate) fn release(&self, from: &ColocatedTask, buffer: Arc<Buffer>) -> bool {
-        let free = from.give(buffer);
+        let free = from.release(buffer);
         #[cfg(test)]
         SharedCounts::add(&self.counts.kept, u64::from(!free));
         free

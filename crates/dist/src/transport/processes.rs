@@ -87,7 +87,7 @@ impl Processes {
     }
 
     /// Returns the processes that `to` has to know: its own newest one, and those that have replaced others.
-    pub(crate) fn told(&self, to: &TaskName) -> Vec<wire::Process> {
+    pub(crate) fn known_to(&self, to: &TaskName) -> Vec<wire::Process> {
         let all = self.known();
         let told = all
             .iter()
@@ -166,7 +166,7 @@ mod tests {
         }
         known.observe(&names[1], process(2, 2), NOW, "").unwrap();
         let told = |to: &TaskName| -> Vec<(u32, u64)> {
-            let told = known.told(to).into_iter().map(of_message);
+            let told = known.known_to(to).into_iter().map(of_message);
             told.map(|(t, p)| (t.1, p.incarnation)).collect()
         };
         assert_eq!(told(&names[0]), [(0, 1), (1, 2)]);

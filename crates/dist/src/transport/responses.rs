@@ -114,7 +114,7 @@ impl Drop for ResponseReader {
         let tokens: Vec<u64> = buffers.into_iter().filter_map(free).flatten().collect();
         if let (false, Some(answer)) = (tokens.is_empty(), self.answer.take()) {
             // A drop of the stream before the return would mean that nothing is returned.
-            from.back(tokens, Box::new(answer));
+            from.return_loans(tokens, Box::new(answer));
         }
     }
 }

@@ -36,11 +36,11 @@ impl Worker {
     }
 
     /// Notes the newest processes of this cluster's tasks, as a caller knows them.
-    pub(crate) fn hear(&self, known: Vec<wire::Process>) {
+    pub(crate) fn note_known_processes(&self, known: Vec<wire::Process>) {
         for (task, process) in known.into_iter().map(processes::of_message) {
             if self.cluster.address(&task.0, task.1).is_ok() {
                 // An old process is not noted.
-                let _ = self.meet(&task, process);
+                let _ = self.note_process(&task, process);
             }
         }
     }
@@ -49,7 +49,11 @@ impl Worker {
     ///
     /// # Errors
     /// A newer process is known.
-    pub(crate) fn meet(&self, task: &TaskName, process: Process) -> Result<(), ClusterError> {
+    pub(crate) fn note_process(
+        &self,
+        task: &TaskName,
+        process: Process,
+    ) -> Result<(), ClusterError> {
         let known = &self.peers.processes;
         if known.observe(
             task,
@@ -77,7 +81,7 @@ impl Worker {
     ///
     /// # Errors
     /// A newer process is known.
-    pub(crate) fn look(&self) -> Result<(), ClusterError> {
+    pub(crate) fn check_not_replaced(&self) -> Result<(), ClusterError> {
         self.is_current()?;
         let known = &self.peers.processes;
         let (now, described) = (self.platform.unix_micros(), self.described(&self.task));

@@ -138,7 +138,7 @@ impl Worker {
         isolated: bool,
         master: Option<(TaskName, u64)>,
     ) -> Result<Arc<WorkerSession>, ClusterError> {
-        self.look()?;
+        self.check_not_replaced()?;
         let engine = match isolated {
             true => self.engine.isolated(),
             false => self.engine.clone(),

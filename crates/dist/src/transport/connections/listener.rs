@@ -85,7 +85,7 @@ impl Acceptor {
                 // If no slot is free, the connection is closed here.
                 match self.connection_table.take(from).await {
                     Some(held) => self.begin(stream, held),
-                    None => self.connection_table.refusals().limit(
+                    None => self.connection_table.refusals().count_limit(
                         CONNECTIONS,
                         &format_args!(
                             "a connection from {from} is refused: every other one has a call open (the server's --connections raises the limit)"
@@ -95,7 +95,9 @@ impl Acceptor {
             }
             Err(e) if is_of_one(&e) => {}
             Err(e) => {
-                self.connection_table.refusals().caller("system", None, &e);
+                self.connection_table
+                    .refusals()
+                    .count_caller("system", None, &e);
                 if is_of_the_system(&e) {
                     self.connection_table.make_room();
                 }
@@ -123,7 +125,7 @@ impl Acceptor {
                         Ok(stream) => ConnectionStream::new(stream, Some(held)),
                         Err(e) => {
                             let refusals = connection_table.refusals();
-                            refusals.caller("certificate", Some(from), &e);
+                            refusals.count_caller("certificate", Some(from), &e);
                             return;
                         }
                     }

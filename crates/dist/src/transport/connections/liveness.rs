@@ -104,40 +104,40 @@ impl LivenessMonitor {
     }
 
     /// Notes that the peer is gone.
-    fn leaves(&self, why: &str) {
+    fn note_peer_gone(&self, why: &str) {
         if let Some(slot) = &self.slot {
-            slot.left(why);
+            slot.note_closed(why);
         }
     }
 
     /// Returns an error if the server ends the connection.
-    fn ends(&self) -> io::Result<()> {
-        self.slot.as_ref().map_or(Ok(()), |s| s.ends())
+    fn check_open(&self) -> io::Result<()> {
+        self.slot.as_ref().map_or(Ok(()), |s| s.check_open())
     }
 
     /// Notes bytes that were read: they may be a call.
-    fn reads(&mut self, bytes: usize, cx: &mut Context<'_>) {
+    fn note_read(&mut self, bytes: usize, cx: &mut Context<'_>) {
         if bytes > 0 {
             self.read = true;
             if let Some(peer_stats) = self.peer_stats() {
                 peer_stats.received.fetch_add(bytes as u64, Relaxed);
             }
-            self.begin(cx);
+            self.start_ticks(cx);
         }
     }
 
     /// Notes bytes that were written.
-    fn writes(&mut self, bytes: usize, cx: &mut Context<'_>) {
+    fn note_written(&mut self, bytes: usize, cx: &mut Context<'_>) {
         self.written += bytes as u64;
         if let Some(peer_stats) = self.peer_stats() {
             peer_stats.sent.fetch_add(bytes as u64, Relaxed);
         }
         self.full = false;
-        self.begin(cx);
+        self.start_ticks(cx);
     }
 
     /// Starts the ticks.
-    fn begin(&mut self, cx: &mut Context<'_>) {
+    fn start_ticks(&mut self, cx: &mut Context<'_>) {
         if !self.ticks {
             (self.ticks, self.silent) = (true, 0);
             self.next_tick(cx);
@@ -147,13 +147,13 @@ impl LivenessMonitor {
     fn next_tick(&mut self, cx: &mut Context<'_>) {
         let at = Instant::now() + self.heartbeat / TICKS;
         self.tick.as_mut().reset(at);
-        self.wakes(cx);
+        self.register_waker(cx);
     }
 
     /// Registers this task's waker for the next tick, and for the end of the connection by the server.
-    fn wakes(&mut self, cx: &mut Context<'_>) {
+    fn register_waker(&mut self, cx: &mut Context<'_>) {
         if let Some(slot) = &self.slot {
-            slot.wakes(cx.waker());
+            slot.register_waker(cx.waker());
         }
         self.waker = Some(cx.waker().clone());
         // Polled only to register the waker; the result is checked below.
@@ -161,28 +161,28 @@ impl LivenessMonitor {
     }
 
     /// Checks, when a read or a write is pending, if the peer is without a sign of life for too long.
-    fn rests(&mut self, of: &impl AckSource, cx: &mut Context<'_>) -> io::Result<()> {
+    fn check_idle(&mut self, of: &impl AckSource, cx: &mut Context<'_>) -> io::Result<()> {
         if self.ticks && self.tick.is_elapsed() {
-            self.ticked(of)?;
-            match self.expects() {
+            self.count_tick(of)?;
+            match self.expects_sign_of_life() {
                 true => self.next_tick(cx),
                 false => self.ticks = false,
             }
         }
         let known = self.waker.as_ref();
         if !known.is_some_and(|w| w.will_wake(cx.waker())) {
-            self.wakes(cx);
+            self.register_waker(cx);
         }
-        self.ends()
+        self.check_open()
     }
 
     /// `true` if a sign of life is expected.
-    fn expects(&self) -> bool {
+    fn expects_sign_of_life(&self) -> bool {
         self.full || self.slot.as_ref().is_none_or(|s| s.has_calls())
     }
 
     /// Counts a tick.
-    fn ticked(&mut self, of: &impl AckSource) -> io::Result<()> {
+    fn count_tick(&mut self, of: &impl AckSource) -> io::Result<()> {
         let read = std::mem::take(&mut self.read);
         if read && let Some(peer_stats) = self.peer_stats() {
             peer_stats.note_received();
@@ -193,7 +193,7 @@ impl LivenessMonitor {
             self.acknowledged = a.bytes;
             moved && self.written.saturating_sub(a.bytes) > MIN_UNACKNOWLEDGED
         });
-        if read || moved || !self.expects() {
+        if read || moved || !self.expects_sign_of_life() {
             self.silent = 0;
             return Ok(());
         }
@@ -205,7 +205,7 @@ impl LivenessMonitor {
             return Ok(());
         }
         let text = format!("no bytes for {:.1} s", timeout.as_secs_f64());
-        self.leaves(&text);
+        self.note_peer_gone(&text);
         Err(io::Error::new(io::ErrorKind::TimedOut, text))
     }
 }
@@ -222,17 +222,19 @@ impl<S: AsyncRead + AckSource + Unpin> AsyncRead for MonitoredConnection<S> {
         match Pin::new(&mut *inner).poll_read(cx, buf) {
             Poll::Ready(done) => {
                 let bytes = buf.filled().len() - before;
-                watch.reads(bytes, cx);
+                watch.note_read(bytes, cx);
                 match &done {
-                    Err(e) => watch.leaves(&e.to_string()),
-                    Ok(()) if bytes == 0 && room > 0 => watch.leaves("the connection has ended"),
+                    Err(e) => watch.note_peer_gone(&e.to_string()),
+                    Ok(()) if bytes == 0 && room > 0 => {
+                        watch.note_peer_gone("the connection has ended")
+                    }
                     Ok(()) => {}
                 }
-                watch.ends()?;
+                watch.check_open()?;
                 Poll::Ready(done)
             }
             Poll::Pending => {
-                watch.rests(inner, cx)?;
+                watch.check_idle(inner, cx)?;
                 Poll::Pending
             }
         }
@@ -248,13 +250,13 @@ impl<S: AsyncWrite + AckSource + Unpin> MonitoredConnection<S> {
         let MonitoredConnection { inner, watch } = self;
         let Poll::Ready(done) = done else {
             watch.full = true;
-            watch.begin(cx);
-            watch.rests(inner, cx)?;
+            watch.start_ticks(cx);
+            watch.check_idle(inner, cx)?;
             return Poll::Pending;
         };
         match &done {
-            Ok(bytes) => watch.writes(*bytes, cx),
-            Err(e) => watch.leaves(&e.to_string()),
+            Ok(bytes) => watch.note_written(*bytes, cx),
+            Err(e) => watch.note_peer_gone(&e.to_string()),
         }
         Poll::Ready(done)
     }

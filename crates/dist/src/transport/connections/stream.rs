@@ -54,7 +54,7 @@ impl AsyncRead for ConnectionStream {
         if let Some((held, goaway)) = held
             && goaway.feed(&buf.filled()[before..])
         {
-            held.slot.part();
+            held.slot.note_goaway();
         }
         read
     }

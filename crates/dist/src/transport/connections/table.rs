@@ -112,7 +112,7 @@ impl ConnectionSlot {
     }
 
     /// Sets the peer. `true` if it had been lost.
-    pub(crate) fn is_of(&self, peer_stats: Arc<PeerStats>) -> bool {
+    pub(crate) fn set_peer(&self, peer_stats: Arc<PeerStats>) -> bool {
         let (since, lost) = peer_stats.note_connected();
         // Of two concurrent calls, one sets it.
         let _ = self.peer_stats.set((peer_stats, since));
@@ -120,12 +120,12 @@ impl ConnectionSlot {
     }
 
     /// Notes a GOAWAY without an error.
-    pub(super) fn part(&self) {
+    pub(super) fn note_goaway(&self) {
         self.parts.store(true, Relaxed);
     }
 
     /// Notes the end of the connection. The peer is lost if a call was open and no GOAWAY came.
-    pub(super) fn left(&self, why: &str) {
+    pub(super) fn note_closed(&self, why: &str) {
         if let Some((peer_stats, since)) = self.peer_stats.get()
             && self.has_calls()
             && !self.parts.load(Relaxed)
@@ -135,7 +135,7 @@ impl ConnectionSlot {
     }
 
     /// Notes a call with a valid token.
-    pub(crate) fn admit(&self) {
+    pub(crate) fn authenticate(&self) {
         self.known.store(true, Relaxed);
     }
 
@@ -152,7 +152,7 @@ impl ConnectionSlot {
     }
 
     /// Registers the waker for the end of the connection by the server.
-    pub(super) fn wakes(&self, waker: &Waker) {
+    pub(super) fn register_waker(&self, waker: &Waker) {
         *locked(&self.waker) = Some(waker.clone());
     }
 
@@ -168,7 +168,7 @@ impl ConnectionSlot {
     ///
     /// # Errors
     /// The server ends it.
-    pub(super) fn ends(&self) -> io::Result<()> {
+    pub(super) fn check_open(&self) -> io::Result<()> {
         match self.ends.load(Relaxed) {
             false => Ok(()),
             true => Err(io::Error::new(
@@ -209,7 +209,7 @@ impl SlotUsage {
     }
 
     /// Updates the time of the last use.
-    fn look(&mut self, now: Instant) {
+    fn update(&mut self, now: Instant) {
         let begun = self.slot.begun.load(Relaxed);
         if begun != self.begun || self.slot.has_calls() {
             (self.begun, self.used) = (begun, now);
@@ -283,7 +283,7 @@ impl ConnectionTable {
 
     /// Ends a connection that has met a limit, and counts it.
     fn end(&self, slot: &ConnectionSlot, limit: &'static str, why: &str) {
-        self.refusals.closed(limit, slot.address, why);
+        self.refusals.count_closed(limit, slot.address, why);
         slot.end();
     }
 
@@ -299,7 +299,7 @@ impl ConnectionTable {
         let mut slots = locked(&self.slots);
         let all = slots.by_number.values_mut();
         let free = all.filter_map(|u| {
-            u.look(now);
+            u.update(now);
             let free = u.is_unauthenticated() || !u.slot.has_calls();
             (free && !u.ends()).then_some(&*u)
         });
@@ -318,7 +318,7 @@ impl ConnectionTable {
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
         for usage in locked(&self.slots).by_number.values_mut() {
-            usage.look(now);
+            usage.update(now);
             if usage.ends() {
                 continue;
             }

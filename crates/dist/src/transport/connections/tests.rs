@@ -253,7 +253,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
         given.push(served.recv().await.unwrap());
     }
     // The first is authenticated, the second and third are not: the second is older than the third.
-    given[0].admit();
+    given[0].authenticate();
     drop(given[0].call());
     streams.push(TcpStream::connect(address).await.unwrap());
     given.push(served.recv().await.unwrap());
@@ -263,7 +263,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
     }
     // All are authenticated: the one without a call for longest is evicted.
     for at in [3, 2] {
-        given[at].admit();
+        given[at].authenticate();
         drop(given[at].call());
         connection_table.sweep();
     }
@@ -274,7 +274,7 @@ async fn unauthenticated_connections_are_evicted_before_idle_ones() {
     assert!(!is_closed(&mut streams[0]).await);
     // All have an open call: no other connection is accepted.
     let calls = [given[2].call(), given[4].call()];
-    given[4].admit();
+    given[4].authenticate();
     let mut late = TcpStream::connect(address).await.unwrap();
     while !is_closed(&mut late).await {}
     drop((open, calls));
@@ -290,7 +290,7 @@ async fn connections_without_a_first_call_and_idle_ones_are_closed() {
     served.recv().await.unwrap();
     let mut known = TcpStream::connect(address).await.unwrap();
     let slot = served.recv().await.unwrap();
-    slot.admit();
+    slot.authenticate();
     let call = slot.call();
     while !is_closed(&mut guest).await {}
     tokio::time::sleep(2 * long).await;

@@ -100,7 +100,7 @@ impl Protection {
                 let (this, (done, is_done)) = (self.clone(), oneshot::channel());
                 let looks = std::thread::Builder::new().name("thalweg-keys".to_owned());
                 let looks = looks.spawn(move || {
-                    this.look();
+                    this.reload_if_changed();
                     let _ = done.send(());
                 });
                 // If the system gives no thread, the keys stay in force; a folder that does not answer delays a call
@@ -124,7 +124,7 @@ impl Protection {
     }
 
     /// Reads the files if they have changed.
-    fn look(&self) {
+    fn reload_if_changed(&self) {
         let Some(folder) = &self.0.folder else { return };
         let now = found(folder);
         if self.looked().found == Some(now) {

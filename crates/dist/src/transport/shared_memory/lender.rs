@@ -70,7 +70,7 @@ impl Loans {
 impl Drop for Loans {
     fn drop(&mut self) {
         for &token in &self.tokens {
-            if let Some(buffer) = self.lender.loans.back(token) {
+            if let Some(buffer) = self.lender.loans.end_loan(token) {
                 buffer.freeze();
             }
         }

@@ -58,7 +58,7 @@ impl LoanTable {
     }
 
     /// Ends a loan and returns its buffer.
-    pub(super) fn back(&self, token: u64) -> Option<Arc<Buffer>> {
+    pub(super) fn end_loan(&self, token: u64) -> Option<Arc<Buffer>> {
         self.lent().all.remove(&token)
     }
 }

@@ -57,13 +57,13 @@ impl ColocatedTask {
     }
 
     /// Releases a buffer. `true` if no other user is left. A buffer that is still in use is not handed out again.
-    pub(crate) fn give(&self, buffer: Arc<Buffer>) -> bool {
-        self.maps.give(buffer)
+    pub(crate) fn release(&self, buffer: Arc<Buffer>) -> bool {
+        self.maps.release(buffer)
     }
 
     /// Returns these loans, then drops the stream that has announced them.
-    pub(crate) fn back(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
-        self.link.back(tokens, stream);
+    pub(crate) fn return_loans(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
+        self.link.return_loans(tokens, stream);
     }
 }
 
@@ -225,7 +225,7 @@ impl SegmentMaps {
 
     /// Releases a buffer. `true` if no other user is left; it stays mapped then. A buffer that is still in use is not
     /// handed out again.
-    pub(super) fn give(&self, buffer: Arc<Buffer>) -> bool {
+    pub(super) fn release(&self, buffer: Arc<Buffer>) -> bool {
         let mut mapped = self.mapped();
         // One reference is the caller's, one may be in the table.
         let is_it = |m: &MappedSegment| Arc::ptr_eq(&m.buffer, &buffer);

@@ -133,7 +133,7 @@ fn an_abandoned_segment_is_unmapped() {
     let (old, used) = (make(), make());
     let old = Arc::downgrade(&map(&old));
     for _ in 0..100 {
-        assert!(maps.give(map(&used)));
+        assert!(maps.release(map(&used)));
     }
     assert!(old.upgrade().is_some());
     map(&make());
@@ -209,10 +209,10 @@ async fn a_loan_that_is_not_returned_is_never_overwritten() {
     let mut buffer = Arc::new(Buffer::try_any_in(MIN_LENT_BYTES, &memory).unwrap());
     let loan = loans.lend(&tensor(&buffer)).unwrap();
     let mapped = receiver.map(loan, MIN_LENT_BYTES).await.unwrap();
-    assert!(receiver.give(mapped));
+    assert!(receiver.release(mapped));
     assert!(Buffer::get_mut(&mut buffer).is_none());
     let (stream, dropped) = tokio::sync::oneshot::channel::<()>();
-    receiver.back(vec![loan.token], Box::new(stream));
+    receiver.return_loans(vec![loan.token], Box::new(stream));
     // The stream stays open until the lender has the return.
     assert!(dropped.await.is_err());
     assert!(Buffer::get_mut(&mut buffer).is_some());
@@ -221,7 +221,7 @@ async fn a_loan_that_is_not_returned_is_never_overwritten() {
     let loan = loans.lend(&tensor(&buffer)).unwrap();
     let mapped = receiver.map(loan, MIN_LENT_BYTES).await.unwrap();
     let kept = mapped.clone();
-    assert!(!receiver.give(mapped));
+    assert!(!receiver.release(mapped));
     drop(loans);
     assert!(Buffer::get_mut(&mut buffer).is_none());
     drop(kept);

@@ -54,7 +54,7 @@ impl DescriptorClient {
         match self.0 {}
     }
 
-    pub(super) fn back(&self, _: Vec<u64>, _: Box<dyn Send>) {
+    pub(super) fn return_loans(&self, _: Vec<u64>, _: Box<dyn Send>) {
         match self.0 {}
     }
 }

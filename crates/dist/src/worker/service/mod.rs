@@ -90,7 +90,7 @@ impl Worker {
             return;
         }
         let peer_stats = self.peers.peer_stats.with(&(job.to_string(), index));
-        if slot.is_of(peer_stats.clone()) {
+        if slot.set_peer(peer_stats.clone()) {
             tracing::info!(peer = peer_stats.peer, "peer reached again");
         }
     }
@@ -116,7 +116,7 @@ async fn answer(
                 open.own.as_ref(),
                 open.known,
             )?;
-            let known = master.as_ref().map(|m| worker.peers.processes.told(m));
+            let known = master.as_ref().map(|m| worker.peers.processes.known_to(m));
             let master = master.map(|m| (m, open.own.map_or(0, |own| own.incarnation)));
             let session = worker.open(&open.session, open.opening, open.isolated, master)?;
             let lease = SessionLease {
@@ -196,13 +196,13 @@ fn admit(
     let caller = caller.as_deref().unwrap_or("the client");
     let this = worker.described(&worker.task);
     version::check_version(&this, caller, version.as_ref())?;
-    worker.hear(known);
-    worker.look()?;
+    worker.note_known_processes(known);
+    worker.check_not_replaced()?;
     if let (Some(master), Some(own)) = (master, own) {
         let (_, process) = processes::of_message(own.clone());
         // The master of this process is of the same task.
         if *master != worker.task {
-            worker.meet(master, process)?;
+            worker.note_process(master, process)?;
         }
     }
     Ok(())

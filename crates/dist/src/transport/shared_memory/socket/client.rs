@@ -75,7 +75,7 @@ impl DescriptorClient {
     }
 
     /// Returns these loans, and drops `stream` once the lender has them.
-    pub(crate) fn back(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
+    pub(crate) fn return_loans(&self, tokens: Vec<u64>, stream: Box<dyn Send>) {
         // If the connection is closed, the stream is dropped at once: the lender then freezes the buffers.
         let _ = self.0.send(DescriptorRequest::Back(tokens, stream));
     }

@@ -123,7 +123,7 @@ async fn serve(mut stream: UnixStream, served: ServerState) -> io::Result<()> {
                 within(timeout, answer(&stream, status, file)).await?;
             }
             BACK => {
-                let status = if lender.back(token).is_some() {
+                let status = if lender.end_loan(token).is_some() {
                     YES
                 } else {
                     NO

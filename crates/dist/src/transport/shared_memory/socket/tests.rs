@@ -120,7 +120,7 @@ async fn many_loans_are_returned_at_once() {
         .map(|_| loans.lend(&tensor).unwrap().token)
         .collect();
     let (done, is_done) = oneshot::channel::<()>();
-    link.back(tokens.clone(), Box::new(done));
+    link.return_loans(tokens.clone(), Box::new(done));
     // Dropped when all are back.
     assert!(is_done.await.is_err());
     assert!(tokens.iter().all(|&t| lender.loans.buffer(t).is_none()));
