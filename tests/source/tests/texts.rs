@@ -75,7 +75,7 @@ fn progress_bars_fit_into_forty_columns() {
         let name = path.display();
         for line in code(&text) {
             let found = line.split('"').nth(1).filter(|t| {
-                ["{bar", "{wide_bar", "{prefix", "{spinner"]
+                ["{bar", "{wide_bar", "{prefix:", "{spinner"]
                     .iter()
                     .any(|k| t.contains(k))
             });
