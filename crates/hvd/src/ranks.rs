@@ -20,7 +20,7 @@ use crate::process_set::ProcessSet;
 #[derive(Clone)]
 pub struct Hvd {
     pub(crate) progress: Arc<Progress>,
-    places: Places,
+    place: JobPlace,
     /// Number of collectives without a name that the program has run.
     pub(crate) calls: Arc<AtomicU64>,
     /// Name of the next collectives.
@@ -29,7 +29,7 @@ pub struct Hvd {
 
 /// Place of this rank in the job.
 #[derive(Clone, Copy, Debug)]
-struct Places {
+struct JobPlace {
     rank: usize,
     size: usize,
     local: (usize, usize),
@@ -68,7 +68,7 @@ impl Hvd {
     /// The ranks do not meet.
     pub fn meet(join: &Join) -> Result<Hvd, HvdError> {
         let ranks = Ranks::join(join)?;
-        let places = Places {
+        let place = JobPlace {
             rank: ranks.rank(),
             size: ranks.size(),
             local: ranks.local(),
@@ -77,7 +77,7 @@ impl Hvd {
         };
         let hvd = Hvd {
             progress: Arc::new(Progress::start(ranks).map_err(HvdError::Thread)?),
-            places,
+            place,
             calls: Arc::default(),
             name: None,
         };
@@ -138,37 +138,37 @@ impl Hvd {
 
     /// Number of this rank.
     pub fn rank(&self) -> usize {
-        self.places.rank
+        self.place.rank
     }
 
     /// Number of ranks.
     pub fn size(&self) -> usize {
-        self.places.size
+        self.place.size
     }
 
     /// Number of this rank among those of its host.
     pub fn local_rank(&self) -> usize {
-        self.places.local.0
+        self.place.local.0
     }
 
     /// Number of ranks of its host.
     pub fn local_size(&self) -> usize {
-        self.places.local.1
+        self.place.local.1
     }
 
     /// Number of its host among those that have a rank with this local number.
     pub fn cross_rank(&self) -> usize {
-        self.places.cross.0
+        self.place.cross.0
     }
 
     /// Number of hosts that have a rank with this local number.
     pub fn cross_size(&self) -> usize {
-        self.places.cross.1
+        self.place.cross.1
     }
 
     /// `true` if all hosts have the same number of ranks.
     pub fn is_homogeneous(&self) -> bool {
-        self.places.homogeneous
+        self.place.homogeneous
     }
 
     /// `true` if another rank failed, or timed out, and so ended the job.
