@@ -115,8 +115,8 @@ fn drain_and_save(
         crate::output::error(text);
     }
     if let Some(folder) = checkpoint {
-        let prefix = save_variables(server, folder)?;
-        crate::output::error(format_args!("note: variables are in {prefix}"));
+        let saved = save_variables(server, folder)?;
+        crate::output::error(format_args!("note: variables are in {saved}"));
     }
     Ok(())
 }
