@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, UseTree};
+use syn::{Attribute, Item, Meta, Token, UseTree};
 
 /// A module's path inside its crate; empty for the root.
 pub type Module = Vec<String>;
@@ -201,14 +202,22 @@ impl<'a> Reader<'a> {
 }
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|a| {
-        let syn::Meta::List(list) = &a.meta else {
-            return false;
-        };
-        let condition = list.tokens.to_string();
-        let mut words = condition.split(|c: char| !c.is_alphanumeric() && c != '_');
-        list.path.is_ident("cfg") && !condition.contains("not") && words.any(|w| w == "test")
-    })
+    let mut conditions = attributes.iter().filter(|a| a.path().is_ident("cfg"));
+    conditions.any(|a| a.parse_args().is_ok_and(|condition| needs_test(&condition)))
+}
+
+/// `true` if a condition of `cfg` holds in tests alone.
+fn needs_test(condition: &Meta) -> bool {
+    let Meta::List(list) = condition else {
+        return condition.path().is_ident("test");
+    };
+    let inner = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+    let inner = inner.unwrap_or_default();
+    match list.path.get_ident().map(ToString::to_string).as_deref() {
+        Some("all") => inner.iter().any(needs_test),
+        Some("any") => !inner.is_empty() && inner.iter().all(needs_test),
+        _ => false,
+    }
 }
 
 impl<'ast> Visit<'ast> for Reader<'_> {

@@ -33,7 +33,6 @@ fn of_crate(src: &Path) -> (usize, Vec<Circle>) {
 }
 
 #[test]
-#[ignore = "80 circles are being cut"]
 fn no_children_of_a_folder_use_each_other_in_a_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let crates = std::fs::read_dir(root.join("crates")).unwrap();
