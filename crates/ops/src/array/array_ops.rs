@@ -7,33 +7,32 @@ use super::source_ops::SourceOps;
 use crate::array::slicing::index::{self, Index};
 use crate::support::gradient_nodes::int_scalar;
 
-/// Builder methods that rearrange a tensor, or say what it is like.
+/// Builder methods for casts, shapes, slices, gathers, pads, tiles and splits of a tensor.
 pub trait ArrayOps<'g>: Sized {
-    /// The same value; no gradient goes back through it.
+    /// The same value, without a gradient.
     fn stop_gradient(self) -> Output<'g>;
     /// The elements as another dtype.
     fn cast(self, dtype: DType) -> Output<'g>;
-    /// The elements in other dimensions, of which one may be -1: `x.reshape([-1, 784])`.
+    /// The same elements with another shape; one dimension may be -1: `x.reshape([-1, 784])`.
     fn reshape(self, shape: impl Into<Value<'g>>) -> Output<'g>;
-    /// The first dimension, and all others as one: `[n, 28, 28]` to `[n, 784]`.
+    /// Merges all dimensions but the first: `[n, 28, 28]` to `[n, 784]`.
     fn flatten(self) -> Output<'g>;
-    /// The dimensions, as a vector of `i32`.
+    /// The shape, as a vector of `i32`.
     fn shape_tensor(self) -> Output<'g>;
     /// The number of dimensions, as an `i32`.
     fn rank_tensor(self) -> Output<'g>;
     /// The number of elements, as an `i32`.
     fn size_tensor(self) -> Output<'g>;
-    /// A dimension of 1 inserted at `axis`: `[n]` to `[1, n]` at 0, to `[n, 1]` at -1.
+    /// Inserts a dimension of 1 at `axis`: `[n]` to `[1, n]` at 0, to `[n, 1]` at -1.
     fn expand_dims(self, axis: i64) -> Output<'g>;
-    /// Without the dimensions in `axes`, which must be 1; where none is named, without all of 1.
+    /// Removes the dimensions in `axes`, which must be 1; all dimensions of 1 if `axes` is empty.
     fn squeeze(self, axes: &[i64]) -> Output<'g>;
-    /// The dimensions in another order: dimension `i` is `perm[i]` of this one.
+    /// Permutes the dimensions: dimension `i` of the result is dimension `perm[i]` of this tensor.
     fn transpose(self, perm: impl Into<Value<'g>>) -> Output<'g>;
     /// The box of `size` elements from `begin` along each dimension; a size of -1 takes the rest.
     fn slice(self, begin: impl Into<Value<'g>>, size: impl Into<Value<'g>>) -> Output<'g>;
-    /// A part of the tensor, as NumPy's `x[...]`: a number takes one element of a dimension, a range
-    /// some, [`Rest`](super::Rest) all dimensions that are left, and
-    /// [`NewAxis`](super::NewAxis) adds one.
+    /// A part of the tensor, as NumPy's `x[...]`: a number takes one element of a dimension, a range several,
+    /// [`Rest`](super::Rest) all remaining dimensions, and [`NewAxis`](super::NewAxis) adds one.
     ///
     /// ```
     /// use thalweg_graph::Graph;
@@ -48,36 +47,36 @@ pub trait ArrayOps<'g>: Sized {
     /// assert!(g.errors().is_empty());
     /// ```
     fn at(self, index: impl Index) -> Output<'g>;
-    /// The elements from `begin` to before `end` along each dimension, each `strides` apart.
-    /// Negative bounds count from the end.
+    /// The elements from `begin` to before `end` along each dimension, `strides` apart. Negative bounds count from
+    /// the end.
     fn strided_slice(
         self,
         begin: impl Into<Value<'g>>,
         end: impl Into<Value<'g>>,
         strides: impl Into<Value<'g>>,
     ) -> Output<'g>;
-    /// Zeros around: `paddings` has a row of (before, after) for each dimension.
+    /// Pads with zeros: `paddings` has a row of (before, after) for each dimension.
     fn pad(self, paddings: impl Into<Value<'g>>) -> Output<'g>;
     /// As [`ArrayOps::pad`], with `value` in place of zeros.
     fn pad_with(self, paddings: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g>;
-    /// The whole tensor `multiples[i]` times along each dimension `i`.
+    /// Repeats the tensor `multiples[i]` times along each dimension `i`.
     fn tile(self, multiples: impl Into<Value<'g>>) -> Output<'g>;
-    /// Repeated to a larger shape, as elementwise operations do.
+    /// Broadcasts to a larger shape, as elementwise ops do.
     fn broadcast_to(self, shape: impl Into<Value<'g>>) -> Output<'g>;
-    /// The slices along `axis` that `indices` name: the axis becomes the dimensions of `indices`.
+    /// The slices along `axis` at `indices`: the dimensions of `indices` replace the axis.
     fn gather(self, indices: impl Into<Value<'g>>, axis: i64) -> Output<'g>;
-    /// Of these indices, a last axis of `depth` elements: 1 at the index, 0 elsewhere.
+    /// One-hot rows: adds a last axis of `depth` elements, 1 at the index and 0 elsewhere.
     fn one_hot(self, depth: i32, dtype: DType) -> Output<'g>;
-    /// The sums of the slices with the same id: `ids` has the leading dimensions of this tensor,
-    /// the result `segments` slices.
+    /// The sums of the slices with the same id: `ids` has the leading dimensions of this tensor, and the result has
+    /// `segments` slices.
     fn unsorted_segment_sum(self, ids: impl Into<Value<'g>>, segments: i32) -> Output<'g>;
     /// Zeros of the same dtype and shape.
     fn zeros_like(self) -> Output<'g>;
     /// Ones of the same dtype and shape.
     fn ones_like(self) -> Output<'g>;
-    /// `count` equal parts along `axis`.
+    /// Splits into `count` equal parts along `axis`.
     fn split(self, count: usize, axis: i64) -> Vec<Output<'g>>;
-    /// The `count` slices along `axis`, each without it.
+    /// The `count` slices along `axis`, each without that dimension.
     fn unstack(self, count: usize, axis: i64) -> Vec<Output<'g>>;
 }
 
@@ -138,7 +137,7 @@ impl<'g> ArrayOps<'g> for Output<'g> {
         let known: Option<Vec<usize>> = others.and_then(|o| o.iter().copied().collect());
         let product = known.and_then(|k| k.iter().try_fold(1usize, |p, &n| p.checked_mul(n)));
         match product.and_then(|p| i64::try_from(p).ok()) {
-            // Of no elements the first dimension could not be told from the others.
+            // Without elements, a first dimension of -1 could not be inferred.
             Some(width) if width > 0 => self.reshape([-1, width]),
             _ => {
                 let graph = self.graph();

@@ -1,5 +1,4 @@
-//! Kernels that only pick, repeat or reorder elements: a list of boxes that move. They know of an
-//! element no more than its size.
+//! Kernels that only copy elements: a list of strided copies of boxes, which depend on the size of an element only.
 
 use bytemuck::Pod;
 use thalweg_device::gpu::{Arg, Launches};
@@ -9,7 +8,7 @@ use thalweg_tensor::DType;
 use crate::support::moves::{Axis, Move, steps};
 use crate::support::raw_elements::{input_as, output_as};
 
-/// Where elements come from.
+/// Source of a box's elements.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     /// An input.
@@ -18,7 +17,7 @@ pub(super) enum Source {
     Zero,
 }
 
-/// A box that is moved from a source to an output.
+/// Copy of a box from a source to an output.
 #[derive(Clone, Debug)]
 pub(super) struct MovedBox {
     pub(super) from: Source,
@@ -27,7 +26,7 @@ pub(super) struct MovedBox {
 }
 
 impl MovedBox {
-    /// Into output 0.
+    /// Copy into output 0.
     pub(super) fn of(from: Source, moved: Move) -> MovedBox {
         MovedBox {
             from,
@@ -37,8 +36,8 @@ impl MovedBox {
     }
 }
 
-/// The parts of a kernel, which together write `elements` elements of `dtype` in the order given,
-/// those of one output next to each other.
+/// The copies of a kernel, in order, those of one output adjacent. Together they write `elements` elements of
+/// `dtype`.
 #[derive(Debug)]
 pub(super) struct Moves {
     pub(super) dtype: DType,
@@ -47,7 +46,7 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// One box, from input 0 to output 0.
+    /// A single copy, from input 0 to output 0.
     pub(super) fn one(p: &Prepare<'_>, moved: Move) -> Moves {
         Moves {
             dtype: p.dtype(0),
@@ -56,7 +55,7 @@ impl Moves {
         }
     }
 
-    /// The kernel that a CPU runs.
+    /// CPU kernel.
     pub(super) fn on_cpu(self) -> Result<Prepared, KernelError> {
         let Moves {
             dtype,
@@ -72,7 +71,7 @@ impl Moves {
         }
     }
 
-    /// What a GPU launches.
+    /// GPU launches.
     pub(super) fn on_gpu(self) -> Result<Launches, KernelError> {
         let mut launches = Launches::default();
         for part in self.parts.iter().filter(|p| !p.moved.is_empty()) {
@@ -95,7 +94,7 @@ fn moving_as<T: Pod + Send + Sync>(
 ) -> Prepared {
     Prepared::new(elements, move |cx| {
         for group in parts.chunk_by(|a, b| a.output == b.output) {
-            // SAFETY: it gets zeros and elements of inputs of the same dtype only.
+            // SAFETY: only zeros and elements of inputs of the same dtype are written to it.
             let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
             for part in group {
                 match part.from {
@@ -108,8 +107,8 @@ fn moving_as<T: Pod + Send + Sync>(
     })
 }
 
-/// Boxes that fill all of a tensor of `dims` but the box that takes `(begin, len)` of each of its
-/// dimensions; `from` is read with steps of 0.
+/// Copies that fill a tensor of `dims` except for the box of `(begin, len)` along each dimension; `from` is read with
+/// steps of 0.
 pub(super) fn around(
     dims: &[usize],
     inside: &[(usize, usize)],
@@ -121,7 +120,7 @@ pub(super) fn around(
         let after = begin + len;
         let slabs = [(0, begin), (after, dims[k].saturating_sub(after))];
         for (at, thick) in slabs {
-            // Inside along the dimensions before this one, everything along those after it.
+            // Within the box along the dimensions before this one, the whole tensor along those after it.
             let range = |i: usize| match i.cmp(&k) {
                 std::cmp::Ordering::Less => inside[i],
                 std::cmp::Ordering::Equal => (at, thick),

@@ -1,5 +1,5 @@
-//! Kernels that move elements by a table for each axis: where an element goes along one axis does
-//! not depend on where it is along the others.
+//! Kernels that copy elements by a table of offsets for each axis; the offset along one axis does not depend on the
+//! others.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -10,17 +10,17 @@ use thalweg_device::{KernelError, Prepare, Prepared};
 use crate::support::elementwise::CHUNK;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 
-/// For each place of a tensor the place of another one: the sum of the entries of each axis.
+/// Mapping of the elements of a tensor to those of another one: the offset is the sum of one entry for each axis.
 #[derive(Clone)]
 pub(super) struct Tables {
-    /// By axis, and by index along it.
+    /// By axis, then by index along it.
     tables: Vec<Vec<usize>>,
-    /// Elements that lie next to each other in both tensors.
+    /// Number of elements that are adjacent in both tensors.
     each: usize,
 }
 
 impl Tables {
-    /// The tables of a tensor, outermost axis first; none of them is empty.
+    /// Tables of a tensor, outermost axis first; none of them may be empty.
     pub(super) fn new(mut tables: Vec<Vec<usize>>) -> Tables {
         let mut each = 1;
         while let Some(last) = tables.last() {
@@ -36,17 +36,17 @@ impl Tables {
         Tables { tables, each }
     }
 
-    /// The innermost table.
+    /// Innermost table.
     fn inner(&self) -> &[usize] {
         self.tables.last().map_or(&[], |t| t)
     }
 
-    /// Elements of a row: of all that have the same index but for the innermost table's axis.
+    /// Number of elements of a row: those that differ in the index along the innermost table's axis only.
     fn row(&self) -> usize {
         self.inner().len() * self.each
     }
 
-    /// What the tables of the outer axes say of row `row`.
+    /// Offset of row `row`, by the tables of the outer axes.
     fn start(&self, mut row: usize) -> usize {
         let mut at = 0;
         for table in self.tables.iter().rev().skip(1) {
@@ -56,7 +56,7 @@ impl Tables {
         at
     }
 
-    /// The kernel that fills each place of output 0 from the place in input 0 that the tables say.
+    /// Kernel that fills each element of output 0 from the element of input 0 at its offset.
     pub(super) fn gather(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         by_size!(p.dtype(0), T => Ok(self.gathering::<T>(p)))
     }
@@ -65,7 +65,7 @@ impl Tables {
         let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
         Prepared::new(n * 2, move |cx| {
             let x = input_as::<T>(cx, 0)?;
-            // SAFETY: it gets elements of an input of the same dtype only.
+            // SAFETY: only elements of an input of the same dtype are written to it.
             let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
             let (row, each) = (self.row(), self.each);
             let rows = (CHUNK / row).max(1);
@@ -81,8 +81,7 @@ impl Tables {
         })
     }
 
-    /// The kernel that brings each element of input 0 to the place of output 0 that the tables say;
-    /// other places are zeros.
+    /// Kernel that copies each element of input 0 to its offset in output 0; other elements are zeros.
     pub(super) fn scatter(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         by_size!(p.dtype(0), T => Ok(self.scattering::<T>(p)))
     }
@@ -91,7 +90,7 @@ impl Tables {
         let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
         Prepared::new(n * 2, move |cx| {
             let x = input_as::<T>(cx, 0)?;
-            // SAFETY: it gets zeros and elements of an input of the same dtype only.
+            // SAFETY: only zeros and elements of an input of the same dtype are written to it.
             let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
             out.fill(T::zeroed());
             self.each_slice(x, |slice, at| {
@@ -101,7 +100,7 @@ impl Tables {
         })
     }
 
-    /// The kernel that adds each element of input 0 to the place of output 0 that the tables say.
+    /// Kernel that adds each element of input 0 to the element of output 0 at its offset.
     pub(super) fn add<T: Number>(self, p: &Prepare<'_>) -> Prepared {
         Prepared::new(p.inputs[0].elements() * 4, move |cx| {
             let (x, out) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
@@ -125,7 +124,7 @@ impl Tables {
     }
 }
 
-/// The number of elements that each step along each axis passes.
+/// Stride of each axis, in elements.
 pub(super) fn strides(dims: &[usize]) -> SmallVec<[usize; 6]> {
     crate::support::moves::steps(dims)
         .iter()

@@ -1,4 +1,5 @@
-//! Ops on whole tensors that move elements or make them: a folder per family, and the builder methods.
+//! Ops that create, reshape, slice, index, join, rearrange and sort tensors: a folder for each family, and builder
+//! methods.
 
 mod array_ops;
 mod box_copies;

@@ -1,15 +1,15 @@
-//! Builder methods that start from a graph.
+//! Builder methods of a graph: placeholders, constants, fills, ranges, concatenation.
 
 use thalweg_graph::{Graph, Output, Value};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::support::gradient_nodes::int_scalar;
 
-/// Builder methods that start from a graph.
+/// Builder methods of a graph: placeholders, constants, fills, ranges, concatenation.
 pub trait SourceOps {
-    /// A value that each step feeds.
+    /// A value that must be fed at each step.
     fn placeholder(&self, name: &str, dtype: DType, shape: impl Into<Shape>) -> Output<'_>;
-    /// A value that a step may feed, of `shape`; `default` where it does not.
+    /// A value of `shape` that a step may feed; `default` if it is not fed.
     fn placeholder_with_default<'g>(
         &'g self,
         name: &str,
@@ -18,18 +18,18 @@ pub trait SourceOps {
     ) -> Output<'g>;
     /// A constant.
     fn constant(&self, value: impl Into<Tensor>) -> Output<'_>;
-    /// A tensor of shape `dims` (a vector of integers) that is `value`, a scalar, throughout.
+    /// A tensor of shape `dims` (a vector of integers) whose elements are all `value`, a scalar.
     fn fill<'g>(&'g self, dims: impl Into<Value<'g>>, value: impl Into<Value<'g>>) -> Output<'g>;
-    /// The numbers from `start` to before `limit`, `delta` apart: scalars of one dtype.
+    /// The numbers from `start` to before `limit`, `delta` apart; the arguments are scalars of one dtype.
     fn range<'g>(
         &'g self,
         start: impl Into<Value<'g>>,
         limit: impl Into<Value<'g>>,
         delta: impl Into<Value<'g>>,
     ) -> Output<'g>;
-    /// Tensors joined along `axis`: `[a, n]` and `[b, n]` to `[a + b, n]` along 0.
+    /// Concatenates tensors along `axis`: `[a, n]` and `[b, n]` to `[a + b, n]` along 0.
     fn concat<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
-    /// Tensors of one shape next to each other along a new axis: two of `[n]` to `[2, n]` along 0.
+    /// Stacks tensors of one shape along a new axis: two of `[n]` to `[2, n]` along 0.
     fn stack<'g>(&'g self, values: &[Output<'g>], axis: i64) -> Output<'g>;
 }
 

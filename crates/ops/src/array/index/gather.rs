@@ -1,4 +1,4 @@
-//! Slices looked up by index.
+//! GatherV2, Gather.
 
 use bytemuck::Pod;
 use thalweg_cpu::parallel::Disjoint;
@@ -68,7 +68,7 @@ struct Sizes {
 impl Sizes {
     fn of(p: &Prepare<'_>) -> Result<Sizes, KernelError> {
         let (params, indices) = (p.dims(0), p.dims(1));
-        // The older op always looks along the first axis.
+        // Gather has no axis input: it uses the first axis.
         let axis = match p.inputs.len() {
             2 => 0,
             _ => p.ints(2)?.first().copied().unwrap_or(0),
@@ -87,12 +87,12 @@ impl Sizes {
     }
 }
 
-/// `T` stands for the elements.
+/// Kernel for elements `T`.
 fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (sizes, dtype) = (Sizes::of(p)?, p.dtype(0));
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
-        // SAFETY: it gets elements of an input of the same dtype only.
+        // SAFETY: only elements of an input of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         let Sizes {
             batch,
@@ -120,7 +120,7 @@ fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
             // SAFETY: each task has its own rows.
             let out = unsafe { out.slice(first * inner, (last - first) * inner) };
             for (row, out) in (first..last).zip(out.chunks_exact_mut(inner)) {
-                // Of batch `block / outer`, as many times as there are outer slices.
+                // The indices of batch `block / outer`, repeated for each outer slice.
                 let block = row / count;
                 let index = indices[block / outer * count + row % count] as usize;
                 out.copy_from_slice(&params[(block * len + index) * inner..][..inner]);
@@ -134,7 +134,7 @@ fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
     indexed(p, &[1], &|p| prepare::<T>(p))
 }
 
-/// Slices looked up by index.
+/// GatherV2, Gather.
 pub(crate) static GATHER: Op = Op {
     def: OpDef {
         name: "GatherV2",
@@ -158,7 +158,7 @@ pub(crate) static GATHER: Op = Op {
     kernels: KERNELS,
 };
 
-/// Slices looked up by index along the first axis, as TensorFlow 1 names it.
+/// Gathers slices by index along the first axis; TensorFlow 1's op.
 pub(crate) static GATHER_V1: Op = Op {
     def: OpDef {
         name: "Gather",

@@ -1,4 +1,4 @@
-//! The gradient of GatherV2: each slice's gradient is added where the slice came from.
+//! Gradient of GatherV2: adds the gradient of each slice to the gradient of its source.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use thalweg_tensor::{DType, Tensor};
 use crate::array::shape::reshape::reshape_like;
 use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
 
-/// The number of leading dimensions that parameters and indices share.
+/// Number of leading dimensions that parameters and indices share.
 pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {
     let dims = match batch_dims < 0 {
         true => batch_dims.checked_add(rank as i64)?,
@@ -21,7 +21,7 @@ pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {
     usize::try_from(dims).ok().filter(|&b| b <= rank)
 }
 
-/// A number of elements: known now, or computed when the graph runs.
+/// A number of elements: known at build time, or computed by the graph.
 #[derive(Clone, Copy)]
 enum Size<'g> {
     Known(i64),
@@ -30,12 +30,12 @@ enum Size<'g> {
 }
 
 impl<'g> Size<'g> {
-    /// The product of these dimensions of `x`.
+    /// Product of these dimensions of `x`.
     fn of(x: Output<'g>, dims: Range<usize>) -> Size<'g> {
         let (graph, shape) = (x.graph(), x.shape());
         let known = |i: usize| i64::try_from(shape.dim(i)?).ok();
         let end = dims.end.min(shape.rank().unwrap_or(dims.end));
-        // The end of an unknown rank is not known either.
+        // Without a known rank, the end of the range is unknown.
         let open = dims.end == usize::MAX && shape.rank().is_none();
         let product = (dims.start..end).try_fold(1i64, |n, i| n.checked_mul(known(i)?));
         if let (Some(n), false) = (product, open) {
@@ -68,7 +68,7 @@ impl<'g> Size<'g> {
     }
 }
 
-/// `x` in dimensions of these sizes.
+/// Reshapes `x` to these sizes.
 fn reshape<'g>(x: Output<'g>, sizes: &[Size<'g>]) -> Output<'g> {
     let graph = x.graph();
     let known: Option<Vec<i64>> = sizes
@@ -88,7 +88,7 @@ fn reshape<'g>(x: Output<'g>, sizes: &[Size<'g>]) -> Output<'g> {
     graph.op("Reshape").input(x).input(to).output()
 }
 
-/// `x` with the dimensions at `i` and `i + 1` exchanged, of `rank`.
+/// Swaps dimensions `i` and `i + 1` of `x`, which has `rank` dimensions.
 fn swap<'g>(x: Output<'g>, i: usize, rank: usize) -> Output<'g> {
     let mut perm: Vec<i64> = (0..rank as i64).collect();
     perm.swap(i, i + 1);
@@ -96,7 +96,7 @@ fn swap<'g>(x: Output<'g>, i: usize, rank: usize) -> Output<'g> {
     x.graph().op("Transpose").input(x).input(perm).output()
 }
 
-/// The axis and the number of shared dimensions, where they are known.
+/// The axis and the number of batch dimensions, if they are known.
 fn axes(g: &GradCx<'_, '_>) -> Option<(usize, usize)> {
     if g.inputs() == 2 {
         return Some((0, 0));
@@ -114,7 +114,7 @@ fn axes(g: &GradCx<'_, '_>) -> Option<(usize, usize)> {
     (batch <= axis).then_some((axis, batch))
 }
 
-/// See the file.
+/// Gradient of GatherV2 and Gather.
 pub(super) fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let Some((axis, batch)) = axes(g) else {
         let graph = g.graph();
@@ -126,8 +126,8 @@ pub(super) fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(dx)]
 }
 
-/// The gradient of `params` where `dy` is that of the slices along `axis` that `indices` name, which
-/// share `batch` dimensions with it.
+/// Gradient of `params`, given the gradient `dy` of the slices along `axis` at `indices`; `batch` dimensions are
+/// shared.
 pub(crate) fn of_slices<'g>(
     params: Output<'g>,
     indices: Output<'g>,
@@ -144,7 +144,7 @@ pub(crate) fn of_slices<'g>(
     let is_one = |size: &Size<'g>| matches!(size, Size::Known(1));
     let many: SmallVec<[Size<'g>; 4]> = [shared].into_iter().filter(|s| !is_one(s)).collect();
 
-    // Indices into the slices of all shared dimensions together.
+    // Indices into the slices of all batches together.
     let mut ids = [&many[..], &[count]].concat();
     let mut into = reshape(indices, &ids);
     if !many.is_empty() {

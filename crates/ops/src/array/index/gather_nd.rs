@@ -1,4 +1,4 @@
-//! Slices looked up by vectors of indices.
+//! GatherNd.
 
 use bytemuck::Pod;
 use smallvec::smallvec;
@@ -13,7 +13,7 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::widened::indexed;
 
-/// Slices looked up by vectors of indices.
+/// GatherNd.
 pub(crate) static GATHER_ND: Op = Op {
     def: OpDef {
         name: "GatherNd",
@@ -50,7 +50,7 @@ fn gather<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError
     let count = slices.count(p.dims(1));
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
-        // SAFETY: it gets elements of an input of the same dtype only.
+        // SAFETY: only elements of an input of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         let inner = slices.inner;
         slices.each(indices, count, |row, at| {

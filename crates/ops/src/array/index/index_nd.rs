@@ -1,4 +1,4 @@
-//! Slices that a vector of indices names: what GatherNd, ScatterNd and their kin share.
+//! Slices by vectors of indices, as GatherNd, ScatterNd and the TensorScatter ops use them.
 
 use thalweg_device::{KernelError, Prepare};
 use thalweg_graph::op::{AttrDef, str_attr};
@@ -8,12 +8,12 @@ use thalweg_tensor::{DType, Element, Shape};
 
 use crate::support::shape_inputs::countable;
 
-/// The dtypes of an index.
+/// Dtypes of an index.
 pub(super) const INDICES: &[DType] = &[DType::I16, DType::I32, DType::I64];
-/// What becomes of an index out of range: here it is an error.
+/// Policy for an index out of range; here it is always an error.
 pub(super) const POLICY: AttrDef = str_attr("bad_indices_policy", "", &["", "DEFAULT", "ERROR"]);
 
-/// The rows of indices before the last dimension, and the length of that one.
+/// Dimensions of `indices` before the last one, and the length of the last one.
 fn rows(indices: &Shape, input: usize) -> Result<(Shape, Option<usize>), InferError> {
     match indices.dims() {
         None => Ok((Shape::unknown(), None)),
@@ -26,7 +26,7 @@ fn rows(indices: &Shape, input: usize) -> Result<(Shape, Option<usize>), InferEr
     }
 }
 
-/// The shape of the slices of a tensor of shape `whole` that `indices`, input `input`, name.
+/// Shape of the slices of a tensor of shape `whole` at `indices`, which is input `input`.
 pub(super) fn slices(whole: &Shape, indices: &Shape, input: usize) -> Result<Shape, InferError> {
     let (rows, depth) = rows(indices, input)?;
     let (Some(dims), Some(rows), Some(depth)) = (whole.dims(), rows.dims(), depth) else {
@@ -44,7 +44,7 @@ pub(super) fn slices(whole: &Shape, indices: &Shape, input: usize) -> Result<Sha
     countable(input, Shape::partial([rows, inner].concat()))
 }
 
-/// The updates in input `updates` must have the shape of the slices that they go to.
+/// Fails unless the updates in input `updates` have the shape of the slices that they update.
 pub(super) fn expect_slices(
     cx: &Infer<'_>,
     whole: &Shape,
@@ -62,18 +62,18 @@ pub(super) fn expect_slices(
     }
 }
 
-/// Slices of a tensor by vectors of indices.
+/// Slices of a tensor at vectors of indices.
 pub(super) struct Slices {
-    /// The dimensions that are indexed.
+    /// Dimensions that are indexed.
     outer: Vec<usize>,
-    /// The elements of a slice.
+    /// Number of elements of a slice.
     pub(super) inner: usize,
-    /// The input that the indices are.
+    /// Input number of the indices.
     input: usize,
 }
 
 impl Slices {
-    /// Of a tensor of dimensions `whole`, by input `input`.
+    /// Slices of a tensor of dimensions `whole`, at the indices in input `input`.
     pub(super) fn new(
         p: &Prepare<'_>,
         whole: &[usize],
@@ -89,14 +89,14 @@ impl Slices {
         })
     }
 
-    /// How many vectors of indices there are in so many indices, whose rows are `rows`.
+    /// Number of vectors of indices in a tensor of dimensions `dims`.
     pub(super) fn count(&self, dims: &[usize]) -> usize {
         let rows = dims.split_last().map_or(&[][..], |(_, rows)| rows);
         thalweg_tensor::shape::elements(rows)
     }
 
-    /// The first element of the slice of each of `count` vectors of indices, in order, handed to
-    /// `body` with the vector's number; an error for the first that is out of range.
+    /// Calls `body` for each of `count` vectors of indices, in order, with its number and the first element of its
+    /// slice; fails at the first index that is out of range.
     pub(super) fn each<I: Element + Into<i64>>(
         &self,
         indices: &[I],

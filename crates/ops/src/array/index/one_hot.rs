@@ -1,4 +1,4 @@
-//! Indices as rows that are on in one place.
+//! OneHot.
 
 use bytemuck::Pod;
 use thalweg_cpu::parallel::for_chunks;
@@ -13,7 +13,7 @@ use crate::support::shape_inputs::{countable, single, wrong};
 use crate::support::shapes;
 use crate::support::widened::indexed;
 
-/// Where the new axis stands among those of the output.
+/// Position of the new axis in the output.
 fn axis(axis: i64, rank: usize) -> Option<usize> {
     match axis {
         -1 => Some(rank),
@@ -46,7 +46,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The number of places in a row, and how far they are apart.
+/// Length of a row, and the stride between its elements.
 fn rows(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let out = p.output_dims(0);
     let place = axis(p.node.attrs.int("axis"), p.dims(0).len());
@@ -55,7 +55,7 @@ fn rows(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     Ok((depth, out[axis + 1..].iter().product()))
 }
 
-/// `T` stands for the elements of the output, `I` for the indices.
+/// Kernel for elements `T` of the output.
 fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dtype = p.outputs[0].dtype;
     let (depth, inner) = rows(p)?;
@@ -65,11 +65,11 @@ fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
         let (&[on], &[off]) = (on, off) else {
             return Err(KernelError::Argument("two scalars"));
         };
-        // SAFETY: it gets the elements of two inputs of the same dtype only.
+        // SAFETY: only elements of two inputs of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for_chunks(cx.pool(), out, CHUNK, &|_, out| out.fill(off));
         for (i, &index) in indices.iter().enumerate() {
-            // An index that is out of range is on nowhere.
+            // An index out of range sets no element.
             let index = usize::try_from(index).ok().filter(|&d| d < depth);
             if let Some(index) = index {
                 out[(i / inner * depth + index) * inner + i % inner] = on;
@@ -83,7 +83,7 @@ fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErr
     indexed(p, &[0], &|p| prepare::<T>(p))
 }
 
-/// Rows that are on in one place.
+/// One-hot rows of indices.
 pub(crate) static ONE_HOT: Op = Op {
     def: OpDef {
         name: "OneHot",
@@ -105,7 +105,7 @@ pub(crate) static ONE_HOT: Op = Op {
             ),
         ],
         shape,
-        // As in TensorFlow: the values are constants in practice.
+        // None, as in TensorFlow: the values are constants in practice.
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },

@@ -1,4 +1,4 @@
-//! Slices brought to where vectors of indices say.
+//! ScatterNd, TensorScatterUpdate, TensorScatterAdd, TensorScatterSub, TensorScatterMax, TensorScatterMin.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
@@ -18,7 +18,7 @@ fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {
     x.graph().op(op).input(x).input(indices).output()
 }
 
-/// Zeros with slices added.
+/// Adds slices to zeros.
 pub(crate) static SCATTER_ND: Op = Op {
     def: OpDef {
         name: "ScatterNd",
@@ -97,7 +97,7 @@ fn update<T: Element>(
     })
 }
 
-/// A copy of a tensor with some slices updated.
+/// Definition of an op that updates slices of a copy of a tensor.
 const fn updating(
     name: &'static str,
     summary: &'static str,
@@ -166,7 +166,7 @@ fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared,
     }))
 }
 
-/// A kernel that joins numbers.
+/// Kernel that combines each element with its update.
 macro_rules! joining {
     ($join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
@@ -180,7 +180,7 @@ macro_rules! joining {
     }};
 }
 
-/// A copy with other slices.
+/// Replaces slices in a copy.
 pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
     def: updating(
         "TensorScatterUpdate",
@@ -209,7 +209,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
     ],
 };
 
-/// A copy with slices added.
+/// Adds to slices of a copy.
 pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
     def: updating(
         "TensorScatterAdd",
@@ -223,7 +223,7 @@ pub(crate) static TENSOR_SCATTER_ADD: Op = Op {
     kernels: joining!(T::add),
 };
 
-/// A copy with slices taken away.
+/// Subtracts from slices of a copy.
 pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
     def: updating(
         "TensorScatterSub",
@@ -237,7 +237,7 @@ pub(crate) static TENSOR_SCATTER_SUB: Op = Op {
     kernels: joining!(T::sub),
 };
 
-/// The gradient goes to what was taken; in equal parts where several are equal.
+/// Sends the gradient to the selected elements, in equal parts if several are equal.
 fn extreme_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, indices, updates) = (g.graph(), g.input(0), g.input(1), g.input(2));
     let (y, dy) = (g.output(0), g.grad());
@@ -257,7 +257,7 @@ fn extreme_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(dy * in_x / shares), None, Some(share * in_updates)]
 }
 
-/// A copy with larger elements.
+/// Maximum of a copy's slices and the updates.
 pub(crate) static TENSOR_SCATTER_MAX: Op = Op {
     def: updating(
         "TensorScatterMax",
@@ -268,7 +268,7 @@ pub(crate) static TENSOR_SCATTER_MAX: Op = Op {
     kernels: joining!(|x, y| if x < y { y } else { x }),
 };
 
-/// A copy with smaller elements.
+/// Minimum of a copy's slices and the updates.
 pub(crate) static TENSOR_SCATTER_MIN: Op = Op {
     def: updating(
         "TensorScatterMin",

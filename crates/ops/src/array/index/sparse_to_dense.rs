@@ -9,7 +9,7 @@ use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-/// Values in their places of a tensor that is the same everywhere else.
+/// A tensor with values at the given indices, and a default elsewhere.
 pub(crate) static SPARSE_TO_DENSE: Op = Op {
     def: OpDef {
         name: "SparseToDense",
@@ -45,7 +45,7 @@ pub(crate) static SPARSE_TO_DENSE: Op = Op {
     kernels: &[cpu_tensors(|cx| Ok(vec![dense(cx)?]))],
 };
 
-/// Where each value goes, in row-major order.
+/// Row-major position of each value.
 fn places(cx: &TensorCx<'_>, dims: &[usize]) -> Result<Vec<usize>, KernelError> {
     let indices = cx.ints(0)?;
     let width = match cx.tensor(0)?.dims() {

@@ -1,11 +1,11 @@
-//! Where: the indices of the elements that are not 0.
+//! Op `Where`: the indices of the elements that are not 0.
 
 use thalweg_device::{KernelError, Op, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr_or};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-/// Where elements are not 0.
+/// Indices of the elements that are not 0.
 pub(crate) static WHERE: Op = Op {
     def: OpDef {
         name: "Where",

@@ -1,4 +1,4 @@
-//! Tensors joined along an axis that they have, and where each of them begins.
+//! ConcatV2, Concat, ConcatOffset.
 
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::moves::{Axis, Move};
 use crate::support::shape_inputs::{countable, ints_or, invalid, known, per_dim, single, wrong};
 
-/// The number of tensors that are joined.
+/// Number of tensors to concatenate.
 const COUNT: AttrDef = AttrDef {
     allowed: Allowed::AtLeast(2),
     ..count_attr("N")
 };
 
-/// Where the joined tensors stand among so many inputs, and where the axis: last, or first in the
-/// older op.
+/// Range of the tensors among the inputs, and input number of the axis: the last input, or the first one of the older
+/// op.
 fn places(inputs: usize, old: bool) -> (Range<usize>, usize) {
     match old {
         true => (1..inputs, 0),
@@ -32,7 +32,7 @@ fn places(inputs: usize, old: bool) -> (Range<usize>, usize) {
     }
 }
 
-/// The shape of the tensors joined along the axis.
+/// Shape rule of concatenation.
 fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
     let (tensors, n) = places(cx.inputs(), old);
     let axis = single(cx, n)?;
@@ -83,8 +83,7 @@ fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
     Ok(())
 }
 
-/// A kernel that puts the inputs from `first` on next to each other: of each, `lens`
-/// elements after those before, `outer` times.
+/// Copies that interleave the inputs from `first` on: `lens` elements of each in turn, `outer` times.
 pub(super) fn join(
     p: &Prepare<'_>,
     first: usize,
@@ -120,7 +119,7 @@ pub(super) fn join(
     })
 }
 
-/// Where each part begins along `axis`, where that is known.
+/// The axis, and the begin of each part along it, if known.
 fn starts(g: &GradCx<'_, '_>, tensors: Range<usize>, n: usize) -> Option<(usize, Vec<i64>)> {
     let rank = tensors.clone().find_map(|i| g.input(i).shape().rank())?;
     let axis = g.input(n).fact().value?.to_ints()?.first().copied()?;
@@ -137,7 +136,7 @@ fn starts(g: &GradCx<'_, '_>, tensors: Range<usize>, n: usize) -> Option<(usize,
 fn gradient<'g>(g: &GradCx<'_, 'g>, old: bool) -> InputGradients<'g> {
     let (graph, dy) = (g.graph(), g.grad());
     let (tensors, n) = places(g.inputs(), old);
-    // The axis has none.
+    // The axis has no gradient.
     let before = old.then_some(None);
     let slice = |begin: Output<'g>, size: Output<'g>| {
         let slice = graph.op("Slice").input(dy).input(begin).input(size);
@@ -148,7 +147,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>, old: bool) -> InputGradients<'g> {
             let shape = g.input(i).shape();
             let rank = shape.rank().or(dy.shape().rank()).unwrap_or(axis + 1);
             let mut begin = vec![0; rank];
-            // All of every other dimension.
+            // -1: the whole of every other dimension.
             let mut size = vec![-1; rank];
             begin[axis] = start;
             size[axis] = shape.dim(axis).map_or(-1, |d| d as i64);
@@ -169,7 +168,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>, old: bool) -> InputGradients<'g> {
     before.into_iter().chain(parts).collect()
 }
 
-/// Tensors joined along an axis.
+/// Concatenates tensors along an axis.
 pub(crate) static CONCAT: Op = Op {
     def: OpDef {
         name: "ConcatV2",
@@ -192,7 +191,7 @@ pub(crate) static CONCAT: Op = Op {
     ],
 };
 
-/// Tensors joined along an axis, as TensorFlow 1 names it.
+/// Concatenates tensors along an axis; TensorFlow 1's op, whose axis comes first.
 pub(crate) static CONCAT_V1: Op = Op {
     def: OpDef {
         name: "Concat",
@@ -259,7 +258,7 @@ fn to_tensors(dtype: DType, offsets: &[Vec<i64>]) -> Result<Vec<Tensor>, InferEr
     offsets.iter().map(tensor).collect()
 }
 
-/// Where each of several joined tensors begins.
+/// Offsets of tensors in their concatenation.
 pub(crate) static CONCAT_OFFSET: Op = Op {
     def: OpDef {
         name: "ConcatOffset",

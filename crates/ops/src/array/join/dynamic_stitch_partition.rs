@@ -1,4 +1,4 @@
-//! Slices dealt out to several tensors, and put together again.
+//! DynamicStitch, ParallelDynamicStitch, DynamicPartition.
 
 use bytemuck::Pod;
 use smallvec::{SmallVec, smallvec};
@@ -14,7 +14,7 @@ use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{countable, wrong};
 use crate::support::tensors::{Counted, take_slices};
 
-/// What follows the dimensions of `prefix` in `shape`, where both ranks are known.
+/// Dimensions of `shape` after those of `prefix`, if both ranks are known.
 fn rest(shape: &Shape, prefix: &Shape, input: usize) -> Result<Option<Shape>, InferError> {
     let (Some(dims), Some(own)) = (shape.dims(), prefix.dims()) else {
         return Ok(None);
@@ -77,7 +77,7 @@ fn stitch_as<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelEr
         .split_first()
         .ok_or(KernelError::Argument("rows"))?;
     let inner = elements(inner);
-    // For each row of the output the last input that names it, and its row there.
+    // For each row of the output: the last input whose indices contain it, and its row in that input.
     let mut places: Counted<Option<(usize, usize)>> = Counted::filled(rows, None, p.cpu.memory())?;
     for i in 0..n {
         for (row, index) in p.ints(i)?.into_iter().enumerate() {
@@ -133,13 +133,13 @@ const STITCH_KERNELS: &[Kernel] = &[
     cpu(stitch),
 ];
 
-/// Slices put together by index.
+/// Interleaves slices by index.
 pub(crate) static DYNAMIC_STITCH: Op = Op {
     def: STITCH,
     kernels: STITCH_KERNELS,
 };
 
-/// Slices put together by index, in any order.
+/// Interleaves slices by index; duplicate indices may be written in any order.
 pub(crate) static PARALLEL_DYNAMIC_STITCH: Op = Op {
     def: OpDef {
         name: "ParallelDynamicStitch",
@@ -148,7 +148,7 @@ pub(crate) static PARALLEL_DYNAMIC_STITCH: Op = Op {
     kernels: STITCH_KERNELS,
 };
 
-/// Slices dealt out by number.
+/// Distributes slices to outputs by partition number.
 pub(crate) static DYNAMIC_PARTITION: Op = Op {
     def: OpDef {
         name: "DynamicPartition",
@@ -171,7 +171,7 @@ pub(crate) static DYNAMIC_PARTITION: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            // The numbers of the slices, dealt out in the same way, say where each goes back.
+            // The row numbers, partitioned in the same way, are the indices that stitch the gradients.
             let (graph, data, partitions) = (g.graph(), g.input(0), g.input(1));
             let count = g.attrs().int("num_partitions").max(1);
             let int = |v: i64| int_scalar(graph, DType::I32, v);

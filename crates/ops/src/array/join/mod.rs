@@ -1,4 +1,4 @@
-//! Concatenation, splits, packs, tiles, dynamic stitches.
+//! Concatenation, packs, splits, tiles, dynamic stitches and partitions.
 
 mod concat;
 mod dynamic_stitch_partition;

@@ -1,4 +1,4 @@
-//! Tensors of one shape as the slices of a larger one, and back.
+//! Pack, Unpack.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -15,7 +15,7 @@ use crate::support::gradient_nodes::or_zeros;
 use crate::support::moved_strings::moved_strings;
 use crate::support::shape_inputs::countable;
 
-/// The axis attribute, of a tensor with `rank` dimensions.
+/// Attribute `axis`, resolved for a tensor with `rank` dimensions.
 fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
     let axis = cx.attrs().int("axis");
     resolve_axis(axis, rank).ok_or_else(|| InferError::Attr {
@@ -24,7 +24,7 @@ fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
     })
 }
 
-/// Tensors of one shape along a new axis.
+/// Stacks tensors of one shape along a new axis.
 pub(crate) static PACK: Op = Op {
     def: OpDef {
         name: "Pack",
@@ -87,7 +87,7 @@ fn pack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     )
 }
 
-/// The slices of a tensor along an axis.
+/// Splits a tensor into its slices along an axis.
 pub(crate) static UNPACK: Op = Op {
     def: OpDef {
         name: "Unpack",

@@ -1,4 +1,4 @@
-//! A tensor cut into equal parts along an axis.
+//! Split, SplitV.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -14,7 +14,7 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::moves::{Axis, Move};
 use crate::support::shape_inputs::{one_element, wrong};
 
-/// A kernel that cuts input `input` into the outputs: of each `len` elements, `outer` times.
+/// Copies that deal input `input` out to the outputs: `lens` elements to each in turn, `outer` times.
 pub(super) fn cut(
     p: &Prepare<'_>,
     input: usize,
@@ -49,7 +49,7 @@ pub(super) fn cut(
     })
 }
 
-/// A tensor cut into equal parts.
+/// Splits a tensor into equal parts.
 pub(crate) static SPLIT: Op = Op {
     def: OpDef {
         name: "Split",
@@ -108,7 +108,7 @@ pub(crate) static SPLIT: Op = Op {
     ],
 };
 
-/// The lengths of the parts of an axis of length `d`; one of them may be -1, for the rest.
+/// Lengths of the parts of an axis of length `d`; one of them may be -1, for the rest.
 fn lengths(sizes: &[i64], d: Option<usize>) -> Result<Vec<Option<usize>>, InferError> {
     let open = sizes.iter().filter(|&&s| s == -1).count();
     if open > 1 || sizes.iter().any(|&s| s < -1) {
@@ -133,7 +133,7 @@ fn lengths(sizes: &[i64], d: Option<usize>) -> Result<Vec<Option<usize>>, InferE
     Ok(sizes.iter().map(length).collect())
 }
 
-/// A tensor cut into parts of given lengths.
+/// Splits a tensor into parts of given lengths.
 pub(crate) static SPLIT_V: Op = Op {
     def: OpDef {
         name: "SplitV",

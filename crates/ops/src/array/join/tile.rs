@@ -1,4 +1,4 @@
-//! A whole tensor, several times.
+//! Tile.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -45,7 +45,7 @@ fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     countable(1, Shape::partial(dims?))
 }
 
-/// With the repetitions along axes of their own, between the others: the sum over them.
+/// Reshapes the gradient so that the repetitions have axes of their own, and sums over these.
 fn tile_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, multiples) = (g.graph(), g.input(0), g.input(1));
     let rank = x.shape().rank().or(multiples.shape().dim(0));
@@ -81,7 +81,7 @@ fn tile_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(sum.attr("keep_dims", false).output())]
 }
 
-/// The whole tensor, several times along each dimension.
+/// Repeats a tensor along each dimension.
 pub(crate) static TILE: Op = Op {
     def: OpDef {
         name: "Tile",

@@ -1,4 +1,4 @@
-//! Elements mirrored around a tensor.
+//! MirrorPad, MirrorPadGrad.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu};
@@ -22,13 +22,12 @@ const ATTRS: &[AttrDef] = &[
     },
 ];
 
-/// Whether the edge itself is mirrored as well.
+/// `true` if the edge itself is mirrored as well.
 fn symmetric(attrs: &thalweg_graph::Attrs) -> bool {
     attrs.str("mode") == "SYMMETRIC"
 }
 
-/// The shape with `change` of the length, what comes before and what comes after along each
-/// dimension.
+/// Shape rule: each dimension is `change` of its length and of its padding before and after.
 fn shape(
     cx: &mut Infer<'_>,
     change: fn(i64, (i64, i64)) -> Option<i64>,
@@ -36,7 +35,7 @@ fn shape(
 ) -> Result<(), InferError> {
     let rank = cx.shape(0).rank().or(cx.shape(1).dim(0));
     let (Some(paddings), Some(dims)) = (paddings(cx)?, cx.shape(0).dims()) else {
-        // As many dimensions as a shape can have.
+        // A vector of more rows describes no valid shape.
         let shape = rank
             .filter(|&r| r < 255)
             .map_or(Shape::unknown(), Shape::of_rank);
@@ -78,8 +77,7 @@ fn unpadded(d: i64, (before, after): (i64, i64)) -> Option<i64> {
         .filter(|&d| d >= 0)
 }
 
-/// For each place of a padded tensor the place inside that it mirrors; `None` where a tensor has no
-/// element.
+/// For each element of a padded tensor, the element that it mirrors; `None` if the tensor is empty.
 fn tables(
     p: &Prepare<'_>,
     outer: &[usize],
@@ -110,7 +108,7 @@ fn tables(
     Ok(Some(Tables::new((0..outer.len()).map(table).collect())))
 }
 
-/// A tensor with its mirror image around it.
+/// Pads a tensor with its mirror image.
 pub(crate) static MIRROR_PAD: Op = Op {
     def: OpDef {
         name: "MirrorPad",
@@ -135,7 +133,7 @@ pub(crate) static MIRROR_PAD: Op = Op {
     ],
 };
 
-/// The sums of what was mirrored.
+/// Gradient of MirrorPad: sums the gradients of the mirrored elements.
 pub(crate) static MIRROR_PAD_GRAD: Op = Op {
     def: OpDef {
         name: "MirrorPadGrad",

@@ -1,4 +1,4 @@
-//! Transposes, reversals, pads, blocks of space.
+//! Transposes, reversals, rolls, pads, space to batch and to depth.
 
 mod mirror_pad;
 mod pad;

@@ -1,4 +1,4 @@
-//! Elements around a tensor.
+//! Pad, PadV2.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -19,7 +19,7 @@ const ATTRS: &[AttrDef] = &[
     type_attr_or("Tpaddings", DType::INDICES, DType::I32),
 ];
 
-/// How many elements come before and after along each dimension, where that is known.
+/// Padding before and after along each dimension, if known.
 pub(super) fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferError> {
     let shape = cx.ranked(1, 2)?;
     if let Some(d) = shape.dim(1)
@@ -66,7 +66,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
             let dims: Result<Vec<_>, _> = dims.iter().zip(&paddings).map(padded).collect();
             countable(1, Shape::partial(dims?))?
         }
-        // As many dimensions as a shape can have.
+        // A vector of more rows describes no valid shape.
         _ => rank
             .filter(|&r| r < 255)
             .map_or(Shape::unknown(), Shape::of_rank),
@@ -75,7 +75,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The part of the gradient that the input has; a padding's value has the rest, summed.
+/// Slices the input's part out of the gradient; the padding value gets the sum of the rest.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, paddings) = (g.graph(), g.input(0), g.input(1));
     let before = match paddings.fact().value.and_then(|v| v.to_ints()) {
@@ -141,7 +141,7 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     })
 }
 
-/// Zeros around a tensor.
+/// Pads a tensor with zeros.
 pub(crate) static PAD: Op = Op {
     def: OpDef {
         name: "Pad",
@@ -161,7 +161,7 @@ pub(crate) static PAD: Op = Op {
     ],
 };
 
-/// Some value around a tensor.
+/// Pads a tensor with a value.
 pub(crate) static PAD_V2: Op = Op {
     def: OpDef {
         name: "PadV2",

@@ -1,4 +1,4 @@
-//! Elements in another order along some axes: from last to first, or moved round.
+//! ReverseV2, Roll, ReverseSequence.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, gpu};
@@ -17,7 +17,7 @@ use crate::support::shape_inputs::{per_dim, wrong};
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::indexed;
 
-/// Elements from last to first along some axes.
+/// Reverses the elements along some axes.
 pub(crate) static REVERSE_V2: Op = Op {
     def: OpDef {
         name: "ReverseV2",
@@ -83,7 +83,7 @@ fn reversed(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     Ok(Moves::one(p, Move::new(from, 0, &axes)?))
 }
 
-/// Elements moved round along some axes.
+/// Rotates the elements along some axes.
 pub(crate) static ROLL: Op = Op {
     def: OpDef {
         name: "Roll",
@@ -145,7 +145,7 @@ fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let mut shifts = vec![0usize; dims.len()];
     for (shift, axis) in p.ints(1)?.into_iter().zip(p.ints(2)?) {
         let i = resolve_axis(axis, dims.len()).ok_or(KernelError::Argument("an axis"))?;
-        // The remainder is below the dimension.
+        // The remainder is less than the dimension.
         let shift = shift.rem_euclid(dims[i] as i64) as usize;
         shifts[i] = (shifts[i] + shift) % dims[i];
     }
@@ -158,7 +158,7 @@ fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     Tables::new((0..dims.len()).map(table).collect()).gather(p)
 }
 
-/// The batch and sequence axes of a node, where the rank is known.
+/// The batch and sequence axes of a node, for a known rank.
 fn axes(attrs: &thalweg_graph::Attrs, rank: usize) -> Result<(usize, usize), InferError> {
     let axis = |attr: &'static str| {
         let axis = attrs.int(attr);
@@ -178,7 +178,7 @@ fn axes(attrs: &thalweg_graph::Attrs, rank: usize) -> Result<(usize, usize), Inf
     }
 }
 
-/// The beginnings of sequences from last to first.
+/// Reverses the first elements of each sequence.
 pub(crate) static REVERSE_SEQUENCE: Op = Op {
     def: OpDef {
         name: "ReverseSequence",
@@ -230,7 +230,7 @@ fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared
         axes(&p.node.attrs, dims.len()).map_err(crate::support::shape_inputs::invalid)?;
     let (batches, len, strides) = (dims[batch], dims[seq], strides(dims));
     let n = p.outputs[0].elements();
-    // What lies next to each other is moved together.
+    // Adjacent elements are copied together.
     let each = match batch > seq {
         true => strides[batch],
         false => strides[seq],
@@ -238,7 +238,7 @@ fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared
     let (batch, seq) = (strides[batch], strides[seq]);
     Ok(Prepared::new(n * 2, move |cx| {
         let (x, lengths) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
-        // SAFETY: it gets elements of an input of the same dtype only.
+        // SAFETY: only elements of an input of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for (element, &length) in lengths.iter().enumerate() {
             if !(0..=len as i64).contains(&length) {

@@ -1,4 +1,4 @@
-//! Ops of TensorFlow's first versions, which others have taken the place of.
+//! Reverse: TensorFlow's first version, replaced by ReverseV2.
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 
 use crate::support::shapes;
 
-/// Where each element of a tensor of these dimensions comes from when axes are turned round.
+/// Source position of each element when the axes in `flip` are reversed.
 fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
     let place = |mut at: usize| {
         let (mut from, mut stride) = (0, 1);
@@ -23,7 +23,7 @@ fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
     (0..elements(dims)).map(place).collect()
 }
 
-/// The elements of a tensor in these places.
+/// The elements of a tensor at these positions.
 fn picked(cx: &TensorCx<'_>, from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
     if from.dtype() == DType::String {
         let all = from.as_strings()?;
@@ -38,7 +38,7 @@ fn picked(cx: &TensorCx<'_>, from: &Tensor, places: &[usize]) -> Result<Tensor, 
     }, else Err(KernelError::DType(from.dtype())))
 }
 
-/// A tensor with some axes turned round.
+/// Reverses the axes whose flag is set.
 pub(crate) static REVERSE: Op = Op {
     def: OpDef {
         name: "Reverse",

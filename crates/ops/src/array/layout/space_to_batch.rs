@@ -1,4 +1,4 @@
-//! Blocks of space that become batches, and back.
+//! SpaceToBatchND, BatchToSpaceND, SpaceToBatch, BatchToSpace.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
@@ -13,7 +13,7 @@ use crate::array::index_tables::{Tables, strides};
 use crate::support::shape_inputs::{countable, invalid, length, wrong};
 use crate::support::trivial_kernels::nothing;
 
-/// Blocks, and what is added before and after or cut off, along the dimensions behind the first.
+/// Block sizes, and paddings or crops, along the dimensions after the first.
 struct Blocks {
     sides: Vec<usize>,
     /// Before and after.
@@ -21,7 +21,7 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// From the values of a block's sides and of what is around.
+    /// Blocks with these sides and these paddings or crops.
     fn new(sides: &[i64], around: &[i64], input: usize) -> Result<Blocks, InferError> {
         let at_least = |v: i64, least: i64, input| match usize::try_from(v) {
             Ok(size) if v >= least => Ok(size),
@@ -50,13 +50,13 @@ impl Blocks {
         })
     }
 
-    /// How many batches a block makes.
+    /// Number of batches that a block makes.
     fn batches(&self) -> Option<usize> {
         self.sides.iter().try_fold(1usize, |n, &s| n.checked_mul(s))
     }
 }
 
-/// The blocks of a node: by two inputs, or by an attribute and an input.
+/// Blocks of a node, from two inputs, or from an attribute and an input.
 fn blocks_of(
     attrs: &Attrs,
     old: bool,
@@ -157,7 +157,7 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
     Ok(())
 }
 
-/// For each place of a tensor with whole space (padded, or cut off) the place of one in batches.
+/// Kernel: maps each element of the spatial tensor (padded or cropped) to an element of the batched one.
 fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, KernelError> {
     let values = match old {
         true => [Some(p.ints(1)?), None],
@@ -173,7 +173,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
         return Ok(nothing());
     }
     let strides = strides(batches);
-    // A step of the first side of a block passes all batches that the other sides make.
+    // A step along the first side of a block skips all batches that the other sides make.
     let mut block_strides = vec![0; blocks.sides.len()];
     let mut stride = space[0].saturating_mul(strides[0]);
     for (own, &side) in block_strides.iter_mut().zip(&blocks.sides).rev() {
@@ -181,7 +181,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
         stride = stride.saturating_mul(side);
     }
     if space.contains(&0) {
-        // All of the output is padding: an empty table would say nothing.
+        // All of the output is padding, and tables must not be empty.
         return Tables::new(vec![vec![0]]).scatter(p);
     }
     let table = |i: usize| -> Vec<usize> {
@@ -201,7 +201,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
     }
 }
 
-/// The op that undoes this one, of the gradient.
+/// Gradient: the inverse op.
 fn back<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
     let node = g.graph().op(op).input(g.grad()).input(g.input(1));
     let node = match g.attrs().get("block_size") {
@@ -220,7 +220,7 @@ const SIDE: AttrDef = AttrDef {
     ..attr("block_size", AttrKind::Int)
 };
 
-/// Blocks of space as batches.
+/// Moves blocks of the spatial dimensions to the batch.
 pub(crate) static SPACE_TO_BATCH_ND: Op = Op {
     def: OpDef {
         name: "SpaceToBatchND",
@@ -243,7 +243,7 @@ pub(crate) static SPACE_TO_BATCH_ND: Op = Op {
     kernels: &[cpu(|p| prepare(p, false, true))],
 };
 
-/// Batches as blocks of space.
+/// Moves batches to blocks of the spatial dimensions.
 pub(crate) static BATCH_TO_SPACE_ND: Op = Op {
     def: OpDef {
         name: "BatchToSpaceND",
@@ -266,7 +266,7 @@ pub(crate) static BATCH_TO_SPACE_ND: Op = Op {
     kernels: &[cpu(|p| prepare(p, false, false))],
 };
 
-/// Blocks of pixels as batches.
+/// Moves blocks of pixels to the batch.
 pub(crate) static SPACE_TO_BATCH: Op = Op {
     def: OpDef {
         name: "SpaceToBatch",
@@ -281,7 +281,7 @@ pub(crate) static SPACE_TO_BATCH: Op = Op {
     kernels: &[cpu(|p| prepare(p, true, true))],
 };
 
-/// Batches as blocks of pixels.
+/// Moves batches to blocks of pixels.
 pub(crate) static BATCH_TO_SPACE: Op = Op {
     def: OpDef {
         name: "BatchToSpace",

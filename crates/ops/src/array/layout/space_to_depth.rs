@@ -1,4 +1,4 @@
-//! Blocks of space that become depth or batch, and back.
+//! SpaceToDepth, DepthToSpace.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -19,7 +19,7 @@ const ATTRS: &[AttrDef] = &[
     str_attr("data_format", "NHWC", &["NHWC", "NCHW", "NCHW_VECT_C"]),
 ];
 
-/// Where height, width and depth stand.
+/// Axes of height, width and depth.
 fn places(attrs: &Attrs) -> Result<[usize; 3], InferError> {
     match attrs.str("data_format") {
         "NHWC" => Ok([1, 2, 3]),
@@ -31,7 +31,7 @@ fn places(attrs: &Attrs) -> Result<[usize; 3], InferError> {
     }
 }
 
-/// The side of a block.
+/// Side of a block.
 fn side(attrs: &Attrs) -> usize {
     usize::try_from(attrs.int("block_size")).unwrap_or(0).max(1)
 }
@@ -53,7 +53,7 @@ fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
         attr: "block_size",
         reason: format!("blocks of {side} make the output too large"),
     };
-    // At most 2^20 squared.
+    // The side is at most 2^20.
     let block = side * side;
     let mut dims: Vec<Option<usize>> = shape.dims().unwrap_or_default().to_vec();
     for (i, place) in places.into_iter().enumerate() {
@@ -72,7 +72,7 @@ fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The move from space to depth, or back: `space` has blocks of space, `depth` has them as depth.
+/// Copies from space to depth, or back.
 fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
     let [height, width, channels] =
         places(&p.node.attrs).map_err(crate::support::shape_inputs::invalid)?;
@@ -87,7 +87,7 @@ fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
     let (in_space, in_depth) = (steps(space), steps(depth));
     let block = side as isize;
     let c = space[channels] as isize;
-    // Length, step in space, step in depth.
+    // Each axis: length, step in the spatial tensor, step in the deep one.
     let axes = [
         (space[0], in_space[0], in_depth[0]),
         (depth[height], in_space[height] * block, in_depth[height]),
@@ -111,7 +111,7 @@ fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
     Ok(Moves::one(p, Move::new(0, 0, &axes)?))
 }
 
-/// The other one of both ops, of the gradient.
+/// Gradient: the inverse op.
 fn back<'g>(g: &GradCx<'_, 'g>, op: &str) -> thalweg_graph::op::InputGradients<'g> {
     let node = g.graph().op(op).input(g.grad());
     let node = node.attr("block_size", g.attrs().int("block_size"));
@@ -121,7 +121,7 @@ fn back<'g>(g: &GradCx<'_, 'g>, op: &str) -> thalweg_graph::op::InputGradients<'
     )]
 }
 
-/// Blocks of pixels as channels.
+/// Moves blocks of pixels to channels.
 pub(crate) static SPACE_TO_DEPTH: Op = Op {
     def: OpDef {
         name: "SpaceToDepth",
@@ -139,7 +139,7 @@ pub(crate) static SPACE_TO_DEPTH: Op = Op {
     ],
 };
 
-/// Channels as blocks of pixels.
+/// Moves channels to blocks of pixels.
 pub(crate) static DEPTH_TO_SPACE: Op = Op {
     def: OpDef {
         name: "DepthToSpace",

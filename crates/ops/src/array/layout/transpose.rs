@@ -1,4 +1,4 @@
-//! Dimensions in another order.
+//! Transpose, InvertPermutation.
 
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu, on_host};
@@ -13,7 +13,7 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::moves::{Axis, Move, steps};
 use crate::support::shape_inputs::{ints_or, invalid, known, per_dim, wrong};
 
-/// `perm` as indices, each of which stands in it once.
+/// Checks that `perm` is a permutation, and returns it as indices.
 fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
     let mut seen = vec![false; perm.len()];
     perm.iter()
@@ -31,7 +31,7 @@ fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, Infer
         })
 }
 
-/// TensorFlow takes negative axes here too.
+/// A permutation whose axes may be negative, as in TensorFlow.
 fn axes(perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
     let rank = perm.len() as i64;
     let forward: Vec<i64> = perm
@@ -49,7 +49,7 @@ fn inverse(perm: &[usize]) -> Vec<i64> {
     inverse
 }
 
-/// The input with its dimensions in another order.
+/// Permutes the dimensions.
 pub(crate) static TRANSPOSE: Op = Op {
     def: OpDef {
         name: "Transpose",
@@ -126,7 +126,7 @@ fn transpose_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     Ok(Moves::one(p, Move::new(0, 0, &axes)?))
 }
 
-/// The permutation that undoes another one.
+/// Inverse of a permutation.
 pub(crate) static INVERT_PERMUTATION: Op = Op {
     def: OpDef {
         name: "InvertPermutation",

@@ -1,22 +1,21 @@
-//! The diagonals of a matrix, and how they lie as rows of a smaller one.
+//! Diagonals of a matrix, packed as the rows of a smaller one.
 
 use thalweg_graph::{Attrs, InferError};
 
 use crate::support::shape_inputs::wrong;
 
-/// The diagonals `low..=high` of a matrix: diagonal k has the elements whose column is k more than
-/// their row.
+/// Diagonals `low..=high` of a matrix: diagonal k has the elements with `column - row = k`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Band {
     pub(super) low: i64,
     pub(super) high: i64,
-    /// Whether diagonals above the main one, and below, begin at the left of their rows.
+    /// Left alignment of the diagonals above the main one, and of those below.
     left: [bool; 2],
 }
 
 impl Band {
-    /// Of a node: by the value of input `at`, or the main diagonal where the op has no such input.
-    /// `None` where the value is not known.
+    /// Band of a node: from the value of input `at`, or the main diagonal if the op has no such input. `None` if the
+    /// value is not known.
     pub(super) fn of(
         attrs: &Attrs,
         at: Option<usize>,
@@ -26,7 +25,7 @@ impl Band {
             "LEFT_RIGHT" => [true, false],
             "RIGHT_LEFT" => [false, true],
             "RIGHT_RIGHT" => [false, false],
-            // Older ops do not say.
+            // Older ops have no attribute: left-aligned.
             _ => [true, true],
         };
         let Some(at) = at else {
@@ -54,27 +53,27 @@ impl Band {
         Ok(Some(Band { low, high, left }))
     }
 
-    /// How many diagonals there are.
+    /// Number of diagonals.
     pub(super) fn count(self) -> i64 {
         self.high - self.low + 1
     }
 
-    /// The length of the longest diagonal of a matrix of this size.
+    /// Length of the longest diagonal of a matrix of this size.
     pub(super) fn longest(self, rows: i64, columns: i64) -> i64 {
         (rows + self.high.min(0))
             .min(columns - self.low.max(0))
             .max(0)
     }
 
-    /// The length of diagonal k, and where it begins in its row of `width`.
+    /// Length of diagonal k, and its begin in its row of `width` elements.
     fn row(self, k: i64, [rows, columns]: [i64; 2], width: i64) -> (i64, i64) {
         let len = (rows + k.min(0)).min(columns - k.max(0)).max(0);
         let left = k >= 0 && self.left[0] || k <= 0 && self.left[1];
         (len, if left { 0 } else { width - len })
     }
 
-    /// Where element (row, column) of the matrix lies in the rows of diagonals, `width` each;
-    /// `None` where it is on none of them.
+    /// Position of element (row, column) of the matrix in the packed rows of `width` elements; `None` if it is on
+    /// none of the diagonals.
     pub(super) fn place(self, row: i64, column: i64, size: [i64; 2], width: i64) -> Option<usize> {
         let k = column - row;
         if k < self.low || k > self.high {
@@ -85,8 +84,7 @@ impl Band {
         usize::try_from((self.high - k) * width + along).ok()
     }
 
-    /// Which element of the matrix lies at `along` of row `row` of the diagonals; `None` where none
-    /// does.
+    /// Element of the matrix at position `along` of packed row `row`; `None` for padding.
     pub(super) fn element(self, row: i64, along: i64, size: [i64; 2], width: i64) -> Option<usize> {
         let k = self.high - row;
         let (len, begin) = self.row(k, size, width);
@@ -97,7 +95,7 @@ impl Band {
         usize::try_from((along - k.min(0)) * size[1] + along + k.max(0)).ok()
     }
 
-    /// The diagonals must be some of a matrix of this size.
+    /// Fails unless a matrix of this size has these diagonals.
     pub(super) fn within(self, at: usize, rows: i64, columns: i64) -> Result<(), InferError> {
         let is = |k: i64| k == 0 || -rows < k && k < columns;
         match is(self.low) && is(self.high) {

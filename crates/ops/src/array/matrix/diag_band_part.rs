@@ -1,4 +1,4 @@
-//! A band of a matrix, and the diagonals of tensors of any rank.
+//! MatrixBandPart, Diag, DiagPart.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape};
 use super::index_map::{Pick, picked};
 use crate::support::shape_inputs::{countable, single};
 
-/// What lies near the diagonal of a matrix.
+/// The band of a matrix around its main diagonal; zeros elsewhere.
 pub(crate) static MATRIX_BAND_PART: Op = Op {
     def: OpDef {
         name: "MatrixBandPart",
@@ -82,7 +82,7 @@ const ATTRS: &[AttrDef] = &[type_attr(
     ],
 )];
 
-/// A tensor with another one as its diagonal.
+/// A tensor with the input as its diagonal.
 pub(crate) static DIAG: Op = Op {
     def: OpDef {
         name: "Diag",

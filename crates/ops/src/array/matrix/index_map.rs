@@ -1,4 +1,4 @@
-//! Kernels whose every element is an element of some input, or zero, by a formula.
+//! Kernels whose every output element is an element of an input, or zero, by a function of its index.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -9,19 +9,19 @@ use thalweg_tensor::DType;
 use crate::support::elementwise::CHUNK;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 
-/// Where an element comes from.
+/// Source of an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pick {
-    /// One of the inputs that are listed, and an element of it.
+    /// An element of one of the listed inputs.
     From(usize, usize),
-    /// Nowhere: it is a zero.
+    /// Zero.
     Zero,
 }
 
-/// What says where element i of an output comes from.
+/// Source of each element of an output, by index.
 type Formula = Box<dyn Fn(usize) -> Pick + Send + Sync>;
 
-/// The kernel that fills output 0 from `inputs`, all of its dtype, element by element.
+/// Kernel that fills output 0 from `inputs`, which have its dtype, element by element.
 pub(super) fn picked(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -44,7 +44,7 @@ fn picking<T: Pod + Send + Sync>(
             .iter()
             .map(|&i| input_as::<T>(cx, i))
             .collect::<Result<_, _>>()?;
-        // SAFETY: it gets zeros and elements of inputs of the same dtype only.
+        // SAFETY: only zeros and elements of inputs of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
         for_chunks(cx.pool(), out, CHUNK, &|task, part| {
             for (i, out) in part.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Matrices from diagonals, diagonals of matrices, and matrices with other diagonals.
+//! MatrixDiag, MatrixDiagPart, MatrixSetDiag, each in three versions.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu};
@@ -20,7 +20,7 @@ const ALIGN: AttrDef = str_attr(
 );
 const K: Arg = arg_of("k", DType::I32).host();
 
-/// The dimensions before the last `n`, where the rank is known.
+/// Dimensions before the last `n`, if the rank is at least `n`.
 fn batch(dims: &[Option<usize>], n: usize) -> Option<&[Option<usize>]> {
     dims.len().checked_sub(n).map(|end| &dims[..end])
 }
@@ -33,18 +33,18 @@ fn too_small(cx: &Infer<'_>, input: usize, rank: usize) -> InferError {
     }
 }
 
-/// A length as a dimension.
+/// A dimension of this length, if it is not negative.
 fn dim(length: i64) -> Option<usize> {
     usize::try_from(length).ok()
 }
 
-/// Which diagonals a node of the rule is about; input `at` says it, where there is such an input.
+/// Diagonals of a node in a shape rule, from input `at` if there is such an input.
 fn band(cx: &Infer<'_>, at: usize) -> Result<Option<Band>, InferError> {
     let at = (cx.inputs() > at).then_some(at);
     Band::of(cx.attrs(), at, at.and_then(|at| cx.ints(at)))
 }
 
-/// As [`band`], of a node to prepare.
+/// As [`band`], for a node to prepare.
 fn band_of(p: &Prepare<'_>, at: usize) -> Result<Band, KernelError> {
     let at = (p.inputs.len() > at).then_some(at);
     let value = at.map(|at| p.ints(at)).transpose()?;
@@ -60,8 +60,8 @@ fn matrix(dims: &[usize]) -> Result<[i64; 2], KernelError> {
     }
 }
 
-/// The rows and columns of a matrix with these diagonals, of which the longest has `width`
-/// elements; -1 stands for what is not given.
+/// Rows and columns of a matrix with these diagonals, of which the longest has `width` elements; -1 for a size that
+/// is not given.
 fn size(band: Band, width: i64, rows: i64, columns: i64) -> Result<[i64; 2], InferError> {
     let (least_rows, least_columns) = (width - band.high.min(0), width + band.low.max(0));
     let [rows, columns] = match (rows, columns) {
@@ -221,7 +221,7 @@ fn set(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-/// The op `name` and its version, aligned as the node that is differentiated.
+/// Version suffix of the ops in a gradient, which keep the alignment of the differentiated node.
 struct Version(&'static str);
 
 impl Version {
@@ -232,7 +232,7 @@ impl Version {
         }
     }
 
-    /// The diagonals of `x`, with zeros around; input `k` of the node says which.
+    /// The diagonals of `x` that input `k` of the node selects, padded with zeros.
     fn part<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>, k: usize) -> Output<'g> {
         let node = g.graph().op(&format!("MatrixDiagPart{}", self.0)).input(x);
         match self.0 {
@@ -241,7 +241,7 @@ impl Version {
         }
     }
 
-    /// `x` with these diagonals.
+    /// Sets these diagonals of `x`.
     fn set<'g>(
         &self,
         g: &GradCx<'_, 'g>,

@@ -1,4 +1,4 @@
-//! Reductions over segments.
+//! Reductions over segments: sorted, unsorted and sparse.
 
 mod segment_gradient;
 mod segment_reductions;

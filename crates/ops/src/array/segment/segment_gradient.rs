@@ -1,4 +1,4 @@
-//! Gradients through slices that are joined by their ids.
+//! Gradients of segment reductions.
 
 use smallvec::smallvec;
 use thalweg_graph::op::InputGradients;
@@ -8,20 +8,20 @@ use thalweg_tensor::DType;
 use super::unsorted_segment_sum::of_segments;
 use crate::support::gradient_nodes::int_scalar;
 
-/// For each id, what `x` has for its segment.
+/// Gathers the slice of `x` for each id.
 pub(super) fn gather<'g>(x: Output<'g>, ids: Output<'g>) -> Output<'g> {
     let node = x.graph().op("GatherV2").input(x).input(ids);
     node.input(int_scalar(x.graph(), DType::I32, 0)).output()
 }
 
-/// Whether ids are sorted: how the ops of a gradient are called.
+/// Kind of ids, which selects the ops of a gradient.
 pub(super) enum Kin {
     Sorted,
     Unsorted,
 }
 
 impl Kin {
-    /// `Sum`, `Prod`... of `x` over the segments of the node.
+    /// Reduces `x` by `op` (`Sum`, `Prod`) over the segments of the node.
     fn over<'g>(&self, g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
         match self {
             Kin::Sorted => {
@@ -35,7 +35,7 @@ impl Kin {
         }
     }
 
-    /// For each slice what `x` has for its segment, 0 for one that is in none.
+    /// Gathers the slice of `x` for each id; 0 for an id of no segment.
     fn back<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>) -> Output<'g> {
         match self {
             Kin::Sorted => gather(x, g.input(1)),
@@ -47,14 +47,14 @@ impl Kin {
     }
 }
 
-/// `x` where `when` is true, else zeros.
+/// Selects `x` where `when` is true, and zeros elsewhere.
 fn where_true<'g>(when: Output<'g>, x: Output<'g>) -> Output<'g> {
     let zeros = x.graph().op("ZerosLike").input(x).output();
     let node = x.graph().op("SelectV2").input(when).input(x);
     node.input(zeros).output()
 }
 
-/// The gradient goes to what was taken, in equal parts where several are equal.
+/// Sends the gradient to the selected elements, in equal parts if several are equal.
 pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
     let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
     let taken = graph.op("Equal").input(x).input(kin.back(g, g.output(0)));
@@ -65,7 +65,7 @@ pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradie
     smallvec![Some(kin.back(g, share) * taken)]
 }
 
-/// The product of the others: of those that are not 0 where the element itself is.
+/// Gradient of a product: the product of the other elements; for an element of 0, of those that are not 0.
 pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
     let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
     let choose = |when: Output<'g>, a: Output<'g>, b: Output<'g>| {
@@ -75,7 +75,7 @@ pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradie
     let is_zero = graph.op("Equal").input(x).input(zero).output();
     let zeros = graph.op("Cast").input(is_zero).attr("DstT", x.dtype());
     let zeros = kin.over(g, "Sum", zeros.output());
-    // Two zeros leave nothing of the others.
+    // With two zeros, the product of the others is 0.
     let at_most_one = graph.op("LessEqual").input(zeros).input(x.constant_like(1));
     let dy = where_true(at_most_one.output(), dy);
     let others = choose(is_zero, graph.op("OnesLike").input(x).output(), x);

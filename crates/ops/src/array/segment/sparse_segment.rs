@@ -1,4 +1,5 @@
-//! Slices that indices name, joined by sorted ids: lookups of several embeddings at a time.
+//! SparseSegmentSum, SparseSegmentMean, SparseSegmentSqrtN, with their gradients and variants with a number of
+//! segments: gathered slices, reduced by sorted ids (lookups of several embeddings at a time).
 
 use smallvec::smallvec;
 use thalweg_cpu::number::{Float, Number};
@@ -40,8 +41,7 @@ const GRAD: &[Arg] = &[
     arg_of("output_dim0", DType::I32).host(),
 ];
 
-/// The dimensions of a slice of input 0, where its rank is known; indices and ids are vectors of
-/// one length.
+/// Dimensions of a slice of input 0, if its rank is known; indices and ids must be vectors of one length.
 fn slice<'a>(cx: &Infer<'a>) -> Result<Option<&'a [Option<usize>]>, InferError> {
     cx.ranked(1, 1)?;
     cx.ranked(2, 1)?;
@@ -57,7 +57,7 @@ fn slice<'a>(cx: &Infer<'a>) -> Result<Option<&'a [Option<usize>]>, InferError> 
     }
 }
 
-/// A number of slices, input `input`.
+/// A number of slices, from input `input`.
 fn count(cx: &Infer<'_>, input: usize) -> Result<Option<usize>, InferError> {
     let Some(n) = single(cx, input)? else {
         return Ok(None);
@@ -109,12 +109,12 @@ fn grad_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The elements of a slice.
+/// Number of elements of a slice.
 fn inner(p: &Prepare<'_>) -> usize {
     thalweg_tensor::shape::elements(p.output_dims(0).get(1..).unwrap_or_default())
 }
 
-/// The slice of `rows` that element `element` of the indices, input 1, names.
+/// Slice number that element `element` of the indices, input 1, selects; it must be below `rows`.
 fn row(indices: &[i64], element: usize, rows: usize) -> Result<usize, KernelError> {
     let index = indices[element];
     let found = usize::try_from(index).ok().filter(|&i| i < rows);
@@ -125,7 +125,7 @@ fn row(indices: &[i64], element: usize, rows: usize) -> Result<usize, KernelErro
     })
 }
 
-/// Sums of the slices of each segment, `finish`ed with their number.
+/// Kernel that sums the slices of each segment, and applies `finish` with their number.
 fn forward<T: Number>(
     p: &Prepare<'_>,
     finish: Box<dyn Fn(T, usize) -> T + Send + Sync>,
@@ -175,7 +175,7 @@ fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-/// What each slice of the data has of the gradients of the segments that it is in.
+/// Kernel of the gradient: adds the gradient of each segment to those of its slices.
 fn backward(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
     indexed(p, &[1], &|p| {
         dispatch!(p.dtype(0), FLOATS, T => backward_by::<T>(p, scale), else
@@ -211,7 +211,7 @@ fn backward_by<T: Float>(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, Kern
     }))
 }
 
-/// By the op of the gradient, of as many slices as the data has.
+/// Gradient by op `op`, with as many slices as the data.
 fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
     let graph = g.graph();
     let shape = shape_of(g.input(0), DType::I32);
@@ -257,13 +257,13 @@ const SQRT_N: OpDef = OpDef {
     ..SUM
 };
 
-/// Sums.
+/// Sums of gathered slices.
 pub(crate) static SPARSE_SEGMENT_SUM: Op = Op {
     def: SUM,
     kernels: SUM_KERNELS,
 };
 
-/// Sums of so many segments.
+/// Sums of gathered slices, with a number of segments.
 pub(crate) static SPARSE_SEGMENT_SUM_COUNTED: Op = Op {
     def: OpDef {
         name: "SparseSegmentSumWithNumSegments",
@@ -274,13 +274,13 @@ pub(crate) static SPARSE_SEGMENT_SUM_COUNTED: Op = Op {
     kernels: SUM_KERNELS,
 };
 
-/// Means.
+/// Means of gathered slices.
 pub(crate) static SPARSE_SEGMENT_MEAN: Op = Op {
     def: MEAN,
     kernels: MEAN_KERNELS,
 };
 
-/// Means of so many segments.
+/// Means of gathered slices, with a number of segments.
 pub(crate) static SPARSE_SEGMENT_MEAN_COUNTED: Op = Op {
     def: OpDef {
         name: "SparseSegmentMeanWithNumSegments",
@@ -291,13 +291,13 @@ pub(crate) static SPARSE_SEGMENT_MEAN_COUNTED: Op = Op {
     kernels: MEAN_KERNELS,
 };
 
-/// Sums by the root of their number.
+/// Sums of gathered slices, divided by the square root of their number.
 pub(crate) static SPARSE_SEGMENT_SQRT_N: Op = Op {
     def: SQRT_N,
     kernels: SQRT_N_KERNELS,
 };
 
-/// Sums by the root of their number, of so many segments.
+/// Sums of gathered slices, divided by the square root of their number, with a number of segments.
 pub(crate) static SPARSE_SEGMENT_SQRT_N_COUNTED: Op = Op {
     def: OpDef {
         name: "SparseSegmentSqrtNWithNumSegments",
@@ -318,13 +318,13 @@ const BACK: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The gradient of sums.
+/// Gradient of SparseSegmentSum.
 pub(crate) static SPARSE_SEGMENT_SUM_GRAD: Op = Op {
     def: BACK,
     kernels: &[cpu(|p| backward(p, Scale::Sum))],
 };
 
-/// The gradient of means.
+/// Gradient of SparseSegmentMean.
 pub(crate) static SPARSE_SEGMENT_MEAN_GRAD: Op = Op {
     def: OpDef {
         name: "SparseSegmentMeanGrad",
@@ -334,7 +334,7 @@ pub(crate) static SPARSE_SEGMENT_MEAN_GRAD: Op = Op {
     kernels: &[cpu(|p| backward(p, Scale::Mean))],
 };
 
-/// The gradient of sums by the root of their number.
+/// Gradient of SparseSegmentSqrtN.
 pub(crate) static SPARSE_SEGMENT_SQRT_N_GRAD: Op = Op {
     def: OpDef {
         name: "SparseSegmentSqrtNGrad",

@@ -1,4 +1,4 @@
-//! Sums of slices that belong together.
+//! UnsortedSegmentSum.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
@@ -13,7 +13,7 @@ use crate::support::gradient_nodes::{int_scalar, reshape, shape_of};
 use crate::support::shape_inputs::{countable, single, wrong};
 use crate::support::widened::{indexed, widened_ints};
 
-/// The fewest elements of a row that a task adds up.
+/// Minimum number of columns of a task.
 const NARROW: usize = 32;
 
 pub(crate) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -44,21 +44,21 @@ pub(crate) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// How many segments there are, and the elements of each.
+/// Number of segments, and number of elements of each.
 pub(super) fn segments(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let out = p.output_dims(0);
     let (&count, slice) = out.split_first().ok_or(KernelError::Argument("segments"))?;
     Ok((count, slice.iter().product()))
 }
 
-/// `T` stands for the elements, `I` for the ids.
+/// Kernel for elements `T` and ids `I`.
 fn prepare<T: Number, I: Element>(
     p: &Prepare<'_>,
     to_i64: fn(I) -> i64,
 ) -> Result<Prepared, KernelError> {
     let (count, inner) = segments(p)?;
     let rows = p.inputs[1].elements();
-    // Every task walks all rows in their order, and adds up some columns.
+    // Every task reads all rows in order, and sums some columns.
     let tasks = (rows.saturating_mul(inner) / CHUNK).clamp(1, inner.div_ceil(NARROW).max(1));
     let width = inner.div_ceil(tasks).max(1);
     let elements = p.inputs[0]
@@ -79,11 +79,11 @@ fn prepare<T: Number, I: Element>(
         cx.pool().parallel_for(inner.div_ceil(width), &|task| {
             let (from, len) = (task * width, width.min(inner - task * width));
             for (row, &id) in ids.iter().enumerate() {
-                // A negative id belongs nowhere.
+                // A slice with a negative id is dropped.
                 let Ok(segment) = usize::try_from(to_i64(id)) else {
                     continue;
                 };
-                // SAFETY: these columns are this task's alone.
+                // SAFETY: no other task writes these columns.
                 let sums = unsafe { out.slice(segment * inner + from, len) };
                 for (sum, &v) in sums.iter_mut().zip(&data[row * inner + from..]) {
                     *sum = sum.add(v);
@@ -94,7 +94,7 @@ fn prepare<T: Number, I: Element>(
     }))
 }
 
-/// Each slice has the gradient of its sum, and one that was dropped has none.
+/// Each slice gets the gradient of its sum; a dropped slice gets zeros.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (slices, kept) = of_segments(g.grad(), g.input(1));
     let zeros = g.graph().op("ZerosLike").input(slices).output();
@@ -102,8 +102,8 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(dx.input(zeros).output())]
 }
 
-/// For each id what `dy` has for its segment (for a negative one, for the first), and whether the
-/// id is one of a segment.
+/// For each id: the slice of `dy` for its segment (the first segment for a negative id), and `true` if the id is not
+/// negative.
 pub(super) fn of_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, Output<'g>) {
     let graph = dy.graph();
     let zero = int_scalar(graph, ids.dtype(), 0);
@@ -112,7 +112,7 @@ pub(super) fn of_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, O
     let slices = graph.op("GatherV2").input(dy).input(within).input(first);
     let slices = slices.output();
     let kept = graph.op("GreaterEqual").input(ids).input(zero).output();
-    // One for each slice: ones follow, as many as a slice has dimensions.
+    // The shape of the ids, followed by a 1 for each dimension of a slice.
     let ones = |n: usize| vec![1i64; n];
     let kept: Output<'g> = match (ids.shape().to_dims(), slices.shape().rank()) {
         (Some(dims), Some(rank)) => {
@@ -134,7 +134,7 @@ pub(super) fn of_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, O
     (slices, kept)
 }
 
-/// Sums of the slices that have the same id.
+/// Sums the slices with the same id.
 pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentSum",

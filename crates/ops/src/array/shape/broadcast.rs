@@ -11,7 +11,7 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::shape_inputs::{asked_shape, ints_or, invalid, known, per_dim};
 use crate::support::widened::moved;
 
-/// Repeated to a larger shape.
+/// Broadcasts to a larger shape.
 pub(crate) static BROADCAST_TO: Op = Op {
     def: OpDef {
         name: "BroadcastTo",
@@ -60,7 +60,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
     ],
 };
 
-/// The shape that two shapes broadcast to.
+/// Broadcast of two shapes.
 pub(crate) static BROADCAST_ARGS: Op = Op {
     def: OpDef {
         name: "BroadcastArgs",

@@ -1,4 +1,4 @@
-//! Shapes: their values, reshapes, broadcasts.
+//! Shape, Rank, Size, reshapes and broadcasts.
 
 mod broadcast;
 pub(crate) mod reshape;

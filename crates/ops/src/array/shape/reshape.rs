@@ -1,4 +1,4 @@
-//! The same elements under other dimensions: Reshape, ExpandDims, Squeeze, StopGradient.
+//! Reshape, ExpandDims, Squeeze.
 
 use smallvec::smallvec;
 use thalweg_device::Op;
@@ -11,17 +11,17 @@ use crate::support::gradient_nodes::{int_vector, shape_of};
 use crate::support::shape_inputs::length;
 use crate::support::trivial_kernels::VIEW;
 
-/// The gradient has the input's shape again.
+/// Gradient with the shape of the input.
 pub(crate) fn reshape_back<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     reshape_like(g.grad(), g.input(0))
 }
 
-/// `x` with the shape of `like`.
+/// Reshapes `x` to the shape of `like`.
 #[track_caller]
 pub(crate) fn reshape_like<'g>(x: Output<'g>, like: Output<'g>) -> Output<'g> {
     let (graph, shape) = (x.graph(), like.shape());
     let dims = shape.dims().unwrap_or_default();
-    // One unknown dimension follows from the others, unless one of them is 0.
+    // One unknown dimension is inferred from the others, unless one of them is 0.
     let follows = dims.iter().filter(|d| d.is_none()).count() == 1 && !dims.contains(&Some(0));
     let to = if follows {
         let dims: Vec<i64> = dims.iter().map(|d| d.map_or(-1, |d| d as i64)).collect();
@@ -32,7 +32,7 @@ pub(crate) fn reshape_like<'g>(x: Output<'g>, like: Output<'g>) -> Output<'g> {
     graph.op("Reshape").input(x).input(to).output()
 }
 
-/// An input that is known not to change, with its value.
+/// Sets output 0 to `shape`, with the value of input 0 if it is known.
 fn pass_value(cx: &mut Infer<'_>, shape: Shape) {
     let reshaped = shape
         .to_dims()
@@ -43,7 +43,7 @@ fn pass_value(cx: &mut Infer<'_>, shape: Shape) {
     }
 }
 
-/// Other dimensions for the same elements.
+/// Reshapes to another shape with the same number of elements.
 pub(crate) static RESHAPE: Op = Op {
     def: OpDef {
         name: "Reshape",
@@ -114,7 +114,7 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     }
     let whole = rest != 0;
     let (elements, rest) = match rest {
-        // As in TensorFlow, the -1 keeps what is left without the dimensions of 0.
+        // As in TensorFlow, -1 is inferred without the dimensions of 0.
         0 if !cx.shape(0).is_known() => return Ok(shape),
         0 if elements == 0 => {
             let too_large = || wrong(format!("{shape} has dimensions too large to multiply"));
@@ -133,14 +133,14 @@ fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     ))
 }
 
-/// The product of the dimensions that are not 0.
+/// Product of the dimensions that are not 0.
 fn counted(shape: &Shape) -> Option<usize> {
     let dims = shape.dims().unwrap_or(&[]).iter();
     dims.filter_map(|d| d.filter(|&d| d != 0))
         .try_fold(1usize, |all, d| all.checked_mul(d))
 }
 
-/// A new dimension of 1.
+/// Inserts a dimension of 1.
 pub(crate) static EXPAND_DIMS: Op = Op {
     def: OpDef {
         name: "ExpandDims",
@@ -179,7 +179,7 @@ pub(crate) static EXPAND_DIMS: Op = Op {
     kernels: &[VIEW],
 };
 
-/// Without dimensions of 1.
+/// Removes dimensions of 1.
 pub(crate) static SQUEEZE: Op = Op {
     def: OpDef {
         name: "Squeeze",

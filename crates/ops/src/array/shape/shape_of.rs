@@ -1,4 +1,4 @@
-//! What a tensor is, as a tensor: Shape, Rank, Size.
+//! Shape, ShapeN, Rank, Size.
 
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, on_host};
@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use crate::support::shape_inputs::{ints_or, invalid, known};
 
-/// A kernel that writes what is known when it is prepared.
+/// Kernel that writes a value that is known when it is prepared.
 fn known_index(value: Option<Tensor>) -> Result<Prepared, KernelError> {
     let value = value.ok_or_else(|| {
         KernelError::Invalid(
@@ -26,7 +26,7 @@ fn out_type(p: &Prepare<'_>) -> DType {
     p.outputs.first().map_or(DType::I32, |o| o.dtype)
 }
 
-/// The dimensions.
+/// Shape of a tensor.
 pub(crate) static SHAPE: Op = Op {
     def: OpDef {
         name: "Shape",
@@ -58,7 +58,7 @@ pub(crate) static SHAPE: Op = Op {
     ],
 };
 
-/// The number of dimensions.
+/// Number of dimensions.
 pub(crate) static RANK: Op = Op {
     def: OpDef {
         name: "Rank",
@@ -82,7 +82,7 @@ pub(crate) static RANK: Op = Op {
     ],
 };
 
-/// The number of elements.
+/// Number of elements.
 pub(crate) static SIZE: Op = Op {
     def: OpDef {
         name: "Size",
@@ -114,7 +114,7 @@ pub(crate) static SIZE: Op = Op {
     ],
 };
 
-/// The dimensions of several tensors.
+/// Shapes of several tensors.
 pub(crate) static SHAPE_N: Op = Op {
     def: OpDef {
         name: "ShapeN",

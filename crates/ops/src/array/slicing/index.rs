@@ -1,4 +1,4 @@
-//! Parts of a tensor by index and range, as in NumPy.
+//! Index types of `ArrayOps::at`: numbers and ranges, as in NumPy's basic slicing.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -6,30 +6,29 @@ use thalweg_graph::{Output, Reason};
 
 use crate::array::source_ops::SourceOps;
 
-/// All dimensions that the other parts of an index leave: NumPy's `...`.
+/// All remaining dimensions: NumPy's `...`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest;
 
-/// A dimension of 1 in this place: NumPy's `newaxis`.
+/// A new dimension of 1: NumPy's `newaxis`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewAxis;
 
-/// The op has a bit for each part, in its attributes.
+/// Maximum number of parts: the op's masks have a bit for each.
 const MOST_PARTS: usize = 63;
 
-/// What is taken of one dimension.
+/// Index into one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// One element; the dimension is missing in the result.
+    /// One element; the dimension is removed.
     At(i64),
-    /// The elements from one bound to before another, each `step` from the last. Bounds below 0 count
-    /// from the end.
+    /// The elements from one bound to before another, `step` apart. Negative bounds count from the end.
     Range {
-        /// The first element; the first of all, where it is missing.
+        /// The first element; `None` for the first of all.
         from: Option<i64>,
-        /// The first element that is not taken; none, where it is missing.
+        /// The element after the last; `None` for no bound.
         to: Option<i64>,
-        /// How far elements are apart: below 0 they come in the opposite order.
+        /// Step between elements; negative for the reverse order.
         step: i64,
     },
     /// See [`Rest`].
@@ -39,13 +38,13 @@ pub enum Part {
 }
 
 impl Part {
-    /// The elements from one bound to before another, either of which may count from the end: `1..-1`,
-    /// which would be an empty range of Rust's.
+    /// The elements from one bound to before another, either of which may be negative and count from the end: `1..-1`
+    /// would be an empty range in Rust.
     pub fn between(from: i64, to: i64) -> Part {
         range(Some(from), Some(to))
     }
 
-    /// Every `step`th element of a range: `Part::from(..).step_by(-1)` is all in the opposite order.
+    /// Sets the step of a range: `Part::from(..).step_by(-1)` is all elements in reverse order.
     pub fn step_by(self, by: i64) -> Part {
         match self {
             Part::Range { from, to, .. } => Part::Range { from, to, step: by },
@@ -58,7 +57,7 @@ fn range(from: Option<i64>, to: Option<i64>) -> Part {
     Part::Range { from, to, step: 1 }
 }
 
-// The number types that indices come in.
+// The number types of indices.
 macro_rules! indices {
     ($($number:ty)*) => {$(
         impl From<$number> for Part {
@@ -96,7 +95,7 @@ macro_rules! indices {
 
 indices! { i32 i64 usize }
 
-/// Where a range ends that holds `last`: after the last element, -1, comes the end, and not element 0.
+/// Exclusive end of a range whose last element is `last`: after -1, the last element, comes the end, not element 0.
 fn after(last: i64) -> Option<i64> {
     last.checked_add(1).filter(|&to| to != 0)
 }
@@ -119,16 +118,15 @@ impl From<NewAxis> for Part {
     }
 }
 
-/// An index into a tensor: a part for each dimension, from the first on. Dimensions without a part are
-/// taken whole.
+/// An index into a tensor: a part for each dimension, from the first on. Dimensions without a part are kept whole.
 ///
-/// A part is a number, a range, [`Rest`], [`NewAxis`] or a [`Part`]; several are a tuple.
+/// A part is a number, a range, [`Rest`], [`NewAxis`] or a [`Part`]; several parts form a tuple.
 pub trait Index {
     /// The parts, in order.
     fn parts(self) -> Vec<Part>;
 }
 
-// Tuples of one to six; a part alone is as good as a tuple of one.
+// Tuples of one to six parts; a single part stands for a tuple of one.
 macro_rules! tuples {
     ($(($($name:ident)*))*) => {$(
         impl<$($name: Into<Part>),*> Index for ($($name,)*) {
@@ -143,7 +141,7 @@ macro_rules! tuples {
 
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
-// A blanket impl of all that is a part would speak of tuples as well.
+// A blanket impl for everything that is a part would overlap with tuples.
 macro_rules! alone {
     ($($part:ty)*) => {$(
         impl Index for $part {
@@ -167,7 +165,7 @@ impl Index for &[Part] {
     }
 }
 
-/// The node that takes these parts.
+/// Adds the StridedSlice of these parts.
 #[track_caller]
 pub(crate) fn at<'g>(x: Output<'g>, index: impl Index) -> Output<'g> {
     let graph = x.graph();
@@ -177,7 +175,7 @@ pub(crate) fn at<'g>(x: Output<'g>, index: impl Index) -> Output<'g> {
         return graph.fail("StridedSlice", "StridedSlice", Reason::Argument(text));
     }
     let mut bounds = [const { Vec::<i64>::new() }; 3];
-    // By attribute: a bit for each part.
+    // The masks: a bit for each part.
     let [mut begin, mut end, mut rest, mut new, mut shrink] = [0i64; 5];
     for (i, part) in parts.iter().enumerate() {
         let bit = 1 << i;

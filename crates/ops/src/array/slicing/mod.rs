@@ -1,4 +1,4 @@
-//! Slices, strided slices, and the index types of `ArrayOps::slice`.
+//! Slices, strided slices, and the index types of `ArrayOps::at`.
 
 pub(crate) mod index;
 mod slice;

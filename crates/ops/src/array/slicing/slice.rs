@@ -1,4 +1,4 @@
-//! A box cut out of a tensor.
+//! Slice.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -13,7 +13,7 @@ use crate::support::moved_strings::moved_strings;
 use crate::support::moves::{Axis, Move, steps};
 use crate::support::shape_inputs::{countable, per_dim, wrong};
 
-/// What a slice gives; of a dimension whose begin and size are known, its length.
+/// Shape of a slice; a dimension is known if its begin and size are known.
 fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let (begin, size) = (per_dim(cx, 1)?, per_dim(cx, 2)?);
     let lengths = [cx.shape(1).dim(0), cx.shape(2).dim(0)];
@@ -63,7 +63,7 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
     countable(2, Shape::partial(shape))
 }
 
-/// Zeros around the gradient, where nothing was sliced.
+/// Pads the gradient with zeros outside the slice.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, y) = (g.graph(), g.input(0), g.output(0));
     let begin = g.input(1).fact().value.and_then(|v| v.to_ints());
@@ -91,7 +91,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(dx.output())]
 }
 
-/// A box of the input.
+/// A box of the input, by begin and size.
 pub(crate) static SLICE: Op = Op {
     def: OpDef {
         name: "Slice",
@@ -112,7 +112,7 @@ pub(crate) static SLICE: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(gradient),
-        // A slice as long as the input in every dimension begins at its first element.
+        // A slice as long as the input in every dimension begins at the first element.
         same_as: |cx| {
             let shape = sliced(cx).ok()?;
             (shape.is_known() && shape == *cx.shape(0)).then_some(0)

@@ -1,15 +1,15 @@
-//! The language of StridedSlice: what begins, ends, strides and masks say of each dimension. The
-//! rules are those of TensorFlow's `ValidateStridedSliceOp`.
+//! Resolution of a StridedSlice specification: begins, ends, strides and masks to a range for each dimension, by the
+//! rules of TensorFlow's `ValidateStridedSliceOp`.
 
 use thalweg_graph::{Attrs, Infer, InferError};
 use thalweg_tensor::Shape;
 
 use crate::support::shape_inputs::{per_dim, wrong};
 
-/// The most entries of a specification: masks have a bit for each.
+/// Maximum number of entries of a specification: masks have a bit for each.
 const MOST: usize = 32;
 
-/// The masks: of the entry with number `i`, bit `i`.
+/// Masks: bit `i` belongs to entry `i`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Masks {
     begin: i64,
@@ -31,41 +31,41 @@ impl Masks {
     }
 }
 
-/// What is taken of a dimension of the input.
+/// Range of one dimension of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// The first element.
+    /// Index of the first element.
     pub(super) begin: i64,
-    /// The step to the next one.
+    /// Step to the next element.
     pub(super) step: i64,
-    /// How many; `None` where that cannot be told.
+    /// Number of elements; `None` if unknown.
     pub(super) len: Option<usize>,
 }
 
 /// A specification, resolved for a shape.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
-    /// What is taken of each dimension of the input.
+    /// Range of each dimension of the input.
     pub(super) taken: Vec<Taken>,
-    /// The output's dimensions: those of the input that stay, and new ones.
+    /// Shape of the output: dimensions of the input that are kept, and new ones.
     pub(super) shape: Shape,
 }
 
-/// Where the entries of a specification stand among the inputs, for errors.
+/// Input numbers of the entries of a specification, for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Placements {
-    /// The input with the begins; ends and strides follow it.
+    /// Input with the begins; ends and strides follow it.
     pub(super) begin: usize,
 }
 
-/// Begins, ends and strides; `None` where they are not known, but their number is.
+/// Begins, ends and strides; `None` if only their number is known.
 pub(super) type Entries<'a> = Option<(&'a [i64], &'a [i64], &'a [i64])>;
 
 fn bit(mask: i64, i: usize) -> bool {
     i < MOST && (mask >> i) & 1 == 1
 }
 
-/// The number of dimensions that a specification of `n` entries leaves to its ellipsis.
+/// Number of dimensions that the ellipsis of a specification of `n` entries covers.
 fn left_to_ellipsis(n: usize, masks: Masks, rank: usize) -> Option<usize> {
     let explicit = (0..n)
         .filter(|&i| !bit(masks.ellipsis, i) && !bit(masks.new_axis, i))
@@ -183,7 +183,7 @@ fn take(
             len: Some(1),
         });
     }
-    // Where a walk in this direction may begin and end.
+    // Valid first and end positions of a range in this direction.
     let (first, last) = if step > 0 { (0, dim) } else { (dim - 1, -1) };
     let clamp = |x: i64| forward(x).clamp(first.min(last), first.max(last));
     let begin = if bit(masks.begin, i) {
@@ -204,8 +204,8 @@ fn take(
     })
 }
 
-/// The specification whose begins are input `begin`, for a tensor of shape `shape`; `None` where
-/// not even the rank of what it gives is known.
+/// The specification whose begins are input `begin`, for a tensor of shape `shape`; `None` if not even the rank of
+/// the result is known.
 pub(super) fn spec(
     cx: &Infer<'_>,
     begin: usize,

@@ -1,4 +1,4 @@
-//! StridedSlice, what Python writes as `x[1:-1, ::2, None]`, and its gradient.
+//! StridedSlice (`x[1:-1, ::2, None]` in Python), StridedSliceGrad.
 
 use smallvec::smallvec;
 use thalweg_device::{KernelError, Op, Prepare, cpu, gpu};
@@ -37,7 +37,7 @@ fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
         .fold(node, |node, mask| node.attr(mask, attrs.int(mask)))
 }
 
-/// The specification of a node for a tensor of `dims`; its begins are input `begin`.
+/// Resolved specification of a node for a tensor of `dims`; its begins are input `begin`.
 pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, KernelError> {
     let (b, e, s) = (p.ints(begin)?, p.ints(begin + 1)?, p.ints(begin + 2)?);
     if b.len() != e.len() || b.len() != s.len() {
@@ -55,8 +55,8 @@ pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<S
     .map_err(invalid)
 }
 
-/// The box that is taken, walked in a tensor of `dims` and in one that has it alone: its first
-/// element, and its axes as `(len, step in the tensor, step in the box)`.
+/// The selected box: its first element in a tensor of `dims`, and its axes as `(len, step in the tensor, step in the
+/// box)`.
 pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
     let lens: Vec<usize> = spec.taken.iter().map(|t| t.len.unwrap_or(0)).collect();
     let (whole, own) = (steps(dims), steps(&lens));
@@ -64,7 +64,7 @@ pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isi
     let first = first.map(|(t, &s)| t.begin.saturating_mul(s as i64)).sum();
     let axes = (0..lens.len())
         .map(|i| {
-            // Where one element is taken its step does not matter, and may be any number.
+            // The step of a single element does not matter, and may be any number.
             let step = if lens[i] > 1 { spec.taken[i].step } else { 0 };
             (lens[i], whole[i].saturating_mul(step as isize), own[i])
         })
@@ -72,7 +72,7 @@ pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isi
     (first, axes)
 }
 
-/// The first element of a box that is not empty.
+/// First element of a box; 0 if the box is empty.
 pub(super) fn start(first: i64, axes: &[(usize, isize, isize)]) -> Result<usize, KernelError> {
     if axes.iter().any(|a| a.0 == 0) {
         return Ok(0);
@@ -80,7 +80,7 @@ pub(super) fn start(first: i64, axes: &[(usize, isize, isize)]) -> Result<usize,
     usize::try_from(first).map_err(|_| KernelError::Argument("a begin"))
 }
 
-/// Elements at regular distances.
+/// Elements by begin, end and stride along each dimension.
 pub(crate) static STRIDED_SLICE: Op = Op {
     def: OpDef {
         name: "StridedSlice",
@@ -182,7 +182,7 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
         .map(|(len, to, from)| Axis { len, from, to })
         .collect();
     let moved = MovedBox::of(Source::Input(4), Move::new(0, start, &axes)?);
-    // Without gaps the elements taken are a box, with zeros around it.
+    // Without gaps, the selected elements are a box with zeros around it.
     let mut dense = true;
     let hull: Vec<(usize, usize)> = spec
         .taken
@@ -198,7 +198,7 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     let mut parts = if dense {
         around(out, &hull, Source::Zero)?
     } else {
-        // Every element is a zero first.
+        // All elements are set to zero first.
         let all = Axis {
             len: p.outputs[0].elements(),
             from: 0,

@@ -1,4 +1,4 @@
-//! Assignment to the elements of a variable that a StridedSlice would take.
+//! ResourceStridedSliceAssign, StridedSliceAssign.
 
 use bytemuck::Pod;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu};
@@ -74,8 +74,7 @@ fn assign<T: Pod + Send + Sync>(
     }
     thalweg_tensor::dispatch!(tensor.dtype(), PLAIN, E => {
         let to = tensor.as_mut_slice::<E>()?;
-        // SAFETY: an element is its bytes, and gets those of elements of the same dtype only: the
-        // value has the variable's.
+        // SAFETY: only bytes of elements of the same dtype are written: the value has the variable's dtype.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(to.as_mut_ptr().cast::<u8>(), size_of_val(to))
         };

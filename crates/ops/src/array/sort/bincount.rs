@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::support::shape_inputs::{countable, single, wrong};
 
-/// The dtypes of weights.
+/// Dtypes of weights.
 const WEIGHTS: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
 
 const BINS: &[Arg] = &[arg("bins", "T")];
@@ -43,7 +43,7 @@ fn shape(cx: &mut Infer<'_>, rows: Option<Shape>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Counts of whole numbers; `columns` values are of one row of bins.
+/// Kernel that counts integers; `columns` values share a row of bins.
 fn count<T: Number, I: Element + Into<i64>>(p: &Prepare<'_>, columns: usize) -> Prepared {
     let bins = p.output_dims(0).last().copied().unwrap_or(0);
     let binary = p.node.attrs.bool("binary_output");
@@ -57,7 +57,7 @@ fn count<T: Number, I: Element + Into<i64>>(p: &Prepare<'_>, columns: usize) -> 
                 element,
                 reason: format!("{value} has no bin: numbers must not be negative"),
             })?;
-            // What is beyond the last bin is not counted.
+            // Values beyond the last bin are not counted.
             if bin < bins {
                 let sum = &mut out[element / columns * bins + bin];
                 *sum = match (binary, weights.get(element)) {
@@ -71,7 +71,7 @@ fn count<T: Number, I: Element + Into<i64>>(p: &Prepare<'_>, columns: usize) -> 
     })
 }
 
-/// How often numbers occur.
+/// Number of occurrences of each integer.
 pub(crate) static BINCOUNT: Op = Op {
     def: OpDef {
         name: "Bincount",
@@ -94,7 +94,7 @@ pub(crate) static BINCOUNT: Op = Op {
     })],
 };
 
-/// How often numbers occur, in each row.
+/// Number of occurrences of each integer, for each row.
 pub(crate) static DENSE_BINCOUNT: Op = Op {
     def: OpDef {
         name: "DenseBincount",

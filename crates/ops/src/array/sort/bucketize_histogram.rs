@@ -1,4 +1,4 @@
-//! Values sorted into bins.
+//! Bucketize, HistogramFixedWidth.
 
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
@@ -12,7 +12,7 @@ use crate::support::tensors::{Counted, integers};
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
 
-/// The boundaries rise, so that halving finds one.
+/// Fails unless the boundaries ascend, as binary search needs.
 fn check_boundaries(boundaries: &[f32]) -> Result<(), InferError> {
     match boundaries.is_sorted() {
         true => Ok(()),
@@ -23,7 +23,7 @@ fn check_boundaries(boundaries: &[f32]) -> Result<(), InferError> {
     }
 }
 
-/// Which of the intervals between boundaries each value lies in.
+/// Index of the interval between boundaries for each value.
 pub(crate) static BUCKETIZE: Op = Op {
     def: OpDef {
         name: "Bucketize",
@@ -41,8 +41,7 @@ pub(crate) static BUCKETIZE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (x, boundaries) = (cx.tensor(0)?, cx.attrs().floats("boundaries"));
-        // A boundary is an f32, and an integer is compared with it as one. What is no number is beyond
-        // all of them.
+        // A boundary is an f32, and an integer is compared with it as an f32. NaN is beyond all boundaries.
         let single = |x: f32| boundaries.partition_point(|&b| b <= x || x.is_nan()) as i32;
         let double =
             |x: f64| boundaries.partition_point(|&b| f64::from(b) <= x || x.is_nan()) as i32;
@@ -65,7 +64,7 @@ pub(crate) static BUCKETIZE: Op = Op {
     })],
 };
 
-/// The bin of each value, of `bins` equal ones.
+/// Counts of values in `bins` bins of equal width.
 fn histogram<T: Number + Element>(
     cx: &TensorCx<'_>,
     bins: usize,
@@ -101,10 +100,10 @@ fn histogram<T: Number + Element>(
     Ok(counts)
 }
 
-/// The most bins: a number that a file may choose decides how many there are.
+/// Maximum number of bins; the number may come from an untrusted file.
 const MOST: usize = 1 << 28;
 
-/// How many values lie in each of some equal bins.
+/// Number of values in each bin of equal width.
 pub(crate) static HISTOGRAM: Op = Op {
     def: OpDef {
         name: "HistogramFixedWidth",

@@ -1,4 +1,4 @@
-//! Where elements would stand in sorted rows, and how often numbers occur.
+//! LowerBound, UpperBound.
 
 use thalweg_cpu::number::Number;
 use thalweg_device::{Kernel, KernelError, Op, Prepare, Prepared, cpu};
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 
 use crate::support::widened::widened;
 
-/// The first place for each value where `before` does not hold of what stands there.
+/// Kernel: for each value, the first position in its sorted row whose element is not `before` it.
 fn bounds<T: Number, I: Element>(
     p: &Prepare<'_>,
     before: fn(&T, &T) -> bool,
@@ -65,7 +65,7 @@ const BOUNDS: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The first place that keeps a row sorted.
+/// First insertion position that keeps a row sorted.
 pub(crate) static LOWER_BOUND: Op = Op {
     def: OpDef {
         name: "LowerBound",
@@ -75,7 +75,7 @@ pub(crate) static LOWER_BOUND: Op = Op {
     kernels: bounds_kernel!(|x, value| x < value),
 };
 
-/// The last place that keeps a row sorted.
+/// Last insertion position that keeps a row sorted.
 pub(crate) static UPPER_BOUND: Op = Op {
     def: OpDef {
         name: "UpperBound",

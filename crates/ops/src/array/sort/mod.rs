@@ -1,4 +1,4 @@
-//! Top k, searches in sorted rows, histograms, unique elements.
+//! Top k, n-th elements, searches in sorted rows, counts, histograms, unique elements.
 
 mod bincount;
 mod bucketize_histogram;

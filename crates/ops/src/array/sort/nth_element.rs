@@ -1,4 +1,4 @@
-//! The element that would stand at some place of a sorted row.
+//! NthElement.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
@@ -31,7 +31,7 @@ fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let row = cx.scratch::<T>(columns)?;
         for (out, x) in out.iter_mut().zip(x.chunks_exact(columns)) {
             row.copy_from_slice(x);
-            // What is not a number comes last.
+            // NaN sorts last.
             #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
             let nan = |x: &T| x != x;
             let order = |a: &T, b: &T| a.partial_cmp(b).unwrap_or(nan(a).cmp(&nan(b)));
@@ -42,7 +42,7 @@ fn nth<T: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     Ok(prepared.with_scratch(columns * size_of::<T>()))
 }
 
-/// The n-th element of sorted rows.
+/// The n-th element of each row in sorted order.
 pub(crate) static NTH_ELEMENT: Op = Op {
     def: OpDef {
         name: "NthElement",
@@ -74,7 +74,7 @@ pub(crate) static NTH_ELEMENT: Op = Op {
             Ok(())
         },
         gradient: Gradient::Rule(|g| {
-            // Equal elements share it.
+            // Equal elements share the gradient.
             let (graph, x) = (g.graph(), g.input(0));
             let last = int_scalar(graph, DType::I32, -1);
             let column = |of| graph.op("ExpandDims").input(of).input(last).output();

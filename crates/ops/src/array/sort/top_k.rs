@@ -1,4 +1,4 @@
-//! The largest elements of rows, and whether an element is among them.
+//! TopK, TopKV2, InTopK, InTopKV2.
 
 use std::cmp::Ordering;
 
@@ -45,7 +45,7 @@ fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Larger ones first, of equal ones the first; what is not a number comes last.
+/// Descending order; equal elements keep their order, and NaN comes last.
 fn order<T: Number>(row: &[T], a: u32, b: u32) -> Ordering {
     let (x, y) = (row[a as usize], row[b as usize]);
     #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
@@ -54,7 +54,7 @@ fn order<T: Number>(row: &[T], a: u32, b: u32) -> Ordering {
     by_value.then(a.cmp(&b))
 }
 
-/// `T` stands for the elements, `I` for the indices.
+/// Kernel for elements `T` and indices `I`.
 fn top<T: Number, I: Element>(
     p: &Prepare<'_>,
     index: fn(u32) -> I,
@@ -80,7 +80,7 @@ fn top<T: Number, I: Element>(
         cx.pool().parallel_for(rows.div_ceil(each), &|task| {
             for row in task * each..rows.min((task + 1) * each) {
                 let x = &x[row * columns..][..columns];
-                // SAFETY: each row is one task's alone.
+                // SAFETY: each row belongs to one task.
                 let (places, values, indices) = unsafe {
                     (
                         scratch.slice(row * columns, columns),
@@ -120,7 +120,7 @@ const KERNELS: &[Kernel] = &[cpu(|p| {
     })
 })];
 
-/// The gradient of each value goes to where the value was.
+/// Scatters the gradient of each value to its source.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, indices, dy) = (g.graph(), g.input(0), g.output(1), g.grad());
     let dtype = DType::I64;
@@ -137,7 +137,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let reshape = |x, to| graph.op("Reshape").input(x).input(to).output();
     let flat = int_vector(graph, dtype, &[-1]);
     let zero = int_scalar(graph, DType::I32, 0);
-    // Rows of as many indices as there are values, counted through all rows.
+    // Indices into all rows together, in rows of `k`.
     let to = graph
         .op("ConcatV2")
         .input(flat)
@@ -162,7 +162,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     smallvec![Some(reshape(dx, shape_of(x, dtype)))]
 }
 
-/// The largest of each row, as many as an attribute says.
+/// The largest elements of each row; `k` is an attribute.
 pub(crate) static TOP_K: Op = Op {
     def: OpDef {
         name: "TopK",
@@ -189,7 +189,7 @@ pub(crate) static TOP_K: Op = Op {
 
 const COUNTS: &[DType] = &[DType::I16, DType::I32, DType::I64];
 
-/// The largest of each row, as many as an input says.
+/// The largest elements of each row; `k` is an input.
 pub(crate) static TOP_K_V2: Op = Op {
     def: OpDef {
         name: "TopKV2",
@@ -248,7 +248,7 @@ fn in_top_by<I: Element + Into<i64>>(p: &Prepare<'_>) -> Result<Prepared, Kernel
             let row_of = &x[row * columns..][..columns];
             let target: i64 = targets[row].into();
             let target = usize::try_from(target).ok().and_then(|t| row_of.get(t));
-            // Among what is not finite there is no saying.
+            // With infinities or NaN in the row, the target is not in the top k.
             let Some(target) = target.filter(|_| row_of.iter().all(|x| x.is_finite())) else {
                 *out = false;
                 continue;
@@ -260,7 +260,7 @@ fn in_top_by<I: Element + Into<i64>>(p: &Prepare<'_>) -> Result<Prepared, Kernel
     }))
 }
 
-/// Whether targets are among the largest, of as many as an attribute says.
+/// `true` for each target that is among the top `k`; `k` is an attribute.
 pub(crate) static IN_TOP_K: Op = Op {
     def: OpDef {
         name: "InTopK",
@@ -278,7 +278,7 @@ pub(crate) static IN_TOP_K: Op = Op {
     kernels: &[cpu(in_top)],
 };
 
-/// Whether targets are among the largest, of as many as an input says.
+/// `true` for each target that is among the top `k`; `k` is an input.
 pub(crate) static IN_TOP_K_V2: Op = Op {
     def: OpDef {
         name: "InTopKV2",

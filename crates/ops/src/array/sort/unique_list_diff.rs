@@ -1,5 +1,4 @@
-//! What is there, each once: positions of what is true, distinct elements, elements of one list and not
-//! of another.
+//! Unique, UniqueV2, UniqueWithCounts, UniqueWithCountsV2, ListDiff.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +12,7 @@ use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 use crate::support::shape_inputs::wrong;
 use crate::support::tensors::{Counted, integers, take_slices};
 
-/// An element that can be compared with others.
+/// An element with a key for equality.
 trait Key: Element {
     /// A number that equal elements share; `None` for a NaN, which equals nothing.
     fn key(self) -> Option<u64>;
@@ -36,7 +35,7 @@ macro_rules! keys {
 
 keys! { i8 i16 i32 i64 u8 u16 u32 u64 bool; half::f16 half::bf16 f32 f64 }
 
-/// What elements of any dtype have in common with others: numbers, or strings.
+/// Keys of the elements of a tensor of any dtype: equal elements have equal keys.
 fn keys(tensor: &Tensor) -> Result<Vec<Option<u64>>, KernelError> {
     if tensor.dtype() == DType::String {
         let mut seen: HashMap<&[u8], u64> = HashMap::new();
@@ -53,7 +52,7 @@ fn keys(tensor: &Tensor) -> Result<Vec<Option<u64>>, KernelError> {
     }, else Err(KernelError::DType(tensor.dtype())))
 }
 
-/// Numbers as the elements of an output of dtype `out_idx`.
+/// Indices as a tensor of dtype `out_idx`.
 fn indices(cx: &TensorCx<'_>, values: &[usize]) -> Result<Tensor, KernelError> {
     integers(cx, "out_idx", values.iter().map(|&v| v as i64))
 }
@@ -70,7 +69,7 @@ const ANY: AttrDef = type_attr("T", DType::ELEMENTS);
 const AXIS: AttrDef = type_attr_or("Taxis", DType::INDICES, DType::I64);
 const OUT_IDX: AttrDef = type_attr_or("out_idx", DType::INDICES, DType::I32);
 
-/// The axis of the newer ops: given by a vector of one or no element.
+/// Axis of the V2 ops, from a vector of one or no element.
 fn axis_of(cx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
     if cx.inputs() == 1 {
         return match rank {
@@ -102,7 +101,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     };
     let axis = axis_of(cx, dims.len())?;
     let part = |i: usize, d: Option<usize>| match axis {
-        // As many as there are different ones.
+        // The number of distinct slices is unknown.
         Some(axis) if i != axis => d,
         _ => None,
     };
@@ -128,14 +127,14 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         elements(&dims[axis + 1..]),
     );
     let keys = keys(x)?;
-    // By what a slice has along the other axes.
+    // The key of a slice: the keys of its elements along the other axes.
     let slice = |i: usize| -> Option<Vec<u64>> {
         let outer = if inner == 0 { 0 } else { outer };
         let rows = (0..outer).map(|o| (o * len + i) * inner);
         rows.flat_map(|at| &keys[at..at + inner]).copied().collect()
     };
     let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
-    // An axis may be long where there are no elements.
+    // The axis of a tensor without elements may be long.
     let mut found = Counted::filled(len, 0, cx.memory())?;
     let (mut first, mut counts) = (Vec::new(), Vec::new());
     for (i, found) in found.iter_mut().enumerate() {
@@ -171,13 +170,13 @@ const UNIQUE_DEF: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The different elements of a vector.
+/// Distinct elements of a vector.
 pub(crate) static UNIQUE: Op = Op {
     def: UNIQUE_DEF,
     kernels: &[cpu_tensors(unique)],
 };
 
-/// The different slices of a tensor.
+/// Distinct slices of a tensor.
 pub(crate) static UNIQUE_V2: Op = Op {
     def: OpDef {
         name: "UniqueV2",
@@ -189,7 +188,7 @@ pub(crate) static UNIQUE_V2: Op = Op {
     kernels: &[cpu_tensors(unique)],
 };
 
-/// The different elements of a vector, and how often each occurs.
+/// Distinct elements of a vector, and their counts.
 pub(crate) static UNIQUE_WITH_COUNTS: Op = Op {
     def: OpDef {
         name: "UniqueWithCounts",
@@ -200,7 +199,7 @@ pub(crate) static UNIQUE_WITH_COUNTS: Op = Op {
     kernels: &[cpu_tensors(unique)],
 };
 
-/// The different slices of a tensor, and how often each occurs.
+/// Distinct slices of a tensor, and their counts.
 pub(crate) static UNIQUE_WITH_COUNTS_V2: Op = Op {
     def: OpDef {
         name: "UniqueWithCountsV2",
@@ -213,7 +212,7 @@ pub(crate) static UNIQUE_WITH_COUNTS_V2: Op = Op {
     kernels: &[cpu_tensors(unique)],
 };
 
-/// The elements of one list that another one does not have.
+/// Elements of one list that are not in another one.
 pub(crate) static LIST_DIFF: Op = Op {
     def: OpDef {
         name: "ListDiff",

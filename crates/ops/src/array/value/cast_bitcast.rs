@@ -1,4 +1,4 @@
-//! Elements of one dtype as those of another.
+//! Cast, Bitcast.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -14,7 +14,7 @@ use crate::support::shape_inputs::{countable, wrong};
 use crate::support::shapes;
 use crate::support::widened::moved;
 
-/// Another dtype.
+/// Converts to another dtype.
 pub(crate) static CAST: Op = Op {
     def: OpDef {
         name: "Cast",
@@ -44,8 +44,8 @@ pub(crate) static CAST: Op = Op {
     kernels: &[cpu(to), gpu(crate::gpu::cast)],
 };
 
-/// Two ways: for the dtypes of models a loop of their own, for all others by way of the widest type of their kind,
-/// which holds them exactly.
+/// Kernel of Cast: direct loops for the common dtypes; all others go through the widest type of their kind, which
+/// holds them exactly.
 fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (from, to) = (
         p.dtype(0),
@@ -58,7 +58,7 @@ fn to(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         (DType::F32, DType::F16) => convert::<f32, f16>(p, |x| f16::from_f64(x.into())),
         (DType::F32, DType::BF16) => convert::<f32, bf16>(p, |x| bf16::from_f64(x.into())),
         (DType::F16 | DType::BF16, DType::F32) => convert::<f32, f32>(p, |x| x),
-        // Small enough for an i32, which processors have an instruction for.
+        // The values fit an i32, which processors convert in one instruction.
         (DType::U8 | DType::Bool, DType::F32) => convert::<u64, f32>(p, |x| x as i32 as f32),
         (DType::F16 | DType::BF16 | DType::F32 | DType::F64, _) => narrowed::<f64>(p, to)?,
         (DType::I8 | DType::I16 | DType::I32 | DType::I64, _) => narrowed::<i64>(p, to)?,
@@ -88,7 +88,7 @@ fn to_all<W: Copy + Into<Scalar>, B: Pod>(from: &[W], to: &mut [u8], f: impl Fn(
     }
 }
 
-/// Widens a block of elements at a time, and has `narrow` put it where it goes.
+/// Kernel that widens a block of elements at a time, and writes it to the output with `narrow`.
 fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepared {
     let (conversion, size) = (W::conversion(p.dtype(0)), p.outputs[0].dtype.size());
     Prepared::new(p.outputs[0].elements(), move |cx| {
@@ -112,7 +112,7 @@ fn by_way_of<W: Compute>(p: &Prepare<'_>, narrow: fn(&[W], &mut [u8])) -> Prepar
     .each()
 }
 
-/// Any element, in one of the three types that hold all of its kind exactly.
+/// An element, in one of the three types that hold all elements of its kind exactly.
 #[derive(Clone, Copy)]
 enum Scalar {
     Float(f64),
@@ -166,7 +166,7 @@ narrow! {
     bool, |f| f != 0.0, |i| i != 0, |u| u != 0;
 }
 
-/// The same bytes as other elements.
+/// Reinterprets the bytes as elements of another dtype.
 pub(crate) static BITCAST: Op = Op {
     def: OpDef {
         name: "Bitcast",

@@ -5,7 +5,7 @@ use thalweg_graph::op::{Gradient, arg, attr, type_attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::DType;
 
-/// A constant. Its value is known from the start, so it never runs.
+/// A constant. Its value is known at build time, so it never runs.
 pub(crate) static CONST: Op = Op {
     def: OpDef {
         name: "Const",

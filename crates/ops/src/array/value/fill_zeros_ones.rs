@@ -1,4 +1,4 @@
-//! Tensors of one value: Fill, ZerosLike, and broadcasting to a shape.
+//! Fill, ZerosLike, OnesLike, Empty.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
@@ -13,7 +13,7 @@ use crate::support::shape_inputs::{asked_shape, countable, per_dim, wrong};
 use crate::support::shapes;
 use crate::support::widened::moved;
 
-/// One value everywhere.
+/// A tensor filled with one value.
 pub(crate) static FILL: Op = Op {
     def: OpDef {
         name: "Fill",
@@ -63,7 +63,7 @@ pub(crate) static FILL: Op = Op {
     ],
 };
 
-/// What zeros can be of: lists of tensors too.
+/// Dtypes of ZerosLike: numbers, bools, and variants (lists of tensors).
 const ZEROED: &[DType] = &[
     DType::F16,
     DType::BF16,
@@ -81,7 +81,7 @@ const ZEROED: &[DType] = &[
     DType::Variant,
 ];
 
-/// Zeros in the shape of the input.
+/// Zeros with the shape and dtype of the input.
 pub(crate) static ZEROS_LIKE: Op = Op {
     def: OpDef {
         name: "ZerosLike",
@@ -107,7 +107,7 @@ pub(crate) static ZEROS_LIKE: Op = Op {
     ],
 };
 
-/// Ones in the shape of the input.
+/// Ones with the shape and dtype of the input.
 pub(crate) static ONES_LIKE: Op = Op {
     def: OpDef {
         name: "OnesLike",
@@ -117,7 +117,7 @@ pub(crate) static ONES_LIKE: Op = Op {
         attrs: &[type_attr("T", DType::PLAIN)],
         shape: |cx| {
             shapes::unchanged(cx)?;
-            // The seed of a scalar loss's gradient: known, so that products with it fall away.
+            // The seed of a scalar loss's gradient: its value is known, so that products with it are folded.
             if cx.shape(0).rank() == Some(0)
                 && let Some(one) = scalar_of(cx.dtype(0), 1.0)
             {
@@ -146,7 +146,7 @@ pub(crate) static ONES_LIKE: Op = Op {
     ],
 };
 
-/// A tensor without values of its own.
+/// A tensor whose elements have no defined value.
 pub(crate) static EMPTY: Op = Op {
     def: OpDef {
         name: "Empty",
@@ -173,7 +173,7 @@ pub(crate) static EMPTY: Op = Op {
     kernels: &[cpu(|p| {
         let (n, dtype) = (p.outputs[0].elements(), p.outputs[0].dtype);
         Ok(Prepared::new(n, move |cx| {
-            // Taking bools zeroes them.
+            // `output::<bool>` sets all elements to false.
             match dtype {
                 DType::Bool => drop(cx.output::<bool>(0)?),
                 _ => cx.output_bytes(0)?.fill(0),

@@ -1,4 +1,4 @@
-//! What hands its inputs on: checked, several at once, or as other elements of the same bytes.
+//! Identity, IdentityN, EnsureShape, Snapshot, DeepCopy, PreventGradient, StopGradient.
 
 use smallvec::smallvec;
 use thalweg_device::{Op, cpu_tensors};
@@ -12,7 +12,7 @@ use crate::support::trivial_kernels::VIEW;
 
 const ANY: AttrDef = type_attr("T", &DType::ALL);
 
-/// Input 0 with all that is known of it.
+/// Shape rule: output 0 has every known fact of input 0.
 fn same(cx: &mut Infer<'_>) -> Result<(), InferError> {
     if let Some(fact) = cx.fact(0) {
         cx.set_fact(0, fact);
@@ -20,7 +20,7 @@ fn same(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The input, under another name.
+/// The input, unchanged.
 pub(crate) static IDENTITY: Op = Op {
     def: OpDef {
         name: "Identity",
@@ -56,7 +56,7 @@ const ONE: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// A value with a shape that it must have.
+/// The input, whose shape must match the attribute.
 pub(crate) static ENSURE_SHAPE: Op = Op {
     def: OpDef {
         name: "EnsureShape",
@@ -79,7 +79,7 @@ pub(crate) static ENSURE_SHAPE: Op = Op {
     kernels: &[VIEW],
 };
 
-/// The input as it is now.
+/// The input, unchanged.
 pub(crate) static SNAPSHOT: Op = Op {
     def: OpDef {
         name: "Snapshot",
@@ -89,7 +89,7 @@ pub(crate) static SNAPSHOT: Op = Op {
     kernels: &[VIEW],
 };
 
-/// The input in memory of its own; no value here shares what can be written to.
+/// A copy of the input. No copy is made here, since values never share writable memory.
 pub(crate) static DEEP_COPY: Op = Op {
     def: OpDef {
         name: "DeepCopy",
@@ -103,7 +103,7 @@ pub(crate) static DEEP_COPY: Op = Op {
     kernels: &[VIEW],
 };
 
-/// A value through which no gradient goes: asking for one is an error.
+/// The input; a gradient through it is an error.
 pub(crate) static PREVENT_GRADIENT: Op = Op {
     def: OpDef {
         name: "PreventGradient",
@@ -115,7 +115,7 @@ pub(crate) static PREVENT_GRADIENT: Op = Op {
     kernels: &[VIEW],
 };
 
-/// Several inputs.
+/// All inputs, unchanged.
 pub(crate) static IDENTITY_N: Op = Op {
     def: OpDef {
         name: "IdentityN",
@@ -139,7 +139,7 @@ pub(crate) static IDENTITY_N: Op = Op {
     })],
 };
 
-/// A value through which no gradient goes back.
+/// The input, without a gradient.
 pub(crate) static STOP_GRADIENT: Op = Op {
     def: OpDef {
         name: "StopGradient",

@@ -6,7 +6,7 @@ use thalweg_graph::op::{Effect, Gradient};
 
 use crate::support::trivial_kernels::VIEW;
 
-/// Order, and nothing else.
+/// No computation: only control dependencies.
 pub(crate) static NO_OP: Op = Op {
     def: OpDef {
         name: "NoOp",

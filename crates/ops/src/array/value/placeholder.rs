@@ -8,7 +8,7 @@ use thalweg_tensor::DType;
 
 use crate::support::trivial_kernels::VIEW;
 
-/// A value that each step feeds; one that is not fed is an error when the plan is made.
+/// A value that must be fed at each step; if it is not fed, planning fails.
 pub(crate) static PLACEHOLDER: Op = Op {
     def: OpDef {
         name: "Placeholder",
@@ -33,7 +33,7 @@ pub(crate) static PLACEHOLDER: Op = Op {
     kernels: &[],
 };
 
-/// A placeholder that takes its input where it is not fed.
+/// A placeholder whose value is its input if it is not fed.
 pub(crate) static PLACEHOLDER_WITH_DEFAULT: Op = Op {
     def: OpDef {
         name: "PlaceholderWithDefault",
@@ -53,7 +53,7 @@ pub(crate) static PLACEHOLDER_WITH_DEFAULT: Op = Op {
                     right: declared,
                 });
             }
-            // What is fed may differ from the default in what the declaration leaves open.
+            // A fed value may differ from the default in the unknown dimensions of the declared shape.
             cx.set(0, declared);
             Ok(())
         },

@@ -1,4 +1,4 @@
-//! Numbers at equal distances.
+//! Range, LinSpace.
 
 use thalweg_cpu::number::{Float, Number};
 use thalweg_cpu::parallel::for_chunks;
@@ -11,12 +11,11 @@ use crate::support::elementwise::CHUNK;
 use crate::support::shape_inputs::{countable, wrong};
 use crate::support::shapes;
 
-/// A number that can be counted up.
+/// A number type of Range.
 trait RangeNumber: Number {
-    /// How many numbers lie from `start` to before `limit`, `delta` apart; `None` where there is no
-    /// telling.
+    /// Count of the numbers from `start` to before `limit`, `delta` apart; `None` if it cannot be represented.
     fn count(start: Self, limit: Self, delta: Self) -> Option<usize>;
-    /// Number `i` of them.
+    /// Number `i` of the range.
     fn at(start: Self, delta: Self, i: usize) -> Self;
 }
 
@@ -24,7 +23,7 @@ macro_rules! steps {
     ($($int:ty)*; $($float:ty)*) => {
         $(impl RangeNumber for $int {
             fn count(start: $int, limit: $int, delta: $int) -> Option<usize> {
-                // Wide enough for the difference of any two.
+                // An i128 holds the difference of any two.
                 let (way, step) = (limit as i128 - start as i128, delta as i128);
                 usize::try_from((way.abs() + step.abs() - 1) / step.abs()).ok()
             }
@@ -36,7 +35,7 @@ macro_rules! steps {
         $(impl RangeNumber for $float {
             fn count(start: $float, limit: $float, delta: $float) -> Option<usize> {
                 let n = ((limit - start) / delta).abs().ceil();
-                // What an f64 counts exactly.
+                // 2^53: an f64 counts exactly up to it.
                 (n < 9_007_199_254_740_992.0).then_some(n as usize)
             }
             #[inline(always)]
@@ -49,7 +48,7 @@ macro_rules! steps {
 
 steps! { i32 i64; f32 f64 }
 
-/// The first number, their distance and how many there are.
+/// The first number, the step and the count of a range.
 fn resolve<T: RangeNumber + Element>(
     start: &Tensor,
     limit: &Tensor,
@@ -72,7 +71,7 @@ fn resolve<T: RangeNumber + Element>(
     Ok((start, delta, count))
 }
 
-/// As [`resolve`], of a node.
+/// As [`resolve`], for a node.
 fn of_node<T: RangeNumber>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
     resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?)
         .map_err(crate::support::shape_inputs::invalid)
@@ -90,7 +89,7 @@ fn prepare<T: RangeNumber>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     }))
 }
 
-/// Numbers at equal distances.
+/// Range, LinSpace.
 pub(crate) static RANGE: Op = Op {
     def: OpDef {
         name: "Range",
@@ -139,7 +138,7 @@ pub(crate) static RANGE: Op = Op {
     ],
 };
 
-/// Numbers between two others.
+/// `num` evenly spaced numbers from `start` to `stop`.
 pub(crate) static LIN_SPACE: Op = Op {
     def: OpDef {
         name: "LinSpace",
