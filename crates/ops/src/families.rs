@@ -1,4 +1,4 @@
-//! The list of every op, by family.
+//! List of all ops, by family.
 
 use thalweg_device::Op;
 
@@ -7,7 +7,7 @@ use crate::{
     strings, training,
 };
 
-/// The lists of ops, by family. An op is registered by its place in the list of its family.
+/// Lists of ops, by family. An op is registered by its entry in the list of its family.
 static FAMILIES: &[&[&Op]] = &[
     array::value::OPS,
     array::shape::OPS,
@@ -33,7 +33,7 @@ static FAMILIES: &[&[&Op]] = &[
     collective::OPS,
 ];
 
-/// Every op.
+/// All ops, in the order of their families' lists.
 pub fn ops() -> impl Iterator<Item = &'static Op> {
     FAMILIES.iter().flat_map(|family| family.iter().copied())
 }

@@ -1,5 +1,5 @@
-//! Every op, each in one place: what a node of it may look like, its shape rule, its gradient and
-//! its kernels. Builder methods are traits on `Graph` and `Output`.
+//! All ops, each defined in one place: its inputs, outputs and attributes, its shape rule, its gradient and its
+//! kernels. Builder methods are traits on `Graph` and `Output`.
 //!
 //! A layer, by builder methods and by the name of an op:
 //!
@@ -56,7 +56,7 @@ pub use reports::{SummaryOps, encode as summaries};
 pub use state::{PartitionedVariable, Split, StateOps, Variable};
 pub use thalweg_device::{ReduceOp, Reduction};
 
-/// The kernels of every op, by its name, and of those that fusion makes.
+/// All ops by name, with their kernels, and the fused ops that only the planner adds.
 ///
 /// ```
 /// use thalweg_device::{Argument, Cpu, evaluate};
@@ -81,7 +81,7 @@ pub fn kernels() -> HashMap<&'static str, &'static Op> {
     ops().chain(fused).map(|op| (op.def.name, op)).collect()
 }
 
-/// Makes graphs whose ops are all of those in this crate.
+/// Constructor of graphs with all ops of this crate.
 pub trait NewGraph {
     /// An empty graph.
     #[allow(

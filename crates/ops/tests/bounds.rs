@@ -1,4 +1,4 @@
-//! Nodes that are evaluated for their own sake, and may not take long or much.
+//! `evaluate_within`: single nodes with bounds on time and memory.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use thalweg_graph::Graph;
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{DType, Memory, Tensor, TensorError};
 
-/// Runs a node of `op` on these inputs, within so much time by its estimate, and so many bytes.
+/// Runs a node of `op` on these inputs, within an estimated cost of `cost` and `bytes` bytes of memory.
 fn run(op: &str, inputs: &[Tensor], cost: u64, bytes: usize) -> Result<Vec<Tensor>, KernelError> {
     let g = Graph::new();
     let x = inputs
@@ -38,7 +38,7 @@ fn what_would_take_long_is_not_begun() {
     let product = |x: &Tensor| run("MatMul", &[x.clone(), x.clone()], 1_000_000, 1 << 30);
     assert!(product(&small).is_ok());
     assert_eq!(product(&wide).unwrap_err(), KernelError::Stopped);
-    // A kernel without an estimate goes by the bytes that it gets.
+    // A kernel without an estimate is estimated by the bytes of its inputs.
     let text = |bytes: usize| Tensor::strings(&[], &[vec![b'x'; bytes]]).unwrap();
     let upper = |x: Tensor| run("StringUpper", &[x], 1_000_000, 1 << 30);
     assert!(upper(text(100)).is_ok());

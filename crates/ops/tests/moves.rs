@@ -1,4 +1,4 @@
-//! Moves of tensors that are large enough to be cut into pieces, by as many threads as there are.
+//! Ops that copy elements, on tensors that are large enough to be split into pieces for threads.
 
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
 use thalweg_graph::{Attr, Graph};
@@ -35,7 +35,7 @@ fn run(op: &str, attrs: &[(&str, Attr)], inputs: &[Tensor]) -> Result<Tensor, Ke
     one.map(|mut outputs| outputs.remove(0))
 }
 
-/// 0, 1, 2, ... as far as `dtype` counts, then again from 0.
+/// 0, 1, 2, ... up to the maximum of `dtype`, then again from 0.
 fn counted(dtype: DType, dims: &[usize]) -> Tensor {
     fn of<T: Element>(dims: &[usize], make: impl Fn(usize) -> T) -> Tensor {
         let n = dims.iter().product();
@@ -50,7 +50,7 @@ fn counted(dtype: DType, dims: &[usize]) -> Tensor {
     }
 }
 
-/// Whether element `i` of `found` is element `from(index of i)` of `x`.
+/// Asserts that element `i` of `found` is element `from(index of i)` of `x`.
 fn check(x: &Tensor, found: &Tensor, from: impl Fn(&[usize]) -> usize) {
     dispatch!(x.dtype(), PLAIN, T => {
         let (x, y) = (x.as_slice::<T>().unwrap(), found.as_slice::<T>().unwrap());
@@ -66,7 +66,7 @@ fn check(x: &Tensor, found: &Tensor, from: impl Fn(&[usize]) -> usize) {
     }, else unreachable!());
 }
 
-/// The place of an index in row-major order.
+/// Row-major position of an index.
 fn place(dims: &[usize], index: impl IntoIterator<Item = usize>) -> usize {
     dims.iter().zip(index).fold(0, |at, (d, i)| at * d + i)
 }
@@ -120,7 +120,7 @@ fn a_large_strided_slice_and_its_gradient_agree_on_what_is_taken() {
         let [b, e, s] = spec.clone();
         let back = run("StridedSliceGrad", &[], &[shape, b, e, s, y.clone()]).unwrap();
         check(&back, &y, from);
-        // Nothing stands where nothing was taken.
+        // Elements outside the slice are zeros.
         let zeros = |t: &Tensor| {
             t.bytes()
                 .chunks(t.dtype().size())

@@ -1,4 +1,4 @@
-//! Whether all, or any, are true.
+//! All, Any.
 
 use thalweg_device::{Op, cpu, gpu};
 use thalweg_graph::OpDef;
@@ -6,7 +6,7 @@ use thalweg_graph::OpDef;
 use super::axes::{BOOLS, on_gpu};
 use super::fold::{Fold, over_axes};
 
-/// Whether all elements over axes are true; true of no element.
+/// `true` if all elements over axes are true; true without elements.
 pub(crate) static ALL: Op = Op {
     def: OpDef {
         name: "All",
@@ -16,7 +16,7 @@ pub(crate) static ALL: Op = Op {
     kernels: &[cpu(|p| over_axes(p, Logical::<true>)), gpu(on_gpu)],
 };
 
-/// Whether any element over axes is true; false of no element.
+/// `true` if any element over axes is true; false without elements.
 pub(crate) static ANY: Op = Op {
     def: OpDef {
         name: "Any",
@@ -26,7 +26,7 @@ pub(crate) static ANY: Op = Op {
     kernels: &[cpu(|p| over_axes(p, Logical::<false>)), gpu(on_gpu)],
 };
 
-/// Whether all (`ALL`) or any are true, as 1 or 0: bools cannot lie in scratch memory.
+/// Logical and (`ALL`) or logical or, as 1 or 0: scratch memory cannot hold bools.
 #[derive(Clone, Copy)]
 struct Logical<const ALL: bool>;
 

@@ -1,4 +1,4 @@
-//! Where the largest and the smallest element stand.
+//! ArgMax, ArgMin.
 
 use smallvec::SmallVec;
 use thalweg_cpu::Vectorize;
@@ -21,7 +21,7 @@ const INPUTS: &[Arg] = &[arg("input", "T"), arg("dimension", "Tidx").host()];
 const OUTPUTS: &[Arg] = &[arg("output", "output_type")];
 const T: AttrDef = type_attr("T", DType::PLAIN);
 
-/// The index of the largest element along an axis.
+/// Index of the first largest element along an axis.
 pub(crate) static ARG_MAX: Op = Op {
     def: OpDef {
         name: "ArgMax",
@@ -44,7 +44,7 @@ pub(crate) static ARG_MAX: Op = Op {
     kernels: &[cpu(prepare::<true>), gpu(launches)],
 };
 
-/// The index of the smallest element along an axis.
+/// Index of the first smallest element along an axis.
 pub(crate) static ARG_MIN: Op = Op {
     def: OpDef {
         name: "ArgMin",
@@ -111,7 +111,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The length of the axis, and how many elements each step along it passes.
+/// Length of the axis, and its stride.
 fn lengths(p: &Prepare<'_>) -> Result<(usize, usize), KernelError> {
     let dims = p.dims(0);
     let axis = p.ints(1)?.first().copied();
@@ -128,7 +128,7 @@ fn launches(p: &Prepare<'_>) -> Result<Launches, KernelError> {
 fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (n, inner) = lengths(p)?;
     let dtype = p.outputs.first().map_or(DType::I64, |o| o.dtype);
-    // The shape rule has refused an index dtype that is too small.
+    // The shape rule refuses an index dtype that is too small.
     let stored = u64::conversion(dtype).ok_or(KernelError::DType(dtype))?;
     widened(p, &[0], &[], &|p| {
         dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(indices::<T, MAX>(n, inner, p, stored)), else
@@ -136,7 +136,7 @@ fn prepare<const MAX: bool>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     })
 }
 
-/// `stored` says how an index is stored.
+/// Kernel for elements `T`; `stored` converts indices to the output's dtype.
 fn indices<T: Bounded, const MAX: bool>(
     n: usize,
     inner: usize,
@@ -144,7 +144,7 @@ fn indices<T: Bounded, const MAX: bool>(
     stored: Conversion<u64>,
 ) -> Prepared {
     let width = stored.size;
-    // Tasks hold as many elements as their indices fit in a tile, by the shape alone.
+    // A task has at most as many outputs as a tile; tasks depend on the shape only.
     let most = (CHUNK / n.max(1)).clamp(1, TILE);
     Prepared::new(p.inputs[0].elements(), move |cx| {
         let (x, out) = (cx.input::<T>(0)?, cx.output_bytes(0)?);
@@ -184,14 +184,14 @@ fn indices<T: Bounded, const MAX: bool>(
     })
 }
 
-/// Columns in a task at least: enough to read whole cache lines in a row.
+/// Minimum number of columns of a task: enough to read whole cache lines of a row.
 const COLUMNS: usize = 256;
 
-/// Indices that are found together; they never leave the stack.
+/// Indices of a tile, on the stack.
 type Found = SmallVec<[u64; TILE]>;
 
-/// Finds the extremes of `outputs` rows that lie behind one another (`step` 1), or of as many
-/// columns of a matrix whose rows are `step` elements apart.
+/// Finds the extremes of `outputs` consecutive rows (`step` 1), or of as many columns of a matrix whose rows are
+/// `step` elements apart.
 struct Find<'a, T, const MAX: bool> {
     x: &'a [T],
     n: usize,
@@ -199,9 +199,9 @@ struct Find<'a, T, const MAX: bool> {
     outputs: usize,
 }
 
-/// Rows whose indices are counted from the first of them.
+/// Number of rows whose indices are counted from the first of them.
 const BLOCK: usize = 1 << 20;
-/// Elements of a row that are compared side by side.
+/// Number of elements of a row that are compared in parallel.
 const LANES: usize = 32;
 
 impl<T: Bounded, const MAX: bool> Vectorize for Find<'_, T, MAX> {
@@ -218,7 +218,7 @@ impl<T: Bounded, const MAX: bool> Vectorize for Find<'_, T, MAX> {
         found.resize(self.outputs, 0);
         let mut best = SmallVec::<[T; TILE]>::new();
         best.resize(self.outputs, worst::<T, MAX>());
-        // Short indices are as wide as most elements, which suits vectors.
+        // `u32` indices are as wide as most elements, which suits vector instructions.
         let mut short = SmallVec::<[u32; TILE]>::new();
         for first in (0..self.n).step_by(BLOCK) {
             short.clear();
@@ -252,7 +252,7 @@ fn is_better<T: Bounded, const MAX: bool>(x: T, than: T) -> bool {
     if MAX { x > than } else { x < than }
 }
 
-/// The index of the first extreme of a row; 0 where all are NaN.
+/// Index of the first extreme of a row; 0 if all elements are NaN.
 #[inline(always)]
 fn first_extreme<T: Bounded, const MAX: bool>(row: &[T]) -> usize {
     let better = |x: T, than| {
@@ -275,7 +275,7 @@ fn first_extreme<T: Bounded, const MAX: bool>(row: &[T]) -> usize {
     }
     best = rest.iter().fold(best, |best, x| better(*x, best));
     let is_best = |x: &T| *x == best;
-    // Without an early end, so that a vector of elements is compared at once.
+    // Without an early exit, so that a vector of elements is compared at once.
     let hit = |part: &[T; LANES]| part.iter().fold(false, |hit, x| hit | is_best(x));
     let from = whole.iter().position(hit).unwrap_or(whole.len()) * LANES;
     let at = row[from..].iter().position(is_best);

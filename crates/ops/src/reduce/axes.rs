@@ -1,4 +1,4 @@
-//! Which axes a reduction takes together, and what is left of the shape.
+//! Axes of reductions, and the shape rule.
 
 use smallvec::SmallVec;
 use thalweg_device::gpu::Launches;
@@ -13,7 +13,7 @@ const AXES: Arg = arg("reduction_indices", "Tidx").host();
 const KEEP: AttrDef = bool_attr("keep_dims", false);
 const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
 
-/// What reductions of numbers share.
+/// Base definition of reductions of numbers.
 pub(super) const NUMBERS: OpDef = OpDef {
     inputs: &[arg("input", "T"), AXES],
     outputs: &[arg("output", "T")],
@@ -23,7 +23,7 @@ pub(super) const NUMBERS: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// What reductions of bools share.
+/// Base definition of reductions of bools.
 pub(super) const BOOLS: OpDef = OpDef {
     inputs: &[arg_of("input", DType::Bool), AXES],
     outputs: &[arg_of("output", DType::Bool)],
@@ -34,7 +34,7 @@ pub(super) const BOOLS: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// For each dimension, whether it is reduced.
+/// For each dimension: `true` if it is reduced.
 pub(super) type Reduced = SmallVec<[bool; 6]>;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -65,7 +65,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     } else if keep {
         cx.set(0, Shape::of_rank(rank));
     } else if let Some(count) = cx.shape(1).elements() {
-        // No axis may be listed twice, so each takes one dimension away.
+        // No axis may be listed twice, so each removes one dimension.
         let left = rank.checked_sub(count).ok_or_else(|| InferError::Value {
             input: 1,
             reason: format!("more axes are listed, {count}, than there are dimensions, {rank}"),
@@ -75,7 +75,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Over no axes, or over single elements that are kept, nothing changes.
+/// The output equals input 0 over no axes, or over dimensions of 1 that are kept.
 fn same_as(cx: &Infer<'_>) -> Option<usize> {
     let axes = cx.ints(1)?;
     let input = cx.shape(0);
@@ -87,11 +87,10 @@ fn same_as(cx: &Infer<'_>) -> Option<usize> {
     same.then_some(0)
 }
 
-/// The dimensions that the node to prepare reduces.
+/// Dimensions that a node reduces.
 ///
 /// # Errors
-/// [`KernelError::Invalid`] where an axis is not one of the input's: the shape rule has refused
-/// such a node before.
+/// [`KernelError::Invalid`] if the input has no such axis; the shape rule refuses such a node before.
 pub(super) fn reduced(p: &Prepare<'_>) -> Result<Reduced, KernelError> {
     let rank = p.dims(0).len();
     let mut reduced: Reduced = SmallVec::from_elem(false, rank);
@@ -107,7 +106,7 @@ pub(super) fn reduced(p: &Prepare<'_>) -> Result<Reduced, KernelError> {
     Ok(reduced)
 }
 
-/// What a GPU launches for a reduction over axes.
+/// GPU launches of a reduction over axes.
 ///
 /// # Errors
 /// As [`reduced`].
@@ -115,7 +114,7 @@ pub(super) fn on_gpu(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     crate::gpu::reduce(p, p.node.op.name, p.dims(0), &reduced(p)?)
 }
 
-/// The number of elements that become one output of the node to prepare.
+/// Number of elements that are reduced to one output.
 ///
 /// # Errors
 /// As [`reduced`].

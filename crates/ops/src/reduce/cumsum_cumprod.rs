@@ -1,4 +1,4 @@
-//! Running sums, products and logarithms of sums along an axis.
+//! Cumsum, Cumprod, CumulativeLogsumexp.
 
 use smallvec::smallvec;
 use thalweg_cpu::parallel::for_chunks;
@@ -39,7 +39,7 @@ const SCAN: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// The node `op(x, axis)`, exclusive as the node that is differentiated; `turned` the other way.
+/// Adds `op(x, axis)` with the attributes of the differentiated node; `turned` reverses its direction.
 fn again<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>, turned: bool) -> Output<'g> {
     let node = g.graph().op(op).input(x).input(g.input(1));
     node.attr("exclusive", g.attrs().bool("exclusive"))
@@ -47,7 +47,8 @@ fn again<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>, turned: bool) -> Outpu
         .output()
 }
 
-/// A scan along the axis of input 1: `join` of what came before and an element, from `start`.
+/// Kernel of a scan along the axis in input 1: `join` combines the running value, which starts as `start`, with an
+/// element.
 fn scan<T: Element>(
     p: &Prepare<'_>,
     start: T,
@@ -94,7 +95,7 @@ fn scan<T: Element>(
     }))
 }
 
-/// Running sums.
+/// Cumulative sums.
 pub(crate) static CUMSUM: Op = Op {
     def: OpDef {
         name: "Cumsum",
@@ -110,13 +111,13 @@ pub(crate) static CUMSUM: Op = Op {
     })],
 };
 
-/// Running products.
+/// Cumulative products.
 pub(crate) static CUMPROD: Op = Op {
     def: OpDef {
         name: "Cumprod",
         summary: "The product of each element and those before it along an axis.",
         gradient: Gradient::Rule(|g| {
-            // TensorFlow's: right where no element is 0.
+            // As in TensorFlow: correct if no element is 0.
             let x = g.input(0);
             let sums = again(g, "Cumsum", g.output(0) * g.grad(), true);
             let node = g.graph().op("DivNoNan").input(sums).input(x);
@@ -132,7 +133,7 @@ pub(crate) static CUMPROD: Op = Op {
     })],
 };
 
-/// Running logarithms of sums of exponentials.
+/// Cumulative logarithms of sums of exponentials.
 pub(crate) static CUMULATIVE_LOGSUMEXP: Op = Op {
     def: OpDef {
         name: "CumulativeLogsumexp",
@@ -149,7 +150,7 @@ pub(crate) static CUMULATIVE_LOGSUMEXP: Op = Op {
     })],
 };
 
-/// The lowest number of a float dtype.
+/// Lowest finite number of a float dtype.
 fn lowest(dtype: DType) -> f64 {
     match dtype {
         DType::F16 => half::f16::MIN.to_f64(),
@@ -159,18 +160,18 @@ fn lowest(dtype: DType) -> f64 {
     }
 }
 
-/// `log(exp(a) + exp(b))`, by the larger of both.
+/// `log(exp(a) + exp(b))`, computed relative to the larger of both.
 #[inline(always)]
 fn log_add<W: Wide>(a: W, b: W) -> W {
     let (low, high) = if a < b { (a, b) } else { (b, a) };
-    // Their difference is NaN where both are the same infinity.
+    // The difference is NaN if both are the same infinity.
     if low == W::NEG_INFINITY || low == high && W::ONE / low == W::ZERO {
         return high;
     }
     Wide::ln_1p(Wide::exp(low - high)) + high
 }
 
-/// TensorFlow's: the gradient's positive and negative parts apart, as logarithms.
+/// As in TensorFlow: computes the positive and negative parts of the gradient separately, as logarithms.
 fn log_sum_exp_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
     let (graph, x, y, dy) = (g.graph(), g.input(0), g.output(0), g.grad());
     let lowest = dy.constant_like(lowest(dy.dtype()));

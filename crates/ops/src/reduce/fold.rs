@@ -1,5 +1,4 @@
-//! The loops of all reductions: rows and columns in blocks of a fixed size, joined in a fixed
-//! order.
+//! Loops of all reductions: rows and columns in blocks of a fixed size, combined in a fixed order.
 
 use smallvec::SmallVec;
 use thalweg_cpu::Vectorize;
@@ -12,43 +11,43 @@ use super::axes::reduced;
 use super::layout::{Layout, TILE};
 use crate::support::elementwise::CHUNK;
 
-/// Elements of a row that are joined side by side.
+/// Number of elements of a row that are combined in parallel.
 const LANES: usize = 32;
-/// The same for what is too short for those.
+/// As [`LANES`], for shorter rows.
 const FEW: usize = 8;
-/// Joins into one accumulator before it is joined into the next: it keeps rounding errors small.
+/// Number of elements that one accumulator takes before it is combined into the next: keeps rounding errors small.
 const BLOCK: usize = 64;
-/// Columns below which several rows are joined side by side.
+/// Number of columns below which several rows are combined in parallel.
 const NARROW: usize = 64;
 
-/// How elements become one: a commutative monoid, up to rounding.
+/// A reduction: a commutative monoid, up to rounding.
 pub(super) trait Fold: Copy + Send + Sync + 'static {
     /// An element of the input.
     type In: Element;
-    /// What stands for several of them.
+    /// Accumulator.
     type Acc: Element;
     /// An element of the output.
     type Out: Element;
-    /// What stands for no element.
+    /// Neutral element.
     fn empty(self) -> Self::Acc;
-    /// What joined with anything gives that: where sums start.
+    /// Initial accumulator: combining it with another one gives the other one exactly.
     fn start(self) -> Self::Acc {
         self.empty()
     }
-    /// What stands for one element.
+    /// Accumulator of one element.
     fn lift(self, x: Self::In) -> Self::Acc;
-    /// What stands for the elements of both.
+    /// Combines two accumulators.
     fn join(self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
-    /// The output.
+    /// Output of an accumulator.
     fn finish(self, acc: Self::Acc) -> Self::Out;
 }
 
-/// The kernel of a node whose input 1 is the axes.
+/// Kernel of a node with the axes in input 1.
 pub(super) fn over_axes<F: Fold>(p: &Prepare<'_>, fold: F) -> Result<Prepared, KernelError> {
     Ok(over(p.dims(0), &reduced(p)?, fold))
 }
 
-/// A kernel from input 0 with dimensions `dims`, of which `reduced` are taken together.
+/// Kernel that reduces dimensions `reduced` of input 0, which has dimensions `dims`.
 pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepared {
     let n = elements(dims);
     if n == 0 {
@@ -84,11 +83,11 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
     .with_scratch(partials * size_of::<F::Acc>())
 }
 
-/// Where a task leaves what it has joined.
+/// Destination of a task's result.
 enum To<'a, F: Fold> {
-    /// In the output, finished.
+    /// The output, for finished results.
     Output(Disjoint<'a, F::Out>),
-    /// Beside what the other segments have.
+    /// Accumulators of all segments.
     Partials(Disjoint<'a, F::Acc>),
 }
 
@@ -136,7 +135,7 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
             let at = (segment * l.outer + i) * l.columns + column;
             match self.to {
                 To::Output(out) => {
-                    // SAFETY: each triple of segment, output and tile is one task's alone.
+                    // SAFETY: each triple of segment, output and tile belongs to one task.
                     let out = unsafe { out.slice(at, width) };
                     for (out, &sum) in out.iter_mut().zip(&sums) {
                         *out = self.fold.finish(sum);
@@ -151,17 +150,17 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
     }
 }
 
-/// Accumulators of columns; they never leave the stack.
+/// Accumulators of a tile's columns, on the stack.
 type Sums<F> = SmallVec<[<F as Fold>::Acc; TILE]>;
 
 impl<F: Fold> FoldTask<'_, F> {
-    /// The pieces of a segment: where each begins from its output's first element, and its rows.
+    /// Pieces of a segment: the offset of each from its output's first element, and its number of rows.
     #[inline(always)]
     fn pieces(&self, segment: usize) -> impl Iterator<Item = (usize, usize)> {
         let l = self.layout;
         let first = segment * l.per_segment;
         (first..l.all_pieces.min(first + l.per_segment)).map(|piece| {
-            // Divisions would cost more than a short row.
+            // Avoids divisions, which would cost more than a short row.
             if l.pieces == 1 {
                 return (l.slab(piece), l.rows);
             }
@@ -171,7 +170,7 @@ impl<F: Fold> FoldTask<'_, F> {
         })
     }
 
-    /// All elements of a segment, where they have one output.
+    /// Reduces all elements of a segment with one output.
     #[inline(always)]
     fn line(&self, segment: usize, from: usize) -> F::Acc {
         let fold = self.fold;
@@ -192,7 +191,7 @@ impl<F: Fold> FoldTask<'_, F> {
         sum
     }
 
-    /// Each of `width` columns of a segment, into `sums`.
+    /// Reduces each of `width` columns of a segment into `sums`.
     #[inline(always)]
     fn columns(
         &self,
@@ -203,7 +202,7 @@ impl<F: Fold> FoldTask<'_, F> {
         block: &mut Sums<F>,
     ) {
         let (fold, columns) = (self.fold, self.layout.columns);
-        // Several narrow rows are one wide row, since they lie behind one another.
+        // Several narrow rows are processed as one wide row, since they are contiguous.
         let abreast = (NARROW / columns).clamp(1, self.layout.piece);
         let (step, wide) = (abreast * columns, abreast * width);
         sums.resize(wide, fold.start());
@@ -253,7 +252,7 @@ fn join_row<F: Fold>(fold: F, sums: &mut [F::Acc], row: &[F::In]) {
     }
 }
 
-/// All elements of `parts`, `N` at a time.
+/// Reduces all elements of `parts`, `N` at a time.
 #[inline(always)]
 fn lanes<F: Fold, const N: usize>(fold: F, parts: &[[F::In; N]]) -> F::Acc {
     let mut lanes = [fold.start(); N];

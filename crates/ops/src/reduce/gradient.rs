@@ -1,5 +1,4 @@
-//! What the gradients of reductions share: an output's gradient goes back to each of the elements
-//! that the output is made of.
+//! Gradients of reductions: the gradient of an output is broadcast to the elements that it reduces.
 
 use smallvec::SmallVec;
 use thalweg_graph::infer::resolve_axis;
@@ -14,7 +13,7 @@ pub(super) fn constant<'g>(graph: &'g Graph, value: impl Into<Tensor>) -> Output
     op.attr("dtype", dtype).output()
 }
 
-/// The reduced dimensions, ascending, where the axes and the rank are known.
+/// Reduced dimensions, ascending, if the axes and the rank are known.
 fn axes(g: &GradCx<'_, '_>) -> Option<Vec<usize>> {
     let rank = g.input(0).shape().rank()?;
     let axes = g.input(1).fact().value?.to_ints()?;
@@ -24,13 +23,13 @@ fn axes(g: &GradCx<'_, '_>) -> Option<Vec<usize>> {
     Some(axes)
 }
 
-/// Dimensions as the constant that a `Reshape` takes.
+/// Dimensions as a constant for `Reshape`.
 fn dims_constant<'g>(graph: &'g Graph, dims: &[usize]) -> Option<Output<'g>> {
     let dims = dims.iter().map(|&d| i32::try_from(d).ok());
     Some(constant(graph, dims.collect::<Option<Vec<i32>>>()?))
 }
 
-/// The shape of the input as a tensor, constant where it is known.
+/// Shape of the input as a tensor: a constant if it is known.
 #[track_caller]
 pub(super) fn input_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
@@ -39,8 +38,7 @@ pub(super) fn input_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     known.unwrap_or_else(|| graph.op("Shape").input(x).output())
 }
 
-/// `y`, of the output's shape, with each reduced dimension kept as 1: it broadcasts with the
-/// input.
+/// Reshapes `y`, which has the output's shape, so that reduced dimensions are 1: it then broadcasts with the input.
 #[track_caller]
 pub(super) fn kept<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     if g.attrs().bool("keep_dims") {
@@ -62,14 +60,14 @@ pub(super) fn kept<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     if let Some(dims) = known.and_then(|dims| dims_constant(graph, &dims)) {
         return graph.op("Reshape").input(y).input(dims).output();
     }
-    // Ascending, so that each is at its place when those before it are.
+    // In ascending order, so that each axis is inserted at its final position.
     axes.into_iter().fold(y, |y, axis| {
         let axis = constant(graph, axis as i32);
         graph.op("ExpandDims").input(y).input(axis).output()
     })
 }
 
-/// The input's shape with 1 for each reduced dimension, where it is known in the step only.
+/// The input's shape with 1 for each reduced dimension, computed in the step.
 #[track_caller]
 fn kept_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let graph = g.graph();
@@ -87,7 +85,7 @@ fn kept_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     shape - shape * reduced + reduced
 }
 
-/// `y`, whose reduced dimensions are 1, repeated to the input's shape.
+/// Broadcasts `y`, whose reduced dimensions are 1, to the input's shape.
 #[track_caller]
 pub(super) fn spread<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     if y.shape().is_known() && y.shape() == g.input(0).shape() {
@@ -97,7 +95,7 @@ pub(super) fn spread<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     op.input(input_shape(g)).output()
 }
 
-/// How many elements each output is made of, as a scalar of the input's dtype.
+/// Number of elements that each output reduces, as a scalar of the input's dtype.
 #[track_caller]
 pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
@@ -110,7 +108,7 @@ pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
         return x.constant_like(thalweg_tensor::shape::elements(&dims) as f64);
     }
     let size = |o: Output<'g>| graph.op("Size").input(o).output();
-    // An empty input has no gradient to divide.
+    // An empty input has no gradient elements to divide.
     let outputs = graph.op("Maximum").input(size(g.output(0)));
     let outputs = outputs.input(constant(graph, 1)).output();
     let count = graph.op("FloorDiv").input(size(x)).input(outputs);
@@ -118,7 +116,7 @@ pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     count.attr("DstT", x.dtype()).output()
 }
 
-/// `op` of `x`, of the input's shape, over the axes that the node itself takes, kept as 1.
+/// Reduces `x`, which has the input's shape, by `op` over the node's own axes, which are kept as 1.
 #[track_caller]
 pub(super) fn over_same<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
     let op = g.graph().op(op).input(x).input(g.input(1));

@@ -1,4 +1,4 @@
-//! Half the sum of squares.
+//! L2Loss.
 
 use std::marker::PhantomData;
 

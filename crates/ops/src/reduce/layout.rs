@@ -1,19 +1,19 @@
-//! How the elements of a reduction lie, and how its work is cut into tasks: by the shape alone, so
-//! that every sum has one order on any number of threads.
+//! Memory layout of a reduction, and its division into tasks: by the shape only, so that every sum has the same order
+//! on any number of threads.
 
 use smallvec::SmallVec;
 use thalweg_tensor::shape::elements;
 
 use crate::support::elementwise::CHUNK;
 
-/// Columns that a task accumulates side by side; their accumulators stay in the nearest cache.
+/// Maximum number of columns that a task accumulates at a time; their accumulators stay in the L1 cache.
 pub(super) const TILE: usize = 1024;
-/// Tasks into which one output's elements are cut at most.
+/// Maximum number of segments of one output's elements.
 const SEGMENTS: usize = 64;
-/// Rows in a piece at least.
+/// Minimum number of rows of a piece.
 const ROWS: usize = 64;
 
-/// Dimensions that are walked with steps of their own, outermost first.
+/// Dimensions with their steps, outermost first.
 #[derive(Clone, Debug, Default)]
 struct Strides(SmallVec<[(usize, usize); 3]>);
 
@@ -22,7 +22,7 @@ impl Strides {
         self.0.iter().map(|(len, _)| len).product()
     }
 
-    /// Where index `i` lies.
+    /// Offset of index `i`.
     #[inline(always)]
     fn at(&self, i: usize) -> usize {
         match self.0[..] {
@@ -40,40 +40,38 @@ impl Strides {
     }
 }
 
-/// A reduction with dimensions that are walked alike taken together: `kept` outputs of `columns`
-/// elements each; every one is taken from `slabs` matrices of `rows` by `columns` that lie whole in
-/// memory.
+/// A reduction after neighbouring dimensions are merged: `kept` outputs of `columns` elements each, every one from
+/// `slabs` contiguous matrices of `rows` by `columns`.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     kept: Strides,
     slabs: Strides,
-    /// Outputs, not counting columns.
+    /// Number of outputs, not counting columns.
     pub outer: usize,
-    /// Rows of a slab.
+    /// Number of rows of a slab.
     pub rows: usize,
-    /// Elements of a row, each with an output of its own.
+    /// Number of elements of a row, each with its own output.
     pub columns: usize,
-    /// Rows in a piece, which one task takes from one slab at a time.
+    /// Number of rows of a piece, which one task reads from one slab at a time.
     pub piece: usize,
-    /// Pieces in a slab.
+    /// Number of pieces of a slab.
     pub pieces: usize,
-    /// Pieces of all slabs of one output.
+    /// Number of pieces of all slabs of one output.
     pub all_pieces: usize,
-    /// Pieces in a segment.
+    /// Number of pieces of a segment.
     pub per_segment: usize,
-    /// Parts of each output that are taken apart and then put together.
+    /// Number of segments of each output, which are reduced separately and then combined.
     pub segments: usize,
-    /// Parts of a row.
+    /// Number of tiles of a row.
     pub tiles: usize,
-    /// Outputs in a task.
+    /// Number of outputs of a task.
     pub group: usize,
 }
 
 impl Layout {
-    /// The layout of a tensor with dimensions `dims`, none of them 0, of which `reduced` are taken
-    /// together.
+    /// Layout of a reduction of dimensions `reduced` of a tensor with dimensions `dims`, none of them 0.
     pub(super) fn new(dims: &[usize], reduced: &[bool]) -> Layout {
-        // Neighbours of one kind are one dimension: (length, reduced, step).
+        // Neighbouring dimensions of one kind are merged: (length, reduced, step).
         let mut groups: SmallVec<[(usize, bool, usize); 6]> = SmallVec::new();
         let mut step = elements(dims);
         for (&len, &reduced) in dims.iter().zip(reduced) {
@@ -131,23 +129,23 @@ impl Layout {
         }
     }
 
-    /// The number of outputs.
+    /// Number of outputs.
     pub(super) fn outputs(&self) -> usize {
         self.outer * self.columns
     }
 
-    /// The number of tasks.
+    /// Number of tasks.
     pub(super) fn tasks(&self) -> usize {
         self.segments * self.tiles * self.outer.div_ceil(self.group)
     }
 
-    /// Where the slabs of output `i` begin.
+    /// Offset of the slabs of output `i`.
     #[inline(always)]
     pub(super) fn output(&self, i: usize) -> usize {
         self.kept.at(i)
     }
 
-    /// Where slab `i` lies, from the first slab of its output.
+    /// Offset of slab `i` from the first slab of its output.
     #[inline(always)]
     pub(super) fn slab(&self, i: usize) -> usize {
         self.slabs.at(i)

@@ -1,4 +1,4 @@
-//! The largest and the smallest element.
+//! Max, Min.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use super::gradient::{kept, over_same};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
-/// The largest element over axes; the lowest value (-infinity) of no element.
+/// The largest element over axes; the lowest value (-infinity) without elements.
 pub(crate) static MAX: Op = Op {
     def: OpDef {
         name: "Max",
@@ -35,7 +35,7 @@ pub(crate) static MAX: Op = Op {
     ],
 };
 
-/// The smallest element over axes; the highest value (infinity) of no element.
+/// The smallest element over axes; the highest value (infinity) without elements.
 pub(crate) static MIN: Op = Op {
     def: OpDef {
         name: "Min",
@@ -56,7 +56,7 @@ pub(crate) static MIN: Op = Op {
     ],
 };
 
-/// The output's gradient goes in equal parts to the elements that equal the output.
+/// Sends the output's gradient in equal parts to the elements that equal the output.
 #[track_caller]
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
@@ -69,9 +69,9 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 
 /// A dtype with a lowest and a highest value.
 pub(super) trait Bounded: Element + PartialOrd {
-    /// The lowest value: negative infinity where there is one.
+    /// The lowest value: negative infinity if the dtype has it.
     const LOWEST: Self;
-    /// The highest value: infinity where there is one.
+    /// The highest value: infinity if the dtype has it.
     const HIGHEST: Self;
 }
 
@@ -87,12 +87,12 @@ macro_rules! bounded {
 bounded! { f32 f64; NEG_INFINITY, INFINITY }
 bounded! { i64 u64; MIN, MAX }
 
-/// The lowest (`MAX`) or highest integer of a dtype: what the extreme of none is.
+/// The lowest (`MAX`) or highest integer of a dtype: the result without elements.
 fn of_none<const MAX: bool>(dtype: DType) -> i128 {
     dispatch!(dtype, INTS, T => i128::from(if MAX { T::MIN } else { T::MAX }), else 0)
 }
 
-/// The larger (`MAX`) or smaller one; NaN if one of them is.
+/// Maximum (`MAX`) or minimum of floats; NaN if one of them is.
 #[derive(Clone, Copy)]
 struct Floats<T, const MAX: bool>(PhantomData<T>);
 
@@ -118,7 +118,7 @@ where
     #[inline(always)]
     #[allow(clippy::eq_op, reason = "only NaN differs from itself")]
     fn join(self, a: T::Wide, b: T::Wide) -> T::Wide {
-        // The machine's own maximum, which keeps a NaN in `a` but not one in `b`.
+        // Compiles to the processor's maximum, which keeps a NaN in `a` but not one in `b`.
         let second = if MAX { b > a } else { b < a };
         let extreme = if second { b } else { a };
         if b != b { b } else { extreme }
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// The same of integers; of none of them, what is inside.
+/// Maximum (`MAX`) or minimum of integers; the field is the result without elements.
 #[derive(Clone, Copy)]
 struct Ints<T, const MAX: bool>(T);
 

@@ -1,4 +1,4 @@
-//! Several elements become one: sums, means, products, extremes and where they stand.
+//! Reductions over axes: sums, means, products, norms, extremes and their indices, logical ones; scans along an axis.
 
 mod all_any;
 mod arg_max_min;
@@ -37,10 +37,9 @@ pub(crate) static OPS: &[&Op] = &[
     &cumsum_cumprod::CUMULATIVE_LOGSUMEXP,
 ];
 
-/// Builder methods of this family.
+/// Builder methods for reductions.
 ///
-/// Axes may be negative: they count from the end then. Reduced dimensions are 1 in the result with
-/// `keep_dims`, and missing without.
+/// Negative axes count from the end. Reduced dimensions are 1 in the result with `keep_dims`, and removed without.
 pub trait ReduceOps<'g>: Sized {
     /// The sum over `axes`.
     fn reduce_sum(self, axes: &[i32], keep_dims: bool) -> Output<'g>;
@@ -52,20 +51,18 @@ pub trait ReduceOps<'g>: Sized {
     fn reduce_max(self, axes: &[i32], keep_dims: bool) -> Output<'g>;
     /// The smallest element over `axes`.
     fn reduce_min(self, axes: &[i32], keep_dims: bool) -> Output<'g>;
-    /// Whether all bools over `axes` are true.
+    /// `true` if all bools over `axes` are true.
     fn reduce_all(self, axes: &[i32], keep_dims: bool) -> Output<'g>;
-    /// Whether any bool over `axes` is true.
+    /// `true` if any bool over `axes` is true.
     fn reduce_any(self, axes: &[i32], keep_dims: bool) -> Output<'g>;
     /// The sum of all elements: a scalar.
     fn sum(self) -> Output<'g>;
     /// The mean of all elements: a scalar.
     fn mean(self) -> Output<'g>;
-    /// The index of the first largest element along `axis`, as `i64`; that dimension is missing in
-    /// the result.
+    /// The index of the first largest element along `axis`, as `i64`; the dimension is removed.
     #[doc(alias = "argmax")]
     fn arg_max(self, axis: i32) -> Output<'g>;
-    /// The index of the first smallest element along `axis`, as `i64`; that dimension is missing in
-    /// the result.
+    /// The index of the first smallest element along `axis`, as `i64`; the dimension is removed.
     fn arg_min(self, axis: i32) -> Output<'g>;
     /// Half the sum of the squares of all elements: a scalar.
     fn l2_loss(self) -> Output<'g>;
@@ -82,7 +79,7 @@ fn reduce<'g>(op: &str, x: Output<'g>, axes: Output<'g>, keep_dims: bool) -> Out
     op.attr("keep_dims", keep_dims).output()
 }
 
-/// Every axis; told in the step where the rank is not known before.
+/// All axes; computed in the step if the rank is not known.
 #[track_caller]
 fn all_axes(x: Output<'_>) -> Output<'_> {
     if let Some(rank) = x.shape().rank() {

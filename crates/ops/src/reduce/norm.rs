@@ -1,4 +1,4 @@
-//! Euclidean norms.
+//! EuclideanNorm.
 
 use std::marker::PhantomData;
 
@@ -15,12 +15,12 @@ use crate::support::elementwise::{Compute, Conversion};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
 
-/// The root of the sum of squares over axes.
+/// The square root of the sum of squares over axes.
 pub(crate) static EUCLIDEAN_NORM: Op = Op {
     def: OpDef {
         name: "EuclideanNorm",
         summary: "The root of the sum of the squares over the given axes.",
-        // Over no axes it is the absolute value.
+        // Over no axes, the result is the absolute value.
         same_as: |_| None,
         gradient: Gradient::Rule(|g| {
             let (norm, dy) = (kept(g, g.output(0)), kept(g, g.grad()));
@@ -63,10 +63,10 @@ impl<T: Float> Fold for Norm<T> {
     }
 }
 
-/// Of integers: squares are summed modulo the range, and the root is rounded down.
+/// Norm of integers: squares are summed modulo the range, and the root is rounded down.
 #[derive(Clone, Copy)]
 struct IntNorm<T> {
-    /// How the integers are stored.
+    /// Conversion to the stored dtype.
     stored: Option<Conversion<T>>,
 }
 

@@ -1,4 +1,4 @@
-//! Products.
+//! Prod.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use super::gradient::{kept, over_same};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
-/// The product over axes; 1 of no element.
+/// The product over axes; 1 without elements.
 pub(crate) static PROD: Op = Op {
     def: OpDef {
         name: "Prod",
@@ -34,8 +34,8 @@ pub(crate) static PROD: Op = Op {
     ],
 };
 
-/// The product of the others, for each element: the product of all that are not 0 over the element
-/// where none is 0; that product for the only 0; 0 where another one is 0.
+/// Gradient of each element: the product of the others. Without zeros, the product of all divided by the element; for
+/// the only zero, the product of the others; 0 if another element is 0.
 #[track_caller]
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
@@ -47,7 +47,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     };
     let is_zero = equal(x, zero);
     let product = over_same(g, "Prod", select(is_zero, one, x));
-    // Counted as numbers of the input's dtype: only 0 and 1 need to be exact.
+    // The count has the input's dtype: only 0 and 1 need to be exact.
     let zeros = over_same(g, "Sum", select(is_zero, one, zero));
     let of_zero = dy * select(equal(zeros, one), product, zero);
     let of_others = dy * select(equal(zeros, zero), product, zero);

@@ -1,4 +1,4 @@
-//! Sums and means.
+//! Sum, Mean.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use super::gradient::{kept, per_output, spread};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
-/// The sum over axes; 0 of no element.
+/// The sum over axes; 0 without elements.
 pub(crate) static SUM: Op = Op {
     def: OpDef {
         name: "Sum",
@@ -34,13 +34,13 @@ pub(crate) static SUM: Op = Op {
     ],
 };
 
-/// The mean over axes; NaN of no element.
+/// The mean over axes; NaN without elements.
 pub(crate) static MEAN: Op = Op {
     def: OpDef {
         name: "Mean",
         summary: "The mean over the given axes; of integers, rounded towards zero.",
         gradient: Gradient::Rule(|g| {
-            // Divided while it is small: each element of the result is the same.
+            // Divided before it is broadcast, while it is small.
             let mean = g.grad() / per_output(g);
             smallvec![Some(spread(g, kept(g, mean)))]
         }),
@@ -74,7 +74,7 @@ impl<T: Float> Fold for Floats<T> {
     }
     #[inline(always)]
     fn start(self) -> T::Wide {
-        // 0 + -0 is 0: a sum over a single element would not be that element.
+        // Not 0, since 0 + -0 is 0: the sum of a single -0 would not be that element.
         T::Wide::from_f64(-0.0)
     }
     #[inline(always)]
@@ -131,7 +131,7 @@ impl<T: Float> Fold for FloatMean<T> {
     }
     #[inline(always)]
     fn start(self) -> T::Wide {
-        // 0 + -0 is 0: a sum over a single element would not be that element.
+        // Not 0, since 0 + -0 is 0: the sum of a single -0 would not be that element.
         T::Wide::from_f64(-0.0)
     }
     #[inline(always)]
@@ -148,11 +148,11 @@ impl<T: Float> Fold for FloatMean<T> {
     }
 }
 
-/// Integers, added in 64 bits so that only their sum in those can wrap.
+/// An integer, summed in 64 bits so that only a sum of 64 bits can wrap.
 trait Int: Number {
     type Sum: Number;
     fn long(self) -> Self::Sum;
-    /// The sum over the count, rounded towards zero; 0 over 0.
+    /// The sum divided by the count, rounded towards zero; 0 for a count of 0.
     fn mean(sum: Self::Sum, count: usize) -> Self;
 }
 
@@ -164,7 +164,7 @@ macro_rules! ints {
             fn long(self) -> $sum { <$sum>::from(self) }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> $t {
-                // A mean of elements is within their range.
+                // The mean is within the range of the elements.
                 sum.checked_div(count as $sum).unwrap_or(0) as $t
             }
         }

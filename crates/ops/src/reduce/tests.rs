@@ -1,4 +1,4 @@
-//! What the table of cases cannot hold: large inputs, any number of threads, shapes known late.
+//! Tests beside the table of cases: large inputs, several numbers of threads, shapes that are unknown at build time.
 
 use proptest::prelude::*;
 use thalweg_device::{Argument, Cpu, KernelError, evaluate};
@@ -21,7 +21,7 @@ fn run(threads: usize, op: &str, x: &Tensor, axes: &Tensor) -> Result<Tensor, Ke
     Ok(outputs.into_iter().next().expect("one output"))
 }
 
-/// Numbers between -1 and 1 whose sums are not exact.
+/// Numbers between -1 and 1 with inexact sums.
 fn noise(dims: &[usize]) -> Tensor {
     let n = dims.iter().product();
     let mut state = 1u32;
@@ -47,7 +47,7 @@ fn naive(dims: &[usize], axes: &[i32], mut visit: impl FnMut(usize, usize)) {
     }
 }
 
-/// Shapes that take each way through the loops: segments, tiles, narrow and wide rows, steps.
+/// Shapes that cover every path through the loops: segments, tiles, narrow and wide rows, steps.
 const LARGE: &[(&[usize], &[i32])] = &[
     (&[300_001], &[0]),
     (&[3, 70_001], &[1]),
@@ -76,7 +76,7 @@ fn large_sums_have_the_same_bits_on_any_number_of_threads_and_are_precise() {
         for (found, exact) in one.iter().zip(&exact) {
             most = most.max((f64::from(*found) - exact).abs());
         }
-        // Adding one after another is off by ten times as much in the longest of these.
+        // Sequential addition would have ten times this error for the longest of these.
         assert!(most < 1e-4, "{dims:?} over {axes:?} is off by {most}");
     }
 }

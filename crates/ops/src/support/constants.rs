@@ -1,9 +1,9 @@
-//! Constants that gradient rules put into a graph.
+//! `i32` constants that gradient rules add to a graph.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::{DType, Tensor};
 
-/// A constant of these integers: axes, a shape.
+/// A constant vector of `i32`: axes, a shape.
 pub(crate) fn ints<'g>(graph: &'g Graph, values: &[i32]) -> Output<'g> {
     graph
         .op("Const")
@@ -12,7 +12,7 @@ pub(crate) fn ints<'g>(graph: &'g Graph, values: &[i32]) -> Output<'g> {
         .output()
 }
 
-/// The shape of `x` as a tensor: a constant, where it is known.
+/// The shape of `x` as a vector of `i32`: a constant if it is known.
 pub(crate) fn shape_of(x: Output<'_>) -> Output<'_> {
     let known = x.shape().to_dims();
     let known = known.and_then(|dims| dims.iter().map(|&d| i32::try_from(d).ok()).collect());

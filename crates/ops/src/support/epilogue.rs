@@ -1,5 +1,5 @@
-//! The epilogue of a fused product or convolution, as its attribute `fused_ops` says it: the one vocabulary of the rule
-//! that makes such nodes and of their kernels.
+//! The epilogue of a fused product or convolution, encoded in its attribute `fused_ops`. Both the fusion rule and the
+//! kernels use this encoding.
 
 use thalweg_cpu::number::Number;
 use thalweg_cpu::{Activation, Epilogue};
@@ -11,31 +11,31 @@ use thalweg_tensor::{DType, Element};
 /// Dtypes of GEMMs and convolutions with an epilogue.
 pub const DTYPES: &[DType] = &[DType::F32, DType::F64];
 
-/// The ops that follow, in their order: as TensorFlow's nodes of this name say it.
+/// Attribute with the ops of the epilogue, in order, as in TensorFlow's fused nodes.
 pub const FUSED_OPS: AttrDef = list_attr("fused_ops", AttrKind::Str);
 
-/// What the ops that follow take: a bias, or what a batch normalization takes beside its images.
+/// Inputs of the epilogue: a bias, or the inputs of a batch normalization except for its images.
 pub(crate) const ARGS: Arg = arg("args", "T").list(NUM_ARGS.name);
 
-/// How many [`ARGS`] there are.
+/// Number of [`ARGS`].
 pub(crate) const NUM_ARGS: AttrDef = count_attr("num_args");
 
-/// That of a batch normalization.
+/// Attribute with the epsilon of a batch normalization.
 pub(crate) const EPSILON: AttrDef = float_attr("epsilon", 1e-4);
 
-/// The op that adds the bias.
+/// Op that adds the bias.
 const BIAS: &str = "BiasAdd";
 
-/// The op that normalizes by a mean and a variance that are given.
+/// Op that normalizes by a given mean and variance.
 const BATCH_NORM: &str = "FusedBatchNorm";
 
-/// The input that is the first of [`ARGS`].
+/// Input number of the first of [`ARGS`].
 const FIRST: usize = 2;
 
-/// The ops that may follow the first one, and what they apply.
+/// Ops that may follow the bias or the batch normalization, with their functions.
 const ACTIVATIONS: &[(&str, Activation)] = &[("Relu", Activation::Relu)];
 
-/// What follows first, on each channel.
+/// First op of the epilogue, which works on each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum First {
     Nothing,
@@ -43,7 +43,7 @@ enum First {
     BatchNorm { epsilon: f32 },
 }
 
-/// The ops that follow a product or a convolution in the same node: a bias or a batch normalization, whose numbers are the
+/// Epilogue of a product or a convolution in the same node: a bias or a batch normalization, whose parameters are the
 /// inputs from 2 on, and an activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedOps {
@@ -52,7 +52,7 @@ pub struct FusedOps {
 }
 
 impl FusedOps {
-    /// Nothing follows.
+    /// No epilogue.
     pub const NONE: FusedOps = FusedOps {
         first: First::Nothing,
         activation: Activation::None,
@@ -64,7 +64,7 @@ impl FusedOps {
         activation: Activation::None,
     };
 
-    /// A batch normalization with this epsilon, by a mean and a variance that are given.
+    /// A batch normalization with this epsilon, and a given mean and variance.
     pub const fn batch_norm(epsilon: f32) -> FusedOps {
         FusedOps {
             first: First::BatchNorm { epsilon },
@@ -72,21 +72,21 @@ impl FusedOps {
         }
     }
 
-    /// The same, and then the activation that the op of this name is; none where it is not one.
+    /// Adds the activation with this op name; `None` if the op is not a supported activation.
     pub fn then(self, op: &str) -> Option<FusedOps> {
         let &(_, activation) = ACTIVATIONS.iter().find(|(name, _)| *name == op)?;
         Some(FusedOps { activation, ..self })
     }
 
-    /// The names of the ops that may follow a bias or a batch normalization.
+    /// Names of the ops that may follow a bias or a batch normalization.
     pub fn activations() -> impl Iterator<Item = &'static str> {
         ACTIVATIONS.iter().map(|&(name, _)| name)
     }
 
-    /// What the attributes say.
+    /// Parses the attributes.
     ///
     /// # Errors
-    /// [`KernelError::Invalid`] where no kernel computes it.
+    /// [`KernelError::Invalid`] if no kernel supports it.
     pub fn parse(attrs: &Attrs) -> Result<FusedOps, KernelError> {
         let names = match attrs.get(FUSED_OPS.name) {
             Some(Attr::Strs(names)) => names.as_slice(),
@@ -116,7 +116,7 @@ impl FusedOps {
         })
     }
 
-    /// Sets the attributes that say it.
+    /// Writes the attributes.
     pub fn write(self, attrs: &mut Attrs) {
         let (first, args) = match self.first {
             First::Nothing => (None, 0),
@@ -133,7 +133,7 @@ impl FusedOps {
         attrs.set(NUM_ARGS.name, Attr::Int(args));
     }
 
-    /// Numbers that [`FusedOps::epilogue`] needs to work in, for this many channels.
+    /// Length of the scratch slice of [`FusedOps::epilogue`], for this many channels.
     pub fn room(self, channels: usize) -> usize {
         match self.first {
             First::BatchNorm { .. } => 2 * channels,
@@ -141,7 +141,8 @@ impl FusedOps {
         }
     }
 
-    /// What the kernel does to its sums, by the numbers that it is given. `room` is as long as [`FusedOps::room`] says.
+    /// The function that a kernel applies to its sums. `room` is scratch memory with the length of
+    /// [`FusedOps::room`].
     ///
     /// # Errors
     /// As [`KernelCx::input`].

@@ -1,4 +1,4 @@
-//! Nodes that gradient rules add: constants, shapes, reshapes, zeros.
+//! Nodes that gradient rules add: constants of any index dtype, shapes, reshapes, zeros.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::{DType, Tensor};
@@ -29,7 +29,7 @@ fn constant(graph: &Graph, value: Tensor) -> Output<'_> {
         .output()
 }
 
-/// The shape of `x` as a vector: a constant where it is known.
+/// The shape of `x` as a vector: a constant if it is known.
 #[track_caller]
 pub(crate) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
     let graph = x.graph();
@@ -43,14 +43,14 @@ pub(crate) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
     }
 }
 
-/// `x` in these dimensions.
+/// Reshapes `x` to these dimensions.
 #[track_caller]
 pub(crate) fn reshape<'g>(x: Output<'g>, dims: &[i64]) -> Output<'g> {
     let to = int_vector(x.graph(), DType::I64, dims);
     x.graph().op("Reshape").input(x).input(to).output()
 }
 
-/// `dy`, or zeros like `y` where there is none.
+/// `dy`, or zeros like `y` if there is no gradient.
 #[track_caller]
 pub(crate) fn or_zeros<'g>(dy: Option<Output<'g>>, y: Output<'g>) -> Output<'g> {
     dy.unwrap_or_else(|| y.graph().op("ZerosLike").input(y).output())

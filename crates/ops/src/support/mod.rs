@@ -1,4 +1,4 @@
-//! Helpers that several families of ops use: loops over elements, copies, shape rules, nodes of gradients.
+//! Helpers of several families of ops: elementwise loops, strided copies, widening, shape rules, nodes of gradients.
 
 pub(crate) mod constants;
 pub(crate) mod cpu;

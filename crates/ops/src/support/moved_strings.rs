@@ -1,4 +1,5 @@
-//! Kernels on strings of ops that only copy or compare elements: a number stands for each string, 0 for the empty one.
+//! Kernels on strings of ops that only copy or compare elements: each distinct string is replaced by a number, the
+//! empty one by 0.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Boxes of elements that move: read from one tensor and written to another, with a step of its own
-//! along every axis of either.
+//! Strided copies: a box of elements is read from one tensor and written to another, with its own step along every
+//! axis of either.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -9,11 +9,10 @@ use thalweg_device::{Cpu, KernelError};
 use super::elementwise::CHUNK;
 use thalweg_cpu::transpose::{Rows, transpose_to};
 
-/// The shortest side of a block that is transposed, in elements: a few cache lines.
+/// Side of a block that is transposed at a time, in elements: a few cache lines.
 const SIDE: usize = 64;
 
-/// An axis of a box: its length, and the steps along it, in elements, where it is read and where
-/// it is written.
+/// An axis of a box: its length, and its steps in the source and in the destination, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     pub(crate) len: usize,
@@ -21,30 +20,29 @@ pub(crate) struct Axis {
     pub(crate) to: isize,
 }
 
-/// A box of elements that is read in one place and written in another.
+/// A copy of a box of elements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Move {
-    /// The axes outside of the inner loop, outermost first by where they are written.
+    /// Axes outside the inner loop, in descending order of the destination's steps.
     outer: SmallVec<[Axis; 6]>,
-    /// The inner loop, along which elements are written closest to each other.
+    /// Axis of the inner loop: the one with the smallest step in the destination.
     inner: Option<Axis>,
-    /// The axis along which elements are read one after the other, where that is another one than
-    /// `inner` and elements are written one after the other along `inner`: blocks of both are
-    /// transposed.
+    /// The axis that is contiguous in the source, if it differs from `inner`, and `inner` is contiguous in the
+    /// destination: blocks of both are transposed.
     across: Option<Axis>,
     from: usize,
     to: usize,
-    /// One past the last element that is read.
+    /// End of the elements that are read.
     from_end: usize,
-    /// One past the last element that is written.
+    /// End of the elements that are written.
     to_end: usize,
 }
 
 impl Move {
-    /// The box that begins at element `from` of what is read and at `to` of what is written.
+    /// A copy from element `from` of the source to element `to` of the destination.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] where it writes an element twice or reaches below the first one.
+    /// [`KernelError::Argument`] if it writes an element twice or reaches below element 0.
     pub(crate) fn new(from: usize, to: usize, axes: &[Axis]) -> Result<Move, KernelError> {
         Move::build(from, to, axes).ok_or(KernelError::Argument("a box within its tensors"))
     }
@@ -61,7 +59,7 @@ impl Move {
                 sorted.push(axis);
                 continue;
             }
-            // Walked from its other end.
+            // Reversed: starts from its other end.
             let last = isize::try_from(axis.len - 1).ok()?;
             from = from.checked_add(axis.from.checked_mul(last)?)?;
             to = to.checked_add(axis.to.checked_mul(last)?)?;
@@ -77,7 +75,7 @@ impl Move {
             let len = isize::try_from(axis.len).ok()?;
             let whole = (axis.from.checked_mul(len)?, axis.to.checked_mul(len)?);
             match outer.last_mut() {
-                // The axis outside steps over exactly this one.
+                // The outer axis steps over exactly this one: both are merged.
                 Some(last) if (last.from, last.to) == whole => {
                     *last = Axis {
                         len: last.len.checked_mul(axis.len)?,
@@ -89,7 +87,7 @@ impl Move {
         }
         let (mut low, mut high, mut reach) = (from, from, 0isize);
         for axis in outer.iter().rev() {
-            // No step may land on what the axes inside of it write.
+            // No step may land within the range that the inner axes write.
             if axis.to <= reach {
                 return None;
             }
@@ -122,20 +120,20 @@ impl Move {
         })
     }
 
-    /// Whether it has no element.
+    /// `true` if the box is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.inner.is_none()
     }
 
-    /// Its axes, elements being written closest to each other along the last one; and its first
-    /// elements, where they are read and where they are written.
+    /// The axes, in descending order of the destination's steps, and the first elements of the source and the
+    /// destination.
     pub(crate) fn layout(&self) -> (SmallVec<[Axis; 8]>, usize, usize) {
         let outer = self.outer.iter().copied();
         let axes = outer.chain(self.across).chain(self.inner).collect();
         (axes, self.from, self.to)
     }
 
-    /// How long the pieces are that `inner` and `across` are cut into: by shape alone.
+    /// Lengths of the pieces of `inner` and `across`, which depend on the shape only.
     fn pieces(&self, inner: Axis) -> (usize, usize) {
         match self.across {
             None => (inner.len.min(CHUNK), 1),
@@ -147,10 +145,10 @@ impl Move {
         }
     }
 
-    /// Moves the elements.
+    /// Copies the elements.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] where the box is not within the slices.
+    /// [`KernelError::Argument`] if the box exceeds the slices.
     pub(crate) fn run<T: Pod + Send + Sync>(
         &self,
         cpu: &Cpu,
@@ -191,8 +189,8 @@ impl Move {
                     ..inner
                 };
                 let columns = wide.min(across.len - j);
-                // SAFETY: the whole box was checked to lie within both slices, this is a part of
-                // it, and no two parts of it write the same element (`build`).
+                // SAFETY: the whole box was checked to lie within both slices, this is a part of it, and no two parts
+                // of it write the same element (checked in `build`).
                 unsafe {
                     let to = to.pointer(write as usize);
                     if self.across.is_some() {
@@ -217,7 +215,7 @@ impl Move {
     }
 }
 
-/// Where a row of the inner loop begins, counted from the beginning of the box.
+/// Begin of a row of the inner loop, relative to the begin of the box.
 struct Row {
     index: SmallVec<[usize; 8]>,
     from: isize,
@@ -256,7 +254,7 @@ impl Row {
 }
 
 /// # Safety
-/// `from` and `to` are valid along `axis`, and apart from each other.
+/// `from` and `to` must be valid along `axis`, and must not overlap.
 unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: Axis) {
     // SAFETY: by the caller's promise.
     unsafe {
@@ -277,7 +275,7 @@ unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: Axis) {
     }
 }
 
-/// The step of each axis of a tensor in row-major order.
+/// Step of each axis of a row-major tensor.
 pub(crate) fn steps(dims: &[usize]) -> SmallVec<[isize; 6]> {
     let mut steps = SmallVec::from_elem(0, dims.len());
     let mut step = 1isize;

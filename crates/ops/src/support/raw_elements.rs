@@ -4,23 +4,23 @@ use bytemuck::Pod;
 use thalweg_device::{KernelCx, KernelError};
 use thalweg_tensor::DType;
 
-/// Input `i` as elements that are only moved: any type of the same size.
+/// Input `i` as elements that are only copied: any type of the same size.
 pub(crate) fn input_as<'a, T: Pod + Send + Sync>(
     cx: &KernelCx<'a>,
     i: usize,
 ) -> Result<&'a [T], KernelError> {
     let bytes = cx.input_bytes(i)?;
     if bytes.is_empty() {
-        // Nothing is aligned to nothing in particular.
+        // An empty slice may be unaligned, which a cast would refuse.
         return Ok(&[]);
     }
     bytemuck::try_cast_slice(bytes).map_err(|_| KernelError::Argument("elements of this size"))
 }
 
-/// Output `i`, of `dtype`, as elements that are only moved.
+/// Output `i`, of `dtype`, as elements that are only copied.
 ///
 /// # Safety
-/// What is written must be elements of `dtype`: not all bytes are bools.
+/// Only valid elements of `dtype` may be written: not all bytes are bools.
 pub(crate) unsafe fn output_as<'a, T: Pod + Send + Sync>(
     cx: &KernelCx<'a>,
     i: usize,
@@ -29,7 +29,7 @@ pub(crate) unsafe fn output_as<'a, T: Pod + Send + Sync>(
     let bytes = match dtype {
         DType::Bool => {
             let bools = cx.output::<bool>(i)?;
-            // SAFETY: a bool is one byte, and only bools will be written by the caller's promise.
+            // SAFETY: a bool is one byte, and the caller promises to write only bools.
             unsafe { std::slice::from_raw_parts_mut(bools.as_mut_ptr().cast(), bools.len()) }
         }
         _ => cx.output_bytes(i)?,
@@ -40,8 +40,7 @@ pub(crate) unsafe fn output_as<'a, T: Pod + Send + Sync>(
     bytemuck::try_cast_slice_mut(bytes).map_err(|_| KernelError::Argument("elements of this size"))
 }
 
-/// `$body` with `$T` standing for elements of `$dtype` that are only moved: unsigned integers of
-/// their size.
+/// Expands `$body` with `$T` as the unsigned integer of the size of `$dtype`, for kernels that only copy elements.
 macro_rules! by_size {
     ($dtype:expr, $T:ident => $body:expr) => {
         match $dtype.size() {

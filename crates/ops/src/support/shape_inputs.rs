@@ -1,14 +1,14 @@
-//! Inputs of shape rules: lengths of vectors, integers that are known, and the errors about them.
+//! Inputs of shape rules: lengths of vectors, known integers, and errors about them.
 
 use thalweg_device::{KernelError, Prepared};
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-/// The most dimensions that a shape given as a value may have; TensorFlow's.
+/// Maximum number of dimensions of a shape that is given as a value, as in TensorFlow.
 const MOST_DIMS: usize = 254;
 
-/// The error for a value of input `input` that the op cannot use.
+/// The error for an invalid value of input `input`.
 pub(crate) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
     InferError::Value {
         input,
@@ -16,12 +16,12 @@ pub(crate) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
     }
 }
 
-/// What a shape rule found wrong, as a kernel says it.
+/// An error of a shape rule as one of a kernel.
 pub(crate) fn invalid(error: InferError) -> KernelError {
     KernelError::Invalid(error.to_string())
 }
 
-/// A shape whose number of elements can be counted, where it is known; `input` is to blame.
+/// Returns `shape`, unless it is known and has too many elements: an error about input `input`.
 pub(crate) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError> {
     match shape.to_dims() {
         Some(dims) if checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize) => Err(
@@ -31,7 +31,7 @@ pub(crate) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError>
     }
 }
 
-/// The length of input `i`, a vector; `None` where it is not known.
+/// Length of input `i`, a vector; `None` if unknown.
 pub(crate) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
     let length = cx.ranked(i, 1)?.dim(0);
     match length {
@@ -43,19 +43,19 @@ pub(crate) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferErr
     }
 }
 
-/// The integers of input `i`, a vector with one entry for each dimension, where they are known.
+/// Integers of input `i`, a vector with one entry for each dimension, if known.
 pub(crate) fn per_dim(cx: &Infer<'_>, i: usize) -> Result<Option<Vec<i64>>, InferError> {
     length(cx, i)?;
     Ok(cx.ints(i))
 }
 
-/// The integer of input `i`, a scalar, where it is known.
+/// Integer of input `i`, a scalar, if known.
 pub(crate) fn single(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     cx.ranked(i, 0)?;
     Ok(cx.ints(i).and_then(|v| v.first().copied()))
 }
 
-/// The integer of input `i`, a scalar or a tensor of one element, where it is known.
+/// Integer of input `i`, a scalar or a tensor of one element, if known.
 pub(crate) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     if cx.shape(i).elements().is_some_and(|n| n != 1) {
         return Err(InferError::Rank {
@@ -67,7 +67,7 @@ pub(crate) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, Infer
     Ok(cx.ints(i).and_then(|v| v.first().copied()))
 }
 
-/// Integers as a tensor of `i32` or `i64`; `None` where one does not fit.
+/// Integers as a tensor of `i32` or `i64`; `None` if one does not fit.
 pub(crate) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tensor> {
     match dtype {
         DType::I32 => {
@@ -78,7 +78,7 @@ pub(crate) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tenso
     }
 }
 
-/// Integers as the value of an output whose dtype attribute `attr` is `dtype`.
+/// Integers as the value of an output whose dtype attribute is `attr`; an error about it if one does not fit.
 pub(crate) fn ints_or(
     attr: &'static str,
     dtype: DType,
@@ -91,7 +91,7 @@ pub(crate) fn ints_or(
     })
 }
 
-/// A kernel whose outputs were known when it was prepared.
+/// Kernel whose outputs are known when it is prepared.
 pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, KernelError> {
     let elements = outputs.iter().map(Tensor::len).sum();
     dispatch!(dtype, [I32 I64], T => Ok(Prepared::new(elements, move |cx| {
@@ -102,7 +102,7 @@ pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, Kern
     })), else Err(KernelError::DType(dtype)))
 }
 
-/// The shape that host input `i` asks for.
+/// The shape that host input `i` describes.
 pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
     let rank = length(cx, i)?;
     let Some(dims) = cx.ints(i) else {

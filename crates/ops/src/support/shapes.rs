@@ -1,9 +1,9 @@
-//! Shape rules that several ops share.
+//! Shape rules of several ops.
 
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
 
-/// Every output has the shape of input 0.
+/// Each output has the shape of input 0.
 pub(crate) fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
     for i in 0..cx.outputs() {
         cx.set(i, cx.shape(0).clone());
@@ -11,7 +11,7 @@ pub(crate) fn unchanged(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// The output has the shape that all inputs share.
+/// The output has the common shape of all inputs.
 pub(crate) fn all_the_same(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let mut shape = Shape::unknown();
     for i in 0..cx.inputs() {
@@ -48,7 +48,7 @@ pub(crate) fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Input `i` must be a scalar.
+/// Fails unless input `i` is a scalar.
 pub(crate) fn expect_scalar(cx: &Infer<'_>, i: usize) -> Result<(), InferError> {
     cx.ranked(i, 0).map(drop)
 }

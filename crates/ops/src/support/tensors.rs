@@ -1,4 +1,4 @@
-//! What several kernels on tensors do with whole tensors.
+//! Helpers of kernels on whole tensors: sums, bytes, index vectors, lists that count against a memory.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Dims, Memory, Reservation, Tensor, TensorError, disp
 
 use thalweg_cpu::number::Number;
 
-/// The sum of two tensors of one dtype and shape; in the first one's memory, where nobody else has it.
+/// The sum of two tensors of one dtype and shape, in place of the first one if it is not shared.
 pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> {
     if to.dims() != more.dims() || to.dtype() != more.dtype() {
         return Err(KernelError::Invalid(format!(
@@ -28,10 +28,10 @@ pub(crate) fn sum(mut to: Tensor, more: &Tensor) -> Result<Tensor, KernelError> 
     Ok(to)
 }
 
-/// The bytes of a tensor of numbers.
+/// Bytes of a numeric tensor.
 ///
 /// # Errors
-/// [`TensorError::DType`] where they are not numbers of this dtype.
+/// [`TensorError::DType`] if the tensor has another dtype.
 pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], KernelError> {
     let found = tensor.dtype();
     if found != dtype {
@@ -45,7 +45,7 @@ pub(crate) fn bytes_mut(tensor: &mut Tensor, dtype: DType) -> Result<&mut [u8], 
         Err(KernelError::DType(dtype)))
 }
 
-/// Integers as a vector in the device's memory, of the dtype that an attribute names; where it is not given, i32.
+/// Integers as a vector in the device's memory, with the dtype of attribute `attr`, or `i32` without it.
 pub(crate) fn integers(
     cx: &TensorCx<'_>,
     attr: &str,
@@ -69,15 +69,15 @@ pub(crate) fn integers(
     Ok(all)
 }
 
-/// Elements of which a graph chooses how many there are: they count against a memory, and are an error where it or
-/// the system has no room for them.
+/// A vector whose length the graph determines: its bytes count against a memory limit, and exceeding that or the
+/// system's memory is an error.
 pub(crate) struct Counted<T> {
     elements: Vec<T>,
     taken: Reservation,
 }
 
 impl<T: Clone> Counted<T> {
-    /// None yet.
+    /// An empty vector.
     pub(crate) fn new(memory: &Arc<Memory>) -> Counted<T> {
         Counted {
             elements: Vec::new(),
@@ -85,7 +85,7 @@ impl<T: Clone> Counted<T> {
         }
     }
 
-    /// So many times a value.
+    /// A vector of `len` copies of a value.
     pub(crate) fn filled(
         len: usize,
         value: T,
@@ -96,7 +96,7 @@ impl<T: Clone> Counted<T> {
         Ok(all)
     }
 
-    /// Makes it so long, where it is shorter.
+    /// Extends it to `len` elements, if it is shorter.
     pub(crate) fn grow(&mut self, len: usize, value: T) -> Result<(), KernelError> {
         let more = len.saturating_sub(self.elements.len());
         let bytes = more.saturating_mul(size_of::<T>());
@@ -115,7 +115,7 @@ impl<T: Clone> Counted<T> {
         Ok(())
     }
 
-    /// Gives all of them up.
+    /// Frees all elements.
     pub(crate) fn clear(&mut self) {
         self.taken.shrink(self.elements.len() * size_of::<T>());
         self.elements = Vec::new();
@@ -136,7 +136,7 @@ impl<T> DerefMut for Counted<T> {
     }
 }
 
-/// Some slices of `inner` elements of a tensor, in dimensions `dims`.
+/// Slices of `inner` elements of a tensor, by row number, as a tensor of dimensions `dims`.
 pub(crate) fn take_slices(
     cx: &TensorCx<'_>,
     tensor: &Tensor,

@@ -1,9 +1,9 @@
-//! The kernel of ops whose output is their input's buffer.
+//! Kernels without work: views of the input's buffer, and empty outputs.
 
 use thalweg_device::Prepared;
 use thalweg_device::{Body, Kernel};
 
-/// A kernel that gives its input's buffer on.
+/// Kernel whose output is its input's buffer.
 pub(crate) const VIEW: Kernel = Kernel {
     device: None,
     dtypes: &[],
@@ -11,7 +11,7 @@ pub(crate) const VIEW: Kernel = Kernel {
     body: Body::View,
 };
 
-/// A kernel whose output has no elements.
+/// Kernel whose output has no elements.
 pub(crate) fn nothing() -> Prepared {
     Prepared::new(0, |_| Ok(()))
 }

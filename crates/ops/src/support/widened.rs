@@ -1,4 +1,4 @@
-//! Kernels of narrow dtypes by way of those of the wide types that hold them: one for all ops.
+//! Kernels of narrow dtypes by the kernels of wider types: operands are converted as a whole.
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -8,10 +8,10 @@ use thalweg_tensor::{ALIGNMENT, DType};
 
 use super::elementwise::{CHUNK, Compute, Conversion};
 
-/// The kernel that `prepare` gives for `f32`, `f64`, `i64` or `u64`. Of narrower dtypes, the inputs and outputs of these
-/// numbers are widened as a whole, into scratch memory, and narrowed again.
+/// Runs `prepare`'s kernel for `f32`, `f64`, `i64` or `u64`. For narrower dtypes, the listed inputs and outputs are
+/// widened into scratch memory, and narrowed again.
 ///
-/// For what gives the same bits that way: it may round no number but a result, where there are halves.
+/// For kernels that give the same bits that way: with halves, only results may be rounded.
 pub(crate) fn widened(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -32,7 +32,7 @@ pub(crate) fn widened(
     }
 }
 
-/// As [`widened`], of integers alone: halves have a kernel of their own, which rounds as it goes.
+/// As [`widened`], for integers only: halves have their own kernel, which rounds intermediate results.
 pub(crate) fn widened_ints(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -46,7 +46,7 @@ pub(crate) fn widened_ints(
     }
 }
 
-/// The kernel that `prepare` gives where these inputs, which are indices, are `i64`.
+/// Runs `prepare`'s kernel with these inputs, which are indices, as `i64`.
 pub(crate) fn indexed(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -58,8 +58,8 @@ pub(crate) fn indexed(
     }
 }
 
-/// The kernel that `prepare` gives where these inputs and outputs are unsigned integers as long as their elements: one
-/// that moves elements and computes nothing.
+/// Runs `prepare`'s kernel with these inputs and outputs as unsigned integers of their elements' size: for kernels
+/// that only copy elements.
 pub(crate) fn moved(
     p: &Prepare<'_>,
     inputs: &'static [usize],
@@ -101,29 +101,29 @@ pub(crate) fn moved(
             }
             let scratch = cx.scratch::<u8>(needed)?;
             let room = (scratch.as_mut_ptr(), scratch.len());
-            // SAFETY: the slots are this kernel's own; whatever their elements are, as many bytes are unsigned integers,
-            // and those that are written are elements that were read.
+            // SAFETY: the slots belong to this kernel; bytes of any element are valid as unsigned integers, and the
+            // elements that are written are elements that were read.
             run(&unsafe { cx.inner(&slots, &own, room) })
         }),
         ..inner
     })
 }
 
-/// An operand that is widened: its number, and where its elements are in the scratch memory.
+/// A widened operand: its number, and the offset of its elements in the scratch memory.
 struct WidenedOperand {
     operand: usize,
     start: usize,
     elements: usize,
 }
 
-/// The wide operands of a kernel, behind one another in its scratch memory.
+/// Widened operands of a kernel, one after the other in its scratch memory.
 struct WidenedOperands<W> {
     conversion: Conversion<W>,
     inputs: SmallVec<[WidenedOperand; 2]>,
     outputs: SmallVec<[WidenedOperand; 2]>,
-    /// Bytes of all of them.
+    /// Bytes of all widened operands.
     bytes: usize,
-    /// Bytes that the kernel itself needs.
+    /// Scratch bytes of the kernel itself.
     scratch: usize,
 }
 
@@ -211,8 +211,8 @@ impl<W: Compute + Pod> WidenedOperands<W> {
         put(&self.inputs, &mut inputs);
         put(&self.outputs, &mut outputs);
         let room = (own.as_mut_ptr(), own.len());
-        // SAFETY: the slots are this kernel's own, those in the scratch memory each apart from all others and zero or
-        // numbers that were there before; the rest of that memory is handed on.
+        // SAFETY: the slots belong to this kernel; those in the scratch memory do not overlap, and hold zeros or
+        // numbers; the rest of that memory is passed on.
         run(&unsafe { cx.inner(&inputs, &outputs, room) })?;
         for part in &self.outputs {
             if part.elements == 0 {
@@ -231,19 +231,19 @@ impl<W: Compute + Pod> WidenedOperands<W> {
     }
 }
 
-/// The bytes of a slot's elements, of `size` each.
+/// Bytes of a slot's elements, of `size` each.
 ///
 /// # Safety
-/// The slot must be valid for them while they are borrowed, and nobody may write them.
+/// The slot must be valid for them while they are borrowed, and they must not be written.
 unsafe fn bytes<'a>(slot: &Slot, size: usize) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts(slot.ptr, slot.len * size) }
 }
 
-/// The same, to be written.
+/// Mutable bytes of a slot's elements, of `size` each.
 ///
 /// # Safety
-/// As [`bytes`], and nobody else may read them.
+/// As [`bytes`], and they must not be read elsewhere.
 unsafe fn bytes_mut<'a>(slot: &Slot, size: usize) -> &'a mut [u8] {
     // SAFETY: the caller's promise.
     unsafe { std::slice::from_raw_parts_mut(slot.ptr, slot.len * size) }

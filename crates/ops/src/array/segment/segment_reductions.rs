@@ -1,5 +1,5 @@
-//! Slices that belong together, joined: sums, means, products, extremes of neighbours with one id, and
-//! of slices with one id wherever they are.
+//! SegmentSum, SegmentMean, SegmentProd, SegmentMax, SegmentMin over sorted ids; UnsortedSegmentMax,
+//! UnsortedSegmentMin, UnsortedSegmentProd over ids in any order.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::{Float, Number};
@@ -15,7 +15,7 @@ use crate::support::elementwise::rounding;
 use crate::support::shape_inputs::{countable, wrong};
 use crate::support::widened::{indexed, widened_ints};
 
-/// The number of segments of sorted ids, input `input`.
+/// Number of segments of sorted ids, which are input `input`; fails if they are not sorted.
 pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferError> {
     if let Some(i) = ids.windows(2).position(|w| w[0] > w[1]) {
         let reason = format!(
@@ -37,7 +37,7 @@ pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferErro
     }
 }
 
-/// Sorted ids as segments: each with its first row and the one after its last.
+/// Segments of sorted ids: each id with its range of rows.
 pub(super) fn runs(ids: &[i64]) -> Vec<(usize, std::ops::Range<usize>)> {
     let mut at = 0;
     ids.chunk_by(|a, b| a == b)
@@ -81,7 +81,7 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-/// Joins runs of neighbours; where there is none, `none`.
+/// Reduces the rows of each segment of sorted ids; `none` for an empty segment.
 fn sorted<T: Number>(
     p: &Prepare<'_>,
     dtype: DType,
@@ -129,9 +129,9 @@ const SORTED: OpDef = OpDef {
 const OUTPUT: &[Arg] = &[arg("output", "T")];
 const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
 
-/// An integer of a narrower dtype that is computed in this type.
+/// A type in which integers of narrower dtypes are computed.
 trait Stored: Number {
-    /// What is left of it where it is stored.
+    /// The value after it is narrowed to `dtype` and widened again.
     fn stored_as(self, dtype: DType) -> Self;
 }
 
@@ -153,7 +153,7 @@ stored! {
     u64, |x, dtype| rounding(dtype)(x);
 }
 
-/// A kernel that joins neighbours.
+/// Kernel of a reduction over sorted ids.
 macro_rules! sorted_kernel {
     ($none:expr, $join:expr) => {
         sorted_kernel!($none, $join, |x, _, _| x)
@@ -170,7 +170,7 @@ macro_rules! sorted_kernel {
     }};
 }
 
-/// Sums of neighbours.
+/// Sums over sorted ids.
 pub(crate) static SEGMENT_SUM: Op = Op {
     def: OpDef {
         name: "SegmentSum",
@@ -181,13 +181,13 @@ pub(crate) static SEGMENT_SUM: Op = Op {
     kernels: sorted_kernel!(T::ZERO, T::add),
 };
 
-/// Means of neighbours.
+/// Means over sorted ids.
 pub(crate) static SEGMENT_MEAN: Op = Op {
     def: OpDef {
         name: "SegmentMean",
         summary: "For each segment the mean of the slices with its id; ids are sorted.",
         gradient: Gradient::Rule(|g| {
-            // Each slice has its part: by the mean of ones over as many.
+            // Each slice gets its share: the gradient divided by the number of slices.
             let ids = g.input(1);
             let ones = g.graph().op("OnesLike").input(g.input(0)).output();
             let node = g.graph().op("SegmentSum").input(ones).input(ids);
@@ -200,7 +200,7 @@ pub(crate) static SEGMENT_MEAN: Op = Op {
     )),
 };
 
-/// Products of neighbours.
+/// Products over sorted ids.
 pub(crate) static SEGMENT_PROD: Op = Op {
     def: OpDef {
         name: "SegmentProd",
@@ -211,7 +211,7 @@ pub(crate) static SEGMENT_PROD: Op = Op {
     kernels: sorted_kernel!(T::ONE, T::mul),
 };
 
-/// The largest of neighbours.
+/// Maxima over sorted ids.
 pub(crate) static SEGMENT_MAX: Op = Op {
     def: OpDef {
         name: "SegmentMax",
@@ -222,7 +222,7 @@ pub(crate) static SEGMENT_MAX: Op = Op {
     kernels: sorted_kernel!(T::ZERO, larger),
 };
 
-/// The smallest of neighbours.
+/// Minima over sorted ids.
 pub(crate) static SEGMENT_MIN: Op = Op {
     def: OpDef {
         name: "SegmentMin",
@@ -257,7 +257,7 @@ const UNSORTED: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Joins the slices of each id to `start`.
+/// Reduces the slices of each id, from `start`.
 fn unsorted<T: Number>(
     p: &Prepare<'_>,
     start: T,
@@ -280,7 +280,7 @@ fn unsorted_by<T: Number, I: Element + Into<i64>>(
         let (data, ids, out) = (cx.input::<T>(0)?, cx.input::<I>(1)?, cx.output::<T>(0)?);
         out.fill(start);
         for (row, &id) in ids.iter().enumerate() {
-            // A negative id belongs nowhere.
+            // A slice with a negative id is dropped.
             let Ok(segment) = usize::try_from(id.into()) else {
                 continue;
             };
@@ -300,7 +300,7 @@ fn unsorted_by<T: Number, I: Element + Into<i64>>(
     }))
 }
 
-/// The least and the largest number of a dtype.
+/// The lowest and the highest number of a dtype.
 trait Bounds: Number {
     const LEAST: Self;
     const MOST: Self;
@@ -315,12 +315,13 @@ macro_rules! bounds {
 
 bounds! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
 
-/// The least and the largest number of a dtype; what is too large for an `f64` is rounded up, and becomes the largest again.
+/// The lowest and the highest number of a dtype. A number that an `f64` cannot hold is rounded up, and saturates to
+/// the highest when it is converted back.
 fn bounds(dtype: DType) -> (f64, f64) {
     dispatch!(dtype, NUMBERS, T => (T::LEAST.to_f64(), T::MOST.to_f64()), else (0.0, 0.0))
 }
 
-/// A kernel that joins what has one id.
+/// Kernel of a reduction over ids in any order.
 macro_rules! unsorted_kernel {
     (|$least:ident, $most:ident| $start:expr, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
@@ -334,7 +335,7 @@ macro_rules! unsorted_kernel {
     }};
 }
 
-/// The largest of each segment.
+/// Maximum of each segment.
 pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentMax",
@@ -345,7 +346,7 @@ pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
     kernels: unsorted_kernel!(|least, _most| T::from_f64(least), larger),
 };
 
-/// The smallest of each segment.
+/// Minimum of each segment.
 pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentMin",
@@ -356,7 +357,7 @@ pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
     kernels: unsorted_kernel!(|_least, most| T::from_f64(most), smaller),
 };
 
-/// The product of each segment.
+/// Product of each segment.
 pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentProd",
@@ -367,7 +368,7 @@ pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
     kernels: unsorted_kernel!(|_least, _most| T::ONE, T::mul),
 };
 
-/// Sums, means or means by the root of the number, of slices that indices name.
+/// Scale of a sparse segment's sum: none, by the number of slices, or by its square root.
 #[derive(Clone, Copy)]
 pub(super) enum Scale {
     Sum,
@@ -376,7 +377,7 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// What the sum of `n` slices is multiplied by.
+    /// Factor of the sum of `n` slices.
     pub(super) fn of<T: Float>(self, n: usize) -> T::Wide {
         T::Wide::from_f64(match self {
             Scale::Sum => 1.0,

@@ -1,4 +1,4 @@
-//! Two inputs with broadcasting.
+//! Elementwise kernels with two inputs and broadcasting.
 
 use thalweg_cpu::Isa;
 use thalweg_device::{InOut, KernelCx, KernelError, Operand, Prepare, Prepared};
@@ -38,7 +38,7 @@ fn erased_to<W: Compute, C: Element>(p: &Prepare<'_>, each: Box<dyn Binary<W, C>
     .each()
 }
 
-/// `out = f(a, b)` with broadcasting, in place of either input where the plan says so, computed in `W`.
+/// `out = f(a, b)` with broadcasting, computed in `W`, in place of either input if the plan allows it.
 pub(crate) fn binary<W: Compute>(
     p: &Prepare<'_>,
     f: impl Fn(W, W) -> W + Copy + Send + Sync + 'static,
@@ -60,8 +60,8 @@ fn walk_of(a: &Operand, b: &Operand, out: &Operand) -> Walk {
     Walk::new(&a.dims, &b.dims, &out.dims)
 }
 
-/// Calls `run(start, len, elements)` for a run's blocks, where `input` is one element or as long as the run: each is
-/// given as many elements as there are in its block.
+/// Calls `run(start, elements)` for each block of a run, with as many elements as the block has; `input` is one
+/// element or as long as the run.
 fn repeated<T: Element>(input: &[T], len: usize, run: &mut dyn FnMut(usize, &[T])) {
     if input.len() == len {
         return run(0, input);
@@ -73,7 +73,7 @@ fn repeated<T: Element>(input: &[T], len: usize, run: &mut dyn FnMut(usize, &[T]
     }
 }
 
-/// `out = f(a, b)`, of inputs that are one element or as long as the output.
+/// `out = f(a, b)`, for inputs of one element or of the output's length.
 fn run<T: Element, C: Element>(each: &dyn Binary<T, C>, isa: Isa, a: &[T], b: &[T], out: &mut [C]) {
     let n = out.len();
     match (a.len(), b.len()) {
@@ -117,7 +117,7 @@ fn direct<T: Element>(
     each: &dyn BinarySame<T>,
 ) -> Result<(), KernelError> {
     let (cpu, isa, (_, steps)) = (cx.cpu(), cx.cpu().isa(), walk.inner());
-    // The input that is in place is walked as the output is: it broadcasts nowhere.
+    // The input in place has the output's shape: it is not broadcast.
     if let InOut::Same(out) = in_place_of::<T>(cx, 0)? {
         let b = cx.input::<T>(1)?;
         over_rows(cpu, walk, out, 1, &|[_, bt], out| {
@@ -140,7 +140,7 @@ fn direct<T: Element>(
     Ok(())
 }
 
-/// The output's buffer if it is input `i`'s as well; nothing is taken otherwise.
+/// The output's buffer if it is also input `i`'s; it is not taken otherwise.
 fn in_place_of<'a, T: Element>(cx: &KernelCx<'a>, i: usize) -> Result<InOut<'a, T>, KernelError> {
     if cx.is_in_place(i, 0) {
         cx.in_out(i, 0)
@@ -149,7 +149,8 @@ fn in_place_of<'a, T: Element>(cx: &KernelCx<'a>, i: usize) -> Result<InOut<'a, 
     }
 }
 
-/// Elements of an input for the `len` elements from `start` of a run, which it walks from `at` with `step` 0 or 1.
+/// Elements of an input for elements `start..start + len` of a run; the run reads the input from `at` with `step` 0
+/// or 1.
 fn block_of<W: Compute>(
     c: &Conversion<W>,
     input: &[u8],
@@ -177,7 +178,7 @@ fn widened<W: Compute>(
     let (cpu, isa, (_, steps)) = (cx.cpu(), cx.cpu().isa(), walk.inner());
     let same = [cx.is_in_place(0, 0), cx.is_in_place(1, 0)];
     let out = cx.output_bytes(0)?;
-    // The input that is in place is read from the output before that is written.
+    // The input in place is read from the output before the output is written.
     let input = |i: usize| match same[i] {
         true => Ok(None),
         false => cx.input_bytes(i).map(Some),

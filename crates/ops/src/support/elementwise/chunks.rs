@@ -1,4 +1,4 @@
-//! Outputs of elementwise ops in chunks for threads and in blocks on the stack.
+//! Outputs of elementwise ops, in chunks for threads and in blocks on the stack.
 
 use smallvec::SmallVec;
 use thalweg_cpu::parallel::for_chunks;
@@ -7,16 +7,16 @@ use thalweg_tensor::Element;
 
 use super::walk::Walk;
 
-/// Elements in a task: large enough to be worth a thread, small enough to balance.
+/// Number of elements of a task: large enough to be worth a thread, small enough to balance.
 pub(crate) const CHUNK: usize = 16 * 1024;
 
-/// Elements that are widened, or repeated, at a time.
+/// Number of elements that are widened or repeated at a time.
 pub(crate) const BLOCK: usize = 1024;
 
-/// Elements on their way to or from a loop; they never leave the stack.
+/// A block of elements, on the stack.
 pub(crate) type Block<T> = SmallVec<[T; BLOCK]>;
 
-/// Runs `body(part)` over `out` in chunks, on this thread where there is only one.
+/// Runs `body(start, chunk)` over `out` in chunks.
 pub(super) fn over_chunks<T: Send>(
     cpu: &Cpu,
     out: &mut [T],
@@ -40,7 +40,7 @@ pub(super) fn over_rows<T: Send>(
             body([task * CHUNK * steps[0], task * CHUNK * steps[1]], part);
         });
     }
-    // Whole rows in a task, so that tasks depend on the shape alone.
+    // Whole rows in a task, so that tasks depend on the shape only.
     let rows = (CHUNK / inner.max(1)).max(1);
     for_chunks(cpu.pool(), out, rows * inner * width, &|task, part| {
         for (i, row) in part.chunks_mut(inner * width).enumerate() {
@@ -49,12 +49,12 @@ pub(super) fn over_rows<T: Send>(
     });
 }
 
-/// The elements from `at` that a run of `len` reads with `step` 0 or 1.
+/// The elements from `at` on that a run of `len` reads with `step` 0 or 1.
 pub(super) fn run_of<T>(input: &[T], at: usize, step: usize, len: usize) -> &[T] {
     &input[at..at + if step == 0 { 1 } else { len }]
 }
 
-/// `out = in`, repeated to the output's shape.
+/// `out = in`, broadcast to the output's shape.
 pub(crate) fn copy_broadcast<T: Element>(p: &Prepare<'_>) -> Prepared {
     let out = p.output_dims(0);
     let walk = Walk::new(p.dims(0), out, out);

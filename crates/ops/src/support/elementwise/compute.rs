@@ -1,30 +1,31 @@
-//! The types that numbers are computed in.
+//! Types that elementwise functions are computed in, and conversions from and to narrower dtypes.
 
 use half::{bf16, f16};
 use thalweg_tensor::{DType, Element};
 
 use super::chunks::{BLOCK, Block};
 
-/// A type that elements are computed in: those of its own dtype as they are, those of others in blocks that are
-/// widened first and narrowed after. What is computed in one step is then the same bit for bit as in the narrow type.
+/// A type that elements are computed in: those of its own dtype directly, those of narrower dtypes in blocks that are
+/// widened before and narrowed after. A single operation then gives the same bits as in the narrow type.
 pub(crate) trait Compute: Element + bytemuck::Zeroable {
-    /// How elements of `dtype` become this and back; `None` for the type's own, and for those that it does not hold.
+    /// Conversion of elements of `dtype` to this type and back; `None` for the type's own dtype, and for those that
+    /// it cannot hold.
     fn conversion(dtype: DType) -> Option<Conversion<Self>>;
 }
 
-/// How elements of some dtype become a wider type and back.
+/// Conversion of elements of a dtype to a wider type and back.
 #[derive(Debug)]
 pub(crate) struct Conversion<W> {
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub(crate) size: usize,
-    /// The elements that these bytes are.
+    /// Widens elements, which are given as bytes.
     pub(crate) widen: fn(&[u8], &mut [W]),
-    /// The bytes of elements; integers keep their low bits, floats are rounded.
+    /// Narrows elements to bytes; integers keep their low bits, floats are rounded.
     pub(crate) narrow: fn(&[W], &mut [u8]),
 }
 
 impl<W: Compute> Conversion<W> {
-    /// The elements that these bytes are, a block of them at most.
+    /// Widens a block of elements, which are given as bytes.
     pub(crate) fn block(&self, bytes: &[u8]) -> Block<W> {
         let mut wide = Block::new();
         wide.resize(bytes.len() / self.size, W::zeroed());
@@ -32,7 +33,7 @@ impl<W: Compute> Conversion<W> {
         wide
     }
 
-    /// The number that `x` is once it has been narrowed.
+    /// Rounds `x` to the narrow dtype.
     pub(crate) fn round(&self, x: W) -> W {
         let (mut bytes, mut wide) = ([0u64], [x]);
         let bytes = &mut bytemuck::cast_slice_mut(&mut bytes)[..self.size];
@@ -41,7 +42,7 @@ impl<W: Compute> Conversion<W> {
         wide[0]
     }
 
-    /// The elements that these bytes are, in blocks.
+    /// Widens elements, which are given as bytes, in blocks.
     pub(crate) fn blocks(&self, bytes: &[u8]) -> impl Iterator<Item = Block<W>> {
         bytes
             .chunks(BLOCK * self.size)
@@ -57,7 +58,7 @@ impl<W> Clone for Conversion<W> {
 
 impl<W> Copy for Conversion<W> {}
 
-/// Of the elements of `$dtype`, what `|$x| $widen` makes wide, and `|$w| $narrow` narrow again.
+/// Conversions of `$dtype`: `|$x| $widen` widens an element, `|$w| $narrow` narrows it.
 macro_rules! conversions {
     ($($wide:ty { $($dtype:ident $t:ty, |$x:ident| $widen:expr, |$w:ident| $narrow:expr;)* })*) => {$(
         impl Compute for $wide {
@@ -103,7 +104,7 @@ conversions! {
         U16 u16, |x| i64::from(x), |w| w as u16;
         U32 u32, |x| i64::from(x), |w| w as u32;
     }
-    // Signed integers as well, for what depends on their bits alone: those above their own are zero.
+    // Signed integers as well, for functions that depend on bits only: the upper bits are zero.
     u64 {
         I8 u8, |x| u64::from(x), |w| w as u8;
         I16 u16, |x| u64::from(x), |w| w as u16;
@@ -117,15 +118,15 @@ conversions! {
     bool {}
 }
 
-/// What a function that takes several steps does to what each of them gives: brings it to a number of `dtype`, as
-/// the next would find it there.
+/// Rounding of intermediate results of a function of several steps, to numbers of `dtype`.
 pub(crate) fn rounding<W: Compute>(dtype: DType) -> impl Fn(W) -> W + Copy + Send + Sync + 'static {
     let conversion = W::conversion(dtype);
     move |x| conversion.map_or(x, |c| c.round(x))
 }
 
-/// `$body` with `$T` standing for the type in which elements of `$dtype` are computed: `f32` for halves, the widest of
-/// their kind for integers. Of `BITS` and `WRAPPING`, in which no function depends on a sign, integers are all `u64`.
+/// Expands `$body` with `$T` as the type in which elements of `$dtype` are computed: `f32` for halves, the widest of
+/// their kind for integers. In the lists `BITS` and `WRAPPING`, whose functions do not depend on signs, all integers
+/// are computed in `u64`.
 macro_rules! computed {
     ($dtype:expr, FLOATS, $T:ident => $body:expr, else $other:expr) => {
         $crate::support::elementwise::compute::computed!(@ $dtype, $T => $body, $other,

@@ -1,4 +1,4 @@
-//! What is compiled for each function of elements: its loops and nothing around them.
+//! Loops that are compiled for each function of elements.
 
 use thalweg_cpu::{Isa, Vectorize};
 use thalweg_tensor::{DType, Element};
@@ -11,7 +11,7 @@ pub(super) trait Unary<A, B>: Send + Sync {
     fn run(&self, isa: Isa, a: &[A], out: &mut [B]);
 }
 
-/// A function of one element that gives one of its own type.
+/// A function of one element with a result of the same type.
 pub(super) trait UnarySame<T>: Unary<T, T> {
     /// `all[i] = f(all[i])`.
     fn in_place(&self, isa: Isa, all: &mut [T]);
@@ -23,7 +23,7 @@ pub(super) trait Binary<T, C>: Send + Sync {
     fn run(&self, isa: Isa, a: &[T], b: &[T], out: &mut [C]);
 }
 
-/// A function of two elements that gives one of their type.
+/// A function of two elements with a result of their type.
 pub(super) trait BinarySame<T>: Binary<T, T> {
     /// `all[i] = f(all[i], b[i])`.
     fn in_first(&self, isa: Isa, all: &mut [T], b: &[T]);
@@ -34,19 +34,19 @@ pub(super) trait BinarySame<T>: Binary<T, T> {
 /// A function of elements.
 pub(super) struct Each<F>(pub(super) F);
 
-/// Whether loops over `T` are compiled for each instruction set, and for an output in an input's buffer.
+/// `true` if loops over `T` are compiled for each instruction set, and for outputs in place of inputs.
 const fn is_vector<T: Element>() -> bool {
     matches!(T::DTYPE, DType::F32)
 }
 
-/// Runs a loop from a copy of each block of `all` to where that was.
+/// Runs a loop in place, from a copy of each block of `all`.
 fn by_blocks<T: Element>(each: &dyn Unary<T, T>, isa: Isa, all: &mut [T]) {
     for new in all.chunks_mut(BLOCK) {
         each.run(isa, &Block::from_slice(new), new);
     }
 }
 
-/// The same, where the copies are the first inputs (`FIRST`) or the second ones.
+/// Runs a loop of two inputs in place of the first (`FIRST`) or the second one, from a copy of each block.
 fn by_blocks_of_two<T: Element, const FIRST: bool>(
     each: &dyn Binary<T, T>,
     isa: Isa,
@@ -138,7 +138,7 @@ impl<A: Copy, B: Copy, C, F: Fn(A, B) -> C> Vectorize for Zip<'_, A, B, C, F> {
     }
 }
 
-/// The same with the first (`FIRST`) or second input in the output's own buffer.
+/// Loop of two inputs in place of the first (`FIRST`) or the second one.
 struct ZipSame<'a, T, F, const FIRST: bool>(&'a [T], &'a mut [T], F);
 
 impl<T: Copy, F: Fn(T, T) -> T, const FIRST: bool> Vectorize for ZipSame<'_, T, F, FIRST> {

@@ -1,8 +1,8 @@
-//! Loops over elements: one input, two inputs with broadcasting. They run over threads in chunks of a fixed size.
+//! Elementwise loops: one input, or two inputs with broadcasting. They run on threads in chunks of a fixed size.
 //!
-//! A function of elements is compiled for the types that numbers are computed in (see [`Compute`]) and for no other
-//! dtype: elements of narrower ones are widened and narrowed a block at a time around it. Of the loops over `f32`, in
-//! which models compute, there is one for each instruction set. All else is here once, for every function.
+//! A function is compiled only for the types that numbers are computed in (see [`Compute`]): elements of narrower
+//! dtypes are widened before and narrowed after it, a block at a time. Loops over `f32`, in which models compute, are
+//! compiled for each instruction set. All other code exists once, for every function.
 
 mod binary;
 mod chunks;

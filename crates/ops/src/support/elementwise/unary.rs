@@ -1,4 +1,4 @@
-//! One input.
+//! Elementwise kernels with one input.
 
 use thalweg_cpu::Isa;
 use thalweg_cpu::parallel::for_chunks;
@@ -9,7 +9,7 @@ use super::chunks::{BLOCK, Block, CHUNK, over_chunks};
 use super::compute::{Compute, Conversion};
 use super::loops::{Each, Unary, UnarySame};
 
-/// `out[i] = f(in[i])`, in place where the plan says so, computed in `W`.
+/// `out[i] = f(in[i])`, computed in `W`, in place if the plan allows it.
 pub(crate) fn unary<W: Compute>(
     p: &Prepare<'_>,
     f: impl Fn(W) -> W + Copy + Send + Sync + 'static,

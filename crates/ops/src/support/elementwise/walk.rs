@@ -1,18 +1,18 @@
-//! How two inputs are walked to fill an output that they broadcast to.
+//! Strides of two inputs that are broadcast to an output.
 
 use smallvec::SmallVec;
 
-/// How two inputs are walked to fill an output: dimensions that both walk alike are taken together.
+/// Iteration over an output and two inputs that are broadcast to it; dimensions with equal strides are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Walk {
     /// Lengths, outermost first; the last one is the inner loop.
     lens: SmallVec<[usize; 6]>,
-    /// Steps of the two inputs in each dimension, in elements; 0 where one is broadcast.
+    /// Steps of the two inputs in each dimension, in elements; 0 if the input is broadcast along it.
     steps: SmallVec<[[usize; 2]; 6]>,
 }
 
 impl Walk {
-    /// The walk over `out` of inputs with dimensions `a` and `b` that broadcast to it.
+    /// The walk over `out` for inputs of dimensions `a` and `b`, which broadcast to it.
     pub(crate) fn new(a: &[usize], b: &[usize], out: &[usize]) -> Walk {
         let rank = out.len();
         let steps_of = |dims: &[usize]| {
@@ -22,7 +22,7 @@ impl Walk {
                 if dims[i] != 1 {
                     steps[rank - dims.len() + i] = step;
                 }
-                // Only an empty tensor has dimensions whose product overflows; it is not walked.
+                // Only an empty tensor has dimensions whose product overflows, and it is not iterated.
                 step = step.wrapping_mul(dims[i]);
             }
             steps
@@ -38,7 +38,7 @@ impl Walk {
                 continue;
             }
             match (walk.lens.last_mut(), walk.steps.last_mut()) {
-                // The dimension outside steps over exactly this one in both inputs.
+                // The outer dimension steps over exactly this one in both inputs: both are merged.
                 (Some(outer), Some(last))
                     if last[0] == step[0].wrapping_mul(len)
                         && last[1] == step[1].wrapping_mul(len) =>
@@ -59,17 +59,17 @@ impl Walk {
         walk
     }
 
-    /// How many dimensions are walked.
+    /// Number of dimensions after merging.
     pub(crate) fn rank(&self) -> usize {
         self.lens.len()
     }
 
-    /// Each dimension's length, and the steps of the two inputs in it, outermost first.
+    /// Length of each dimension, and steps of the two inputs along it, outermost first.
     pub(crate) fn dims(&self) -> impl Iterator<Item = (usize, [usize; 2])> + '_ {
         self.lens.iter().copied().zip(self.steps.iter().copied())
     }
 
-    /// Where the two inputs are for one element of the output.
+    /// Positions in the two inputs for an element of the output.
     pub(crate) fn at(&self, element: usize) -> [usize; 2] {
         let (inner, steps) = self.inner();
         let inside = element % inner;
@@ -77,13 +77,13 @@ impl Walk {
         [a + inside * steps[0], b + inside * steps[1]]
     }
 
-    /// The length of the inner loop, and the steps of the two inputs in it.
+    /// Length of the inner loop, and steps of the two inputs in it.
     pub(super) fn inner(&self) -> (usize, [usize; 2]) {
         let last = self.lens.len() - 1;
         (self.lens[last], self.steps[last])
     }
 
-    /// Where the two inputs start for row `row` of the inner loop.
+    /// Start positions in the two inputs for row `row` of the inner loop.
     pub(super) fn start(&self, mut row: usize) -> [usize; 2] {
         let mut at = [0, 0];
         for i in (0..self.lens.len() - 1).rev() {
