@@ -5,12 +5,12 @@ use thalweg_device::gpu::{Arg, Launches};
 use thalweg_device::{KernelError, Prepare, Prepared};
 use thalweg_tensor::DType;
 
-use crate::support::moves::{Axis, Move, steps};
 use crate::support::raw_elements::{input_as, output_as};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 /// Source of a box's elements.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Source {
+pub(super) enum CopySource {
     /// An input.
     Input(usize),
     /// A zero, read with steps of 0.
@@ -19,16 +19,16 @@ pub(super) enum Source {
 
 /// Copy of a box from a source to an output.
 #[derive(Clone, Debug)]
-pub(super) struct MovedBox {
-    pub(super) from: Source,
+pub(super) struct BoxCopy {
+    pub(super) from: CopySource,
     pub(super) output: usize,
-    pub(super) moved: Move,
+    pub(super) moved: StridedCopy,
 }
 
-impl MovedBox {
+impl BoxCopy {
     /// Copy into output 0.
-    pub(super) fn of(from: Source, moved: Move) -> MovedBox {
-        MovedBox {
+    pub(super) fn of(from: CopySource, moved: StridedCopy) -> BoxCopy {
+        BoxCopy {
             from,
             output: 0,
             moved,
@@ -39,34 +39,34 @@ impl MovedBox {
 /// The copies of a kernel, in order, those of one output adjacent. Together they write `elements` elements of
 /// `dtype`.
 #[derive(Debug)]
-pub(super) struct Moves {
+pub(super) struct BoxCopies {
     pub(super) dtype: DType,
     pub(super) elements: usize,
-    pub(super) parts: Vec<MovedBox>,
+    pub(super) parts: Vec<BoxCopy>,
 }
 
-impl Moves {
+impl BoxCopies {
     /// A single copy, from input 0 to output 0.
-    pub(super) fn one(p: &Prepare<'_>, moved: Move) -> Moves {
-        Moves {
+    pub(super) fn one(p: &Prepare<'_>, moved: StridedCopy) -> BoxCopies {
+        BoxCopies {
             dtype: p.dtype(0),
             elements: p.outputs[0].elements(),
-            parts: vec![MovedBox::of(Source::Input(0), moved)],
+            parts: vec![BoxCopy::of(CopySource::Input(0), moved)],
         }
     }
 
     /// CPU kernel.
     pub(super) fn on_cpu(self) -> Result<Prepared, KernelError> {
-        let Moves {
+        let BoxCopies {
             dtype,
             elements,
             parts,
         } = self;
         match dtype.size() {
-            1 => Ok(moving_as::<u8>(dtype, elements, parts)),
-            2 => Ok(moving_as::<u16>(dtype, elements, parts)),
-            4 => Ok(moving_as::<u32>(dtype, elements, parts)),
-            8 => Ok(moving_as::<u64>(dtype, elements, parts)),
+            1 => Ok(copy_kernel::<u8>(dtype, elements, parts)),
+            2 => Ok(copy_kernel::<u16>(dtype, elements, parts)),
+            4 => Ok(copy_kernel::<u32>(dtype, elements, parts)),
+            8 => Ok(copy_kernel::<u64>(dtype, elements, parts)),
             _ => Err(KernelError::DType(dtype)),
         }
     }
@@ -76,8 +76,8 @@ impl Moves {
         let mut launches = Launches::default();
         for part in self.parts.iter().filter(|p| !p.moved.is_empty()) {
             let from = match part.from {
-                Source::Input(i) => Some(Arg::Input(i)),
-                Source::Zero => None,
+                CopySource::Input(i) => Some(Arg::Input(i)),
+                CopySource::Zero => None,
             };
             let to = Arg::Output(part.output);
             let launch = crate::gpu::strided_copy(self.dtype, &part.moved, from, to)?;
@@ -87,10 +87,10 @@ impl Moves {
     }
 }
 
-fn moving_as<T: Pod + Send + Sync>(
+fn copy_kernel<T: Pod + Send + Sync>(
     dtype: DType,
     elements: usize,
-    parts: Vec<MovedBox>,
+    parts: Vec<BoxCopy>,
 ) -> Prepared {
     Prepared::new(elements, move |cx| {
         for group in parts.chunk_by(|a, b| a.output == b.output) {
@@ -98,8 +98,8 @@ fn moving_as<T: Pod + Send + Sync>(
             let to = unsafe { output_as::<T>(cx, group[0].output, dtype) }?;
             for part in group {
                 match part.from {
-                    Source::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
-                    Source::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
+                    CopySource::Input(i) => part.moved.run(cx.cpu(), input_as(cx, i)?, to)?,
+                    CopySource::Zero => part.moved.run(cx.cpu(), &[T::zeroed()], to)?,
                 }
             }
         }
@@ -109,11 +109,11 @@ fn moving_as<T: Pod + Send + Sync>(
 
 /// Copies that fill a tensor of `dims` except for the box of `(begin, len)` along each dimension; `from` is read with
 /// steps of 0.
-pub(super) fn around(
+pub(super) fn fill_outside(
     dims: &[usize],
     inside: &[(usize, usize)],
-    from: Source,
-) -> Result<Vec<MovedBox>, KernelError> {
+    from: CopySource,
+) -> Result<Vec<BoxCopy>, KernelError> {
     let steps = steps(dims);
     let mut parts = Vec::with_capacity(2 * dims.len());
     for (k, &(begin, len)) in inside.iter().enumerate() {
@@ -126,8 +126,8 @@ pub(super) fn around(
                 std::cmp::Ordering::Equal => (at, thick),
                 std::cmp::Ordering::Greater => (0, dims[i]),
             };
-            let axes: Vec<Axis> = (0..dims.len())
-                .map(|i| Axis {
+            let axes: Vec<CopyAxis> = (0..dims.len())
+                .map(|i| CopyAxis {
                     len: range(i).1,
                     from: 0,
                     to: steps[i],
@@ -139,7 +139,7 @@ pub(super) fn around(
             let to = (0..dims.len())
                 .map(|i| range(i).0 * steps[i] as usize)
                 .sum();
-            parts.push(MovedBox::of(from, Move::new(0, to, &axes)?));
+            parts.push(BoxCopy::of(from, StridedCopy::new(0, to, &axes)?));
         }
     }
     Ok(parts)

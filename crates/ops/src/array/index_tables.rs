@@ -12,16 +12,16 @@ use crate::support::raw_elements::{by_size, input_as, output_as};
 
 /// Mapping of the elements of a tensor to those of another one: the offset is the sum of one entry for each axis.
 #[derive(Clone)]
-pub(super) struct Tables {
+pub(super) struct IndexTables {
     /// By axis, then by index along it.
     tables: Vec<Vec<usize>>,
     /// Number of elements that are adjacent in both tensors.
     each: usize,
 }
 
-impl Tables {
+impl IndexTables {
     /// Tables of a tensor, outermost axis first; none of them may be empty.
-    pub(super) fn new(mut tables: Vec<Vec<usize>>) -> Tables {
+    pub(super) fn new(mut tables: Vec<Vec<usize>>) -> IndexTables {
         let mut each = 1;
         while let Some(last) = tables.last() {
             if last.iter().enumerate().any(|(i, &at)| at != i * each) {
@@ -33,7 +33,7 @@ impl Tables {
         if tables.is_empty() {
             tables.push(vec![0]);
         }
-        Tables { tables, each }
+        IndexTables { tables, each }
     }
 
     /// Innermost table.
@@ -58,10 +58,10 @@ impl Tables {
 
     /// Kernel that fills each element of output 0 from the element of input 0 at its offset.
     pub(super) fn gather(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-        by_size!(p.dtype(0), T => Ok(self.gathering::<T>(p)))
+        by_size!(p.dtype(0), T => Ok(self.gather_kernel::<T>(p)))
     }
 
-    fn gathering<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
+    fn gather_kernel<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
         let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
         Prepared::new(n * 2, move |cx| {
             let x = input_as::<T>(cx, 0)?;
@@ -83,10 +83,10 @@ impl Tables {
 
     /// Kernel that copies each element of input 0 to its offset in output 0; other elements are zeros.
     pub(super) fn scatter(self, p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-        by_size!(p.dtype(0), T => Ok(self.scattering::<T>(p)))
+        by_size!(p.dtype(0), T => Ok(self.scatter_kernel::<T>(p)))
     }
 
-    fn scattering<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
+    fn scatter_kernel<T: Pod + Send + Sync>(self, p: &Prepare<'_>) -> Prepared {
         let (n, dtype) = (p.outputs[0].elements(), p.dtype(0));
         Prepared::new(n * 2, move |cx| {
             let x = input_as::<T>(cx, 0)?;
@@ -126,7 +126,7 @@ impl Tables {
 
 /// Stride of each axis, in elements.
 pub(super) fn strides(dims: &[usize]) -> SmallVec<[usize; 6]> {
-    crate::support::moves::steps(dims)
+    crate::support::strided_copy::steps(dims)
         .iter()
         .map(|&s| s as usize)
         .collect()

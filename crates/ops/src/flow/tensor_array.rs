@@ -12,7 +12,7 @@ use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::tensor_list::element_count;
-use crate::support::tensors::{Counted, sum};
+use crate::support::tensors::{AccountedVec, sum};
 
 /// An array of tensors, each written once.
 pub(super) struct TensorArray {
@@ -34,7 +34,7 @@ const MAX_GRADIENT_ORDER: u32 = 64;
 
 struct ArrayState {
     shape: Shape,
-    elements: Counted<ArrayElement>,
+    elements: AccountedVec<ArrayElement>,
     closed: bool,
 }
 
@@ -167,7 +167,7 @@ impl TensorArray {
             )));
         }
         let len = state.elements.len();
-        let mut elements = Counted::filled(len, ArrayElement::default(), &self.memory)?;
+        let mut elements = AccountedVec::filled(len, ArrayElement::default(), &self.memory)?;
         for (to, e) in elements.iter_mut().zip(state.elements.iter()) {
             to.shape = e.value.as_ref().map_or(e.shape.clone(), Tensor::shape);
         }
@@ -268,7 +268,7 @@ pub(crate) static ARRAY: Op = Op {
             memory: cx.memory().clone(),
             state: Mutex::new(ArrayState {
                 shape: attrs.shape("element_shape"),
-                elements: Counted::filled(size, ArrayElement::default(), cx.memory())?,
+                elements: AccountedVec::filled(size, ArrayElement::default(), cx.memory())?,
                 closed: false,
             }),
             gradients: Mutex::default(),

@@ -12,7 +12,7 @@ use thalweg_tensor::DType;
 use super::gemm::GemmTiles;
 use super::sources::CONVOLUTION;
 use super::strided_copy::strided_copy;
-use crate::support::moves::{Axis, Move};
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
 /// Convolution of the images in input 0 with the filter in input 1.
 pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
@@ -118,8 +118,8 @@ fn library_call(
     let dtype = call.dtype;
     let turned = Arg::Scratch(0);
     let filter_bytes = (g.filter_len() * dtype.size()).next_multiple_of(ALIGNMENT);
-    let copy = |axes: &[Axis], from: Arg, to: Arg| {
-        let moved = Move::new(0, 0, axes).ok()?;
+    let copy = |axes: &[CopyAxis], from: Arg, to: Arg| {
+        let moved = StridedCopy::new(0, 0, axes).ok()?;
         Some(LibraryStep::Launch(
             strided_copy(dtype, &moved, Some(from), to).ok()?,
         ))
@@ -153,13 +153,13 @@ fn library_call(
 }
 
 /// Axes of images that move out of larger ones.
-fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [Axis; 4] {
+fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [CopyAxis; 4] {
     let steps = |[_, channels, lines, columns]: [usize; 4]| match g.layout {
         Layout::Nhwc => [lines * columns * channels, 1, columns * channels, channels],
         Layout::Nchw => [channels * lines * columns, lines * columns, columns, 1],
     };
     let (from, to) = (steps(larger), steps(images));
-    std::array::from_fn(|i| Axis {
+    std::array::from_fn(|i| CopyAxis {
         len: images[i],
         from: from[i] as isize,
         to: to[i] as isize,
@@ -168,7 +168,7 @@ fn image_axes(g: &ConvGeometry, images: [usize; 4], larger: [usize; 4]) -> [Axis
 
 /// Axes of a filter (height, width, input and output channels) that moves from the order of ops to the
 /// order of libraries, or back.
-fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
+fn filter_axes(g: &ConvGeometry, to_library: bool) -> [CopyAxis; 4] {
     let lens = [g.k_h, g.k_w, g.in_c, g.out_c];
     let own = [g.k_w * g.in_c * g.out_c, g.in_c * g.out_c, g.out_c, 1];
     let library = match g.layout {
@@ -182,7 +182,7 @@ fn filter_axes(g: &ConvGeometry, to_library: bool) -> [Axis; 4] {
             false => (library, own),
         };
         let len = lens[i];
-        Axis { len, from, to }
+        CopyAxis { len, from, to }
     })
 }
 

@@ -9,7 +9,7 @@ use super::elementwise::to_struct;
 use super::sources::{BINARY, CAST, FILL, UNARY};
 use super::strided_copy::{by_size, strided_copy};
 use crate::support::elementwise::Walk;
-use crate::support::moves::{Axis, Move, steps};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 /// Fills the output with input 1.
 pub(crate) fn fill(p: &Prepare<'_>) -> Result<Launches, KernelError> {
@@ -135,8 +135,8 @@ pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));
     let (read, write) = (steps(own), steps(out));
     let new = out.len() - own.len();
-    let axes: Vec<Axis> = (0..out.len())
-        .map(|i| Axis {
+    let axes: Vec<CopyAxis> = (0..out.len())
+        .map(|i| CopyAxis {
             len: out[i],
             from: match i.checked_sub(new) {
                 Some(k) if own[k] != 1 => read[k],
@@ -145,7 +145,7 @@ pub(crate) fn repeated(p: &Prepare<'_>) -> Result<Launches, KernelError> {
             to: write[i],
         })
         .collect();
-    let all = Move::new(0, 0, &axes)?;
+    let all = StridedCopy::new(0, 0, &axes)?;
     match all.is_empty() {
         true => Ok(Launches::default()),
         false => Ok(strided_copy(p.dtype(0), &all, Some(Arg::Input(0)), Arg::Output(0))?.into()),

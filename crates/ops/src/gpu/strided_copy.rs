@@ -6,7 +6,7 @@ use thalweg_device::gpu::{Arg, Launch};
 use thalweg_tensor::DType;
 
 use super::sources::STRIDED_COPY;
-use crate::support::moves::Move;
+use crate::support::strided_copy::StridedCopy;
 
 /// Maximum number of axes of a box in `kernels/strided_copy.cu`, after those with equal strides are merged.
 const MAX_AXES: usize = 12;
@@ -25,7 +25,7 @@ pub(super) fn by_size(dtype: DType) -> Result<DType, KernelError> {
 /// Copies a box from a source, or zeros, to a destination.
 pub(crate) fn strided_copy(
     dtype: DType,
-    moved: &Move,
+    moved: &StridedCopy,
     source: Option<Arg>,
     target: Arg,
 ) -> Result<Launch, KernelError> {
@@ -51,7 +51,7 @@ pub(crate) fn strided_copy(
 }
 
 /// Adds `struct Box` of `kernels/strided_copy.cu` as the last argument.
-fn with_box(launch: Launch, axes: &[crate::support::moves::Axis]) -> Launch {
+fn with_box(launch: Launch, axes: &[crate::support::strided_copy::CopyAxis]) -> Launch {
     let mut lens = [0; 1 + MAX_AXES];
     let mut steps = [0i64; 2 * MAX_AXES];
     lens[0] = axes.len();

@@ -8,16 +8,16 @@ use super::elementwise::to_struct;
 use super::sources::{BINARY, OPTIMIZER};
 use super::strided_copy::strided_copy;
 use crate::support::elementwise::Walk;
-use crate::support::moves::{Axis, Move};
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
 /// Assigns input 1 to variable 0.
 pub(crate) fn assign(p: &Prepare<'_>) -> Result<Launches, KernelError> {
-    let all = Axis {
+    let all = CopyAxis {
         len: p.inputs[1].elements(),
         from: 1,
         to: 1,
     };
-    let all = Move::new(0, 0, &[all])?;
+    let all = StridedCopy::new(0, 0, &[all])?;
     let mut launches = Launches {
         assigns: true,
         ..Launches::default()

@@ -16,8 +16,8 @@ use super::equation::{self, Equation, Label, LabelSizes, Term};
 use super::gemm::int_gemm;
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
-use crate::support::cpu::on;
-use crate::support::moves::{Axis, Move, steps};
+use crate::support::cpu::slice_cpu;
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 use thalweg_cpu::Epilogue;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
 use thalweg_cpu::number::Number;
@@ -41,7 +41,7 @@ pub(crate) static EINSUM: Op = Op {
     kernels: &[cpu(|p| {
         dispatch!(p.dtype(0), [F16 BF16 F32 F64], T => prepare::<T>(p, GemmKernel {
             scratch: |p, product| gemm_scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), product),
-            run: |cx, product, a, b, c, scratch| gemm(on(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
+            run: |cx, product, a, b, c, scratch| gemm(slice_cpu(cx.cpu()), product, [a, b], None, Epilogue::default(), c, scratch),
         }), else dispatch!(p.dtype(0), [I32 I64], T => prepare::<T>(p, GemmKernel {
             scratch: |_, _| 0,
             run: |cx, product, a, b, c, _| int_gemm(cx.pool(), product, a, b, c),
@@ -73,17 +73,17 @@ type MultiplyFn<T> = fn(&KernelCx<'_>, &Gemm, &[T], &[T], &mut [T], &mut [u8]);
 
 /// Transposition of a tensor; `None` if it is in order already.
 struct Transposed {
-    moved: Option<Move>,
+    moved: Option<StridedCopy>,
     len: usize,
 }
 
 impl Transposed {
     /// Box of these axes, with their steps for reading and for writing.
-    fn new(axes: &[Axis], len: usize) -> Result<Transposed, KernelError> {
+    fn new(axes: &[CopyAxis], len: usize) -> Result<Transposed, KernelError> {
         let same = axes.iter().all(|a| a.len == 1 || a.from == a.to);
         let moved = match same {
             true => None,
-            false => Some(Move::new(0, 0, axes)?),
+            false => Some(StridedCopy::new(0, 0, axes)?),
         };
         Ok(Transposed { moved, len })
     }
@@ -154,13 +154,16 @@ fn label_step(label: (Label, usize), labels: &[Label], dims: &[usize], steps: &[
 }
 
 /// Axes of consecutive groups of labels, with `(from, to)` steps for each.
-fn axes(groups: &[&LabelGroup], of: impl Fn((Label, usize), isize) -> (isize, isize)) -> Vec<Axis> {
+fn axes(
+    groups: &[&LabelGroup],
+    of: impl Fn((Label, usize), isize) -> (isize, isize),
+) -> Vec<CopyAxis> {
     let labels: Vec<(Label, usize)> = groups.iter().flat_map(|g| &g.labels).copied().collect();
     let lens: Vec<usize> = labels.iter().map(|l| l.1).collect();
     let dense = steps(&lens);
     let axis = |(&label, &dense): (&(Label, usize), &isize)| {
         let (from, to) = of(label, dense);
-        Axis {
+        CopyAxis {
             len: label.1,
             from,
             to,

@@ -7,7 +7,7 @@ use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_graph::InferError;
 use thalweg_tensor::{DType, Shape};
 
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
 use thalweg_cpu::gemm;
 use thalweg_cpu::gemm::{Gemm, gemm, gemm_scratch};
@@ -128,7 +128,15 @@ fn floats<T: gemm::Element + thalweg_tensor::Element>(
         // Notes describe a whole input.
         let notes = cx.notes(1).filter(|_| batches.pairs.len() == 1);
         for_each_gemm::<T>(cx, &batches, |a, b, c| {
-            gemm(on(cx.cpu()), &shape, [a, b], notes, epilogue, c, scratch);
+            gemm(
+                slice_cpu(cx.cpu()),
+                &shape,
+                [a, b],
+                notes,
+                epilogue,
+                c,
+                scratch,
+            );
         })
     })
     .with_scratch(scratch)

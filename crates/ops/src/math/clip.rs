@@ -8,8 +8,8 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::support::elementwise::CHUNK;
-use crate::support::moved_strings::moved_strings;
-use crate::support::widened::{moved, widened};
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::{as_uints, widened};
 use thalweg_cpu::number::Number;
 
 fn select_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -67,9 +67,9 @@ pub(crate) static SELECT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(SELECT_V1, &[("T", &[DType::String])]),
+        string_kernel!(SELECT_V1, &[("T", &[DType::String])]),
         cpu(|p| {
-            moved(
+            as_uints(
                 p,
                 &[1, 2],
                 &[0],

@@ -11,8 +11,8 @@ use thalweg_tensor::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
 use crate::support::elementwise::{CHUNK, Walk};
-use crate::support::moved_strings::moved_strings;
-use crate::support::widened::moved;
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::as_uints;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let of = |a: &thalweg_tensor::Shape, b: &thalweg_tensor::Shape| {
@@ -58,9 +58,9 @@ pub(crate) static SELECT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(SELECT, &[("T", &[DType::String])]),
+        string_kernel!(SELECT, &[("T", &[DType::String])]),
         cpu(|p| {
-            moved(
+            as_uints(
                 p,
                 &[1, 2],
                 &[0],

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
 use thalweg_cpu as cpu;
 use thalweg_cpu::conv::{
@@ -121,7 +121,10 @@ fn float_kernel<T: Real + Element>(
     let packing = packing.flatten();
     Prepared::new(0, move |cx| {
         let (operands, out) = ([cx.input::<T>(a)?, cx.input::<T>(b)?], cx.output::<T>(0)?);
-        let (cpu, mut scratch) = (on(cx.cpu()), Scratch::new(cx.scratch::<u8>(scratch)?));
+        let (cpu, mut scratch) = (
+            slice_cpu(cx.cpu()),
+            Scratch::new(cx.scratch::<u8>(scratch)?),
+        );
         let numbers = match room {
             0 => &mut [],
             room => scratch.take::<T>(room),
@@ -162,7 +165,7 @@ fn packed_filter<'a, T: Real + Element>(
     let kept = notes.derived(|| {
         let mut numbers = cx.zeros(T::DTYPE, &[packing.len()]).ok()?;
         let to = numbers.as_mut_slice::<T>().ok()?;
-        conv2d_pack(on(cx.cpu()), g, filter, to, scratch);
+        conv2d_pack(slice_cpu(cx.cpu()), g, filter, to, scratch);
         Some(PackedFilter { packing, numbers })
     });
     let kept = kept.filter(|kept| kept.packing == packing)?;
@@ -192,7 +195,7 @@ fn half_kernel<T: Float<Wide = f32> + Element>(
         }
         let scratch = bytemuck::cast_slice_mut(scratch);
         direction.run(
-            on(cx.cpu()),
+            slice_cpu(cx.cpu()),
             &g,
             [wide_a, wide_b],
             Epilogue::NONE,

@@ -15,7 +15,7 @@ use super::softmax::{
 };
 use crate::math::broadcast::sum_to;
 use crate::support::constants::ints;
-use crate::support::widened::{indexed, widened};
+use crate::support::widened::{widened, with_i64_indices};
 
 /// Sets the shape of the loss to one number for each row of `backprop`.
 fn set_outputs(cx: &mut Infer<'_>, backprop: Shape) {
@@ -155,7 +155,7 @@ pub(crate) static SPARSE_SOFTMAX_CROSS_ENTROPY: Op = Op {
     kernels: &[
         cpu(|p| {
             widened(p, &[0], &[0, 1], &|p| {
-                indexed(p, &[1], &|p| {
+                with_i64_indices(p, &[1], &|p| {
                     dispatch!(p.dtype(0), [F32 F64], T => Ok(sparse::<T>(p)), else
                     Err(KernelError::DType(p.dtype(0))))
                 })

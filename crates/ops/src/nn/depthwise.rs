@@ -10,7 +10,7 @@ use super::conv2d::ATTRS as CONV_ATTRS;
 use super::format::Sliding;
 use super::geometry::{geometry, output_shape, sizes};
 use crate::support::constants::shape_of;
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::widened;
 use thalweg_cpu::conv::ConvGeometry;
 use thalweg_cpu::depthwise::{
@@ -113,7 +113,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE: Op = Op {
             let run = widened(p, &[0, 1], &[0], &|p| {
                 dispatch!(p.dtype(0), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
             let (x, w, y) = (cx.input::<T>(0)?, cx.input::<T>(1)?, cx.output::<T>(0)?);
-            depthwise(on(cx.cpu()), &g, x, w, y);
+            depthwise(slice_cpu(cx.cpu()), &g, x, w, y);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
             })?;
@@ -161,7 +161,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_INPUT: Op = Op {
             let run = widened(p, &[1, 2], &[0], &|p| {
                 dispatch!(p.dtype(1), [F32 F64], T => Ok(Prepared::new(0, move |cx| {
             let (w, dy, dx) = (cx.input::<T>(1)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
-            depthwise_input_grad(on(cx.cpu()), &g, w, dy, dx);
+            depthwise_input_grad(slice_cpu(cx.cpu()), &g, w, dy, dx);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(1))))
             })?;
@@ -212,7 +212,7 @@ pub(crate) static DEPTHWISE_CONV_2D_NATIVE_BACKPROP_FILTER: Op = Op {
             Ok(Prepared::new(0, move |cx| {
                 let (x, dy, dw) = (cx.input::<T>(0)?, cx.input::<T>(2)?, cx.output::<T>(0)?);
                 let scratch = cx.scratch::<u8>(scratch)?;
-                depthwise_filter_grad(on(cx.cpu()), &g, x, dy, dw, scratch);
+                depthwise_filter_grad(slice_cpu(cx.cpu()), &g, x, dy, dw, scratch);
                 Ok(())
             })
             .with_scratch(scratch))

@@ -8,7 +8,7 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::format::{DataFormat, Padding, Sliding};
-use crate::support::widened::moved;
+use crate::support::widened::as_uints;
 
 const ATTRS: &[AttrDef] = &[
     attr("ksizes", AttrKind::Ints),
@@ -163,7 +163,7 @@ pub(crate) static EXTRACT_IMAGE_PATCHES: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        moved(
+        as_uints(
             p,
             &[0],
             &[0],

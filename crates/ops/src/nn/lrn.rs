@@ -7,7 +7,7 @@ use thalweg_graph::{Attrs, Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use thalweg_cpu::lrn::{Response, lrn, lrn_grad};
 use thalweg_cpu::number::Float;
 
@@ -135,7 +135,7 @@ fn forward<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared, 
     let scratch = g.scratch(p.cpu.pool().threads());
     let run = Prepared::new(elements_read(&g), move |cx| {
         let (x, y) = (cx.input::<T>(0)?, cx.output::<T>(0)?);
-        lrn(on(cx.cpu()), &g, x, y, cx.scratch::<u8>(scratch)?);
+        lrn(slice_cpu(cx.cpu()), &g, x, y, cx.scratch::<u8>(scratch)?);
         Ok(())
     });
     Ok(run.with_scratch(scratch))
@@ -147,7 +147,13 @@ fn backward<T: Float<Wide = f32> + Element>(p: &Prepare<'_>) -> Result<Prepared,
     let run = Prepared::new(2 * elements_read(&g), move |cx| {
         let inputs = [cx.input::<T>(0)?, cx.input::<T>(1)?, cx.input::<T>(2)?];
         let dx = cx.output::<T>(0)?;
-        lrn_grad(on(cx.cpu()), &g, inputs, dx, cx.scratch::<u8>(scratch)?);
+        lrn_grad(
+            slice_cpu(cx.cpu()),
+            &g,
+            inputs,
+            dx,
+            cx.scratch::<u8>(scratch)?,
+        );
         Ok(())
     });
     Ok(run.with_scratch(scratch))

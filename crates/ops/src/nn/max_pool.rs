@@ -12,7 +12,7 @@ use super::conv2d::{FORMAT, PADDING};
 use super::pool::{
     SAME_OR_VALID, expect_pooled, geometry, output_shape, pool_kernel, refined_shape,
 };
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::pooling::{max_pool, max_pool_grad, max_pool_grad_grad};
 
@@ -86,7 +86,7 @@ fn forward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened(p, &[0], &[0], &|p| {
         dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
-        max_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+        max_pool::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
     })
@@ -96,7 +96,7 @@ fn backward(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened_ints(p, &[0, 2], &[0], &|p| {
         dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
-        max_pool_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
+        max_pool_grad::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
     })
@@ -106,7 +106,7 @@ fn forward_again(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let g = geometry(p, p.dims(0))?;
     widened(p, &[0, 2], &[0], &|p| {
         dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
-        max_pool_grad_grad::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
+        max_pool_grad_grad::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, cx.input(2)?, cx.output(0)?);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
     })

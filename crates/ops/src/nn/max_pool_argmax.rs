@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 use super::pool::{
     SAME_OR_VALID, expect_pooled, geometry, output_shape, pool_kernel, refined_shape,
 };
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::{widened, widened_ints};
 use thalweg_cpu::number::Number;
 use thalweg_cpu::pooling::{PoolGeometry, max_pool_argmax};
@@ -127,7 +127,7 @@ fn forward<I: Number>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened(p, &[0], &[0], &|p| {
         dispatch!(p.dtype(0), [F32 F64 I64 U64], T => Ok(pool_kernel(g, move |cx| {
         let (x, y, places) = (cx.input::<T>(0)?, cx.output(0)?, cx.output::<I>(1)?);
-        max_pool_argmax(on(cx.cpu()), &g, x, image, y, places);
+        max_pool_argmax(slice_cpu(cx.cpu()), &g, x, image, y, places);
         Ok(())
     })), else Err(KernelError::DType(p.dtype(0))))
     })

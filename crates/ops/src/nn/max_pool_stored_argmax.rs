@@ -9,7 +9,7 @@ use thalweg_tensor::{DType, dispatch};
 
 use super::max_pool::ATTRS;
 use super::pool::{geometry, pool_kernel};
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::widened;
 use thalweg_cpu::pooling::{max_pool_grad_stored_argmax, max_pool_store_argmax};
 
@@ -38,7 +38,7 @@ pub static MAX_POOL_STORE_ARGMAX: Op = Op {
         widened(p, &[0], &[0], &|p| {
             dispatch!(p.dtype(0), [F32 F64], T => Ok(pool_kernel(g, move |cx| {
             let (output, which) = (cx.output(0)?, cx.output(1)?);
-            max_pool_store_argmax::<T>(on(cx.cpu()), &g, cx.input(0)?, output, which);
+            max_pool_store_argmax::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, output, which);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
         })
@@ -59,7 +59,7 @@ pub static MAX_POOL_GRAD_STORED_ARGMAX: Op = Op {
     kernels: &[cpu(|p| {
         let g = geometry(p, p.output_dims(0))?;
         dispatch!(p.dtype(0), FLOATS, T => Ok(pool_kernel(g, move |cx| {
-            max_pool_grad_stored_argmax::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.input(1)?, cx.output(0)?);
+            max_pool_grad_stored_argmax::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, cx.input(1)?, cx.output(0)?);
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0))))
     })],

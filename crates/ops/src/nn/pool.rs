@@ -10,7 +10,7 @@ use super::conv2d::{FORMAT, PADDING};
 use super::format::{DataFormat, Padding, Sliding, image_dims};
 use super::geometry::sizes;
 use crate::support::constants::shape_of;
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::widened;
 use thalweg_cpu::pooling::{PoolGeometry, avg_pool, avg_pool_grad};
 
@@ -222,7 +222,7 @@ pub(crate) static AVG_POOL: Op = Op {
             let g = geometry(p, p.dims(0))?;
             widened(p, &[0], &[0], &|p| {
                 dispatch!(p.dtype(0), [F32 F64], T => Ok(pool_kernel(g, move |cx| {
-                avg_pool::<T>(on(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
+                avg_pool::<T>(slice_cpu(cx.cpu()), &g, cx.input(0)?, cx.output(0)?);
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(0))))
             })
@@ -265,7 +265,7 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
         cpu(|p| {
             let g = geometry(p, p.output_dims(0))?;
             dispatch!(p.dtype(1), FLOATS, T => Ok(pool_kernel(g, move |cx| {
-                avg_pool_grad::<T>(on(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
+                avg_pool_grad::<T>(slice_cpu(cx.cpu()), &g, cx.input(1)?, cx.output(0)?);
                 Ok(())
             })), else Err(KernelError::DType(p.dtype(1))))
         }),

@@ -8,7 +8,7 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
 use crate::flow::rows::{rows, stacked};
 use crate::random::philox::Philox;
-use crate::support::tensors::Counted;
+use crate::support::tensors::AccountedVec;
 
 /// One element of a queue: a tensor for each component.
 pub(super) type QueueElement = Vec<Tensor>;
@@ -154,7 +154,7 @@ fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, Ke
     };
     if item.dtype() == DType::String {
         let count = thalweg_tensor::shape::elements(dims);
-        let mut all: Counted<&[u8]> = Counted::filled(count, &b""[..], memory)?;
+        let mut all: AccountedVec<&[u8]> = AccountedVec::filled(count, &b""[..], memory)?;
         for (at, s) in item.as_strings()?.iter().enumerate() {
             all[place(at)] = s;
         }

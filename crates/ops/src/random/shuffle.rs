@@ -10,9 +10,9 @@ use super::philox::Philox;
 use super::reserve::take_blocks;
 use super::seed_source::SeedSource;
 use super::stateless::check_generator_inputs;
-use crate::support::moved_strings::moved_strings;
 use crate::support::shapes;
-use crate::support::widened::moved;
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::as_uints;
 
 /// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
 fn fisher_yates(philox: &Philox, first: u64, order: &mut [u64]) {
@@ -64,10 +64,10 @@ fn prepare<T: Element>(p: &Prepare<'_>) -> Prepared {
 
 const KERNELS: &[Kernel] = &[
     cpu(|p| {
-        moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
+        as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[("T", DType::PLAIN)]),
-    moved_strings!(RANDOM_SHUFFLE, &[("T", &[DType::String])]),
+    string_kernel!(RANDOM_SHUFFLE, &[("T", &[DType::String])]),
 ];
 
 /// Shuffles the rows of a tensor.

@@ -151,7 +151,7 @@ fn indices<T: Bounded, const MAX: bool>(
         let (pool, cpu) = (cx.pool(), cx.cpu());
         let write = |x: &[T], step: usize, out: &mut [u8]| {
             let outputs = out.len() / width;
-            let find = Find::<T, MAX> {
+            let find = FindExtremes::<T, MAX> {
                 x,
                 n,
                 step,
@@ -173,7 +173,7 @@ fn indices<T: Bounded, const MAX: bool>(
                 }
             });
         } else {
-            let tile = most.max(COLUMNS).min(inner);
+            let tile = most.max(MIN_COLUMNS).min(inner);
             for (i, out) in out.chunks_mut(inner * width).enumerate() {
                 for_chunks(pool, out, tile * width, &|j, out| {
                     write(&x[i * n * inner + j * tile..], inner, out);
@@ -185,14 +185,14 @@ fn indices<T: Bounded, const MAX: bool>(
 }
 
 /// Minimum number of columns of a task: enough to read whole cache lines of a row.
-const COLUMNS: usize = 256;
+const MIN_COLUMNS: usize = 256;
 
 /// Indices of a tile, on the stack.
-type Found = SmallVec<[u64; TILE]>;
+type TileIndices = SmallVec<[u64; TILE]>;
 
 /// Finds the extremes of `outputs` consecutive rows (`step` 1), or of as many columns of a matrix whose rows are
 /// `step` elements apart.
-struct Find<'a, T, const MAX: bool> {
+struct FindExtremes<'a, T, const MAX: bool> {
     x: &'a [T],
     n: usize,
     step: usize,
@@ -204,11 +204,11 @@ const BLOCK: usize = 1 << 20;
 /// Number of elements of a row that are compared in parallel.
 const LANES: usize = 32;
 
-impl<T: Bounded, const MAX: bool> Vectorize for Find<'_, T, MAX> {
-    type Out = Found;
+impl<T: Bounded, const MAX: bool> Vectorize for FindExtremes<'_, T, MAX> {
+    type Out = TileIndices;
     #[inline(always)]
-    fn run(self) -> Found {
-        let mut found = Found::new();
+    fn run(self) -> TileIndices {
+        let mut found = TileIndices::new();
         if self.step == 1 {
             for row in self.x.chunks(self.n.max(1)).take(self.outputs) {
                 found.push(first_extreme::<T, MAX>(row) as u64);

@@ -40,7 +40,7 @@ const SCAN: OpDef = OpDef {
 };
 
 /// Adds `op(x, axis)` with the attributes of the differentiated node; `turned` reverses its direction.
-fn again<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>, turned: bool) -> Output<'g> {
+fn scan_like<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>, turned: bool) -> Output<'g> {
     let node = g.graph().op(op).input(x).input(g.input(1));
     node.attr("exclusive", g.attrs().bool("exclusive"))
         .attr("reverse", g.attrs().bool("reverse") != turned)
@@ -100,7 +100,7 @@ pub(crate) static CUMSUM: Op = Op {
     def: OpDef {
         name: "Cumsum",
         summary: "The sum of each element and those before it along an axis.",
-        gradient: Gradient::Rule(|g| smallvec![Some(again(g, "Cumsum", g.grad(), true))]),
+        gradient: Gradient::Rule(|g| smallvec![Some(scan_like(g, "Cumsum", g.grad(), true))]),
         ..SCAN
     },
     kernels: &[cpu(|p| {
@@ -119,7 +119,7 @@ pub(crate) static CUMPROD: Op = Op {
         gradient: Gradient::Rule(|g| {
             // As in TensorFlow: correct if no element is 0.
             let x = g.input(0);
-            let sums = again(g, "Cumsum", g.output(0) * g.grad(), true);
+            let sums = scan_like(g, "Cumsum", g.output(0) * g.grad(), true);
             let node = g.graph().op("DivNoNan").input(sums).input(x);
             smallvec![Some(node.output())]
         }),
@@ -179,7 +179,7 @@ fn log_sum_exp_gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
         let positive = graph.op("Greater").input(of).input(of.constant_like(0));
         let log = graph.op("Log").input(of).output();
         let log = graph.op("SelectV2").input(positive.output()).input(log);
-        let sums = again(
+        let sums = scan_like(
             g,
             "CumulativeLogsumexp",
             log.input(lowest).output() - y,

@@ -8,17 +8,17 @@ use thalweg_tensor::Element;
 use thalweg_tensor::shape::elements;
 
 use super::axes::reduced;
-use super::layout::{Layout, TILE};
+use super::layout::{ReductionLayout, TILE};
 use crate::support::elementwise::CHUNK;
 
 /// Number of elements of a row that are combined in parallel.
 const LANES: usize = 32;
 /// As [`LANES`], for shorter rows.
-const FEW: usize = 8;
+const SHORT_LANES: usize = 8;
 /// Number of elements that one accumulator takes before it is combined into the next: keeps rounding errors small.
 const BLOCK: usize = 64;
 /// Number of columns below which several rows are combined in parallel.
-const NARROW: usize = 64;
+const NARROW_COLUMNS: usize = 64;
 
 /// A reduction: a commutative monoid, up to rounding.
 pub(super) trait Fold: Copy + Send + Sync + 'static {
@@ -56,7 +56,7 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
             Ok(())
         });
     }
-    let layout = Layout::new(dims, reduced);
+    let layout = ReductionLayout::new(dims, reduced);
     let partials = match layout.segments {
         1 => 0,
         segments => segments * layout.outputs(),
@@ -64,11 +64,17 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
     Prepared::new(n, move |cx| {
         let (x, out) = (cx.input::<F::In>(0)?, cx.output::<F::Out>(0)?);
         if layout.segments == 1 {
-            run(cx.cpu(), &layout, fold, x, &To::Output(Disjoint::new(out)));
+            run(
+                cx.cpu(),
+                &layout,
+                fold,
+                x,
+                &TaskOutput::Output(Disjoint::new(out)),
+            );
             return Ok(());
         }
         let partials = cx.scratch::<F::Acc>(partials)?;
-        let to = To::Partials(Disjoint::new(partials));
+        let to = TaskOutput::Partials(Disjoint::new(partials));
         run(cx.cpu(), &layout, fold, x, &to);
         let (outputs, chunk) = (out.len(), (CHUNK / layout.segments).max(1));
         for_chunks(cx.pool(), out, chunk, &|i, part| {
@@ -84,14 +90,14 @@ pub(super) fn over<F: Fold>(dims: &[usize], reduced: &[bool], fold: F) -> Prepar
 }
 
 /// Destination of a task's result.
-enum To<'a, F: Fold> {
+enum TaskOutput<'a, F: Fold> {
     /// The output, for finished results.
     Output(Disjoint<'a, F::Out>),
     /// Accumulators of all segments.
     Partials(Disjoint<'a, F::Acc>),
 }
 
-fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>) {
+fn run<F: Fold>(cpu: &Cpu, layout: &ReductionLayout, fold: F, x: &[F::In], to: &TaskOutput<'_, F>) {
     cpu.pool().parallel_for(layout.tasks(), &|task| {
         cpu.isa().run_over::<F::In, _>(FoldTask {
             layout,
@@ -104,10 +110,10 @@ fn run<F: Fold>(cpu: &Cpu, layout: &Layout, fold: F, x: &[F::In], to: &To<'_, F>
 }
 
 struct FoldTask<'a, F: Fold> {
-    layout: &'a Layout,
+    layout: &'a ReductionLayout,
     fold: F,
     x: &'a [F::In],
-    to: &'a To<'a, F>,
+    to: &'a TaskOutput<'a, F>,
     task: usize,
 }
 
@@ -121,8 +127,8 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
         let (segment, group) = (rest / groups, rest % groups);
         let column = tile * TILE;
         let width = TILE.min(l.columns - column);
-        let mut sums = Sums::<F>::new();
-        let mut block = Sums::<F>::new();
+        let mut sums = TileSums::<F>::new();
+        let mut block = TileSums::<F>::new();
         for i in group * l.group..l.outer.min((group + 1) * l.group) {
             sums.clear();
             if l.columns == 1 {
@@ -134,14 +140,14 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
             }
             let at = (segment * l.outer + i) * l.columns + column;
             match self.to {
-                To::Output(out) => {
+                TaskOutput::Output(out) => {
                     // SAFETY: each triple of segment, output and tile belongs to one task.
                     let out = unsafe { out.slice(at, width) };
                     for (out, &sum) in out.iter_mut().zip(&sums) {
                         *out = self.fold.finish(sum);
                     }
                 }
-                To::Partials(out) => {
+                TaskOutput::Partials(out) => {
                     // SAFETY: as above.
                     unsafe { out.slice(at, width) }.copy_from_slice(&sums[..width]);
                 }
@@ -151,7 +157,7 @@ impl<F: Fold> Vectorize for FoldTask<'_, F> {
 }
 
 /// Accumulators of a tile's columns, on the stack.
-type Sums<F> = SmallVec<[<F as Fold>::Acc; TILE]>;
+type TileSums<F> = SmallVec<[<F as Fold>::Acc; TILE]>;
 
 impl<F: Fold> FoldTask<'_, F> {
     /// Pieces of a segment: the offset of each from its output's first element, and its number of rows.
@@ -180,7 +186,7 @@ impl<F: Fold> FoldTask<'_, F> {
             for block in whole.chunks(BLOCK) {
                 sum = fold.join(sum, lanes(fold, block));
             }
-            let (few, rest) = rest.as_chunks::<FEW>();
+            let (few, rest) = rest.as_chunks::<SHORT_LANES>();
             if !few.is_empty() {
                 sum = fold.join(sum, lanes(fold, few));
             }
@@ -198,17 +204,17 @@ impl<F: Fold> FoldTask<'_, F> {
         segment: usize,
         from: usize,
         width: usize,
-        sums: &mut Sums<F>,
-        block: &mut Sums<F>,
+        sums: &mut TileSums<F>,
+        block: &mut TileSums<F>,
     ) {
         let (fold, columns) = (self.fold, self.layout.columns);
         // Several narrow rows are processed as one wide row, since they are contiguous.
-        let abreast = (NARROW / columns).clamp(1, self.layout.piece);
-        let (step, wide) = (abreast * columns, abreast * width);
+        let rows_in_parallel = (NARROW_COLUMNS / columns).clamp(1, self.layout.piece);
+        let (step, wide) = (rows_in_parallel * columns, rows_in_parallel * width);
         sums.resize(wide, fold.start());
         for (at, rows) in self.pieces(segment) {
             let x = &self.x[from + at..];
-            let whole = rows / abreast;
+            let whole = rows / rows_in_parallel;
             for first in (0..whole).step_by(BLOCK) {
                 block.clear();
                 block.resize(wide, fold.start());
@@ -231,7 +237,7 @@ impl<F: Fold> FoldTask<'_, F> {
                     *sum = fold.join(*sum, block);
                 }
             }
-            if abreast > 1 {
+            if rows_in_parallel > 1 {
                 let rest = &x[whole * step..rows * columns];
                 join_row(fold, &mut sums[..rest.len()], rest);
             }

@@ -40,7 +40,7 @@ pub(super) fn input_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 
 /// Reshapes `y`, which has the output's shape, so that reduced dimensions are 1: it then broadcasts with the input.
 #[track_caller]
-pub(super) fn kept<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
+pub(super) fn keep_reduced_dims<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     if g.attrs().bool("keep_dims") {
         return y;
     }
@@ -87,7 +87,7 @@ fn kept_shape<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 
 /// Broadcasts `y`, whose reduced dimensions are 1, to the input's shape.
 #[track_caller]
-pub(super) fn spread<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
+pub(super) fn broadcast_to_input<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
     if y.shape().is_known() && y.shape() == g.input(0).shape() {
         return y;
     }
@@ -97,7 +97,7 @@ pub(super) fn spread<'g>(g: &GradCx<'_, 'g>, y: Output<'g>) -> Output<'g> {
 
 /// Number of elements that each output reduces, as a scalar of the input's dtype.
 #[track_caller]
-pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
+pub(super) fn elements_per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
     let shape = x.shape();
     let known = axes(g).and_then(|axes| {
@@ -118,7 +118,7 @@ pub(super) fn per_output<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
 
 /// Reduces `x`, which has the input's shape, by `op` over the node's own axes, which are kept as 1.
 #[track_caller]
-pub(super) fn over_same<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
+pub(super) fn reduce_same_axes<'g>(g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
     let op = g.graph().op(op).input(x).input(g.input(1));
     op.attr("keep_dims", true).output()
 }

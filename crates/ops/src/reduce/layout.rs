@@ -9,15 +9,15 @@ use crate::support::elementwise::CHUNK;
 /// Maximum number of columns that a task accumulates at a time; their accumulators stay in the L1 cache.
 pub(super) const TILE: usize = 1024;
 /// Maximum number of segments of one output's elements.
-const SEGMENTS: usize = 64;
+const MAX_SEGMENTS: usize = 64;
 /// Minimum number of rows of a piece.
-const ROWS: usize = 64;
+const MIN_PIECE_ROWS: usize = 64;
 
 /// Dimensions with their steps, outermost first.
 #[derive(Clone, Debug, Default)]
-struct Strides(SmallVec<[(usize, usize); 3]>);
+struct DimStrides(SmallVec<[(usize, usize); 3]>);
 
-impl Strides {
+impl DimStrides {
     fn count(&self) -> usize {
         self.0.iter().map(|(len, _)| len).product()
     }
@@ -43,9 +43,9 @@ impl Strides {
 /// A reduction after neighbouring dimensions are merged: `kept` outputs of `columns` elements each, every one from
 /// `slabs` contiguous matrices of `rows` by `columns`.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
-    kept: Strides,
-    slabs: Strides,
+pub(super) struct ReductionLayout {
+    kept: DimStrides,
+    slabs: DimStrides,
     /// Number of outputs, not counting columns.
     pub outer: usize,
     /// Number of rows of a slab.
@@ -68,9 +68,9 @@ pub(super) struct Layout {
     pub group: usize,
 }
 
-impl Layout {
+impl ReductionLayout {
     /// Layout of a reduction of dimensions `reduced` of a tensor with dimensions `dims`, none of them 0.
-    pub(super) fn new(dims: &[usize], reduced: &[bool]) -> Layout {
+    pub(super) fn new(dims: &[usize], reduced: &[bool]) -> ReductionLayout {
         // Neighbouring dimensions of one kind are merged: (length, reduced, step).
         let mut groups: SmallVec<[(usize, bool, usize); 6]> = SmallVec::new();
         let mut step = elements(dims);
@@ -96,24 +96,24 @@ impl Layout {
         let rows = innermost(true);
         let of = |kind: bool| {
             let own = groups.iter().filter(|g| g.1 == kind);
-            Strides(own.map(|g| (g.0, g.2)).collect())
+            DimStrides(own.map(|g| (g.0, g.2)).collect())
         };
         let (kept, slabs) = (of(false), of(true));
 
         let outer = kept.count();
         let tiles = columns.div_ceil(TILE);
         let width = columns.min(TILE);
-        let piece = (CHUNK / width).max(ROWS).min(rows);
+        let piece = (CHUNK / width).max(MIN_PIECE_ROWS).min(rows);
         let pieces = rows.div_ceil(piece);
         let all_pieces = slabs.count() * pieces;
-        let segments = (SEGMENTS / outer.saturating_mul(tiles)).max(1);
+        let segments = (MAX_SEGMENTS / outer.saturating_mul(tiles)).max(1);
         let per_segment = all_pieces
             .div_ceil(segments)
             .max(CHUNK / (piece * width).max(1))
             .max(1);
         let segments = all_pieces.div_ceil(per_segment);
         let work = per_segment.min(all_pieces).saturating_mul(piece * width);
-        Layout {
+        ReductionLayout {
             kept,
             slabs,
             outer,
@@ -158,16 +158,16 @@ mod tests {
 
     #[test]
     fn neighbours_are_taken_together() {
-        let l = Layout::new(&[2, 1, 3, 4, 5], &[false, true, false, true, true]);
+        let l = ReductionLayout::new(&[2, 1, 3, 4, 5], &[false, true, false, true, true]);
         assert_eq!((l.outer, l.rows, l.columns), (6, 20, 1));
         assert_eq!((l.output(2), l.slab(0), l.all_pieces), (40, 0, 1));
-        let l = Layout::new(&[2, 3, 4, 5], &[true, true, false, false]);
+        let l = ReductionLayout::new(&[2, 3, 4, 5], &[true, true, false, false]);
         assert_eq!((l.outer, l.rows, l.columns), (1, 6, 20));
     }
 
     #[test]
     fn alternate_axes_are_walked_with_steps() {
-        let l = Layout::new(&[2, 3, 4, 5], &[true, false, true, false]);
+        let l = ReductionLayout::new(&[2, 3, 4, 5], &[true, false, true, false]);
         assert_eq!((l.outer, l.rows, l.columns), (3, 4, 5));
         assert_eq!((l.output(2), l.slab(1)), (40, 60));
     }
@@ -176,7 +176,7 @@ mod tests {
     fn every_row_is_in_one_piece_and_every_piece_in_one_segment() {
         for rows in [1, 63, 64, 65, 16_384, 16_385, 5_000_000] {
             for columns in [1, 3, 1024, 1025] {
-                let l = Layout::new(&[7, rows, columns], &[false, true, false]);
+                let l = ReductionLayout::new(&[7, rows, columns], &[false, true, false]);
                 assert!(l.pieces * l.piece >= rows && (l.pieces - 1) * l.piece < rows);
                 assert!(l.segments * l.per_segment >= l.all_pieces);
                 assert!((l.segments - 1) * l.per_segment < l.all_pieces);

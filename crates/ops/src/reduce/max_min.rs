@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
-use super::gradient::{kept, over_same};
+use super::gradient::{keep_reduced_dims, reduce_same_axes};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
@@ -24,10 +24,10 @@ pub(crate) static MAX: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let none = of_none::<true>(p.dtype(0));
+            let none = extreme_of_none::<true>(p.dtype(0));
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T, true>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T, true>(none as T)), else
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatExtreme::<T, true>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntExtreme::<T, true>(none as T)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -45,10 +45,10 @@ pub(crate) static MIN: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let none = of_none::<false>(p.dtype(0));
+            let none = extreme_of_none::<false>(p.dtype(0));
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T, false>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T, false>(none as T)), else
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatExtreme::<T, false>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntExtreme::<T, false>(none as T)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -60,11 +60,14 @@ pub(crate) static MIN: Op = Op {
 #[track_caller]
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
-    let (y, dy) = (kept(g, g.output(0)), kept(g, g.grad()));
+    let (y, dy) = (
+        keep_reduced_dims(g, g.output(0)),
+        keep_reduced_dims(g, g.grad()),
+    );
     let equal = graph.op("Equal").input(x).input(y).output();
     let cast = graph.op("Cast").input(equal);
     let chosen = cast.attr("DstT", x.dtype()).output();
-    chosen * (dy / over_same(g, "Sum", chosen))
+    chosen * (dy / reduce_same_axes(g, "Sum", chosen))
 }
 
 /// A dtype with a lowest and a highest value.
@@ -88,15 +91,15 @@ bounded! { f32 f64; NEG_INFINITY, INFINITY }
 bounded! { i64 u64; MIN, MAX }
 
 /// The lowest (`MAX`) or highest integer of a dtype: the result without elements.
-fn of_none<const MAX: bool>(dtype: DType) -> i128 {
+fn extreme_of_none<const MAX: bool>(dtype: DType) -> i128 {
     dispatch!(dtype, INTS, T => i128::from(if MAX { T::MIN } else { T::MAX }), else 0)
 }
 
 /// Maximum (`MAX`) or minimum of floats; NaN if one of them is.
 #[derive(Clone, Copy)]
-struct Floats<T, const MAX: bool>(PhantomData<T>);
+struct FloatExtreme<T, const MAX: bool>(PhantomData<T>);
 
-impl<T: Float, const MAX: bool> Fold for Floats<T, MAX>
+impl<T: Float, const MAX: bool> Fold for FloatExtreme<T, MAX>
 where
     T::Wide: Bounded,
 {
@@ -131,9 +134,9 @@ where
 
 /// Maximum (`MAX`) or minimum of integers; the field is the result without elements.
 #[derive(Clone, Copy)]
-struct Ints<T, const MAX: bool>(T);
+struct IntExtreme<T, const MAX: bool>(T);
 
-impl<T: Number, const MAX: bool> Fold for Ints<T, MAX> {
+impl<T: Number, const MAX: bool> Fold for IntExtreme<T, MAX> {
     type In = T;
     type Acc = T;
     type Out = T;

@@ -10,7 +10,7 @@ use thalweg_tensor::dispatch;
 
 use super::axes::NUMBERS;
 use super::fold::{Fold, over_axes};
-use super::gradient::{kept, spread};
+use super::gradient::{broadcast_to_input, keep_reduced_dims};
 use crate::support::elementwise::{Compute, Conversion};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number, Wide};
@@ -23,8 +23,11 @@ pub(crate) static EUCLIDEAN_NORM: Op = Op {
         // Over no axes, the result is the absolute value.
         same_as: |_| None,
         gradient: Gradient::Rule(|g| {
-            let (norm, dy) = (kept(g, g.output(0)), kept(g, g.grad()));
-            smallvec![Some(g.input(0) / spread(g, norm / dy))]
+            let (norm, dy) = (
+                keep_reduced_dims(g, g.output(0)),
+                keep_reduced_dims(g, g.grad()),
+            );
+            smallvec![Some(g.input(0) / broadcast_to_input(g, norm / dy))]
         }),
         ..NUMBERS
     },

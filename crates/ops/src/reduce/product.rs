@@ -10,7 +10,7 @@ use thalweg_tensor::dispatch;
 
 use super::axes::{NUMBERS, on_gpu};
 use super::fold::{Fold, over_axes};
-use super::gradient::{kept, over_same};
+use super::gradient::{keep_reduced_dims, reduce_same_axes};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
@@ -25,8 +25,8 @@ pub(crate) static PROD: Op = Op {
     kernels: &[
         cpu(|p| {
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatProduct::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntProduct::<T>(PhantomData)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -39,25 +39,25 @@ pub(crate) static PROD: Op = Op {
 #[track_caller]
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> Output<'g> {
     let (graph, x) = (g.graph(), g.input(0));
-    let dy = kept(g, g.grad());
+    let dy = keep_reduced_dims(g, g.grad());
     let (zero, one) = (x.constant_like(0), x.constant_like(1));
     let equal = |a: Output<'g>, b: Output<'g>| graph.op("Equal").input(a).input(b).output();
     let select = |c: Output<'g>, a: Output<'g>, b: Output<'g>| {
         graph.op("SelectV2").input(c).input(a).input(b).output()
     };
     let is_zero = equal(x, zero);
-    let product = over_same(g, "Prod", select(is_zero, one, x));
+    let product = reduce_same_axes(g, "Prod", select(is_zero, one, x));
     // The count has the input's dtype: only 0 and 1 need to be exact.
-    let zeros = over_same(g, "Sum", select(is_zero, one, zero));
+    let zeros = reduce_same_axes(g, "Sum", select(is_zero, one, zero));
     let of_zero = dy * select(equal(zeros, one), product, zero);
     let of_others = dy * select(equal(zeros, zero), product, zero);
     select(is_zero, of_zero, of_others / select(is_zero, one, x))
 }
 
 #[derive(Clone, Copy)]
-struct Floats<T>(PhantomData<T>);
+struct FloatProduct<T>(PhantomData<T>);
 
-impl<T: Float> Fold for Floats<T> {
+impl<T: Float> Fold for FloatProduct<T> {
     type In = T;
     type Acc = T::Wide;
     type Out = T;
@@ -80,9 +80,9 @@ impl<T: Float> Fold for Floats<T> {
 }
 
 #[derive(Clone, Copy)]
-struct Ints<T>(PhantomData<T>);
+struct IntProduct<T>(PhantomData<T>);
 
-impl<T: Number> Fold for Ints<T> {
+impl<T: Number> Fold for IntProduct<T> {
     type In = T;
     type Acc = T;
     type Out = T;

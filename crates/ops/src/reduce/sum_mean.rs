@@ -10,7 +10,7 @@ use thalweg_tensor::dispatch;
 
 use super::axes::{NUMBERS, on_gpu, reduced_count};
 use super::fold::{Fold, over_axes};
-use super::gradient::{kept, per_output, spread};
+use super::gradient::{broadcast_to_input, elements_per_output, keep_reduced_dims};
 use crate::support::widened::widened;
 use thalweg_cpu::number::{Float, Number};
 
@@ -19,14 +19,16 @@ pub(crate) static SUM: Op = Op {
     def: OpDef {
         name: "Sum",
         summary: "The sum over the given axes; of integers, modulo their range.",
-        gradient: Gradient::Rule(|g| smallvec![Some(spread(g, kept(g, g.grad())))]),
+        gradient: Gradient::Rule(|g| {
+            smallvec![Some(broadcast_to_input(g, keep_reduced_dims(g, g.grad())))]
+        }),
         ..NUMBERS
     },
     kernels: &[
         cpu(|p| {
             widened(p, &[0], &[0], &|p| {
-                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, Floats::<T>(PhantomData)), else
-                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, Ints::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [F32 F64], T => over_axes(p, FloatSum::<T>(PhantomData)), else
+                dispatch!(p.dtype(0), [I64 U64], T => over_axes(p, IntSum::<T>(PhantomData)), else
                     Err(KernelError::DType(p.dtype(0)))))
             })
         }),
@@ -41,8 +43,8 @@ pub(crate) static MEAN: Op = Op {
         summary: "The mean over the given axes; of integers, rounded towards zero.",
         gradient: Gradient::Rule(|g| {
             // Divided before it is broadcast, while it is small.
-            let mean = g.grad() / per_output(g);
-            smallvec![Some(spread(g, kept(g, mean)))]
+            let mean = g.grad() / elements_per_output(g);
+            smallvec![Some(broadcast_to_input(g, keep_reduced_dims(g, mean)))]
         }),
         ..NUMBERS
     },
@@ -62,9 +64,9 @@ pub(crate) static MEAN: Op = Op {
 };
 
 #[derive(Clone, Copy)]
-struct Floats<T>(PhantomData<T>);
+struct FloatSum<T>(PhantomData<T>);
 
-impl<T: Float> Fold for Floats<T> {
+impl<T: Float> Fold for FloatSum<T> {
     type In = T;
     type Acc = T::Wide;
     type Out = T;
@@ -92,9 +94,9 @@ impl<T: Float> Fold for Floats<T> {
 }
 
 #[derive(Clone, Copy)]
-struct Ints<T>(PhantomData<T>);
+struct IntSum<T>(PhantomData<T>);
 
-impl<T: Number> Fold for Ints<T> {
+impl<T: Number> Fold for IntSum<T> {
     type In = T;
     type Acc = T;
     type Out = T;
@@ -149,7 +151,7 @@ impl<T: Float> Fold for FloatMean<T> {
 }
 
 /// An integer, summed in 64 bits so that only a sum of 64 bits can wrap.
-trait Int: Number {
+trait MeanInt: Number {
     type Sum: Number;
     fn long(self) -> Self::Sum;
     /// The sum divided by the count, rounded towards zero; 0 for a count of 0.
@@ -158,7 +160,7 @@ trait Int: Number {
 
 macro_rules! ints {
     ($($t:ty: $sum:ty),*) => {$(
-        impl Int for $t {
+        impl MeanInt for $t {
             type Sum = $sum;
             #[inline(always)]
             fn long(self) -> $sum { <$sum>::from(self) }
@@ -179,7 +181,7 @@ struct IntMean<T> {
     dtype: PhantomData<T>,
 }
 
-impl<T: Int> Fold for IntMean<T> {
+impl<T: MeanInt> Fold for IntMean<T> {
     type In = T;
     type Acc = T::Sum;
     type Out = T;

@@ -15,7 +15,7 @@ use super::scatter_nd::split_by_index;
 use super::var_handle::expect_dtype;
 use crate::array::index::of_slices;
 use crate::support::constants::ints;
-use crate::support::widened::moved;
+use crate::support::widened::as_uints;
 
 /// Number of dimensions that the variable and indices of `rank` share.
 fn batch_dims(requested: i64, rank: usize) -> Option<usize> {
@@ -118,7 +118,7 @@ pub(crate) static GATHER: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| moved(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[cpu(|p| as_uints(p, &[], &[0], &gather)).only(&[("dtype", DType::PLAIN)])],
 };
 
 fn dtype(p: &Prepare<'_>) -> DType {
@@ -223,7 +223,7 @@ pub(crate) static GATHER_ND: Op = Op {
         effect: Effect::Read,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| moved(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)])],
+    kernels: &[cpu(|p| as_uints(p, &[], &[0], &gather_nd)).only(&[("dtype", DType::PLAIN)])],
 };
 
 /// The dimensions that a row of the indices addresses are flattened into one, and the row into a single index;

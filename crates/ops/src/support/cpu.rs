@@ -5,7 +5,7 @@ use thalweg_device::Cpu;
 use thalweg_cpu as cpu;
 
 /// Threads and instruction set of a device's CPU, for functions on slices.
-pub(crate) fn on(cpu: &Cpu) -> cpu::Cpu<'_> {
+pub(crate) fn slice_cpu(cpu: &Cpu) -> cpu::Cpu<'_> {
     cpu::Cpu {
         pool: cpu.pool(),
         isa: cpu.isa(),

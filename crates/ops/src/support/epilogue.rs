@@ -37,7 +37,7 @@ const ACTIVATIONS: &[(&str, Activation)] = &[("Relu", Activation::Relu)];
 
 /// First op of the epilogue, which works on each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum First {
+enum ChannelOp {
     Nothing,
     Bias,
     BatchNorm { epsilon: f32 },
@@ -47,27 +47,27 @@ enum First {
 /// inputs from 2 on, and an activation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FusedOps {
-    first: First,
+    first: ChannelOp,
     activation: Activation,
 }
 
 impl FusedOps {
     /// No epilogue.
     pub const NONE: FusedOps = FusedOps {
-        first: First::Nothing,
+        first: ChannelOp::Nothing,
         activation: Activation::None,
     };
 
     /// A bias alone.
     pub const BIAS: FusedOps = FusedOps {
-        first: First::Bias,
+        first: ChannelOp::Bias,
         activation: Activation::None,
     };
 
     /// A batch normalization with this epsilon, and a given mean and variance.
     pub const fn batch_norm(epsilon: f32) -> FusedOps {
         FusedOps {
-            first: First::BatchNorm { epsilon },
+            first: ChannelOp::BatchNorm { epsilon },
             activation: Activation::None,
         }
     }
@@ -119,9 +119,9 @@ impl FusedOps {
     /// Writes the attributes.
     pub fn write(self, attrs: &mut Attrs) {
         let (first, args) = match self.first {
-            First::Nothing => (None, 0),
-            First::Bias => (Some(BIAS), 1),
-            First::BatchNorm { epsilon } => {
+            ChannelOp::Nothing => (None, 0),
+            ChannelOp::Bias => (Some(BIAS), 1),
+            ChannelOp::BatchNorm { epsilon } => {
                 attrs.set(EPSILON.name, epsilon.into());
                 (Some(BATCH_NORM), 4)
             }
@@ -136,7 +136,7 @@ impl FusedOps {
     /// Length of the scratch slice of [`FusedOps::epilogue`], for this many channels.
     pub fn room(self, channels: usize) -> usize {
         match self.first {
-            First::BatchNorm { .. } => 2 * channels,
+            ChannelOp::BatchNorm { .. } => 2 * channels,
             _ => 0,
         }
     }
@@ -152,9 +152,9 @@ impl FusedOps {
         room: &'a mut [T],
     ) -> Result<Epilogue<'a, T>, KernelError> {
         let (scale, bias) = match self.first {
-            First::Nothing => (None, None),
-            First::Bias => (None, Some(cx.input::<T>(FIRST)?)),
-            First::BatchNorm { epsilon } => {
+            ChannelOp::Nothing => (None, None),
+            ChannelOp::Bias => (None, Some(cx.input::<T>(FIRST)?)),
+            ChannelOp::BatchNorm { epsilon } => {
                 let (scale, offset) = (cx.input::<T>(FIRST)?, cx.input::<T>(FIRST + 1)?);
                 let (mean, variance) = (cx.input::<T>(FIRST + 2)?, cx.input::<T>(FIRST + 3)?);
                 let (rates, shifts) = room.split_at_mut(room.len() / 2);

@@ -3,19 +3,19 @@
 use thalweg_graph::{Graph, Output};
 use thalweg_tensor::{DType, Tensor};
 
-use super::shape_inputs::ints;
+use super::shape_inputs::int_tensor;
 
 /// A vector of integers as a constant.
 #[track_caller]
 pub(crate) fn int_vector<'g>(graph: &'g Graph, dtype: DType, values: &[i64]) -> Output<'g> {
-    let value = ints(dtype, &[values.len()], values);
+    let value = int_tensor(dtype, &[values.len()], values);
     constant(graph, value.unwrap_or_else(|| Tensor::vector(values)))
 }
 
 /// An integer as a constant.
 #[track_caller]
 pub(crate) fn int_scalar(graph: &Graph, dtype: DType, value: i64) -> Output<'_> {
-    let tensor = ints(dtype, &[], &[value]);
+    let tensor = int_tensor(dtype, &[], &[value]);
     constant(graph, tensor.unwrap_or_else(|| Tensor::scalar(value)))
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn shape_of<'g>(x: Output<'g>, dtype: DType) -> Output<'g> {
     let graph = x.graph();
     let known = x.shape().to_dims().and_then(|dims| {
         let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
-        ints(dtype, &[dims.len()], &dims)
+        int_tensor(dtype, &[dims.len()], &dims)
     });
     match known {
         Some(dims) => constant(graph, dims),

@@ -6,10 +6,10 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 /// Maximum number of dimensions of a shape that is given as a value, as in TensorFlow.
-const MOST_DIMS: usize = 254;
+const MAX_DIMS: usize = 254;
 
 /// The error for an invalid value of input `input`.
-pub(crate) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
+pub(crate) fn invalid_value(input: usize, reason: impl Into<String>) -> InferError {
     InferError::Value {
         input,
         reason: reason.into(),
@@ -17,46 +17,46 @@ pub(crate) fn wrong(input: usize, reason: impl Into<String>) -> InferError {
 }
 
 /// An error of a shape rule as one of a kernel.
-pub(crate) fn invalid(error: InferError) -> KernelError {
+pub(crate) fn kernel_error(error: InferError) -> KernelError {
     KernelError::Invalid(error.to_string())
 }
 
 /// Returns `shape`, unless it is known and has too many elements: an error about input `input`.
-pub(crate) fn countable(input: usize, shape: Shape) -> Result<Shape, InferError> {
+pub(crate) fn checked_shape(input: usize, shape: Shape) -> Result<Shape, InferError> {
     match shape.to_dims() {
         Some(dims) if checked_elements(&dims).is_none_or(|n| n > isize::MAX as usize) => Err(
-            wrong(input, format!("a tensor of shape {shape} is too large")),
+            invalid_value(input, format!("a tensor of shape {shape} is too large")),
         ),
         _ => Ok(shape),
     }
 }
 
 /// Length of input `i`, a vector; `None` if unknown.
-pub(crate) fn length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
+pub(crate) fn vector_length(cx: &Infer<'_>, i: usize) -> Result<Option<usize>, InferError> {
     let length = cx.ranked(i, 1)?.dim(0);
     match length {
-        Some(n) if n > MOST_DIMS => Err(wrong(
+        Some(n) if n > MAX_DIMS => Err(invalid_value(
             i,
-            format!("it describes {n} dimensions, and a tensor has at most {MOST_DIMS}"),
+            format!("it describes {n} dimensions, and a tensor has at most {MAX_DIMS}"),
         )),
         _ => Ok(length),
     }
 }
 
 /// Integers of input `i`, a vector with one entry for each dimension, if known.
-pub(crate) fn per_dim(cx: &Infer<'_>, i: usize) -> Result<Option<Vec<i64>>, InferError> {
-    length(cx, i)?;
+pub(crate) fn ints_per_dim(cx: &Infer<'_>, i: usize) -> Result<Option<Vec<i64>>, InferError> {
+    vector_length(cx, i)?;
     Ok(cx.ints(i))
 }
 
 /// Integer of input `i`, a scalar, if known.
-pub(crate) fn single(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
+pub(crate) fn scalar_int(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     cx.ranked(i, 0)?;
     Ok(cx.ints(i).and_then(|v| v.first().copied()))
 }
 
 /// Integer of input `i`, a scalar or a tensor of one element, if known.
-pub(crate) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
+pub(crate) fn single_int(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, InferError> {
     if cx.shape(i).elements().is_some_and(|n| n != 1) {
         return Err(InferError::Rank {
             input: i,
@@ -68,7 +68,7 @@ pub(crate) fn one_element(cx: &Infer<'_>, i: usize) -> Result<Option<i64>, Infer
 }
 
 /// Integers as a tensor of `i32` or `i64`; `None` if one does not fit.
-pub(crate) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tensor> {
+pub(crate) fn int_tensor(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tensor> {
     match dtype {
         DType::I32 => {
             let narrow: Option<Vec<i32>> = values.iter().map(|&v| i32::try_from(v).ok()).collect();
@@ -79,20 +79,20 @@ pub(crate) fn ints(dtype: DType, dims: &[usize], values: &[i64]) -> Option<Tenso
 }
 
 /// Integers as the value of an output whose dtype attribute is `attr`; an error about it if one does not fit.
-pub(crate) fn ints_or(
+pub(crate) fn int_tensor_for(
     attr: &'static str,
     dtype: DType,
     dims: &[usize],
     values: &[i64],
 ) -> Result<Tensor, InferError> {
-    ints(dtype, dims, values).ok_or_else(|| InferError::Attr {
+    int_tensor(dtype, dims, values).ok_or_else(|| InferError::Attr {
         attr,
         reason: format!("{values:?} does not fit in {dtype}: use i64"),
     })
 }
 
 /// Kernel whose outputs are known when it is prepared.
-pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, KernelError> {
+pub(crate) fn known_outputs(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, KernelError> {
     let elements = outputs.iter().map(Tensor::len).sum();
     dispatch!(dtype, [I32 I64], T => Ok(Prepared::new(elements, move |cx| {
         for (i, value) in outputs.iter().enumerate() {
@@ -103,8 +103,8 @@ pub(crate) fn known(dtype: DType, outputs: Vec<Tensor>) -> Result<Prepared, Kern
 }
 
 /// The shape that host input `i` describes.
-pub(crate) fn asked_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
-    let rank = length(cx, i)?;
+pub(crate) fn described_shape(cx: &Infer<'_>, i: usize) -> Result<Shape, InferError> {
+    let rank = vector_length(cx, i)?;
     let Some(dims) = cx.ints(i) else {
         return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };

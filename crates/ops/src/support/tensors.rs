@@ -71,15 +71,15 @@ pub(crate) fn integers(
 
 /// A vector whose length the graph determines: its bytes count against a memory limit, and exceeding that or the
 /// system's memory is an error.
-pub(crate) struct Counted<T> {
+pub(crate) struct AccountedVec<T> {
     elements: Vec<T>,
     taken: Reservation,
 }
 
-impl<T: Clone> Counted<T> {
+impl<T: Clone> AccountedVec<T> {
     /// An empty vector.
-    pub(crate) fn new(memory: &Arc<Memory>) -> Counted<T> {
-        Counted {
+    pub(crate) fn new(memory: &Arc<Memory>) -> AccountedVec<T> {
+        AccountedVec {
             elements: Vec::new(),
             taken: Reservation::of(Some(memory)),
         }
@@ -90,8 +90,8 @@ impl<T: Clone> Counted<T> {
         len: usize,
         value: T,
         memory: &Arc<Memory>,
-    ) -> Result<Counted<T>, KernelError> {
-        let mut all = Counted::new(memory);
+    ) -> Result<AccountedVec<T>, KernelError> {
+        let mut all = AccountedVec::new(memory);
         all.grow(len, value)?;
         Ok(all)
     }
@@ -122,7 +122,7 @@ impl<T: Clone> Counted<T> {
     }
 }
 
-impl<T> Deref for Counted<T> {
+impl<T> Deref for AccountedVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -130,7 +130,7 @@ impl<T> Deref for Counted<T> {
     }
 }
 
-impl<T> DerefMut for Counted<T> {
+impl<T> DerefMut for AccountedVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.elements
     }

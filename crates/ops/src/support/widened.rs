@@ -47,7 +47,7 @@ pub(crate) fn widened_ints(
 }
 
 /// Runs `prepare`'s kernel with these inputs, which are indices, as `i64`.
-pub(crate) fn indexed(
+pub(crate) fn with_i64_indices(
     p: &Prepare<'_>,
     inputs: &'static [usize],
     prepare: &dyn Fn(&Prepare<'_>) -> Result<Prepared, KernelError>,
@@ -60,7 +60,7 @@ pub(crate) fn indexed(
 
 /// Runs `prepare`'s kernel with these inputs and outputs as unsigned integers of their elements' size: for kernels
 /// that only copy elements.
-pub(crate) fn moved(
+pub(crate) fn as_uints(
     p: &Prepare<'_>,
     inputs: &'static [usize],
     outputs: &'static [usize],

@@ -10,15 +10,15 @@ use thalweg_tensor::{DType, Shape};
 
 use super::gather_gradient::{batch_dims, gradient};
 use crate::support::elementwise::CHUNK;
-use crate::support::moved_strings::moved_strings;
 use crate::support::raw_elements::{input_as, output_as};
-use crate::support::shape_inputs::{countable, one_element};
-use crate::support::widened::indexed;
+use crate::support::shape_inputs::{checked_shape, single_int};
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::with_i64_indices;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let axis = match cx.inputs() {
         2 => Some(0),
-        _ => one_element(cx, 2)?,
+        _ => single_int(cx, 2)?,
     };
     let (params, indices) = (cx.shape(0), cx.shape(1));
     let (Some(p), Some(i), Some(axis)) = (params.dims(), indices.dims(), axis) else {
@@ -50,14 +50,14 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shared = shared.dims().unwrap_or_default();
     let all = shared.iter().chain(&p[batch..axis]).chain(&i[batch..]);
     let all = all.chain(&p[axis + 1..]).copied();
-    let shape = countable(0, Shape::partial(all))?;
+    let shape = checked_shape(0, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
 
 /// `params[batch][outer][index][inner]` by `indices[batch][count]`.
 #[derive(Clone, Copy)]
-struct Sizes {
+struct GatherSizes {
     batch: usize,
     outer: usize,
     len: usize,
@@ -65,8 +65,8 @@ struct Sizes {
     count: usize,
 }
 
-impl Sizes {
-    fn of(p: &Prepare<'_>) -> Result<Sizes, KernelError> {
+impl GatherSizes {
+    fn of(p: &Prepare<'_>) -> Result<GatherSizes, KernelError> {
         let (params, indices) = (p.dims(0), p.dims(1));
         // Gather has no axis input: it uses the first axis.
         let axis = match p.inputs.len() {
@@ -77,7 +77,7 @@ impl Sizes {
         let batch = batch_dims(p.node.attrs.int("batch_dims"), indices.len());
         let batch = batch.filter(|&b| b <= axis);
         let batch = batch.ok_or(KernelError::Argument("dimensions to share"))?;
-        Ok(Sizes {
+        Ok(GatherSizes {
             batch: params[..batch].iter().product(),
             outer: params[batch..axis].iter().product(),
             len: params[axis],
@@ -89,12 +89,12 @@ impl Sizes {
 
 /// Kernel for elements `T`.
 fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (sizes, dtype) = (Sizes::of(p)?, p.dtype(0));
+    let (sizes, dtype) = (GatherSizes::of(p)?, p.dtype(0));
     Ok(Prepared::new(p.outputs[0].elements(), move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);
         // SAFETY: only elements of an input of the same dtype are written to it.
         let out = unsafe { output_as::<T>(cx, 0, dtype) }?;
-        let Sizes {
+        let GatherSizes {
             batch,
             outer,
             len,
@@ -131,7 +131,7 @@ fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
 }
 
 fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    indexed(p, &[1], &|p| prepare::<T>(p))
+    with_i64_indices(p, &[1], &|p| prepare::<T>(p))
 }
 
 /// GatherV2, Gather.
@@ -178,7 +178,7 @@ pub(crate) static GATHER_V1: Op = Op {
 };
 
 const KERNELS: &[Kernel] = &[
-    moved_strings!(GATHER, &[("Tparams", &[DType::String])]),
+    string_kernel!(GATHER, &[("Tparams", &[DType::String])]),
     cpu(|p| match p.dtype(0).size() {
         1 => by_index::<u8>(p),
         2 => by_index::<u16>(p),
@@ -187,13 +187,13 @@ const KERNELS: &[Kernel] = &[
         _ => Err(KernelError::DType(p.dtype(0))),
     }),
     gpu(|p| {
-        let Sizes {
+        let GatherSizes {
             batch,
             outer,
             len,
             inner,
             count,
-        } = Sizes::of(p)?;
+        } = GatherSizes::of(p)?;
         crate::gpu::gather(p, [batch, outer, len, inner, count])
     }),
 ];

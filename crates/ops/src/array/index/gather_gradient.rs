@@ -23,15 +23,15 @@ pub(super) fn batch_dims(batch_dims: i64, rank: usize) -> Option<usize> {
 
 /// A number of elements: known at build time, or computed by the graph.
 #[derive(Clone, Copy)]
-enum Size<'g> {
+enum GraphSize<'g> {
     Known(i64),
     /// A scalar of `i64`.
     Later(Output<'g>),
 }
 
-impl<'g> Size<'g> {
+impl<'g> GraphSize<'g> {
     /// Product of these dimensions of `x`.
-    fn of(x: Output<'g>, dims: Range<usize>) -> Size<'g> {
+    fn of(x: Output<'g>, dims: Range<usize>) -> GraphSize<'g> {
         let (graph, shape) = (x.graph(), x.shape());
         let known = |i: usize| i64::try_from(shape.dim(i)?).ok();
         let end = dims.end.min(shape.rank().unwrap_or(dims.end));
@@ -39,7 +39,7 @@ impl<'g> Size<'g> {
         let open = dims.end == usize::MAX && shape.rank().is_none();
         let product = (dims.start..end).try_fold(1i64, |n, i| n.checked_mul(known(i)?));
         if let (Some(n), false) = (product, open) {
-            return Size::Known(n);
+            return GraphSize::Known(n);
         }
         let int = |v: i64| int_vector(graph, DType::I64, &[v]);
         let len = if open { -1 } else { (end - dims.start) as i64 };
@@ -47,35 +47,35 @@ impl<'g> Size<'g> {
         let part = part.input(int(dims.start as i64)).input(int(len)).output();
         let axes = int_vector(graph, DType::I32, &[0]);
         let product = graph.op("Prod").input(part).input(axes);
-        Size::Later(product.attr("keep_dims", false).output())
+        GraphSize::Later(product.attr("keep_dims", false).output())
     }
 
-    fn times(self, other: Size<'g>, x: Output<'g>) -> Size<'g> {
+    fn times(self, other: GraphSize<'g>, x: Output<'g>) -> GraphSize<'g> {
         match (self, other) {
-            (Size::Known(1), n) | (n, Size::Known(1)) => n,
-            (Size::Known(a), Size::Known(b)) => Size::Known(a.saturating_mul(b)),
-            (a, b) => Size::Later(a.scalar(x, DType::I64) * b.scalar(x, DType::I64)),
+            (GraphSize::Known(1), n) | (n, GraphSize::Known(1)) => n,
+            (GraphSize::Known(a), GraphSize::Known(b)) => GraphSize::Known(a.saturating_mul(b)),
+            (a, b) => GraphSize::Later(a.scalar(x, DType::I64) * b.scalar(x, DType::I64)),
         }
     }
 
     /// As a scalar, in the graph of `x`.
     fn scalar(self, x: Output<'g>, dtype: DType) -> Output<'g> {
         match self {
-            Size::Known(n) => int_scalar(x.graph(), dtype, n),
-            Size::Later(n) if dtype == DType::I64 => n,
-            Size::Later(n) => x.graph().op("Cast").input(n).attr("DstT", dtype).output(),
+            GraphSize::Known(n) => int_scalar(x.graph(), dtype, n),
+            GraphSize::Later(n) if dtype == DType::I64 => n,
+            GraphSize::Later(n) => x.graph().op("Cast").input(n).attr("DstT", dtype).output(),
         }
     }
 }
 
 /// Reshapes `x` to these sizes.
-fn reshape<'g>(x: Output<'g>, sizes: &[Size<'g>]) -> Output<'g> {
+fn reshape<'g>(x: Output<'g>, sizes: &[GraphSize<'g>]) -> Output<'g> {
     let graph = x.graph();
     let known: Option<Vec<i64>> = sizes
         .iter()
         .map(|s| match s {
-            Size::Known(n) => Some(*n),
-            Size::Later(_) => None,
+            GraphSize::Known(n) => Some(*n),
+            GraphSize::Later(_) => None,
         })
         .collect();
     let to = match known {
@@ -136,13 +136,13 @@ pub(crate) fn of_slices<'g>(
     batch: usize,
 ) -> Output<'g> {
     let graph = params.graph();
-    let shared = Size::of(params, 0..batch);
-    let outer = Size::of(params, batch..axis);
-    let len = Size::of(params, axis..axis + 1);
-    let inner = Size::of(params, axis + 1..usize::MAX);
-    let count = Size::of(indices, batch..usize::MAX);
-    let is_one = |size: &Size<'g>| matches!(size, Size::Known(1));
-    let many: SmallVec<[Size<'g>; 4]> = [shared].into_iter().filter(|s| !is_one(s)).collect();
+    let shared = GraphSize::of(params, 0..batch);
+    let outer = GraphSize::of(params, batch..axis);
+    let len = GraphSize::of(params, axis..axis + 1);
+    let inner = GraphSize::of(params, axis + 1..usize::MAX);
+    let count = GraphSize::of(indices, batch..usize::MAX);
+    let is_one = |size: &GraphSize<'g>| matches!(size, GraphSize::Known(1));
+    let many: SmallVec<[GraphSize<'g>; 4]> = [shared].into_iter().filter(|s| !is_one(s)).collect();
 
     // Indices into the slices of all batches together.
     let mut ids = [&many[..], &[count]].concat();
@@ -153,7 +153,7 @@ pub(crate) fn of_slices<'g>(
         let each = graph.op("Range").input(int(0));
         let each = each.input(shared.scalar(params, dtype)).input(int(1));
         let starts = each.output() * len.scalar(params, dtype);
-        into = into + reshape(starts, &[shared, Size::Known(1)]);
+        into = into + reshape(starts, &[shared, GraphSize::Known(1)]);
     }
     let mut data;
     if is_one(&outer) {

@@ -7,11 +7,11 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_tensor::DType;
 
-use super::index_nd::{INDICES, POLICY, Slices, slices};
+use super::index_nd::{INDICES, POLICY, SliceIndexer, slices};
 use crate::support::gradient_nodes::shape_of;
-use crate::support::moved_strings::moved_strings;
 use crate::support::raw_elements::{by_size, input_as, output_as};
-use crate::support::widened::indexed;
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::with_i64_indices;
 
 /// GatherNd.
 pub(crate) static GATHER_ND: Op = Op {
@@ -40,13 +40,13 @@ pub(crate) static GATHER_ND: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(GATHER_ND, &[("Tparams", &[DType::String])]),
-        cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
+        string_kernel!(GATHER_ND, &[("Tparams", &[DType::String])]),
+        cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
     ],
 };
 
 fn gather<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (slices, dtype) = (Slices::new(p, p.dims(0), 1)?, p.dtype(0));
+    let (slices, dtype) = (SliceIndexer::new(p, p.dims(0), 1)?, p.dtype(0));
     let count = slices.count(p.dims(1));
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);

@@ -6,7 +6,7 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::support::shape_inputs::countable;
+use crate::support::shape_inputs::checked_shape;
 
 /// Dtypes of an index.
 pub(super) const INDICES: &[DType] = &[DType::I16, DType::I32, DType::I64];
@@ -41,7 +41,7 @@ pub(super) fn slices(whole: &Shape, indices: &Shape, input: usize) -> Result<Sha
         left: indices.clone(),
         right: whole.clone(),
     })?;
-    countable(input, Shape::partial([rows, inner].concat()))
+    checked_shape(input, Shape::partial([rows, inner].concat()))
 }
 
 /// Fails unless the updates in input `updates` have the shape of the slices that they update.
@@ -63,7 +63,7 @@ pub(super) fn expect_slices(
 }
 
 /// Slices of a tensor at vectors of indices.
-pub(super) struct Slices {
+pub(super) struct SliceIndexer {
     /// Dimensions that are indexed.
     outer: Vec<usize>,
     /// Number of elements of a slice.
@@ -72,17 +72,17 @@ pub(super) struct Slices {
     input: usize,
 }
 
-impl Slices {
+impl SliceIndexer {
     /// Slices of a tensor of dimensions `whole`, at the indices in input `input`.
     pub(super) fn new(
         p: &Prepare<'_>,
         whole: &[usize],
         input: usize,
-    ) -> Result<Slices, KernelError> {
+    ) -> Result<SliceIndexer, KernelError> {
         let depth = p.dims(input).last().copied();
         let depth = depth.filter(|&d| d <= whole.len());
         let (outer, inner) = whole.split_at(depth.ok_or(KernelError::Argument("indices"))?);
-        Ok(Slices {
+        Ok(SliceIndexer {
             outer: outer.to_vec(),
             inner: thalweg_tensor::shape::elements(inner),
             input,

@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::support::elementwise::CHUNK;
 use crate::support::raw_elements::{input_as, output_as};
-use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
 use crate::support::shapes;
-use crate::support::widened::indexed;
+use crate::support::widened::with_i64_indices;
 
 /// Position of the new axis in the output.
 fn axis(axis: i64, rank: usize) -> Option<usize> {
@@ -24,10 +24,11 @@ fn axis(axis: i64, rank: usize) -> Option<usize> {
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     shapes::expect_scalar(cx, 2)?;
     shapes::expect_scalar(cx, 3)?;
-    let depth = match single(cx, 1)? {
+    let depth = match scalar_int(cx, 1)? {
         None => None,
         Some(d) => Some(
-            usize::try_from(d).map_err(|_| wrong(1, format!("a depth of {d}: use at least 0")))?,
+            usize::try_from(d)
+                .map_err(|_| invalid_value(1, format!("a depth of {d}: use at least 0")))?,
         ),
     };
     let Some(dims) = cx.shape(0).dims() else {
@@ -41,7 +42,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let (before, after) = dims.split_at(axis);
     let depth = [depth];
     let all = before.iter().chain(&depth).chain(after).copied();
-    let shape = countable(1, Shape::partial(all))?;
+    let shape = checked_shape(1, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -80,7 +81,7 @@ fn prepare<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelErro
 }
 
 fn by_index<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    indexed(p, &[0], &|p| prepare::<T>(p))
+    with_i64_indices(p, &[0], &|p| prepare::<T>(p))
 }
 
 /// One-hot rows of indices.

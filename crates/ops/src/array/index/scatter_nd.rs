@@ -7,11 +7,11 @@ use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{GradCx, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::index_nd::{INDICES, POLICY, Slices, expect_slices};
+use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices};
 use crate::support::gradient_nodes::shape_of;
-use crate::support::moved_strings::moved_strings;
-use crate::support::shape_inputs::{countable, per_dim, wrong};
-use crate::support::widened::{indexed, moved, widened_ints};
+use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::{as_uints, widened_ints, with_i64_indices};
 
 /// `op(x, indices)`.
 fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {
@@ -35,12 +35,15 @@ pub(crate) static SCATTER_ND: Op = Op {
             POLICY,
         ],
         shape: |cx| {
-            let shape = match per_dim(cx, 2)? {
+            let shape = match ints_per_dim(cx, 2)? {
                 Some(dims) => {
                     if let Some(bad) = dims.iter().find(|&&d| d < 0) {
-                        return Err(wrong(2, format!("{bad} is no length of a dimension")));
+                        return Err(invalid_value(
+                            2,
+                            format!("{bad} is no length of a dimension"),
+                        ));
                     }
-                    countable(2, Shape::from(dims))?
+                    checked_shape(2, Shape::from(dims))?
                 }
                 None => cx.shape(2).dim(0).map_or(Shape::unknown(), Shape::of_rank),
             };
@@ -54,7 +57,7 @@ pub(crate) static SCATTER_ND: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        indexed(p, &[0], &|p| {
+        with_i64_indices(p, &[0], &|p| {
             if p.dtype(1) == DType::Bool {
                 return scatter_nd::<bool>(p, |a, b| a | b);
             }
@@ -67,7 +70,7 @@ pub(crate) static SCATTER_ND: Op = Op {
 };
 
 fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = Slices::new(p, p.output_dims(0), 0)?;
+    let slices = SliceIndexer::new(p, p.output_dims(0), 0)?;
     let count = slices.count(p.dims(0));
     let elements = p.outputs[0]
         .elements()
@@ -81,7 +84,7 @@ fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepar
 }
 
 fn update<T: Element>(
-    slices: &Slices,
+    slices: &SliceIndexer,
     count: usize,
     indices: &[i64],
     updates: &[T],
@@ -148,7 +151,7 @@ const NUMBERS: &[AttrDef] = &[
 ];
 
 fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = Slices::new(p, p.dims(0), 1)?;
+    let slices = SliceIndexer::new(p, p.dims(0), 1)?;
     let count = slices.count(p.dims(1));
     let elements = p.outputs[0]
         .elements()
@@ -170,7 +173,7 @@ fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared,
 macro_rules! joining {
     ($join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
-            indexed(p, &[1], &|p| widened_ints(p, &[0, 2], &[0], &|p| {
+            with_i64_indices(p, &[1], &|p| widened_ints(p, &[0, 2], &[0], &|p| {
                 dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => updated::<T>(p, $join), else
                     Err(KernelError::DType(p.dtype(0))))
             }))
@@ -198,9 +201,9 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
         }),
     ),
     kernels: &[
-        moved_strings!(TENSOR_SCATTER_UPDATE, &[("T", &[DType::String])]),
+        string_kernel!(TENSOR_SCATTER_UPDATE, &[("T", &[DType::String])]),
         cpu(|p| {
-            indexed(p, &[1], &|p| moved(p, &[0, 2], &[0], &|p| {
+            with_i64_indices(p, &[1], &|p| as_uints(p, &[0, 2], &[0], &|p| {
             dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else
                 Err(KernelError::DType(p.dtype(0))))
         }))

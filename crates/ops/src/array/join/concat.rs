@@ -11,11 +11,14 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use crate::array::box_copies::{MovedBox, Moves, Source};
+use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource};
 use crate::support::gradient_nodes::{int_vector, shape_of};
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move};
-use crate::support::shape_inputs::{countable, ints_or, invalid, known, per_dim, single, wrong};
+use crate::support::shape_inputs::{
+    checked_shape, int_tensor_for, ints_per_dim, invalid_value, kernel_error, known_outputs,
+    scalar_int,
+};
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
+use crate::support::string_kernel::string_kernel;
 
 /// Number of tensors to concatenate.
 const COUNT: AttrDef = AttrDef {
@@ -35,7 +38,7 @@ fn places(inputs: usize, old: bool) -> (Range<usize>, usize) {
 /// Shape rule of concatenation.
 fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
     let (tensors, n) = places(cx.inputs(), old);
-    let axis = single(cx, n)?;
+    let axis = scalar_int(cx, n)?;
     let ranked = tensors.clone().find_map(|i| cx.shape(i).rank());
     let Some(rank) = ranked else {
         return Ok(());
@@ -71,14 +74,14 @@ fn shape(cx: &mut Infer<'_>, old: bool) -> Result<(), InferError> {
         length = match (length, own.dim(axis)) {
             (Some(sum), Some(d)) => {
                 let sum = sum.checked_add(d);
-                Some(sum.ok_or_else(|| wrong(i, "the joined tensor is too large"))?)
+                Some(sum.ok_or_else(|| invalid_value(i, "the joined tensor is too large"))?)
             }
             _ => None,
         };
     }
     let dims = joined.dims().unwrap_or_default().iter().enumerate();
     let all = Shape::partial(dims.map(|(k, d)| if k == axis { length } else { *d }));
-    let all = countable(0, all)?;
+    let all = checked_shape(0, all)?;
     cx.set(0, all);
     Ok(())
 }
@@ -89,30 +92,30 @@ pub(super) fn join(
     first: usize,
     outer: usize,
     lens: &[usize],
-) -> Result<Moves, KernelError> {
+) -> Result<BoxCopies, KernelError> {
     let whole: usize = lens.iter().sum();
     let mut parts = Vec::with_capacity(lens.len());
     let mut start = 0;
     for (i, &len) in lens.iter().enumerate() {
         let axes = [
-            Axis {
+            CopyAxis {
                 len: outer,
                 from: len as isize,
                 to: whole as isize,
             },
-            Axis {
+            CopyAxis {
                 len,
                 from: 1,
                 to: 1,
             },
         ];
-        parts.push(MovedBox::of(
-            Source::Input(first + i),
-            Move::new(0, start, &axes)?,
+        parts.push(BoxCopy::of(
+            CopySource::Input(first + i),
+            StridedCopy::new(0, start, &axes)?,
         ));
         start += len;
     }
-    Ok(Moves {
+    Ok(BoxCopies {
         dtype: p.dtype(first),
         elements: p.outputs[0].elements(),
         parts,
@@ -185,7 +188,7 @@ pub(crate) static CONCAT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(CONCAT, &[("T", &[DType::String])]),
+        string_kernel!(CONCAT, &[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, false)?.on_cpu()),
         gpu(|p| concat_moves(p, false)?.on_gpu()),
     ],
@@ -207,13 +210,13 @@ pub(crate) static CONCAT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(CONCAT_V1, &[("T", &[DType::String])]),
+        string_kernel!(CONCAT_V1, &[("T", &[DType::String])]),
         cpu(|p| concat_moves(p, true)?.on_cpu()),
         gpu(|p| concat_moves(p, true)?.on_gpu()),
     ],
 };
 
-fn concat_moves(p: &Prepare<'_>, old: bool) -> Result<Moves, KernelError> {
+fn concat_moves(p: &Prepare<'_>, old: bool) -> Result<BoxCopies, KernelError> {
     let (tensors, n) = places(p.inputs.len(), old);
     let first = tensors.start;
     let (axis, out) = (p.ints(n)?, p.output_dims(0));
@@ -229,7 +232,7 @@ fn concat_moves(p: &Prepare<'_>, old: bool) -> Result<Moves, KernelError> {
 fn offsets(axis: i64, shapes: &[Vec<i64>]) -> Result<Vec<Vec<i64>>, InferError> {
     let rank = shapes.first().map_or(0, Vec::len);
     let axis = resolve_axis(axis, rank).ok_or_else(|| {
-        wrong(
+        invalid_value(
             0,
             format!("{axis} is no axis of {}", counted(rank, "dimension")),
         )
@@ -241,20 +244,20 @@ fn offsets(axis: i64, shapes: &[Vec<i64>]) -> Result<Vec<Vec<i64>>, InferError> 
             && (shape.iter().zip(&shapes[0]).enumerate()).all(|(k, (a, b))| k == axis || a == b);
         if !fits {
             let reason = format!("{shape:?} differs from {:?} beside axis {axis}", shapes[0]);
-            return Err(wrong(i + 1, reason));
+            return Err(invalid_value(i + 1, reason));
         }
         let mut offset = vec![0; rank];
         offset[axis] = start;
         offsets.push(offset);
         start = start
             .checked_add(shape[axis])
-            .ok_or_else(|| wrong(i + 1, "the joined tensor is too large"))?;
+            .ok_or_else(|| invalid_value(i + 1, "the joined tensor is too large"))?;
     }
     Ok(offsets)
 }
 
 fn to_tensors(dtype: DType, offsets: &[Vec<i64>]) -> Result<Vec<Tensor>, InferError> {
-    let tensor = |o: &Vec<i64>| ints_or("shape_type", dtype, &[o.len()], o);
+    let tensor = |o: &Vec<i64>| int_tensor_for("shape_type", dtype, &[o.len()], o);
     offsets.iter().map(tensor).collect()
 }
 
@@ -273,10 +276,10 @@ pub(crate) static CONCAT_OFFSET: Op = Op {
             type_attr_or("shape_type", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
-            let axis = single(cx, 0)?;
+            let axis = scalar_int(cx, 0)?;
             let mut shapes = Vec::with_capacity(cx.inputs());
             for i in 1..cx.inputs() {
-                shapes.push(per_dim(cx, i)?);
+                shapes.push(ints_per_dim(cx, i)?);
                 cx.set(i - 1, cx.ranked(i, 1)?);
             }
             let shapes: Option<Vec<_>> = shapes.into_iter().collect();
@@ -295,9 +298,9 @@ pub(crate) static CONCAT_OFFSET: Op = Op {
         cpu(|p| {
             let axis = p.ints(0)?.first().copied().unwrap_or(0);
             let shapes: Result<Vec<_>, _> = (1..p.inputs.len()).map(|i| p.ints(i)).collect();
-            let offsets = offsets(axis, &shapes?).map_err(invalid)?;
+            let offsets = offsets(axis, &shapes?).map_err(kernel_error)?;
             let dtype = p.dtype(1);
-            known(dtype, to_tensors(dtype, &offsets).map_err(invalid)?)
+            known_outputs(dtype, to_tensors(dtype, &offsets).map_err(kernel_error)?)
         }),
         on_host(),
     ],

@@ -9,10 +9,10 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::gradient_nodes::{int_scalar, or_zeros, shape_of};
-use crate::support::moved_strings::moved_strings;
 use crate::support::raw_elements::{by_size, input_as, output_as};
-use crate::support::shape_inputs::{countable, wrong};
-use crate::support::tensors::{Counted, take_slices};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
+use crate::support::string_kernel::string_kernel;
+use crate::support::tensors::{AccountedVec, take_slices};
 
 /// Dimensions of `shape` after those of `prefix`, if both ranks are known.
 fn rest(shape: &Shape, prefix: &Shape, input: usize) -> Result<Option<Shape>, InferError> {
@@ -49,7 +49,7 @@ fn stitched(cx: &mut Infer<'_>) -> Result<(), InferError> {
                 let mut most = rows;
                 for index in indices {
                     let index = usize::try_from(index)
-                        .map_err(|_| wrong(i, format!("{index} is no index")))?;
+                        .map_err(|_| invalid_value(i, format!("{index} is no index")))?;
                     most = most.max(index.saturating_add(1));
                 }
                 Some(most)
@@ -59,7 +59,7 @@ fn stitched(cx: &mut Infer<'_>) -> Result<(), InferError> {
     }
     if let Some(inner) = inner.dims() {
         let all = [rows].into_iter().chain(inner.iter().copied());
-        let shape = countable(0, Shape::partial(all))?;
+        let shape = checked_shape(0, Shape::partial(all))?;
         cx.set(0, shape);
     }
     Ok(())
@@ -78,7 +78,8 @@ fn stitch_as<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelEr
         .ok_or(KernelError::Argument("rows"))?;
     let inner = elements(inner);
     // For each row of the output: the last input whose indices contain it, and its row in that input.
-    let mut places: Counted<Option<(usize, usize)>> = Counted::filled(rows, None, p.cpu.memory())?;
+    let mut places: AccountedVec<Option<(usize, usize)>> =
+        AccountedVec::filled(rows, None, p.cpu.memory())?;
     for i in 0..n {
         for (row, index) in p.ints(i)?.into_iter().enumerate() {
             let place = usize::try_from(index)
@@ -129,7 +130,7 @@ const STITCH: OpDef = OpDef {
 };
 
 const STITCH_KERNELS: &[Kernel] = &[
-    moved_strings!(DYNAMIC_STITCH, &[("T", &[DType::String])]),
+    string_kernel!(DYNAMIC_STITCH, &[("T", &[DType::String])]),
     cpu(stitch),
 ];
 

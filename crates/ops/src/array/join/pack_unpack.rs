@@ -10,10 +10,10 @@ use thalweg_tensor::{DType, Shape};
 
 use super::concat::join;
 use super::split::cut;
-use crate::array::box_copies::Moves;
+use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::or_zeros;
-use crate::support::moved_strings::moved_strings;
-use crate::support::shape_inputs::countable;
+use crate::support::shape_inputs::checked_shape;
+use crate::support::string_kernel::string_kernel;
 
 /// Attribute `axis`, resolved for a tensor with `rank` dimensions.
 fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
@@ -51,7 +51,7 @@ pub(crate) static PACK: Op = Op {
             let (before, after) = dims.split_at(axis(cx, dims.len() + 1)?);
             let count = [Some(cx.inputs())];
             let all = before.iter().chain(&count).chain(after).copied();
-            let shape = countable(0, Shape::partial(all))?;
+            let shape = checked_shape(0, Shape::partial(all))?;
             cx.set(0, shape);
             Ok(())
         },
@@ -68,13 +68,13 @@ pub(crate) static PACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(PACK, &[("T", &[DType::String])]),
+        string_kernel!(PACK, &[("T", &[DType::String])]),
         cpu(|p| pack_moves(p)?.on_cpu()),
         gpu(|p| pack_moves(p)?.on_gpu()),
     ],
 };
 
-fn pack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn pack_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let out = p.output_dims(0);
     let axis = resolve_axis(p.node.attrs.int("axis"), out.len());
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;
@@ -132,13 +132,13 @@ pub(crate) static UNPACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(UNPACK, &[("T", &[DType::String])]),
+        string_kernel!(UNPACK, &[("T", &[DType::String])]),
         cpu(|p| unpack_moves(p)?.on_cpu()),
         gpu(|p| unpack_moves(p)?.on_gpu()),
     ],
 };
 
-fn unpack_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn unpack_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let dims = p.dims(0);
     let axis = resolve_axis(p.node.attrs.int("axis"), dims.len());
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;

@@ -8,11 +8,11 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::{MovedBox, Moves, Source};
+use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource};
 use crate::support::gradient_nodes::or_zeros;
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move};
-use crate::support::shape_inputs::{one_element, wrong};
+use crate::support::shape_inputs::{invalid_value, single_int};
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
+use crate::support::string_kernel::string_kernel;
 
 /// Copies that deal input `input` out to the outputs: `lens` elements to each in turn, `outer` times.
 pub(super) fn cut(
@@ -20,29 +20,29 @@ pub(super) fn cut(
     input: usize,
     outer: usize,
     len: usize,
-) -> Result<Moves, KernelError> {
+) -> Result<BoxCopies, KernelError> {
     let count = p.outputs.len();
     let mut parts = Vec::with_capacity(count);
     for output in 0..count {
         let axes = [
-            Axis {
+            CopyAxis {
                 len: outer,
                 from: (len * count) as isize,
                 to: len as isize,
             },
-            Axis {
+            CopyAxis {
                 len,
                 from: 1,
                 to: 1,
             },
         ];
-        parts.push(MovedBox {
-            from: Source::Input(input),
+        parts.push(BoxCopy {
+            from: CopySource::Input(input),
             output,
-            moved: Move::new(output * len, 0, &axes)?,
+            moved: StridedCopy::new(output * len, 0, &axes)?,
         });
     }
-    Ok(Moves {
+    Ok(BoxCopies {
         dtype: p.dtype(input),
         elements: p.inputs[input].elements(),
         parts,
@@ -58,7 +58,7 @@ pub(crate) static SPLIT: Op = Op {
         outputs: &[arg("output", "T").list("num_split")],
         attrs: &[count_attr("num_split"), type_attr("T", &DType::ALL)],
         shape: |cx| {
-            let axis = one_element(cx, 0)?;
+            let axis = single_int(cx, 0)?;
             let Some(dims) = cx.shape(1).dims() else {
                 return Ok(());
             };
@@ -102,7 +102,7 @@ pub(crate) static SPLIT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(SPLIT, &[("T", &[DType::String])]),
+        string_kernel!(SPLIT, &[("T", &[DType::String])]),
         cpu(|p| split_moves(p)?.on_cpu()),
         gpu(|p| split_moves(p)?.on_gpu()),
     ],
@@ -113,15 +113,20 @@ fn lengths(sizes: &[i64], d: Option<usize>) -> Result<Vec<Option<usize>>, InferE
     let open = sizes.iter().filter(|&&s| s == -1).count();
     if open > 1 || sizes.iter().any(|&s| s < -1) {
         let reason = format!("{sizes:?}: use lengths of at least 0, and -1 once at most");
-        return Err(wrong(1, reason));
+        return Err(invalid_value(1, reason));
     }
     let given = sizes.iter().filter(|&&s| s >= 0);
     let sum = given.into_iter().try_fold(0i64, |n, &s| n.checked_add(s));
-    let sum = sum.ok_or_else(|| wrong(1, "the parts are too large"))?;
+    let sum = sum.ok_or_else(|| invalid_value(1, "the parts are too large"))?;
     let rest = match d.map(|d| d as i64) {
         None => None,
         Some(d) if sum == d || (open == 1 && sum < d) => usize::try_from(d - sum).ok(),
-        Some(d) => return Err(wrong(1, format!("parts of {sum} for an axis of {d}"))),
+        Some(d) => {
+            return Err(invalid_value(
+                1,
+                format!("parts of {sum} for an axis of {d}"),
+            ));
+        }
     };
     let length = |&s: &i64| {
         if s == -1 {
@@ -150,13 +155,13 @@ pub(crate) static SPLIT_V: Op = Op {
             type_attr_or("Tlen", &[DType::I8, DType::I32, DType::I64], DType::I64),
         ],
         shape: |cx| {
-            let axis = one_element(cx, 2)?;
+            let axis = single_int(cx, 2)?;
             let count = cx.outputs();
             let sizes = cx.ranked(1, 1)?;
             if let Some(n) = sizes.dim(0)
                 && n != count
             {
-                return Err(wrong(
+                return Err(invalid_value(
                     1,
                     format!("{} for {}", counted(n, "length"), counted(count, "output")),
                 ));
@@ -195,13 +200,13 @@ pub(crate) static SPLIT_V: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(SPLIT_V, &[("T", &[DType::String])]),
+        string_kernel!(SPLIT_V, &[("T", &[DType::String])]),
         cpu(|p| split_v_moves(p)?.on_cpu()),
         gpu(|p| split_v_moves(p)?.on_gpu()),
     ],
 };
 
-fn split_v_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn split_v_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (axis, dims) = (p.ints(2)?, p.dims(0));
     let axis = axis.first().and_then(|&a| resolve_axis(a, dims.len()));
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;
@@ -212,32 +217,32 @@ fn split_v_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     for output in 0..p.outputs.len() {
         let len: usize = p.output_dims(output).iter().skip(axis).product();
         let axes = [
-            Axis {
+            CopyAxis {
                 len: outer,
                 from: whole as isize,
                 to: len as isize,
             },
-            Axis {
+            CopyAxis {
                 len,
                 from: 1,
                 to: 1,
             },
         ];
-        parts.push(MovedBox {
-            from: Source::Input(0),
+        parts.push(BoxCopy {
+            from: CopySource::Input(0),
             output,
-            moved: Move::new(start, 0, &axes)?,
+            moved: StridedCopy::new(start, 0, &axes)?,
         });
         start += len;
     }
-    Ok(Moves {
+    Ok(BoxCopies {
         dtype: p.dtype(0),
         elements: p.inputs[0].elements(),
         parts,
     })
 }
 
-fn split_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn split_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (axis, dims) = (p.ints(0)?, p.dims(1));
     let axis = axis.first().and_then(|&a| resolve_axis(a, dims.len()));
     let axis = axis.ok_or(KernelError::Argument("an axis"))?;

@@ -7,14 +7,14 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::Moves;
+use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::{countable, per_dim, wrong};
+use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
-    let multiples = per_dim(cx, 1)?;
+    let multiples = ints_per_dim(cx, 1)?;
     let length = cx.shape(1).dim(0);
     if let (Some(rank), Some(n)) = (cx.shape(0).rank(), length)
         && rank != n
@@ -24,10 +24,13 @@ fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
             counted(n, "number"),
             counted(rank, "dimension")
         );
-        return Err(wrong(1, reason));
+        return Err(invalid_value(1, reason));
     }
     if let Some(bad) = multiples.iter().flatten().find(|&&m| m < 0) {
-        return Err(wrong(1, format!("{bad} repetitions: use at least 0")));
+        return Err(invalid_value(
+            1,
+            format!("{bad} repetitions: use at least 0"),
+        ));
     }
     let (Some(multiples), Some(dims)) = (multiples, cx.shape(0).dims()) else {
         let rank = cx.shape(0).rank().or(length);
@@ -36,13 +39,13 @@ fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let tiled = |(d, &m): (&Option<usize>, &i64)| match (d, usize::try_from(m)) {
         (Some(d), Ok(m)) => match d.checked_mul(m) {
             Some(d) => Ok(Some(d)),
-            None => Err(wrong(1, "the repeated tensor is too large")),
+            None => Err(invalid_value(1, "the repeated tensor is too large")),
         },
         (None, Ok(0)) => Ok(Some(0)),
         _ => Ok(None),
     };
     let dims: Result<Vec<_>, _> = dims.iter().zip(&multiples).map(tiled).collect();
-    countable(1, Shape::partial(dims?))
+    checked_shape(1, Shape::partial(dims?))
 }
 
 /// Reshapes the gradient so that the repetitions have axes of their own, and sums over these.
@@ -102,13 +105,13 @@ pub(crate) static TILE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(TILE, &[("T", &[DType::String])]),
+        string_kernel!(TILE, &[("T", &[DType::String])]),
         cpu(|p| tile_moves(p)?.on_cpu()),
         gpu(|p| tile_moves(p)?.on_gpu()),
     ],
 };
 
-fn tile_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn tile_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));
     let (read, write) = (steps(own), steps(out));
     if own.len() != out.len() {
@@ -116,16 +119,16 @@ fn tile_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     }
     let mut axes = Vec::with_capacity(2 * own.len());
     for i in 0..own.len() {
-        axes.push(Axis {
+        axes.push(CopyAxis {
             len: out[i].checked_div(own[i]).unwrap_or(0),
             from: 0,
             to: (own[i] as isize).saturating_mul(write[i]),
         });
-        axes.push(Axis {
+        axes.push(CopyAxis {
             len: own[i],
             from: read[i],
             to: write[i],
         });
     }
-    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(0, 0, &axes)?))
 }

@@ -7,9 +7,9 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
-use crate::array::index_tables::{Tables, strides};
-use crate::support::moved_strings::moved_strings;
-use crate::support::shape_inputs::{countable, wrong};
+use crate::array::index_tables::{IndexTables, strides};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
+use crate::support::string_kernel::string_kernel;
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::widened_ints;
 
@@ -58,11 +58,11 @@ fn shape(
                     "{} before and {} after dimension {i}: no more can be mirrored than there is",
                     pair.0, pair.1
                 );
-                return Err(wrong(1, reason));
+                return Err(invalid_value(1, reason));
             }
         });
     }
-    let shape = countable(1, Shape::partial(all))?;
+    let shape = checked_shape(1, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -82,7 +82,7 @@ fn tables(
     p: &Prepare<'_>,
     outer: &[usize],
     inner: &[usize],
-) -> Result<Option<Tables>, KernelError> {
+) -> Result<Option<IndexTables>, KernelError> {
     if outer.contains(&0) || inner.contains(&0) {
         return Ok(None);
     }
@@ -105,7 +105,9 @@ fn tables(
         };
         (0..outer[i]).map(mirrored).collect()
     };
-    Ok(Some(Tables::new((0..outer.len()).map(table).collect())))
+    Ok(Some(IndexTables::new(
+        (0..outer.len()).map(table).collect(),
+    )))
 }
 
 /// Pads a tensor with its mirror image.
@@ -125,7 +127,7 @@ pub(crate) static MIRROR_PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(MIRROR_PAD, &[("T", &[DType::String])]),
+        string_kernel!(MIRROR_PAD, &[("T", &[DType::String])]),
         cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
             Some(tables) => tables.gather(p),
             None => Ok(nothing()),

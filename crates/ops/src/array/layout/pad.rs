@@ -7,12 +7,12 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::{MovedBox, Moves, Source, around};
+use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource, fill_outside};
 use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::{countable, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::shapes;
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::ELEMENTS),
@@ -26,7 +26,7 @@ pub(super) fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferE
         && d != 2
     {
         let reason = format!("{d} entries for each dimension: give one before and one after");
-        return Err(wrong(1, reason));
+        return Err(invalid_value(1, reason));
     }
     if let (Some(rank), Some(n)) = (cx.shape(0).rank(), shape.dim(0))
         && rank != n
@@ -36,13 +36,13 @@ pub(super) fn paddings(cx: &Infer<'_>) -> Result<Option<Vec<(i64, i64)>>, InferE
             counted(n, "pair"),
             counted(rank, "dimension")
         );
-        return Err(wrong(1, reason));
+        return Err(invalid_value(1, reason));
     }
     let Some(values) = cx.ints(1) else {
         return Ok(None);
     };
     if let Some(bad) = values.iter().find(|&&v| v < 0) {
-        return Err(wrong(1, format!("{bad} elements cannot be added")));
+        return Err(invalid_value(1, format!("{bad} elements cannot be added")));
     }
     Ok(Some(values.chunks_exact(2).map(|p| (p[0], p[1])).collect()))
 }
@@ -61,10 +61,10 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
                     .checked_add(before)
                     .and_then(|d| d.checked_add(after))
                     .map(|d| usize::try_from(d).ok())
-                    .ok_or_else(|| wrong(1, "the padded tensor is too large")),
+                    .ok_or_else(|| invalid_value(1, "the padded tensor is too large")),
             };
             let dims: Result<Vec<_>, _> = dims.iter().zip(&paddings).map(padded).collect();
-            countable(1, Shape::partial(dims?))?
+            checked_shape(1, Shape::partial(dims?))?
         }
         // A vector of more rows describes no valid shape.
         _ => rank
@@ -110,7 +110,7 @@ fn nothing_added(cx: &Infer<'_>) -> Option<usize> {
     paddings.iter().all(|&p| p == (0, 0)).then_some(0)
 }
 
-fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
+fn padded(p: &Prepare<'_>, from: CopySource) -> Result<BoxCopies, KernelError> {
     let (own, out) = (p.dims(0), p.output_dims(0));
     let inside: Vec<(usize, usize)> = p
         .ints(1)?
@@ -121,10 +121,10 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     if inside.len() != out.len() {
         return Err(KernelError::Argument("a padding for each dimension"));
     }
-    let mut parts = around(out, &inside, from)?;
+    let mut parts = fill_outside(out, &inside, from)?;
     let (read, write) = (steps(own), steps(out));
-    let axes: Vec<Axis> = (0..out.len())
-        .map(|i| Axis {
+    let axes: Vec<CopyAxis> = (0..out.len())
+        .map(|i| CopyAxis {
             len: own[i],
             from: read[i],
             to: write[i],
@@ -133,8 +133,11 @@ fn padded(p: &Prepare<'_>, from: Source) -> Result<Moves, KernelError> {
     let to = (0..out.len())
         .map(|i| inside[i].0 * write[i] as usize)
         .sum();
-    parts.push(MovedBox::of(Source::Input(0), Move::new(0, to, &axes)?));
-    Ok(Moves {
+    parts.push(BoxCopy::of(
+        CopySource::Input(0),
+        StridedCopy::new(0, to, &axes)?,
+    ));
+    Ok(BoxCopies {
         dtype: p.dtype(0),
         elements: p.outputs[0].elements(),
         parts,
@@ -155,9 +158,9 @@ pub(crate) static PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(PAD, &[("T", &[DType::String])]),
-        cpu(|p| padded(p, Source::Zero)?.on_cpu()),
-        gpu(|p| padded(p, Source::Zero)?.on_gpu()),
+        string_kernel!(PAD, &[("T", &[DType::String])]),
+        cpu(|p| padded(p, CopySource::Zero)?.on_cpu()),
+        gpu(|p| padded(p, CopySource::Zero)?.on_gpu()),
     ],
 };
 
@@ -179,8 +182,8 @@ pub(crate) static PAD_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(PAD_V2, &[("T", &[DType::String])]),
-        cpu(|p| padded(p, Source::Input(2))?.on_cpu()),
-        gpu(|p| padded(p, Source::Input(2))?.on_gpu()),
+        string_kernel!(PAD_V2, &[("T", &[DType::String])]),
+        cpu(|p| padded(p, CopySource::Input(2))?.on_cpu()),
+        gpu(|p| padded(p, CopySource::Input(2))?.on_gpu()),
     ],
 };

@@ -8,14 +8,14 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::DType;
 use thalweg_tensor::text::counted;
 
-use crate::array::box_copies::Moves;
-use crate::array::index_tables::{Tables, strides};
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
+use crate::array::box_copies::BoxCopies;
+use crate::array::index_tables::{IndexTables, strides};
 use crate::support::raw_elements::{by_size, input_as, output_as};
-use crate::support::shape_inputs::{per_dim, wrong};
+use crate::support::shape_inputs::{ints_per_dim, invalid_value};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 use crate::support::trivial_kernels::nothing;
-use crate::support::widened::indexed;
+use crate::support::widened::with_i64_indices;
 
 /// Reverses the elements along some axes.
 pub(crate) static REVERSE_V2: Op = Op {
@@ -29,14 +29,14 @@ pub(crate) static REVERSE_V2: Op = Op {
             type_attr("T", &DType::ALL),
         ],
         shape: |cx| {
-            let axes = per_dim(cx, 1)?;
+            let axes = ints_per_dim(cx, 1)?;
             cx.set(0, cx.shape(0).clone());
             if let (Some(axes), Some(rank)) = (axes, cx.shape(0).rank()) {
                 let mut seen = vec![false; rank];
                 for axis in axes {
                     let i = cx.axis(1, axis, rank)?;
                     if std::mem::replace(&mut seen[i], true) {
-                        return Err(wrong(1, format!("axis {axis} is listed twice")));
+                        return Err(invalid_value(1, format!("axis {axis} is listed twice")));
                     }
                 }
             }
@@ -50,13 +50,13 @@ pub(crate) static REVERSE_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(REVERSE_V2, &[("T", &[DType::String])]),
+        string_kernel!(REVERSE_V2, &[("T", &[DType::String])]),
         cpu(|p| reversed(p)?.on_cpu()),
         gpu(|p| reversed(p)?.on_gpu()),
     ],
 };
 
-fn reversed(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn reversed(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let dims = p.dims(0);
     let mut turned = vec![false; dims.len()];
     for axis in p.ints(1)? {
@@ -64,23 +64,23 @@ fn reversed(p: &Prepare<'_>) -> Result<Moves, KernelError> {
         turned[i] = true;
     }
     if p.outputs[0].elements() == 0 {
-        return Ok(Moves::one(p, Move::default()));
+        return Ok(BoxCopies::one(p, StridedCopy::default()));
     }
     let steps = steps(dims);
     let mut from = 0;
-    let axes: Vec<Axis> = (0..dims.len())
+    let axes: Vec<CopyAxis> = (0..dims.len())
         .map(|i| {
             if turned[i] {
                 from += (dims[i] - 1) * steps[i] as usize;
             }
-            Axis {
+            CopyAxis {
                 len: dims[i],
                 from: if turned[i] { -steps[i] } else { steps[i] },
                 to: steps[i],
             }
         })
         .collect();
-    Ok(Moves::one(p, Move::new(from, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(from, 0, &axes)?))
 }
 
 /// Rotates the elements along some axes.
@@ -132,7 +132,7 @@ pub(crate) static ROLL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(ROLL, &[("T", &[DType::String])]),
+        string_kernel!(ROLL, &[("T", &[DType::String])]),
         cpu(rolled),
     ],
 };
@@ -155,7 +155,7 @@ fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
         let from = |to: usize| (to + d - shifts[i]) % d * strides[i];
         (0..d).map(from).collect()
     };
-    Tables::new((0..dims.len()).map(table).collect()).gather(p)
+    IndexTables::new((0..dims.len()).map(table).collect()).gather(p)
 }
 
 /// The batch and sequence axes of a node, for a known rank.
@@ -199,7 +199,7 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
                 if let (Some(d), Some(n)) = (shape.dim(batch), lengths.dim(0))
                     && d != n
                 {
-                    return Err(wrong(
+                    return Err(invalid_value(
                         1,
                         format!("{} for a batch of {d}", counted(n, "length")),
                     ));
@@ -219,15 +219,15 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(REVERSE_SEQUENCE, &[("T", &[DType::String])]),
-        cpu(|p| indexed(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
+        string_kernel!(REVERSE_SEQUENCE, &[("T", &[DType::String])]),
+        cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
     ],
 };
 
 fn sequences<T: bytemuck::Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (dims, dtype) = (p.dims(0), p.dtype(0));
     let (batch, seq) =
-        axes(&p.node.attrs, dims.len()).map_err(crate::support::shape_inputs::invalid)?;
+        axes(&p.node.attrs, dims.len()).map_err(crate::support::shape_inputs::kernel_error)?;
     let (batches, len, strides) = (dims[batch], dims[seq], strides(dims));
     let n = p.outputs[0].elements();
     // Adjacent elements are copied together.

@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Tensor, dispatch};
 use crate::support::shapes;
 
 /// Source position of each element when the axes in `flip` are reversed.
-fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
+fn reversed_positions(dims: &[usize], flip: &[bool]) -> Vec<usize> {
     let place = |mut at: usize| {
         let (mut from, mut stride) = (0, 1);
         for (&len, &flip) in dims.iter().zip(flip).rev() {
@@ -24,17 +24,22 @@ fn turned(dims: &[usize], flip: &[bool]) -> Vec<usize> {
 }
 
 /// The elements of a tensor at these positions.
-fn picked(cx: &TensorCx<'_>, from: &Tensor, places: &[usize]) -> Result<Tensor, KernelError> {
+fn take_elements(
+    cx: &TensorCx<'_>,
+    from: &Tensor,
+    places: &[usize],
+) -> Result<Tensor, KernelError> {
     if from.dtype() == DType::String {
         let all = from.as_strings()?;
-        let picked: Option<Vec<&[u8]>> = places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
-        let picked = picked.ok_or(KernelError::Argument("an element"))?;
-        return cx.strings_of(from.dims(), &picked);
+        let take_elements: Option<Vec<&[u8]>> =
+            places.iter().map(|&i| all.get(i).map(|s| &**s)).collect();
+        let take_elements = take_elements.ok_or(KernelError::Argument("an element"))?;
+        return cx.strings_of(from.dims(), &take_elements);
     }
     dispatch!(from.dtype(), PLAIN, T => {
         let all = from.as_slice::<T>()?;
-        let picked: Option<Vec<T>> = places.iter().map(|&i| all.get(i).copied()).collect();
-        cx.tensor_of(from.dims(), &picked.ok_or(KernelError::Argument("an element"))?)
+        let take_elements: Option<Vec<T>> = places.iter().map(|&i| all.get(i).copied()).collect();
+        cx.tensor_of(from.dims(), &take_elements.ok_or(KernelError::Argument("an element"))?)
     }, else Err(KernelError::DType(from.dtype())))
 }
 
@@ -59,6 +64,10 @@ pub(crate) static REVERSE: Op = Op {
                 counted(tensor.dims().len(), "dimension")
             )));
         }
-        Ok(vec![picked(cx, tensor, &turned(tensor.dims(), flip))?])
+        Ok(vec![take_elements(
+            cx,
+            tensor,
+            &reversed_positions(tensor.dims(), flip),
+        )?])
     })],
 };

@@ -9,23 +9,23 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::index_tables::{Tables, strides};
-use crate::support::shape_inputs::{countable, invalid, length, wrong};
+use crate::array::index_tables::{IndexTables, strides};
+use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error, vector_length};
 use crate::support::trivial_kernels::nothing;
 
 /// Block sizes, and paddings or crops, along the dimensions after the first.
-struct Blocks {
+struct SpatialBlocks {
     sides: Vec<usize>,
     /// Before and after.
     around: Vec<(usize, usize)>,
 }
 
-impl Blocks {
+impl SpatialBlocks {
     /// Blocks with these sides and these paddings or crops.
-    fn new(sides: &[i64], around: &[i64], input: usize) -> Result<Blocks, InferError> {
+    fn new(sides: &[i64], around: &[i64], input: usize) -> Result<SpatialBlocks, InferError> {
         let at_least = |v: i64, least: i64, input| match usize::try_from(v) {
             Ok(size) if v >= least => Ok(size),
-            _ => Err(wrong(
+            _ => Err(invalid_value(
                 input,
                 format!("{v} is too small: use at least {least}"),
             )),
@@ -36,9 +36,9 @@ impl Blocks {
                 counted(around.len(), "number"),
                 counted(sides.len(), "dimension")
             );
-            return Err(wrong(input, reason));
+            return Err(invalid_value(input, reason));
         }
-        Ok(Blocks {
+        Ok(SpatialBlocks {
             sides: sides
                 .iter()
                 .map(|&s| at_least(s, 1, 1))
@@ -61,24 +61,24 @@ fn blocks_of(
     attrs: &Attrs,
     old: bool,
     values: [Option<Vec<i64>>; 2],
-) -> Result<Option<Blocks>, InferError> {
+) -> Result<Option<SpatialBlocks>, InferError> {
     match (old, values) {
         (true, [Some(around), _]) => {
             let side = attrs.int("block_size");
-            Ok(Some(Blocks::new(&[side, side], &around, 1)?))
+            Ok(Some(SpatialBlocks::new(&[side, side], &around, 1)?))
         }
-        (false, [Some(sides), Some(around)]) => Ok(Some(Blocks::new(&sides, &around, 2)?)),
+        (false, [Some(sides), Some(around)]) => Ok(Some(SpatialBlocks::new(&sides, &around, 2)?)),
         _ => Ok(None),
     }
 }
 
 fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError> {
     let at = if old { 1 } else { 2 };
-    let sides = if old { Some(2) } else { length(cx, 1)? };
+    let sides = if old { Some(2) } else { vector_length(cx, 1)? };
     cx.ranked(at, 2)?
         .merge(&Shape::partial([sides, Some(2)]))
         .ok_or_else(|| {
-            wrong(
+            invalid_value(
                 at,
                 format!(
                     "a shape of {}: give a row of two numbers for each side of a block",
@@ -110,7 +110,7 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
         cx.set(0, Shape::partial(all));
         return Ok(());
     };
-    let too_large = || wrong(1, "the blocks make the output too large");
+    let too_large = || invalid_value(1, "the blocks make the output too large");
     let batches = blocks.batches().ok_or_else(too_large)?;
     let mut all = dims.to_vec();
     all[0] = match (dims[0], to_batch) {
@@ -118,7 +118,7 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
         (Some(d), true) => Some(d.checked_mul(batches).ok_or_else(too_large)?),
         (Some(d), false) if d % batches == 0 => Some(d / batches),
         (Some(d), false) => {
-            return Err(wrong(
+            return Err(invalid_value(
                 0,
                 format!("a batch of {d} is no multiple of {batches}"),
             ));
@@ -135,13 +135,13 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
                         "{padded}, the padded length of dimension {}, is no multiple of {side}",
                         i + 1
                     );
-                    return Err(wrong(at, reason));
+                    return Err(invalid_value(at, reason));
                 }
             },
             false => {
                 let long = d.checked_mul(side).ok_or_else(too_large)?;
                 long.checked_sub(around).ok_or_else(|| {
-                    wrong(
+                    invalid_value(
                         at,
                         format!(
                             "{around} elements of {long} cannot be cut off dimension {}",
@@ -152,7 +152,7 @@ fn shape(cx: &mut Infer<'_>, old: bool, to_batch: bool) -> Result<(), InferError
             }
         });
     }
-    let shape = countable(0, Shape::partial(all))?;
+    let shape = checked_shape(0, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -163,7 +163,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
         true => [Some(p.ints(1)?), None],
         false => [Some(p.ints(1)?), Some(p.ints(2)?)],
     };
-    let blocks = blocks_of(&p.node.attrs, old, values).map_err(invalid)?;
+    let blocks = blocks_of(&p.node.attrs, old, values).map_err(kernel_error)?;
     let blocks = blocks.ok_or(KernelError::Argument("blocks"))?;
     let (space, batches) = match to_batch {
         true => (p.dims(0), p.output_dims(0)),
@@ -182,7 +182,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
     }
     if space.contains(&0) {
         // All of the output is padding, and tables must not be empty.
-        return Tables::new(vec![vec![0]]).scatter(p);
+        return IndexTables::new(vec![vec![0]]).scatter(p);
     }
     let table = |i: usize| -> Vec<usize> {
         let along = i.checked_sub(1).filter(|&k| k < blocks.sides.len());
@@ -194,7 +194,7 @@ fn prepare(p: &Prepare<'_>, old: bool, to_batch: bool) -> Result<Prepared, Kerne
             .map(|at| at / side * strides[i] + at % side * block_strides[k])
             .collect()
     };
-    let tables = Tables::new((0..space.len()).map(table).collect());
+    let tables = IndexTables::new((0..space.len()).map(table).collect());
     match to_batch {
         true => tables.scatter(p),
         false => tables.gather(p),
@@ -215,7 +215,7 @@ const fn index(name: &'static str) -> AttrDef {
     type_attr_or(name, DType::INDICES, DType::I32)
 }
 
-const SIDE: AttrDef = AttrDef {
+const BLOCK_SIZE: AttrDef = AttrDef {
     allowed: Allowed::AtLeast(2),
     ..attr("block_size", AttrKind::Int)
 };
@@ -273,7 +273,7 @@ pub(crate) static SPACE_TO_BATCH: Op = Op {
         summary: "Images, padded with zeros, with each place in square blocks as a batch.",
         inputs: &[arg("input", "T"), arg("paddings", "Tpaddings").host()],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN), index("Tpaddings"), SIDE],
+        attrs: &[type_attr("T", DType::PLAIN), index("Tpaddings"), BLOCK_SIZE],
         shape: |cx| shape(cx, true, true),
         gradient: Gradient::Rule(|g| back(g, "BatchToSpace")),
         ..OpDef::EMPTY
@@ -288,7 +288,7 @@ pub(crate) static BATCH_TO_SPACE: Op = Op {
         summary: "Images with batches as places in square blocks, whose edges are cut off.",
         inputs: &[arg("input", "T"), arg("crops", "Tidx").host()],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::PLAIN), SIDE, index("Tidx")],
+        attrs: &[type_attr("T", DType::PLAIN), BLOCK_SIZE, index("Tidx")],
         shape: |cx| shape(cx, true, false),
         gradient: Gradient::Rule(|g| back(g, "SpaceToBatch")),
         ..OpDef::EMPTY

@@ -6,9 +6,9 @@ use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, attr, str_attr, type_at
 use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::Moves;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::countable;
+use crate::array::box_copies::BoxCopies;
+use crate::support::shape_inputs::checked_shape;
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::PLAIN),
@@ -20,7 +20,7 @@ const ATTRS: &[AttrDef] = &[
 ];
 
 /// Axes of height, width and depth.
-fn places(attrs: &Attrs) -> Result<[usize; 3], InferError> {
+fn image_axes(attrs: &Attrs) -> Result<[usize; 3], InferError> {
     match attrs.str("data_format") {
         "NHWC" => Ok([1, 2, 3]),
         "NCHW" => Ok([2, 3, 1]),
@@ -48,7 +48,7 @@ fn whole(d: usize, by: usize, what: &str) -> Result<usize, InferError> {
 
 fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
     let shape = cx.ranked(0, 4)?;
-    let (places, side) = (places(cx.attrs())?, side(cx.attrs()));
+    let (image_axes, side) = (image_axes(cx.attrs())?, side(cx.attrs()));
     let too_large = || InferError::Attr {
         attr: "block_size",
         reason: format!("blocks of {side} make the output too large"),
@@ -56,7 +56,7 @@ fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
     // The side is at most 2^20.
     let block = side * side;
     let mut dims: Vec<Option<usize>> = shape.dims().unwrap_or_default().to_vec();
-    for (i, place) in places.into_iter().enumerate() {
+    for (i, place) in image_axes.into_iter().enumerate() {
         let Some(d) = dims.get(place).copied().flatten() else {
             continue;
         };
@@ -67,22 +67,22 @@ fn shape(cx: &mut Infer<'_>, to_depth: bool) -> Result<(), InferError> {
             (false, _) => d.checked_mul(side).ok_or_else(too_large)?,
         });
     }
-    let shape = countable(0, Shape::partial(dims))?;
+    let shape = checked_shape(0, Shape::partial(dims))?;
     cx.set(0, shape);
     Ok(())
 }
 
 /// Copies from space to depth, or back.
-fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
+fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<BoxCopies, KernelError> {
     let [height, width, channels] =
-        places(&p.node.attrs).map_err(crate::support::shape_inputs::invalid)?;
+        image_axes(&p.node.attrs).map_err(crate::support::shape_inputs::kernel_error)?;
     let side = side(&p.node.attrs);
     let (space, depth) = match to_depth {
         true => (p.dims(0), p.output_dims(0)),
         false => (p.output_dims(0), p.dims(0)),
     };
     if p.outputs[0].elements() == 0 {
-        return Ok(Moves::one(p, Move::default()));
+        return Ok(BoxCopies::one(p, StridedCopy::default()));
     }
     let (in_space, in_depth) = (steps(space), steps(depth));
     let block = side as isize;
@@ -97,18 +97,18 @@ fn moved(p: &Prepare<'_>, to_depth: bool) -> Result<Moves, KernelError> {
         (space[channels], in_space[channels], in_depth[channels]),
     ]
     .map(|(len, space, depth)| match to_depth {
-        true => Axis {
+        true => CopyAxis {
             len,
             from: space,
             to: depth,
         },
-        false => Axis {
+        false => CopyAxis {
             len,
             from: depth,
             to: space,
         },
     });
-    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(0, 0, &axes)?))
 }
 
 /// Gradient: the inverse op.

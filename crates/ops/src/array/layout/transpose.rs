@@ -7,11 +7,13 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::Moves;
+use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::int_vector;
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::{ints_or, invalid, known, per_dim, wrong};
+use crate::support::shape_inputs::{
+    int_tensor_for, ints_per_dim, invalid_value, kernel_error, known_outputs,
+};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 
 /// Checks that `perm` is a permutation, and returns it as indices.
 fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
@@ -24,7 +26,7 @@ fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, Infer
         .collect::<Option<_>>()
         .ok_or_else(|| {
             let n = perm.len();
-            wrong(
+            invalid_value(
                 input,
                 format!("{perm:?} is no permutation: each of 0..{n} must stand in it once"),
             )
@@ -66,7 +68,7 @@ pub(crate) static TRANSPOSE: Op = Op {
             if let (Some(rank), Some(length)) = (rank, length)
                 && rank != length
             {
-                return Err(wrong(
+                return Err(invalid_value(
                     1,
                     format!(
                         "{} for a tensor of shape {}: there must be {rank}",
@@ -75,7 +77,7 @@ pub(crate) static TRANSPOSE: Op = Op {
                     ),
                 ));
             }
-            let shape = match per_dim(cx, 1)? {
+            let shape = match ints_per_dim(cx, 1)? {
                 Some(perm) => {
                     let perm = axes(&perm)?;
                     Shape::partial(perm.iter().map(|&p| cx.shape(0).dim(p)))
@@ -103,27 +105,27 @@ pub(crate) static TRANSPOSE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(TRANSPOSE, &[("T", &[DType::String])]),
+        string_kernel!(TRANSPOSE, &[("T", &[DType::String])]),
         cpu(|p| transpose_moves(p)?.on_cpu()),
         gpu(|p| transpose_moves(p)?.on_gpu()),
     ],
 };
 
-fn transpose_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
-    let perm = axes(&p.ints(1)?).map_err(invalid)?;
+fn transpose_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
+    let perm = axes(&p.ints(1)?).map_err(kernel_error)?;
     let (from, out) = (steps(p.dims(0)), p.output_dims(0));
     let to = steps(out);
     if perm.len() != from.len() || perm.len() != out.len() {
         return Err(KernelError::Argument("an axis for each dimension"));
     }
-    let axes: Vec<Axis> = (0..out.len())
-        .map(|i| Axis {
+    let axes: Vec<CopyAxis> = (0..out.len())
+        .map(|i| CopyAxis {
             len: out[i],
             from: from[perm[i]],
             to: to[i],
         })
         .collect();
-    Ok(Moves::one(p, Move::new(0, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(0, 0, &axes)?))
 }
 
 /// Inverse of a permutation.
@@ -139,7 +141,7 @@ pub(crate) static INVERT_PERMUTATION: Op = Op {
             cx.set(0, shape);
             if let Some(perm) = cx.ints(0) {
                 let back = inverse(&permutation(0, &perm)?);
-                let value = ints_or("T", cx.dtype(0), &[back.len()], &back)?;
+                let value = int_tensor_for("T", cx.dtype(0), &[back.len()], &back)?;
                 cx.set_value(0, value);
             }
             Ok(())
@@ -149,9 +151,10 @@ pub(crate) static INVERT_PERMUTATION: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let back = inverse(&permutation(0, &p.ints(0)?).map_err(invalid)?);
-            let value = ints_or("T", p.dtype(0), &[back.len()], &back).map_err(invalid)?;
-            known(p.dtype(0), vec![value])
+            let back = inverse(&permutation(0, &p.ints(0)?).map_err(kernel_error)?);
+            let value =
+                int_tensor_for("T", p.dtype(0), &[back.len()], &back).map_err(kernel_error)?;
+            known_outputs(p.dtype(0), vec![value])
         }),
         on_host(),
     ],

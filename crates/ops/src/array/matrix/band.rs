@@ -2,7 +2,7 @@
 
 use thalweg_graph::{Attrs, InferError};
 
-use crate::support::shape_inputs::wrong;
+use crate::support::shape_inputs::invalid_value;
 
 /// Diagonals `low..=high` of a matrix: diagonal k has the elements with `column - row = k`.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +41,11 @@ impl Band {
             Some(&[low, high]) => (low, high),
             Some(other) => {
                 let reason = format!("{} diagonals: give one, or the first and last", other.len());
-                return Err(wrong(at, reason));
+                return Err(invalid_value(at, reason));
             }
         };
         if low > high {
-            return Err(wrong(
+            return Err(invalid_value(
                 at,
                 format!("the first diagonal, {low}, is behind the last, {high}"),
             ));
@@ -100,7 +100,7 @@ impl Band {
         let is = |k: i64| k == 0 || -rows < k && k < columns;
         match is(self.low) && is(self.high) {
             true => Ok(()),
-            false => Err(wrong(
+            false => Err(invalid_value(
                 at,
                 format!(
                     "diagonals {} to {} are not all within a matrix of {rows} by {columns}",

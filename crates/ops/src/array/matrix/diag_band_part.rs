@@ -6,8 +6,8 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::index_map::{Pick, picked};
-use crate::support::shape_inputs::{countable, single};
+use super::index_map::{ElementSource, index_map};
+use crate::support::shape_inputs::{checked_shape, scalar_int};
 
 /// The band of a matrix around its main diagonal; zeros elsewhere.
 pub(crate) static MATRIX_BAND_PART: Op = Op {
@@ -35,12 +35,12 @@ pub(crate) static MATRIX_BAND_PART: Op = Op {
             }
             let last = |from_end: usize| shape.dim(shape.rank()?.checked_sub(from_end)?);
             for (i, size) in [(1, last(2)), (2, last(1))] {
-                if let (Some(n), Some(size)) = (single(cx, i)?, size)
+                if let (Some(n), Some(size)) = (scalar_int(cx, i)?, size)
                     && n > size as i64
                 {
                     let reason =
                         format!("{n} diagonals of {size}: use at most as many, or -1 for all");
-                    return Err(crate::support::shape_inputs::wrong(i, reason));
+                    return Err(crate::support::shape_inputs::invalid_value(i, reason));
                 }
             }
             cx.set(0, shape);
@@ -58,13 +58,13 @@ pub(crate) static MATRIX_BAND_PART: Op = Op {
         let &[.., rows, columns] = p.dims(0) else {
             return Err(KernelError::Argument("a matrix"));
         };
-        picked(p, &[0], move |i| {
+        index_map(p, &[0], move |i| {
             let row = (i / columns % rows) as i64;
             let column = (i % columns) as i64;
             let below = lower < 0 || row - column <= lower;
             match below && (upper < 0 || column - row <= upper) {
-                true => Pick::From(0, i),
-                false => Pick::Zero,
+                true => ElementSource::From(0, i),
+                false => ElementSource::Zero,
             }
         })
     })],
@@ -99,7 +99,7 @@ pub(crate) static DIAG: Op = Op {
                         found: Shape::scalar(),
                     });
                 }
-                let shape = countable(0, Shape::partial([dims, dims].concat()))?;
+                let shape = checked_shape(0, Shape::partial([dims, dims].concat()))?;
                 cx.set(0, shape);
             }
             Ok(())
@@ -111,9 +111,9 @@ pub(crate) static DIAG: Op = Op {
     },
     kernels: &[cpu(|p| {
         let n = p.inputs[0].elements();
-        picked(p, &[0], move |i| match i / n == i % n {
-            true => Pick::From(0, i % n),
-            false => Pick::Zero,
+        index_map(p, &[0], move |i| match i / n == i % n {
+            true => ElementSource::From(0, i % n),
+            false => ElementSource::Zero,
         })
     })],
 };
@@ -158,5 +158,5 @@ pub(crate) static DIAG_PART: Op = Op {
 
 fn diagonal(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let step = p.outputs[0].elements() + 1;
-    picked(p, &[0], move |i| Pick::From(0, i * step))
+    index_map(p, &[0], move |i| ElementSource::From(0, i * step))
 }

@@ -11,7 +11,7 @@ use crate::support::raw_elements::{by_size, input_as, output_as};
 
 /// Source of an element.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Pick {
+pub(super) enum ElementSource {
     /// An element of one of the listed inputs.
     From(usize, usize),
     /// Zero.
@@ -19,25 +19,25 @@ pub(super) enum Pick {
 }
 
 /// Source of each element of an output, by index.
-type Formula = Box<dyn Fn(usize) -> Pick + Send + Sync>;
+type IndexMap = Box<dyn Fn(usize) -> ElementSource + Send + Sync>;
 
 /// Kernel that fills output 0 from `inputs`, which have its dtype, element by element.
-pub(super) fn picked(
+pub(super) fn index_map(
     p: &Prepare<'_>,
     inputs: &'static [usize],
-    formula: impl Fn(usize) -> Pick + Send + Sync + 'static,
+    formula: impl Fn(usize) -> ElementSource + Send + Sync + 'static,
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(0);
     let n = p.outputs[0].elements();
-    let formula: Formula = Box::new(formula);
-    by_size!(dtype, T => Ok(picking::<T>(n, dtype, inputs, formula)))
+    let formula: IndexMap = Box::new(formula);
+    by_size!(dtype, T => Ok(index_map_kernel::<T>(n, dtype, inputs, formula)))
 }
 
-fn picking<T: Pod + Send + Sync>(
+fn index_map_kernel<T: Pod + Send + Sync>(
     n: usize,
     dtype: DType,
     inputs: &'static [usize],
-    formula: Formula,
+    formula: IndexMap,
 ) -> Prepared {
     Prepared::new(n * 16, move |cx| {
         let inputs: SmallVec<[&[T]; 3]> = inputs
@@ -49,8 +49,8 @@ fn picking<T: Pod + Send + Sync>(
         for_chunks(cx.pool(), out, CHUNK, &|task, part| {
             for (i, out) in part.iter_mut().enumerate() {
                 *out = match formula(task * CHUNK + i) {
-                    Pick::From(input, at) => inputs[input][at],
-                    Pick::Zero => T::zeroed(),
+                    ElementSource::From(input, at) => inputs[input][at],
+                    ElementSource::Zero => T::zeroed(),
                 };
             }
         });

@@ -8,9 +8,9 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
 use super::band::Band;
-use super::index_map::{Pick, picked};
+use super::index_map::{ElementSource, index_map};
 use crate::support::gradient_nodes::int_scalar;
-use crate::support::shape_inputs::{countable, invalid, single, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error, scalar_int};
 
 const ANY: AttrDef = type_attr("T", DType::PLAIN);
 const ALIGN: AttrDef = str_attr(
@@ -48,7 +48,7 @@ fn band(cx: &Infer<'_>, at: usize) -> Result<Option<Band>, InferError> {
 fn band_of(p: &Prepare<'_>, at: usize) -> Result<Band, KernelError> {
     let at = (p.inputs.len() > at).then_some(at);
     let value = at.map(|at| p.ints(at)).transpose()?;
-    let band = Band::of(&p.node.attrs, at, value).map_err(invalid)?;
+    let band = Band::of(&p.node.attrs, at, value).map_err(kernel_error)?;
     band.ok_or(KernelError::Argument("diagonals"))
 }
 
@@ -76,7 +76,7 @@ fn size(band: Band, width: i64, rows: i64, columns: i64) -> Result<[i64; 2], Inf
             "diagonals {} to {} of {width} elements do not fill {rows} by {columns}: use {least_rows} rows or {least_columns} columns",
             band.low, band.high
         );
-        return Err(wrong(2, reason));
+        return Err(invalid_value(2, reason));
     }
     Ok([rows, columns])
 }
@@ -85,7 +85,7 @@ fn diag_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let band = band(cx, 1)?;
     let newer = cx.inputs() > 1;
     let given = |i: usize| match newer {
-        true => single(cx, i),
+        true => scalar_int(cx, i),
         false => Ok(Some(-1)),
     };
     let (rows, columns) = (given(2)?, given(3)?);
@@ -101,7 +101,7 @@ fn diag_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         && let Some(n) = dims[batch.len()]
         && n as i64 != band.count()
     {
-        return Err(wrong(
+        return Err(invalid_value(
             0,
             format!(
                 "{} for {}",
@@ -115,7 +115,7 @@ fn diag_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         last = size(band, width as i64, rows, columns)?.map(dim);
     }
     let all = batch.iter().copied().chain(last);
-    let shape = countable(0, Shape::partial(all))?;
+    let shape = checked_shape(0, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -127,12 +127,12 @@ fn diag(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let (each, columns) = ((size[0] * size[1]).max(1) as usize, size[1].max(1) as usize);
     let rows_of = (band.count() * width) as usize;
     let padded = p.inputs.len() > 4;
-    picked(p, if padded { &[0, 4] } else { &[0] }, move |i| {
+    index_map(p, if padded { &[0, 4] } else { &[0] }, move |i| {
         let (matrix, at) = (i / each, i % each);
         match band.place((at / columns) as i64, (at % columns) as i64, size, width) {
-            Some(place) => Pick::From(0, matrix * rows_of + place),
-            None if padded => Pick::From(1, 0),
-            None => Pick::Zero,
+            Some(place) => ElementSource::From(0, matrix * rows_of + place),
+            None if padded => ElementSource::From(1, 0),
+            None => ElementSource::Zero,
         }
     })
 }
@@ -155,7 +155,7 @@ fn part_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         _ => None,
     };
     let all = batch.iter().copied().chain(count).chain([longest]);
-    let shape = countable(0, Shape::partial(all))?;
+    let shape = checked_shape(0, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -167,13 +167,13 @@ fn part(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let each = (band.count() as usize).saturating_mul(width).max(1);
     let area = (size[0] * size[1]) as usize;
     let padded = p.inputs.len() > 2;
-    picked(p, if padded { &[0, 2] } else { &[0] }, move |i| {
+    index_map(p, if padded { &[0, 2] } else { &[0] }, move |i| {
         let (matrix, at) = (i / each, i % each);
         let (row, along) = ((at / width) as i64, (at % width) as i64);
         match band.element(row, along, size, width as i64) {
-            Some(place) => Pick::From(0, matrix * area + place),
-            None if padded => Pick::From(1, 0),
-            None => Pick::Zero,
+            Some(place) => ElementSource::From(0, matrix * area + place),
+            None if padded => ElementSource::From(1, 0),
+            None => ElementSource::Zero,
         }
     })
 }
@@ -212,19 +212,19 @@ fn set(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let width = band.longest(size[0], size[1]);
     let (each, columns) = ((size[0] * size[1]).max(1) as usize, size[1].max(1) as usize);
     let rows_of = (band.count() * width) as usize;
-    picked(p, &[0, 1], move |i| {
+    index_map(p, &[0, 1], move |i| {
         let (matrix, at) = (i / each, i % each);
         match band.place((at / columns) as i64, (at % columns) as i64, size, width) {
-            Some(place) => Pick::From(1, matrix * rows_of + place),
-            None => Pick::From(0, i),
+            Some(place) => ElementSource::From(1, matrix * rows_of + place),
+            None => ElementSource::From(0, i),
         }
     })
 }
 
 /// Version suffix of the ops in a gradient, which keep the alignment of the differentiated node.
-struct Version(&'static str);
+struct OpVersion(&'static str);
 
-impl Version {
+impl OpVersion {
     fn aligned<'g>(&self, g: &GradCx<'_, 'g>, node: thalweg_graph::NodeBuilder<'g>) -> Output<'g> {
         match g.attrs().get("align") {
             Some(align) => node.attr("align", align.clone()).output(),
@@ -289,7 +289,7 @@ const DIAG: OpDef = OpDef {
     outputs: &[arg("output", "T")],
     attrs: &[ANY],
     shape: diag_shape,
-    gradient: Gradient::Rule(|g| Version("").diag_gradient(g)),
+    gradient: Gradient::Rule(|g| OpVersion("").diag_gradient(g)),
     ..OpDef::EMPTY
 };
 
@@ -313,7 +313,7 @@ pub(crate) static MATRIX_DIAG_V2: Op = Op {
         name: "MatrixDiagV2",
         summary: "Matrices with the given diagonals, aligned to the left, and a value elsewhere.",
         inputs: DIAG_INPUTS,
-        gradient: Gradient::Rule(|g| Version("V2").diag_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V2").diag_gradient(g)),
         ..DIAG
     },
     kernels: &[cpu(diag)],
@@ -326,7 +326,7 @@ pub(crate) static MATRIX_DIAG_V3: Op = Op {
         summary: "Matrices with the given diagonals and a value elsewhere.",
         inputs: DIAG_INPUTS,
         attrs: &[ANY, ALIGN],
-        gradient: Gradient::Rule(|g| Version("V3").diag_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V3").diag_gradient(g)),
         ..DIAG
     },
     kernels: &[cpu(diag)],
@@ -339,7 +339,7 @@ const PART: OpDef = OpDef {
     outputs: &[arg("diagonal", "T")],
     attrs: &[ANY],
     shape: part_shape,
-    gradient: Gradient::Rule(|g| Version("").part_gradient(g)),
+    gradient: Gradient::Rule(|g| OpVersion("").part_gradient(g)),
     ..OpDef::EMPTY
 };
 
@@ -357,7 +357,7 @@ pub(crate) static MATRIX_DIAG_PART_V2: Op = Op {
         name: "MatrixDiagPartV2",
         summary: "Some diagonals of matrices, aligned to the left, with a value behind them.",
         inputs: PART_INPUTS,
-        gradient: Gradient::Rule(|g| Version("V2").part_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V2").part_gradient(g)),
         ..PART
     },
     kernels: &[cpu(part)],
@@ -370,7 +370,7 @@ pub(crate) static MATRIX_DIAG_PART_V3: Op = Op {
         summary: "Some diagonals of matrices, with a value beside those that are shorter.",
         inputs: PART_INPUTS,
         attrs: &[ANY, ALIGN],
-        gradient: Gradient::Rule(|g| Version("V3").part_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V3").part_gradient(g)),
         ..PART
     },
     kernels: &[cpu(part)],
@@ -383,7 +383,7 @@ const SET: OpDef = OpDef {
     outputs: &[arg("output", "T")],
     attrs: &[ANY],
     shape: set_shape,
-    gradient: Gradient::Rule(|g| Version("").set_gradient(g)),
+    gradient: Gradient::Rule(|g| OpVersion("").set_gradient(g)),
     ..OpDef::EMPTY
 };
 
@@ -401,7 +401,7 @@ pub(crate) static MATRIX_SET_DIAG_V2: Op = Op {
         name: "MatrixSetDiagV2",
         summary: "Matrices with some other diagonals, aligned to the left.",
         inputs: SET_INPUTS,
-        gradient: Gradient::Rule(|g| Version("V2").set_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V2").set_gradient(g)),
         ..SET
     },
     kernels: &[cpu(set)],
@@ -414,7 +414,7 @@ pub(crate) static MATRIX_SET_DIAG_V3: Op = Op {
         summary: "Matrices with some other diagonals.",
         inputs: SET_INPUTS,
         attrs: &[ANY, ALIGN],
-        gradient: Gradient::Rule(|g| Version("V3").set_gradient(g)),
+        gradient: Gradient::Rule(|g| OpVersion("V3").set_gradient(g)),
         ..SET
     },
     kernels: &[cpu(set)],

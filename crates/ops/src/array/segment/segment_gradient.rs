@@ -5,7 +5,7 @@ use thalweg_graph::op::InputGradients;
 use thalweg_graph::{GradCx, Output};
 use thalweg_tensor::DType;
 
-use super::unsorted_segment_sum::of_segments;
+use super::unsorted_segment_sum::gather_segments;
 use crate::support::gradient_nodes::int_scalar;
 
 /// Gathers the slice of `x` for each id.
@@ -15,20 +15,20 @@ pub(super) fn gather<'g>(x: Output<'g>, ids: Output<'g>) -> Output<'g> {
 }
 
 /// Kind of ids, which selects the ops of a gradient.
-pub(super) enum Kin {
+pub(super) enum IdOrder {
     Sorted,
     Unsorted,
 }
 
-impl Kin {
+impl IdOrder {
     /// Reduces `x` by `op` (`Sum`, `Prod`) over the segments of the node.
     fn over<'g>(&self, g: &GradCx<'_, 'g>, op: &str, x: Output<'g>) -> Output<'g> {
         match self {
-            Kin::Sorted => {
+            IdOrder::Sorted => {
                 let node = g.graph().op(&format!("Segment{op}")).input(x);
                 node.input(g.input(1)).output()
             }
-            Kin::Unsorted => {
+            IdOrder::Unsorted => {
                 let node = g.graph().op(&format!("UnsortedSegment{op}")).input(x);
                 node.input(g.input(1)).input(g.input(2)).output()
             }
@@ -38,9 +38,9 @@ impl Kin {
     /// Gathers the slice of `x` for each id; 0 for an id of no segment.
     fn back<'g>(&self, g: &GradCx<'_, 'g>, x: Output<'g>) -> Output<'g> {
         match self {
-            Kin::Sorted => gather(x, g.input(1)),
-            Kin::Unsorted => {
-                let (slices, kept) = of_segments(x, g.input(1));
+            IdOrder::Sorted => gather(x, g.input(1)),
+            IdOrder::Unsorted => {
+                let (slices, kept) = gather_segments(x, g.input(1));
                 where_true(kept, slices)
             }
         }
@@ -55,7 +55,7 @@ fn where_true<'g>(when: Output<'g>, x: Output<'g>) -> Output<'g> {
 }
 
 /// Sends the gradient to the selected elements, in equal parts if several are equal.
-pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
+pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &IdOrder) -> InputGradients<'g> {
     let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
     let taken = graph.op("Equal").input(x).input(kin.back(g, g.output(0)));
     let taken = graph.op("Cast").input(taken.output());
@@ -66,7 +66,7 @@ pub(super) fn extreme_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradie
 }
 
 /// Gradient of a product: the product of the other elements; for an element of 0, of those that are not 0.
-pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &Kin) -> InputGradients<'g> {
+pub(super) fn product_gradient<'g>(g: &GradCx<'_, 'g>, kin: &IdOrder) -> InputGradients<'g> {
     let (graph, x, dy) = (g.graph(), g.input(0), g.grad());
     let choose = |when: Output<'g>, a: Output<'g>, b: Output<'g>| {
         graph.op("SelectV2").input(when).input(a).input(b).output()

@@ -9,11 +9,11 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use super::segment_gradient::{Kin, extreme_gradient, gather, product_gradient};
+use super::segment_gradient::{IdOrder, extreme_gradient, gather, product_gradient};
 use super::unsorted_segment_sum::{segments, shape as unsorted_shape};
 use crate::support::elementwise::rounding;
-use crate::support::shape_inputs::{countable, wrong};
-use crate::support::widened::{indexed, widened_ints};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
+use crate::support::widened::{widened_ints, with_i64_indices};
 
 /// Number of segments of sorted ids, which are input `input`; fails if they are not sorted.
 pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferError> {
@@ -23,16 +23,17 @@ pub(super) fn count_sorted(input: usize, ids: &[i64]) -> Result<usize, InferErro
             ids[i + 1],
             ids[i]
         );
-        return Err(wrong(input, reason));
+        return Err(invalid_value(input, reason));
     }
     match (ids.first(), ids.last()) {
-        (Some(&first), _) if first < 0 => {
-            Err(wrong(input, format!("{first} is no id: they begin at 0")))
-        }
+        (Some(&first), _) if first < 0 => Err(invalid_value(
+            input,
+            format!("{first} is no id: they begin at 0"),
+        )),
         (_, Some(&last)) => usize::try_from(last)
             .ok()
             .and_then(|n| n.checked_add(1))
-            .ok_or_else(|| wrong(input, format!("{last} is too large"))),
+            .ok_or_else(|| invalid_value(input, format!("{last} is too large"))),
         _ => Ok(0),
     }
 }
@@ -64,7 +65,7 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     if let (Some(rows), Some(n)) = (rows, ids.dim(0))
         && rows != n
     {
-        return Err(wrong(
+        return Err(invalid_value(
             1,
             format!("{} for {}", counted(n, "id"), counted(rows, "slice")),
         ));
@@ -73,7 +74,7 @@ fn sorted_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         Some(ids) => Some(count_sorted(1, &ids)?),
         None => None,
     };
-    let shape = countable(
+    let shape = checked_shape(
         1,
         Shape::partial([count].into_iter().chain(inner.iter().copied())),
     )?;
@@ -130,13 +131,13 @@ const OUTPUT: &[Arg] = &[arg("output", "T")];
 const INDICES: AttrDef = type_attr("Tindices", DType::INDICES);
 
 /// A type in which integers of narrower dtypes are computed.
-trait Stored: Number {
+trait StoredInt: Number {
     /// The value after it is narrowed to `dtype` and widened again.
     fn stored_as(self, dtype: DType) -> Self;
 }
 
 macro_rules! stored {
-    ($($t:ty, |$x:ident, $dtype:ident| $stored:expr;)*) => {$(impl Stored for $t {
+    ($($t:ty, |$x:ident, $dtype:ident| $stored:expr;)*) => {$(impl StoredInt for $t {
         fn stored_as(self, $dtype: DType) -> $t {
             let $x = self;
             $stored
@@ -205,7 +206,7 @@ pub(crate) static SEGMENT_PROD: Op = Op {
     def: OpDef {
         name: "SegmentProd",
         summary: "For each segment the product of the slices with its id; ids are sorted.",
-        gradient: Gradient::Rule(|g| product_gradient(g, &Kin::Sorted)),
+        gradient: Gradient::Rule(|g| product_gradient(g, &IdOrder::Sorted)),
         ..SORTED
     },
     kernels: sorted_kernel!(T::ONE, T::mul),
@@ -216,7 +217,7 @@ pub(crate) static SEGMENT_MAX: Op = Op {
     def: OpDef {
         name: "SegmentMax",
         summary: "For each segment the largest elements of the slices with its id; ids are sorted.",
-        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Sorted)),
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Sorted)),
         ..SORTED
     },
     kernels: sorted_kernel!(T::ZERO, larger),
@@ -227,7 +228,7 @@ pub(crate) static SEGMENT_MIN: Op = Op {
     def: OpDef {
         name: "SegmentMin",
         summary: "For each segment the smallest elements of the slices with its id; ids are sorted.",
-        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Sorted)),
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Sorted)),
         ..SORTED
     },
     kernels: sorted_kernel!(T::ZERO, smaller),
@@ -301,15 +302,15 @@ fn unsorted_by<T: Number, I: Element + Into<i64>>(
 }
 
 /// The lowest and the highest number of a dtype.
-trait Bounds: Number {
-    const LEAST: Self;
-    const MOST: Self;
+trait NumberBounds: Number {
+    const LOWEST: Self;
+    const HIGHEST: Self;
 }
 
 macro_rules! bounds {
-    ($($t:ty)*) => {$(impl Bounds for $t {
-        const LEAST: $t = <$t>::MIN;
-        const MOST: $t = <$t>::MAX;
+    ($($t:ty)*) => {$(impl NumberBounds for $t {
+        const LOWEST: $t = <$t>::MIN;
+        const HIGHEST: $t = <$t>::MAX;
     })*};
 }
 
@@ -318,7 +319,7 @@ bounds! { half::f16 half::bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 }
 /// The lowest and the highest number of a dtype. A number that an `f64` cannot hold is rounded up, and saturates to
 /// the highest when it is converted back.
 fn bounds(dtype: DType) -> (f64, f64) {
-    dispatch!(dtype, NUMBERS, T => (T::LEAST.to_f64(), T::MOST.to_f64()), else (0.0, 0.0))
+    dispatch!(dtype, NUMBERS, T => (T::LOWEST.to_f64(), T::HIGHEST.to_f64()), else (0.0, 0.0))
 }
 
 /// Kernel of a reduction over ids in any order.
@@ -326,7 +327,7 @@ macro_rules! unsorted_kernel {
     (|$least:ident, $most:ident| $start:expr, $join:expr) => {{
         const KERNELS: &[Kernel] = &[cpu(|p| {
             let ($least, $most) = bounds(p.dtype(0));
-            widened_ints(p, &[0], &[0], &|p| indexed(p, &[1], &|p| {
+            widened_ints(p, &[0], &[0], &|p| with_i64_indices(p, &[1], &|p| {
                 dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => unsorted::<T>(p, $start, $join), else
                     Err(KernelError::DType(p.dtype(0))))
             }))
@@ -340,7 +341,7 @@ pub(crate) static UNSORTED_SEGMENT_MAX: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentMax",
         summary: "For each segment the largest elements of the slices with its id, the lowest number where there is none; slices with a negative id are left out.",
-        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Unsorted)),
         ..UNSORTED
     },
     kernels: unsorted_kernel!(|least, _most| T::from_f64(least), larger),
@@ -351,7 +352,7 @@ pub(crate) static UNSORTED_SEGMENT_MIN: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentMin",
         summary: "For each segment the smallest elements of the slices with its id, the highest number where there is none; slices with a negative id are left out.",
-        gradient: Gradient::Rule(|g| extreme_gradient(g, &Kin::Unsorted)),
+        gradient: Gradient::Rule(|g| extreme_gradient(g, &IdOrder::Unsorted)),
         ..UNSORTED
     },
     kernels: unsorted_kernel!(|_least, most| T::from_f64(most), smaller),
@@ -362,7 +363,7 @@ pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
     def: OpDef {
         name: "UnsortedSegmentProd",
         summary: "For each segment the product of the slices with its id; slices with a negative id are left out.",
-        gradient: Gradient::Rule(|g| product_gradient(g, &Kin::Unsorted)),
+        gradient: Gradient::Rule(|g| product_gradient(g, &IdOrder::Unsorted)),
         ..UNSORTED
     },
     kernels: unsorted_kernel!(|_least, _most| T::ONE, T::mul),
@@ -370,19 +371,19 @@ pub(crate) static UNSORTED_SEGMENT_PROD: Op = Op {
 
 /// Scale of a sparse segment's sum: none, by the number of slices, or by its square root.
 #[derive(Clone, Copy)]
-pub(super) enum Scale {
+pub(super) enum SegmentScale {
     Sum,
     Mean,
     SqrtN,
 }
 
-impl Scale {
+impl SegmentScale {
     /// Factor of the sum of `n` slices.
     pub(super) fn of<T: Float>(self, n: usize) -> T::Wide {
         T::Wide::from_f64(match self {
-            Scale::Sum => 1.0,
-            Scale::Mean => 1.0 / n as f64,
-            Scale::SqrtN => 1.0 / (n as f64).sqrt(),
+            SegmentScale::Sum => 1.0,
+            SegmentScale::Mean => 1.0 / n as f64,
+            SegmentScale::SqrtN => 1.0 / (n as f64).sqrt(),
         })
     }
 }

@@ -10,10 +10,10 @@ use thalweg_graph::op::{
 use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use super::segment_reductions::{Scale, count_sorted, runs};
+use super::segment_reductions::{SegmentScale, count_sorted, runs};
 use crate::support::gradient_nodes::shape_of;
-use crate::support::shape_inputs::{countable, invalid, single, wrong};
-use crate::support::widened::{indexed, widened_ints};
+use crate::support::shape_inputs::{checked_shape, invalid_value, kernel_error, scalar_int};
+use crate::support::widened::{widened_ints, with_i64_indices};
 
 const INDEX: AttrDef = type_attr_or("Tidx", DType::INDICES, DType::I32);
 const ID: AttrDef = type_attr_or("Tsegmentids", DType::INDICES, DType::I32);
@@ -59,10 +59,11 @@ fn slice<'a>(cx: &Infer<'a>) -> Result<Option<&'a [Option<usize>]>, InferError> 
 
 /// A number of slices, from input `input`.
 fn count(cx: &Infer<'_>, input: usize) -> Result<Option<usize>, InferError> {
-    let Some(n) = single(cx, input)? else {
+    let Some(n) = scalar_int(cx, input)? else {
         return Ok(None);
     };
-    let n = usize::try_from(n).map_err(|_| wrong(input, format!("{n} slices: use at least 0")))?;
+    let n = usize::try_from(n)
+        .map_err(|_| invalid_value(input, format!("{n} slices: use at least 0")))?;
     Ok(Some(n))
 }
 
@@ -77,13 +78,16 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         if let (Some(rows), Some(given)) = (rows, given)
             && rows > given
         {
-            return Err(wrong(2, format!("id {} is not below {given}", rows - 1)));
+            return Err(invalid_value(
+                2,
+                format!("id {} is not below {given}", rows - 1),
+            ));
         }
         rows = given;
     }
     if let Some(inner) = inner {
         let all = [rows].into_iter().chain(inner.iter().copied());
-        let shape = countable(2, Shape::partial(all))?;
+        let shape = checked_shape(2, Shape::partial(all))?;
         cx.set(0, shape);
     }
     Ok(())
@@ -94,7 +98,7 @@ fn grad_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     if let Some(ids) = cx.ints(2) {
         let segments = count_sorted(2, &ids)?;
         if cx.shape(0).dim(0).is_some_and(|d| segments > d) {
-            return Err(wrong(
+            return Err(invalid_value(
                 2,
                 format!("id {} is of no slice of {}", segments - 1, cx.shape(0)),
             ));
@@ -103,7 +107,7 @@ fn grad_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let rows = count(cx, 3)?;
     if let Some(inner) = inner {
         let all = [rows].into_iter().chain(inner.iter().copied());
-        let shape = countable(3, Shape::partial(all))?;
+        let shape = checked_shape(3, Shape::partial(all))?;
         cx.set(0, shape);
     }
     Ok(())
@@ -131,7 +135,7 @@ fn forward<T: Number>(
     finish: Box<dyn Fn(T, usize) -> T + Send + Sync>,
 ) -> Result<Prepared, KernelError> {
     let ids = p.ints(2)?;
-    let segments = count_sorted(2, &ids).map_err(invalid)?;
+    let segments = count_sorted(2, &ids).map_err(kernel_error)?;
     if p.output_dims(0).first().is_none_or(|&d| segments > d) {
         return Err(KernelError::Argument("segments"));
     }
@@ -159,16 +163,16 @@ fn forward<T: Number>(
     }))
 }
 
-fn scaled(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
+fn scaled(p: &Prepare<'_>, scale: SegmentScale) -> Result<Prepared, KernelError> {
     dispatch!(p.dtype(0), FLOATS, T => {
         let finish = move |x: T, n: usize| T::narrow(x.widen() * scale.of::<T>(n));
-        indexed(p, &[1], &|p| forward::<T>(p, Box::new(finish)))
+        with_i64_indices(p, &[1], &|p| forward::<T>(p, Box::new(finish)))
     }, else Err(KernelError::DType(p.dtype(0))))
 }
 
 fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     widened_ints(p, &[0], &[0], &|p| {
-        indexed(p, &[1], &|p| {
+        with_i64_indices(p, &[1], &|p| {
             dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => forward::<T>(p, Box::new(|x, _| x)), else
             Err(KernelError::DType(p.dtype(0))))
         })
@@ -176,16 +180,16 @@ fn summed(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 }
 
 /// Kernel of the gradient: adds the gradient of each segment to those of its slices.
-fn backward(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
-    indexed(p, &[1], &|p| {
+fn backward(p: &Prepare<'_>, scale: SegmentScale) -> Result<Prepared, KernelError> {
+    with_i64_indices(p, &[1], &|p| {
         dispatch!(p.dtype(0), FLOATS, T => backward_by::<T>(p, scale), else
             Err(KernelError::DType(p.dtype(0))))
     })
 }
 
-fn backward_by<T: Float>(p: &Prepare<'_>, scale: Scale) -> Result<Prepared, KernelError> {
+fn backward_by<T: Float>(p: &Prepare<'_>, scale: SegmentScale) -> Result<Prepared, KernelError> {
     let ids = p.ints(2)?;
-    let segments = count_sorted(2, &ids).map_err(invalid)?;
+    let segments = count_sorted(2, &ids).map_err(kernel_error)?;
     if p.dims(0).first().is_none_or(|&d| segments > d) {
         return Err(KernelError::Argument("segments"));
     }
@@ -227,8 +231,8 @@ fn gradient<'g>(g: &GradCx<'_, 'g>, op: &str) -> InputGradients<'g> {
 }
 
 const SUM_KERNELS: &[Kernel] = &[cpu(summed)];
-const MEAN_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, Scale::Mean))];
-const SQRT_N_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, Scale::SqrtN))];
+const MEAN_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, SegmentScale::Mean))];
+const SQRT_N_KERNELS: &[Kernel] = &[cpu(|p| scaled(p, SegmentScale::SqrtN))];
 
 const SUM: OpDef = OpDef {
     name: "SparseSegmentSum",
@@ -321,7 +325,7 @@ const BACK: OpDef = OpDef {
 /// Gradient of SparseSegmentSum.
 pub(crate) static SPARSE_SEGMENT_SUM_GRAD: Op = Op {
     def: BACK,
-    kernels: &[cpu(|p| backward(p, Scale::Sum))],
+    kernels: &[cpu(|p| backward(p, SegmentScale::Sum))],
 };
 
 /// Gradient of SparseSegmentMean.
@@ -331,7 +335,7 @@ pub(crate) static SPARSE_SEGMENT_MEAN_GRAD: Op = Op {
         summary: "The gradient of SparseSegmentMean.",
         ..BACK
     },
-    kernels: &[cpu(|p| backward(p, Scale::Mean))],
+    kernels: &[cpu(|p| backward(p, SegmentScale::Mean))],
 };
 
 /// Gradient of SparseSegmentSqrtN.
@@ -341,5 +345,5 @@ pub(crate) static SPARSE_SEGMENT_SQRT_N_GRAD: Op = Op {
         summary: "The gradient of SparseSegmentSqrtN.",
         ..BACK
     },
-    kernels: &[cpu(|p| backward(p, Scale::SqrtN))],
+    kernels: &[cpu(|p| backward(p, SegmentScale::SqrtN))],
 };

@@ -10,17 +10,18 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::support::elementwise::CHUNK;
 use crate::support::gradient_nodes::{int_scalar, reshape, shape_of};
-use crate::support::shape_inputs::{countable, single, wrong};
-use crate::support::widened::{indexed, widened_ints};
+use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
+use crate::support::widened::{widened_ints, with_i64_indices};
 
 /// Minimum number of columns of a task.
-const NARROW: usize = 32;
+const MIN_TASK_COLUMNS: usize = 32;
 
 pub(crate) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    let count = match single(cx, 2)? {
+    let count = match scalar_int(cx, 2)? {
         None => None,
         Some(n) => Some(
-            usize::try_from(n).map_err(|_| wrong(2, format!("{n} segments: use at least 0")))?,
+            usize::try_from(n)
+                .map_err(|_| invalid_value(2, format!("{n} segments: use at least 0")))?,
         ),
     };
     let (Some(data), Some(ids)) = (cx.shape(0).dims(), cx.shape(1).dims()) else {
@@ -39,7 +40,7 @@ pub(crate) fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         });
     }
     let rest = data[ids.len()..].iter().copied();
-    let shape = countable(2, Shape::partial([count].into_iter().chain(rest)))?;
+    let shape = checked_shape(2, Shape::partial([count].into_iter().chain(rest)))?;
     cx.set(0, shape);
     Ok(())
 }
@@ -59,7 +60,8 @@ fn prepare<T: Number, I: Element>(
     let (count, inner) = segments(p)?;
     let rows = p.inputs[1].elements();
     // Every task reads all rows in order, and sums some columns.
-    let tasks = (rows.saturating_mul(inner) / CHUNK).clamp(1, inner.div_ceil(NARROW).max(1));
+    let tasks =
+        (rows.saturating_mul(inner) / CHUNK).clamp(1, inner.div_ceil(MIN_TASK_COLUMNS).max(1));
     let width = inner.div_ceil(tasks).max(1);
     let elements = p.inputs[0]
         .elements()
@@ -96,7 +98,7 @@ fn prepare<T: Number, I: Element>(
 
 /// Each slice gets the gradient of its sum; a dropped slice gets zeros.
 fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
-    let (slices, kept) = of_segments(g.grad(), g.input(1));
+    let (slices, kept) = gather_segments(g.grad(), g.input(1));
     let zeros = g.graph().op("ZerosLike").input(slices).output();
     let dx = g.graph().op("SelectV2").input(kept).input(slices);
     smallvec![Some(dx.input(zeros).output())]
@@ -104,7 +106,7 @@ fn gradient<'g>(g: &GradCx<'_, 'g>) -> InputGradients<'g> {
 
 /// For each id: the slice of `dy` for its segment (the first segment for a negative id), and `true` if the id is not
 /// negative.
-pub(super) fn of_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, Output<'g>) {
+pub(super) fn gather_segments<'g>(dy: Output<'g>, ids: Output<'g>) -> (Output<'g>, Output<'g>) {
     let graph = dy.graph();
     let zero = int_scalar(graph, ids.dtype(), 0);
     let within = graph.op("Maximum").input(ids).input(zero).output();
@@ -157,7 +159,7 @@ pub(crate) static UNSORTED_SEGMENT_SUM: Op = Op {
     kernels: &[
         cpu(|p| {
             widened_ints(p, &[0], &[0], &|p| {
-                indexed(p, &[1], &|p| {
+                with_i64_indices(p, &[1], &|p| {
                     dispatch!(p.dtype(0), [F16 BF16 F32 F64 I64 U64], T => prepare::<T, i64>(p, i64::from), else
                     Err(KernelError::DType(p.dtype(0))))
                 })

@@ -7,9 +7,11 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use crate::support::elementwise::copy_broadcast;
-use crate::support::moved_strings::moved_strings;
-use crate::support::shape_inputs::{asked_shape, ints_or, invalid, known, per_dim};
-use crate::support::widened::moved;
+use crate::support::shape_inputs::{
+    described_shape, int_tensor_for, ints_per_dim, kernel_error, known_outputs,
+};
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::as_uints;
 
 /// Broadcasts to a larger shape.
 pub(crate) static BROADCAST_TO: Op = Op {
@@ -23,7 +25,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
             type_attr_or("Tidx", DType::INDICES, DType::I32),
         ],
         shape: |cx| {
-            let shape = asked_shape(cx, 1)?;
+            let shape = described_shape(cx, 1)?;
             let wrong = || InferError::Broadcast {
                 left: cx.shape(0).clone(),
                 right: shape.clone(),
@@ -47,9 +49,9 @@ pub(crate) static BROADCAST_TO: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(BROADCAST_TO, &[("T", &[DType::String])]),
+        string_kernel!(BROADCAST_TO, &[("T", &[DType::String])]),
         cpu(|p| {
-            moved(
+            as_uints(
                 p,
                 &[0],
                 &[0],
@@ -69,7 +71,7 @@ pub(crate) static BROADCAST_ARGS: Op = Op {
         outputs: &[arg("r0", "T")],
         attrs: &[type_attr_or("T", DType::INDICES, DType::I32)],
         shape: |cx| {
-            let (a, b) = (per_dim(cx, 0)?, per_dim(cx, 1)?);
+            let (a, b) = (ints_per_dim(cx, 0)?, ints_per_dim(cx, 1)?);
             cx.set(0, Shape::of_rank(1));
             if let (Some(a), Some(b)) = (a, b) {
                 let value = broadcast(cx.dtype(0), a, b)?;
@@ -85,8 +87,8 @@ pub(crate) static BROADCAST_ARGS: Op = Op {
 
 const BROADCAST_ARGS_KERNELS: &[Kernel] = &[
     cpu(|p| {
-        let value = broadcast(p.dtype(0), p.ints(0)?, p.ints(1)?).map_err(invalid)?;
-        known(p.dtype(0), vec![value])
+        let value = broadcast(p.dtype(0), p.ints(0)?, p.ints(1)?).map_err(kernel_error)?;
+        known_outputs(p.dtype(0), vec![value])
     }),
     thalweg_device::on_host(),
 ];
@@ -96,5 +98,5 @@ fn broadcast(dtype: DType, a: Vec<i64>, b: Vec<i64>) -> Result<Tensor, InferErro
     let both = left.broadcast(&right).and_then(|s| s.to_dims());
     let dims = both.ok_or(InferError::Broadcast { left, right })?;
     let dims: Vec<i64> = dims.iter().map(|&d| d as i64).collect();
-    ints_or("T", dtype, &[dims.len()], &dims)
+    int_tensor_for("T", dtype, &[dims.len()], &dims)
 }

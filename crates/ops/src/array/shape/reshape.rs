@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Shape, text};
 
 use crate::support::gradient_nodes::{int_vector, shape_of};
-use crate::support::shape_inputs::length;
+use crate::support::shape_inputs::vector_length;
 use crate::support::trivial_kernels::VIEW;
 
 /// Gradient with the shape of the input.
@@ -71,7 +71,7 @@ pub(crate) static RESHAPE: Op = Op {
 
 fn target(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let wrong = |reason: String| InferError::Value { input: 1, reason };
-    let rank = length(cx, 1)?;
+    let rank = vector_length(cx, 1)?;
     let Some(asked) = cx.ints(1) else {
         return Ok(rank.map_or(Shape::unknown(), Shape::of_rank));
     };

@@ -7,7 +7,7 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
-use crate::support::shape_inputs::{ints_or, invalid, known};
+use crate::support::shape_inputs::{int_tensor_for, kernel_error, known_outputs};
 
 /// Kernel that writes a value that is known when it is prepared.
 fn known_index(value: Option<Tensor>) -> Result<Prepared, KernelError> {
@@ -147,13 +147,13 @@ pub(crate) static SHAPE_N: Op = Op {
 
 fn dims_of(dtype: DType, dims: &[usize]) -> Result<Tensor, InferError> {
     let dims: SmallVec<[i64; 6]> = dims.iter().map(|&d| d as i64).collect();
-    ints_or("out_type", dtype, &[dims.len()], &dims)
+    int_tensor_for("out_type", dtype, &[dims.len()], &dims)
 }
 
 fn shapes(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dtype = p.outputs.first().map_or(DType::I32, |o| o.dtype);
     let all: Result<Vec<Tensor>, _> = p.inputs.iter().map(|o| dims_of(dtype, &o.dims)).collect();
-    known(dtype, all.map_err(invalid)?)
+    known_outputs(dtype, all.map_err(kernel_error)?)
 }
 
 /// `values` as a tensor of an index dtype.

@@ -15,7 +15,7 @@ pub struct Rest;
 pub struct NewAxis;
 
 /// Maximum number of parts: the op's masks have a bit for each.
-const MOST_PARTS: usize = 63;
+const MAX_PARTS: usize = 63;
 
 /// Index into one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,8 +170,8 @@ impl Index for &[Part] {
 pub(crate) fn at<'g>(x: Output<'g>, index: impl Index) -> Output<'g> {
     let graph = x.graph();
     let parts = index.parts();
-    if parts.len() > MOST_PARTS {
-        let text = format!("an index of {} parts: {MOST_PARTS} at most", parts.len());
+    if parts.len() > MAX_PARTS {
+        let text = format!("an index of {} parts: {MAX_PARTS} at most", parts.len());
         return graph.fail("StridedSlice", "StridedSlice", Reason::Argument(text));
     }
     let mut bounds = [const { Vec::<i64>::new() }; 3];

@@ -7,15 +7,15 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 
-use crate::array::box_copies::Moves;
+use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::{countable, per_dim, wrong};
+use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 
 /// Shape of a slice; a dimension is known if its begin and size are known.
 fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
-    let (begin, size) = (per_dim(cx, 1)?, per_dim(cx, 2)?);
+    let (begin, size) = (ints_per_dim(cx, 1)?, ints_per_dim(cx, 2)?);
     let lengths = [cx.shape(1).dim(0), cx.shape(2).dim(0)];
     let Some(rank) = cx.shape(0).rank().or(lengths[0]).or(lengths[1]) else {
         return Ok(Shape::unknown());
@@ -29,7 +29,7 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
                 counted(n, "number"),
                 counted(rank, "dimension")
             );
-            return Err(wrong(i + 1, what));
+            return Err(invalid_value(i + 1, what));
         }
     }
     let mut shape = Vec::with_capacity(rank);
@@ -43,7 +43,7 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
         {
             let end = all.map_or("its length".to_owned(), |d| d.to_string());
             let reason = format!("dimension {i} cannot begin at {b}: use 0..={end}");
-            return Err(wrong(1, reason));
+            return Err(invalid_value(1, reason));
         }
         if let Some(s) = size {
             let room = all.map(|d| d - begin.unwrap_or(0));
@@ -51,7 +51,7 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
                 let most = room.map_or("its length".to_owned(), |d| d.to_string());
                 let reason =
                     format!("{s} elements of dimension {i}: use 0..={most}, or -1 for the rest");
-                return Err(wrong(2, reason));
+                return Err(invalid_value(2, reason));
             }
         }
         shape.push(match (size, all, begin) {
@@ -60,7 +60,7 @@ fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
             (None, _, _) => None,
         });
     }
-    countable(2, Shape::partial(shape))
+    checked_shape(2, Shape::partial(shape))
 }
 
 /// Pads the gradient with zeros outside the slice.
@@ -120,13 +120,13 @@ pub(crate) static SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(SLICE, &[("T", &[DType::String])]),
+        string_kernel!(SLICE, &[("T", &[DType::String])]),
         cpu(|p| slice_moves(p)?.on_cpu()),
         gpu(|p| slice_moves(p)?.on_gpu()),
     ],
 };
 
-fn slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn slice_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (begin, from, out) = (p.ints(1)?, steps(p.dims(0)), p.output_dims(0));
     let to = steps(out);
     if begin.len() != from.len() || out.len() != from.len() {
@@ -134,12 +134,12 @@ fn slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
     }
     let start: i64 = begin.iter().zip(&from).map(|(&b, &s)| b * s as i64).sum();
     let start = usize::try_from(start).map_err(|_| KernelError::Argument("a begin"))?;
-    let axes: Vec<Axis> = (0..out.len())
-        .map(|i| Axis {
+    let axes: Vec<CopyAxis> = (0..out.len())
+        .map(|i| CopyAxis {
             len: out[i],
             from: from[i],
             to: to[i],
         })
         .collect();
-    Ok(Moves::one(p, Move::new(start, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(start, 0, &axes)?))
 }

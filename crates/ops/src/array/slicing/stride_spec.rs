@@ -4,10 +4,10 @@
 use thalweg_graph::{Attrs, Infer, InferError};
 use thalweg_tensor::Shape;
 
-use crate::support::shape_inputs::{per_dim, wrong};
+use crate::support::shape_inputs::{ints_per_dim, invalid_value};
 
 /// Maximum number of entries of a specification: masks have a bit for each.
-const MOST: usize = 32;
+const MAX_ENTRIES: usize = 32;
 
 /// Masks: bit `i` belongs to entry `i`.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Masks {
 
 /// Range of one dimension of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct DimRange {
     /// Index of the first element.
     pub(super) begin: i64,
     /// Step to the next element.
@@ -44,29 +44,29 @@ pub(super) struct Taken {
 
 /// A specification, resolved for a shape.
 #[derive(Clone, Debug)]
-pub(super) struct Spec {
+pub(super) struct StridedSpec {
     /// Range of each dimension of the input.
-    pub(super) taken: Vec<Taken>,
+    pub(super) taken: Vec<DimRange>,
     /// Shape of the output: dimensions of the input that are kept, and new ones.
     pub(super) shape: Shape,
 }
 
 /// Input numbers of the entries of a specification, for errors.
 #[derive(Clone, Copy)]
-pub(super) struct Placements {
+pub(super) struct EntryInputs {
     /// Input with the begins; ends and strides follow it.
     pub(super) begin: usize,
 }
 
 /// Begins, ends and strides; `None` if only their number is known.
-pub(super) type Entries<'a> = Option<(&'a [i64], &'a [i64], &'a [i64])>;
+pub(super) type SpecEntries<'a> = Option<(&'a [i64], &'a [i64], &'a [i64])>;
 
 fn bit(mask: i64, i: usize) -> bool {
-    i < MOST && (mask >> i) & 1 == 1
+    i < MAX_ENTRIES && (mask >> i) & 1 == 1
 }
 
 /// Number of dimensions that the ellipsis of a specification of `n` entries covers.
-fn left_to_ellipsis(n: usize, masks: Masks, rank: usize) -> Option<usize> {
+fn ellipsis_dims(n: usize, masks: Masks, rank: usize) -> Option<usize> {
     let explicit = (0..n)
         .filter(|&i| !bit(masks.ellipsis, i) && !bit(masks.new_axis, i))
         .count();
@@ -77,12 +77,15 @@ fn left_to_ellipsis(n: usize, masks: Masks, rank: usize) -> Option<usize> {
 pub(super) fn resolve(
     dims: &[Option<usize>],
     n: usize,
-    entries: Entries<'_>,
+    entries: SpecEntries<'_>,
     masks: Masks,
-    at: Placements,
-) -> Result<Spec, InferError> {
-    if n > MOST {
-        return Err(wrong(at.begin, format!("{n} entries are more than {MOST}")));
+    at: EntryInputs,
+) -> Result<StridedSpec, InferError> {
+    if n > MAX_ENTRIES {
+        return Err(invalid_value(
+            at.begin,
+            format!("{n} entries are more than {MAX_ENTRIES}"),
+        ));
     }
     if (0..n).filter(|&i| bit(masks.ellipsis, i)).count() > 1 {
         return Err(InferError::Attr {
@@ -90,8 +93,8 @@ pub(super) fn resolve(
             reason: "more than one ellipsis".to_owned(),
         });
     }
-    let rest = left_to_ellipsis(n, masks, dims.len()).ok_or_else(|| {
-        wrong(
+    let rest = ellipsis_dims(n, masks, dims.len()).ok_or_else(|| {
+        invalid_value(
             at.begin,
             format!(
                 "it takes more dimensions than the {} that a tensor of shape {} has",
@@ -100,12 +103,12 @@ pub(super) fn resolve(
             ),
         )
     })?;
-    let mut spec = Spec {
+    let mut spec = StridedSpec {
         taken: Vec::with_capacity(dims.len()),
         shape: Shape::unknown(),
     };
     let mut shape = Vec::new();
-    let whole = |d: Option<usize>| Taken {
+    let whole = |d: Option<usize>| DimRange {
         begin: 0,
         step: 1,
         len: d,
@@ -145,10 +148,10 @@ fn take(
     entry: Option<(i64, i64, i64)>,
     i: usize,
     masks: Masks,
-    at: Placements,
-) -> Result<Taken, InferError> {
+    at: EntryInputs,
+) -> Result<DimRange, InferError> {
     let shrink = bit(masks.shrink, i);
-    let unknown = Taken {
+    let unknown = DimRange {
         begin: 0,
         step: 1,
         len: if shrink { Some(1) } else { None },
@@ -157,14 +160,14 @@ fn take(
         return Ok(unknown);
     };
     if step == 0 {
-        return Err(wrong(
+        return Err(invalid_value(
             at.begin + 2,
             format!("entry {i} is 0: a step must go on"),
         ));
     }
     if shrink && step < 0 {
         let reason = format!("entry {i} is {step}: of a dimension that is left out it must be 1");
-        return Err(wrong(at.begin + 2, reason));
+        return Err(invalid_value(at.begin + 2, reason));
     }
     let Some(dim) = dim else {
         return Ok(unknown);
@@ -175,9 +178,9 @@ fn take(
         let begin = Some(forward(begin)).filter(|b| (0..dim).contains(b));
         let begin = begin.ok_or_else(|| {
             let reason = format!("index {i} is out of bounds: use {}..{dim}", -dim);
-            wrong(at.begin, reason)
+            invalid_value(at.begin, reason)
         })?;
-        return Ok(Taken {
+        return Ok(DimRange {
             begin,
             step: 1,
             len: Some(1),
@@ -197,7 +200,7 @@ fn take(
         true => 0,
         false => way / step + i64::from(way % step != 0),
     };
-    Ok(Taken {
+    Ok(DimRange {
         begin,
         step,
         len: usize::try_from(len).ok(),
@@ -210,7 +213,7 @@ pub(super) fn spec(
     cx: &Infer<'_>,
     begin: usize,
     shape: &Shape,
-) -> Result<Option<Spec>, InferError> {
+) -> Result<Option<StridedSpec>, InferError> {
     let mut n = None;
     for i in begin..begin + 3 {
         let length = cx.ranked(i, 1)?.dim(0);
@@ -218,7 +221,7 @@ pub(super) fn spec(
             && a != b
         {
             let reason = format!("it has {b} entries, and the begins have {a}");
-            return Err(wrong(i, reason));
+            return Err(invalid_value(i, reason));
         }
         n = n.or(length);
     }
@@ -226,14 +229,14 @@ pub(super) fn spec(
         return Ok(None);
     };
     let values = [
-        per_dim(cx, begin)?,
-        per_dim(cx, begin + 1)?,
-        per_dim(cx, begin + 2)?,
+        ints_per_dim(cx, begin)?,
+        ints_per_dim(cx, begin + 1)?,
+        ints_per_dim(cx, begin + 2)?,
     ];
-    let entries: Entries<'_> = match &values {
+    let entries: SpecEntries<'_> = match &values {
         [Some(b), Some(e), Some(s)] => Some((b, e, s)),
         _ => None,
     };
     let masks = Masks::of(cx.attrs());
-    resolve(dims, n, entries, masks, Placements { begin }).map(Some)
+    resolve(dims, n, entries, masks, EntryInputs { begin }).map(Some)
 }

@@ -6,12 +6,12 @@ use thalweg_graph::op::{AttrDef, Gradient, arg, int_attr, type_attr};
 use thalweg_graph::{Attrs, GradCx, NodeBuilder, OpDef};
 use thalweg_tensor::DType;
 
-use super::stride_spec::{Masks, Placements, Spec, resolve, spec};
-use crate::array::box_copies::{MovedBox, Moves, Source, around};
+use super::stride_spec::{EntryInputs, Masks, StridedSpec, resolve, spec};
+use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource, fill_outside};
 use crate::support::gradient_nodes::shape_of;
-use crate::support::moved_strings::moved_strings;
-use crate::support::moves::{Axis, Move, steps};
-use crate::support::shape_inputs::{asked_shape, invalid};
+use crate::support::shape_inputs::{described_shape, kernel_error};
+use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
+use crate::support::string_kernel::string_kernel;
 
 pub(super) const MASKS: [&str; 5] = [
     "begin_mask",
@@ -38,7 +38,11 @@ fn with_masks<'g>(node: NodeBuilder<'g>, attrs: &Attrs) -> NodeBuilder<'g> {
 }
 
 /// Resolved specification of a node for a tensor of `dims`; its begins are input `begin`.
-pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<Spec, KernelError> {
+pub(super) fn spec_of(
+    p: &Prepare<'_>,
+    dims: &[usize],
+    begin: usize,
+) -> Result<StridedSpec, KernelError> {
     let (b, e, s) = (p.ints(begin)?, p.ints(begin + 1)?, p.ints(begin + 2)?);
     if b.len() != e.len() || b.len() != s.len() {
         return Err(KernelError::Argument("as many ends and strides as begins"));
@@ -50,14 +54,14 @@ pub(super) fn spec_of(p: &Prepare<'_>, dims: &[usize], begin: usize) -> Result<S
         b.len(),
         Some((&b, &e, &s)),
         masks,
-        Placements { begin },
+        EntryInputs { begin },
     )
-    .map_err(invalid)
+    .map_err(kernel_error)
 }
 
 /// The selected box: its first element in a tensor of `dims`, and its axes as `(len, step in the tensor, step in the
 /// box)`.
-pub(super) fn taken(spec: &Spec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
+pub(super) fn taken(spec: &StridedSpec, dims: &[usize]) -> (i64, Vec<(usize, isize, isize)>) {
     let lens: Vec<usize> = spec.taken.iter().map(|t| t.len.unwrap_or(0)).collect();
     let (whole, own) = (steps(dims), steps(&lens));
     let first = spec.taken.iter().zip(&whole);
@@ -114,20 +118,20 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(STRIDED_SLICE, &[("T", &[DType::String])]),
+        string_kernel!(STRIDED_SLICE, &[("T", &[DType::String])]),
         cpu(|p| strided_slice_moves(p)?.on_cpu()),
         gpu(|p| strided_slice_moves(p)?.on_gpu()),
     ],
 };
 
-fn strided_slice_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn strided_slice_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let (first, axes) = taken(&spec_of(p, p.dims(0), 1)?, p.dims(0));
     let start = start(first, &axes)?;
-    let axes: Vec<Axis> = axes
+    let axes: Vec<CopyAxis> = axes
         .into_iter()
-        .map(|(len, from, to)| Axis { len, from, to })
+        .map(|(len, from, to)| CopyAxis { len, from, to })
         .collect();
-    Ok(Moves::one(p, Move::new(start, 0, &axes)?))
+    Ok(BoxCopies::one(p, StridedCopy::new(start, 0, &axes)?))
 }
 
 /// The gradient of StridedSlice.
@@ -145,7 +149,7 @@ pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: ATTRS,
         shape: |cx| {
-            let shape = asked_shape(cx, 0)?;
+            let shape = described_shape(cx, 0)?;
             if let Some(spec) = spec(cx, 1, &shape)?
                 && spec.shape.merge(cx.shape(4)).is_none()
             {
@@ -172,16 +176,16 @@ pub(crate) static STRIDED_SLICE_GRAD: Op = Op {
     ],
 };
 
-fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
+fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<BoxCopies, KernelError> {
     let out = p.output_dims(0);
     let spec = spec_of(p, out, 1)?;
     let (first, axes) = taken(&spec, out);
     let start = start(first, &axes)?;
-    let axes: Vec<Axis> = axes
+    let axes: Vec<CopyAxis> = axes
         .into_iter()
-        .map(|(len, to, from)| Axis { len, from, to })
+        .map(|(len, to, from)| CopyAxis { len, from, to })
         .collect();
-    let moved = MovedBox::of(Source::Input(4), Move::new(0, start, &axes)?);
+    let moved = BoxCopy::of(CopySource::Input(4), StridedCopy::new(0, start, &axes)?);
     // Without gaps, the selected elements are a box with zeros around it.
     let mut dense = true;
     let hull: Vec<(usize, usize)> = spec
@@ -196,18 +200,21 @@ fn strided_slice_grad_moves(p: &Prepare<'_>) -> Result<Moves, KernelError> {
         })
         .collect();
     let mut parts = if dense {
-        around(out, &hull, Source::Zero)?
+        fill_outside(out, &hull, CopySource::Zero)?
     } else {
         // All elements are set to zero first.
-        let all = Axis {
+        let all = CopyAxis {
             len: p.outputs[0].elements(),
             from: 0,
             to: 1,
         };
-        vec![MovedBox::of(Source::Zero, Move::new(0, 0, &[all])?)]
+        vec![BoxCopy::of(
+            CopySource::Zero,
+            StridedCopy::new(0, 0, &[all])?,
+        )]
     };
     parts.push(moved);
-    Ok(Moves {
+    Ok(BoxCopies {
         dtype: p.dtype(4),
         elements: p.outputs[0].elements(),
         parts,

@@ -8,8 +8,8 @@ use thalweg_tensor::DType;
 
 use super::stride_spec::spec;
 use super::strided_slice::{ATTRS, spec_of, start, taken};
-use crate::support::moves::{Axis, Move};
 use crate::support::raw_elements::input_as;
+use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let Some((dtype, variable)) = cx.variable(0) else {
@@ -38,11 +38,11 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dims = p.dims(0);
     let (first, axes) = taken(&spec_of(p, dims, 1)?, dims);
     let start = start(first, &axes)?;
-    let axes: Vec<Axis> = axes
+    let axes: Vec<CopyAxis> = axes
         .into_iter()
-        .map(|(len, to, from)| Axis { len, from, to })
+        .map(|(len, to, from)| CopyAxis { len, from, to })
         .collect();
-    let moved = Move::new(0, start, &axes)?;
+    let moved = StridedCopy::new(0, start, &axes)?;
     let dims = dims.to_vec();
     let elements = p.inputs.get(4).map_or(0, |v| v.elements());
     let size = p.dtype(4).size();
@@ -57,7 +57,7 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
 
 fn assign<T: Pod + Send + Sync>(
     cx: &KernelCx<'_>,
-    moved: &Move,
+    moved: &StridedCopy,
     dims: &[usize],
 ) -> Result<(), KernelError> {
     let value = input_as::<T>(cx, 4)?;

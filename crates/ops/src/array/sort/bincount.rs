@@ -6,7 +6,7 @@ use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, arg_of, bool_attr, type_att
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
-use crate::support::shape_inputs::{countable, single, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
 
 /// Dtypes of weights.
 const WEIGHTS: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
@@ -14,10 +14,10 @@ const WEIGHTS: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DT
 const BINS: &[Arg] = &[arg("bins", "T")];
 
 fn shape(cx: &mut Infer<'_>, rows: Option<Shape>) -> Result<(), InferError> {
-    let size = match single(cx, 1)? {
+    let size = match scalar_int(cx, 1)? {
         Some(n) => {
             let n = usize::try_from(n);
-            Some(n.map_err(|_| wrong(1, "a negative number of bins".to_owned()))?)
+            Some(n.map_err(|_| invalid_value(1, "a negative number of bins".to_owned()))?)
         }
         None => None,
     };
@@ -38,7 +38,7 @@ fn shape(cx: &mut Infer<'_>, rows: Option<Shape>) -> Result<(), InferError> {
         .iter()
         .copied()
         .chain([size]);
-    let shape = countable(1, Shape::partial(all))?;
+    let shape = checked_shape(1, Shape::partial(all))?;
     cx.set(0, shape);
     Ok(())
 }

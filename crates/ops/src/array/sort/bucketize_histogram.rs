@@ -7,8 +7,8 @@ use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape};
 
-use crate::support::shape_inputs::{countable, single, wrong};
-use crate::support::tensors::{Counted, integers};
+use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
+use crate::support::tensors::{AccountedVec, integers};
 
 const VALUES: AttrDef = type_attr("T", &[DType::I32, DType::I64, DType::F32, DType::F64]);
 
@@ -69,7 +69,7 @@ fn histogram<T: Number + Element>(
     cx: &TensorCx<'_>,
     bins: usize,
     to_f64: fn(T) -> f64,
-) -> Result<Counted<i64>, KernelError> {
+) -> Result<AccountedVec<i64>, KernelError> {
     let (values, range) = (cx.slice::<T>(0)?, cx.slice::<T>(1)?);
     let &[low, high] = range else {
         return Err(KernelError::Argument("a range"));
@@ -84,7 +84,7 @@ fn histogram<T: Number + Element>(
         ));
     }
     let width = to_f64(high.sub(low)) / bins as f64;
-    let mut counts = Counted::filled(bins, 0, cx.memory())?;
+    let mut counts = AccountedVec::filled(bins, 0, cx.memory())?;
     for (element, &value) in values.iter().enumerate() {
         let value = if value < low { low } else { value };
         let at = to_f64(value.sub(low)) / width;
@@ -101,7 +101,7 @@ fn histogram<T: Number + Element>(
 }
 
 /// Maximum number of bins; the number may come from an untrusted file.
-const MOST: usize = 1 << 28;
+const MAX_BINS: usize = 1 << 28;
 
 /// Number of values in each bin of equal width.
 pub(crate) static HISTOGRAM: Op = Op {
@@ -119,17 +119,17 @@ pub(crate) static HISTOGRAM: Op = Op {
             if let Some(d) = cx.ranked(1, 1)?.dim(0)
                 && d != 2
             {
-                return Err(wrong(
+                return Err(invalid_value(
                     1,
                     format!("a range of {}: give two", counted(d, "number")),
                 ));
             }
-            let bins = match single(cx, 2)? {
+            let bins = match scalar_int(cx, 2)? {
                 None => None,
                 Some(n) if n > 0 => Some(n as usize),
-                Some(n) => return Err(wrong(2, format!("{n} bins: use at least 1"))),
+                Some(n) => return Err(invalid_value(2, format!("{n} bins: use at least 1"))),
             };
-            let shape = countable(2, Shape::partial([bins]))?;
+            let shape = checked_shape(2, Shape::partial([bins]))?;
             cx.set(0, shape);
             Ok(())
         },
@@ -138,9 +138,9 @@ pub(crate) static HISTOGRAM: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let bins = usize::try_from(cx.int(2)?).unwrap_or(0);
-        if bins > MOST {
+        if bins > MAX_BINS {
             return Err(KernelError::Invalid(format!(
-                "{bins} bins are too many: there may be {MOST}"
+                "{bins} bins are too many: there may be {MAX_BINS}"
             )));
         }
         let counts = match cx.tensor(0)?.dtype() {

@@ -8,7 +8,7 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::gradient_nodes::int_scalar;
-use crate::support::shape_inputs::{single, wrong};
+use crate::support::shape_inputs::{invalid_value, scalar_int};
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::widened;
 
@@ -51,7 +51,7 @@ pub(crate) static NTH_ELEMENT: Op = Op {
         outputs: &[arg("values", "T")],
         attrs: &[bool_attr("reverse", false), type_attr("T", DType::NUMBERS)],
         shape: |cx| {
-            let n = single(cx, 1)?;
+            let n = scalar_int(cx, 1)?;
             let Some(dims) = cx.shape(0).dims() else {
                 return Ok(());
             };
@@ -66,7 +66,10 @@ pub(crate) static NTH_ELEMENT: Op = Op {
                 let within = usize::try_from(n).is_ok_and(|n| last.is_none_or(|d| n < d));
                 if !within {
                     let rows = cx.shape(0);
-                    return Err(wrong(1, format!("there is no place {n} in rows of {rows}")));
+                    return Err(invalid_value(
+                        1,
+                        format!("there is no place {n} in rows of {rows}"),
+                    ));
                 }
             }
             let shape = Shape::partial(rows.iter().copied());

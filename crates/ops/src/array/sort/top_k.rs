@@ -15,7 +15,7 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::support::elementwise::CHUNK;
 use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
-use crate::support::shape_inputs::{single, wrong};
+use crate::support::shape_inputs::{invalid_value, scalar_int};
 use crate::support::widened::widened;
 
 fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
@@ -35,7 +35,7 @@ fn shape(cx: &mut Infer<'_>, k: Option<i64>) -> Result<(), InferError> {
             Ok(k) if last.is_none_or(|d| k <= d) => Some(k),
             _ => {
                 let most = last.map_or("the length of a row".to_owned(), |d| d.to_string());
-                return Err(wrong(1, format!("k is {k}: use 0..={most}")));
+                return Err(invalid_value(1, format!("k is {k}: use 0..={most}")));
             }
         },
     };
@@ -203,7 +203,7 @@ pub(crate) static TOP_K_V2: Op = Op {
             type_attr_or("index_type", COUNTS, DType::I32),
         ],
         shape: |cx| {
-            let k = single(cx, 1)?;
+            let k = scalar_int(cx, 1)?;
             shape(cx, k)
         },
         gradient: Gradient::Rule(gradient),

@@ -9,21 +9,21 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
-use crate::support::shape_inputs::wrong;
-use crate::support::tensors::{Counted, integers, take_slices};
+use crate::support::shape_inputs::invalid_value;
+use crate::support::tensors::{AccountedVec, integers, take_slices};
 
 /// An element with a key for equality.
-trait Key: Element {
+trait EqualityKey: Element {
     /// A number that equal elements share; `None` for a NaN, which equals nothing.
     fn key(self) -> Option<u64>;
 }
 
 macro_rules! keys {
     ($($int:ty)*; $($float:ty)*) => {
-        $(impl Key for $int {
+        $(impl EqualityKey for $int {
             fn key(self) -> Option<u64> { Some(self as u64) }
         })*
-        $(impl Key for $float {
+        $(impl EqualityKey for $float {
             fn key(self) -> Option<u64> {
                 // -0 equals 0.
                 let zero = self == Self::default();
@@ -74,7 +74,10 @@ fn axis_of(cx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
     if cx.inputs() == 1 {
         return match rank {
             1 => Ok(Some(0)),
-            _ => Err(wrong(0, format!("{rank} dimensions: it must be a vector"))),
+            _ => Err(invalid_value(
+                0,
+                format!("{rank} dimensions: it must be a vector"),
+            )),
         };
     }
     let Some(axis) = cx.ints(1) else {
@@ -83,11 +86,11 @@ fn axis_of(cx: &Infer<'_>, rank: usize) -> Result<Option<usize>, InferError> {
     match axis[..] {
         [axis] => cx.axis(1, axis, rank).map(Some),
         [] if rank == 1 => Ok(Some(0)),
-        [] => Err(wrong(
+        [] => Err(invalid_value(
             1,
             format!("no axis for {rank} dimensions: only a vector needs none"),
         )),
-        _ => Err(wrong(
+        _ => Err(invalid_value(
             1,
             format!("it lists {}: give one", counted(axis.len(), "number")),
         )),
@@ -135,7 +138,7 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     };
     let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
     // The axis of a tensor without elements may be long.
-    let mut found = Counted::filled(len, 0, cx.memory())?;
+    let mut found = AccountedVec::filled(len, 0, cx.memory())?;
     let (mut first, mut counts) = (Vec::new(), Vec::new());
     for (i, found) in found.iter_mut().enumerate() {
         let next = first.len();

@@ -10,9 +10,9 @@ use thalweg_graph::op::{Gradient, arg, bool_attr, type_attr};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::support::elementwise::{BLOCK, CHUNK, Compute, convert};
-use crate::support::shape_inputs::{countable, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::shapes;
-use crate::support::widened::moved;
+use crate::support::widened::as_uints;
 
 /// Converts to another dtype.
 pub(crate) static CAST: Op = Op {
@@ -79,7 +79,7 @@ fn narrowed<W: Compute + Into<Scalar>>(
             return Err(KernelError::DType(to))
         }),
     };
-    moved(p, &[], &[0], &|p| Ok(by_way_of(p, narrow)))
+    as_uints(p, &[], &[0], &|p| Ok(by_way_of(p, narrow)))
 }
 
 fn to_all<W: Copy + Into<Scalar>, B: Pod>(from: &[W], to: &mut [u8], f: impl Fn(Scalar) -> B) {
@@ -194,11 +194,11 @@ pub(crate) static BITCAST: Op = Op {
                     _ => {
                         let reason =
                             format!("the last dimension of {} must be {parts}", cx.shape(0));
-                        return Err(wrong(0, reason));
+                        return Err(invalid_value(0, reason));
                     }
                 }
             }
-            let shape = countable(0, Shape::partial(dims))?;
+            let shape = checked_shape(0, Shape::partial(dims))?;
             cx.set(0, shape);
             Ok(())
         },

@@ -8,10 +8,10 @@ use thalweg_graph::{OpDef, scalar_of};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::flow::list_sum;
-use crate::support::moved_strings::moved_strings;
-use crate::support::shape_inputs::{asked_shape, countable, per_dim, wrong};
+use crate::support::shape_inputs::{checked_shape, described_shape, ints_per_dim, invalid_value};
 use crate::support::shapes;
-use crate::support::widened::moved;
+use crate::support::string_kernel::string_kernel;
+use crate::support::widened::as_uints;
 
 /// A tensor filled with one value.
 pub(crate) static FILL: Op = Op {
@@ -26,7 +26,7 @@ pub(crate) static FILL: Op = Op {
         ],
         shape: |cx| {
             shapes::expect_scalar(cx, 1)?;
-            let shape = asked_shape(cx, 0)?;
+            let shape = described_shape(cx, 0)?;
             cx.set(0, shape);
             Ok(())
         },
@@ -48,9 +48,9 @@ pub(crate) static FILL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        moved_strings!(FILL, &[("T", &[DType::String])]),
+        string_kernel!(FILL, &[("T", &[DType::String])]),
         cpu(|p| {
-            moved(p, &[1], &[0], &|p| {
+            as_uints(p, &[1], &[0], &|p| {
                 dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             let value = cx.input::<T>(1)?;
             let value = *value.first().ok_or(KernelError::Argument("a value"))?;
@@ -97,7 +97,7 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         cpu_tensors(|cx| Ok(vec![list_sum::zeros_like(cx, cx.tensor(0)?)?]))
             .only(&[("T", &[DType::Variant])]),
         cpu(|p| {
-            moved(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
+            as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());
             Ok(())
         })), else Err(KernelError::DType(p.dtype(0)))))
@@ -155,12 +155,15 @@ pub(crate) static EMPTY: Op = Op {
         outputs: &[arg("output", "dtype")],
         attrs: &[type_attr("dtype", DType::PLAIN), bool_attr("init", false)],
         shape: |cx| {
-            let shape = match per_dim(cx, 0)? {
+            let shape = match ints_per_dim(cx, 0)? {
                 Some(dims) => {
                     if let Some(bad) = dims.iter().find(|&&d| d < 0) {
-                        return Err(wrong(0, format!("{bad} is no length of a dimension")));
+                        return Err(invalid_value(
+                            0,
+                            format!("{bad} is no length of a dimension"),
+                        ));
                     }
-                    countable(0, Shape::from(dims))?
+                    checked_shape(0, Shape::from(dims))?
                 }
                 None => cx.shape(0).dim(0).map_or(Shape::unknown(), Shape::of_rank),
             };

@@ -8,7 +8,7 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use crate::support::elementwise::CHUNK;
-use crate::support::shape_inputs::{countable, wrong};
+use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::shapes;
 
 /// A number type of Range.
@@ -54,27 +54,30 @@ fn resolve<T: RangeNumber + Element>(
     limit: &Tensor,
     delta: &Tensor,
 ) -> Result<(T, T, usize), InferError> {
-    let read = |i: usize, t: &Tensor| t.to_scalar::<T>().map_err(|e| wrong(i, e.to_string()));
+    let read = |i: usize, t: &Tensor| {
+        t.to_scalar::<T>()
+            .map_err(|e| invalid_value(i, e.to_string()))
+    };
     let (start, limit, delta) = (read(0, start)?, read(1, limit)?, read(2, delta)?);
     if delta == T::ZERO {
-        return Err(wrong(2, "the distance is 0: it must lead on"));
+        return Err(invalid_value(2, "the distance is 0: it must lead on"));
     }
     let (up, ahead) = (delta > T::ZERO, limit >= start);
     if up != ahead && start != limit {
         let way = if up { "up" } else { "down" };
         let reason =
             format!("{limit:?} is not reached from {start:?} by counting {way} by {delta:?}");
-        return Err(wrong(1, reason));
+        return Err(invalid_value(1, reason));
     }
     let count = T::count(start, limit, delta)
-        .ok_or_else(|| wrong(1, format!("{start:?} to {limit:?} is too far")))?;
+        .ok_or_else(|| invalid_value(1, format!("{start:?} to {limit:?} is too far")))?;
     Ok((start, delta, count))
 }
 
 /// As [`resolve`], for a node.
 fn of_node<T: RangeNumber>(p: &Prepare<'_>) -> Result<(T, T, usize), KernelError> {
     resolve::<T>(p.value(0)?, p.value(1)?, p.value(2)?)
-        .map_err(crate::support::shape_inputs::invalid)
+        .map_err(crate::support::shape_inputs::kernel_error)
 }
 
 fn prepare<T: RangeNumber>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -115,7 +118,7 @@ pub(crate) static RANGE: Op = Op {
                 let n = dispatch!(cx.dtype(0), [F32 F64 I32 I64], T => {
                     resolve::<T>(start, limit, delta)?.2
                 }, else return Ok(()));
-                let shape = countable(1, Shape::known(&[n]))?;
+                let shape = checked_shape(1, Shape::known(&[n]))?;
                 cx.set(0, shape);
             }
             Ok(())
@@ -160,8 +163,8 @@ pub(crate) static LIN_SPACE: Op = Op {
             let shape = match cx.ints(2).and_then(|n| n.first().copied()) {
                 None => Shape::of_rank(1),
                 Some(n) => match usize::try_from(n) {
-                    Ok(n) if n > 0 => countable(2, Shape::known(&[n]))?,
-                    _ => return Err(wrong(2, format!("{n} numbers: use at least 1"))),
+                    Ok(n) if n > 0 => checked_shape(2, Shape::known(&[n]))?,
+                    _ => return Err(invalid_value(2, format!("{n} numbers: use at least 1"))),
                 },
             };
             cx.set(0, shape);

@@ -8,7 +8,7 @@ use thalweg_tensor::shape::elements;
 
 use super::attributes::{FACTOR, axis_of};
 use super::side_and_activation::NormEpilogue;
-use crate::support::cpu::on;
+use crate::support::cpu::slice_cpu;
 use crate::support::widened::widened;
 
 /// View of the images as `[before, channels, after]`.
@@ -85,7 +85,7 @@ fn forward_kernel(p: &Prepare<'_>, epilogue: NormEpilogue) -> Result<Prepared, K
             InOut::Same(y) => (None, y),
             InOut::Apart(x, y) => (Some(x), y),
         };
-        let cpu = on(cx.cpu());
+        let cpu = slice_cpu(cx.cpu());
         let mut scratch = Scratch::new(cx.scratch::<u8>(scratch)?);
         let [mean, rate, shift] = std::array::from_fn(|_| scratch.take::<f32>(columns));
         if training {
@@ -150,7 +150,7 @@ fn gradient_kernel(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
             InOut::Same(dx) => (None, dx),
             InOut::Apart(dy, dx) => (Some(dy), dx),
         };
-        let cpu = on(cx.cpu());
+        let cpu = slice_cpu(cx.cpu());
         let mut scratch = Scratch::new(cx.scratch::<u8>(scratch)?);
         let [mean, rate, along, less] = std::array::from_fn(|_| scratch.take::<f32>(columns));
         mean[..g.channels].copy_from_slice(used[0]);

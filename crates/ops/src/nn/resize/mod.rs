@@ -12,7 +12,7 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use self::kernels::{bilinear, bilinear_grad, nearest, nearest_grad};
 use crate::support::constants::ints;
-use crate::support::widened::{moved, widened, widened_ints};
+use crate::support::widened::{as_uints, widened, widened_ints};
 
 const PIXEL_DTYPES: &[DType] = &[
     DType::I8,
@@ -199,7 +199,7 @@ pub(crate) static RESIZE_NEAREST_NEIGHBOR: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[cpu(|p| {
-        moved(p, &[0], &[0], &|p| {
+        as_uints(p, &[0], &[0], &|p| {
             dispatch!(p.dtype(0), [U8 U16 U32 U64], T => nearest::<T>(p), else
                 Err(KernelError::DType(p.dtype(0))))
         })

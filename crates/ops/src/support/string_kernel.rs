@@ -10,13 +10,13 @@ use thalweg_tensor::{DType, Tensor};
 /// The kernel of op `$op` for dtype attributes `$attrs` of strings. The op must only copy elements or compare them for
 /// equality: its kernel of integers runs on numbers that are equal for equal strings. Where that leaves zeros, strings
 /// are empty.
-macro_rules! moved_strings {
+macro_rules! string_kernel {
     ($op:ident, $attrs:expr) => {
-        thalweg_device::cpu_tensors(|cx| $crate::support::moved_strings::run(cx, &$op)).only($attrs)
+        thalweg_device::cpu_tensors(|cx| $crate::support::string_kernel::run(cx, &$op)).only($attrs)
     };
 }
 
-pub(crate) use moved_strings;
+pub(crate) use string_kernel;
 
 /// Runs `op`'s kernel of integers on numbers in place of strings.
 pub(crate) fn run(cx: &TensorCx<'_>, op: &Op) -> Result<Vec<Tensor>, KernelError> {

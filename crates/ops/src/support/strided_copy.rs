@@ -10,11 +10,11 @@ use super::elementwise::CHUNK;
 use thalweg_cpu::transpose::{Rows, transpose_to};
 
 /// Side of a block that is transposed at a time, in elements: a few cache lines.
-const SIDE: usize = 64;
+const BLOCK_SIDE: usize = 64;
 
 /// An axis of a box: its length, and its steps in the source and in the destination, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Axis {
+pub(crate) struct CopyAxis {
     pub(crate) len: usize,
     pub(crate) from: isize,
     pub(crate) to: isize,
@@ -22,14 +22,14 @@ pub(crate) struct Axis {
 
 /// A copy of a box of elements.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Move {
+pub(crate) struct StridedCopy {
     /// Axes outside the inner loop, in descending order of the destination's steps.
-    outer: SmallVec<[Axis; 6]>,
+    outer: SmallVec<[CopyAxis; 6]>,
     /// Axis of the inner loop: the one with the smallest step in the destination.
-    inner: Option<Axis>,
+    inner: Option<CopyAxis>,
     /// The axis that is contiguous in the source, if it differs from `inner`, and `inner` is contiguous in the
     /// destination: blocks of both are transposed.
-    across: Option<Axis>,
+    across: Option<CopyAxis>,
     from: usize,
     to: usize,
     /// End of the elements that are read.
@@ -38,22 +38,26 @@ pub(crate) struct Move {
     to_end: usize,
 }
 
-impl Move {
+impl StridedCopy {
     /// A copy from element `from` of the source to element `to` of the destination.
     ///
     /// # Errors
     /// [`KernelError::Argument`] if it writes an element twice or reaches below element 0.
-    pub(crate) fn new(from: usize, to: usize, axes: &[Axis]) -> Result<Move, KernelError> {
-        Move::build(from, to, axes).ok_or(KernelError::Argument("a box within its tensors"))
+    pub(crate) fn new(
+        from: usize,
+        to: usize,
+        axes: &[CopyAxis],
+    ) -> Result<StridedCopy, KernelError> {
+        StridedCopy::build(from, to, axes).ok_or(KernelError::Argument("a box within its tensors"))
     }
 
-    fn build(from: usize, to: usize, axes: &[Axis]) -> Option<Move> {
+    fn build(from: usize, to: usize, axes: &[CopyAxis]) -> Option<StridedCopy> {
         if axes.iter().any(|a| a.len == 0) {
-            return Some(Move::default());
+            return Some(StridedCopy::default());
         }
         let mut from = isize::try_from(from).ok()?;
         let mut to = isize::try_from(to).ok()?;
-        let mut sorted: SmallVec<[Axis; 6]> = SmallVec::new();
+        let mut sorted: SmallVec<[CopyAxis; 6]> = SmallVec::new();
         for &axis in axes.iter().filter(|a| a.len > 1) {
             if axis.to >= 0 {
                 sorted.push(axis);
@@ -63,21 +67,21 @@ impl Move {
             let last = isize::try_from(axis.len - 1).ok()?;
             from = from.checked_add(axis.from.checked_mul(last)?)?;
             to = to.checked_add(axis.to.checked_mul(last)?)?;
-            sorted.push(Axis {
+            sorted.push(CopyAxis {
                 len: axis.len,
                 from: axis.from.checked_neg()?,
                 to: axis.to.checked_neg()?,
             });
         }
         sorted.sort_by_key(|d| std::cmp::Reverse(d.to));
-        let mut outer: SmallVec<[Axis; 6]> = SmallVec::new();
+        let mut outer: SmallVec<[CopyAxis; 6]> = SmallVec::new();
         for axis in sorted {
             let len = isize::try_from(axis.len).ok()?;
             let whole = (axis.from.checked_mul(len)?, axis.to.checked_mul(len)?);
             match outer.last_mut() {
                 // The outer axis steps over exactly this one: both are merged.
                 Some(last) if (last.from, last.to) == whole => {
-                    *last = Axis {
+                    *last = CopyAxis {
                         len: last.len.checked_mul(axis.len)?,
                         ..axis
                     }
@@ -100,7 +104,7 @@ impl Move {
         if low < 0 || to < 0 {
             return None;
         }
-        let inner = outer.pop().unwrap_or(Axis {
+        let inner = outer.pop().unwrap_or(CopyAxis {
             len: 1,
             from: 1,
             to: 1,
@@ -109,7 +113,7 @@ impl Move {
             true => outer.iter().position(|a| a.from == 1),
             false => None,
         };
-        Some(Move {
+        Some(StridedCopy {
             across: across.map(|i| outer.remove(i)),
             inner: Some(inner),
             outer,
@@ -127,20 +131,20 @@ impl Move {
 
     /// The axes, in descending order of the destination's steps, and the first elements of the source and the
     /// destination.
-    pub(crate) fn layout(&self) -> (SmallVec<[Axis; 8]>, usize, usize) {
+    pub(crate) fn layout(&self) -> (SmallVec<[CopyAxis; 8]>, usize, usize) {
         let outer = self.outer.iter().copied();
         let axes = outer.chain(self.across).chain(self.inner).collect();
         (axes, self.from, self.to)
     }
 
     /// Lengths of the pieces of `inner` and `across`, which depend on the shape only.
-    fn pieces(&self, inner: Axis) -> (usize, usize) {
+    fn pieces(&self, inner: CopyAxis) -> (usize, usize) {
         match self.across {
             None => (inner.len.min(CHUNK), 1),
             Some(across) => {
-                let wanted = (CHUNK / across.len).next_multiple_of(16).max(SIDE);
+                let wanted = (CHUNK / across.len).next_multiple_of(16).max(BLOCK_SIDE);
                 let long = inner.len.min(wanted);
-                (long, across.len.min((CHUNK / long).max(SIDE)))
+                (long, across.len.min((CHUNK / long).max(BLOCK_SIDE)))
             }
         }
     }
@@ -161,7 +165,7 @@ impl Move {
         if self.from_end > from.len() || self.to_end > to.len() {
             return Err(KernelError::Argument("a box within its tensors"));
         }
-        let across = self.across.unwrap_or(Axis {
+        let across = self.across.unwrap_or(CopyAxis {
             len: 1,
             from: 0,
             to: 0,
@@ -174,7 +178,7 @@ impl Move {
         let to = Disjoint::new(to);
         cpu.pool().parallel_for(units.div_ceil(each), &|task| {
             let first = task * each;
-            let mut row = Row::new(&self.outer, first / pieces);
+            let mut row = RowStart::new(&self.outer, first / pieces);
             let mut piece = first % pieces;
             for _ in first..units.min(first + each) {
                 let (i, j) = (piece / wides * long, piece % wides * wide);
@@ -184,7 +188,7 @@ impl Move {
                     + j as isize * across.from;
                 let write =
                     self.to as isize + row.to + i as isize * inner.to + j as isize * across.to;
-                let part = Axis {
+                let part = CopyAxis {
                     len: long.min(inner.len - i),
                     ..inner
                 };
@@ -216,15 +220,15 @@ impl Move {
 }
 
 /// Begin of a row of the inner loop, relative to the begin of the box.
-struct Row {
+struct RowStart {
     index: SmallVec<[usize; 8]>,
     from: isize,
     to: isize,
 }
 
-impl Row {
-    fn new(outer: &[Axis], mut row: usize) -> Row {
-        let mut start = Row {
+impl RowStart {
+    fn new(outer: &[CopyAxis], mut row: usize) -> RowStart {
+        let mut start = RowStart {
             index: SmallVec::from_elem(0, outer.len()),
             from: 0,
             to: 0,
@@ -238,7 +242,7 @@ impl Row {
         start
     }
 
-    fn advance(&mut self, outer: &[Axis]) {
+    fn advance(&mut self, outer: &[CopyAxis]) {
         for (axis, index) in outer.iter().zip(&mut self.index).rev() {
             *index += 1;
             self.from += axis.from;
@@ -255,7 +259,7 @@ impl Row {
 
 /// # Safety
 /// `from` and `to` must be valid along `axis`, and must not overlap.
-unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: Axis) {
+unsafe fn move_row<T: Copy>(from: *const T, to: *mut T, axis: CopyAxis) {
     // SAFETY: by the caller's promise.
     unsafe {
         match (axis.from, axis.to) {
