@@ -13,8 +13,8 @@ use thalweg_tests::golden::cases;
 
 const HEAD: &str = "# Kernels
 
-Every op, the dtypes of its attribute `T` (or of the one that stands for it), and where it has a \
-kernel. Written from the registry by `UPDATE_DOCS=1 cargo test -p thalweg-tests --test gpu kernel_table::`; a test holds \
+Every op, the file in `crates/ops/src` that defines it, the dtypes of its attribute `T` (or of the one that stands for \
+it), and where it has a kernel. Written from the registry by `UPDATE_DOCS=1 cargo test -p thalweg-tests --test gpu kernel_table::`; a test holds \
 it.
 
 Where it runs nothing (a reshape, a constant), any device can. An op on references runs as the one \
@@ -24,8 +24,8 @@ alone runs on a GPU's host. A GPU's kernel is compiled by NVRTC for every archit
 many as are said. Where cuBLASLt and cuDNN are there, they compute products and convolutions of \
 floats in place of the kernels. Nothing has run on hardware yet.
 
-| op | dtypes | CPU | GPU | the GPU's kernel was |
-| --- | --- | --- | --- | --- |
+| op | file | dtypes | CPU | GPU | the GPU's kernel was |
+| --- | --- | --- | --- | --- | --- |
 ";
 
 /// The dtypes that the op's elements may be.
@@ -46,6 +46,33 @@ fn dtypes(op: &Op, kernel: Option<&Kernel>) -> String {
     only.map_or_else(|| names(list), |(_, only)| names(only))
 }
 
+/// File of each op in the order of [`thalweg_ops::ops`], relative to `crates/ops/src`. The order is that of the list of
+/// families and of the lists of their ops, whose entries are `&FILE::NAME`.
+fn files() -> Vec<String> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/ops/src");
+    let entries = |file: String, list: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(src.join(file)).unwrap();
+        let (_, after) = text.split_once(&format!("static {list}: ")).unwrap();
+        let (_, entries) = after.split_once("= &[").unwrap();
+        let (entries, _) = entries.split_once("];").unwrap();
+        let modules = entries
+            .split(',')
+            .filter_map(|e| e.trim().rsplit_once("::"));
+        let path = |(module, _): (&str, &str)| module.trim_start_matches('&').replace("::", "/");
+        modules.map(path).collect()
+    };
+    let families = entries("families.rs".to_owned(), "FAMILIES");
+    let in_family = |family: String| {
+        let file = |module: String| match src.join(format!("{family}/{module}.rs")).exists() {
+            true => format!("{family}/{module}.rs"),
+            false => format!("{family}/{module}/mod.rs"),
+        };
+        let modules = entries(format!("{family}/mod.rs"), "OPS").into_iter();
+        modules.map(file).collect::<Vec<_>>()
+    };
+    families.into_iter().flat_map(in_family).collect()
+}
+
 fn table() -> String {
     let emulated = Emulated::new(false);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -54,7 +81,9 @@ fn table() -> String {
         *counts.entry(case.op.clone()).or_default() += usize::from(launches);
     }
     let mut rows: BTreeSet<String> = BTreeSet::new();
-    for op in thalweg_ops::ops() {
+    let files = files();
+    assert_eq!(files.len(), thalweg_ops::ops().count());
+    for (op, file) in thalweg_ops::ops().zip(files) {
         let anywhere = op.kernels.iter().any(|k| k.device.is_none());
         let runs = |device| {
             let on = || op.kernels.iter().filter(|k| k.device == Some(device));
@@ -88,7 +117,7 @@ fn table() -> String {
         };
         let count = counts.get(op.def.name).copied().unwrap_or(0);
         rows.insert(format!(
-            "| {} | {} | {} | {} | {} |\n",
+            "| {} | {file} | {} | {} | {} | {} |\n",
             op.def.name,
             dtypes(op, None),
             runs(DeviceType::Cpu),
