@@ -1,4 +1,4 @@
-//! Abs, Sign, Maximum, Minimum, Floor.
+//! Abs, Sign, Maximum, Minimum.
 
 use smallvec::smallvec;
 use thalweg_cpu::number::{Float, Number, Wide};
@@ -7,7 +7,7 @@ use thalweg_graph::op::Gradient;
 use thalweg_graph::{GradCx, Output};
 
 use super::broadcast::sum_to;
-use super::define::{FLOAT, NUMBER, binary_op, float_kernel, unary_op};
+use super::define::{NUMBER, binary_op, unary_op};
 use crate::support::elementwise::{binary, computed, unary};
 
 /// `|x|`.
@@ -131,15 +131,4 @@ pub(crate) static MINIMUM: Op = Op {
         .in_place(&[(0, 0), (1, 0)]),
         gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
     ],
-};
-
-/// Rounds down.
-pub(crate) static FLOOR: Op = Op {
-    def: unary_op(
-        "Floor",
-        "Each element rounded down to an integer.",
-        FLOAT,
-        Gradient::None,
-    ),
-    kernels: float_kernel!(Wide::floor),
 };

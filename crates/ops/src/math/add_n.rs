@@ -1,18 +1,16 @@
-//! AddN, AccumulateNV2, SquaredDifference.
+//! AddN, AccumulateNV2.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
+use thalweg_cpu::number::Number;
 use thalweg_cpu::parallel::for_chunks;
 use thalweg_device::{KernelError, Op, Prepare, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
-use super::broadcast::sum_to;
-use super::define::{NUMBER, binary_op};
 use crate::flow::list_sum;
-use crate::support::elementwise::{CHUNK, binary, computed, rounding};
+use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
-use thalweg_cpu::number::Number;
 
 /// Dtypes that can be added, including lists of tensors.
 const SUMMABLE: &[DType] = &[
@@ -127,38 +125,3 @@ fn sum_kernel<T: Number>(p: &Prepare<'_>) -> Prepared {
         Ok(())
     })
 }
-
-/// `(x - y)^2`.
-pub(crate) static SQUARED_DIFFERENCE: Op = Op {
-    def: binary_op(
-        "SquaredDifference",
-        "The square of the difference of two tensors, with broadcasting.",
-        NUMBER,
-        Gradient::Rule(|g| {
-            let (x, y) = (g.input(0), g.input(1));
-            let twice = x.constant_like(2);
-            let dx = g.grad() * (x - y) * twice;
-            smallvec![Some(sum_to(dx, x, y)), Some(sum_to(-dx, y, x))]
-        }),
-    ),
-    kernels: &[
-        cpu(|p| {
-            computed!(p.dtype(0), WRAPPING, T => {
-                let dtype = p.dtype(0);
-                if !matches!(dtype, DType::F16 | DType::BF16) {
-                    return Ok(binary::<T>(p, |x, y| {
-                        let d = x.sub(y);
-                        d.mul(d)
-                    }));
-                }
-                let round = rounding::<T>(dtype);
-                Ok(binary::<T>(p, move |x, y| {
-                    let d = round(x.sub(y));
-                    d.mul(d)
-                }))
-            }, else Err(KernelError::DType(p.dtype(0))))
-        })
-        .in_place(&[(0, 0), (1, 0)]),
-        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
-    ],
-};

@@ -1,18 +1,17 @@
-//! AddV2, Add, Sub, Mul, Neg, Square.
+//! AddV2, Add, Sub, Mul, Neg, Square, SquaredDifference.
 
 use smallvec::smallvec;
+use thalweg_cpu::number::Number;
 use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
-use thalweg_graph::scalar_of;
-use thalweg_graph::{Infer, OpDef};
+use thalweg_graph::{Infer, OpDef, scalar_of};
 use thalweg_tensor::DType;
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, binary_op};
 use crate::gpu::binary_as;
-use crate::support::elementwise::{binary, computed, unary};
+use crate::support::elementwise::{binary, computed, rounding, unary};
 use crate::support::shapes;
-use thalweg_cpu::number::Number;
 
 const ADD_DEF: OpDef = binary_op(
     "AddV2",
@@ -139,4 +138,39 @@ pub(crate) static SQUARE: Op = Op {
         computed!(p.dtype(0), WRAPPING, T => Ok(unary::<T>(p, |x| x.mul(x))), else Err(KernelError::DType(p.dtype(0))))
     })
     .in_place(&[(0, 0)]), gpu(crate::gpu::unary).in_place(&[(0, 0)])],
+};
+
+/// `(x - y)^2`.
+pub(crate) static SQUARED_DIFFERENCE: Op = Op {
+    def: binary_op(
+        "SquaredDifference",
+        "The square of the difference of two tensors, with broadcasting.",
+        NUMBER,
+        Gradient::Rule(|g| {
+            let (x, y) = (g.input(0), g.input(1));
+            let twice = x.constant_like(2);
+            let dx = g.grad() * (x - y) * twice;
+            smallvec![Some(sum_to(dx, x, y)), Some(sum_to(-dx, y, x))]
+        }),
+    ),
+    kernels: &[
+        cpu(|p| {
+            computed!(p.dtype(0), WRAPPING, T => {
+                let dtype = p.dtype(0);
+                if !matches!(dtype, DType::F16 | DType::BF16) {
+                    return Ok(binary::<T>(p, |x, y| {
+                        let d = x.sub(y);
+                        d.mul(d)
+                    }));
+                }
+                let round = rounding::<T>(dtype);
+                Ok(binary::<T>(p, move |x, y| {
+                    let d = round(x.sub(y));
+                    d.mul(d)
+                }))
+            }, else Err(KernelError::DType(p.dtype(0))))
+        })
+        .in_place(&[(0, 0), (1, 0)]),
+        gpu(crate::gpu::binary).in_place(&[(0, 0), (1, 0)]),
+    ],
 };

@@ -1,13 +1,13 @@
-//! Ceil, Round, Rint.
+//! Ceil, Round, Rint, Floor.
 
+use thalweg_cpu::number::{Float, Wide};
 use thalweg_device::{Kernel, KernelError, Op, cpu};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{AttrDef, Gradient, type_attr};
 use thalweg_tensor::DType;
 
-use super::define::{FLOAT, unary_op};
+use super::define::{FLOAT, float_kernel, unary_op};
 use crate::support::elementwise::{computed, unary};
-use thalweg_cpu::number::{Float, Wide};
 
 /// Floats and signed integers.
 pub(super) const SIGNED: &[AttrDef] = &[type_attr(
@@ -77,4 +77,15 @@ pub(crate) static RINT: Op = Op {
         Gradient::None,
     ),
     kernels: &[TO_EVEN],
+};
+
+/// Rounds down.
+pub(crate) static FLOOR: Op = Op {
+    def: unary_op(
+        "Floor",
+        "Each element rounded down to an integer.",
+        FLOAT,
+        Gradient::None,
+    ),
+    kernels: float_kernel!(Wide::floor),
 };
