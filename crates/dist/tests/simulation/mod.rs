@@ -74,22 +74,22 @@ fn all(name: &str, seeds: Range<u64>, scenario: fn(u64) -> Result<String, String
 
 #[test]
 fn simulated_workers_train_asynchronously_whatever_fails() {
-    all("asynchronous", seeds(30), asynchronous::scenario);
+    all("asynchronous", seeds(15), asynchronous::scenario);
 }
 
 #[test]
 fn simulated_workers_train_in_step_whatever_fails() {
-    all("in step", seeds(30), in_step::scenario);
+    all("in step", seeds(15), in_step::scenario);
 }
 
 #[test]
 fn simulated_tasks_on_a_slow_line_are_not_taken_for_lost() {
-    all("slow line", seeds(10), slow::scenario);
+    all("slow line", seeds(6), slow::scenario);
 }
 
 #[test]
 fn simulated_masters_serve_clients_of_tensorflow_whatever_fails() {
-    all("masters", seeds(10), masters::scenario);
+    all("masters", seeds(6), masters::scenario);
 }
 
 // Elsewhere the machine's clock does not stand still: see `clock`.
