@@ -119,8 +119,21 @@ impl LinkCost {
         }
     }
 
-    /// Cheapest algorithm for a value of so many bytes; of equally cheap ones, the first.
+    /// Algorithm for a value of so many bytes: [`LinkCost::only`], or else the cheapest; of equally cheap ones, the first.
+    ///
+    /// ```
+    /// use thalweg_estimate::{Algorithm, LinkCost};
+    ///
+    /// let cost = LinkCost { message: 1e-5, byte: 1e-9, reduced: 0.0, only: None };
+    /// assert_eq!(cost.choose(4, 8), Algorithm::Doubling);
+    /// assert_eq!(cost.choose(4, 1_000_000_000), Algorithm::Halving);
+    /// let cost = LinkCost { only: Some(Algorithm::Tree), ..cost };
+    /// assert_eq!(cost.choose(4, 1_000_000_000), Algorithm::Tree);
+    /// ```
     pub fn choose(&self, ranks: usize, bytes: usize) -> Algorithm {
+        if let Some(only) = self.only {
+            return only;
+        }
         let cheaper = |best: Algorithm, other: Algorithm| match self.of(other, ranks, bytes)
             < self.of(best, ranks, bytes)
         {
