@@ -99,7 +99,7 @@ fn mutate_attr(value: &Attr, random: &mut Random) -> Attr {
     }
 }
 
-/// The case with one thing changed.
+/// The case with one input or attribute changed.
 fn mutated(case: &Case, random: &mut Random) -> Case {
     let mut case = case.clone();
     let parts = case.inputs.len() + case.attrs.len();

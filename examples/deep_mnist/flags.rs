@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line flags of the example `deep_mnist`.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! The command line: the flags of the report's script.
+//! Command-line flags of the example `dist_deep_mnist`: those of the report's script.
 
 use std::path::PathBuf;
 

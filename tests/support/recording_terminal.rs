@@ -1,4 +1,4 @@
-//! A terminal for progress bars.
+//! A fake terminal that records the output of progress bars.
 
 use std::sync::{Arc, Mutex};
 

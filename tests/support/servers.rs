@@ -1,4 +1,4 @@
-//! Servers of a cluster on loopback, in this process.
+//! Starts servers of a cluster on loopback, in this process; a runtime that runs op cases on them.
 
 use thalweg::dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts};
 use thalweg::prelude::*;

@@ -38,7 +38,7 @@ pub enum CheckpointError {
     Missing {
         /// The requested path.
         path: PathBuf,
-        /// The kind of thing that was looked for: "checkpoint", "file of weights".
+        /// The kind of file that was looked for: "checkpoint", "file of weights".
         kind: &'static str,
         /// Advice for the user.
         advice: String,

@@ -1,4 +1,4 @@
-//! Config file of a server.
+//! Tests of the config file of `thalweg server`.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! A server with more clients than descriptors.
+//! Test of a server that has more clients than file descriptors.
 #![cfg(target_os = "linux")]
 
 #[path = "support/server_process.rs"]

@@ -1,4 +1,4 @@
-//! Draining of a server after a signal.
+//! Tests of draining: a server that got a signal finishes its running steps and exits.
 
 #![cfg(unix)]
 

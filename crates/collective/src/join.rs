@@ -1,4 +1,4 @@
-//! Join: the description of a rank, by which it meets the others.
+//! `Join`: the parameters with which a rank joins its job: rank, size, coordinator's address, secret, settings.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

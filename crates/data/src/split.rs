@@ -1,4 +1,4 @@
-//! Images with a label each.
+//! `Split`: one part of a data set (training or test): images with a label each.
 
 use std::path::Path;
 

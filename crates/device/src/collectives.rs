@@ -1,4 +1,5 @@
-//! Collectives between ranks: processes that run the same graph, each on data of its own.
+//! The interface `Collectives`, by which kernels exchange values between ranks: processes that run the same graph, each
+//! on data of its own.
 //!
 //! A session that is one of several ranks has [`Collectives`]. The kernels of collective ops submit their values to it
 //! and wait, without a thread, for the results.

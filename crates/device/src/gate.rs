@@ -1,4 +1,5 @@
-//! Gates: keep steps that must not wait apart from updates that hold a variable for long.
+//! Gates: a non-blocking lock of each variable, which steps that must not wait try to share, and which long updates
+//! hold exclusively.
 //!
 //! A step on a thread of the network enters the gates of all its variables before it begins. It is turned away where an
 //! update is under way. While it is inside, updates wait: it is short.

@@ -1,5 +1,5 @@
-//! The rendezvous of a step's programs: the instructions that each one still waits for, the ready ones, and the end of
-//! the step.
+//! The rendezvous of a step: dependency counters of the instructions of all its programs, a queue of ready instructions
+//! for each program, and the end of the step.
 //!
 //! A step runs one program on each device that takes part. An instruction waits for a number of others, of its own
 //! program or (a receive) of another one. Each of them reports when it has run; the last one makes the instruction

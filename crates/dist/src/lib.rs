@@ -1,5 +1,5 @@
-//! Thalweg on several machines: the tasks of a cluster, the servers that run them, and TensorFlow's
-//! own client at the door.
+//! Thalweg on several machines: the tasks of a cluster, the servers that run them, and the service that TensorFlow's
+//! own client calls.
 //!
 //! A step of a graph, run by a server. Here the server lives in the same process; usually it is another one.
 //!

@@ -50,7 +50,7 @@ pub struct Output<'g> {
     id: OutputId,
 }
 
-/// A node as a thing to run, rather than its results.
+/// Handle of a node that is run for its effect, not for its outputs.
 ///
 /// Updates of variables and training steps are operations.
 ///

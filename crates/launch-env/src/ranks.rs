@@ -98,7 +98,7 @@ impl ElasticWorker {
     }
 }
 
-/// RankTimeouts of ranks that wait for each other.
+/// Timeouts of ranks that wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankTimeouts {
     /// Until all ranks have come to the rendezvous.

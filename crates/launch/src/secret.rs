@@ -1,4 +1,4 @@
-//! Secret of a job.
+//! Generates the secret of a job, by which its processes know each other.
 
 use crate::error::Result;
 

@@ -8,7 +8,7 @@
 //! | [`schedules`] | learning rates that follow the global step |
 //! | [`clip`] | limits on gradients |
 //! | `gradient_reducer` | [`GradientReducer`]: buckets of gradients that are all-reduced over ranks |
-//! | `sync_replicas` | [`SyncReplicas`]: workers give gradients, and parameter servers apply their mean |
+//! | `sync_replicas` | [`SyncReplicas`]: workers compute gradients, and parameter servers apply their mean |
 //! | `moving_average` | [`MovingAverage`] of weights |
 //! | `global_step` | [`create_global_step`] |
 //! | `slots` | variables that an optimizer keeps beside a variable |

@@ -1,4 +1,4 @@
-//! DataParallel::build.
+//! `DataParallel::build`: builds the towers, the reduction of their gradients, and the update of the variables.
 
 use thalweg_graph::{Graph, Output};
 use thalweg_ops::Variable;

@@ -1,3 +1,5 @@
+//! Stacked column charts: the variables on each server.
+
 use std::error::Error;
 use std::path::Path;
 
@@ -94,7 +96,7 @@ struct Column<'a> {
     corner: (i32, i32),
     /// Pixels of a byte.
     scale: f64,
-    /// All things, in the order of their inks.
+    /// Names of all boxes, in the order of their colours.
     names: &'a [&'a str],
 }
 

@@ -1,3 +1,5 @@
+//! Curves of loss and accuracy over the steps of a training.
+
 use std::error::Error;
 use std::ops::Range;
 use std::path::Path;

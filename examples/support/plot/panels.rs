@@ -1,3 +1,5 @@
+//! Panels of curves, one below the other, over one horizontal axis.
+
 use std::error::Error;
 use std::path::Path;
 

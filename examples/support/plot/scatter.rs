@@ -1,3 +1,5 @@
+//! Scatter plots with the true and the fitted line.
+
 use std::error::Error;
 use std::path::Path;
 

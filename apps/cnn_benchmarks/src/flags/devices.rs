@@ -1,4 +1,4 @@
-//! Devices and threads.
+//! Flags of devices and threads.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! Variables and the exchange of gradients.
+//! Flags of the update of variables (`--variable_update`), of the all-reduce, and of the tasks of a cluster.
 
 use clap::{Args, ValueEnum};
 

@@ -1,4 +1,4 @@
-//! Flags of the input.
+//! Flags of the input images: their folder, data set and preprocessing.
 
 use std::path::PathBuf;
 

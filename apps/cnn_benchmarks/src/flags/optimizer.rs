@@ -1,4 +1,4 @@
-//! The optimizer and its rates.
+//! Flags of the optimizer, its learning rate and its other hyperparameters.
 
 use clap::{Args, ValueEnum};
 

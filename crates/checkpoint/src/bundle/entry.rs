@@ -1,4 +1,4 @@
-//! Entries of an index, checked against the data files.
+//! Entries of a checkpoint's index: dtype, dimensions and place of a tensor, checked against the data files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The bytes of checkpoints, and reading of damaged ones.
+//! Tests of the bytes of written checkpoints, and of reading damaged ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

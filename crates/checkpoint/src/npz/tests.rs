@@ -1,4 +1,4 @@
-//! Round trips of arrays, and malformed files.
+//! Tests of `.npz` files: round trips of arrays, and malformed files.
 
 use thalweg_tensor::half::{bf16, f16};
 use thalweg_tensor::{DType, Tensor};

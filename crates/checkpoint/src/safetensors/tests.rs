@@ -1,4 +1,4 @@
-//! Files compared with those of the crate that defines the format.
+//! Tests of safetensors files against the crate that defines the format.
 
 use ::safetensors::tensor::TensorView;
 use thalweg_tensor::Tensor;

@@ -1,4 +1,4 @@
-//! State files and retention.
+//! Tests of state files and of the retention of checkpoints.
 
 use super::CheckpointState;
 

@@ -1,4 +1,4 @@
-//! Round trips of tables.
+//! Tests of sorted string tables: round trips.
 
 use super::{read, varint, write::TableWriter};
 

@@ -1,4 +1,4 @@
-//! Table writer.
+//! Writer of sorted string tables.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Calls of the program from tests.
+//! Runs the `thalweg` program for tests, and returns its output or its error message.
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 

@@ -1,4 +1,4 @@
-//! Server process of a test.
+//! A `thalweg server` process for tests: its address, its log and its end.
 
 #![allow(dead_code, reason = "each of the tests uses a part")]
 

@@ -1,4 +1,4 @@
-//! Client of the control plane: the end of a rank.
+//! Client of the control plane: a rank's side of its connection to the coordinator.
 
 use std::collections::{HashMap, HashSet};
 use std::io;

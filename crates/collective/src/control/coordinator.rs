@@ -1,4 +1,4 @@
-//! Coordinator: it knows the ranks of a job, and nothing of the values that they exchange.
+//! Coordinator of a job: accepts the connections of all ranks and answers them. Reduced values do not pass through it.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};

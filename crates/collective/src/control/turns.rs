@@ -1,4 +1,4 @@
-//! Turns: the order in which ranks that negotiate run their collectives.
+//! Order of negotiated collectives: the coordinator announces each one once all ranks of its set are ready for it.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Driver of an elastic job: the launcher's end, which serves workers and begins rounds.
+//! Driver of an elastic job: the launcher's side, which accepts the workers' connections and begins rounds.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,4 +1,4 @@
-//! Worker of an elastic job: the end of a process, which waits for its place in each round.
+//! Worker of an elastic job: the process's side, which waits for its rank in each round.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

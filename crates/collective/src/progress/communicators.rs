@@ -1,4 +1,4 @@
-//! Communicators of a rank's GPUs.
+//! NCCL communicators of a rank's GPUs, one for each set of ranks.
 
 use std::collections::HashMap;
 use std::sync::Arc;

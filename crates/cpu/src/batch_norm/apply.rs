@@ -1,4 +1,4 @@
-//! Elementwise functions of each element and of its channel's values.
+//! The elementwise pass of batch normalization: a function of each element and of the values of its channel.
 
 use crate::Vectorize;
 

@@ -1,3 +1,5 @@
+//! Tests of convolutions and their gradients against the definition, by every algorithm and layout.
+
 use super::algorithm::FastAlgorithm;
 use super::geometry::Pass;
 use super::winograd::Winograd;

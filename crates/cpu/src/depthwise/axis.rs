@@ -1,4 +1,4 @@
-//! The taps that outputs see along a line or a column.
+//! The filter taps between outputs and pixels along one axis of a depthwise convolution.
 
 use crate::conv::ConvGeometry;
 use crate::number::Float;

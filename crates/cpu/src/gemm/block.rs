@@ -1,4 +1,4 @@
-//! Blocks of the inner dimension, and the operands that they are of.
+//! Blocks of a GEMM's inner dimension: the part of both operands that a task multiplies at a time.
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;

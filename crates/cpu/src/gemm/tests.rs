@@ -1,3 +1,5 @@
+//! Tests of GEMMs against a plain loop: shapes, dtypes, threads, epilogues.
+
 use super::*;
 use crate::Activation;
 use crate::thread_pool::ThreadPool;

@@ -1,5 +1,5 @@
-//! The gradients of windows of two by two pixels, side by side in a line: written by hand, as the compiler does not
-//! vectorize loops that read and write every second element.
+//! Max pooling of windows of two by two pixels in SSE, forward with the argmax, and its gradient: written by hand, as
+//! the compiler does not vectorize loops that read and write every second element.
 
 use std::arch::x86_64::*;
 

@@ -1,5 +1,5 @@
-//! The largest of each window by its number in the window: line by line, from zero; of a window that the image's edge
-//! cuts, in the rest of it.
+//! Max pooling that stores the argmax of each window, and its gradient from that. The argmax is the pixel's number in
+//! the window: line by line, from zero; of a window that the image's edge cuts, in the rest of it.
 
 use crate::parallel::Disjoint;
 use thalweg_tensor::DType;

@@ -1,3 +1,5 @@
+//! Tests of pooling and its gradients against the definition.
+
 use super::*;
 use crate::Isa;
 use crate::thread_pool::ThreadPool;

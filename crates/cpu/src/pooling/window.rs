@@ -1,4 +1,4 @@
-//! The operations of poolings on a window.
+//! Pooling operations on one window: maximum, mean, and their gradients.
 
 use crate::parallel::Disjoint;
 use thalweg_tensor::DType;

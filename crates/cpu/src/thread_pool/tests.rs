@@ -1,3 +1,5 @@
+//! Tests of the thread pool: loops, nesting, several callers, panics, parking.
+
 use super::*;
 use std::sync::atomic::AtomicU32;
 

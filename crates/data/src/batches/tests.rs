@@ -1,3 +1,5 @@
+//! Tests of batches: order, epochs, seeds, scaling, resumed positions.
+
 use proptest::prelude::*;
 
 use super::*;

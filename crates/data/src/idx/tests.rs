@@ -1,3 +1,5 @@
+//! Tests of IDX files: malformed, truncated and compressed ones, and round trips.
+
 use std::io::Write;
 
 use flate2::Compression;

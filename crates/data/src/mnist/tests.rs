@@ -1,3 +1,5 @@
+//! Tests of loading MNIST: file names, missing files, sizes, labels.
+
 use std::fs;
 
 use super::*;

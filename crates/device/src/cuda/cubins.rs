@@ -1,4 +1,4 @@
-//! Machine code that is kept on disk, so that a kernel is compiled once on a machine.
+//! Disk cache of compiled kernels (cubins), so that a kernel is compiled once on a machine.
 //!
 //! A file is written under a name of its own and renamed when it is whole, so that processes that
 //! compile the same thing do not disturb each other. It holds all that the code depends on, and a

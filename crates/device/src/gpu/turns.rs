@@ -1,4 +1,4 @@
-//! Turns: one step at a time on a GPU.
+//! A fair (FIFO) lock of a GPU: it admits one step at a time, with a deadline.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! Gate of all calls: counts them on their connections, and checks the cluster's token.
+//! Middleware of all calls of a server: counts the open calls of each connection, and checks the cluster's token.
 
 use std::convert::Infallible;
 use std::pin::Pin;

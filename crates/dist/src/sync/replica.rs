@@ -1,4 +1,4 @@
-//! A worker's side of synchronous training: it waits for its turn and gives gradients.
+//! A worker's side of synchronous training: waits for its turn, computes gradients, and sends them to the servers.
 
 use std::time::Duration;
 

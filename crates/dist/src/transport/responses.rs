@@ -1,4 +1,4 @@
-//! Responses whose values may be lent through shared memory.
+//! Reader of a task's responses: values come over the connection or through shared memory.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Log of the stamps of parts that run exactly once.
+//! Deduplication of parts that run exactly once: the last stamp of each that has run, with its result.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

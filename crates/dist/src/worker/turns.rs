@@ -1,4 +1,5 @@
-//! Turns of synchronous training, as its coordinator hands them out.
+//! Rounds of synchronous training, on the coordinator's task: the workers that may compute a gradient for the next
+//! update (their turn), and the gradients that have come.
 //!
 //! A round is one turn of all workers: it has a token and a number of tickets, one for each gradient. A ticket
 //! belongs to the worker of its number. Another worker gets it when that one is away for long.

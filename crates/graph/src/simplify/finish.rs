@@ -1,4 +1,4 @@
-//! The end of the walk: closes loops, and removes nodes that folding has made unused.
+//! The last stage of simplification: closes loops, and removes nodes that folding has made unused.
 
 use std::sync::Arc;
 

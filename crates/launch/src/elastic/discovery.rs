@@ -1,4 +1,4 @@
-//! Host discovery of an elastic job: the slots of each host, and hosts that rest after a failure.
+//! Host discovery of an elastic job: the slots of each host, and hosts that are left out for a while after a failure.
 
 use std::collections::BTreeMap;
 use std::io::Read;

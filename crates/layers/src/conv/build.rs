@@ -1,4 +1,4 @@
-//! The nodes of convolutions.
+//! `Layer` for `Conv`: checks the options of a convolution layer, and builds its weights and nodes.
 
 use thalweg_graph::{NodeBuilder, Output};
 use thalweg_ops::{DataFormat, NnOps, Padding};

@@ -1,4 +1,4 @@
-//! The nodes that compute initial values.
+//! Builds the nodes that compute the values of each initializer.
 
 use thalweg_graph::scalar_of;
 use thalweg_graph::{Graph, Output};

@@ -1,4 +1,5 @@
-//! Sums in segments, as `struct Segments` of `kernels/thalweg.cuh`.
+//! Two-pass sums on a GPU: the terms of each sum are split into segments for blocks or threads, and the partial sums
+//! are added. `struct Segments` of `kernels/thalweg.cuh` has the same fields.
 
 use thalweg_device::gpu::{Launch, THREADS};
 

@@ -1,4 +1,4 @@
-//! _TurnSum, _TurnBegin, _TurnGive, _TurnMean, _TurnKeep, _TurnKept: synchronous training in turns.
+//! _TurnSum, _TurnBegin, _TurnGive, _TurnMean, _TurnKeep, _TurnKept: the gradient sums of synchronous training.
 //! The gradients of one turn are added up, and the values that an update writes are kept until all servers have them.
 //!
 //! A turn has a token, and tokens only grow. A request with another token belongs to a turn that is over: its gradient

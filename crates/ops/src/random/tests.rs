@@ -1,3 +1,5 @@
+//! Tests of random ops: determinism, sequences, moments, invalid arguments.
+
 use std::sync::atomic::AtomicU64;
 
 use thalweg_cpu::Isa;

@@ -1,3 +1,5 @@
+//! Tests of moving averages of weights.
+
 use thalweg_graph::{Graph, Reason};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, StateOps};
 use thalweg_session::Session;

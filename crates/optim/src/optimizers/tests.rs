@@ -1,3 +1,5 @@
+//! Tests of the rules that all optimizers keep: names of slots, devices, order of reads, mistakes.
+
 use thalweg_graph::{Graph, Operation, Output, Reason};
 use thalweg_ops::{ArrayOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
 use thalweg_session::{Feeding, Fetched, Session, SessionOptions};

@@ -1,4 +1,4 @@
-//! Synchronous training: workers give gradients, and one update applies the mean of a given number of them.
+//! Synchronous training: workers compute gradients, and one update applies the mean of a given number of them.
 //!
 //! A task of the cluster coordinates: see `thalweg_dist::sync`. It hands out turns. A turn has a unique token, and as
 //! many tickets as gradients are wanted. Each variable has a sum of gradients, which takes one gradient for a ticket of

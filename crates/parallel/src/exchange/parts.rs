@@ -1,4 +1,4 @@
-//! Gradients of a tower, and division of tensors into parts.
+//! Helpers of all-reduce algorithms: the gradients of a tower, and the split of a tensor into even parts.
 
 use thalweg_graph::Output;
 

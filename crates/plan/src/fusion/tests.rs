@@ -1,3 +1,5 @@
+//! Tests of the checks of a replacement that a fusion rule proposes.
+
 use smallvec::{SmallVec, smallvec};
 use thalweg_device::Cpu;
 use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};

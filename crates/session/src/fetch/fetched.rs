@@ -34,7 +34,7 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// The number of things that were fetched.
+    /// The number of fetched outputs and nodes.
     pub fn len(&self) -> usize {
         self.values.len()
     }

@@ -1,3 +1,5 @@
+//! Tests of the event writer: full disks, closing, several threads and writers.
+
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;

@@ -294,8 +294,8 @@ impl Drop for SegmentPool {
     }
 }
 
-/// The process's limit of open files; `None` if the system may overcommit memory: it would break
-/// its promise to a segment with a signal.
+/// The process's limit of open files; `None` if the system may overcommit memory: an access to a
+/// segment without memory behind it would end the process with a signal.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn limit() -> usize {
     let strict = std::fs::read("/proc/sys/vm/overcommit_memory").is_ok_and(|s| s.starts_with(b"2"));

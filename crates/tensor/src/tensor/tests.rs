@@ -1,3 +1,5 @@
+//! Tests of tensors: sharing, alignment, typed reads, printing.
+
 use super::*;
 use crate::dtype::DType;
 

@@ -1,3 +1,5 @@
+//! Tests of SavedModels: loading, restoring, signatures, damaged folders.
+
 use std::path::PathBuf;
 
 use thalweg_graph::{Graph, OutputId};

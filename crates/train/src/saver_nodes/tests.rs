@@ -1,3 +1,5 @@
+//! Tests of the nodes of a saver: names, edges, devices, slices.
+
 use thalweg_graph::{Attr, Graph, GraphData, VariableSlice};
 use thalweg_ops::{NewGraph, StateOps};
 use thalweg_tensor::Shape;

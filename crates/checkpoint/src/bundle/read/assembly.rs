@@ -1,4 +1,4 @@
-//! Assembly of tensors from slices.
+//! Assembly of a tensor from the slices that a checkpoint stores of a partitioned variable.
 
 use std::path::Path;
 use std::sync::Arc;

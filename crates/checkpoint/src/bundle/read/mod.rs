@@ -1,4 +1,4 @@
-//! Reading of a checkpoint.
+//! Reader of a checkpoint: its index, its tensors, and slices of partitioned variables.
 
 mod assembly;
 mod open;

@@ -1,3 +1,5 @@
+//! Tests of the accuracy of `f32` exponentials and logarithms, in units in the last place.
+
 use super::*;
 
 /// Numbers of both signs and every magnitude, with NaN and the infinities.

@@ -1,4 +1,4 @@
-//! Encoding and decoding of parts of steps.
+//! Encodes and decodes one part of a step (the graph that one task runs), with limits on decoded parts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

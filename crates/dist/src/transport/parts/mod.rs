@@ -1,4 +1,4 @@
-//! Encoding and decoding of parts of steps.
+//! Wire format of the parts of a step: the graph that a master sends to each task.
 
 pub(crate) mod codec;
 mod decode;

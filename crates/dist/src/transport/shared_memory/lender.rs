@@ -1,4 +1,4 @@
-//! Lends buffers of this process to co-located tasks.
+//! The sender's side of shared memory: grants co-located tasks access to buffers until they return them (a loan).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Table of lent buffers, by token.
+//! Table of the buffers that co-located tasks may map (loans), by token.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

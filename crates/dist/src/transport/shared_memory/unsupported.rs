@@ -1,4 +1,4 @@
-//! Stand-ins for systems without such sockets: values go over the connection.
+//! Stubs of shared memory for systems without abstract Unix sockets: values go over the connection.
 
 use std::convert::Infallible;
 use std::fs::File;

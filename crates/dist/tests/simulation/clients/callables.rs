@@ -1,4 +1,4 @@
-//! Steps by callables.
+//! Callables of a simulated TensorFlow client.
 
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_tensor::Tensor;

@@ -1,4 +1,4 @@
-//! Partial runs.
+//! Partial runs of a simulated TensorFlow client.
 
 use thalweg_tensor::Tensor;
 

@@ -1,3 +1,5 @@
+//! Tests of gradient accumulation over several steps.
+
 use thalweg_graph::{Graph, VariableInfo};
 use thalweg_ops::{ArrayOps, MathOps, NewGraph, ReduceOps, SourceOps, StateOps};
 use thalweg_session::{Feeding, Session, SessionOptions};

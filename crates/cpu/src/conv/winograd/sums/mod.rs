@@ -1,4 +1,4 @@
-//! Outputs from images and a filter: forward, and to the input with the filter turned over.
+//! Winograd's forward convolution, and its gradient to the input (the same sums with the filter turned over).
 
 mod task;
 

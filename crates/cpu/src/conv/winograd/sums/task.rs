@@ -1,4 +1,4 @@
-//! A task of sums: some lines of tiles, times some panels of the filter.
+//! One task of Winograd's convolution: some lines of tiles, times some panels of the transformed filter.
 
 use super::super::tiling::{POINT_PADDING, TileLines, TransformedTiles};
 use super::super::transform::{TileLayout, TransformJob};

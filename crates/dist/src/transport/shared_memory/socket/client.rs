@@ -1,4 +1,4 @@
-//! Receiver's end of the socket: requests descriptors, and returns loans.
+//! Receiver's side of the descriptor socket: requests descriptors, and returns loans.
 
 use std::fs::File;
 use std::io;

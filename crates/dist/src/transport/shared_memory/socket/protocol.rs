@@ -1,4 +1,4 @@
-//! Messages of the socket.
+//! Wire format of the descriptor socket: the codes of requests and answers, and its address.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};

@@ -1,4 +1,4 @@
-//! Lender's end of the socket: serves descriptors, and takes back loans.
+//! Sender's side of the descriptor socket: serves descriptors, and takes back loans.
 
 use std::io;
 use std::os::fd::AsFd;
