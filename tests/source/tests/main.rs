@@ -2,4 +2,5 @@
 
 mod layering;
 mod modules;
+mod pages;
 mod texts;
