@@ -28,7 +28,7 @@ pub struct ClusterDef {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GraphOptions {
-    /// Whether values of f32 go from task to task as bf16.
+    /// True if f32 values are sent between tasks as bf16.
     #[prost(bool, tag = "7")]
     pub enable_bfloat16_sendrecv: bool,
 }

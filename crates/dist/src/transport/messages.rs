@@ -45,33 +45,33 @@ pub mod header {
         TurnGiven(super::TurnGiven),
     }
 }
-/// Asks for a session.
+/// Opens a session.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Open {
-    /// What the master calls it: nobody else can guess it.
+    /// Handle of the session, chosen by the master: random, so that no other caller can guess it.
     #[prost(string, tag = "1")]
     pub session: ::prost::alloc::string::String,
-    /// Whether its variables and queues are its own.
+    /// True for a session with variables and queues of its own, false for one that shares them by name.
     #[prost(bool, tag = "2")]
     pub isolated: bool,
-    /// The task that the master is of; no job where it is of none.
+    /// The task whose process the master runs in; an empty job for a client outside of the cluster.
     #[prost(string, tag = "3")]
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// No other opening of the session has it: what comes late for an earlier one finds nothing.
+    /// Unique number of this opening of the session, so that late messages of an earlier opening match nothing.
     #[prost(fixed64, tag = "5")]
     pub opening: u64,
     #[prost(message, optional, tag = "6")]
     pub version: ::core::option::Option<Version>,
-    /// The process that the master is in, where it is a task's.
+    /// The process of the master, if it is a task's.
     #[prost(message, optional, tag = "7")]
     pub own: ::core::option::Option<Process>,
     /// Newest processes that the caller knows: the called task's, and those that have taken the place of others.
     #[prost(message, repeated, tag = "8")]
     pub known: ::prost::alloc::vec::Vec<Process>,
 }
-/// What a program speaks.
+/// Versions of the protocol and of the program.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Version {
     #[prost(uint32, tag = "1")]
@@ -79,17 +79,17 @@ pub struct Version {
     #[prost(string, tag = "2")]
     pub program: ::prost::alloc::string::String,
 }
-/// A process that is, or was, a task's.
+/// A current or replaced process of a task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Process {
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub index: u32,
-    /// Tells this process from another one at the same address.
+    /// Number of the process, unique among those at the same address.
     #[prost(fixed64, tag = "3")]
     pub incarnation: u64,
-    /// When it started, in microseconds since 1970.
+    /// Start time, in microseconds since 1970.
     #[prost(uint64, tag = "4")]
     pub started: u64,
 }
@@ -98,10 +98,10 @@ pub struct Opened {
     /// The names of the task's devices.
     #[prost(string, repeated, tag = "1")]
     pub devices: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Tells this process from another one at the same address.
+    /// Number of the process, unique among those at the same address.
     #[prost(fixed64, tag = "2")]
     pub incarnation: u64,
-    /// The cluster that the task is of, and which task it is.
+    /// The tasks of the cluster, and the task that was called.
     #[prost(message, repeated, tag = "3")]
     pub tasks: ::prost::alloc::vec::Vec<Task>,
     #[prost(string, tag = "4")]
@@ -126,11 +126,11 @@ pub struct Task {
     pub index: u32,
     #[prost(string, tag = "3")]
     pub address: ::prost::alloc::string::String,
-    /// In a part: the number that the master gave it.
+    /// In a part: the number that the master has assigned.
     #[prost(uint32, tag = "4")]
     pub number: u32,
 }
-/// Hands over a part. The values of its known nodes follow, those of regions among them: one frame for each
+/// Registers a part. The values of its constant nodes follow, also those of regions: one frame for each
 /// of their outputs, in order.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Register {
@@ -147,7 +147,7 @@ pub struct Registered {
     #[prost(uint64, tag = "1")]
     pub part: u64,
 }
-/// A part is not run any more.
+/// Unregisters a part that will not be run any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Forget {
     #[prost(string, tag = "1")]
@@ -166,7 +166,7 @@ pub struct Part {
     /// The other tasks that it has channels to.
     #[prost(message, repeated, tag = "2")]
     pub peers: ::prost::alloc::vec::Vec<Task>,
-    /// The names of the devices that its nodes stand on.
+    /// The names of the devices of its nodes.
     #[prost(string, repeated, tag = "3")]
     pub devices: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "4")]
@@ -182,7 +182,7 @@ pub struct Part {
     pub fetches: ::prost::alloc::vec::Vec<Output>,
     #[prost(message, repeated, tag = "8")]
     pub channels: ::prost::alloc::vec::Vec<Channel>,
-    /// Whether every value has memory of its own: feeds come while the step runs.
+    /// True if every value has memory of its own: feeds come while the step runs.
     #[prost(bool, tag = "9")]
     pub apart: bool,
 }
@@ -200,7 +200,7 @@ pub struct Channel {
     /// The task at its other end.
     #[prost(uint32, tag = "2")]
     pub peer: u32,
-    /// Whether this part sends.
+    /// True if this part is the sender.
     #[prost(bool, tag = "3")]
     pub sends: bool,
 }
@@ -219,19 +219,19 @@ pub struct Node {
         ::prost::alloc::string::String,
         ::thalweg_graphdef::messages::AttrValue,
     >,
-    /// A number in Part.devices.
+    /// Index into Part.devices.
     #[prost(uint32, tag = "6")]
     pub device: u32,
-    /// What is known of its outputs, where that does not follow.
+    /// Dtypes and shapes of its outputs, where they cannot be inferred.
     #[prost(message, repeated, tag = "7")]
     pub facts: ::prost::alloc::vec::Vec<Fact>,
-    /// How many of its outputs follow as values: all of them, or none.
+    /// Number of its outputs whose values follow: all of them, or 0.
     #[prost(uint32, tag = "8")]
     pub known: u32,
-    /// The line or file that made it.
+    /// Source line or file that created it.
     #[prost(string, tag = "9")]
     pub origin: ::prost::alloc::string::String,
-    /// What it runs, where it stands for a region.
+    /// The graph that it runs, if it stands for a region.
     #[prost(message, optional, tag = "10")]
     pub region: ::core::option::Option<Region>,
 }
@@ -239,7 +239,7 @@ pub struct Node {
 /// values of its known nodes come where those of the node that stands for it would.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Region {
-    /// Its nodes but for those that stand for its arguments: these have the first numbers, one for each input
+    /// Its nodes, without those that stand for its arguments: these have the first numbers, one for each input
     /// of the node that stands for the region.
     #[prost(message, repeated, tag = "1")]
     pub node: ::prost::alloc::vec::Vec<Node>,
@@ -260,44 +260,44 @@ pub struct Run {
     pub session: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub part: u64,
-    /// The step's number: no other of the session has it.
+    /// Number of the step, unique in the session.
     #[prost(fixed64, tag = "3")]
     pub step: u64,
-    /// How long it may take, in microseconds; 0 for as long as it likes.
+    /// Time limit, in microseconds; 0 for none.
     #[prost(uint64, tag = "4")]
     pub limit: u64,
-    /// The incarnation that the caller has a socket to: it may lend values. 0 for none.
+    /// Incarnation to whose descriptor socket the caller is connected: values may go through shared memory. 0 for none.
     #[prost(fixed64, tag = "5")]
     pub colocated: u64,
-    /// Whether to tell what ran when.
+    /// True to return a trace.
     #[prost(bool, tag = "6")]
     pub trace: bool,
     /// As in Open.
     #[prost(fixed64, tag = "7")]
     pub opening: u64,
-    /// Set for a part that is to run once, to its end, whatever becomes of its caller.
+    /// Set for a part that runs exactly once and to its end, even if the caller disappears.
     #[prost(message, optional, tag = "20")]
     pub once: ::core::option::Option<Once>,
 }
-/// Tells a part that has run from one that has not. A task runs the part of a stamp once, and none of a smaller stamp
+/// Deduplicates the runs of a part: a task runs the part of a stamp once, and none of a smaller stamp
 /// after that.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Once {
-    /// What the stamps are of.
+    /// Name of the sequence that the stamp belongs to.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
     #[prost(fixed64, tag = "2")]
     pub stamp: u64,
 }
-/// What ran when, ahead of the fetches of a part. Times are in microseconds.
+/// Trace of a part, sent before its fetches. Times are in microseconds.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Traced {
     #[prost(message, repeated, tag = "1")]
     pub events: ::prost::alloc::vec::Vec<Event>,
-    /// From when the part was asked for until it began.
+    /// Time from the request to the start of the part.
     #[prost(double, tag = "2")]
     pub began: f64,
-    /// From when the part was asked for until this was sent.
+    /// Time from the request to this message.
     #[prost(double, tag = "3")]
     pub took: f64,
 }
@@ -311,106 +311,106 @@ pub struct Event {
     pub device: ::prost::alloc::string::String,
     #[prost(uint32, tag = "4")]
     pub thread: u32,
-    /// From when the part began.
+    /// Time since the start of the part.
     #[prost(double, tag = "5")]
     pub start: f64,
     #[prost(double, tag = "6")]
     pub duration: f64,
     #[prost(uint64, tag = "7")]
     pub bytes: u64,
-    /// Of a send and a receive.
+    /// Set for sends and receives.
     #[prost(message, optional, tag = "8")]
     pub channel: ::core::option::Option<event::Channel>,
 }
 /// Nested message and enum types in `Event`.
 pub mod event {
-    /// What joins a send and its receive.
+    /// Identity of the channel between a send and its receive.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Channel {
         #[prost(int64, tag = "1")]
         pub number: i64,
-        /// Whether it leads out of the task.
+        /// True if it leads to another task.
         #[prost(bool, tag = "2")]
         pub remote: bool,
     }
 }
-/// Asks for what a part sends to this task.
+/// Requests the values that a part sends to the calling task.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Receive {
     #[prost(string, tag = "1")]
     pub session: ::prost::alloc::string::String,
     #[prost(fixed64, tag = "2")]
     pub step: u64,
-    /// The number of the task that asks.
+    /// Number of the calling task.
     #[prost(uint32, tag = "3")]
     pub task: u32,
     /// As in Run.
     #[prost(fixed64, tag = "4")]
     pub colocated: u64,
 }
-/// A tensor, whose bytes follow, or are lent.
+/// A tensor. Its bytes follow, or lie in shared memory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Value {
-    /// The channel, or the number of the fetch.
+    /// Number of the channel, or of the fetch.
     #[prost(int64, tag = "1")]
     pub number: i64,
     #[prost(int32, tag = "2")]
     pub dtype: i32,
     #[prost(uint64, repeated, tag = "3")]
     pub dims: ::prost::alloc::vec::Vec<u64>,
-    /// How many bytes follow. Of strings: the length of each (eight bytes, little-endian), then all.
+    /// Number of bytes that follow. For strings: the length of each (eight bytes, little-endian), then all bytes.
     #[prost(uint64, tag = "4")]
     pub bytes: u64,
     #[prost(message, optional, tag = "5")]
     pub loan: ::core::option::Option<Loan>,
 }
-/// Bytes in a segment of shared memory, from its first on, which stay as they are until the receiver gives
-/// them back, or the stream that tells of them is dropped.
+/// Bytes at the start of a segment of shared memory. They do not change until the receiver returns
+/// them, or the stream that has announced them is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Loan {
-    /// What the receiver knows it by on the socket.
+    /// Token by which the receiver requests and returns it on the descriptor socket.
     #[prost(fixed64, tag = "1")]
     pub token: u64,
-    /// The number of the segment, as the system has it for its file.
+    /// Inode number of the segment's file.
     #[prost(fixed64, tag = "2")]
     pub segment: u64,
 }
-/// Asks for the socket of the task's machine that descriptors of segments come through.
+/// Requests the address of the Unix socket through which the task passes descriptors of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Colocate {}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Colocation {
     #[prost(fixed64, tag = "1")]
     pub incarnation: u64,
-    /// Which socket it is: nobody can guess it.
+    /// Random name of the socket.
     #[prost(bytes = "vec", tag = "2")]
     pub name: ::prost::alloc::vec::Vec<u8>,
-    /// What the caller says there first.
+    /// Secret that the caller sends first.
     #[prost(bytes = "vec", tag = "3")]
     pub secret: ::prost::alloc::vec::Vec<u8>,
 }
-/// Ends an answer.
+/// Ends a response.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct End {
-    /// None where all went well.
+    /// Not set on success.
     #[prost(message, optional, tag = "1")]
     pub error: ::core::option::Option<Error>,
 }
-/// What went wrong.
+/// An error of a call or of a step.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Error {
     #[prost(enumeration = "Cause", tag = "1")]
     pub cause: i32,
-    /// What people read.
+    /// Text for the user.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
-    /// Whether it failed because something else of the step did: the other fields tell of that.
+    /// True if another failure of the step has caused it: the other fields describe that one.
     #[prost(bool, tag = "3")]
     pub derived: bool,
-    /// Where it happened, if that is known; its address and number are not used.
+    /// Task of the failure, if known; its address and number are not used.
     #[prost(message, optional, tag = "4")]
     pub task: ::core::option::Option<Task>,
-    /// The node, its op and the line or file that made it; empty where that is not known.
+    /// The node, its op, and the source line or file that created it; empty if unknown.
     #[prost(string, tag = "5")]
     pub node: ::prost::alloc::string::String,
     #[prost(string, tag = "6")]
@@ -418,13 +418,13 @@ pub struct Error {
     #[prost(string, tag = "7")]
     pub origin: ::prost::alloc::string::String,
 }
-/// Empties containers; the default one where none is named.
+/// Empties containers; the default one if none is named.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Clear {
     #[prost(string, repeated, tag = "1")]
     pub containers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// A task has done its work.
+/// Reports that a task has finished its work.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Finish {
     #[prost(string, tag = "1")]
@@ -440,18 +440,18 @@ pub struct Turn {
     pub name: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
     pub worker: u32,
-    /// The turn that the worker has given its gradients for; no token where it has given none.
+    /// The turn for which the worker has sent its gradients; no token if it has sent none.
     #[prost(sfixed64, tag = "3")]
     pub token: i64,
     #[prost(sint64, tag = "4")]
     pub ticket: i64,
-    /// Whether only to note what was given.
+    /// True for a report of gradients without a request for the next turn.
     #[prost(bool, tag = "5")]
     pub only: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnGiven {
-    /// None where there is no turn for the worker yet: it asks again.
+    /// 0 if there is no turn for the worker yet: it asks again.
     #[prost(sfixed64, tag = "1")]
     pub token: i64,
     #[prost(sint64, tag = "2")]
@@ -459,11 +459,11 @@ pub struct TurnGiven {
     /// The global step.
     #[prost(sint64, tag = "3")]
     pub step: i64,
-    /// What is waited for, where there is no turn.
+    /// Reason for the wait, if there is no turn.
     #[prost(string, tag = "4")]
     pub waits: ::prost::alloc::string::String,
 }
-/// Why something went wrong. Who does not know a number takes it for INTERNAL.
+/// Cause of an error. A receiver reads an unknown number as INTERNAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Cause {
