@@ -1,15 +1,11 @@
 //! Horovod's timeline: the waits and the run of each collective, as a trace for Perfetto and Chrome.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-
-/// End of the file. The next event overwrites it, so that the file is valid JSON at every time.
-const CLOSING: &[u8] = b"\n]\n";
+use thalweg_device::chrome_trace::{Arg, TraceEvent, TraceFile, Track, micros};
 
 /// Timeline of a rank: a file of events. Each tensor has a row of its own.
 ///
@@ -30,7 +26,7 @@ const CLOSING: &[u8] = b"\n]\n";
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Timeline {
-    file: EventFile,
+    file: TraceFile,
     began: Instant,
     /// Row numbers by name of the tensor.
     rows: HashMap<String, u64>,
@@ -43,12 +39,14 @@ impl Timeline {
     /// The file cannot be written.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Timeline> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        let first = json!({
-            "name": "start", "ph": "i", "s": "g", "pid": 0, "ts": 0,
-            "args": {"us_since_epoch": micros(since_epoch.unwrap_or_default())},
-        });
+        let since_epoch = micros(since_epoch.unwrap_or_default());
+        let first = TraceEvent::Instant {
+            name: "start",
+            at_us: 0.0,
+            args: &[("us_since_epoch", Arg::Float(since_epoch))],
+        };
         Ok(Timeline {
-            file: EventFile::create(path, &first)?,
+            file: TraceFile::create(path, first)?,
             began: Instant::now(),
             rows: HashMap::new(),
         })
@@ -70,47 +68,23 @@ impl Timeline {
             None => {
                 let row = self.rows.len() as u64 + 1;
                 self.rows.insert(tensor.to_owned(), row);
-                self.file.event(&json!({
-                    "name": "process_name", "ph": "M", "pid": row, "args": {"name": tensor},
-                }))?;
+                self.file.add(TraceEvent::ProcessName {
+                    process: row,
+                    name: tensor,
+                })?;
                 row
             }
         };
-        let at = micros(from.saturating_duration_since(self.began));
-        let took = micros(to.saturating_duration_since(from));
-        self.file.event(
-            &json!({"name": activity, "ph": "X", "pid": row, "tid": 0, "ts": at, "dur": took}),
-        )
+        self.file.add(TraceEvent::Slice {
+            track: Track {
+                process: row,
+                thread: 0,
+            },
+            name: activity,
+            category: None,
+            start_us: micros(from.saturating_duration_since(self.began)),
+            duration_us: micros(to.saturating_duration_since(from)),
+            args: &[],
+        })
     }
-}
-
-/// File of events that is valid JSON at every time.
-pub(crate) struct EventFile(File);
-
-impl EventFile {
-    /// Creates or replaces the file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn create(path: impl AsRef<Path>, first: &Value) -> io::Result<EventFile> {
-        let mut file = File::create(path)?;
-        file.write_all(format!("[\n{first}").as_bytes())?;
-        file.write_all(CLOSING)?;
-        Ok(EventFile(file))
-    }
-
-    /// Adds an event.
-    ///
-    /// # Errors
-    /// The file cannot be written; it then ends with the last whole event, or within one.
-    pub(crate) fn event(&mut self, event: &Value) -> io::Result<()> {
-        self.0.seek(SeekFrom::End(-(CLOSING.len() as i64)))?;
-        let mut text = format!(",\n{event}").into_bytes();
-        text.extend_from_slice(CLOSING);
-        self.0.write_all(&text)
-    }
-}
-
-pub(crate) fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }

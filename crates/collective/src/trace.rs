@@ -4,10 +4,9 @@ use std::io;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::json;
+use thalweg_device::chrome_trace::{Arg, End, TraceEvent, TraceFile, Track, micros};
 
 use crate::phase_timer::Phase;
-use crate::timeline::{EventFile, micros};
 
 /// Row of running collectives.
 const RUN_ROW: u64 = 0;
@@ -28,8 +27,8 @@ pub(crate) struct CollectiveRecord<'a> {
 
 /// Trace of one rank. Times are of the machine's clock, so times of ranks of one host are comparable.
 pub(crate) struct Trace {
-    file: EventFile,
-    rank: usize,
+    file: TraceFile,
+    rank: u64,
     /// The same time by both clocks.
     epoch: (Instant, f64),
     /// Number of collectives so far.
@@ -44,18 +43,26 @@ impl Trace {
     pub(crate) fn create(path: impl AsRef<Path>, rank: usize) -> io::Result<Trace> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         let epoch = (Instant::now(), micros(since_epoch.unwrap_or_default()));
-        let name = |event: &str, tid: u64, name: String| json!({"name": event, "ph": "M", "pid": rank, "tid": tid, "args": {"name": name}});
-        let first = name("process_name", RUN_ROW, format!("rank {rank}"));
-        let mut file = EventFile::create(path, &first)?;
-        file.event(&json!({
-            "name": "process_sort_index", "ph": "M", "pid": rank, "args": {"sort_index": rank},
-        }))?;
-        file.event(&name("thread_name", RUN_ROW, "collectives".to_owned()))?;
-        file.event(&name(
-            "thread_name",
-            QUEUE_ROW,
-            "ready, waiting to run".to_owned(),
-        ))?;
+        let rank = rank as u64;
+        let first = TraceEvent::ProcessName {
+            process: rank,
+            name: &format!("rank {rank}"),
+        };
+        let mut file = TraceFile::create(path, first)?;
+        file.add(TraceEvent::ProcessOrder {
+            process: rank,
+            order: rank,
+        })?;
+        for (thread, name) in [
+            (RUN_ROW, "collectives"),
+            (QUEUE_ROW, "ready, waiting to run"),
+        ] {
+            let track = Track {
+                process: rank,
+                thread,
+            };
+            file.add(TraceEvent::ThreadName { track, name })?;
+        }
         Ok(Trace {
             file,
             rank,
@@ -75,26 +82,49 @@ impl Trace {
     /// The file cannot be written.
     pub(crate) fn add(&mut self, record: &CollectiveRecord<'_>) -> io::Result<()> {
         let [queued, began, ended] = record.times.map(|time| self.at(time));
-        let pid = self.rank;
+        let row = |thread| Track {
+            process: self.rank,
+            thread,
+        };
+        let (run, queue) = (row(RUN_ROW), row(QUEUE_ROW));
         self.number += 1;
-        let args = json!({"bytes": record.bytes, "what": record.kind, "number": self.number});
         // Several collectives wait at the same time, so their waits are asynchronous events.
-        let id = format!("{pid}.{}", self.number);
-        for (ph, ts) in [("b", queued), ("e", began)] {
-            self.file.event(&json!({
-                "name": record.name, "cat": "queue", "ph": ph, "id": id, "pid": pid, "tid": QUEUE_ROW, "ts": ts,
-            }))?;
+        let id = format!("{}.{}", self.rank, self.number);
+        for (end, at_us) in [(End::Start, queued), (End::Finish, began)] {
+            self.file.add(TraceEvent::Async {
+                end,
+                track: queue,
+                name: record.name,
+                category: "queue",
+                id: &id,
+                at_us,
+            })?;
         }
-        let slice = |name: &str, from: f64, took: f64| json!({"name": name, "ph": "X", "pid": pid, "tid": RUN_ROW, "ts": from, "dur": took});
-        let mut whole = slice(record.name, began, ended - began);
-        whole["args"] = args;
-        self.file.event(&whole)?;
+        self.file.add(TraceEvent::Slice {
+            track: run,
+            name: record.name,
+            category: None,
+            start_us: began,
+            duration_us: ended - began,
+            args: &[
+                ("bytes", Arg::Number(record.bytes as u64)),
+                ("what", Arg::Text(record.kind)),
+                ("number", Arg::Number(self.number)),
+            ],
+        })?;
         let mut from = began;
         for (phase, spent) in record.spent {
             // A phase is no longer than the rest of the run.
             let took = micros(spent).min(ended - from);
             if took > 0.0 {
-                self.file.event(&slice(phase.name(), from, took))?;
+                self.file.add(TraceEvent::Slice {
+                    track: run,
+                    name: phase.name(),
+                    category: None,
+                    start_us: from,
+                    duration_us: took,
+                    args: &[],
+                })?;
                 from += took;
             }
         }

@@ -9,6 +9,7 @@
 //! assert_eq!(device.host().pool().threads(), 2);
 //! ```
 
+pub mod chrome_trace;
 pub mod collectives;
 pub mod context;
 pub mod cpu;

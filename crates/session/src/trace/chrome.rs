@@ -1,52 +1,66 @@
-//! Traces in Chrome's JSON format, as its "Trace Event Format" describes it. A device is a process, and
-//! its threads are the process's.
+//! Traces of steps in Chrome's JSON format. A device is a process, and its threads are the process's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde_json::{Value, json};
+use thalweg_device::chrome_trace::{Arg, End, TraceEvent, Track, to_json};
 use thalweg_graph::partition::{RECV, SEND};
 
 use super::event::{Channel, Event, GPU_LANES, is_gpu};
 
-/// The numbers of a process and of a thread. No two are the same in a file: some viewers take threads of
-/// one number for one thread, whatever their processes. None is 0, which stands for the idle thread.
-type Track = (usize, usize);
-
-/// The events as a file.
+/// The events as a file. No two processes or threads have the same number: some viewers take threads of one number for
+/// one thread, whatever their processes. None is 0, which stands for the idle thread.
 pub(super) fn json(events: &[Event]) -> String {
     let mut devices: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for event in events {
         let threads = devices.entry(&event.device).or_default();
         threads.insert(event.thread);
     }
-    let mut written = Vec::new();
-    let mut tracks: HashMap<(&str, usize), Track> = HashMap::new();
-    for (number, (&device, threads)) in devices.iter().enumerate() {
-        let process = number + 1;
-        written.push(named("process_name", (process, 0), device));
+    let mut tracks: BTreeMap<(&str, usize), (Track, String)> = BTreeMap::new();
+    for (process, (&device, threads)) in (1..).zip(&devices) {
         for &thread in threads {
-            let track = (process, devices.len() + tracks.len() + 1);
-            tracks.insert((device, thread), track);
-            written.push(named("thread_name", track, &thread_name(device, thread)));
+            let track = Track {
+                process,
+                thread: (devices.len() + tracks.len() + 1) as u64,
+            };
+            tracks.insert((device, thread), (track, thread_name(device, thread)));
         }
     }
+    let processes = (1..).zip(devices.keys());
+    let processes = processes.map(|(process, name)| TraceEvent::ProcessName { process, name });
+    let threads = tracks.values();
+    let threads = threads.map(|&(track, ref name)| TraceEvent::ThreadName { track, name });
+    let args: Vec<_> = events
+        .iter()
+        .map(|event| {
+            [
+                ("op", Arg::Text(&event.op)),
+                ("bytes", Arg::Number(event.bytes as u64)),
+                ("nodes", Arg::Texts(&event.members)),
+            ]
+        })
+        .collect();
     let flows = flows(events);
-    for (at, event) in events.iter().enumerate() {
-        let track = tracks[&(&*event.device, event.thread)];
-        written.push(json!({
-            "name": event.node, "cat": event.op, "ph": "X",
-            "ts": event.start_us, "dur": event.duration_us,
-            "pid": track.0, "tid": track.1,
-            "args": {"op": event.op, "bytes": event.bytes, "nodes": event.members},
-        }));
-        written.extend(flows.get(&at).map(|flow| arrow(flow, event, track)));
-    }
-    json!({"traceEvents": written, "displayTimeUnit": "ms"}).to_string()
-}
-
-/// Metadata event that names a process or a thread.
-fn named(what: &str, (process, thread): Track, name: &str) -> Value {
-    json!({"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}})
+    let runs = events.iter().enumerate().flat_map(|(at, event)| {
+        let track = tracks[&(&*event.device, event.thread)].0;
+        let slice = TraceEvent::Slice {
+            track,
+            name: &event.node,
+            category: Some(&event.op),
+            start_us: event.start_us,
+            duration_us: event.duration_us,
+            args: &args[at],
+        };
+        let arrow = flows.get(&at).map(|&(end, id)| TraceEvent::Flow {
+            end,
+            track,
+            name: "value",
+            category: "transfer",
+            id,
+            at_us: event.start_us,
+        });
+        [Some(slice), arrow].into_iter().flatten()
+    });
+    to_json(processes.chain(threads).chain(runs))
 }
 
 /// Display name of a device's thread.
@@ -58,8 +72,8 @@ fn thread_name(device: &str, thread: usize) -> String {
     }
 }
 
-/// The end of an arrow that an event is, start or finish, and the arrow's number.
-type Flow = (&'static str, usize);
+/// The end of an arrow that an event is, and the arrow's number.
+type Flow = (End, u64);
 
 /// The ends of arrows, by event: of channels with both.
 fn flows(events: &[Event]) -> HashMap<usize, Flow> {
@@ -82,20 +96,16 @@ fn flows(events: &[Event]) -> HashMap<usize, Flow> {
     let pairs = ends.into_values().filter_map(|[from, to]| from.zip(to));
     (1..)
         .zip(pairs)
-        .flat_map(|(number, (from, to))| [(from, ("s", number)), (to, ("f", number))])
+        .flat_map(|(number, (from, to))| {
+            [(from, (End::Start, number)), (to, (End::Finish, number))]
+        })
         .collect()
-}
-
-/// One end of an arrow, on the event that it belongs to; `bp` binds it to that one, not to the next.
-fn arrow(&(end, number): &Flow, event: &Event, (process, thread): Track) -> Value {
-    json!({
-        "name": "value", "cat": "transfer", "ph": end, "id": number, "bp": "e",
-        "ts": event.start_us, "pid": process, "tid": thread,
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     /// An event of a task's device; a channel's number, and whether it is remote.
