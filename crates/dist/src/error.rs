@@ -8,7 +8,9 @@ use thalweg_graph::Origin;
 use thalweg_session::SessionError;
 
 use crate::cluster::spec::{TaskName, task_label};
-use crate::limit_names::MEMORY;
+
+/// Name of the limit of the engine's memory.
+pub(crate) const MEMORY: &str = "memory";
 
 /// An error of a session over a cluster, or of one of its tasks. It is sent field by field, so the caller of a step
 /// has all fields that the failing task had.

@@ -26,7 +26,6 @@ mod error;
 #[doc(hidden)]
 #[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
-mod limit_names;
 pub mod limits;
 mod master;
 mod metrics;
@@ -46,7 +45,7 @@ pub use cluster::{ClusterSpec, SpecError};
 pub use error::{Cause, ClusterError};
 pub use limits::allowed_ops::AllowedOps;
 pub use limits::server_limits::Limits;
-pub use runtime::timeouts::Timeouts;
+pub use limits::timeouts::Timeouts;
 pub use server::Server;
 pub use server::options::{ServerError, ServerOptions};
 pub use session::{ClusterOptions, Session};

@@ -17,6 +17,14 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Resources of a system that reports none.
+    pub(crate) const UNLIMITED: Machine = Machine {
+        memory: u64::MAX,
+        threads: u64::MAX,
+        descriptors: u64::MAX,
+        file: u64::MAX,
+    };
+
     /// Reads the resources of this machine.
     ///
     /// ```
@@ -42,9 +50,7 @@ impl Machine {
         let total = total.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
         let mut machine = Machine {
             memory: total.map_or(u64::MAX, |kib| kib.saturating_mul(1024)),
-            threads: u64::MAX,
-            descriptors: u64::MAX,
-            file: u64::MAX,
+            ..Machine::UNLIMITED
         };
         // `max` is no number, and no limit. A limit of version 1 that was never set is near the largest number.
         let limit = |path: String| read(&path).trim().parse::<u64>().unwrap_or(u64::MAX);
@@ -101,12 +107,7 @@ fn limits_of_process() -> Machine {
 
 #[cfg(not(target_os = "linux"))]
 fn limits_of_process() -> Machine {
-    Machine {
-        memory: u64::MAX,
-        threads: u64::MAX,
-        descriptors: u64::MAX,
-        file: u64::MAX,
-    }
+    Machine::UNLIMITED
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ pub(crate) mod allowed_ops;
 pub(crate) mod machine;
 pub(crate) mod server_limits;
 pub(crate) mod settings;
+pub(crate) mod timeouts;
+pub(crate) mod unit;
 
 pub use machine::Machine;
-pub use settings::{NoNumber, SETTINGS, Setting, SettingError, Unit};
+pub use settings::{SETTINGS, Setting, SettingError};
+pub use unit::{NoNumber, Unit};

@@ -59,24 +59,12 @@ pub struct Limits {
     pub ops: AllowedOps,
 }
 
-/// Maximum number of connections if the system does not limit open files.
-const MAX_CONNECTIONS: u64 = 65_536;
-
-/// Returns the number of connections for a limit of open files. A quarter of the files, and at least 64, are reserved
-/// for other uses.
-fn connections(descriptors: u64) -> usize {
-    let left = descriptors.saturating_sub((descriptors / 4).max(64));
-    left.clamp(1, MAX_CONNECTIONS) as usize
-}
-
 impl Default for Limits {
     fn default() -> Limits {
         Limits::of_machine()
     }
 }
 
-/// Maximum size of a protobuf message.
-const MAX_MESSAGE: usize = i32::MAX as usize;
 /// Bytes that a node of a session's graph counts, besides its constants.
 pub(crate) const BYTES_PER_NODE: u64 = 1024;
 
@@ -91,50 +79,30 @@ impl Limits {
         Limits::of(&Machine::here())
     }
 
-    /// Returns the limits for the resources of a machine.
-    ///
-    /// The engine may take half of the memory, and the calls that go on a quarter. One message, decoded, may take
-    /// half of what calls may. The graphs of all sessions may take an eighth, and that of one session half of
-    /// it. Values that come in from other tasks may take a quarter.
-    ///
-    /// ```
-    /// use thalweg_dist::Limits;
-    /// use thalweg_dist::limits::Machine;
-    ///
-    /// let machine = Machine { memory: 16 << 30, ..Machine::here() };
-    /// let limits = Limits::of(&machine);
-    /// assert_eq!(limits.memory, 8 << 30);
-    /// assert_eq!(limits.call_bytes, 4 << 30);
-    /// assert_eq!(limits.decoded_bytes, 2 << 30);
-    /// ```
-    pub fn of(machine: &Machine) -> Limits {
-        // If the system reports none, more bytes than any machine has.
-        let memory = machine.memory.min(1 << 50);
-        let threads = usize::try_from(machine.threads).unwrap_or(usize::MAX);
-        let session_bytes = memory / 16;
-        let nodes = usize::try_from(session_bytes / BYTES_PER_NODE).unwrap_or(usize::MAX);
+    /// Returns limits without numbers: the table of settings gives each its default.
+    pub(super) fn zero() -> Limits {
         Limits {
-            message_bytes: usize::try_from(memory / 8).map_or(MAX_MESSAGE, |b| b.min(MAX_MESSAGE)),
-            decoded_bytes: memory / 8,
-            call_bytes: memory / 4,
-            session_bytes,
-            graph_bytes: memory / 8,
-            memory: memory / 2,
-            graph_nodes: nodes.min(4 << 20),
-            expanded_bytes: usize::try_from(memory / 32).map_or(256 << 20, |b| b.min(256 << 20)),
-            sessions: 1024,
-            client_sessions: 256,
-            lease: Duration::from_secs(4 * 3600),
-            steps: (threads / 2).clamp(1, 1024),
-            callables: 1 << 16,
-            parts: 4096,
-            value_bytes: memory / 4,
-            flight_bytes: memory / 4,
-            connections: connections(machine.descriptors),
-            arrival: Duration::from_secs(10),
-            idle: Duration::from_secs(2 * 3600),
-            drain: Duration::from_secs(30),
-            slow_step: Duration::from_secs(60),
+            message_bytes: 0,
+            decoded_bytes: 0,
+            call_bytes: 0,
+            session_bytes: 0,
+            graph_bytes: 0,
+            memory: 0,
+            graph_nodes: 0,
+            expanded_bytes: 0,
+            sessions: 0,
+            client_sessions: 0,
+            lease: Duration::ZERO,
+            steps: 0,
+            callables: 0,
+            parts: 0,
+            value_bytes: 0,
+            flight_bytes: 0,
+            connections: 0,
+            arrival: Duration::ZERO,
+            idle: Duration::ZERO,
+            drain: Duration::ZERO,
+            slow_step: Duration::ZERO,
             ops: AllowedOps::all(),
         }
     }

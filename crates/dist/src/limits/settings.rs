@@ -1,22 +1,14 @@
-//! Table of a server's numeric settings: flags, the configuration file and the documentation are made from it.
+//! Table of a server's numeric settings. Flags, entries of the configuration file, defaults, checks, and names in errors
+//! and metrics follow from it: a new limit is a field of [`Limits`] and a row here.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::server_limits::Limits;
-use crate::runtime::timeouts::Timeouts;
-
-/// Unit of a setting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes, written as `512MiB` or as a number.
-    Bytes,
-    /// A count, written as a number.
-    Count,
-    /// Time, written as `4h`, `90s` or `250ms`.
-    Time,
-}
+use super::machine::Machine;
+use super::server_limits::{BYTES_PER_NODE, Limits};
+use super::timeouts::Timeouts;
+use super::unit::{NoNumber, Unit};
 
 /// One numeric setting of a server's options.
 ///
@@ -40,24 +32,54 @@ pub struct Setting {
     pub unit: Unit,
     /// Its meaning, in one sentence.
     pub meaning: &'static str,
-    /// Its default, or the rule by which it follows from the machine.
+    /// Its default: a text of its unit, or a description of its rule.
     pub default: &'static str,
-    get: fn(&Limits, &Timeouts) -> u64,
-    set: fn(&mut Limits, &mut Timeouts, u64),
+    /// Rule by which the default follows from the machine.
+    rule: Option<fn(&Machine) -> u64>,
+    field: Field,
+    /// `true` if calls or connections can meet the limit: errors and metrics name it then.
+    counted: bool,
+    /// `true` if a server would do nothing with zero.
+    never_zero: bool,
 }
 
-/// Error of a text that is no number of this unit.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("'{text}' is no {}", match .unit {
-    Unit::Bytes => "number of bytes: write 1000000, 512MiB or 4GiB",
-    Unit::Count => "count: write a number",
-    Unit::Time => "time: write 250ms, 90s, 5min or 4h",
-})]
-pub struct NoNumber {
-    /// The text.
-    pub text: String,
-    /// The expected unit.
-    pub unit: Unit,
+/// Field that holds the number.
+type Field = for<'a> fn(&'a mut Limits, &'a mut Timeouts) -> &'a mut dyn Number;
+
+/// Field of a setting as a number: bytes, a count, or milliseconds.
+trait Number {
+    fn get(&self) -> u64;
+    fn set(&mut self, number: u64);
+}
+
+impl Number for u64 {
+    fn get(&self) -> u64 {
+        *self
+    }
+
+    fn set(&mut self, number: u64) {
+        *self = number;
+    }
+}
+
+impl Number for usize {
+    fn get(&self) -> u64 {
+        *self as u64
+    }
+
+    fn set(&mut self, number: u64) {
+        *self = usize::try_from(number).unwrap_or(usize::MAX);
+    }
+}
+
+impl Number for Duration {
+    fn get(&self) -> u64 {
+        u64::try_from(self.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn set(&mut self, number: u64) {
+        *self = Duration::from_millis(number);
+    }
 }
 
 /// Error of an invalid value of a setting.
@@ -72,24 +94,47 @@ pub enum SettingError {
     Zero(&'static str),
 }
 
-/// Settings that are never zero.
-const NEVER_ZERO: [&str; 3] = ["connections", "steps", "silence"];
-
 impl Setting {
+    /// Adds the rule of a default that follows from the machine.
+    const fn rule(self, rule: fn(&Machine) -> u64) -> Setting {
+        let rule = Some(rule);
+        Setting { rule, ..self }
+    }
+
+    const fn counted(self) -> Setting {
+        let counted = true;
+        Setting { counted, ..self }
+    }
+
+    const fn never_zero(self) -> Setting {
+        let never_zero = true;
+        Setting { never_zero, ..self }
+    }
+
     /// Returns the number of this setting.
     pub(crate) fn number(&self, limits: &Limits, timeouts: &Timeouts) -> u64 {
-        (self.get)(limits, timeouts)
+        let (mut limits, mut timeouts) = (limits.clone(), *timeouts);
+        (self.field)(&mut limits, &mut timeouts).get()
     }
 
     /// Sets the number, without a check.
     pub(crate) fn set_number(&self, limits: &mut Limits, timeouts: &mut Timeouts, number: u64) {
-        (self.set)(limits, timeouts, number);
+        (self.field)(limits, timeouts).set(number);
+    }
+
+    /// Returns the default number for a machine.
+    fn default_number(&self, machine: &Machine) -> u64 {
+        match self.rule {
+            Some(rule) => rule(machine),
+            // A test reads the defaults of all settings.
+            None => self.unit.read(self.default).unwrap_or_default(),
+        }
     }
 
     /// # Errors
     /// [`SettingError::Zero`].
     pub(crate) fn check(&self, number: u64) -> Result<(), SettingError> {
-        match number == 0 && NEVER_ZERO.contains(&self.name) {
+        match number == 0 && self.never_zero {
             true => Err(SettingError::Zero(self.name)),
             false => Ok(()),
         }
@@ -101,316 +146,383 @@ impl Setting {
     }
 }
 
-/// Suffixes of numbers, with their factors in bytes or milliseconds; the largest first.
-const BYTES: &[(&str, u64)] = &[
-    ("TiB", 1 << 40),
-    ("GiB", 1 << 30),
-    ("MiB", 1 << 20),
-    ("KiB", 1 << 10),
-    ("B", 1),
-    ("", 1),
-];
-const TIMES: &[(&str, u64)] = &[
-    ("h", 3_600_000),
-    ("min", 60_000),
-    ("m", 60_000),
-    ("s", 1000),
-    ("ms", 1),
-];
-const COUNTS: &[(&str, u64)] = &[("", 1)];
+/// Names of all limits that calls or connections can meet.
+pub(crate) fn counted_limits() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().filter(|s| s.counted).map(|s| s.name)
+}
 
-impl Unit {
-    fn suffixes(self) -> &'static [(&'static str, u64)] {
-        match self {
-            Unit::Bytes => BYTES,
-            Unit::Count => COUNTS,
-            Unit::Time => TIMES,
+/// Returns the name of a counted limit, for errors and metrics. In a `const`, an unknown name does not compile.
+pub(crate) const fn limit_name(name: &'static str) -> &'static str {
+    let mut row = 0;
+    while row < SETTINGS.len() {
+        if SETTINGS[row].counted && same_text(SETTINGS[row].name, name) {
+            return name;
         }
+        row += 1;
     }
+    panic!("no counted limit has this name")
+}
 
-    pub(crate) fn read(self, text: &str) -> Result<u64, NoNumber> {
-        let wrong = || NoNumber {
-            text: text.to_owned(),
-            unit: self,
-        };
-        let text = text.trim();
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '_');
-        let (digits, suffix) = text.split_at(end.unwrap_or(text.len()));
-        let number: u64 = digits.replace('_', "").parse().map_err(|_| wrong())?;
-        let known = self.suffixes().iter().find(|(s, _)| *s == suffix.trim());
-        let (_, factor) = known.ok_or_else(wrong)?;
-        number.checked_mul(*factor).ok_or_else(wrong)
+const fn same_text(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
     }
+    at == a.len() && at == b.len()
+}
 
-    pub(crate) fn written(self, value: u64) -> String {
-        let whole = |(_, factor): &&(&str, u64)| value.is_multiple_of(*factor) && value >= *factor;
-        match self.suffixes().iter().find(whole) {
-            Some((suffix, factor)) => format!("{}{suffix}", value / factor),
-            None => match self {
-                Unit::Time => "0s".to_owned(),
-                Unit::Bytes | Unit::Count => value.to_string(),
-            },
-        }
+/// The name of the memory's limit: [`crate::error`] is below this module, and has its own constant.
+const _: &str = limit_name(crate::error::MEMORY);
+
+/// Returns the defaults for a machine.
+fn defaults(machine: &Machine) -> (Limits, Timeouts) {
+    // If the system reports none, more bytes than any machine has.
+    let memory = machine.memory.min(1 << 50);
+    let machine = Machine { memory, ..*machine };
+    let (mut limits, mut timeouts) = (Limits::zero(), Timeouts::zero());
+    for setting in SETTINGS {
+        let number = setting.default_number(&machine);
+        setting.set_number(&mut limits, &mut timeouts, number);
+    }
+    (limits, timeouts)
+}
+
+impl Limits {
+    /// Returns the limits for the resources of a machine.
+    ///
+    /// The engine may take half of the memory, and the calls that go on a quarter. One message, decoded, may take
+    /// half of what calls may. The graphs of all sessions may take an eighth, and that of one session half of
+    /// it. Values that come in from other tasks may take a quarter.
+    ///
+    /// ```
+    /// use thalweg_dist::Limits;
+    /// use thalweg_dist::limits::Machine;
+    ///
+    /// let machine = Machine { memory: 16 << 30, ..Machine::here() };
+    /// let limits = Limits::of(&machine);
+    /// assert_eq!(limits.memory, 8 << 30);
+    /// assert_eq!(limits.call_bytes, 4 << 30);
+    /// assert_eq!(limits.decoded_bytes, 2 << 30);
+    /// ```
+    pub fn of(machine: &Machine) -> Limits {
+        defaults(machine).0
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        defaults(&Machine::UNLIMITED).1
+    }
 }
 
-fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+const fn setting(
+    name: &'static str,
+    unit: Unit,
+    meaning: &'static str,
+    default: &'static str,
+    field: Field,
+) -> Setting {
+    Setting {
+        name,
+        unit,
+        meaning,
+        default,
+        rule: None,
+        field,
+        counted: false,
+        never_zero: false,
+    }
+}
+
+const fn bytes(
+    name: &'static str,
+    meaning: &'static str,
+    default: &'static str,
+    field: Field,
+) -> Setting {
+    setting(name, Unit::Bytes, meaning, default, field)
+}
+
+const fn count(
+    name: &'static str,
+    meaning: &'static str,
+    default: &'static str,
+    field: Field,
+) -> Setting {
+    setting(name, Unit::Count, meaning, default, field)
+}
+
+const fn time(
+    name: &'static str,
+    meaning: &'static str,
+    default: &'static str,
+    field: Field,
+) -> Setting {
+    setting(name, Unit::Time, meaning, default, field)
+}
+
+/// Maximum size of a protobuf message.
+const MAX_MESSAGE: u64 = i32::MAX as u64;
+/// Maximum number of connections if the system does not limit open files.
+const MAX_CONNECTIONS: u64 = 65_536;
+
+/// Returns the number of connections for a limit of open files. A quarter of the files, and at least 64, are reserved
+/// for other uses.
+fn connections(descriptors: u64) -> u64 {
+    let left = descriptors.saturating_sub((descriptors / 4).max(64));
+    left.clamp(1, MAX_CONNECTIONS)
 }
 
 /// All numeric settings of a server.
 pub const SETTINGS: &[Setting] = &[
-    Setting {
-        name: "memory",
-        unit: Unit::Bytes,
-        meaning: "The most memory of the engine on the CPU: variables, queues and steps.",
-        default: "half of the memory",
-        get: |l, _| l.memory,
-        set: |l, _, n| l.memory = n,
-    },
-    Setting {
-        name: "message_bytes",
-        unit: Unit::Bytes,
-        meaning: "The largest message of a client.",
-        default: "an eighth of the memory, and at most 2 GiB",
-        get: |l, _| l.message_bytes as u64,
-        set: |l, _, n| l.message_bytes = size(n),
-    },
-    Setting {
-        name: "decoded_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most memory that one message takes once it is decoded.",
-        default: "an eighth of the memory",
-        get: |l, _| l.decoded_bytes,
-        set: |l, _, n| l.decoded_bytes = n,
-    },
-    Setting {
-        name: "call_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most memory that the messages and answers of all calls under way take.",
-        default: "a quarter of the memory",
-        get: |l, _| l.call_bytes,
-        set: |l, _, n| l.call_bytes = n,
-    },
-    Setting {
-        name: "session_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most memory that the graph of one session takes.",
-        default: "a sixteenth of the memory",
-        get: |l, _| l.session_bytes,
-        set: |l, _, n| l.session_bytes = n,
-    },
-    Setting {
-        name: "graph_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most memory that the graphs of all sessions take.",
-        default: "an eighth of the memory",
-        get: |l, _| l.graph_bytes,
-        set: |l, _, n| l.graph_bytes = n,
-    },
-    Setting {
-        name: "graph_nodes",
-        unit: Unit::Count,
-        meaning: "The most nodes of a session's graph, those of functions counted.",
-        default: "one for each KiB of session_bytes, and at most 4194304",
-        get: |l, _| l.graph_nodes as u64,
-        set: |l, _, n| l.graph_nodes = size(n),
-    },
-    Setting {
-        name: "expanded_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most bytes that one message may ask to fill in for constants of few elements.",
-        default: "a thirty-second of the memory, and at most 256 MiB",
-        get: |l, _| l.expanded_bytes as u64,
-        set: |l, _, n| l.expanded_bytes = size(n),
-    },
-    Setting {
-        name: "value_bytes",
-        unit: Unit::Bytes,
-        meaning: "The largest tensor that is taken from another task.",
-        default: "a quarter of the memory",
-        get: |l, _| l.value_bytes,
-        set: |l, _, n| l.value_bytes = n,
-    },
-    Setting {
-        name: "flight_bytes",
-        unit: Unit::Bytes,
-        meaning: "The most bytes of tensors that come in from other tasks at a time.",
-        default: "a quarter of the memory",
-        get: |l, _| l.flight_bytes,
-        set: |l, _, n| l.flight_bytes = n,
-    },
-    Setting {
-        name: "sessions",
-        unit: Unit::Count,
-        meaning: "The most sessions at a time.",
-        default: "1024",
-        get: |l, _| l.sessions as u64,
-        set: |l, _, n| l.sessions = size(n),
-    },
-    Setting {
-        name: "client_sessions",
-        unit: Unit::Count,
-        meaning: "The most sessions at a time of one client, which is told by its address.",
-        default: "256",
-        get: |l, _| l.client_sessions as u64,
-        set: |l, _, n| l.client_sessions = size(n),
-    },
-    Setting {
-        name: "lease",
-        unit: Unit::Time,
-        meaning: "How long a session is kept after the last connection of its client has ended.",
-        default: "4h",
-        get: |l, _| millis(l.lease),
-        set: |l, _, n| l.lease = Duration::from_millis(n),
-    },
-    Setting {
-        name: "steps",
-        unit: Unit::Count,
-        meaning: "The most steps at a time, those of all sessions together.",
-        default: "half of the threads that the system allows, and at most 1024",
-        get: |l, _| l.steps as u64,
-        set: |l, _, n| l.steps = size(n),
-    },
-    Setting {
-        name: "callables",
-        unit: Unit::Count,
-        meaning: "The most callables of a session.",
-        default: "65536",
-        get: |l, _| l.callables as u64,
-        set: |l, _, n| l.callables = size(n),
-    },
-    Setting {
-        name: "parts",
-        unit: Unit::Count,
-        meaning: "The most parts of steps that a task keeps for one session of another's.",
-        default: "4096",
-        get: |l, _| l.parts as u64,
-        set: |l, _, n| l.parts = size(n),
-    },
-    Setting {
-        name: "connections",
-        unit: Unit::Count,
-        meaning: "The most connections at a time.",
-        default: "three quarters of the descriptors that the system allows, and at most 65536",
-        get: |l, _| l.connections as u64,
-        set: |l, _, n| l.connections = size(n),
-    },
-    Setting {
-        name: "arrival",
-        unit: Unit::Time,
-        meaning: "How long a new connection may take for TLS and its first call.",
-        default: "10s",
-        get: |l, _| millis(l.arrival),
-        set: |l, _, n| l.arrival = Duration::from_millis(n),
-    },
-    Setting {
-        name: "idle",
-        unit: Unit::Time,
-        meaning: "How long a connection may be without a call.",
-        default: "2h",
-        get: |l, _| millis(l.idle),
-        set: |l, _, n| l.idle = Duration::from_millis(n),
-    },
-    Setting {
-        name: "drain",
-        unit: Unit::Time,
-        meaning: "How long steps may still run when the server is told to end.",
-        default: "30s",
-        get: |l, _| millis(l.drain),
-        set: |l, _, n| l.drain = Duration::from_millis(n),
-    },
-    Setting {
-        name: "slow_step",
-        unit: Unit::Time,
-        meaning: "From which time on a step is told of in the log.",
-        default: "60s",
-        get: |l, _| millis(l.slow_step),
-        set: |l, _, n| l.slow_step = Duration::from_millis(n),
-    },
-    Setting {
-        name: "start",
-        unit: Unit::Time,
-        meaning: "How long a session waits for a task that it reaches for the first time.",
-        default: "30s",
-        get: |_, t| millis(t.connect),
-        set: |_, t, n| t.connect = Duration::from_millis(n),
-    },
-    Setting {
-        name: "silence",
-        unit: Unit::Time,
-        meaning: "How long a task that has work may be silent before it is taken for lost.",
-        default: "3s",
-        get: |_, t| millis(t.heartbeat),
-        set: |_, t, n| t.heartbeat = Duration::from_millis(n),
-    },
-    Setting {
-        name: "absence",
-        unit: Unit::Time,
-        meaning: "How long a worker may be away before training goes on without it.",
-        default: "60s",
-        get: |_, t| millis(t.worker_rejoin),
-        set: |_, t, n| t.worker_rejoin = Duration::from_millis(n),
-    },
-    Setting {
-        name: "outage",
-        unit: Unit::Time,
-        meaning: "How long synchronous training waits for lost servers to come back.",
-        default: "300s",
-        get: |_, t| millis(t.server_recovery),
-        set: |_, t, n| t.server_recovery = Duration::from_millis(n),
-    },
+    bytes(
+        "memory",
+        "The most memory of the engine on the CPU: variables, queues and steps.",
+        "half of the memory",
+        |l, _| &mut l.memory,
+    )
+    .rule(|m| m.memory / 2)
+    .counted(),
+    bytes(
+        "message_bytes",
+        "The largest message of a client.",
+        "an eighth of the memory, and at most 2 GiB",
+        |l, _| &mut l.message_bytes,
+    )
+    .rule(|m| (m.memory / 8).min(MAX_MESSAGE))
+    .counted(),
+    bytes(
+        "decoded_bytes",
+        "The most memory that one message takes once it is decoded.",
+        "an eighth of the memory",
+        |l, _| &mut l.decoded_bytes,
+    )
+    .rule(|m| m.memory / 8)
+    .counted(),
+    bytes(
+        "call_bytes",
+        "The most memory that the messages and answers of all calls under way take.",
+        "a quarter of the memory",
+        |l, _| &mut l.call_bytes,
+    )
+    .rule(|m| m.memory / 4)
+    .counted(),
+    bytes(
+        "session_bytes",
+        "The most memory that the graph of one session takes.",
+        "a sixteenth of the memory",
+        |l, _| &mut l.session_bytes,
+    )
+    .rule(|m| m.memory / 16)
+    .counted(),
+    bytes(
+        "graph_bytes",
+        "The most memory that the graphs of all sessions take.",
+        "an eighth of the memory",
+        |l, _| &mut l.graph_bytes,
+    )
+    .rule(|m| m.memory / 8)
+    .counted(),
+    count(
+        "graph_nodes",
+        "The most nodes of a session's graph, those of functions counted.",
+        "one for each KiB of session_bytes, and at most 4194304",
+        |l, _| &mut l.graph_nodes,
+    )
+    .rule(|m| (m.memory / 16 / BYTES_PER_NODE).min(4 << 20))
+    .counted(),
+    bytes(
+        "expanded_bytes",
+        "The most bytes that one message may ask to fill in for constants of few elements.",
+        "a thirty-second of the memory, and at most 256 MiB",
+        |l, _| &mut l.expanded_bytes,
+    )
+    .rule(|m| (m.memory / 32).min(256 << 20))
+    .counted(),
+    bytes(
+        "value_bytes",
+        "The largest tensor that is taken from another task.",
+        "a quarter of the memory",
+        |l, _| &mut l.value_bytes,
+    )
+    .rule(|m| m.memory / 4)
+    .counted(),
+    bytes(
+        "flight_bytes",
+        "The most bytes of tensors that come in from other tasks at a time.",
+        "a quarter of the memory",
+        |l, _| &mut l.flight_bytes,
+    )
+    .rule(|m| m.memory / 4)
+    .counted(),
+    count(
+        "sessions",
+        "The most sessions at a time.",
+        "1024",
+        |l, _| &mut l.sessions,
+    )
+    .counted(),
+    count(
+        "client_sessions",
+        "The most sessions at a time of one client, which is told by its address.",
+        "256",
+        |l, _| &mut l.client_sessions,
+    )
+    .counted(),
+    time(
+        "lease",
+        "How long a session is kept after the last connection of its client has ended.",
+        "4h",
+        |l, _| &mut l.lease,
+    ),
+    count(
+        "steps",
+        "The most steps at a time, those of all sessions together.",
+        "half of the threads that the system allows, and at most 1024",
+        |l, _| &mut l.steps,
+    )
+    .rule(|m| (m.threads / 2).clamp(1, 1024))
+    .counted()
+    .never_zero(),
+    count(
+        "callables",
+        "The most callables of a session.",
+        "65536",
+        |l, _| &mut l.callables,
+    )
+    .counted(),
+    count(
+        "parts",
+        "The most parts of steps that a task keeps for one session of another's.",
+        "4096",
+        |l, _| &mut l.parts,
+    )
+    .counted(),
+    count(
+        "connections",
+        "The most connections at a time.",
+        "three quarters of the descriptors that the system allows, and at most 65536",
+        |l, _| &mut l.connections,
+    )
+    .rule(|m| connections(m.descriptors))
+    .counted()
+    .never_zero(),
+    time(
+        "arrival",
+        "How long a new connection may take for TLS and its first call.",
+        "10s",
+        |l, _| &mut l.arrival,
+    )
+    .counted(),
+    time(
+        "idle",
+        "How long a connection may be without a call.",
+        "2h",
+        |l, _| &mut l.idle,
+    )
+    .counted(),
+    time(
+        "drain",
+        "How long steps may still run when the server is told to end.",
+        "30s",
+        |l, _| &mut l.drain,
+    ),
+    time(
+        "slow_step",
+        "From which time on a step is told of in the log.",
+        "60s",
+        |l, _| &mut l.slow_step,
+    ),
+    time(
+        "start",
+        "How long a session waits for a task that it reaches for the first time.",
+        "30s",
+        |_, t| &mut t.connect,
+    ),
+    time(
+        "silence",
+        "How long a task that has work may be silent before it is taken for lost.",
+        "3s",
+        |_, t| &mut t.heartbeat,
+    )
+    .counted()
+    .never_zero(),
+    time(
+        "absence",
+        "How long a worker may be away before training goes on without it.",
+        "60s",
+        |_, t| &mut t.worker_rejoin,
+    ),
+    time(
+        "outage",
+        "How long synchronous training waits for lost servers to come back.",
+        "300s",
+        |_, t| &mut t.server_recovery,
+    ),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit_names;
 
     #[test]
-    fn a_setting_is_formatted_as_it_is_parsed() {
-        for (unit, text, number) in [
-            (Unit::Bytes, "3MiB", 3 << 20),
-            (Unit::Bytes, "1000", 1000),
-            (Unit::Bytes, "0", 0),
-            (Unit::Count, "12", 12),
-            (Unit::Time, "90s", 90_000),
-            (Unit::Time, "250ms", 250),
-            (Unit::Time, "0s", 0),
-        ] {
-            assert_eq!(unit.read(text), Ok(number), "{text}");
-            let written = unit.written(number);
-            assert_eq!(unit.read(&written), Ok(number), "{written}");
-        }
-        for (unit, wrong) in [
-            (Unit::Bytes, "-1"),
-            (Unit::Bytes, "1 parsec"),
-            (Unit::Count, "1KiB"),
-            (Unit::Count, ""),
-            (Unit::Time, "10"),
-            (Unit::Bytes, "99999999999999999TiB"),
-        ] {
-            assert!(unit.read(wrong).is_err(), "{wrong}");
+    fn every_size_and_count_is_a_counted_limit() {
+        for setting in SETTINGS {
+            let by_unit = setting.unit != Unit::Time;
+            let by_name = ["arrival", "idle", "silence"].contains(&setting.name);
+            assert_eq!(setting.counted, by_unit || by_name, "{}", setting.name);
         }
     }
 
     #[test]
-    fn every_size_and_count_has_a_limit_name() {
-        let sizes = SETTINGS.iter().filter(|s| s.unit != Unit::Time);
-        let mut named: Vec<_> = sizes.map(|s| s.name).collect();
-        named.extend([
-            limit_names::ARRIVAL,
-            limit_names::IDLE,
-            limit_names::SILENCE,
-        ]);
-        named.sort_unstable();
-        let mut all = limit_names::ALL;
-        all.sort_unstable();
-        assert_eq!(named, all);
+    fn the_book_has_the_meaning_and_the_default_of_every_setting() {
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/operations.md");
+        let book = std::fs::read_to_string(book).unwrap();
+        for s in SETTINGS {
+            let row = format!("| `{}` | {} | {} |\n", s.name, s.meaning, s.default);
+            assert!(book.contains(&row), "operations.md lacks {row}");
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_number_of_its_unit_or_has_a_rule() {
+        for setting in SETTINGS {
+            let fixed = setting.unit.read(setting.default).is_ok();
+            assert_eq!(fixed, setting.rule.is_none(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn defaults_are_shares_of_the_machine_with_bounds() {
+        let machine = |memory, threads, descriptors| Machine {
+            memory,
+            threads,
+            descriptors,
+            ..Machine::UNLIMITED
+        };
+        let of =
+            |name: &str, machine: &Machine| Setting::named(name).unwrap().default_number(machine);
+        let small = machine(1 << 30, 100, 1000);
+        let large = machine(1 << 40, 1_000_000, 1 << 30);
+        let tiny = machine(0, 1, 10);
+        for (name, in_tiny, in_small, in_large) in [
+            ("memory", 0, 1 << 29, 1 << 39),
+            ("message_bytes", 0, 1 << 27, i32::MAX as u64),
+            ("session_bytes", 0, 1 << 26, 1 << 36),
+            ("graph_nodes", 0, 1 << 16, 4 << 20),
+            ("expanded_bytes", 0, 1 << 25, 256 << 20),
+            ("steps", 1, 50, 1024),
+            ("connections", 1, 750, 65_536),
+            ("lease", 14_400_000, 14_400_000, 14_400_000),
+            ("silence", 3000, 3000, 3000),
+        ] {
+            let found = [&tiny, &small, &large].map(|m| of(name, m));
+            assert_eq!(found, [in_tiny, in_small, in_large], "{name}");
+        }
+        // A machine that reports no memory has finite limits.
+        assert_eq!(Limits::of(&Machine::UNLIMITED).memory, 1 << 49);
+        assert_eq!(Timeouts::default().server_recovery.as_secs(), 300);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::limit_names::ALL;
+use crate::limits::settings::counted_limits;
 use crate::runtime::lock::locked;
 
 /// Minimum interval between two log lines of one name.
@@ -69,7 +69,7 @@ pub(crate) struct Refusals {
 impl Default for Refusals {
     fn default() -> Refusals {
         Refusals {
-            limits: NamedCounters::of(ALL),
+            limits: NamedCounters::of(counted_limits()),
             callers: NamedCounters::of(CALLERS),
         }
     }

@@ -1,8 +1,7 @@
-//! Means of a process: threads, time, random numbers, locks, memory budgets, timeouts.
+//! Means of a process: threads, time, random numbers, locks, memory budgets.
 
 pub(crate) mod blocking;
 pub(crate) mod budget;
 pub(crate) mod lock;
 pub(crate) mod platform;
 pub(crate) mod threads;
-pub(crate) mod timeouts;

@@ -11,7 +11,7 @@ use crate::cluster::spec::{SpecError, TaskName, task_label};
 use crate::error::ClusterError;
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::SettingError;
-use crate::runtime::timeouts::Timeouts;
+use crate::limits::timeouts::Timeouts;
 use crate::transport::peers::MAX_POOLED_BYTES;
 use crate::transport::protection::Protection;
 

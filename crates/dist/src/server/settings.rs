@@ -34,7 +34,7 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::settings::Unit;
+    use crate::limits::unit::Unit;
 
     fn set_unchecked(setting: &Setting, options: &mut ServerOptions, number: u64) {
         setting.set_number(&mut options.limits, &mut options.timeouts, number);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::leases::Caller;
 use super::status::{Status, limit_exceeded};
-use crate::limit_names::CALL_BYTES;
+use crate::limits::settings::limit_name;
 use crate::runtime::budget::{BudgetExceeded, Reservation};
 use crate::runtime::platform::Platform;
 
@@ -43,7 +43,7 @@ pub(super) fn call_bytes_exceeded(full: BudgetExceeded) -> Status {
         "the calls that go on hold {} bytes, as many as they may: call again when some have ended",
         full.most
     );
-    limit_exceeded(CALL_BYTES, &text)
+    limit_exceeded(const { limit_name("call_bytes") }, &text)
 }
 
 /// Runs a long computation on a thread of its own.

@@ -14,14 +14,16 @@ use super::messages::*;
 use super::request::{Request, Response};
 use super::session::MasterSession;
 use super::status::Status;
-use crate::limit_names::EXPANDED_BYTES;
+use crate::limits::settings::limit_name;
 use crate::metrics::counters;
 
 fn value(index: usize, proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Status> {
     from_proto(proto, budget).map_err(|e| {
         let text = format!("Invalid TensorProto for feed value {index}: {e}");
         Status {
-            limit: budget.has_refused().then_some(EXPANDED_BYTES),
+            limit: budget
+                .has_refused()
+                .then_some(const { limit_name("expanded_bytes") }),
             ..Status::invalid(text)
         }
     })

@@ -23,11 +23,13 @@ use super::call::{CallContext, call_bytes_exceeded, run_compute};
 use super::leases::{Caller, ConnectionAlive};
 use super::master::Master;
 use super::status::{Status, limit_exceeded};
-use crate::limit_names::{DECODED_BYTES, MESSAGE_BYTES};
 use crate::limits::server_limits::Limits;
+use crate::limits::settings::limit_name;
 use crate::metrics::counters::GaugeGuard;
 use crate::runtime::budget::Reservation;
 use crate::transport::connections::table::ConnectionSlot;
+
+const MESSAGE_BYTES: &str = limit_name("message_bytes");
 
 /// Length of the prefix of a message: a flag for compression, and the message's length.
 const MESSAGE_HEADER: usize = 5;
@@ -195,7 +197,8 @@ impl IncomingCall<'_> {
                 None => bytes,
             };
             let decoded = decoded_bytes::<Q>(&bytes, limits.decoded_bytes);
-            let decoded = decoded.map_err(|e| limit_exceeded(DECODED_BYTES, &e))?;
+            let decoded =
+                decoded.map_err(|e| limit_exceeded(const { limit_name("decoded_bytes") }, &e))?;
             held.reserve(decoded).map_err(call_bytes_exceeded)?;
             let came = bytes.len() as u64;
             let message = Q::decode(bytes).map_err(|e| {

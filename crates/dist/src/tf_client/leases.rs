@@ -13,9 +13,12 @@ use tonic::Code;
 
 use super::session::MasterSession;
 use super::status::{Status, limit_exceeded};
-use crate::limit_names::{CLIENT_SESSIONS, SESSIONS};
 use crate::limits::server_limits::Limits;
+use crate::limits::settings::limit_name;
 use crate::runtime::lock::locked;
+
+const SESSIONS: &str = limit_name("sessions");
+const CLIENT_SESSIONS: &str = limit_name("client_sessions");
 
 /// Maximum number of expired sessions that are remembered, for their errors.
 const MAX_REMEMBERED: usize = 1024;

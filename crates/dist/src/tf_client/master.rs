@@ -17,8 +17,8 @@ use super::session::{self, MasterSession};
 use super::status::{Status, limit_exceeded};
 use super::step_slot::StepSlot;
 use crate::error::ClusterError;
-use crate::limit_names::STEPS;
 use crate::limits::server_limits::Limits;
+use crate::limits::settings::limit_name;
 use crate::master::link::{self, TaskRoute};
 use crate::master::steps::ClusterSteps;
 use crate::metrics::counters;
@@ -331,7 +331,7 @@ impl Master {
             false => {
                 let text =
                     format!("this server runs {running} steps, as many as it may: wait for one");
-                Err(limit_exceeded(STEPS, &text))
+                Err(limit_exceeded(const { limit_name("steps") }, &text))
             }
         }
     }

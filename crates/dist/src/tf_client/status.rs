@@ -7,7 +7,7 @@ use thiserror::Error;
 use tonic::Code;
 
 use crate::error::{Cause, ClusterError};
-use crate::limit_names::EXPANDED_BYTES;
+use crate::limits::settings::limit_name;
 use crate::transport::error_codec::truncated;
 
 /// Error for a client.
@@ -137,7 +137,9 @@ impl From<ImportError> for Status {
             _ => Code::InvalidArgument,
         };
         Status {
-            limit: error.exceeds_expansion_limit().then_some(EXPANDED_BYTES),
+            limit: error
+                .exceeds_expansion_limit()
+                .then_some(const { limit_name("expanded_bytes") }),
             ..Status::new(code, error.to_string())
         }
     }

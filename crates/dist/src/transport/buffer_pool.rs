@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_tensor::Buffer;
 
 use super::wire_error::WireError;
-use crate::limit_names::{FLIGHT_BYTES, VALUE_BYTES};
+use crate::limits::settings::limit_name;
 use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
 
@@ -45,7 +45,9 @@ impl InFlightBytes {
         let taken = (self.0.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.map_err(|_| {
             let full = WireError::Flight { limit: most };
-            self.0.refusals.count_limit(FLIGHT_BYTES, &full);
+            self.0
+                .refusals
+                .count_limit(const { limit_name("flight_bytes") }, &full);
             full
         })?;
         self.1 += bytes;
@@ -80,7 +82,8 @@ impl BufferPool {
     /// Counts a refused value, and returns the error.
     pub(crate) fn refused(&self, error: WireError) -> WireError {
         if let WireError::Large { .. } = error {
-            self.refusals.count_limit(VALUE_BYTES, &error);
+            self.refusals
+                .count_limit(const { limit_name("value_bytes") }, &error);
         }
         error
     }

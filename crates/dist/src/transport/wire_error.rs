@@ -5,7 +5,7 @@ use thalweg_tensor::{DType, SegmentError, TensorError};
 use thiserror::Error;
 
 use crate::error::{Cause, ClusterError};
-use crate::limit_names::EXPANDED_BYTES;
+use crate::limits::settings::limit_name;
 
 /// An error of a message from or to a peer.
 #[derive(Debug, Error)]
@@ -74,7 +74,10 @@ impl From<WireError> for ClusterError {
         let cause = match error {
             WireError::Forbidden(refused) => return refused,
             WireError::Expanded(ref inner) => {
-                let met = ClusterError::limit_exceeded(EXPANDED_BYTES, error.to_string());
+                let met = ClusterError::limit_exceeded(
+                    const { limit_name("expanded_bytes") },
+                    error.to_string(),
+                );
                 return match **inner {
                     WireError::Node {
                         ref node, ref op, ..

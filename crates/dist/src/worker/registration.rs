@@ -14,7 +14,7 @@ use super::state::{Worker, WorkerSession};
 use super::step::Routes;
 use crate::cluster::spec::TaskName;
 use crate::error::ClusterError;
-use crate::limit_names::{GRAPH_NODES, PARTS};
+use crate::limits::settings::limit_name;
 use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
 use crate::transport::parts::codec::{self, PartLimits};
@@ -40,9 +40,10 @@ impl Worker {
             let text = format!(
                 "a part of more than {most} nodes or values is not taken here: fetch less in one step"
             );
-            return Err(self
-                .counts
-                .counted(ClusterError::limit_exceeded(GRAPH_NODES, text)));
+            return Err(self.counts.counted(ClusterError::limit_exceeded(
+                const { limit_name("graph_nodes") },
+                text,
+            )));
         }
         Ok(values)
     }
@@ -164,9 +165,10 @@ impl Worker {
                  feeds of fewer shapes",
                 self.limits.parts
             );
-            return Err(self
-                .counts
-                .counted(ClusterError::limit_exceeded(PARTS, text)));
+            return Err(self.counts.counted(ClusterError::limit_exceeded(
+                const { limit_name("parts") },
+                text,
+            )));
         }
         parts.made += 1;
         let number = parts.made;

@@ -15,7 +15,7 @@ use super::state::{Worker, WorkerSession};
 use super::step::{StepChannels, WorkerStep};
 use crate::cluster::spec::task_label;
 use crate::error::{Cause, ClusterError};
-use crate::limit_names::STEPS;
+use crate::limits::settings::limit_name;
 use crate::metrics::counters;
 use crate::transport::messages as wire;
 
@@ -90,7 +90,10 @@ impl Worker {
                 "this task runs {} steps, as many as it may",
                 self.limits.steps
             );
-            return Err(ClusterError::limit_exceeded(STEPS, text));
+            return Err(ClusterError::limit_exceeded(
+                const { limit_name("steps") },
+                text,
+            ));
         }
         check_feeds(&part.feeds, &feeds)?;
         if let Some(once) = once {

@@ -16,8 +16,8 @@ use super::step::WorkerStep;
 use super::turns::TurnRegistry;
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::error::{Cause, ClusterError};
-use crate::limit_names::SESSIONS;
 use crate::limits::server_limits::Limits;
+use crate::limits::settings::limit_name;
 use crate::metrics::counters::Counters;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
@@ -169,9 +169,10 @@ impl Worker {
                 "this task has {} sessions, as many as it may: close one",
                 sessions.len()
             );
-            return Err(self
-                .counts
-                .counted(ClusterError::limit_exceeded(SESSIONS, text)));
+            return Err(self.counts.counted(ClusterError::limit_exceeded(
+                const { limit_name("sessions") },
+                text,
+            )));
         }
         // A master that opens the handle again has lost the previous session.
         let before = sessions.insert(handle.to_owned(), session.clone());

@@ -7,8 +7,8 @@ use tokio::runtime::Runtime;
 use tonic::body::Body;
 
 use super::tasks::{Chunks, bytes_of};
+use crate::limits::timeouts::Timeouts;
 use crate::runtime::platform::system;
-use crate::runtime::timeouts::Timeouts;
 use crate::transport::frames::{FrameReader, Frames};
 use crate::transport::messages as wire;
 use crate::transport::messages::header::Kind;

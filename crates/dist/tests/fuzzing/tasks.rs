@@ -18,8 +18,8 @@ use tonic::codegen::{Body as _, Service, http};
 
 use crate::cluster::spec::ClusterSpec;
 use crate::limits::server_limits::Limits;
+use crate::limits::timeouts::Timeouts;
 use crate::runtime::platform::system;
-use crate::runtime::timeouts::Timeouts;
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
 use crate::transport::network::Tcp;

@@ -5,7 +5,7 @@ use thalweg_tensor::text::counted;
 use tonic::Code;
 
 use super::MasterSession;
-use crate::limit_names::CALLABLES;
+use crate::limits::settings::limit_name;
 use crate::runtime::lock::locked;
 use crate::tf_client::messages::CallableOptions;
 use crate::tf_client::node_names;
@@ -43,7 +43,7 @@ impl MasterSession {
                 "a session may have {} callables: release one",
                 self.limits.callables
             );
-            return Err(limit_exceeded(CALLABLES, &text));
+            return Err(limit_exceeded(const { limit_name("callables") }, &text));
         }
         self.hold(bytes)?.keep();
         let handle = callables.next;

@@ -10,8 +10,8 @@ use thalweg_graphdef::{GraphDef, ImportOptions, names};
 use tonic::Code;
 
 use super::MasterSession;
-use crate::limit_names::{GRAPH_BYTES, GRAPH_NODES, SESSION_BYTES};
 use crate::limits::server_limits::BYTES_PER_NODE;
+use crate::limits::settings::limit_name;
 use crate::runtime::lock::locked;
 use crate::tf_client::status::{Status, limit_exceeded};
 
@@ -65,7 +65,7 @@ impl MasterSession {
         if nodes > self.limits.graph_nodes {
             let most = self.limits.graph_nodes;
             let text = format!("a graph of more than {most} nodes is not taken by this server");
-            return Err(limit_exceeded(GRAPH_NODES, &text));
+            return Err(limit_exceeded(const { limit_name("graph_nodes") }, &text));
         }
         let known: usize = known.iter().map(|f| f.encoded_len()).sum();
         let share = 1.0 - known as f64 / def.encoded_len().max(1) as f64;
@@ -113,14 +113,14 @@ impl MasterSession {
         let most = self.limits.session_bytes;
         if held.bytes().saturating_add(bytes) > most {
             let text = format!("a session whose graph takes more than {most} bytes is not taken");
-            return Err(limit_exceeded(SESSION_BYTES, &text));
+            return Err(limit_exceeded(const { limit_name("session_bytes") }, &text));
         }
         held.reserve(bytes).map_err(|full| {
             let text = format!(
                 "the graphs of all sessions take {} bytes, as many as they may: close one",
                 full.most
             );
-            limit_exceeded(GRAPH_BYTES, &text)
+            limit_exceeded(const { limit_name("graph_bytes") }, &text)
         })?;
         Ok(GraphGrowth(self, bytes))
     }

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::liveness::MonitoredConnection;
 use super::stream::ConnectionStream;
 use super::table::{ConnectionTable, OccupiedSlot};
-use crate::limit_names::CONNECTIONS;
+use crate::limits::settings::limit_name;
 use crate::transport::protection::Protection;
 
 /// Pause after the system has had no descriptor or memory for a connection.
@@ -86,7 +86,7 @@ impl Acceptor {
                 match self.connection_table.take(from).await {
                     Some(held) => self.begin(stream, held),
                     None => self.connection_table.refusals().count_limit(
-                        CONNECTIONS,
+                        const { limit_name("connections") },
                         &format_args!(
                             "a connection from {from} is refused: every other one has a call open (the server's --connections raises the limit)"
                         ),

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::responses::{ConnectionResponses, ResponseProgress};
-use crate::limit_names::{ARRIVAL, CONNECTIONS, IDLE, SILENCE};
+use crate::limits::settings::limit_name;
 use crate::metrics::counters::GaugeGuard;
 use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
@@ -310,7 +310,13 @@ impl ConnectionTable {
         };
         let least = free.min_by_key(worth);
         least
-            .inspect(|u| self.end(&u.slot, CONNECTIONS, "all connections are taken"))
+            .inspect(|u| {
+                self.end(
+                    &u.slot,
+                    const { limit_name("connections") },
+                    "all connections are taken",
+                )
+            })
             .is_some()
     }
 
@@ -324,13 +330,27 @@ impl ConnectionTable {
             }
             let (arrival, idle) = (self.bounds.arrival, self.bounds.idle);
             let (since, most, limit, why) = match usage.is_unauthenticated() {
-                true => (usage.since, arrival, ARRIVAL, "no call has come on it"),
-                false => (usage.used, idle, IDLE, "it was idle for too long"),
+                true => (
+                    usage.since,
+                    arrival,
+                    const { limit_name("arrival") },
+                    "no call has come on it",
+                ),
+                false => (
+                    usage.used,
+                    idle,
+                    const { limit_name("idle") },
+                    "it was idle for too long",
+                ),
             };
             if now.duration_since(since) > most {
                 self.end(&usage.slot, limit, why);
             } else if locked(&usage.slot.answers).stuck(now, self.bounds.heartbeat) {
-                self.end(&usage.slot, SILENCE, "it does not take an answer");
+                self.end(
+                    &usage.slot,
+                    const { limit_name("silence") },
+                    "it does not take an answer",
+                );
             }
         }
     }

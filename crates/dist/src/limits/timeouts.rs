@@ -16,21 +16,20 @@ pub struct Timeouts {
     pub server_recovery: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts {
-            connect: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(3),
-            worker_rejoin: Duration::from_secs(60),
-            server_recovery: Duration::from_secs(300),
-        }
-    }
-}
-
 impl Timeouts {
     /// The defaults.
     pub fn new() -> Timeouts {
         Timeouts::default()
+    }
+
+    /// Returns timeouts without numbers: the table of settings gives each its default.
+    pub(super) fn zero() -> Timeouts {
+        Timeouts {
+            connect: Duration::ZERO,
+            heartbeat: Duration::ZERO,
+            worker_rejoin: Duration::ZERO,
+            server_recovery: Duration::ZERO,
+        }
     }
 
     /// Sets the time to reach a task for the first time.
