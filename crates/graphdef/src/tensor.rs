@@ -37,6 +37,9 @@ use crate::shape;
 ///
 /// A hundred bytes can request a tensor of zeros that fills the memory. Elements that a file lists
 /// are free here: its size bounds them.
+///
+/// This is a counter of one message, and no [memory account](thalweg_tensor::Memory): nothing is given back, and nothing
+/// else counts against it.
 #[derive(Clone, Debug)]
 pub struct Budget {
     limit: usize,

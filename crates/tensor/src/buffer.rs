@@ -12,7 +12,7 @@ use crate::segment::{Segment, SegmentError, SegmentPool};
 /// Alignment of every tensor's first byte: a cache line, and the widest vector register.
 pub const ALIGNMENT: usize = 64;
 
-/// A device's memory account: a limit, and the bytes in use.
+/// A memory account, of a device or of the calls of a server: a limit, and the bytes in use.
 #[derive(Debug)]
 pub struct Memory {
     limit: usize,

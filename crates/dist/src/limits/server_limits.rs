@@ -1,6 +1,9 @@
 //! Limits of a server, and their defaults for a machine.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use thalweg_tensor::Memory;
 
 use super::allowed_ops::AllowedOps;
 use super::machine::Machine;
@@ -63,6 +66,12 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits::of_machine()
     }
+}
+
+/// Returns a memory account with this limit, in bytes.
+pub(crate) fn memory_account(limit: u64) -> Arc<Memory> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    Arc::new(Memory::new(Some(limit)))
 }
 
 /// Bytes that a node of a session's graph counts, besides its constants.

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use thalweg_graphdef::messages::TensorProto;
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_session::Cancel;
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Reservation, Tensor};
 
-use super::call::{CallContext, UndoOnDrop, call_bytes_exceeded, run_compute};
+use super::call::{CallContext, UndoOnDrop, reserve, run_compute};
 use super::master::Master;
 use super::messages::*;
 use super::request::{Request, Response};
@@ -108,7 +108,7 @@ impl Master {
         kept: CallContext,
     ) -> CallResult<RunStepResponse> {
         let in_body = call.store_errors_in_response_body;
-        let (calls, caller) = (self.calls.reservation(), kept.caller.clone());
+        let (calls, caller) = (Reservation::of(Some(&self.calls)), kept.caller.clone());
         match self.step_or_piece(call, kept).await {
             Err(status) if in_body => {
                 self.failed(&status);
@@ -216,9 +216,7 @@ fn named(
     kept: &mut CallContext,
 ) -> Result<Vec<NamedTensorProto>, Status> {
     let named = names.into_iter().zip(values).map(|(name, value)| {
-        kept.held
-            .reserve(value.byte_size() as u64)
-            .map_err(call_bytes_exceeded)?;
+        reserve(&mut kept.held, value.byte_size())?;
         Ok(NamedTensorProto {
             name,
             tensor: Some(message(value)?),

@@ -14,19 +14,19 @@ use bytes::{Buf, BufMut, Bytes};
 use http_body::{Body as _, Frame};
 use prost::Message;
 use thalweg_graphdef::sizes::{Measured, decoded_bytes};
+use thalweg_tensor::Reservation;
 use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 
-use super::call::{CallContext, call_bytes_exceeded, run_compute};
+use super::call::{CallContext, reserve, run_compute};
 use super::leases::{Caller, ConnectionAlive};
 use super::master::Master;
 use super::status::{Status, limit_exceeded};
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::limit_name;
 use crate::metrics::counters::GaugeGuard;
-use crate::runtime::budget::Reservation;
 use crate::transport::connections::table::ConnectionSlot;
 
 const MESSAGE_BYTES: &str = limit_name("message_bytes");
@@ -79,7 +79,7 @@ async fn route_call(master: &Arc<Master>, request: http::Request<Body>) -> GrpcR
         master,
         caller,
         request,
-        held: master.calls.reservation(),
+        held: Reservation::of(Some(&master.calls)),
     };
     match path.strip_prefix("/tensorflow.MasterService/") {
         Some("CreateSession") => unary(call, |q, kept| master.create_session(q, kept)).await,
@@ -199,14 +199,14 @@ impl IncomingCall<'_> {
             let decoded = decoded_bytes::<Q>(&bytes, limits.decoded_bytes);
             let decoded =
                 decoded.map_err(|e| limit_exceeded(const { limit_name("decoded_bytes") }, &e))?;
-            held.reserve(decoded).map_err(call_bytes_exceeded)?;
-            let came = bytes.len() as u64;
+            reserve(&mut held, decoded as usize)?;
+            let came = bytes.len();
             let message = Q::decode(bytes).map_err(|e| {
                 let text = format!("the message cannot be decoded: {e}");
                 Status::new(Code::Internal, text)
             })?;
             // Releases the encoded bytes: the message has its own memory.
-            held.release(came);
+            held.shrink(came);
             Ok((message, held))
         };
         match large {
@@ -224,9 +224,7 @@ impl IncomingCall<'_> {
         let mut bytes = Vec::new();
         let mut known = None;
         while let Some(data) = self.next_chunk().await? {
-            self.held
-                .reserve(data.len() as u64)
-                .map_err(call_bytes_exceeded)?;
+            reserve(&mut self.held, data.len())?;
             grow(&mut bytes, data.len(), known)?;
             bytes.extend_from_slice(&data);
             if known.is_none() && bytes.len() >= MESSAGE_HEADER {
@@ -323,13 +321,13 @@ fn decompress(
                 format!("a message of more than {most} bytes, once decompressed, is not taken");
             return Err(limit_exceeded(MESSAGE_BYTES, &text));
         }
-        held.reserve(read as u64).map_err(call_bytes_exceeded)?;
-        let reserved = out.try_reserve(read);
-        reserved.map_err(|_| no_memory(out.len() + read))?;
+        reserve(held, read)?;
+        let grown = out.try_reserve(read);
+        grown.map_err(|_| no_memory(out.len() + read))?;
         out.extend_from_slice(&piece[..read]);
     }
     drop(reader);
-    held.release(bytes.len() as u64);
+    held.shrink(bytes.len());
     Ok(Bytes::from(out))
 }
 
@@ -341,12 +339,10 @@ fn encode_response(answer: &impl Message, mut kept: CallContext) -> GrpcResponse
             format!("an answer of {length} bytes is more than a message may have: fetch less");
         return Err(Status::new(Code::ResourceExhausted, text));
     };
-    kept.held
-        .reserve(length as u64)
-        .map_err(call_bytes_exceeded)?;
+    reserve(&mut kept.held, length)?;
     let mut bytes = Vec::new();
-    let reserved = bytes.try_reserve_exact(MESSAGE_HEADER + length);
-    reserved.map_err(|_| no_memory(length))?;
+    let grown = bytes.try_reserve_exact(MESSAGE_HEADER + length);
+    grown.map_err(|_| no_memory(length))?;
     bytes.put_u8(0);
     bytes.put_u32(announced);
     let encoded = answer.encode(&mut bytes);

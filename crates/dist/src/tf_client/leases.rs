@@ -226,18 +226,19 @@ impl LeaseTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::budget::MemoryBudget;
+    use crate::limits::server_limits::memory_account;
     use crate::runtime::platform::system;
     use crate::tf_client::runner::StepRunner;
     use std::sync::LazyLock;
     use thalweg_session::{Engine, SessionOptions};
+    use thalweg_tensor::Reservation;
     use tokio::runtime::Runtime;
 
     fn session() -> Arc<MasterSession> {
         static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
         let options = SessionOptions::new().threads(1);
         let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
-        let held = MemoryBudget::new(1000).reservation();
+        let held = Reservation::of(Some(&memory_account(1000)));
         let platform = system(RUNTIME.handle().clone());
         Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
     }

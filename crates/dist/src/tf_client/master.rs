@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Wire, WireType};
+use thalweg_tensor::{Memory, Reservation};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tonic::Code;
@@ -17,13 +18,12 @@ use super::session::{self, MasterSession};
 use super::status::{Status, limit_exceeded};
 use super::step_slot::StepSlot;
 use crate::error::ClusterError;
-use crate::limits::server_limits::Limits;
+use crate::limits::server_limits::{Limits, memory_account};
 use crate::limits::settings::limit_name;
 use crate::master::link::{self, TaskRoute};
 use crate::master::steps::ClusterSteps;
 use crate::metrics::counters;
 use crate::runtime::blocking;
-use crate::runtime::budget::MemoryBudget;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::frames::Frames;
@@ -41,9 +41,9 @@ pub struct Master {
     ends: AtomicBool,
     requests: Mutex<RecentRequests>,
     /// Memory of open calls.
-    pub(super) calls: Arc<MemoryBudget>,
+    pub(super) calls: Arc<Memory>,
     /// Memory of the graphs of all sessions.
-    graphs: Arc<MemoryBudget>,
+    graphs: Arc<Memory>,
 }
 
 impl Master {
@@ -51,8 +51,8 @@ impl Master {
     pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
             platform: worker.platform.clone(),
-            calls: MemoryBudget::new(worker.limits.call_bytes),
-            graphs: MemoryBudget::new(worker.limits.graph_bytes),
+            calls: memory_account(worker.limits.call_bytes),
+            graphs: memory_account(worker.limits.graph_bytes),
             worker,
             sessions: SessionLeases::default(),
             steps: Arc::default(),
@@ -106,7 +106,7 @@ impl Master {
                 StepRunner::Cluster(ClusterSteps::new(ways, engine, options, isolated, platform))
             }
         };
-        let (held, platform) = (self.graphs.reservation(), self.platform.clone());
+        let (held, platform) = (Reservation::of(Some(&self.graphs)), self.platform.clone());
         let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
         // Handles are unique and cannot be guessed.
         let half = || self.platform.random_u64();
@@ -302,8 +302,8 @@ impl Master {
         MasterState {
             sessions: self.sessions.len() as u64,
             steps: self.running() as u64,
-            call_bytes: self.calls.bytes(),
-            graph_bytes: self.graphs.bytes(),
+            call_bytes: self.calls.used() as u64,
+            graph_bytes: self.graphs.used() as u64,
         }
     }
 
@@ -371,3 +371,51 @@ struct RecentRequests {
 
 /// Maximum number of request numbers that are kept.
 const MAX_REQUESTS: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use crate::fuzzing::tasks::FuzzedTask;
+
+    use super::*;
+
+    fn master(limits: Limits) -> (FuzzedTask, Arc<Master>) {
+        let task = FuzzedTask::new(limits);
+        let master = Arc::new(Master::new(task.worker.clone()));
+        (task, master)
+    }
+
+    #[test]
+    fn the_steps_of_a_server_are_bounded() {
+        let (task, master) = master(Limits::new().steps(2));
+        let slots = [(); 2].map(|()| master.take_step_slot().unwrap());
+        let full = master.take_step_slot().map(|_| ()).unwrap_err();
+        assert_eq!((full.limit, master.running()), (Some("steps"), 2));
+        drop(slots);
+        let slot = master.take_step_slot().unwrap();
+        // A draining server ends the steps that run, and starts no more; a partial run goes on.
+        task.worker.drain();
+        let drains = master.take_step_slot().map(|_| ()).unwrap_err();
+        assert_eq!((drains.code, master.running()), (Code::Unavailable, 1));
+        drop((master.take_slot().unwrap(), slot));
+        assert_eq!(master.running(), 0);
+    }
+
+    #[test]
+    fn a_repeated_request_is_aborted_while_its_number_is_remembered() {
+        let (_task, master) = master(Limits::new());
+        let check = |number| {
+            master
+                .check_not_repeated(number, "RunStep")
+                .map_err(|e| e.code)
+        };
+        // Requests without a number are not compared.
+        assert_eq!([check(0), check(0)], [Ok(()), Ok(())]);
+        assert_eq!([check(-7), check(-7)], [Ok(()), Err(Code::Aborted)]);
+        for number in 1..MAX_REQUESTS as i64 {
+            check(number).unwrap();
+        }
+        assert_eq!(check(-7), Err(Code::Aborted));
+        check(i64::MAX).unwrap();
+        assert_eq!(check(-7), Ok(()));
+    }
+}

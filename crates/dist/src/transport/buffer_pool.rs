@@ -1,12 +1,12 @@
 //! Memory of incoming values: bounds the bytes in flight, and reuses the buffers of large values. Memory that is new
 //! to a process is cleared by the system, which costs as much as a copy.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_tensor::Buffer;
+use thalweg_tensor::{Buffer, Memory, Reservation};
 
 use super::wire_error::WireError;
+use crate::limits::server_limits::memory_account;
 use crate::limits::settings::limit_name;
 use crate::metrics::tally::Refusals;
 use crate::runtime::lock::locked;
@@ -20,19 +20,24 @@ const MAX_POOLED_BUFFERS: usize = 1024;
 pub(crate) struct BufferPool {
     limit: usize,
     known: Mutex<PooledBuffers>,
-    /// Limit of the bytes in flight (received on calls that have not ended), and their number.
-    most: u64,
-    flying: AtomicU64,
+    /// Account of the bytes in flight: received on calls that have not ended.
+    flight: Arc<Memory>,
     refusals: Arc<Refusals>,
 }
 
 /// Bytes in flight of one call. A drop gives them back.
-pub(crate) struct InFlightBytes(Arc<BufferPool>, u64);
+pub(crate) struct InFlightBytes {
+    taken: Reservation,
+    pool: Arc<BufferPool>,
+}
 
 impl InFlightBytes {
     /// Returns a count of no bytes.
     pub(crate) fn new(pool: Arc<BufferPool>) -> InFlightBytes {
-        InFlightBytes(pool, 0)
+        InFlightBytes {
+            taken: Reservation::of(Some(&pool.flight)),
+            pool,
+        }
     }
 
     /// Counts `bytes` more.
@@ -40,24 +45,15 @@ impl InFlightBytes {
     /// # Errors
     /// [`WireError::Flight`].
     pub(crate) fn more(&mut self, bytes: usize) -> Result<(), WireError> {
-        let (bytes, most) = (bytes as u64, self.0.most);
-        let more = |now: u64| now.checked_add(bytes).filter(|&n| n <= most);
-        let taken = (self.0.flying).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| {
-            let full = WireError::Flight { limit: most };
-            self.0
-                .refusals
-                .count_limit(const { limit_name("flight_bytes") }, &full);
-            full
-        })?;
-        self.1 += bytes;
-        Ok(())
-    }
-}
-
-impl Drop for InFlightBytes {
-    fn drop(&mut self) {
-        self.0.flying.fetch_sub(self.1, Ordering::Relaxed);
+        if self.taken.grow(bytes) {
+            return Ok(());
+        }
+        let full = WireError::Flight {
+            limit: self.pool.most(),
+        };
+        let refusals = &self.pool.refusals;
+        refusals.count_limit(const { limit_name("flight_bytes") }, &full);
+        Err(full)
     }
 }
 
@@ -73,8 +69,7 @@ impl BufferPool {
         BufferPool {
             limit,
             known: Mutex::default(),
-            most,
-            flying: AtomicU64::new(0),
+            flight: memory_account(most),
             refusals,
         }
     }
@@ -90,7 +85,7 @@ impl BufferPool {
 
     /// Returns the limit of the bytes in flight.
     pub(crate) fn most(&self) -> u64 {
-        self.most
+        self.flight.limit().unwrap_or(usize::MAX) as u64
     }
 
     /// Returns a buffer of this length, with arbitrary contents. `None` if the system has no memory.

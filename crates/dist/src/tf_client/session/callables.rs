@@ -20,7 +20,7 @@ impl MasterSession {
     pub(crate) fn make_callable(
         &self,
         options: CallableOptions,
-        bytes: u64,
+        bytes: usize,
     ) -> Result<i64, Status> {
         if !options.tensor_connection.is_empty() {
             return Err(Status::new(
@@ -87,7 +87,78 @@ impl MasterSession {
     pub fn release_callable(&self, handle: i64) {
         let kept = locked(&self.callables).kept.remove(&handle);
         if let Some((_, bytes)) = kept {
-            locked(&self.held).release(bytes);
+            locked(&self.held).shrink(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::limits::server_limits::{Limits, memory_account};
+    use crate::runtime::platform::system;
+    use crate::tf_client::runner::StepRunner;
+    use std::sync::Arc;
+    use thalweg_ops::{MathOps, SourceOps};
+    use thalweg_session::{Engine, SessionOptions};
+    use thalweg_tensor::{DType, Memory, Reservation};
+
+    use super::*;
+
+    /// Returns a session with `x`, and `y = exp(x)`, that may have `most` callables.
+    fn session(most: usize) -> (Arc<Memory>, MasterSession) {
+        let options = SessionOptions::new().threads(1);
+        let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
+        let budget = memory_account(1000);
+        // No step runs.
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let platform = system(runtime.unwrap().handle().clone());
+        let limits = Limits::new().callables(most);
+        let session = MasterSession::new(runs, &limits, Reservation::of(Some(&budget)), platform);
+        let x = session.graph.placeholder("x", DType::F32, []);
+        let _ = session.graph.at_caller(|| x.exp().named("y"));
+        (budget, session)
+    }
+
+    #[test]
+    fn callables_are_bounded_and_give_back_their_bytes() {
+        let (budget, session) = session(1);
+        let make = |fetch: &str| {
+            let options = CallableOptions {
+                feed: vec!["x:0".to_owned()],
+                fetch: vec![fetch.to_owned()],
+                ..CallableOptions::default()
+            };
+            session.make_callable(options, 100)
+        };
+        assert_eq!(make("nope:0").unwrap_err().code, Code::NotFound);
+        assert_eq!(make("x:0").unwrap_err().code, Code::InvalidArgument);
+        assert_eq!((make("y:0"), budget.used()), (Ok(0), 100));
+        let full = make("y:0").unwrap_err();
+        assert_eq!((full.limit, budget.used()), (Some("callables"), 100));
+        session.release_callable(0);
+        session.release_callable(0);
+        assert_eq!(budget.used(), 0);
+        assert_eq!(make("y:0"), Ok(1));
+    }
+
+    #[test]
+    fn a_callable_runs_with_all_of_its_feeds_until_it_is_released() {
+        let (_, session) = session(1);
+        let options = CallableOptions {
+            feed: vec!["x:0".to_owned()],
+            fetch: vec!["y:0".to_owned()],
+            ..CallableOptions::default()
+        };
+        let handle = session.make_callable(options, 1).unwrap();
+        let value = || vec![Tensor::scalar(1.0f32)];
+        let request = session.callable(handle, value()).unwrap();
+        assert_eq!(request.feeds[0].0, "x:0");
+        assert_eq!(request.fetches, ["y:0"]);
+        let refused = |handle, values| session.callable(handle, values).unwrap_err().message;
+        assert!(refused(handle, Vec::new()).contains("takes 1 feed, not 0"));
+        assert!(refused(handle + 1, value()).starts_with("No such callable handle"));
+        assert!(refused(-1, value()).starts_with("No such callable handle"));
+        session.release_callable(handle);
+        assert!(refused(handle, value()).contains("after handle was released"));
     }
 }

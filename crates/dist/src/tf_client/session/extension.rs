@@ -16,7 +16,7 @@ use crate::runtime::lock::locked;
 use crate::tf_client::status::{Status, limit_exceeded};
 
 /// Memory of a session's graph. A drop gives it back, unless it is kept.
-pub(super) struct GraphGrowth<'a>(&'a MasterSession, u64);
+pub(super) struct GraphGrowth<'a>(&'a MasterSession, usize);
 
 impl GraphGrowth<'_> {
     pub(super) fn keep(mut self) {
@@ -26,7 +26,7 @@ impl GraphGrowth<'_> {
 
 impl Drop for GraphGrowth<'_> {
     fn drop(&mut self) {
-        locked(&self.0.held).release(self.1);
+        locked(&self.0.held).shrink(self.1);
     }
 }
 
@@ -40,7 +40,7 @@ impl MasterSession {
         &self,
         def: &GraphDef,
         expected: Option<i64>,
-        bytes: u64,
+        bytes: usize,
     ) -> Result<i64, Status> {
         let mut version = locked(&self.version);
         if let Some(expected) = expected
@@ -70,7 +70,7 @@ impl MasterSession {
         let known: usize = known.iter().map(|f| f.encoded_len()).sum();
         let share = 1.0 - known as f64 / def.encoded_len().max(1) as f64;
         // The graph has the nodes of the message, and a plan has them once more.
-        let bytes = (2.0 * bytes as f64 * share) as u64 + added as u64 * BYTES_PER_NODE;
+        let bytes = (2.0 * bytes as f64 * share) as usize + added * BYTES_PER_NODE as usize;
         let growth = self.hold(bytes)?;
         for node in &def.node {
             if self.graph.find(&node.name).is_some() {
@@ -94,7 +94,7 @@ impl MasterSession {
             let data = graph.snapshot();
             self.limits.ops.check(&data)?;
             filled.set(None);
-            filled.set(Some(self.hold(expanded as u64)?));
+            filled.set(Some(self.hold(expanded)?));
             self.runs.placed(&data)
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
@@ -108,26 +108,26 @@ impl MasterSession {
     }
 
     /// Reserves bytes of the session, until they are given back.
-    pub(super) fn hold(&self, bytes: u64) -> Result<GraphGrowth<'_>, Status> {
+    pub(super) fn hold(&self, bytes: usize) -> Result<GraphGrowth<'_>, Status> {
         let mut held = locked(&self.held);
         let most = self.limits.session_bytes;
-        if held.bytes().saturating_add(bytes) > most {
+        if held.bytes().saturating_add(bytes) as u64 > most {
             let text = format!("a session whose graph takes more than {most} bytes is not taken");
             return Err(limit_exceeded(const { limit_name("session_bytes") }, &text));
         }
-        held.reserve(bytes).map_err(|full| {
+        if !held.grow(bytes) {
             let text = format!(
                 "the graphs of all sessions take {} bytes, as many as they may: close one",
-                full.most
+                held.limit().unwrap_or(usize::MAX)
             );
-            limit_exceeded(const { limit_name("graph_bytes") }, &text)
-        })?;
+            return Err(limit_exceeded(const { limit_name("graph_bytes") }, &text));
+        }
         Ok(GraphGrowth(self, bytes))
     }
 
     /// Returns the bytes that the session may still take.
     fn room(&self) -> usize {
-        let left = self.limits.session_bytes - locked(&self.held).bytes();
+        let left = self.limits.session_bytes - locked(&self.held).bytes() as u64;
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use thalweg_graph::Graph;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
-use thalweg_tensor::Tensor;
+use thalweg_tensor::{Reservation, Tensor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::Code;
@@ -25,7 +25,6 @@ use super::status::Status;
 use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
-use crate::runtime::budget::Reservation;
 use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use slow_steps::SlowStepWatch;
@@ -58,7 +57,7 @@ pub struct MasterSession {
 struct Callables {
     next: i64,
     /// Each with its bytes.
-    kept: HashMap<i64, (CallableOptions, u64)>,
+    kept: HashMap<i64, (CallableOptions, usize)>,
 }
 
 #[derive(Default)]
@@ -246,7 +245,7 @@ impl MasterSession {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::budget::MemoryBudget;
+    use crate::limits::server_limits::memory_account;
     use crate::runtime::platform::system;
     use thalweg_session::{Engine, SessionOptions};
 
@@ -254,7 +253,7 @@ mod tests {
     fn closing_a_session_does_not_wait_for_a_hanging_step() {
         let options = SessionOptions::new().threads(1);
         let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
-        let held = MemoryBudget::new(1000).reservation();
+        let held = Reservation::of(Some(&memory_account(1000)));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let platform = system(runtime.handle().clone());
         let session = MasterSession::new(runs, &Limits::new(), held, platform);
