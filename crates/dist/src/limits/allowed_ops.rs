@@ -102,6 +102,8 @@ pub(crate) fn refused(node: &str, op: &str) -> ClusterError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_graph::Graph;
+    use thalweg_ops::{MathOps, NewGraph, SourceOps};
 
     #[test]
     fn an_allow_list_admits_its_ops_and_the_ops_of_every_graph() {
@@ -116,6 +118,22 @@ mod tests {
         assert_eq!(
             AllowedOps::only(["MatMull"]).unwrap_err().cause,
             Cause::NotFound
+        );
+    }
+
+    #[test]
+    fn a_graph_with_another_op_is_refused_and_the_node_is_named() {
+        let g = Graph::new();
+        let _ = g.constant(2.0f32).exp();
+        let data = g.snapshot();
+        AllowedOps::all().check(&data).unwrap();
+        AllowedOps::only(["Exp"]).unwrap().check(&data).unwrap();
+        let refused = AllowedOps::only(["Mul"]).unwrap().check(&data);
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.cause, Cause::Refused);
+        assert_eq!(
+            (refused.node.as_deref(), refused.op.as_deref()),
+            (Some("Exp"), Some("Exp"))
         );
     }
 }

@@ -173,4 +173,32 @@ mod tests {
         );
         assert_eq!((machine.memory, machine.threads), (2_000_000, 9));
     }
+
+    #[test]
+    fn a_cgroup_is_limited_by_itself_and_its_parents() {
+        for (path, expected) in [
+            ("/", &[""][..]),
+            ("/a/b", &["", "/a", "/a/b"]),
+            ("/a/", &["", "/a"]),
+            // A path out of the container's view.
+            ("/../x", &[""]),
+        ] {
+            let found: Vec<&str> = groups(path).collect();
+            assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn unreadable_limits_are_no_limits() {
+        let machine = told(
+            "unreadable",
+            &[
+                ("proc/meminfo", "MemTotal: many kB\n"),
+                ("proc/self/cgroup", "0::/a\nnonsense\n"),
+                ("sys/fs/cgroup/a/memory.max", "-1\n"),
+                ("sys/fs/cgroup/a/pids.max", ""),
+            ],
+        );
+        assert_eq!(machine, Machine::UNLIMITED);
+    }
 }

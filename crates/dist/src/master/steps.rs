@@ -255,3 +255,53 @@ impl Drop for ClusterSteps {
         self.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::fuzzing::tasks::FuzzedTask;
+
+    use super::*;
+
+    fn steps(task: &FuzzedTask) -> ClusterSteps {
+        let worker = &task.worker;
+        ClusterSteps::new(
+            vec![TaskRoute::Local(worker.clone())],
+            worker.engine.clone(),
+            worker.options.clone(),
+            false,
+            worker.platform.clone(),
+        )
+    }
+
+    #[test]
+    fn steps_of_a_server_that_has_ended_are_refused() {
+        let task = FuzzedTask::default();
+        let steps = steps(&task);
+        let run = || steps.block_on(async { Ok(5) });
+        assert_eq!((run(), steps.ended()), (Ok(5), false));
+        task.worker.end();
+        assert_eq!(run().unwrap_err().cause, Cause::ShutDown);
+        assert!(steps.ended() && steps.is_intact());
+    }
+
+    #[test]
+    fn a_turn_is_asked_of_a_task_of_the_session() {
+        let task = FuzzedTask::default();
+        let steps = steps(&task);
+        let ask = |coordinator: &str| {
+            let coordinator = DeviceSpec::parse(coordinator).unwrap();
+            let note = wire::Turn {
+                name: "t".to_owned(),
+                only: true,
+                ..wire::Turn::default()
+            };
+            steps.block_on(steps.turn(&coordinator, note))
+        };
+        ask("/job:localhost/task:0").unwrap();
+        for other in ["/job:localhost/task:1", "/job:ps/task:0"] {
+            let error = ask(other).unwrap_err();
+            assert_eq!(error.cause, Cause::Invalid);
+            assert!(error.message.contains(other), "{error}");
+        }
+    }
+}

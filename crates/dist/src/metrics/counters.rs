@@ -148,3 +148,52 @@ fn name(code: Code) -> &'static str {
         Code::Unauthenticated => "unauthenticated",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_counts_in_the_first_bucket_that_bounds_it() {
+        for (micros, bucket) in [
+            (0, 0),
+            (20, 0),
+            (21, 1),
+            (50, 1),
+            (1000, 5),
+            (600_000_000, BUCKET_BOUNDS.len() - 1),
+            (600_000_001, BUCKET_BOUNDS.len()),
+        ] {
+            let histogram = Histogram::default();
+            histogram.add(Duration::from_micros(micros));
+            let counts = histogram.buckets.iter().map(|b| b.load(Ordering::Relaxed));
+            let found = counts.enumerate().filter(|(_, n)| *n > 0);
+            assert_eq!(found.collect::<Vec<_>>(), [(bucket, 1)], "{micros}");
+            assert_eq!(histogram.micros.load(Ordering::Relaxed), micros);
+        }
+    }
+
+    #[test]
+    fn a_gauge_counts_entries_while_they_last() {
+        let gauge = AtomicU64::new(0);
+        let (first, second) = (GaugeGuard::begin(&gauge), GaugeGuard::begin(&gauge));
+        drop(first);
+        assert_eq!(gauge.load(Ordering::Relaxed), 1);
+        drop(second);
+        assert_eq!(gauge.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_limit_that_an_error_has_met_is_counted_once() {
+        let counters = Counters::default();
+        let met = || {
+            let all = counters.refusals.limits.all();
+            all.into_iter().find(|(name, _)| name == "parts").unwrap().1
+        };
+        let error = ClusterError::limit_exceeded("parts", "too many");
+        let error = counters.counted(error);
+        assert_eq!((met(), error.limit), (1, None));
+        counters.counted(error);
+        assert_eq!(met(), 1);
+    }
+}

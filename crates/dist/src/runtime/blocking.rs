@@ -103,3 +103,91 @@ fn spin_then_block<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     }
     runtime.block_on(work)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::platform::system;
+    use std::future::poll_fn;
+    use std::sync::atomic::AtomicUsize;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn runtime() -> (Runtime, Arc<dyn Platform>) {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let platform = system(runtime.handle().clone());
+        (runtime, platform)
+    }
+
+    /// Blocks on work that another thread ends.
+    fn blocks(platform: &dyn Platform) -> Result<u64, ClusterError> {
+        let (give, given) = oneshot::channel();
+        std::thread::spawn(move || give.send(7));
+        block_on(platform, async {
+            given.await.map_err(|e| ClusterError::defect(&e))
+        })
+    }
+
+    #[test]
+    fn a_thread_of_any_kind_may_block_on_work() {
+        let (runtime, platform) = runtime();
+        assert_eq!(blocks(&*platform), Ok(7));
+        let own = platform.clone();
+        let inside = runtime.spawn(async move { blocks(&*own) });
+        assert_eq!(runtime.block_on(inside).unwrap(), Ok(7));
+        let own = platform.clone();
+        let of_pool = platform.run_compute(move || blocks(&*own));
+        assert_eq!(runtime.block_on(of_pool), Ok(Ok(7)));
+    }
+
+    #[test]
+    fn an_error_of_the_work_is_returned_and_a_panic_is_a_defect() {
+        let (_runtime, platform) = runtime();
+        let failed = block_on::<()>(&*platform, async {
+            Err(ClusterError::new(Cause::Silent, "no answer"))
+        });
+        assert_eq!(failed.unwrap_err().cause, Cause::Silent);
+        let panicked = block_on::<()>(&*platform, async { panic!("a test") });
+        assert_eq!(panicked.unwrap_err().cause, Cause::Internal);
+    }
+
+    /// A parker that counts.
+    #[derive(Default)]
+    struct CountingParker(AtomicUsize);
+
+    impl Parker for CountingParker {
+        fn park(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn unpark(&self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_thread_with_a_parker_waits_with_it() {
+        let (runtime, _) = runtime();
+        let parker = Arc::new(CountingParker::default());
+        let mut left = 3;
+        let work = poll_fn(|cx| {
+            left -= 1;
+            match left {
+                0 => Poll::Ready(()),
+                // The last wait has no waker.
+                1 => Poll::Pending,
+                _ => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        });
+        poll_and_park(runtime.handle(), parker.clone(), work);
+        assert_eq!(parker.0.load(Ordering::SeqCst), 1);
+    }
+}

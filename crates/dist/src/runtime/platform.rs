@@ -148,3 +148,48 @@ impl Platform for SystemPlatform {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Cause;
+    use std::collections::BTreeSet;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn platform() -> (Runtime, Arc<dyn Platform>) {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let platform = system(runtime.handle().clone());
+        (runtime, platform)
+    }
+
+    #[test]
+    fn a_short_part_runs_on_the_calling_thread() {
+        let (runtime, platform) = platform();
+        let cancel = Cancel::new();
+        for short in [true, false] {
+            let run = platform.run_step(short, &cancel, |parker| {
+                (std::thread::current().id(), parker.is_none())
+            });
+            let (thread, no_parker) = runtime.block_on(run).unwrap();
+            assert_eq!(thread == std::thread::current().id(), short);
+            assert!(no_parker);
+        }
+    }
+
+    #[test]
+    fn a_computation_that_panics_is_a_defect() {
+        let (runtime, platform) = platform();
+        let run = platform.run_compute(|| panic!("a test"));
+        let panicked: Result<(), ClusterError> = runtime.block_on(run);
+        assert_eq!(panicked.unwrap_err().cause, Cause::Internal);
+        assert_eq!(runtime.block_on(platform.run_compute(|| 5)), Ok(5));
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        let (_runtime, platform) = platform();
+        let numbers: BTreeSet<u64> = (0..100).map(|_| platform.random_u64()).collect();
+        assert_eq!(numbers.len(), 100);
+    }
+}

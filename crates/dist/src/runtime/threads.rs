@@ -334,4 +334,46 @@ mod tests {
             println!("own {own:?}, tokio's {tokios:?}");
         }
     }
+
+    #[test]
+    fn work_beyond_the_maximum_of_threads_is_refused() {
+        let start = |work: Work| std::thread::Builder::new().spawn(work).map(drop);
+        let threads = StepThreads::with(Box::new(start), 1, IDLE_TIMEOUT);
+        let (work, begun, _end) = waits();
+        threads.run(work).unwrap();
+        begun.recv().unwrap();
+        let refused = threads.run(Box::new(|| ())).unwrap_err();
+        assert_eq!((refused.cause, threads.count()), (Cause::Exhausted, (1, 0)));
+        assert!(refused.message.contains("1 threads for steps"), "{refused}");
+    }
+
+    #[test]
+    fn only_threads_of_the_pool_may_block() {
+        let (threads, _) = given(1);
+        let (tell, told) = mpsc::channel();
+        let work = move || tell.send(may_block()).unwrap();
+        threads.run(Box::new(work)).unwrap();
+        assert_eq!((told.recv(), may_block()), (Ok(true), false));
+    }
+
+    #[test]
+    fn idle_threads_end_with_the_pool() {
+        let (tell, told) = mpsc::channel();
+        let start = move |work: Work| {
+            let tell = tell.clone();
+            let thread = move || {
+                work();
+                let _ = tell.send(());
+            };
+            std::thread::Builder::new().spawn(thread).map(drop)
+        };
+        let hour = Duration::from_secs(3600);
+        let threads = StepThreads::with(Box::new(start), 8, hour);
+        let (work, begun, end) = waits();
+        threads.run(work).unwrap();
+        begun.recv().unwrap();
+        assert!(told.try_recv().is_err());
+        drop((threads, end));
+        told.recv_timeout(hour / 60).unwrap();
+    }
 }

@@ -124,4 +124,17 @@ mod tests {
             assert_eq!(status.code(), Code::DeadlineExceeded);
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_without_a_readable_deadline_has_none() {
+        for header in [None, Some("soon"), Some("99999999H")] {
+            let mut request = http::Request::builder();
+            if let Some(text) = header {
+                request = request.header("grpc-timeout", text);
+            }
+            let call = Deadline(Silent).call(request.body(Body::empty()).unwrap());
+            let waited = tokio::time::timeout(Duration::from_secs(3600), call).await;
+            assert!(waited.is_err(), "{header:?}");
+        }
+    }
 }

@@ -205,3 +205,26 @@ impl<'s, 'g> RetryLoop<'s, 'g> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_pass_are_retried_for_a_bounded_time() {
+        let [short, long] = [3, 300].map(Duration::from_secs);
+        for (cause, of_short, of_long) in [
+            (Cause::Unreachable, short, long),
+            (Cause::Silent, short, long),
+            (Cause::Restarted, short, long),
+            (Cause::ShutDown, short, long),
+            (Cause::Exhausted, short, EXHAUSTED_RETRY_TIME),
+            (Cause::Kernel, Duration::ZERO, Duration::ZERO),
+            (Cause::Deadline, Duration::ZERO, Duration::ZERO),
+            (Cause::Uninitialized, Duration::ZERO, Duration::ZERO),
+        ] {
+            let found = [short, long].map(|outage| retry_time(cause, outage));
+            assert_eq!(found, [of_short, of_long], "{cause:?}");
+        }
+    }
+}

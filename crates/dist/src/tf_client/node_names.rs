@@ -88,3 +88,65 @@ pub(super) fn check_disjoint<'a>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use thalweg_ops::{NewGraph, SourceOps};
+    use thalweg_tensor::DType;
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn names_of_feeds_and_fetches_are_resolved() {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, []);
+        type Resolve = fn(&Graph, &str) -> Result<OutputId, Status>;
+        for (resolve, kind) in [(fetch as Resolve, "Fetch"), (feed as Resolve, "Feed")] {
+            for name in ["x", "x:0"] {
+                assert_eq!(resolve(&g, name), Ok(x.id()), "{kind} {name}");
+            }
+            for (name, code) in [
+                ("", Code::NotFound),
+                ("y", Code::NotFound),
+                ("x:y", Code::NotFound),
+                ("x:1", Code::InvalidArgument),
+            ] {
+                let error = resolve(&g, name).unwrap_err();
+                assert_eq!(error.code, code, "{kind} {name}: {error}");
+                assert!(error.message.contains(name), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_missing_targets_are_named() {
+        let g = Graph::new();
+        let x = g.placeholder("x", DType::F32, []);
+        let resolve = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
+            targets(&g, &names)
+        };
+        assert_eq!(resolve(&["x"]), Ok(vec![x.id().node]));
+        let error = resolve(&["a", "x", "b"]).unwrap_err();
+        assert!(error.message.ends_with("not found: a b "), "{error}");
+    }
+
+    #[test]
+    fn an_output_is_fed_once_and_not_fetched() {
+        for (feeds, fetches, wrong) in [
+            (&["x:0", "y:0"][..], &["z:0", "z:0"][..], None),
+            (&["x:0", "y:0", "x:0"], &[], Some("fed more than once")),
+            (
+                &["x:0"],
+                &["z:0", "x:0"],
+                Some("x:0 is both fed and fetched"),
+            ),
+        ] {
+            let checked = check_disjoint(feeds.iter().copied(), fetches.iter().copied());
+            let error = checked.err().map(|e| e.message).unwrap_or_default();
+            assert_eq!(error.is_empty(), wrong.is_none(), "{error}");
+            assert!(error.contains(wrong.unwrap_or_default()), "{error}");
+        }
+    }
+}

@@ -312,3 +312,137 @@ fn needs<'n>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::runtime::platform::system;
+    use std::slice::from_ref;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use thalweg_graph::Graph;
+    use thalweg_ops::{NewGraph, SourceOps};
+    use thalweg_tensor::DType;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    /// A partial run that feeds `x` and `y` and fetches their sum.
+    fn sum() -> (Runtime, Arc<GraphData>, PartialRun) {
+        let g = Graph::new();
+        let [x, y] = ["x", "y"].map(|name| g.placeholder(name, DType::F32, [2]));
+        let z = (x + y).id();
+        let named = |name: &str, output| (name.to_owned(), output);
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let run = PartialRun::new(
+            vec![named("x:0", x.id()), named("y:0", y.id())],
+            vec![named("z:0", z)],
+            (Cancel::new(), system(runtime.handle().clone())),
+            StepSlot(Arc::new(AtomicUsize::new(1))),
+        );
+        (runtime, g.snapshot(), run)
+    }
+
+    fn value() -> Tensor {
+        Tensor::vector(&[1.0f32, 2.0])
+    }
+
+    /// Calls with values for these feeds, and this fetch.
+    fn call(
+        (data, run): (&GraphData, &PartialRun),
+        feeds: &[(&str, Tensor)],
+        fetches: &[&str],
+    ) -> Result<(usize, bool), Status> {
+        let feeds = feeds.iter().map(|(n, v)| ((*n).to_owned(), v.clone()));
+        let fetches: Vec<String> = fetches.iter().map(|&n| n.to_owned()).collect();
+        let done = run.continue_partial_run(data, feeds.collect(), &fetches);
+        done.map(|(values, over)| (values.len(), over))
+    }
+
+    #[test]
+    fn a_refused_call_of_a_partial_run_changes_nothing() {
+        let (_runtime, data, run) = sum();
+        let of = (&*data, &run);
+        let wrong = Tensor::vector(&[1.0f32, 2.0, 3.0]);
+        let (x, y) = (("x:0", value()), ("y:0", value()));
+        for (feeds, fetches, expected) in [
+            (
+                vec![("w:0", value())],
+                &[][..],
+                "feed w:0 was not specified",
+            ),
+            (vec![x.clone(), x.clone()], &[], "fed more than once"),
+            (vec![x.clone(), ("y:0", wrong)], &[], "is expected"),
+            (vec![x.clone()], &["x:0"], "fetch x:0 was not specified"),
+            (vec![x.clone()], &["z:0"], "Fetch y:0 can't be computed"),
+        ] {
+            let error = call(of, &feeds, fetches).unwrap_err();
+            assert_eq!(error.code, Code::InvalidArgument);
+            assert!(error.message.contains(expected), "{error}");
+        }
+        assert_eq!(call(of, from_ref(&x), &[]), Ok((0, false)));
+        let again = call(of, &[x, y], &[]).unwrap_err();
+        assert!(again.message.contains("already been fed"), "{again}");
+    }
+
+    #[test]
+    fn a_partial_run_is_over_once_everything_is_fed_and_fetched() {
+        let (_runtime, data, run) = sum();
+        let of = (&*data, &run);
+        let woken = Arc::new(AtomicUsize::new(0));
+        let count = woken.clone();
+        let ticket = Ticket::new(0, move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let channels = run.client().clone();
+        let [x, y, z] = [0, 1, 2].map(client_channel);
+        // The step waits for `x`, and not yet for `y`.
+        assert!(channels.receive(x, &ticket).unwrap().is_none());
+        assert_eq!(call(of, &[("x:0", value())], &[]), Ok((0, false)));
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+        assert!(channels.receive(x, &ticket).unwrap().is_some());
+        channels.send(z, value()).unwrap();
+        channels.end(Ok(()));
+        let last = call(of, &[("y:0", value())], &["z:0"]);
+        assert_eq!(last, Ok((1, true)));
+        assert!(channels.receive(y, &ticket).unwrap().is_some());
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+        assert!(!run.has_failed());
+    }
+
+    #[test]
+    fn a_fetch_of_a_step_that_has_ended_is_an_error() {
+        for (ended, expected) in [
+            (Ok(()), "has ended without it"),
+            (Err(Status::invalid("division by zero")), "division by zero"),
+        ] {
+            let (_runtime, data, run) = sum();
+            let failed = ended.is_err();
+            run.client().end(ended);
+            let feeds = [("x:0", value()), ("y:0", value())];
+            let error = call((&data, &run), &feeds, &["z:0"]).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
+            assert_eq!(run.has_failed(), failed);
+        }
+    }
+
+    #[test]
+    fn a_step_that_panics_ends_with_a_defect_unless_it_has_ended() {
+        let (_runtime, _, run) = sum();
+        drop(EndOnDrop(run.client().clone()));
+        assert!(run.has_failed());
+        let (_runtime, _, run) = sum();
+        run.client().end(Ok(()));
+        drop(EndOnDrop(run.client().clone()));
+        assert!(!run.has_failed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_step_does_not_hold_its_client() {
+        let (channels, cancel) = (ClientChannels::default(), Cancel::new());
+        cancel.cancel();
+        let cancelled = channels.take(0, &cancel).await.unwrap_err();
+        assert_eq!(cancelled.code, Code::Cancelled);
+        // A result that is there is given.
+        channels.send(0, value()).unwrap();
+        assert!(channels.take(0, &cancel).await.is_ok());
+    }
+}

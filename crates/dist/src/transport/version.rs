@@ -73,4 +73,24 @@ mod tests {
         let old = check_version("own", "other", None).unwrap_err();
         assert!(old.message.contains("tells no version"), "{old}");
     }
+
+    #[test]
+    fn a_long_name_of_a_program_is_cut_in_the_error() {
+        let other = wire::Version {
+            protocol: PROTOCOL + 1,
+            program: "é".repeat(MAX_PROGRAM_NAME + 1),
+        };
+        let error = check_version("own", "other", Some(&other)).unwrap_err();
+        let kept = "é".repeat(MAX_PROGRAM_NAME);
+        assert!(
+            error.message.contains(&format!("Thalweg {kept},")),
+            "{error}"
+        );
+        // The program may differ, if the protocol does not.
+        let same = wire::Version {
+            program: "0.0.0".to_owned(),
+            ..own_version()
+        };
+        check_version("own", "other", Some(&same)).unwrap();
+    }
 }

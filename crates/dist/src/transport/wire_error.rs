@@ -105,3 +105,57 @@ impl From<WireError> for ClusterError {
         ClusterError::new(cause, error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(reason: &str) -> WireError {
+        WireError::Node {
+            node: "n".to_owned(),
+            op: "Const".to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    #[test]
+    fn every_wire_error_has_a_cause() {
+        let broken = || WireError::Broken("reset".to_owned());
+        let (found, limit) = (2, 1);
+        for (error, cause) in [
+            (WireError::Short, Cause::Unreachable),
+            (broken(), Cause::Unreachable),
+            (WireError::TooLong { found, limit }, Cause::Exhausted),
+            (WireError::Large { found, limit }, Cause::Exhausted),
+            (WireError::Flight { limit }, Cause::Exhausted),
+            (WireError::Expected("a value"), Cause::Protocol),
+            (WireError::Length { expected: 1, found }, Cause::Protocol),
+            (WireError::Handle(DType::Resource), Cause::Invalid),
+            (WireError::Part("empty".to_owned()), Cause::Protocol),
+        ] {
+            let text = error.to_string();
+            let error = ClusterError::from(error);
+            assert_eq!((error.cause, error.limit), (cause, None), "{text}");
+            assert_eq!(error.message, text);
+        }
+        assert!(WireError::Short.is_broken() && broken().is_broken());
+        assert!(!WireError::Expected("a value").is_broken());
+    }
+
+    #[test]
+    fn errors_of_nodes_keep_their_node_and_limit() {
+        let name = |e: &ClusterError| (e.node.clone().unwrap(), e.op.clone().unwrap());
+        let of_node = ("n".to_owned(), "Const".to_owned());
+        let plain = ClusterError::from(node("no value"));
+        assert_eq!(
+            (plain.cause, name(&plain)),
+            (Cause::Protocol, of_node.clone())
+        );
+        let met = ClusterError::from(WireError::Expanded(Box::new(node("too large"))));
+        assert_eq!((met.cause, name(&met)), (Cause::Exhausted, of_node));
+        assert_eq!(met.limit, Some("expanded_bytes"));
+        let refused = ClusterError::new(Cause::Refused, "not allowed");
+        let kept = ClusterError::from(WireError::Forbidden(refused.clone()));
+        assert_eq!(kept, refused);
+    }
+}

@@ -36,3 +36,37 @@ impl StampLog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_that_succeeds_advances_the_stamp() {
+        let log = StampLog::default();
+        let once = |name: &str, stamp| wire::Once {
+            name: name.to_owned(),
+            stamp,
+        };
+        let state = || {
+            let stamps = log.stamps();
+            let known = stamps.get("t").unwrap();
+            (known.last, known.running.is_some())
+        };
+        let begin = |stamp| {
+            let running = (stamp, watch::channel(None).1);
+            let mut stamps = log.stamps();
+            stamps.entry("t".to_owned()).or_default().running = Some(running);
+        };
+        begin(3);
+        log.ended(&once("t", 3), &Err(ClusterError::invalid("it fails")));
+        assert_eq!(state(), (0, false));
+        begin(3);
+        // Of another training.
+        log.ended(&once("u", 9), &Ok(()));
+        assert_eq!(state(), (0, true));
+        log.ended(&once("t", 3), &Ok(()));
+        assert_eq!(state(), (3, false));
+        assert_eq!(log.stamps().len(), 1);
+    }
+}

@@ -157,6 +157,12 @@ impl TrainingTurns {
         }
     }
 
+    /// Returns the absent workers.
+    #[cfg(test)]
+    pub(crate) fn absent(&self) -> BTreeSet<u32> {
+        self.state().away.clone()
+    }
+
     /// Returns the time of each worker's last request.
     pub(crate) fn asked(&self) -> BTreeMap<u32, Instant> {
         self.state().asked.clone()
@@ -362,5 +368,68 @@ mod tests {
         let waits = all.ask(&asked, Duration::from_secs(9));
         let (told, ()) = tokio::join!(waits, async { turns.close() });
         assert_eq!(told.unwrap_err().cause, Cause::OutOfRange);
+    }
+
+    #[test]
+    fn gradients_of_other_turns_and_unknown_tickets_do_not_count() {
+        let turns = TrainingTurns::default();
+        turns.begin(7, 3, WANTED);
+        let given = || turns.state().round.as_ref().map(Round::given);
+        for (token, ticket, expected) in [
+            (6, 0, 0),
+            (8, 0, 0),
+            (7, -1, 0),
+            (7, 2, 0),
+            (7, 1, 1),
+            // Again.
+            (7, 1, 1),
+            (7, 0, 2),
+        ] {
+            turns.note(&Turn {
+                token,
+                ticket,
+                ..asks(0, None)
+            });
+            assert_eq!(given(), Some(expected), "{token} {ticket}");
+        }
+        turns.end("the variables are being updated");
+        assert_eq!(turns.no_turn().waits, "the variables are being updated");
+        assert_eq!(given(), None);
+    }
+
+    #[test]
+    fn requests_of_impossible_workers_are_not_remembered() {
+        let turns = TrainingTurns::default();
+        for worker in [3, MAX_WORKERS - 1, MAX_WORKERS, u32::MAX] {
+            turns.note(&asks(worker, None));
+        }
+        let known: Vec<u32> = turns.asked().into_keys().collect();
+        assert_eq!(known, [3, MAX_WORKERS - 1]);
+    }
+
+    #[test]
+    fn the_trainings_of_a_task_are_bounded() {
+        let all = TurnRegistry::default();
+        for number in 0..MAX_TRAININGS {
+            all.of(&number.to_string()).unwrap();
+        }
+        let full = all.of("more").map(|_| ()).unwrap_err();
+        assert_eq!(full.cause, Cause::Exhausted);
+        all.of("0").unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_note_of_a_gradient_does_not_wait_for_a_turn() {
+        let all = TurnRegistry::default();
+        let note = Turn {
+            only: true,
+            ..asks(0, None)
+        };
+        let began = Instant::now();
+        let answer = all.ask(&note, Duration::from_secs(3600)).await.unwrap();
+        assert_eq!(
+            (answer, began.elapsed()),
+            (TurnGiven::default(), Duration::ZERO)
+        );
     }
 }

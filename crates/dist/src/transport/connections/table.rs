@@ -355,3 +355,90 @@ impl ConnectionTable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARRIVAL: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(100);
+
+    async fn table(connections: usize) -> (Arc<ConnectionTable>, Vec<OccupiedSlot>) {
+        let bounds = ConnectionLimits {
+            most: 4,
+            arrival: ARRIVAL,
+            idle: IDLE,
+            heartbeat: Duration::from_secs(1),
+        };
+        let table = ConnectionTable::new(bounds, Arc::default());
+        let mut slots = Vec::new();
+        for _ in 0..connections {
+            let address = SocketAddr::from(([127, 0, 0, 1], 1));
+            slots.push(table.take(address).await.unwrap());
+        }
+        (table, slots)
+    }
+
+    fn open(slots: &[OccupiedSlot]) -> Vec<bool> {
+        let is_open = |s: &OccupiedSlot| s.slot.check_open().is_ok();
+        slots.iter().map(is_open).collect()
+    }
+
+    fn met(table: &ConnectionTable, limit: &str) -> u64 {
+        let all = table.refusals.limits.all();
+        all.into_iter().find(|(name, _)| name == limit).unwrap().1
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sweep_ends_connections_without_a_call_after_their_time() {
+        let (table, slots) = table(3).await;
+        for known in &slots[1..] {
+            known.slot.authenticate();
+        }
+        let call = slots[2].slot.call();
+        for (after, expected) in [
+            (ARRIVAL, [true, true, true]),
+            (Duration::from_secs(1), [false, true, true]),
+            (IDLE, [false, false, true]),
+            (IDLE, [false, false, true]),
+        ] {
+            tokio::time::advance(after).await;
+            table.sweep();
+            assert_eq!(open(&slots), expected, "{after:?}");
+        }
+        drop(call);
+        table.sweep();
+        tokio::time::advance(IDLE + Duration::from_secs(1)).await;
+        table.sweep();
+        assert_eq!(open(&slots), [false; 3]);
+        assert_eq!((met(&table, "arrival"), met(&table, "idle")), (1, 2));
+        assert_eq!(table.taken(), 3);
+        drop(slots);
+        assert_eq!(table.taken(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_least_needed_connection_makes_room() {
+        let (table, slots) = table(4).await;
+        let step = Duration::from_secs(1);
+        let _open = slots[0].slot.call();
+        for at in [0, 3, 2] {
+            tokio::time::advance(step).await;
+            slots[at].slot.authenticate();
+            drop(slots[at].slot.call());
+            // A sweep notes the use.
+            table.sweep();
+        }
+        // The unauthenticated one, then the one without a call for longest; never one with an open call.
+        for expected in [
+            [true, false, true, true],
+            [true, false, true, false],
+            [true, false, false, false],
+        ] {
+            assert!(table.make_room());
+            assert_eq!(open(&slots), expected);
+        }
+        assert!(!table.make_room());
+        assert_eq!(met(&table, "connections"), 3);
+    }
+}

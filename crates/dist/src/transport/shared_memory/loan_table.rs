@@ -62,3 +62,25 @@ impl LoanTable {
         self.lent().all.remove(&token)
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_found_by_the_token_of_an_open_loan_only() {
+        let table = LoanTable::default();
+        let buffer = Arc::new(Buffer::zeroed(16));
+        let (first, second) = (table.lend(buffer.clone()), table.lend(buffer.clone()));
+        assert_ne!(first, second);
+        let is_open = |token| {
+            table
+                .buffer(token)
+                .is_some_and(|b| Arc::ptr_eq(&b, &buffer))
+        };
+        assert!(is_open(first) && is_open(second) && !is_open(first ^ second));
+        assert!(table.end_loan(first).is_some());
+        assert!(table.end_loan(first).is_none());
+        assert!(!is_open(first) && is_open(second));
+    }
+}
