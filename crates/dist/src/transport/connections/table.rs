@@ -419,20 +419,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_least_needed_connection_makes_room() {
-        let (table, slots) = table(4).await;
+        let (table, mut slots) = table(3).await;
         let step = Duration::from_secs(1);
         let _open = slots[0].slot.call();
-        for at in [0, 3, 2] {
+        for at in [0, 2, 1] {
             tokio::time::advance(step).await;
             slots[at].slot.authenticate();
             drop(slots[at].slot.call());
             // A sweep notes the use.
             table.sweep();
         }
-        // The unauthenticated one, then the one without a call for longest; never one with an open call.
+        tokio::time::advance(step).await;
+        slots.push(table.take(slots[0].slot.address).await.unwrap());
+        // The unauthenticated one, however new; then the one without a call for longest; never one with an open call.
         for expected in [
-            [true, false, true, true],
-            [true, false, true, false],
+            [true, true, true, false],
+            [true, true, false, false],
             [true, false, false, false],
         ] {
             assert!(table.make_room());
