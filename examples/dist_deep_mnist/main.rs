@@ -135,7 +135,7 @@ fn coordinate(flags: &Flags, server: &Server) -> Result<()> {
             None => break,
         }
     }
-    // The last checkpoint is saved before the workers hear of the end: the other servers end with them.
+    // The last checkpoint is saved before the workers learn of the end: the other servers end with them.
     let saved = session.close();
     coordinator.close();
     Ok(saved?)

@@ -1,5 +1,5 @@
-//! Answers of a peer: frames, values and loans of memory, each read to its end or to an error. The first byte tells
-//! whether the rest is the answer or mutates a valid one.
+//! Answers of a peer: frames, values and loans of shared memory, each read to its end or to an error. The first byte
+//! selects whether the rest is the answer or mutates a valid one.
 #![no_main]
 
 use std::sync::{LazyLock, Mutex};

@@ -2,7 +2,7 @@
 
 /// Splits an input into calls.
 ///
-/// The first byte selects the call. Its highest bit tells that the body mutates a valid message of that call, so that
+/// The first byte selects the call. If its highest bit is set, the body mutates a valid message of that call, so that
 /// mutations get deep without a corpus. Two bytes of length follow, and the body of that length; then the next call.
 pub fn calls<'a>(
     input: &'a [u8],

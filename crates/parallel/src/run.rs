@@ -176,7 +176,7 @@ impl<'p, 'g> TrainingRun<'p, 'g> {
         }
     }
 
-    /// Ends the training: saves the last checkpoint, and tells servers that this worker is done.
+    /// Ends the training: saves the last checkpoint, and notifies servers that this worker is done.
     ///
     /// # Errors
     /// Errors of the last checkpoint or a hook.

@@ -34,7 +34,7 @@ pub struct Edge<'a> {
     pub node: &'a str,
     /// The number of the node's output.
     pub output: u32,
-    /// The first device of the task that it comes from, whose name tells which task that is.
+    /// The first device of the task that it comes from; its name has the job and the index of the task.
     pub from: &'a DeviceSpec,
     /// The first device of the task that it goes to.
     pub to: &'a DeviceSpec,

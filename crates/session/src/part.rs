@@ -30,7 +30,7 @@ pub struct PartPlan {
     compiled: Arc<CompiledStep>,
     /// The variables that its instructions use, each once.
     variables: Vec<Arc<Variable>>,
-    /// `true` if variables come to it as values: only a step tells which.
+    /// `true` if handles of variables come to it as values: the variables are known in a step only.
     finds_variables: bool,
 }
 

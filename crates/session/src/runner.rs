@@ -46,7 +46,7 @@ impl Runner {
             places: Placements::new(names),
             counters: Counters::default(),
             plans,
-            // A graph has many functions for each thing that is asked of it.
+            // A graph has many functions for each combination of fetches and feeds.
             calls: PlanCache::new(options.plans.saturating_mul(16)),
             engine,
             options: options.plan_options(),

@@ -271,7 +271,7 @@ fn late() {
             println!("\nrank: {}", step(Some(300)).unwrap_err());
             return;
         }
-        // It does not join the step; it hears from the other rank what ended the job.
+        // It does not join the step; the other rank sends it the reason for the end of the job.
         while hvd.barrier().is_ok() {}
         println!("\nrank: {}", hvd.barrier().unwrap_err());
     });

@@ -30,7 +30,7 @@ pub struct Task {
     /// `true` while a fault affects it.
     pub disturbed: bool,
     stepped: Option<Instant>,
-    /// `true` if a fault ended it, or it was told to end.
+    /// `true` if a fault or a request ended it.
     expected: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Order of the modules inside each crate: the files and folders of a folder do not use each other in a circle.
 //!
-//! The core of the graph crate is the exception: a node, an output, an op's rules and the graph that holds them are one
-//! thing.
+//! The core of the graph crate is the exception: a node, an output, an op's rules and the graph that holds them refer to
+//! each other.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

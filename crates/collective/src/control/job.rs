@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::wire::{Writer, line};
 
-/// Age of a gather at which waiting ranks are told which ones are missing.
+/// Age of a gather from which on the missing ranks are reported to the waiting ones.
 const OVERDUE_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]

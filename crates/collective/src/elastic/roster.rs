@@ -76,7 +76,7 @@ struct Member {
     /// Number of its first round.
     first_round: Option<u64>,
     leaves: bool,
-    /// `true` if it was told to end its round.
+    /// `true` if it was notified to end its round.
     notified: bool,
 }
 

@@ -169,8 +169,8 @@ fn received<T>(result: &Receiver<Result<T>>) -> Result<T> {
 }
 
 impl Drop for Progress {
-    /// Runs all requests first, but for those that wait until other ranks are ready; then tells the others that this rank
-    /// leaves.
+    /// Runs all requests first, but for those that wait until other ranks are ready; then notifies the others that this
+    /// rank leaves.
     fn drop(&mut self) {
         // The other ranks are still there.
         self.shared.communicators().by_set.clear();

@@ -31,7 +31,7 @@ impl PoolWindow {
     }
 }
 
-/// A pooling. The caller vouches for the elements of `to` that it writes: no other thread touches them.
+/// A pooling. The caller guarantees that no other thread accesses the elements of `to` that it writes.
 pub(super) trait Op<T>: Copy + Sync {
     /// `true` if it writes to images of the input's shape, which hold zeros before; `false` for those of the output.
     const BACKWARD: bool;

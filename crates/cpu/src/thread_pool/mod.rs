@@ -312,8 +312,8 @@ impl Shared {
             let joined = state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |s| {
                 (s & OPEN != 0).then_some(s + 1)
             });
-            // A slot may have been closed and claimed again for a loop of the other kind since the mask was read; its
-            // bit, seen again from inside, tells.
+            // A slot may have been closed and claimed again for a loop of the other kind since the mask was read: its
+            // bit is read again once this thread has joined.
             if joined.is_err() {
                 continue;
             }

@@ -130,7 +130,7 @@ impl TaskLink {
         }]
     }
 
-    /// `true` once the task has told its devices.
+    /// `true` once the devices of the task are known.
     pub(crate) fn is_known(&self) -> bool {
         self.known().devices.is_some()
     }

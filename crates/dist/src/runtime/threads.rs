@@ -130,7 +130,7 @@ impl PoolShared {
         MAY_BLOCK.set(true);
         let mut next = Some(first);
         while let Some(work) = next {
-            // A drop of the work's sender tells the receiver of a panic.
+            // After a panic the work's sender is dropped, which the receiver notices.
             let _ = catch_unwind(AssertUnwindSafe(work));
             next = self.next();
         }

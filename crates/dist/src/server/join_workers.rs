@@ -29,8 +29,8 @@ impl Server {
         self.worker.finished(job)
     }
 
-    /// Tells the tasks of `job` that this task has finished its work: they may be waiting for it in
-    /// [`Server::join_workers`]. A task that is gone is skipped; a task that does not answer is told again, until
+    /// Notifies the tasks of `job` that this task has finished its work: they may be waiting for it in
+    /// [`Server::join_workers`]. A task that is gone is skipped; a task that does not answer is notified again, until
     /// [`Timeouts::worker_rejoin`](crate::Timeouts::worker_rejoin) is over.
     pub fn finish(&self, job: &str) {
         let worker = &self.worker;
@@ -50,7 +50,7 @@ impl Server {
             while telling.join_next().await.is_some() {}
             Ok(())
         };
-        // A task that is gone need not be told.
+        // A task that is gone need not be notified.
         let _ = blocking::block_on(&*self.worker.platform, told);
     }
 
@@ -109,7 +109,7 @@ impl Server {
     }
 }
 
-/// Pause before a task that does not answer is told again.
+/// Pause before a task that does not answer is notified again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// Tells a task that another one has finished its work.

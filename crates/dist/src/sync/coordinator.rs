@@ -75,7 +75,7 @@ pub fn coordinate<'g>(
 ///             break;
 ///         }
 ///     }
-///     // The last checkpoint, before the workers hear of the end.
+///     // The last checkpoint, before the workers learn of the end.
 ///     let saved = session.close();
 ///     coordinator.close();
 ///     saved
@@ -149,7 +149,7 @@ impl<'c, 'g> Coordinator<'c, 'g> {
         session.block_on(self.update_async(session))
     }
 
-    /// Ends the training: workers that ask for a turn are told so.
+    /// Ends the training: workers that ask for a turn get the response that it is over.
     pub fn close(&mut self) {
         self.turns.close();
     }

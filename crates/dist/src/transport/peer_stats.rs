@@ -42,7 +42,7 @@ pub(crate) struct PeerStats {
     /// Bytes written to connections with it, and read from them.
     pub(crate) sent: AtomicU64,
     pub(crate) received: AtomicU64,
-    /// Bytes of values that it has lent through shared memory.
+    /// Bytes of values that it has sent through shared memory.
     pub(crate) shared: AtomicU64,
     /// Number of calls that wait for its first answer.
     pub(crate) waiting: AtomicU64,

@@ -434,7 +434,7 @@ pub(crate) struct PeerOptions {
     pub(crate) own: Option<TaskName>,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) timeouts: Timeouts,
-    /// `true` if values may be received and lent through shared memory.
+    /// `true` if values may be received and sent through shared memory.
     pub(crate) shared_memory: bool,
     pub(crate) protection: Option<Protection>,
     /// Largest value that is accepted, in bytes.

@@ -1,7 +1,7 @@
 //! The newest known process of each task.
 //!
 //! A replaced process may still run, behind a pulled cable for example, and come back. A task that knows the newer
-//! process does not return to the old one, and tells it so. The old process then refuses all calls: its state is
+//! process does not return to the old one, and notifies it. The old process then refuses all calls: its state is
 //! outdated.
 //!
 //! Processes of one task are ordered by their start times, by the clocks of their machines. A start time in the

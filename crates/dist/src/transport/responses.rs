@@ -21,7 +21,7 @@ pub(crate) struct ResponseReader {
 }
 
 impl ResponseReader {
-    /// Calls a task. It may lend values if `from` gives access to its segments.
+    /// Calls a task. Its values may come through shared memory if `from` gives access to its segments.
     ///
     /// # Errors
     /// The task is not reached.

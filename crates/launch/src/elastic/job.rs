@@ -262,7 +262,7 @@ impl RunningJob<'_> {
                 self.note(format!("worker {worker} is let go: {why}"));
             }
             Change::Ended(why) => self.shut_down(why, 1),
-            // The driver tells the workers.
+            // The driver notifies the workers.
             Change::EndRound(_) => {}
         }
     }
