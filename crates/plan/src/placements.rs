@@ -46,7 +46,7 @@ impl Placements {
     /// Returns the placement of the nodes of `data`.
     ///
     /// # Errors
-    /// [`SessionError::PlaceOptions`], [`SessionError::Gpu`].
+    /// [`SessionError::Place`], [`SessionError::Gpu`].
     pub fn of(
         &self,
         data: &GraphData,

@@ -102,7 +102,7 @@ impl Memory {
         taken.is_ok()
     }
 
-    /// Uncounts `bytes` that [`Memory::more`] counted.
+    /// Uncounts `bytes` that [`Memory::grow`] counted.
     pub fn shrink(&self, bytes: usize) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         self.parent.iter().for_each(|whole| whole.shrink(bytes));
@@ -365,7 +365,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 
-    /// The bytes for writing; empty if they are immutable ([`Buffer::fix`]), as another process's
+    /// The bytes for writing; empty if they are immutable ([`Buffer::freeze`]), as another process's
     /// are.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if *self.frozen.get_mut() {

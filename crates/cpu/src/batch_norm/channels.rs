@@ -67,7 +67,7 @@ impl Channels {
         }
     }
 
-    /// Bytes of scratch memory that [`sums`] needs.
+    /// Bytes of scratch memory that [`sums`](super::sums::sums) needs.
     pub fn scratch<const N: usize>(&self) -> usize {
         let tasks = self.tasks();
         Scratch::bytes::<[f64; N]>(tasks * self.channels)

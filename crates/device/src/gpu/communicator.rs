@@ -42,7 +42,7 @@ impl Communicator {
         self.members.iter().position(|&m| m == rank)
     }
 
-    /// As [`Communicators::abort`].
+    /// As [`Communicators::abort`](super::communicators::Communicators::abort).
     pub fn abort(&self) {
         if let Ok(communicators) = self.driver.communicators() {
             communicators.abort(self.handle);

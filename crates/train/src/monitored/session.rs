@@ -22,7 +22,7 @@ pub(super) struct HookEntry {
 
 /// A session with hooks, which restores its variables after a failure: `tf.train.MonitoredSession`.
 ///
-/// [`MonitoredTrainingSession`] builds one.
+/// [`MonitoredTrainingSession`](crate::monitored::MonitoredTrainingSession) builds one.
 pub struct MonitoredSession<S, M> {
     session: S,
     recovery: Recovery<M>,

@@ -1,6 +1,6 @@
 //! Options of the nodes of a saver.
 
-/// Options of [`SaverNodes::add`].
+/// Options of [`SaverNodes::add`](crate::saver_nodes::SaverNodes::add).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaverOptions {
     /// Name scope of the nodes (`save`), at the root; made unique.
