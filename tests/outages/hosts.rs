@@ -7,7 +7,7 @@
 
 use std::process::Child;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thalweg::dist::{ClusterOptions, Session, Timeouts};
@@ -137,7 +137,7 @@ impl Cluster {
     /// `None` where this machine has no namespaces.
     fn new(workers: usize, body: &str, prepare: impl FnOnce(&Network)) -> Option<Cluster> {
         static ALONE: Mutex<()> = Mutex::new(());
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = ALONE.lock().unpoisoned();
         let network = Network::new(1 + workers)?;
         prepare(&network);
         let (sender, lines) = channel();

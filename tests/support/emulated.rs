@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use libloading::Library;
 use thalweg_device::gpu::{Arg, Fault, Function, Launches};
@@ -345,7 +345,7 @@ pub unsafe fn run_emulated(
     // SAFETY: `KERNEL` defines it with this signature.
     let run = unsafe { library.get::<Launch>(format!("launch_{name}").as_bytes()) };
     let run = run.map_err(|e| e.to_string())?;
-    let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LAUNCHING.lock().unpoisoned();
     // SAFETY: by the caller's promise.
     match unsafe { run(blocks, threads, args.as_mut_ptr(), order) } {
         0 => Ok(()),

@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use libloading::Library;
 use thalweg::device::gpu::{
@@ -96,7 +96,7 @@ impl EmulatedGpu {
     }
 
     fn state(&self) -> MutexGuard<'_, GpuState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// The driver calls since the last time.

@@ -4,7 +4,9 @@
 //! A step on a thread of the network enters the gates of all its variables before it begins. It is turned away where an
 //! update is under way. While it is inside, updates wait: it is short.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 /// The gate of a variable.
 ///
@@ -37,7 +39,7 @@ struct State {
 impl Gate {
     /// Held for a few instructions only, so that a thread of the network may take it.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Enters a step that must not wait; returns `false` where an update is under way. Each step that has entered
@@ -66,7 +68,7 @@ impl Gate {
         let mut state = self.state();
         state.updates += 1;
         while state.inside > 0 {
-            state = (self.empty.wait(state)).unwrap_or_else(PoisonError::into_inner);
+            state = self.empty.wait(state).unpoisoned();
         }
         drop(state);
         GateGuard(self)

@@ -35,9 +35,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard};
 
-use std::sync::PoisonError;
-
 use smallvec::SmallVec;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// The rendezvous of one step.
 pub struct Rendezvous {
@@ -192,7 +191,7 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<u32>>> {
         // Nothing under the lock can panic half-way.
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ready.lock().unpoisoned()
     }
 }
 

@@ -16,8 +16,9 @@
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Buffer, DType, Shape, Tensor};
 
 use crate::error::KernelError;
@@ -183,7 +184,7 @@ impl Variable {
     }
 
     fn lock_spare(&self) -> MutexGuard<'_, Option<Tensor>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock().unpoisoned()
     }
 
     /// The error of a read before the first assignment.
@@ -197,6 +198,6 @@ impl Variable {
     pub fn lock(&self) -> MutexGuard<'_, Option<Tensor>> {
         // A kernel that panicked in the middle of an update leaves a whole tensor, if a half
         // updated one; the panic itself has ended its step.
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+        self.value.lock().unpoisoned()
     }
 }

@@ -21,10 +21,11 @@
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::ThreadId;
 
 use smallvec::SmallVec;
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::body::{BodyContext, BodyList, Capture};
 use crate::builder::NodeBuilder;
@@ -126,7 +127,7 @@ impl Graph {
     pub(crate) fn state(&self) -> MutexGuard<'_, GraphState> {
         // No user code runs while the lock is held, and every change is one push: so the state that
         // a panicking thread leaves is consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// The ops that this graph may use.
@@ -306,10 +307,7 @@ impl Graph {
             };
             let built = build(&copy)?;
             let version = copy.version();
-            let mut made = copy
-                .state
-                .into_inner()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut made = copy.state.into_inner().unpoisoned();
             let mut state = self.state();
             // While `from` is held, an addition to the graph goes to a new copy.
             if !Arc::ptr_eq(&state.data, &from) {

@@ -2,7 +2,9 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::graph::Graph;
 use crate::node::{NodeId, OutputId};
@@ -98,7 +100,7 @@ impl Graph {
             kept.or_insert_with(new).clone()
         };
         match kept.downcast_ref::<Mutex<T>>() {
-            Some(own) => use_it(&mut own.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(own) => use_it(&mut own.lock().unpoisoned()),
             // The key is the type, so the downcast always succeeds.
             None => use_it(&mut T::default()),
         }

@@ -1,9 +1,10 @@
 //! Placement of towers and variables.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_graph::device::{DeviceFnError, Greedy, PsStrategy};
 use thalweg_graph::{DeviceScope, DeviceSpec, Graph, Node};
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::mode::{ParameterDevice, Task};
 
@@ -143,7 +144,7 @@ impl Shared {
         if !VARIABLES.contains(&node.op.name) {
             return Ok(node.device.or(other));
         }
-        let mut strategy = self.strategy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut strategy = self.strategy.lock().unpoisoned();
         let at = strategy.choose(node)? as usize;
         Ok(node.device.or(&self.devices[at % self.devices.len()]))
     }

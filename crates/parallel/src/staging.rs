@@ -1,10 +1,11 @@
 //! Staging areas: values delayed by one step, so that copies between devices overlap with computation.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_graph::{DeviceSpec, Graph, NodeId, Operation, Output, OutputId};
 use thalweg_layers::VariableScope;
 use thalweg_ops::{SourceOps, Variable};
+use thalweg_tensor::sync::Unpoisoned;
 
 /// A staging area: a step puts a value, and the next step takes it.
 struct StagingArea {
@@ -61,7 +62,7 @@ impl StagedValues {
             let g = variable.handle().graph();
             let handle = variable.handle().id();
             let known = |all: &Mutex<Vec<(OutputId, OutputId, NodeId)>>| {
-                let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                let all = all.lock().unpoisoned();
                 all.iter().find(|s| s.0 == handle).map(|s| s.1)
             };
             // Untrained variables change during a step: they are read directly.
@@ -79,16 +80,14 @@ impl StagedValues {
             let value = area.take(variable.value());
             let put = area.put(variable.value());
             let staged = (handle, value.id(), put.id());
-            all.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(staged);
+            all.lock().unpoisoned().push(staged);
             variable.with_value(value)
         })
     }
 
     /// The output by which the gradient with respect to the variable is taken.
     pub(crate) fn value<'g>(&self, variable: Variable<'g>) -> Option<Output<'g>> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock().unpoisoned();
         let handle = variable.handle();
         let found = all.iter().find(|s| s.0 == handle.id());
         found.map(|s| handle.graph().output(s.1))
@@ -96,7 +95,7 @@ impl StagedValues {
 
     /// Nodes that put values.
     pub(crate) fn puts<'g>(&self, g: &'g Graph) -> Vec<Operation<'g>> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.all.lock().unpoisoned();
         all.iter().map(|s| g.operation(s.2)).collect()
     }
 }

@@ -1,9 +1,10 @@
 //! A bounded cache of plans.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// A bounded number of plans. The least recently used one is evicted first.
 pub struct PlanCache<K, P> {
@@ -36,7 +37,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
 
     /// Returns the cached plan of `key`.
     pub fn get(&self, key: &K) -> Option<Arc<P>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unpoisoned();
         kept.clock += 1;
         let clock = kept.clock;
         let entry = kept.entries.get_mut(key)?;
@@ -48,7 +49,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
     pub fn keep(&self, key: K, plan: Arc<P>) -> Arc<P> {
         // Evicted plans are dropped without the lock.
         let mut dropped = Vec::new();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unpoisoned();
         let used = kept.clock;
         let entry = kept.entries.entry(key).or_insert(Entry { plan, used });
         let plan = entry.plan.clone();
@@ -65,7 +66,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
 
     /// Removes all plans.
     pub fn clear(&self) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unpoisoned();
         let dropped = std::mem::take(&mut kept.entries);
         drop(kept);
         drop(dropped);
@@ -73,7 +74,7 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
 
     /// Calls `look` with every cached plan.
     pub fn for_each(&self, look: impl FnMut(&Arc<P>)) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unpoisoned();
         kept.entries.values().map(|e| &e.plan).for_each(look);
     }
 }

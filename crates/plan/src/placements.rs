@@ -1,6 +1,6 @@
 //! Placement of a session's nodes on devices.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 use thalweg_device::cuda::cards;
@@ -9,6 +9,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::place::{NamePart, PlaceOptions, PlaceReason, Placement, place};
 use thalweg_graph::simplify::known;
 use thalweg_graph::{DeviceSpec, Fact, GraphData, Node, PlaceError};
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::error::SessionError;
 use crate::kernels::{Kernels, find};
@@ -31,7 +32,7 @@ impl Placements {
 
     /// The same with more devices, after those that there are; nodes that were placed stay where they are.
     pub fn with(&self, more: impl IntoIterator<Item = DeviceSpec>) -> Placements {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unpoisoned();
         Placements {
             devices: self.devices.iter().cloned().chain(more).collect(),
             kept: Mutex::new(kept.clone()),
@@ -53,7 +54,7 @@ impl Placements {
         kernels: &Kernels,
         options: &PlanOptions,
     ) -> Result<Arc<Placement>, SessionError> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unpoisoned();
         if let Some(placement) = &*kept
             && placement.len() >= data.len()
         {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_device::gpu::{Gpu, GpuError};
 use thalweg_device::{Device, KernelError, SharedObject, Variable};
 use thalweg_tensor::shape::checked_elements;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::gpu_program::Counter;
@@ -32,10 +33,7 @@ impl Store {
         dtype: DType,
         shape: &Shape,
     ) -> Result<Arc<Variable>, KernelError> {
-        let mut variables = self
-            .variables
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut variables = self.variables.lock().unpoisoned();
         let key = (device, container.to_owned(), name.to_owned());
         if let Some(variable) = variables.get(&key) {
             return Ok(variable.clone());
@@ -58,7 +56,7 @@ impl Store {
         name: &str,
         make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
     ) -> Result<SharedObject, KernelError> {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut objects = self.objects.lock().unpoisoned();
         let key = (container.to_owned(), name.to_owned());
         if let Some(object) = objects.get(&key) {
             return Ok(object.clone());
@@ -72,8 +70,7 @@ impl Store {
     /// default have its name before theirs. Variables that were never assigned are left out, and so are those on GPUs.
     /// Of several of one name, that on the first device counts.
     pub fn values(&self) -> Vec<(String, Tensor)> {
-        let variables = self.variables.lock();
-        let variables = variables.unwrap_or_else(PoisonError::into_inner);
+        let variables = self.variables.lock().unpoisoned();
         let named = variables
             .iter()
             .filter_map(|((device, container, name), v)| {
@@ -94,20 +91,16 @@ impl Store {
 
     /// Frees the memory that variables keep for later updates.
     pub fn release_spares(&self) {
-        let variables = self.variables.lock();
-        let variables = variables.unwrap_or_else(PoisonError::into_inner);
+        let variables = self.variables.lock().unpoisoned();
         variables.values().for_each(|v| v.release_spare());
     }
 
     /// Removes the variables and shared objects of a container; holders of one keep it.
     pub fn clear(&self, container: &str) {
-        let mut variables = self
-            .variables
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut variables = self.variables.lock().unpoisoned();
         variables.retain(|(_, own, _), _| own != container);
         drop(variables);
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut objects = self.objects.lock().unpoisoned();
         objects.retain(|(own, _), _| own != container);
     }
 }
@@ -125,7 +118,7 @@ impl Counters {
     /// # Errors
     /// There is no memory for it.
     pub fn on_gpu(&self, device: u32, gpu: &Gpu, node: &str) -> Result<Arc<Counter>, GpuError> {
-        let mut counters = self.on_gpus.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = self.on_gpus.lock().unpoisoned();
         let key = (device, node.to_owned());
         if let Some(counter) = counters.get(&key) {
             return Ok(counter.clone());
@@ -140,13 +133,13 @@ impl Counters {
 
     /// Returns the counter of a random op's node.
     pub fn of(&self, node: &str) -> Arc<AtomicU64> {
-        let mut counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counters = self.by_node.lock().unpoisoned();
         counters.entry(node.to_owned()).or_default().clone()
     }
 
     /// Returns the counter of each random op on a CPU, in the order of names.
     pub fn state(&self) -> Vec<(String, u64)> {
-        let counters = self.by_node.lock().unwrap_or_else(PoisonError::into_inner);
+        let counters = self.by_node.lock().unpoisoned();
         let state = counters.iter();
         let mut state: Vec<_> = state
             .map(|(node, count)| (node.clone(), count.load(Ordering::Relaxed)))

@@ -2,13 +2,14 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use thalweg_device::{Collectives, Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
 use thalweg_plan::{Fetch, Plan, SessionError};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Dims};
 
 use crate::frame::Frame;
@@ -98,11 +99,7 @@ impl CompiledStep {
         devices: &[Device],
         ranks: Option<&Arc<dyn Collectives>>,
     ) -> Result<Box<Frame>, SessionError> {
-        let frame = self
-            .frames
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let frame = self.frames.lock().unpoisoned().pop();
         match frame {
             Some(frame) => Ok(frame),
             None => Ok(Box::new(Frame::new(&self.plan, devices, ranks)?)),
@@ -136,7 +133,7 @@ impl CompiledStep {
 
     /// Drops the frames that no step uses.
     pub(crate) fn release(&self) {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut frames = self.frames.lock().unpoisoned();
         frames.clear();
     }
 
@@ -152,9 +149,6 @@ impl CompiledStep {
             self.ran.store(succeeded, Ordering::Relaxed);
             return;
         }
-        self.frames
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(frame);
+        self.frames.lock().unpoisoned().push(frame);
     }
 }

@@ -1,6 +1,6 @@
 //! Engines: the devices, variables, queues and threads that the sessions of a process share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
@@ -10,6 +10,7 @@ use crate::compiled_step::{CompiledStep, Key};
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
 use thalweg_plan::PlanCache;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// The devices of a process, with the state that outlives steps: variables, queues, staging areas. Sessions that are
 /// made with clones of one engine share all of it; each has a graph, plans and random numbers of its own.
@@ -118,8 +119,7 @@ impl Engine {
     }
 
     fn plans(&self) -> MutexGuard<'_, Vec<Weak<PlanCache<Key, CompiledStep>>>> {
-        let plans = self.shared.plans.lock();
-        plans.unwrap_or_else(PoisonError::into_inner)
+        self.shared.plans.lock().unpoisoned()
     }
 
     pub(crate) fn context<'a>(

@@ -20,6 +20,7 @@ mod notes;
 mod reservation;
 mod segment;
 pub mod shape;
+pub mod sync;
 mod tensor;
 pub mod text;
 

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use thalweg_launch_env::RankTimeouts;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::timing::HEARTBEAT_INTERVAL;
 use super::turns::{Announced, OnTurn, Turn, Turns};
@@ -244,7 +245,7 @@ impl Drop for Control {
 
 impl ControlShared {
     pub(super) fn state(&self) -> MutexGuard<'_, ControlState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     fn fail(&self, error: CollectiveError) {

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::job::CoordinatorState;
 use super::listener::{Listener, Unidentified};
@@ -96,7 +97,7 @@ impl Drop for Coordinator {
 
 impl CoordinatorShared {
     fn state(&self) -> MutexGuard<'_, CoordinatorState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Changes the state, and then writes the messages that follow. They are written without the lock, so that a rank that

@@ -1,9 +1,9 @@
 //! Waits of a rank for others: timeouts, and reports of stalls.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::client::{Control, ControlShared, ControlState, rendezvous};
 use crate::error::{CollectiveError, Result};
@@ -127,8 +127,12 @@ impl Control {
             ) {
                 self.shared.report_stall(&mut state, rank, what, waited);
             }
-            let next = self.shared.changed.wait_timeout(state, POLL_INTERVAL);
-            state = next.unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, POLL_INTERVAL)
+                .unpoisoned()
+                .0;
         }
     }
 }

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
 use crate::secret::Secret;
@@ -49,7 +50,7 @@ impl Writer {
 
     /// Writes a line that [`line`] has formatted.
     pub(crate) fn write_line(&self, line: &str) -> io::Result<()> {
-        let _line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let _line = self.line.lock().unpoisoned();
         self.stream.write_all_within(line.as_bytes(), WRITE_TIMEOUT)
     }
 

@@ -5,11 +5,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::roster::{Change, ElasticLimits, Roster};
 use crate::control::{
@@ -153,7 +154,7 @@ impl Drop for Driver {
 
 impl DriverShared {
     fn state(&self) -> MutexGuard<'_, JobState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Changes the state, follows the consequences, and then writes to workers. They are written to without the lock, so that a

@@ -2,11 +2,12 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use serde_json::{Value, json};
 use thalweg_launch_env::{ElasticWorker, host};
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::control::{Reader, SILENCE_TIMEOUT, Writer, handle_messages};
 use crate::error::{CollectiveError, Result};
@@ -127,8 +128,7 @@ impl Worker {
             if let Err(e) = &written {
                 return Err(CollectiveError::Ended(format!("the launcher is lost: {e}")));
             }
-            let next = self.launcher.changed.wait(state);
-            state = next.unwrap_or_else(PoisonError::into_inner);
+            state = self.launcher.changed.wait(state).unpoisoned();
         }
     }
 
@@ -155,7 +155,7 @@ impl Drop for Worker {
 
 impl Launcher {
     fn state(&self) -> MutexGuard<'_, LauncherState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     fn end(&self, why: String) {

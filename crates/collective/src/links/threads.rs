@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::{Incoming, Links, Outgoing};
 use crate::aligned::Aligned;
@@ -27,7 +29,7 @@ struct Mailbox {
 
 impl Mailbox {
     fn messages(&self) -> MutexGuard<'_, HashMap<usize, VecDeque<(u64, Aligned)>>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unpoisoned()
     }
 }
 
@@ -74,8 +76,7 @@ impl ThreadLinks {
             if gone {
                 return Err(CollectiveError::lost(from, "its thread has ended"));
             }
-            let waited = own.changed.wait(messages);
-            messages = waited.unwrap_or_else(PoisonError::into_inner);
+            messages = own.changed.wait(messages).unpoisoned();
         }
     }
 }

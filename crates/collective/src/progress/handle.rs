@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use thalweg_device::CollectiveRequest;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::shared::{Command, ProgressShared, ProgressState, QueuedRequest, ReplyTo};
 use super::work::Runner;
@@ -83,7 +84,7 @@ impl Progress {
     /// Sends a command to the thread.
     pub(super) fn send(&self, command: Command) -> Result<()> {
         let ended = |_| CollectiveError::Ended("the rank has shut down".to_owned());
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = self.commands.lock().unpoisoned();
         commands.send(command).map_err(ended)
     }
 
@@ -134,8 +135,7 @@ impl Progress {
 
     /// Writes all collectives from now on to this timeline, in place of an earlier one; `None` ends it.
     pub fn timeline(&self, timeline: Option<Timeline>) {
-        let open = self.shared.timeline.lock();
-        *open.unwrap_or_else(PoisonError::into_inner) = timeline;
+        *self.shared.timeline.lock().unpoisoned() = timeline;
     }
 
     /// Writes the waits, copies and reductions of this rank's collectives to this file from now on. Perfetto and Chrome show
@@ -145,8 +145,7 @@ impl Progress {
     /// The file cannot be written.
     pub fn trace(&self, path: impl AsRef<Path>) -> std::io::Result<()> {
         let trace = Trace::create(path, self.shared.rank)?;
-        let open = self.shared.trace.lock();
-        *open.unwrap_or_else(PoisonError::into_inner) = Some(trace);
+        *self.shared.trace.lock().unpoisoned() = Some(trace);
         self.shared.timer.set_enabled(true);
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use thalweg_device::{CollectiveRequest, KernelError, Ticket};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Memory, Tensor};
 
 use super::communicators::Communicators;
@@ -88,12 +89,11 @@ pub(super) enum Command {
 
 impl ProgressShared {
     pub(super) fn state(&self) -> MutexGuard<'_, ProgressState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     pub(super) fn communicators(&self) -> MutexGuard<'_, Communicators> {
-        let communicators = self.communicators.lock();
-        communicators.unwrap_or_else(PoisonError::into_inner)
+        self.communicators.lock().unpoisoned()
     }
 
     /// Ends the job for all ranks.

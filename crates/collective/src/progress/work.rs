@@ -1,12 +1,13 @@
 //! Runner: the loop of the progress thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_device::Collective;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::negotiation::{self, Negotiation};
 use super::requests;
@@ -207,7 +208,7 @@ impl ProgressShared {
     /// Writes the times of a collective to the timeline and the trace, if there are any. A file that cannot be written is given
     /// up.
     fn record(&self, record: &CollectiveRecord<'_>) {
-        let mut open = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.trace.lock().unpoisoned();
         if let Some(trace) = &mut *open
             && let Err(e) = trace.add(record)
         {
@@ -216,7 +217,7 @@ impl ProgressShared {
             self.log(&format!("no more trace is written: {e}"));
         }
         drop(open);
-        let mut open = self.timeline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.timeline.lock().unpoisoned();
         let Some(timeline) = &mut *open else {
             return;
         };

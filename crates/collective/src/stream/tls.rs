@@ -2,11 +2,12 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, TcpStream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thalweg_protection::rustls::pki_types::ServerName;
 use thalweg_protection::rustls::{ClientConnection, Connection, ServerConnection};
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::secret::Tls;
 
@@ -80,7 +81,7 @@ impl Session {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unpoisoned()
     }
 
     pub(super) fn read(&self, socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {

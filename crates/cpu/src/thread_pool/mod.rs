@@ -23,9 +23,11 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::shares::Shares;
 
@@ -271,7 +273,7 @@ impl Shared {
         slot.state.fetch_sub(OPEN | 1, Ordering::AcqRel);
         self.help_until(&|| slot.state.load(Ordering::Acquire) == 0);
 
-        let panic = lock(&slot.panic).take();
+        let panic = slot.panic.lock().unpoisoned().take();
         self.claimed.fetch_and(!bit, Ordering::Release);
         if let Some(panic) = panic {
             resume_unwind(panic);
@@ -289,7 +291,7 @@ impl Shared {
             // SAFETY: the owner of the slot keeps the body alive until all participants have left.
             let body = unsafe { &*job.body };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(index))) {
-                let mut first = lock(&slot.panic);
+                let mut first = slot.panic.lock().unpoisoned();
                 if first.is_none() {
                     *first = Some(panic);
                 } else {
@@ -382,12 +384,9 @@ impl Shared {
             if ready() || pending() {
                 continue;
             }
-            let mut guard = lock(&self.sleep);
+            let mut guard = self.sleep.lock().unpoisoned();
             while self.epoch.load(Ordering::Relaxed) == epoch {
-                guard = self
-                    .alarm
-                    .wait(guard)
-                    .unwrap_or_else(PoisonError::into_inner);
+                guard = self.alarm.wait(guard).unpoisoned();
             }
             drop(guard);
             idle_since = None;
@@ -400,7 +399,7 @@ impl Shared {
         if self.sleepers.load(Ordering::SeqCst) == 0 {
             return;
         }
-        let guard = lock(&self.sleep);
+        let guard = self.sleep.lock().unpoisoned();
         self.epoch.fetch_add(1, Ordering::SeqCst);
         drop(guard);
         self.alarm.notify_all();
@@ -422,11 +421,6 @@ impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
-}
-
-/// No code of a user runs under the pool's locks, so a poisoned one holds nothing half-done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{
@@ -11,6 +11,7 @@ use cudarc::driver::sys::{
     CUstream, CUstreamCaptureMode,
 };
 use smallvec::SmallVec;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::driver_error::driver_error;
 use super::libraries::Libraries;
@@ -122,7 +123,7 @@ impl Cuda {
         then: impl FnOnce(&Nccl, &mut NcclCommunicator) -> Result<R, GpuError>,
     ) -> Result<R, GpuError> {
         let nccl = self.nccl()?;
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock().unpoisoned();
         let place = joined.get_mut(communicator as usize);
         let found = place.and_then(Option::as_mut);
         let found = found.ok_or_else(|| GpuError::Driver {
@@ -134,7 +135,7 @@ impl Cuda {
 
     fn module(&self, function: &Function) -> Result<CUmodule, GpuError> {
         let key = (function.source.name, function.macros());
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modules = self.modules.lock().unpoisoned();
         if let Some(module) = modules.get(&key) {
             return Ok(module.0.cast());
         }
@@ -152,8 +153,7 @@ impl Drop for Cuda {
     fn drop(&mut self) {
         if self.enter().is_ok() {
             self.libraries = None;
-            let modules = self.modules.get_mut();
-            let modules = modules.unwrap_or_else(PoisonError::into_inner);
+            let modules = self.modules.get_mut().unpoisoned();
             for (_, module) in modules.drain() {
                 // SAFETY: loaded by `module`, and not in use: every queue has been waited for.
                 let _ = unsafe { result::module::unload(module.0.cast()) };
@@ -180,7 +180,7 @@ unsafe impl Communicators for Cuda {
     ) -> Result<Handle, GpuError> {
         self.enter()?;
         let met = self.nccl()?.meet(identity, place, size, keep_waiting)?;
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock().unpoisoned();
         joined.push(Some(met));
         Ok(joined.len() as Handle - 1)
     }
@@ -196,7 +196,7 @@ unsafe impl Communicators for Cuda {
     }
 
     fn drop_communicator(&self, communicator: Handle) {
-        let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut joined = self.joined.lock().unpoisoned();
         let place = joined.get_mut(communicator as usize);
         let taken = place.and_then(Option::take);
         drop(joined);

@@ -1,9 +1,10 @@
 //! The libraries that compute for a card, opened at their first use.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::CUstream;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::Library;
 use super::cublaslt::{self, Gemms};
@@ -88,7 +89,7 @@ impl Libraries {
     /// # Errors
     /// As [`crate::gpu::Driver::prepare`].
     pub(super) fn prepare(&self, call: &Call, tf32: bool) -> Result<ReadyCall, String> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let key = (*call, tf32);
         if let Some(known) = state.known.get(&key) {
             return known.clone();
@@ -103,7 +104,7 @@ impl Libraries {
     /// # Errors
     /// [`GpuError::Driver`], without a cuDNN that reports them.
     pub(super) fn cudnn_properties(&self) -> Result<String, GpuError> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unpoisoned();
         let library = opened(&mut state.convolutions, Library::Cudnn, Convolutions::open);
         drop(state);
         let library = library.map_err(|reason| GpuError::Driver {
@@ -124,7 +125,7 @@ impl Libraries {
         workspace: Address,
         stream: CUstream,
     ) -> Result<(), GpuError> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock().unpoisoned();
         let plan = usize::try_from(call)
             .ok()
             .and_then(|c| state.plans.get(c).cloned());

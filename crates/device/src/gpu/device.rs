@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_tensor::Memory;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::{Address, Call, Command, Driver, Function, GpuError, Handle, ReadyCall, Turns};
 use crate::cpu::Cpu;
@@ -90,10 +91,7 @@ impl Gpu {
     /// # Errors
     /// As [`Driver::load`].
     pub fn load(&self, function: &Function) -> Result<Handle, GpuError> {
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions.lock().unpoisoned();
         if let Some(&handle) = functions.get(function) {
             return Ok(handle);
         }

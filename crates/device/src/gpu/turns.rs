@@ -1,8 +1,10 @@
 //! A fair (FIFO) lock of a GPU: it admits one step at a time, with a deadline.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 /// Time between two checks whether a waiting step should still wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -40,7 +42,7 @@ pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
     fn line(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+        self.line.lock().unpoisoned()
     }
 
     /// Waits for a turn until `deadline`, and while `go_on` returns true; `None` where it did not come.
@@ -53,8 +55,7 @@ impl Turns {
                 line.gone.insert(own);
                 return None;
             }
-            let waited = self.next.wait_timeout(line, POLL_INTERVAL);
-            line = waited.unwrap_or_else(PoisonError::into_inner).0;
+            line = self.next.wait_timeout(line, POLL_INTERVAL).unpoisoned().0;
         }
         Some(Turn(self))
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use thalweg_graph::DeviceSpec;
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -13,7 +14,6 @@ use tokio::time::Instant;
 use crate::cluster::spec::{ClusterSpec, TaskName, task_label};
 use crate::error::{Cause, ClusterError};
 use crate::metrics::counters::GaugeGuard;
-use crate::runtime::lock::locked;
 use crate::transport::frames::Frames;
 use crate::transport::messages::header::Kind;
 use crate::transport::peer_stats::LossEpoch;
@@ -112,7 +112,7 @@ impl TaskLink {
     }
 
     fn known(&self) -> MutexGuard<'_, LinkState> {
-        locked(&self.known)
+        self.known.lock().unpoisoned()
     }
 
     /// Returns its devices. A CPU is assumed while they are not known.

@@ -7,11 +7,11 @@ use std::time::Duration;
 use thalweg_graph::{DeviceSpec, GraphData};
 use thalweg_plan::{PlanCache, TaskPartitioner};
 use thalweg_session::{Cancel, Engine, RunOptions, SessionOptions};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::link::{OpenSession, TaskLink};
 use super::plan::{ClusterPlan, PlanKey};
 use crate::error::{Cause, ClusterError};
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::messages as wire;
 
@@ -64,7 +64,7 @@ impl ClusterRunner {
                 self.open(link).await?;
             }
         }
-        let mut kept = locked(&self.partitioner);
+        let mut kept = self.partitioner.lock().unpoisoned();
         // Numbers of devices never change: plans contain them, and variables lie on them.
         let known = kept.as_ref().map_or(&[][..], |c| c.devices());
         let mut more = Vec::new();

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use thalweg_tensor::sync::Unpoisoned;
+
 use crate::limits::settings::counted_limits;
-use crate::runtime::lock::locked;
 
 /// Minimum interval between two log lines of one name.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl NamedCounters {
     }
 
     fn add_at(&self, name: &'static str, now: Instant) -> Option<u64> {
-        let mut all = locked(&self.0);
+        let mut all = self.0.lock().unpoisoned();
         let count = all.entry(name).or_default();
         count.all += 1;
         if count
@@ -55,7 +56,7 @@ impl NamedCounters {
     }
 
     pub(crate) fn all(&self) -> Vec<(String, u64)> {
-        let all = locked(&self.0);
+        let all = self.0.lock().unpoisoned();
         all.iter().map(|(n, c)| ((*n).to_owned(), c.all)).collect()
     }
 }

@@ -7,10 +7,11 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
-use super::lock::locked;
+use thalweg_tensor::sync::Unpoisoned;
+
 use crate::error::{Cause, ClusterError};
 
 /// Time that an idle thread waits for more work.
@@ -122,7 +123,7 @@ impl Drop for StepThreads {
 impl PoolShared {
     /// Locks the state. No work runs under this lock.
     fn state(&self) -> MutexGuard<'_, PoolState> {
-        locked(&self.state)
+        self.state.lock().unpoisoned()
     }
 
     /// Body of a thread.
@@ -145,8 +146,7 @@ impl PoolShared {
         }
         state.idle += 1;
         loop {
-            let waited = self.more.wait_timeout(state, self.idle);
-            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (woken, timeout) = self.more.wait_timeout(state, self.idle).unpoisoned();
             state = woken;
             if let Some(work) = state.work.pop_front() {
                 return Some(work);

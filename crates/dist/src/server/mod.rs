@@ -27,7 +27,7 @@ pub(crate) mod serving;
 mod settings;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,7 @@ use thalweg_device::{CheckpointListener, Cpu};
 use thalweg_graph::DeviceSpec;
 use thalweg_session::Engine;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::watch;
 
 use crate::cluster::spec::{ClusterSpec, TaskName};
@@ -292,14 +293,12 @@ impl Server {
     /// # Errors
     /// [`ServerError::Ended`] if it was not shut down.
     pub fn join(&self) -> Result<(), ServerError> {
-        let lock = self.ended.why.lock();
-        let mut why = lock.unwrap_or_else(PoisonError::into_inner);
+        let mut why = self.ended.why.lock().unpoisoned();
         loop {
             if let Some(why) = &*why {
                 return why.clone().map_err(ServerError::Ended);
             }
-            let waited = self.ended.changed.wait(why);
-            why = waited.unwrap_or_else(PoisonError::into_inner);
+            why = self.ended.changed.wait(why).unpoisoned();
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -15,7 +16,6 @@ use super::gate::Gate;
 use super::health::HealthService;
 use super::router::ServiceRouter;
 use crate::limits::server_limits::Limits;
-use crate::runtime::lock::locked;
 use crate::tf_client::grpc_service::MasterGrpcService;
 use crate::tf_client::master::Master;
 use crate::transport::connections::listener::AcceptedConnections;
@@ -110,7 +110,7 @@ impl ServerThread {
             }
         });
         runtime.shutdown_timeout(GRACE);
-        *locked(&ended.why) = Some(result);
+        *ended.why.lock().unpoisoned() = Some(result);
         ended.changed.notify_all();
     }
 }

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -15,7 +16,6 @@ use super::session::MasterSession;
 use super::status::{Status, limit_exceeded};
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::limit_name;
-use crate::runtime::lock::locked;
 
 const SESSIONS: &str = limit_name("sessions");
 const CLIENT_SESSIONS: &str = limit_name("client_sessions");
@@ -91,7 +91,7 @@ impl Lease {
 
 impl SessionLeases {
     fn inner(&self) -> MutexGuard<'_, LeaseTable> {
-        locked(&self.inner)
+        self.inner.lock().unpoisoned()
     }
 
     /// Returns the number of sessions.

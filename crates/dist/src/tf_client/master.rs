@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Wire, WireType};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Memory, Reservation};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -24,7 +25,6 @@ use crate::master::link::{self, TaskRoute};
 use crate::master::steps::ClusterSteps;
 use crate::metrics::counters;
 use crate::runtime::blocking;
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::frames::Frames;
 use crate::transport::messages::Clear;
@@ -247,7 +247,7 @@ impl Master {
     /// # Errors
     /// The number is repeated: a client sends a request again if it does not know that it arrived.
     pub(crate) fn check_not_repeated(&self, request: i64, what: &str) -> Result<(), Status> {
-        let mut seen = locked(&self.requests);
+        let mut seen = self.requests.lock().unpoisoned();
         if request == 0 || seen.all.insert(request) {
             seen.order.extend((request != 0).then_some(request));
             if seen.order.len() > MAX_REQUESTS

@@ -9,6 +9,7 @@ use thalweg_graph::{Fact, GraphData, OutputId};
 use thalweg_plan::client_channel;
 use thalweg_session::{Cancel, TaskChannels};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::Notify;
 use tonic::Code;
 
@@ -16,7 +17,6 @@ use super::node_names;
 use super::status::Status;
 use super::step_slot::StepSlot;
 use crate::runtime::blocking;
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 
 /// Interval at which a waiting call checks for cancellation.
@@ -63,13 +63,17 @@ struct PartialRunState {
 
 impl TaskChannels for ClientChannels {
     fn send(&self, channel: i64, value: Tensor) -> Result<(), KernelError> {
-        locked(&self.state).results.insert(channel, value);
+        self.state
+            .lock()
+            .unpoisoned()
+            .results
+            .insert(channel, value);
         self.changed.notify_waiters();
         Ok(())
     }
 
     fn receive(&self, channel: i64, ticket: &Ticket) -> Result<Option<Tensor>, KernelError> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         let value = state.given.remove(&channel);
         if value.is_none() {
             state.waiting.insert(channel, ticket.clone());
@@ -80,7 +84,7 @@ impl TaskChannels for ClientChannels {
 
 impl ClientChannels {
     fn give(&self, channel: i64, value: Tensor) {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock().unpoisoned();
         state.given.insert(channel, value);
         if let Some(ticket) = state.waiting.remove(&channel) {
             ticket.wake();
@@ -110,7 +114,7 @@ impl ClientChannels {
         loop {
             let cancelled = cancel.is_cancelled();
             let changed = self.changed.notified();
-            if let Some(found) = look(&mut locked(&self.state)) {
+            if let Some(found) = look(&mut self.state.lock().unpoisoned()) {
                 return found;
             }
             let late = tokio::time::timeout(CANCEL_POLL_INTERVAL, changed)
@@ -125,7 +129,7 @@ impl ClientChannels {
 
     /// Sets the result of the step.
     pub(super) fn end(&self, result: Result<(), Status>) {
-        locked(&self.state).ended = Some(result);
+        self.state.lock().unpoisoned().ended = Some(result);
         self.changed.notify_waiters();
     }
 
@@ -140,7 +144,7 @@ pub(super) struct EndOnDrop(pub(super) Arc<ClientChannels>);
 
 impl Drop for EndOnDrop {
     fn drop(&mut self) {
-        if locked(&self.0.state).ended.is_none() {
+        if self.0.state.lock().unpoisoned().ended.is_none() {
             self.0.end(Err(Status::defect(&"a step has panicked")));
         }
     }
@@ -185,7 +189,7 @@ impl PartialRun {
 
     /// `true` if the step has failed.
     pub(super) fn has_failed(&self) -> bool {
-        matches!(locked(&self.client.state).ended, Some(Err(_)))
+        matches!(self.client.state.lock().unpoisoned().ended, Some(Err(_)))
     }
 
     pub(super) fn cancel(&self) -> &Cancel {
@@ -205,7 +209,7 @@ impl PartialRun {
     ) -> Result<(Vec<Tensor>, bool), Status> {
         let mut taken = Vec::with_capacity(fetches.len());
         let done = {
-            let mut pieces = locked(&self.pieces);
+            let mut pieces = self.pieces.lock().unpoisoned();
             node_names::check_disjoint(feeds.iter().map(|(n, _)| &**n), std::iter::empty())?;
             for (name, value) in &feeds {
                 check(&pieces.feeds, name, "feed", "fed")?;

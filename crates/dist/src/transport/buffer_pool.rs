@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Buffer, Memory, Reservation};
 
 use super::wire_error::WireError;
 use crate::limits::server_limits::memory_account;
 use crate::limits::settings::limit_name;
 use crate::metrics::tally::Refusals;
-use crate::runtime::lock::locked;
 
 /// Minimum size of a pooled buffer, in bytes.
 const MIN_POOLED_BYTES: usize = 64 << 10;
@@ -91,7 +91,7 @@ impl BufferPool {
     /// Returns a buffer of this length, with arbitrary contents. `None` if the system has no memory.
     pub(crate) fn take(&self, bytes: usize) -> Option<Buffer> {
         if bytes >= MIN_POOLED_BYTES {
-            let mut known = locked(&self.known);
+            let mut known = self.known.lock().unpoisoned();
             let free = |b: &Arc<Buffer>| b.len() == bytes && Arc::strong_count(b) == 1;
             if let Some(at) = known.buffers.iter().position(free) {
                 let buffer = known.buffers.remove(at);
@@ -111,7 +111,7 @@ impl BufferPool {
         if bytes < MIN_POOLED_BYTES || bytes > self.limit {
             return;
         }
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock().unpoisoned();
         // The oldest buffers are removed first; a tensor keeps its buffer.
         while known.bytes + bytes > self.limit || known.buffers.len() >= MAX_POOLED_BUFFERS {
             let old = known.buffers.remove(0);

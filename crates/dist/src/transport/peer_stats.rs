@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::time::Instant;
 
 use crate::cluster::spec::{TaskName, task_label};
-use crate::runtime::lock::locked;
 
 /// Statistics by peer.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(crate) struct PeerStatsTable(Mutex<BTreeMap<TaskName, Arc<PeerStats>>>);
 impl PeerStatsTable {
     /// Returns the statistics of this peer, a task of the cluster.
     pub(crate) fn with(&self, task: &TaskName) -> Arc<PeerStats> {
-        let mut all = locked(&self.0);
+        let mut all = self.0.lock().unpoisoned();
         if let Some(peer_stats) = all.get(task) {
             return peer_stats.clone();
         }
@@ -31,7 +31,7 @@ impl PeerStatsTable {
 
     /// Returns the statistics of all peers.
     pub(crate) fn all(&self) -> Vec<Arc<PeerStats>> {
-        locked(&self.0).values().cloned().collect()
+        self.0.lock().unpoisoned().values().cloned().collect()
     }
 }
 

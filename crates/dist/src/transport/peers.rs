@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Buffer, Tensor};
 use tokio::time::Instant;
 use tonic::Code;
@@ -27,7 +28,6 @@ use crate::cluster::spec::{TaskName, task_label, task_label_at};
 use crate::error::{Cause, ClusterError};
 use crate::limits::timeouts::Timeouts;
 use crate::metrics::counters::Counters;
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::connections::dialer::Dialer;
 use crate::transport::connections::ping::{PING_ANSWER, ping_interval};
@@ -143,12 +143,12 @@ impl Peer {
     }
 
     fn note_heard(&self) {
-        *locked(&self.heard) = Some(Instant::now());
+        *self.heard.lock().unpoisoned() = Some(Instant::now());
     }
 
     /// `true` if it has answered within this time.
     pub(crate) fn heard_within(&self, time: Duration) -> bool {
-        let heard = locked(&self.heard);
+        let heard = self.heard.lock().unpoisoned();
         heard.is_some_and(|at| at.elapsed() < time)
     }
 
@@ -158,7 +158,7 @@ impl Peer {
     }
 
     fn known(&self) -> MutexGuard<'_, Option<Option<Arc<ColocatedTask>>>> {
-        locked(&self.colocated)
+        self.colocated.lock().unpoisoned()
     }
 
     /// Returns the error of a peer that is not reached.
@@ -168,7 +168,7 @@ impl Peer {
 
     /// Returns the error of a peer without contact, with this cause.
     pub(crate) fn no_contact(&self, cause: Cause, why: &str) -> ClusterError {
-        let heard = *locked(&self.heard);
+        let heard = *self.heard.lock().unpoisoned();
         let last = match heard {
             None => "it was never reached".to_owned(),
             Some(at) => format!("last heard of {:.1} s ago", at.elapsed().as_secs_f64()),
@@ -193,7 +193,7 @@ impl Peer {
         };
         let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
         let nobody = all.any(|e| !answers(e.kind()));
-        let heard = locked(&self.heard);
+        let heard = self.heard.lock().unpoisoned();
         match (&self.dial.protection, nobody || heard.is_some()) {
             (_, true) => "",
             (None, false) => {
@@ -492,7 +492,7 @@ impl Peers {
     /// # Errors
     /// As [`Peer::new`].
     pub(crate) fn get(&self, task: &TaskName, address: &str) -> Result<Arc<Peer>, ClusterError> {
-        let mut known = locked(&self.known);
+        let mut known = self.known.lock().unpoisoned();
         let key = (task.clone(), address.to_owned());
         if let Some(peer) = known.get(&key) {
             return Ok(peer.clone());

@@ -11,10 +11,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
+use thalweg_tensor::sync::Unpoisoned;
+
 use super::messages as wire;
 use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
-use crate::runtime::lock::locked;
 
 /// Identity of a process of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ const MAX_REMEMBERED: usize = 16;
 
 impl Processes {
     fn known(&self) -> MutexGuard<'_, BTreeMap<TaskName, TaskProcesses>> {
-        locked(&self.0)
+        self.0.lock().unpoisoned()
     }
 
     /// Notes a process of a task. `true` if it replaces another one. `now` is this machine's time, in microseconds

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use thalweg_tensor::sync::Unpoisoned;
+
 use super::state::{Worker, WorkerSession};
 use crate::cluster::spec::{TaskName, task_label, task_label_at};
 use crate::error::ClusterError;
-use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
 use crate::transport::processes::{self, Process};
 
@@ -64,7 +65,7 @@ impl Worker {
             let of_older = |session: &WorkerSession| {
                 session.master.as_ref() == Some(task) && session.of != process.incarnation
             };
-            let mut sessions = locked(&self.sessions);
+            let mut sessions = self.sessions.lock().unpoisoned();
             let all = std::mem::take(&mut *sessions);
             let (ended, kept): (BTreeMap<_, _>, _) =
                 all.into_iter().partition(|(_, s)| of_older(s));
@@ -88,7 +89,7 @@ impl Worker {
         let own = known.observe(&self.task, self.process(), now, &described);
         let Err(replaced) = own else { return Ok(()) };
         tracing::warn!("{replaced}");
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock().unpoisoned();
         // Set here only.
         let _ = self.replaced.set(replaced.clone());
         for session in std::mem::take(&mut *sessions).into_values() {

@@ -8,6 +8,7 @@ use thalweg_graph::partition::RECV;
 use thalweg_graph::{Attr, DeviceSpec, Fact};
 use thalweg_plan::{TaskChannel, TaskPart};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::registered_part::RegisteredPart;
 use super::state::{Worker, WorkerSession};
@@ -15,7 +16,6 @@ use super::step::Routes;
 use crate::cluster::spec::TaskName;
 use crate::error::ClusterError;
 use crate::limits::settings::limit_name;
-use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
 use crate::transport::parts::codec::{self, PartLimits};
 use crate::transport::peers::Peer;
@@ -158,7 +158,7 @@ impl Worker {
         let task = part.task;
         let plan = session.runner.prepare(&part, devices);
         let plan = plan.map_err(ClusterError::from)?;
-        let mut parts = locked(&session.parts);
+        let mut parts = session.parts.lock().unpoisoned();
         if parts.kept.len() >= self.limits.parts {
             let text = format!(
                 "a session may have {} parts of steps: run fewer steps of different fetches, or \

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::watch;
 
 use crate::error::ClusterError;
-use crate::runtime::lock::locked;
 use crate::transport::messages as wire;
 
 /// State of the stamps, by name.
@@ -24,7 +24,7 @@ pub(super) struct StampState {
 
 impl StampLog {
     pub(super) fn stamps(&self) -> MutexGuard<'_, HashMap<String, StampState>> {
-        locked(&self.0)
+        self.0.lock().unpoisoned()
     }
 
     pub(super) fn ended(&self, of: &wire::Once, ended: &StampedResult) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use thalweg_graph::DeviceSpec;
 use thalweg_session::{Engine, Runner, SessionOptions};
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -19,7 +20,6 @@ use crate::error::{Cause, ClusterError};
 use crate::limits::server_limits::Limits;
 use crate::limits::settings::limit_name;
 use crate::metrics::counters::Counters;
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use crate::transport::messages as wire;
 use crate::transport::parts::ops::{self, OpTable};
@@ -153,7 +153,7 @@ impl Worker {
             of: of.unwrap_or_default(),
             closed: watch::Sender::new(false),
         });
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock().unpoisoned();
         self.is_current()?;
         if self.ends.load(Ordering::Acquire) {
             return Err(ClusterError::new(
@@ -189,7 +189,7 @@ impl Worker {
 
     /// Closes a session: its steps fail, its parts are dropped.
     pub(crate) fn close(&self, handle: &str, session: &Arc<WorkerSession>) {
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock().unpoisoned();
         // Another session may have taken the handle.
         if sessions
             .get(handle)
@@ -207,7 +207,7 @@ impl Worker {
     /// # Errors
     /// There is none.
     pub(crate) fn session(&self, handle: &str) -> Result<Arc<WorkerSession>, ClusterError> {
-        let found = locked(&self.sessions).get(handle).cloned();
+        let found = self.sessions.lock().unpoisoned().get(handle).cloned();
         found.ok_or_else(|| {
             let text =
                 "this task does not have the session: it has restarted, or had lost its master";
@@ -256,7 +256,7 @@ impl Worker {
 
     /// Refuses new work, and ends all sessions.
     pub(crate) fn end(&self) {
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock().unpoisoned();
         self.ends.store(true, Ordering::Release);
         for session in std::mem::take(&mut *sessions).into_values() {
             self.note(&sessions, &session);
@@ -305,7 +305,7 @@ impl Worker {
     /// Ends the sessions that share the variables of this task. Their parts hold the old contents of the containers,
     /// and would go on with them beside newly made variables.
     fn end_plans(&self) {
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock().unpoisoned();
         let mut ended = Vec::new();
         sessions.retain(|_, session| {
             let shares = std::ptr::eq(session.runner.engine().store(), self.engine.store());
@@ -361,7 +361,11 @@ impl Worker {
     pub(crate) fn held(&self) -> (usize, usize, usize) {
         let devices = self.engine.devices().iter();
         let bytes = devices.map(|d| d.memory().used()).sum();
-        (locked(&self.sessions).len(), self.running(), bytes)
+        (
+            self.sessions.lock().unpoisoned().len(),
+            self.running(),
+            bytes,
+        )
     }
 
     /// Notes that a task has finished its work.
@@ -386,7 +390,7 @@ impl WorkerSession {
     /// # Errors
     /// The session is closed.
     pub(crate) fn step(&self, number: u64) -> Result<Arc<WorkerStep>, ClusterError> {
-        let mut steps = locked(&self.steps);
+        let mut steps = self.steps.lock().unpoisoned();
         if self.is_closed() {
             return Err(ClusterError::new(
                 Cause::SessionLost,
@@ -402,7 +406,7 @@ impl WorkerSession {
     }
 
     pub(super) fn forget(&self, number: u64, step: &Arc<WorkerStep>) {
-        let mut steps = locked(&self.steps);
+        let mut steps = self.steps.lock().unpoisoned();
         if steps.get(&number).is_some_and(|s| Arc::ptr_eq(s, step)) {
             steps.remove(&number);
         }
@@ -413,13 +417,13 @@ impl WorkerSession {
     /// # Errors
     /// There is none.
     pub(crate) fn part(&self, number: u64) -> Result<Arc<RegisteredPart>, ClusterError> {
-        let found = locked(&self.parts).kept.get(&number).cloned();
+        let found = self.parts.lock().unpoisoned().kept.get(&number).cloned();
         found.ok_or_else(|| ClusterError::invalid(format!("the session has no part {number}")))
     }
 
     /// Drops a part.
     pub(crate) fn drop_part(&self, number: u64) {
-        locked(&self.parts).kept.remove(&number);
+        self.parts.lock().unpoisoned().kept.remove(&number);
     }
 
     pub(super) fn end(&self, why: &str) {
@@ -427,7 +431,7 @@ impl WorkerSession {
     }
 
     pub(super) fn fail(&self, why: ClusterError) {
-        let mut steps = locked(&self.steps);
+        let mut steps = self.steps.lock().unpoisoned();
         self.closed.send_replace(true);
         let failure = why.derived();
         let steps = std::mem::take(&mut *steps);

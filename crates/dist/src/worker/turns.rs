@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::error::{Cause, ClusterError};
 use crate::metrics::counters::GaugeGuard;
-use crate::runtime::lock::locked;
 use crate::transport::messages::{Turn, TurnGiven};
 
 /// Maximum number of trainings that a task coordinates.
@@ -37,7 +37,7 @@ impl TurnRegistry {
     /// # Errors
     /// The limit of trainings is reached.
     pub(crate) fn of(&self, name: &str) -> Result<Arc<TrainingTurns>, ClusterError> {
-        let mut all = locked(&self.all);
+        let mut all = self.all.lock().unpoisoned();
         if let Some(turns) = all.get(name) {
             return Ok(turns.clone());
         }
@@ -113,7 +113,7 @@ pub(crate) struct RoundSize {
 
 impl TrainingTurns {
     fn state(&self) -> MutexGuard<'_, TurnState> {
-        locked(&self.state)
+        self.state.lock().unpoisoned()
     }
 
     /// Starts a round.

@@ -1,7 +1,9 @@
 //! `ReplicaDeviceSetter`: puts variables on the parameter servers and all other nodes on the
 //! worker.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::strategy::{PsStrategy, RoundRobin};
 use super::{DeviceFnError, DeviceScope, DeviceSpec};
@@ -153,7 +155,7 @@ impl From<ReplicaDeviceSetter> for DeviceScope {
             let own_job = own.job.as_ref();
             if server.job.is_some() && own_job.is_none_or(|j| server.job.as_ref() == Some(j)) {
                 // The choice counts even if the node names its task itself.
-                let mut strategy = strategy.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut strategy = strategy.lock().unpoisoned();
                 server.task = Some(strategy.choose(node)?);
             }
             Ok::<_, DeviceFnError>(Some(own.or(&server)))

@@ -1,12 +1,13 @@
 //! Elastic: one round of an elastic job.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_collective::elastic::Worker;
 use thalweg_collective::{CollectiveError, Join, ReduceOp};
 use thalweg_ops::Variable;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_train::{Steps, TrainError, values};
 
 use super::state::Committed;
@@ -32,7 +33,7 @@ pub(super) struct State {
 
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 }
 

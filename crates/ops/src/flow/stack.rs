@@ -1,11 +1,12 @@
 //! Stacks (StackV2, StackPushV2, StackPopV2, StackCloseV2, and the variants on references): TensorFlow 1's loops keep
 //! values for their gradients on them. A stack lives for a step.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 struct Stack {
@@ -67,7 +68,7 @@ pub(crate) static PUSH: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (stack, value) = (cx.object::<Stack>(0)?, cx.value(1)?);
-        let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = stack.values.lock().unpoisoned();
         value.check_can_be_held()?;
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
@@ -95,7 +96,7 @@ pub(crate) static POP: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let stack = cx.object::<Stack>(0)?;
-        let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = stack.values.lock().unpoisoned();
         let value = values.pop();
         let empty = || KernelError::Invalid("the stack is empty".to_owned());
         Ok(vec![value.ok_or_else(empty)?])
@@ -112,7 +113,7 @@ pub(crate) static CLOSE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let stack = cx.object::<Stack>(0)?;
-        let mut values = stack.values.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = stack.values.lock().unpoisoned();
         values.clear();
         Ok(Vec::new())
     })],

@@ -2,13 +2,14 @@
 //! results to. An array lives for a step; its gradient is another array.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Default, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::tensor_list::element_count;
@@ -49,7 +50,7 @@ struct ArrayElement {
 
 impl TensorArray {
     fn lock(&self) -> MutexGuard<'_, ArrayState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Known part of the shape of the elements.
@@ -154,10 +155,7 @@ impl TensorArray {
         if state.closed {
             return Err(closed());
         }
-        let mut gradients = self
-            .gradients
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut gradients = self.gradients.lock().unpoisoned();
         if let Some(gradient) = gradients.get(source) {
             return Ok(gradient.clone());
         }

@@ -1,6 +1,6 @@
 //! Execution of a chain: runs its ops, one after the other, on each piece.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use smallvec::SmallVec;
 use thalweg_cpu::Scratch;
@@ -8,6 +8,7 @@ use thalweg_cpu::scratch::{ALIGN, for_lanes, lanes_scratch};
 use thalweg_device::kernel::RunFn;
 use thalweg_device::{Cpu, KernelCx, KernelError, Prepared, Slot};
 use thalweg_tensor::DType;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::input_kind::InputKind;
 
@@ -80,11 +81,11 @@ impl Chain {
                 thread_bytes,
                 &|piece, scratch| {
                     if let Err(e) = self.run(cpu, &shared, piece, scratch) {
-                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                        *failed.lock().unpoisoned() = Some(e);
                     }
                 },
             );
-            let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let failed = failed.into_inner().unpoisoned();
             failed.map_or(Ok(()), Err)
         };
         Prepared::new(0, run).with_scratch(scratch)

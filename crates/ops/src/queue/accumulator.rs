@@ -1,7 +1,7 @@
 //! Accumulators of gradients: the sum of recent enough gradients, taken once there are enough of them.
 //! The rules are those of TensorFlow's `ConditionalAccumulatorBase`.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use thalweg_device::{KernelError, TensorCx};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
@@ -9,6 +9,7 @@ use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 use super::staging_area::WaitList;
 use crate::support::tensors::sum;
 use thalweg_cpu::number::Number;
+use thalweg_tensor::sync::Unpoisoned;
 
 pub(super) struct Accumulator {
     pub(super) dtype: DType,
@@ -28,7 +29,7 @@ pub(super) struct AccumulatorState {
 
 impl Accumulator {
     fn with<R>(&self, f: impl FnOnce(&mut AccumulatorState) -> R) -> R {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock().unpoisoned())
     }
 
     /// Adds a gradient computed at step `local_step`, unless that step is older than the current one.

@@ -2,10 +2,11 @@
 //! The rules are those of TensorFlow's `QueueBase`.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::elements::{QueueElement, QueueSettings, check_element, join_elements};
 
@@ -50,7 +51,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Adds elements as soon as there is room for them.

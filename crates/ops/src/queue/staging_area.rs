@@ -1,10 +1,11 @@
 //! Staging areas: values that one step stores for a later step to take.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use thalweg_device::{KernelError, TensorCx, Ticket};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// Tickets of nodes that wait for a change.
 #[derive(Default)]
@@ -54,7 +55,7 @@ impl StagingArea {
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut StagingState) -> R) -> R {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock().unpoisoned())
     }
 
     /// Appends an entry as soon as there is room.

@@ -4,12 +4,13 @@
 //! A turn has a token, and tokens only grow. A request with another token belongs to a turn that is over: its gradient
 //! is dropped, and its read is an error. So each op can be repeated after its answer was lost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{AttrDef, Effect, Gradient, arg, arg_of, attr, str_attr, type_attr};
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::queues::{resource_handle, shared_name};
@@ -34,7 +35,7 @@ struct SumState {
 
 impl TurnSum {
     fn with<R>(&self, f: impl FnOnce(&mut SumState) -> R) -> R {
-        f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.state.lock().unpoisoned())
     }
 
     /// Starts a turn, unless a later one has started.
@@ -117,7 +118,7 @@ struct KeptValue {
 
 impl KeptValue {
     fn with<R>(&self, f: impl FnOnce(&mut Option<(i64, Tensor)>) -> R) -> R {
-        f(&mut self.value.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.value.lock().unpoisoned())
     }
 }
 

@@ -1,11 +1,12 @@
 //! Events from outside of a step: values of other tasks and clients, and nodes that another step unblocks, such as
 //! those that take from a queue.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 use thalweg_plan::{Action, Arrival, SessionError};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::Step;
 use super::waiting::{WaiterId, Waiting};
@@ -52,7 +53,7 @@ impl OutsideEvents {
     }
 
     fn blocked(&self) -> MutexGuard<'_, Blocked> {
-        self.blocked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.blocked.lock().unpoisoned()
     }
 
     /// Marks a node as blocked. Returns `true` where it was woken meanwhile: it is to run again.

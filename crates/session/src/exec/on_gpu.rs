@@ -1,6 +1,5 @@
 //! Host side of a GPU program's instructions: staging, submitting, capturing, waiting, checking.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use thalweg_device::gpu::{Command, Gpu, GpuError, Graph};
@@ -12,6 +11,7 @@ use super::values::first_not_finite;
 use thalweg_plan::SessionError;
 use thalweg_plan::gpu_program::{Commands, Made, STATUS_BYTES, Segment};
 use thalweg_plan::{Home, failed};
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::gpu_frame::{GpuFrame, submit};
 
@@ -190,7 +190,7 @@ impl<'a> ProgramRun<'a> {
         };
         let segment = &commands.segments[number];
         let (list, graph) = &gpu_frame.segments[number];
-        let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut graph = graph.lock().unpoisoned();
         let observed = self.step.controls.recorder.is_some() || self.step.controls.check_finite;
         if let Some(graph) = graph.as_ref().filter(|_| !observed) {
             // Variables that had values when it was captured have values now.

@@ -4,12 +4,13 @@
 //! and the calling thread alone waits for what comes from outside. So no thread of a pool is held by a wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use thalweg_device::KernelError;
 use thalweg_plan::{Action, SessionError, panicked};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::Step;
 use super::arrivals::{OutsideEvents, waiter};
@@ -81,8 +82,7 @@ impl Step<'_> {
                 self.wait_outside(outside)?;
             }
         }
-        let error = threads.first_error.into_inner();
-        let error = error.unwrap_or_else(PoisonError::into_inner);
+        let error = threads.first_error.into_inner().unpoisoned();
         error.map_or(Ok(()), |(_, e)| Err(e))
     }
 
@@ -229,8 +229,7 @@ impl Step<'_> {
     /// Ends the step with the error of an instruction, if none before it in the order has failed.
     fn fail(&self, program: usize, at: u32, error: SessionError, threads: &StepThreads<'_>) {
         let rank = self.plan.rank(program as u32, at);
-        let first = threads.first_error.lock();
-        let mut first = first.unwrap_or_else(PoisonError::into_inner);
+        let mut first = threads.first_error.lock().unpoisoned();
         if first.as_ref().is_none_or(|(r, _)| rank < *r) {
             *first = Some((rank, error));
         }

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thalweg_cpu::thread_pool::PoolWaker;
 use thalweg_device::Ticket;
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::task_channels::Parker;
 
@@ -40,7 +41,7 @@ struct Wakeups {
 
 impl Wakeups {
     fn woken(&self) -> MutexGuard<'_, Vec<WaiterId>> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.woken.lock().unpoisoned()
     }
 
     fn wake(&self, waiter: WaiterId) {
@@ -81,7 +82,7 @@ impl Waiting {
     }
 
     fn tickets(&self) -> MutexGuard<'_, HashMap<WaiterId, TicketState>> {
-        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tickets.lock().unpoisoned()
     }
 
     /// Returns the ticket of a node, the same each time.
@@ -131,11 +132,12 @@ impl Waiting {
             let left = deadline.map_or(POLL_INTERVAL, |d| {
                 d.saturating_duration_since(Instant::now())
             });
-            let result = self
+            woken = self
                 .shared
                 .changed
-                .wait_timeout(woken, left.min(POLL_INTERVAL));
-            woken = result.unwrap_or_else(PoisonError::into_inner).0;
+                .wait_timeout(woken, left.min(POLL_INTERVAL))
+                .unpoisoned()
+                .0;
         }
         self.shared.take(woken)
     }

@@ -5,7 +5,7 @@ mod event;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use thalweg_graph::{DeviceSpec, Node};
 use thalweg_ops::fused::members;
 
 use thalweg_plan::{Action, Program};
+use thalweg_tensor::sync::Unpoisoned;
 
 use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
 pub use event::{Channel, Event, Traffic};
@@ -174,15 +175,12 @@ impl Recorder {
                 remote: is_remote(node),
             }),
         };
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock().unpoisoned();
         events.push((lane, event));
     }
 
     pub(crate) fn finish(self) -> Trace {
-        let mut events = self
-            .events
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.into_inner().unpoisoned();
         events.sort_by(|a, b| a.1.start_us.total_cmp(&b.1.start_us));
         let mut threads: Vec<ThreadId> = Vec::new();
         let numbered = events.into_iter().map(|(lane, event)| {

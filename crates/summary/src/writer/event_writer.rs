@@ -4,13 +4,14 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost::Message;
 use thalweg_checkpoint::disk::SizeLimitedFile;
 use thalweg_data::{MAX_RECORD_BYTES, append_record};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::options::{self, SummaryWriterOptions};
 use super::queue::{Queue, QueueError};
@@ -74,7 +75,7 @@ impl Inner {
     /// Stops taking events, and waits until all pending ones are in the file.
     fn end(&self) {
         self.queue.close();
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock().unpoisoned();
         if let Some(thread) = thread.take() {
             // A panic of the thread does not concern the caller; it could only happen in a `Write`
             // of std.

@@ -2,8 +2,10 @@
 //! writes. A caller only appends to a buffer, so that no step waits for a disk.
 
 use std::io::{self, Write};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
+
+use thalweg_tensor::sync::Unpoisoned;
 
 /// The number of pending bytes that wakes the thread early. A lower one would wake it for each
 /// event.
@@ -54,7 +56,7 @@ impl Queue {
 
     /// Locks the state. It stays consistent after a panic elsewhere: each change is a single one.
     fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unpoisoned()
     }
 
     /// Lets `add` append bytes. Waits only while more bytes than the limit are pending.
@@ -141,8 +143,7 @@ impl Queue {
             if urgent || last {
                 break;
             }
-            let waited = self.wake.wait_timeout(state, every);
-            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (woken, timeout) = self.wake.wait_timeout(state, every).unpoisoned();
             state = woken;
             if timeout.timed_out() && !state.waiting.is_empty() {
                 break;
@@ -159,5 +160,5 @@ fn write(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn wait<'a>(done: &Condvar, state: MutexGuard<'a, QueueState>) -> MutexGuard<'a, QueueState> {
-    done.wait(state).unwrap_or_else(PoisonError::into_inner)
+    done.wait(state).unpoisoned()
 }

@@ -9,9 +9,11 @@ use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use thiserror::Error;
+
+use crate::sync::Unpoisoned;
 
 /// The reason why a descriptor of another process is not mapped.
 #[derive(Debug, Error)]
@@ -229,7 +231,7 @@ impl SegmentPool {
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<Segment>> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock().unpoisoned()
     }
 
     /// A segment of at least `len` bytes with arbitrary contents; `None` if the system has none, or

@@ -1,12 +1,13 @@
 //! Saving: from variables to a checkpoint.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use thalweg_checkpoint::state::Retention;
 use thalweg_session::{Fetch, RunOptions};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::saver::{RANDOM_DRAWN, RANDOM_NODES, Saver, ShardedNodes, numbered, prefix_tensor};
 use super::write::{self, WriteJob};
@@ -41,8 +42,7 @@ impl Saver {
         prefix: impl AsRef<Path>,
         step: impl Into<Option<i64>>,
     ) -> Result<PathBuf, TrainError> {
-        let beginning = self.shared.beginning.lock();
-        let _beginning = beginning.unwrap_or_else(PoisonError::into_inner);
+        let _beginning = self.shared.beginning.lock().unpoisoned();
         self.wait()?;
         let prefix = match step.into() {
             Some(step) => numbered(prefix.as_ref(), step),

@@ -1,8 +1,9 @@
 //! SavedValue: a value of the program that checkpoints keep.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// A value that a checkpoint keeps beside the variables: the position of the input, for example. Clones share the
 /// value. [`crate::Saver::keep`] creates one.
@@ -16,14 +17,11 @@ impl SavedValue {
 
     /// Sets the value, which the next save keeps.
     pub fn set(&self, value: impl Into<Tensor>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = value.into();
+        *self.0.lock().unpoisoned() = value.into();
     }
 
     /// The value that was set last, or restored.
     pub fn get(&self) -> Tensor {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unpoisoned().clone()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use thalweg_checkpoint::state::{Retention, RetentionOptions};
 use thalweg_graph::{Graph, NodeId, OutputId, VariableInfo};
 use thalweg_ops::Variable;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::items::Item;
 use super::saved_value::SavedValue;
@@ -88,7 +89,7 @@ pub(super) struct ShardedNodes {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let saves = self.saves.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let saves = self.saves.get_mut().unpoisoned();
         if let Some(writing) = saves.writing.take() {
             // Wait for the checkpoint that is being written; its error could have been requested before.
             let _ = writing.join();
@@ -187,15 +188,11 @@ impl Saver {
     }
 
     pub(super) fn saves(&self) -> MutexGuard<'_, SaveState> {
-        self.shared
-            .saves
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.saves.lock().unpoisoned()
     }
 
     pub(super) fn kept(&self) -> MutexGuard<'_, BTreeMap<String, SavedValue>> {
-        let kept = self.shared.kept.lock();
-        kept.unwrap_or_else(PoisonError::into_inner)
+        self.shared.kept.lock().unpoisoned()
     }
 }
 

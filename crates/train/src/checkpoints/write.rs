@@ -1,11 +1,12 @@
 //! Writing of a checkpoint, in the background thread.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_checkpoint::state::Retention;
 use thalweg_checkpoint::{BundleWriter, CheckpointError, MergeOptions, SliceSpec, bundle};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// Name, slice of the whole, and value.
 pub(super) type Entry = (String, Option<SliceSpec>, Tensor);
@@ -21,7 +22,7 @@ pub(super) struct WriteJob {
 
 /// Writes a checkpoint, then the state file.
 pub(super) fn run(job: &Mutex<Option<WriteJob>>) -> Result<(), CheckpointError> {
-    let Some(job) = job.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+    let Some(job) = job.lock().unpoisoned().take() else {
         return Ok(());
     };
     // The parts of servers, and the one that is written here, become one checkpoint when the index is renamed.
@@ -37,6 +38,6 @@ pub(super) fn run(job: &Mutex<Option<WriteJob>>) -> Result<(), CheckpointError> 
     if let Some(part) = job.part {
         bundle::merge(&[part, own], &job.prefix, MergeOptions::default())?;
     }
-    let mut retention = job.retention.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut retention = job.retention.lock().unpoisoned();
     retention.saved(&job.prefix)
 }

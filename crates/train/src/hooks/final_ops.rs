@@ -1,10 +1,11 @@
 //! FinalOpsHook: a step after the last one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use thalweg_graph::OutputId;
 use thalweg_session::Fetch;
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::context::Context;
 use super::hook::SessionRunHook;
@@ -39,10 +40,7 @@ pub struct FinalValues(Arc<Mutex<Option<Vec<Option<Tensor>>>>>);
 impl FinalValues {
     /// The values, in the order of the fetches; `None` before the end.
     pub fn get(&self) -> Option<Vec<Option<Tensor>>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().unpoisoned().clone()
     }
 }
 
@@ -66,7 +64,7 @@ impl SessionRunHook for FinalOpsHook {
     fn end(&mut self, session: &Context<'_>) -> Result<(), TrainError> {
         let session = session.session();
         let (values, _) = session.run_step(&self.fetches, &self.feeds, &Default::default())?;
-        let mut kept = self.values.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.values.0.lock().unpoisoned();
         *kept = Some(values);
         Ok(())
     }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use thalweg_tensor::sync::Unpoisoned;
 
 use crate::control::{Control, Listener};
 use crate::error::{CollectiveError, Result};
@@ -38,7 +40,7 @@ struct Accepted {
 
 impl Accepted {
     fn waiting(&self) -> MutexGuard<'_, HashMap<(usize, usize), Stream>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unpoisoned()
     }
 }
 
@@ -153,8 +155,11 @@ impl Peers {
             {
                 return Err(CollectiveError::lost(peer, "it has shut down"));
             }
-            let waited = shared.changed.wait_timeout(waiting, POLL_INTERVAL);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+            waiting = shared
+                .changed
+                .wait_timeout(waiting, POLL_INTERVAL)
+                .unpoisoned()
+                .0;
         }
     }
 

@@ -6,7 +6,7 @@ mod operation;
 mod status;
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cudarc::cudnn::sys::{
     cudnnBackendAttributeName_t as Name, cudnnBackendAttributeType_t as Type,
@@ -15,6 +15,7 @@ use cudarc::cudnn::sys::{
 };
 use cudarc::driver::sys::CUstream;
 use thalweg_tensor::DType;
+use thalweg_tensor::sync::Unpoisoned;
 
 use api::{Api, Context, Descriptor};
 use operation::Refusal;
@@ -91,7 +92,7 @@ impl Convolutions {
     /// # Errors
     /// [`GpuError::Driver`], where the library is older than 9.8.
     pub(super) fn card_properties(&self) -> Result<String, GpuError> {
-        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context.lock().unpoisoned();
         let handle = context
             .as_ref()
             .map_or(std::ptr::null_mut(), Context::handle);
@@ -112,7 +113,7 @@ impl Convolutions {
     /// The reason that the library has none. It is no error of the program: kernels of our own compute then.
     pub(super) fn plan(&self, c: &Convolution, tf32: bool) -> Result<ConvolutionPlan, Refusal> {
         let said = |status: Status| format!("cuDNN: {status}: {}", self.api.last_error());
-        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context.lock().unpoisoned();
         let handle = context.as_ref().map(Context::handle);
         let graph = Arc::new(operation::graph(&self.api, c, handle)?.map_err(said)?);
         let mut last = "cuDNN knows no engine for it".to_owned();
@@ -242,7 +243,7 @@ impl Convolutions {
         workspace: Address,
         stream: CUstream,
     ) -> Result<(), GpuError> {
-        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context.lock().unpoisoned();
         let Some(context) = &*context else {
             return Err(GpuError::Driver {
                 what: "convolve by cuDNN",

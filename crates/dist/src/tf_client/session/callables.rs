@@ -1,12 +1,12 @@
 //! Callables: steps that a session keeps, to be run by handle.
 
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::text::counted;
 use tonic::Code;
 
 use super::MasterSession;
 use crate::limits::settings::limit_name;
-use crate::runtime::lock::locked;
 use crate::tf_client::messages::CallableOptions;
 use crate::tf_client::node_names;
 use crate::tf_client::request::Request;
@@ -37,7 +37,7 @@ impl MasterSession {
             node_names::fetch(&self.graph, name)?;
         }
         node_names::targets(&self.graph, &options.target)?;
-        let mut callables = locked(&self.callables);
+        let mut callables = self.callables.lock().unpoisoned();
         if callables.kept.len() >= self.limits.callables {
             let text = format!(
                 "a session may have {} callables: release one",
@@ -57,7 +57,7 @@ impl MasterSession {
     /// # Errors
     /// There is no such callable, or it takes more feeds.
     pub fn callable(&self, handle: i64, values: Vec<Tensor>) -> Result<Request, Status> {
-        let callables = locked(&self.callables);
+        let callables = self.callables.lock().unpoisoned();
         let Some((options, _)) = callables.kept.get(&handle) else {
             return Err(Status::invalid(
                 match (0..callables.next).contains(&handle) {
@@ -85,9 +85,9 @@ impl MasterSession {
 
     /// Drops a callable.
     pub fn release_callable(&self, handle: i64) {
-        let kept = locked(&self.callables).kept.remove(&handle);
+        let kept = self.callables.lock().unpoisoned().kept.remove(&handle);
         if let Some((_, bytes)) = kept {
-            locked(&self.held).shrink(bytes);
+            self.held.lock().unpoisoned().shrink(bytes);
         }
     }
 }

@@ -7,12 +7,12 @@ use prost::Message;
 use thalweg_graph::{Graph, Output};
 use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names};
+use thalweg_tensor::sync::Unpoisoned;
 use tonic::Code;
 
 use super::MasterSession;
 use crate::limits::server_limits::BYTES_PER_NODE;
 use crate::limits::settings::limit_name;
-use crate::runtime::lock::locked;
 use crate::tf_client::status::{Status, limit_exceeded};
 
 /// Memory of a session's graph. A drop gives it back, unless it is kept.
@@ -26,7 +26,7 @@ impl GraphGrowth<'_> {
 
 impl Drop for GraphGrowth<'_> {
     fn drop(&mut self) {
-        locked(&self.0.held).shrink(self.1);
+        self.0.held.lock().unpoisoned().shrink(self.1);
     }
 }
 
@@ -42,7 +42,7 @@ impl MasterSession {
         expected: Option<i64>,
         bytes: usize,
     ) -> Result<i64, Status> {
-        let mut version = locked(&self.version);
+        let mut version = self.version.lock().unpoisoned();
         if let Some(expected) = expected
             && expected != version.number
         {
@@ -109,7 +109,7 @@ impl MasterSession {
 
     /// Reserves bytes of the session, until they are given back.
     pub(super) fn hold(&self, bytes: usize) -> Result<GraphGrowth<'_>, Status> {
-        let mut held = locked(&self.held);
+        let mut held = self.held.lock().unpoisoned();
         let most = self.limits.session_bytes;
         if held.bytes().saturating_add(bytes) as u64 > most {
             let text = format!("a session whose graph takes more than {most} bytes is not taken");
@@ -127,7 +127,7 @@ impl MasterSession {
 
     /// Returns the bytes that the session may still take.
     fn room(&self) -> usize {
-        let left = self.limits.session_bytes - locked(&self.held).bytes() as u64;
+        let left = self.limits.session_bytes - self.held.lock().unpoisoned().bytes() as u64;
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 

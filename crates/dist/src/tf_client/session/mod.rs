@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use thalweg_graph::Graph;
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Reservation, Tensor};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -25,7 +26,6 @@ use super::status::Status;
 use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
-use crate::runtime::lock::locked;
 use crate::runtime::platform::Platform;
 use slow_steps::SlowStepWatch;
 
@@ -120,7 +120,7 @@ impl MasterSession {
     }
 
     fn steps(&self) -> MutexGuard<'_, RunningSteps> {
-        locked(&self.steps)
+        self.steps.lock().unpoisoned()
     }
 
     /// Runs a step; `cancel` ends it.

@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Waker};
 use thalweg_graph::{Graph, OutputId};
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::MasterSession;
-use crate::runtime::lock::locked;
 use crate::tf_client::node_names;
 use crate::tf_client::partial_run::{EndOnDrop, PartialRun};
 use crate::tf_client::request::Request;
@@ -28,7 +28,7 @@ impl MasterSession {
         room: StepSlot,
     ) -> Result<String, Status> {
         let handle = {
-            let mut partial = locked(&self.partial);
+            let mut partial = self.partial.lock().unpoisoned();
             partial.next += 1;
             (partial.next - 1).to_string()
         };
@@ -67,7 +67,11 @@ impl MasterSession {
         if let Poll::Ready(ended) = under.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             ended?;
         }
-        locked(&self.partial).running.insert(handle.clone(), run);
+        self.partial
+            .lock()
+            .unpoisoned()
+            .running
+            .insert(handle.clone(), run);
         Ok(handle)
     }
 
@@ -80,7 +84,13 @@ impl MasterSession {
         handle: &str,
         request: Request,
     ) -> Result<Vec<Tensor>, Status> {
-        let run = locked(&self.partial).running.get(handle).cloned();
+        let run = self
+            .partial
+            .lock()
+            .unpoisoned()
+            .running
+            .get(handle)
+            .cloned();
         let run = run.ok_or_else(|| {
             Status::invalid("Must run PartialRunSetup before performing partial runs")
         })?;
@@ -92,14 +102,14 @@ impl MasterSession {
             Err(_) => run.has_failed(),
         };
         if over {
-            locked(&self.partial).running.remove(handle);
+            self.partial.lock().unpoisoned().running.remove(handle);
         }
         result.map(|(values, _)| values)
     }
 
     /// Ends a partial run whose client has disconnected.
     pub(crate) fn abandon(&self, handle: &str) {
-        if let Some(run) = locked(&self.partial).running.remove(handle) {
+        if let Some(run) = self.partial.lock().unpoisoned().running.remove(handle) {
             run.cancel().cancel();
         }
     }

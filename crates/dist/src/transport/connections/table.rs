@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -19,7 +20,6 @@ use super::responses::{ConnectionResponses, ResponseProgress};
 use crate::limits::settings::limit_name;
 use crate::metrics::counters::GaugeGuard;
 use crate::metrics::tally::Refusals;
-use crate::runtime::lock::locked;
 use crate::transport::peer_stats::{LossEpoch, PeerStats};
 
 /// Time for an evicted connection to close.
@@ -153,13 +153,13 @@ impl ConnectionSlot {
 
     /// Registers the waker for the end of the connection by the server.
     pub(super) fn register_waker(&self, waker: &Waker) {
-        *locked(&self.waker) = Some(waker.clone());
+        *self.waker.lock().unpoisoned() = Some(waker.clone());
     }
 
     /// Ends the connection by the server.
     fn end(&self) {
         self.ends.store(true, Relaxed);
-        if let Some(waker) = locked(&self.waker).take() {
+        if let Some(waker) = self.waker.lock().unpoisoned().take() {
             waker.wake();
         }
     }
@@ -182,7 +182,7 @@ impl ConnectionSlot {
 impl OpenCall {
     /// Returns the progress of its response.
     pub(crate) fn answer(&self) -> Arc<ResponseProgress> {
-        locked(&self.0.answers).begin()
+        self.0.answers.lock().unpoisoned().begin()
     }
 }
 
@@ -194,7 +194,12 @@ impl Drop for OpenCall {
 
 impl Drop for OccupiedSlot {
     fn drop(&mut self) {
-        locked(&self.of.slots).by_number.remove(&self.number);
+        self.of
+            .slots
+            .lock()
+            .unpoisoned()
+            .by_number
+            .remove(&self.number);
         self.of.left.notify_one();
     }
 }
@@ -245,7 +250,7 @@ impl ConnectionTable {
         drop(waits);
         let now = Instant::now();
         let slot = Arc::new(ConnectionSlot::new(address));
-        let mut slots = locked(&self.slots);
+        let mut slots = self.slots.lock().unpoisoned();
         let number = slots.next;
         slots.next += 1;
         let usage = SlotUsage {
@@ -261,7 +266,7 @@ impl ConnectionTable {
 
     /// Returns the number of connections.
     pub(crate) fn taken(&self) -> usize {
-        locked(&self.slots).by_number.len()
+        self.slots.lock().unpoisoned().by_number.len()
     }
 
     /// Returns the number of connections that wait for a slot.
@@ -271,8 +276,9 @@ impl ConnectionTable {
 
     /// Returns the number of responses that wait for their clients.
     pub(crate) fn answers(&self) -> u64 {
-        let slots = locked(&self.slots);
-        let waiting = (slots.by_number.values()).map(|u| locked(&u.slot.answers).waiting() as u64);
+        let slots = self.slots.lock().unpoisoned();
+        let waiting =
+            (slots.by_number.values()).map(|u| u.slot.answers.lock().unpoisoned().waiting() as u64);
         waiting.sum()
     }
 
@@ -289,14 +295,14 @@ impl ConnectionTable {
 
     /// Returns the number of connections that are not about to end.
     fn staying(&self) -> usize {
-        let slots = locked(&self.slots);
+        let slots = self.slots.lock().unpoisoned();
         slots.by_number.values().filter(|u| !u.ends()).count()
     }
 
     /// Evicts the least needed connection. `false` if there is none.
     pub(crate) fn make_room(&self) -> bool {
         let now = Instant::now();
-        let mut slots = locked(&self.slots);
+        let mut slots = self.slots.lock().unpoisoned();
         let all = slots.by_number.values_mut();
         let free = all.filter_map(|u| {
             u.update(now);
@@ -323,7 +329,7 @@ impl ConnectionTable {
     /// Ends expired connections.
     pub(crate) fn sweep(&self) {
         let now = Instant::now();
-        for usage in locked(&self.slots).by_number.values_mut() {
+        for usage in self.slots.lock().unpoisoned().by_number.values_mut() {
             usage.update(now);
             if usage.ends() {
                 continue;
@@ -345,7 +351,13 @@ impl ConnectionTable {
             };
             if now.duration_since(since) > most {
                 self.end(&usage.slot, limit, why);
-            } else if locked(&usage.slot.answers).stuck(now, self.bounds.heartbeat) {
+            } else if usage
+                .slot
+                .answers
+                .lock()
+                .unpoisoned()
+                .stuck(now, self.bounds.heartbeat)
+            {
                 self.end(
                     &usage.slot,
                     const { limit_name("silence") },

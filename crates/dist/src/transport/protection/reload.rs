@@ -1,16 +1,16 @@
 //! Certificates, keys and tokens that are read again when their files change.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use thalweg_protection::{ProtectionError, files};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::keys::Keys;
-use crate::runtime::lock::locked;
 
 /// Minimum interval of the checks for changed files.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -87,8 +87,7 @@ impl Protection {
 
     /// Returns the keys in force.
     pub(crate) fn keys(&self) -> Arc<Keys> {
-        let keys = self.0.keys.read();
-        keys.unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.keys.read().unpoisoned().clone()
     }
 
     /// Returns the keys in force, after a check of the files if one is due.
@@ -120,7 +119,7 @@ impl Protection {
     }
 
     fn looked(&self) -> MutexGuard<'_, LastCheck> {
-        locked(&self.0.looked)
+        self.0.looked.lock().unpoisoned()
     }
 
     /// Reads the files if they have changed.
@@ -134,7 +133,7 @@ impl Protection {
         match Keys::from_dir(folder) {
             Ok(keys) => {
                 self.looked().found = Some(now);
-                *self.0.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                *self.0.keys.write().unpoisoned() = Arc::new(keys);
                 tracing::info!("the certificates and tokens of {shown} were read again");
             }
             Err(e) => {

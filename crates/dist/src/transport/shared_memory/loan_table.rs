@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use thalweg_tensor::Buffer;
-
-use crate::runtime::lock::locked;
+use thalweg_tensor::sync::Unpoisoned;
 
 /// Minimum size of a lent value, in bytes: a loan takes messages of its own.
 pub(crate) const MIN_LENT_BYTES: usize = thalweg_tensor::MIN_SHARED_BYTES;
@@ -30,7 +29,7 @@ struct OpenLoans {
 
 impl LoanTable {
     fn lent(&self) -> MutexGuard<'_, OpenLoans> {
-        locked(&self.lent)
+        self.lent.lock().unpoisoned()
     }
 
     /// Lends this buffer. Returns the token of the loan.

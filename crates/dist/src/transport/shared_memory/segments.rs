@@ -4,11 +4,11 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Buffer, Tensor};
 use tokio::runtime::Handle;
 
 use super::socket::DescriptorClient;
-use crate::runtime::lock::locked;
 use crate::transport::buffer_pool::{BufferPool, InFlightBytes};
 use crate::transport::messages as wire;
 use crate::transport::values::{ValueBuffer, ValueHeader};
@@ -202,7 +202,7 @@ impl MapTable {
 
 impl SegmentMaps {
     fn mapped(&self) -> MutexGuard<'_, MapTable> {
-        locked(&self.0)
+        self.0.lock().unpoisoned()
     }
 
     /// Returns the first `len` bytes of a segment, if they are mapped.

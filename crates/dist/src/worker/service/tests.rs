@@ -6,6 +6,7 @@ use thalweg_graph::Graph;
 use thalweg_ops::{NewGraph, SourceOps, StateOps};
 use thalweg_session::Fetch;
 use thalweg_tensor::DType;
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::*;
 use crate::fuzzing::tasks::{
@@ -13,7 +14,6 @@ use crate::fuzzing::tasks::{
 };
 use crate::limits::allowed_ops::AllowedOps;
 use crate::limits::server_limits::Limits;
-use crate::runtime::lock::locked;
 use crate::transport::error_codec as wire_error;
 
 /// The error that an answer ends with, if it does.
@@ -399,7 +399,7 @@ fn a_thread_of_the_network_does_not_wait_for_an_update() {
     for part in [1, 2] {
         assert_eq!(end(&task.call("Run", run(part, part))), None);
     }
-    let part = locked(&task.session().parts).kept[&2].clone();
+    let part = task.session().parts.lock().unpoisoned().kept[&2].clone();
     part.took(std::time::Duration::ZERO);
     assert!(part.is_short());
 

@@ -8,10 +8,10 @@ use thalweg_device::{KernelError, Ticket};
 use thalweg_graph::Fact;
 use thalweg_session::{Cancel, Parker, TaskChannels};
 use thalweg_tensor::Tensor;
+use thalweg_tensor::sync::Unpoisoned;
 use tokio::sync::Notify;
 
 use crate::error::{Cause, ClusterError};
-use crate::runtime::lock::locked;
 use crate::transport::frames::{FrameSource, Frames};
 
 /// Channels of a part.
@@ -62,7 +62,7 @@ struct Outbox {
 
 impl WorkerStep {
     fn state(&self) -> MutexGuard<'_, StepState> {
-        locked(&self.state)
+        self.state.lock().unpoisoned()
     }
 
     /// Begins its part, with these channels. `cancel` ends the part if the step fails.
