@@ -77,9 +77,9 @@ fn allocations(step: &mut Callable<'_>, feeds: &[Tensor], calls: usize) -> usize
 
 /// Options with `threads` threads that all take part.
 fn options(threads: usize) -> SessionOptions {
-    let mut options = SessionOptions::new().threads(threads);
-    options.parallel = Parallel::Always;
-    options
+    SessionOptions::new()
+        .threads(threads)
+        .parallel(Parallel::Always)
 }
 
 fn linear_regression(threads: usize) -> usize {
@@ -133,8 +133,7 @@ fn two_devices(threads: usize) -> usize {
         .collect();
     let loss = (halves[0].1 - halves[1].1).square().sum();
     let train = GradientDescent::new(0.01).minimize(loss);
-    let mut options = options(threads);
-    options.cpus = vec![Default::default(); 2];
+    let options = options(threads).cpus(2);
     let session = Session::with_options(&g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     let mut step = session.callable((train, loss), [x]).unwrap();

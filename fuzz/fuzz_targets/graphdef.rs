@@ -12,11 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(def) = file::decode::<GraphDef>(bytes, "fuzzed", "GraphDef") else {
         return;
     };
-    let options = ImportOptions {
-        max_expanded_bytes: 1 << 20,
-        max_nodes: 1 << 12,
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::new().max_expanded_bytes(1 << 20).max_nodes(1 << 12);
     let g = Graph::new();
     let _ = describe(&def, g.registry());
     if import(&g, &def, &options).is_err() {

@@ -7,12 +7,12 @@ use std::time::Duration;
 use prost::Message;
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::*;
-use thalweg_dist::{Code, Server, ServerOptions};
+use thalweg_dist::{Code, Limits, Server, ServerOptions};
 use thalweg_graph::Graph;
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
 use thalweg_ops::{FlowOps, MathOps, NewGraph, SourceOps, StateOps};
-use thalweg_session::CpuOptions;
+use thalweg_session::SessionOptions;
 use thalweg_tensor::{DType, Tensor};
 use tokio::runtime::Runtime;
 use tonic::Response;
@@ -79,17 +79,21 @@ impl Default for Client {
 
 /// Options with low limits.
 fn low_limits() -> ServerOptions {
-    let mut options = ServerOptions::listening("127.0.0.1:0");
-    options.session.threads = 1;
-    options.session.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
-    let limits = &mut options.limits;
-    limits.value_bytes = 1 << 20;
-    limits.flight_bytes = 4 << 20;
-    limits.expanded_bytes = 1 << 20;
-    limits.graph_nodes = 1 << 12;
-    limits.sessions = 4;
-    limits.callables = 4;
-    options
+    let session = SessionOptions::new()
+        .threads(1)
+        .default_memory_limit(1 << 20);
+    let limits = Limits {
+        value_bytes: 1 << 20,
+        flight_bytes: 4 << 20,
+        expanded_bytes: 1 << 20,
+        graph_nodes: 1 << 12,
+        sessions: 4,
+        callables: 4,
+        ..Limits::default()
+    };
+    ServerOptions::listening("127.0.0.1:0")
+        .session(session)
+        .limits(limits)
 }
 
 impl Client {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use thalweg_dist::{Limits, Server, ServerOptions};
+use thalweg_session::SessionOptions;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
@@ -60,9 +61,14 @@ impl Default for RawClient {
             .enable_all()
             .build()
             .expect("a runtime without threads is made");
-        let limits = Limits::new().message_bytes(1 << 20).graph_nodes(1 << 12).sessions(4);
-        let mut options = ServerOptions::listening("127.0.0.1:0").limits(limits);
-        options.session.threads = 1;
+        let limits = Limits {
+            message_bytes: 1 << 20,
+            graph_nodes: 1 << 12,
+            sessions: 4,
+            ..Limits::default()
+        };
+        let session = SessionOptions::new().threads(1);
+        let options = ServerOptions::listening("127.0.0.1:0").session(session).limits(limits);
         let server = Server::start(options).expect("a port is free");
         let address = format!("http://{}", server.address());
         let endpoint = Channel::from_shared(address).expect("an address is a part of one");

@@ -28,8 +28,9 @@ fn code(error: &ClusterError) -> &'static str {
 
 /// Runs steps of a graph over a cluster, with variables of its own, from the first task.
 fn steps<'g>(all: &'g [Server], graph: &'g Graph) -> Result<Step<'g>, String> {
-    let mut options = ClusterOptions::default().isolated(true);
-    options.session.soft_placement = true;
+    let options = ClusterOptions::new()
+        .isolated(true)
+        .session(SessionOptions::new().soft_placement(true));
     let session = Session::on(&all[0], graph, options).map_err(|e| e.to_string())?;
     Ok(Box::new(move |fetches, feeds| {
         let done = session.step(fetches, feeds);

@@ -11,18 +11,13 @@ use thalweg_tests::tasks::JOB;
 #[test]
 fn a_missing_task_is_named_after_the_timeout() {
     let cluster = cluster(&[("ps", 2), ("worker", 1)]);
-    let timeouts = {
-        let mut timeouts = Timeouts::default();
-        timeouts.connect = Duration::from_millis(300);
-        timeouts
-    };
+    let timeouts = Timeouts::new().connect(Duration::from_millis(300));
     let worker = server(&cluster, "worker", 0, 1, timeouts);
     let _ps = server(&cluster, "ps", 1, 1, timeouts);
     let g = Graph::new();
     let missing = g.device("/job:ps/task:0", || g.variable("missing", 1.0f32));
     let there = g.device("/job:ps/task:1", || g.variable("there", 2.0f32));
-    let mut options = ClusterOptions::default();
-    options.timeouts = timeouts;
+    let options = ClusterOptions::new().timeouts(timeouts);
     let session = Session::on(&worker, &g, options).unwrap();
     let error = session.step(missing.initializer(), []).unwrap_err();
     assert_eq!(error.cause, Cause::Unreachable, "{error}");
@@ -107,8 +102,8 @@ fn an_address_without_a_task_is_an_error() {
     let g = Graph::new();
     let error = Session::connect("127.0.0.1:1", &g, ClusterOptions::default()).unwrap_err();
     assert!(error.message.contains("grpc://host:port"), "{error}");
-    let mut options = ClusterOptions::default();
-    options.timeouts.connect = Duration::from_millis(200);
+    let timeouts = Timeouts::new().connect(Duration::from_millis(200));
+    let options = ClusterOptions::new().timeouts(timeouts);
     let address = free_addresses(1).remove(0);
     let began = Instant::now();
     let target = format!("grpc://{address}");

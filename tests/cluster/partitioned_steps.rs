@@ -72,10 +72,11 @@ impl Tasks {
         let (mut specs, mut devices) = (Vec::new(), Vec::new());
         let mut master = None;
         for task in 0..count {
-            let mut options = SessionOptions::new().cpus(cpus);
-            options.threads = cpus;
-            options.soft_placement = true;
-            (options.job, options.task) = (JOB.to_owned(), task);
+            let options = SessionOptions::new()
+                .task(JOB, task)
+                .cpus(cpus)
+                .threads(cpus)
+                .soft_placement(true);
             let engine = Engine::new(&options).unwrap();
             for (number, device) in engine.devices().iter().enumerate() {
                 specs.push((device.name().clone(), task));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thalweg::dist::{Cause, ClusterOptions, Server, Session, Timeouts};
+use thalweg::dist::{Cause, ClusterOptions, Limits, Server, ServerOptions, Session, Timeouts};
 use thalweg::graph::OutputId;
 use thalweg::prelude::{Session as Local, *};
 use thalweg::session::Fetch;
@@ -30,8 +30,8 @@ impl Tasks for Servers {
         fetches: &[Fetch],
         feeds: &[(OutputId, Tensor)],
     ) -> Result<Vec<Option<Tensor>>, String> {
-        let mut options = ClusterOptions::default();
-        options.session.soft_placement = true;
+        let session = SessionOptions::new().soft_placement(true);
+        let options = ClusterOptions::new().session(session);
         let session = Session::on(&self.0[0], g, options).map_err(|e| e.to_string())?;
         let done = session.run_ids(fetches, feeds, &RunOptions::new());
         done.map(|(values, _)| values).map_err(|e| e.to_string())
@@ -71,8 +71,7 @@ fn a_worker_trains_variables_of_a_parameter_server() {
     let w: f32 = other.run(line.w, []).unwrap();
     assert!((w - 3.0).abs() < 0.1, "{w}");
     // An isolated one does not.
-    let mut isolated = ClusterOptions::default();
-    isolated.isolated = true;
+    let isolated = ClusterOptions::new().isolated(true);
     let isolated = Session::on(&all[1], &g, isolated).unwrap();
     let error = isolated.step(line.w, []).unwrap_err();
     assert_eq!(error.cause, Cause::Uninitialized, "{error}");
@@ -141,12 +140,8 @@ fn loops_and_functions_run_on_another_task() {
     let sum = g.device("/job:worker/task:0", || doubled[1] + g.constant(1i32));
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     let session = Session::on(&all[0], &g, ClusterOptions::default()).unwrap();
-    let local = Local::with_options(&g, {
-        let mut options = SessionOptions::default();
-        options.job = JOB.to_owned();
-        options.soft_placement = true;
-        options
-    });
+    let options = SessionOptions::new().task(JOB, 0).soft_placement(true);
+    let local = Local::with_options(&g, options);
     // The other task is not one of a local session's.
     assert!(local.is_err());
     for i in [0, 1, 10] {
@@ -319,15 +314,16 @@ fn a_client_connects_and_disconnects_inside_an_async_program() {
 #[test]
 fn evicted_plans_leave_no_parts_on_tasks() {
     let cluster = cluster(&[("ps", 1), ("worker", 1)]);
-    let mut server_options = thalweg::dist::ServerOptions::listening("");
-    server_options.limits.parts = 8;
+    let server_options = ServerOptions::listening("").limits(Limits {
+        parts: 8,
+        ..Limits::default()
+    });
     let ps = Server::new(cluster.clone(), "ps", 0, server_options).unwrap();
     let worker = server(&cluster, "worker", 0, 1, Timeouts::default());
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, [-1]);
     let sum = g.device("/job:ps/task:0", || x.sum());
-    let mut options = ClusterOptions::default();
-    options.session.plans = 2;
+    let options = ClusterOptions::new().session(SessionOptions::new().plans(2));
     let session = Session::on(&worker, &g, options).unwrap();
     for n in 1..60 {
         // Parts are dropped shortly after their plans.

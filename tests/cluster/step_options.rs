@@ -11,9 +11,7 @@ use thalweg_tests::chrome_trace::arrows;
 use thalweg_tests::servers::{cluster, remote_model, servers, train};
 
 fn with_wire(wire: Wire) -> ClusterOptions {
-    let mut options = ClusterOptions::default();
-    options.session.wire = Some(wire);
-    options
+    ClusterOptions::new().session(SessionOptions::new().wire(wire))
 }
 
 /// The values that a step sent to another task in this dtype: names of their nodes.
@@ -96,8 +94,7 @@ fn sent_values_are_not_overwritten_by_later_steps() {
     });
     assert!(g.errors().is_empty(), "{:?}", g.errors());
     for shared_memory in [true, false] {
-        let mut options = ClusterOptions::default();
-        options.shared_memory = shared_memory;
+        let options = ClusterOptions::new().shared_memory(shared_memory);
         let session = Session::on(&all[0], &g, options).unwrap();
         let run = |by: usize| {
             let mut kept = Vec::new();

@@ -100,11 +100,12 @@ fn build<'g>(
 }
 
 fn options() -> ClusterOptions {
-    let mut options = ClusterOptions::default();
-    options.device_filters = vec!["/job:ps".to_owned()];
-    options.timeouts.connect = Duration::from_secs(5);
-    options.timeouts.worker_rejoin = Duration::from_secs(1);
-    options
+    let timeouts = Timeouts::new()
+        .connect(Duration::from_secs(5))
+        .worker_rejoin(Duration::from_secs(1));
+    ClusterOptions::new()
+        .device_filter("/job:ps")
+        .timeouts(timeouts)
 }
 
 /// Works as a worker until the training is over, or for `most` turns; returns the number of turns.

@@ -10,9 +10,7 @@ use thalweg_tests::cpus::cpus;
 
 /// Options with `count` devices that share `threads` threads.
 fn devices_sharing_threads(count: usize, threads: usize) -> SessionOptions {
-    let mut options = cpus(count);
-    options.threads = threads;
-    options
+    cpus(count).threads(threads)
 }
 
 const LENGTH: usize = 1 << 16;

@@ -106,8 +106,7 @@ fn a_device_over_its_memory_limit_is_named_and_the_session_remains_usable() {
     let x = g.placeholder("x", DType::F32, [-1]);
     let y = g.device("/cpu:0", || x.tanh());
     let z = g.device("/cpu:1", || y.square().tanh().sum());
-    let mut options = cpus(2);
-    options.cpus[1] = CpuOptions::new().memory_limit(1 << 20);
+    let options = cpus(1).cpu(CpuOptions::new().memory_limit(1 << 20));
     let session = Session::with_options(&g, options).unwrap();
     let input = |n: usize| Tensor::new(&[n], &vec![0.5f32; n]).unwrap();
     let rest = in_use(&session);
@@ -131,8 +130,7 @@ fn a_variable_counts_against_its_own_device() {
     let g = Graph::new();
     let large = Tensor::new(&[1000], &[1.0f32; 1000]).unwrap();
     g.device("/cpu:1", || g.variable("v", large));
-    let mut options = cpus(2);
-    options.cpus[1] = CpuOptions::new().memory_limit(1 << 16);
+    let options = cpus(1).cpu(CpuOptions::new().memory_limit(1 << 16));
     let session = Session::with_options(&g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     let used = in_use(&session);

@@ -7,9 +7,11 @@ use thalweg_tests::cpus::cpus;
 
 /// Options with `count` devices; the last one is limited to `bytes` bytes.
 fn with_memory_limit(count: usize, bytes: usize) -> SessionOptions {
-    let mut options = cpus(count);
-    options.cpus[count - 1] = CpuOptions::new().memory_limit(bytes);
-    options
+    let limited = CpuOptions::new().memory_limit(bytes);
+    match count {
+        1 => cpus(1).each_cpu(limited),
+        _ => cpus(count - 1).cpu(limited),
+    }
 }
 
 fn zeros(n: usize) -> Tensor {
@@ -80,8 +82,7 @@ fn an_empty_value_of_partly_known_shape_crosses_devices() {
         .output();
     let y = g.device("/cpu:1", || read.square());
     for parallel in [Parallel::Always, Parallel::Never] {
-        let mut options = SessionOptions::new().cpus(2);
-        options.parallel = parallel;
+        let options = SessionOptions::new().cpus(2).parallel(parallel);
         let session = Session::with_options(&g, options).unwrap();
         let empty = Tensor::zeros(DType::F32, &[0, 5]).unwrap();
         session.run(set, [x.feed(empty)]).unwrap();

@@ -119,8 +119,7 @@ fn conflicting_colocated_nodes_are_listed_with_their_requests() {
         "{text}"
     );
     // Where types and numbers may give way, one device is found for all.
-    let mut soft = cpus(2);
-    soft.soft_placement = true;
+    let soft = cpus(2).soft_placement(true);
     assert!(Session::with_options(&g, soft).is_ok());
 }
 
@@ -145,8 +144,7 @@ fn soft_placement_falls_back_and_reports_it() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F32, []);
     let y = g.device("/gpu:0", || g.op("Square").input(x).name("y").output());
-    let mut options = cpus(1);
-    options.soft_placement = true;
+    let options = cpus(1).soft_placement(true);
     let session = Session::with_options(&g, options.clone()).unwrap();
     let rows = session.placement().unwrap().rows;
     let row = rows.iter().find(|r| r.node == "y").unwrap();
@@ -159,8 +157,7 @@ fn soft_placement_falls_back_and_reports_it() {
     assert!(table.contains("/device:GPU:0 cannot be had"), "{table}");
     let got = session.step(y, [x.feed(3.0f32)]).unwrap();
     assert_eq!(got.scalar::<f32>(0).unwrap(), 9.0);
-    options.deny_fallback = true;
-    let denied = placement_error(&g, options).reason;
+    let denied = placement_error(&g, options.deny_fallback(true)).reason;
     assert!(matches!(denied, PlaceReason::Fallback { .. }), "{denied}");
 }
 

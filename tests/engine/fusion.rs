@@ -19,9 +19,7 @@ pub(super) fn numbers(dims: &[usize], seed: usize) -> Tensor {
 }
 
 pub(super) fn one_by_one(g: &Graph) -> Session<'_> {
-    let mut options = SessionOptions::default();
-    options.optimise = false;
-    Session::with_options(g, options).unwrap()
+    Session::with_options(g, SessionOptions::new().optimise(false)).unwrap()
 }
 
 /// Runs `fetches` fused and unfused; the fused plan must have exactly these numbers of ops.

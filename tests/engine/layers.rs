@@ -278,8 +278,9 @@ fn a_training_step_gives_the_same_bits_on_any_number_of_threads() {
             .relu();
         let y = y.max_pool([2, 2], [2, 2], Padding::Same, format);
         let grads = gradients(&[y], &[w, b, x]);
-        let mut options = SessionOptions::new().threads(threads);
-        options.parallel = Parallel::Always;
+        let options = SessionOptions::new()
+            .threads(threads)
+            .parallel(Parallel::Always);
         let session = Session::with_options(&g, options).unwrap();
         let image: Vec<f32> = numbers(dims.iter().product(), 3)
             .iter()

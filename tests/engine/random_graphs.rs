@@ -96,12 +96,13 @@ fn compare(
     let mut sessions = Vec::new();
     for &kind in kinds {
         let (threads, cpus, optimise, parallel) = kind;
-        let mut options = SessionOptions::new().cpus(cpus);
-        options.parallel = parallel;
-        options.threads = threads;
-        options.optimise = optimise;
-        // A graph for eight devices, on fewer.
-        options.soft_placement = true;
+        let options = SessionOptions::new()
+            .cpus(cpus)
+            .threads(threads)
+            .parallel(parallel)
+            .optimise(optimise)
+            // A graph for eight devices, on fewer.
+            .soft_placement(true);
         let session = Session::with_options(&g, options).unwrap();
         session.run(g.initializers(), []).unwrap();
         sessions.push((kind, session));

@@ -98,10 +98,7 @@ fn check(line: &Value, covered: &Mutex<Coverage>) -> Result<(), String> {
     let def: thalweg_graphdef::GraphDef =
         prost::Message::decode(&decoded(&line["graph"])[..]).map_err(|e| e.to_string())?;
     let graph = Graph::new();
-    let options = ImportOptions {
-        origin: format!("seed {}", line["seed"]),
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::new().origin(format!("seed {}", line["seed"]));
     let imported = import(&graph, &def, &options).map_err(|e| e.to_string())?;
     cover(&mut covered.lock().unwrap(), &graph);
     let session = Session::new(&graph).map_err(|e| e.to_string())?;

@@ -67,8 +67,7 @@ fn each_session_draws_its_own_random_numbers() {
 fn device_names_include_the_task() {
     let g = Graph::new();
     let x = g.device("/job:worker/task:3/cpu:1", || g.constant(2.0f32) * 3.0);
-    let mut options = SessionOptions::new().cpus(2);
-    (options.job, options.task) = ("worker".to_owned(), 3);
+    let options = SessionOptions::new().cpus(2).task("worker", 3);
     let session = Session::with_options(&g, options).unwrap();
     let name = session.devices()[1].name().to_string();
     assert_eq!(name, "/job:worker/replica:0/task:3/device:CPU:1");
@@ -86,9 +85,9 @@ fn sessions_release_idle_memory_for_each_other() {
         let x = g.op("Fill").input(dims).input(g.constant(1.5f32)).output();
         x.square().sqrt().sum()
     }
-    let mut options = SessionOptions::default();
-    options.optimise = false;
-    options.cpus[0].memory_limit = Some(1_500_000);
+    let options = SessionOptions::new()
+        .optimise(false)
+        .default_memory_limit(1_500_000);
     let engine = Engine::new(&options).unwrap();
     let (x, y) = (large(&first), large(&second));
     let one = Session::on(engine.clone(), &first, options.clone()).unwrap();

@@ -7,8 +7,9 @@ use thalweg::session::Parallel;
 use thalweg_examples::model;
 
 fn session(g: &Graph, threads: usize) -> Session<'_> {
-    let mut options = SessionOptions::new().threads(threads);
-    options.parallel = Parallel::Always;
+    let options = SessionOptions::new()
+        .threads(threads)
+        .parallel(Parallel::Always);
     let session = Session::with_options(g, options).unwrap();
     session.run(g.initializers(), []).unwrap();
     session

@@ -304,8 +304,7 @@ fn an_update_is_the_same_while_the_old_value_is_held() {
             let g = Graph::new();
             let w = g.variable("w", start.clone());
             let train = minimize(w.read().square().reduce_sum(&[0], false));
-            let mut options = SessionOptions::new().threads(2);
-            options.shared = shared;
+            let options = SessionOptions::new().threads(2).shared_memory(shared);
             let session = Session::with_options(&g, options).unwrap();
             session.run(g.initializers(), []).unwrap();
             let values = || session.run::<Tensor>(w.read(), []).unwrap();

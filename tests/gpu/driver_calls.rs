@@ -13,9 +13,9 @@ fn emulated() -> Option<Arc<EmulatedGpu>> {
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
-    let mut options = SessionOptions::new().threads(1);
-    options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
-    options
+    SessionOptions::new()
+        .threads(1)
+        .gpu(GpuOptions::driven_by(gpu.clone()))
 }
 
 #[test]
@@ -137,8 +137,7 @@ fn a_value_between_two_gpus_is_copied_directly() {
     let x = g.placeholder("x", DType::F32, [-1]);
     let square = g.device("/gpu:0", || x.square());
     let sum = g.device("/gpu:1", || square + square.tanh());
-    let mut options = SessionOptions::new().threads(1);
-    options.gpus = vec![GpuOptions::driven_by(gpu.clone()); 2];
+    let options = options(&gpu).gpu(GpuOptions::driven_by(gpu.clone()));
     let session = Session::with_options(&g, options).unwrap();
     let feed = [x.feed([1.0f32, 2.0])];
     for _ in 0..4 {

@@ -121,13 +121,11 @@ fn child_session() {
         });
         let train = GradientDescent::new(0.05).minimize(loss);
         let twice = g.device("/gpu:1", || loss + loss);
-        let mut options = SessionOptions::new().gpus(2);
         let card = std::env::var("CARD").map_or(0, |c| c.parse().unwrap());
-        options.gpus = vec![GpuOptions::card(card); 2];
-        if let Ok(second) = std::env::var("SECOND_CARD") {
-            options.gpus[1] = GpuOptions::card(second.parse().unwrap());
-        }
-        options.gpus[1].memory_fraction = Some(0.5);
+        let second = std::env::var("SECOND_CARD").map_or(card, |c| c.parse().unwrap());
+        let options = SessionOptions::new()
+            .gpu(GpuOptions::card(card))
+            .gpu(GpuOptions::card(second).memory_fraction(0.5));
         let session = Session::with_options(&g, options)?;
         session.run(g.initializers(), [])?;
         let mut step = session.callable((twice, train), [x, y])?;

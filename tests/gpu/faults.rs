@@ -13,9 +13,9 @@ fn gpu() -> Arc<EmulatedGpu> {
 }
 
 fn options(gpu: &Arc<EmulatedGpu>) -> SessionOptions {
-    let mut options = SessionOptions::new().threads(1);
-    options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
-    options
+    SessionOptions::new()
+        .threads(1)
+        .gpu(GpuOptions::driven_by(gpu.clone()))
 }
 
 fn handle<'g>(g: &'g Graph, shape: Shape) -> Output<'g> {
@@ -410,9 +410,7 @@ fn a_graph_without_devices_runs_beside_a_gpu() {
         session.step(read, []).map(drop).map_err(|e| e.to_string())
     };
     let cpu = run(SessionOptions::new().threads(1));
-    let mut soft = options(&gpu());
-    soft.soft_placement = true;
-    let on_gpu = run(soft);
+    let on_gpu = run(options(&gpu()).soft_placement(true));
     assert_eq!(cpu, on_gpu);
 }
 

@@ -77,9 +77,13 @@ impl Bench {
 
     /// Options of a session with the card.
     pub fn options(&mut self) -> Result<SessionOptions, Box<dyn Error>> {
-        let mut options = SessionOptions::new().threads(2);
-        options.gpus = vec![GpuOptions::driven_by(self.driver()?)];
-        Ok(options)
+        self.options_with_tf32(false)
+    }
+
+    /// Options of a session with the card, with TF32 or without.
+    pub fn options_with_tf32(&mut self, tf32: bool) -> Result<SessionOptions, Box<dyn Error>> {
+        let gpu = GpuOptions::driven_by(self.driver()?).tf32(tf32);
+        Ok(SessionOptions::new().threads(2).gpu(gpu))
     }
 
     /// PyTorch, if it is there and sees the card.

@@ -86,9 +86,8 @@ fn ours(
         (0..together).map(one).collect()
     });
     let nodes = nodes.ok_or("a convolution has gradients")?;
-    let mut options = bench.options()?;
     // An optimised plan would compute equal nodes once.
-    options.optimise = false;
+    let options = bench.options()?.optimise(false);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     no_fallback(&session.explain(&nodes, [])?, Library::Cudnn)?;

@@ -122,9 +122,7 @@ fn gemm(bench: &mut Bench, dtype: DType, tf32: bool) -> UnitResult {
         let product = |_| a.value().matmul(b.value()).operation();
         (0..GEMMS).map(product).collect()
     });
-    let mut options = bench.options()?;
-    options.optimise = false;
-    options.gpus[0].tf32 = tf32;
+    let options = bench.options_with_tf32(tf32)?.optimise(false);
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     no_fallback(&session.explain(&nodes, [])?, Library::CublasLt)?;

@@ -91,8 +91,7 @@ fn accuracy(bench: &mut Bench) -> UnitResult {
 
 /// Every gradient against finite differences.
 fn all_gradients(bench: &mut Bench) -> UnitResult {
-    let mut options = bench.options()?;
-    options.soft_placement = true;
+    let options = bench.options()?.soft_placement(true);
     let mut cases = all_cases();
     cases.truncate(bench.by_scale(usize::MAX, 5));
     let wrong = cases.iter().filter_map(|case| {

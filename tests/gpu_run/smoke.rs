@@ -98,10 +98,8 @@ fn libraries(bench: &mut Bench, (dtype, share): (DType, f64)) -> UnitResult {
     let run = |device: &str, options: SessionOptions| {
         let g = Graph::new();
         let all = g.device(device, || calls(&g, dtype));
-        let mut options = options;
         // Otherwise constants would be folded, and nothing would be left to compute.
-        options.optimise = false;
-        options.soft_placement = true;
+        let options = options.optimise(false).soft_placement(true);
         let session = Session::with_options(&g, options)?;
         let steps: Result<Vec<_>, _> = (0..3).map(|_| session.step(&all, [])).collect();
         Ok::<_, SessionError>((steps?, session.explain(&all, [])?))

@@ -78,8 +78,7 @@ pub fn run(bench: &mut Bench, name: &str) -> UnitResult {
     let g = Graph::new();
     g.set_seed(1);
     let (train, loss) = g.device("/gpu:0", || built(&g, &case, bench.scale));
-    let mut options = bench.options()?;
-    options.gpus[0].tf32 = case.tf32;
+    let options = bench.options_with_tf32(case.tf32)?;
     let session = Session::with_options(&g, options)?;
     session.run(g.initializers(), [])?;
     let plan = session.explain((train, loss), [])?;

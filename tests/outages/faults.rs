@@ -25,9 +25,9 @@ const MAX_RECOVERY: Duration = Duration::from_secs(20);
 #[test]
 #[ignore = "the body of a task's process, which the other tests start"]
 fn a_task() {
-    let mut timeouts = Timeouts::default();
-    timeouts.heartbeat = HEARTBEAT_TIMEOUT;
-    timeouts.connect = MAX_SILENCE / 2;
+    let timeouts = Timeouts::new()
+        .heartbeat(HEARTBEAT_TIMEOUT)
+        .connect(MAX_SILENCE / 2);
     let server = processes::server(timeouts);
     if server.task().0 == "ps" {
         server.join().unwrap();

@@ -26,10 +26,9 @@ const REPORT_MARGIN: Duration = Duration::from_secs(5);
 const LARGE: usize = 1 << 20;
 
 fn timeouts() -> Timeouts {
-    let mut timeouts = Timeouts::default();
-    timeouts.heartbeat = HEARTBEAT_TIMEOUT;
-    timeouts.connect = WAIT_TIMEOUT;
-    timeouts
+    Timeouts::new()
+        .heartbeat(HEARTBEAT_TIMEOUT)
+        .connect(WAIT_TIMEOUT)
 }
 
 #[test]
@@ -60,8 +59,7 @@ fn a_reader_of_a_large_parameter() {
     let g = Graph::new();
     let values: Vec<f32> = (0..LARGE).map(|i| i as f32).collect();
     let w = g.device("/job:ps/task:0", || g.variable("w", values.clone()));
-    let mut options = ClusterOptions::default();
-    options.timeouts = timeouts();
+    let options = ClusterOptions::new().timeouts(timeouts());
     let session = Session::on(&server, &g, options).unwrap();
     let began = Instant::now();
     if let Err(e) = session.step(w.initializer(), []) {
@@ -91,8 +89,7 @@ fn a_reader_and_a_worker_on_the_same_cable() {
         let values: Vec<f32> = (0..ELEMENTS).map(|i| i as f32).collect();
         (g.variable("large", values), g.variable("small", 1.0f32))
     });
-    let mut options = ClusterOptions::default();
-    options.timeouts = timeouts();
+    let options = ClusterOptions::new().timeouts(timeouts());
     let session = Session::on(&server, &g, options).unwrap();
     let (init, read, what) = match server.task().1 {
         0 => (large.initializer(), large.value(), "read"),

@@ -45,9 +45,9 @@ pub fn train(server: &Server, timeouts: Timeouts) {
     let setter = ReplicaDeviceSetter::new(servers).worker_device(own.parse().unwrap());
     let model = g.device(setter, || model(&g));
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    let mut options = ClusterOptions::default();
-    options.timeouts = timeouts;
-    options.device_filters = vec!["/job:ps".to_owned()];
+    let options = ClusterOptions::new()
+        .timeouts(timeouts)
+        .device_filter("/job:ps");
     let session = Session::on(server, &g, options).unwrap();
     let made = g.all_initialized();
     let feed = batch();

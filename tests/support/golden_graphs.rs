@@ -98,10 +98,7 @@ impl GoldenGraph {
         place: impl FnMut(&mut NodeDef),
         open: impl FnOnce(&'g Graph) -> Result<Step<'g>, String>,
     ) -> Result<(), String> {
-        let import_options = ImportOptions {
-            origin: format!("{}.pb", self.name),
-            ..ImportOptions::default()
-        };
+        let import_options = ImportOptions::new().origin(format!("{}.pb", self.name));
         let mut def = self.def.clone();
         def.node.iter_mut().for_each(place);
         let imported = import(graph, &def, &import_options).map_err(|e| e.to_string())?;

@@ -119,12 +119,10 @@ pub fn logical_devices_have_separate_memory_limits(gpu: &Gpu) {
     let x = g.placeholder("x", DType::F32, [-1]);
     let on = |device: &str| g.device(device, || x.square().sum());
     let (first, second) = (on("/gpu:0"), on("/gpu:1"));
-    let mut options = SessionOptions::new().threads(1);
-    let part = gpu.device();
-    options.gpus = vec![
-        part.clone().memory_limit(1 << 12),
-        part.memory_limit(1 << 20),
-    ];
+    let options = SessionOptions::new()
+        .threads(1)
+        .gpu(gpu.device().memory_limit(1 << 12))
+        .gpu(gpu.device().memory_limit(1 << 20));
     let session = Session::with_options(&g, options).unwrap();
     let feed = [x.feed(vec![1.0f32; 5000])];
     let refused = session.step(first, &feed);

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Sender;
 
 use thalweg::dist::{ClusterError, ClusterSpec, Protection, Server, ServerOptions, Timeouts};
+use thalweg::prelude::SessionOptions;
 
 /// Environment variable that selects a process's task: `JOB INDEX PS_HOSTS WORKER_HOSTS`.
 const TASK: &str = "THALWEG_TEST_TASK";
@@ -83,12 +84,12 @@ pub fn server_protected(timeouts: Timeouts, protection: Option<Protection>) -> S
         panic!("{TASK} is '{task}'");
     };
     let cluster = ClusterSpec::from_flags(&[("ps", ps), ("worker", workers)]).unwrap();
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
-    options.timeouts = timeouts;
-    // It listens on the test's address: on loopback, or on an emulated network.
-    options.unprotected_network = true;
-    options.protection = protection;
+    let options = ServerOptions::listening("")
+        .session(SessionOptions::new().threads(1))
+        .timeouts(timeouts)
+        // It listens on the test's address: on loopback, or on an emulated network.
+        .unprotected_network(true)
+        .protection(protection);
     Server::new(cluster, job, index.parse().unwrap(), options).unwrap()
 }
 

@@ -63,10 +63,13 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
         let scope = DeviceScope::function(move |node| Ok(scatter(node, cpus, gpus)));
         let model = g.device(scope, || Model::new(&g, genes, vague));
         let data = g.snapshot();
-        let mut options = SessionOptions::new().cpus(cpus);
-        options.gpus = vec![gpu.device(); gpus];
-        options.parallel = parallel;
-        options.soft_placement = true;
+        let mut options = SessionOptions::new()
+            .cpus(cpus)
+            .parallel(parallel)
+            .soft_placement(true);
+        for _ in 0..gpus {
+            options = options.gpu(gpu.device());
+        }
         let session = Session::with_options(&g, options).unwrap();
         session.run(g.initializers(), []).unwrap();
         let mut interpreter = Interpreter::new();

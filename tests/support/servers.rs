@@ -24,10 +24,9 @@ pub fn server(
     cpus: usize,
     timeouts: Timeouts,
 ) -> Server {
-    let mut options = ServerOptions::listening("");
-    options.session = SessionOptions::new().cpus(cpus);
-    options.session.threads = cpus;
-    options.timeouts = timeouts;
+    let options = ServerOptions::listening("")
+        .session(SessionOptions::new().cpus(cpus).threads(cpus))
+        .timeouts(timeouts);
     Server::new(cluster.clone(), job, index, options).unwrap()
 }
 
@@ -79,9 +78,9 @@ impl Runtime for ClusterRuntime {
         let built = g.device(server(self.servers - 1), || {
             built(&g, case, Entry::Fed, &way)
         })?;
-        let mut options = ClusterOptions::default();
-        options.isolated = true;
-        options.session.optimise = false;
+        let options = ClusterOptions::new()
+            .isolated(true)
+            .session(SessionOptions::new().optimise(false));
         let worker = &self.tasks[self.servers];
         let session = Session::on(worker, &g, options).map_err(|e| e.to_string())?;
         built.results(case, &|nodes, values, feeds| {

@@ -147,11 +147,12 @@ impl Runtime for SessionRuntime {
     fn run(&self, case: &Case) -> Result<Results, String> {
         let g = Graph::new();
         let built = built(&g, case, self.entry, &|_, x| x)?;
-        let mut options = SessionOptions::new().threads(self.threads);
-        options.optimise = self.optimise;
-        options.parallel = Parallel::Always;
+        let mut options = SessionOptions::new()
+            .threads(self.threads)
+            .optimise(self.optimise)
+            .parallel(Parallel::Always);
         if let Some(gpu) = &self.gpu {
-            options.gpus = vec![GpuOptions::driven_by(gpu.clone())];
+            options = options.gpu(GpuOptions::driven_by(gpu.clone()));
         }
         let session = Session::with_options(&g, options).map_err(|e| e.to_string())?;
         let results = built.results(case, &|nodes, values, feeds| {

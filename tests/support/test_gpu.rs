@@ -70,9 +70,7 @@ impl Gpu {
 
     /// A session's options with this GPU and one thread.
     pub fn options(&self) -> SessionOptions {
-        let mut options = SessionOptions::new().threads(1);
-        options.gpus = vec![self.device()];
-        options
+        SessionOptions::new().threads(1).gpu(self.device())
     }
 
     /// The driver calls since the last time; `None` for a card, which keeps no record. Plans are the same for both, so

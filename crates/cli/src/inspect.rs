@@ -6,11 +6,11 @@ use clap::Args;
 use serde_json::json;
 use thalweg_checkpoint::Weights;
 use thalweg_checkpoint::bundle::index_path;
+use thalweg_graphdef::File;
 use thalweg_graphdef::file::{self, SAVED_MODEL};
 use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_graphdef::messages::{GraphDef, SavedModel};
 use thalweg_graphdef::tensor::{Budget, from_proto};
-use thalweg_graphdef::{File, ImportOptions};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 use thalweg_train::saved_model::VARIABLES;
@@ -115,7 +115,7 @@ impl Inspect {
             }
         };
         let nodes: Vec<_> = graphs.iter().flat_map(|g| &g.node).collect();
-        let mut budget = Budget::new(ImportOptions::new().max_expanded_bytes);
+        let mut budget = Budget::default();
         let mut rows = Vec::new();
         for node in nodes.iter().filter(|n| n.op == "Const") {
             let value = node.attr.get("value").and_then(|a| a.value.as_ref());

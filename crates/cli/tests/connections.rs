@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use server_process::ServerProcess;
-use thalweg_dist::{ClusterOptions, Session};
+use thalweg_dist::{ClusterOptions, Session, Timeouts};
 use thalweg_graph::Graph;
 use thalweg_ops::{NewGraph, SourceOps};
 
@@ -32,8 +32,8 @@ fn three_hundred_idle_connections_at_256_descriptors_block_no_client() {
     let idle: Vec<TcpStream> = (0..300).map(idle).collect();
     let g = Graph::new();
     let sum = g.constant(1.0f32) + g.constant(2.0f32);
-    let mut options = ClusterOptions::default();
-    options.timeouts.connect = Duration::from_secs(10);
+    let timeouts = Timeouts::new().connect(Duration::from_secs(10));
+    let options = ClusterOptions::new().timeouts(timeouts);
     let session = Session::connect(&server.target, &g, options).unwrap();
     assert_eq!(session.run::<f32>(sum, []).unwrap(), 3.0);
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 use thalweg_dist::protection::files;
 use thalweg_dist::{
     Cause, ClusterOptions, ClusterSpec, Code, Protection, Server, ServerError, ServerOptions,
-    Session,
+    Session, Timeouts,
 };
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{NewGraph, StateOps, Variable};
+use thalweg_session::SessionOptions;
 
 /// Empty path for this test.
 fn place(name: &str) -> PathBuf {
@@ -37,9 +38,9 @@ fn made(folder: PathBuf) -> PathBuf {
 }
 
 fn server(cluster: &ClusterSpec, job: &str, folder: &Path) -> Server {
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
-    options.protection = Some(Protection::from_dir(folder).unwrap());
+    let options = ServerOptions::listening("")
+        .session(SessionOptions::new().threads(1))
+        .protection(Protection::from_dir(folder).unwrap());
     Server::new(cluster.clone(), job, 0, options).unwrap()
 }
 
@@ -65,10 +66,9 @@ fn runs(session: &Session<'_>, w: Variable<'_>, add: Operation<'_>) {
 }
 
 fn asking(folder: Option<&Path>) -> ClusterOptions {
-    let mut options = ClusterOptions::default();
-    options.timeouts.connect = Duration::from_millis(200);
-    options.protection = folder.map(|f| Protection::from_dir(f).unwrap());
-    options
+    ClusterOptions::new()
+        .timeouts(Timeouts::new().connect(Duration::from_millis(200)))
+        .protection(folder.map(|f| Protection::from_dir(f).unwrap()))
 }
 
 #[test]
@@ -195,8 +195,7 @@ fn a_protected_server_may_listen_beyond_its_machine() {
     assert!(matches!(error, ServerError::Unprotected(_)), "{error}");
     assert!(error.to_string().contains("thalweg protect"), "{error}");
     let folder = made(place("beyond").join("keys"));
-    let mut options = everywhere();
-    options.protection = Some(Protection::from_dir(folder).unwrap());
+    let options = everywhere().protection(Protection::from_dir(folder).unwrap());
     Server::start(options).unwrap();
 }
 

@@ -426,10 +426,7 @@ fn meta_graphs_and_saved_models_are_described() {
 #[test]
 fn a_meta_graph_declares_its_variables() {
     let g = Graph::new();
-    let options = thalweg_graphdef::ImportOptions {
-        prefix: "p".into(),
-        ..Default::default()
-    };
+    let options = thalweg_graphdef::ImportOptions::new().prefix("p");
     thalweg_graphdef::import_meta_graph(&g, &meta_graph("train"), &options).unwrap();
     let variables = g.variables();
     assert_eq!(variables.len(), 1);

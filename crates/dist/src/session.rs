@@ -27,7 +27,7 @@ use crate::transport::protection::Protection;
 
 /// Options of a session over a cluster.
 ///
-/// Each method sets one option and returns the options; the fields can be read and set as well.
+/// Each method sets one option and returns the options.
 ///
 /// ```
 /// use thalweg_dist::{ClusterOptions, Timeouts};
@@ -37,27 +37,15 @@ use crate::transport::protection::Protection;
 /// let options = ClusterOptions::new()
 ///     .device_filter("/job:ps")
 ///     .timeouts(Timeouts::new().connect(Duration::from_secs(60)));
-/// assert_eq!(options.device_filters, ["/job:ps"]);
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ClusterOptions {
-    /// Options of placement and plans. Its devices have no effect: the tasks have their own.
-    pub session: SessionOptions,
-    /// Timeouts of calls to other tasks.
-    pub timeouts: Timeouts,
-    /// Tasks that the session may use, besides the one that it is made on: parts of their names, such as `/job:ps`.
-    /// Empty: all.
-    pub device_filters: Vec<String>,
-    /// `true` for variables and queues of its own. Otherwise they are shared, by name, with all sessions of the
-    /// cluster.
-    pub isolated: bool,
-    /// `true` to receive large values of tasks on this machine through shared memory, as in
-    /// [`crate::ServerOptions::shared_memory`].
-    pub shared_memory: bool,
-    /// Certificates and token of a client outside of the cluster, if its tasks are protected. A session on a task
-    /// uses those of the task.
-    pub protection: Option<Protection>,
+    session: SessionOptions,
+    timeouts: Timeouts,
+    device_filters: Vec<String>,
+    isolated: bool,
+    shared_memory: bool,
+    protection: Option<Protection>,
 }
 
 impl Default for ClusterOptions {
@@ -79,7 +67,7 @@ impl ClusterOptions {
         ClusterOptions::default()
     }
 
-    /// Sets the options of placement and plans.
+    /// Sets the options of placement and plans. Its devices have no effect: the tasks have their own.
     pub fn session(self, session: SessionOptions) -> ClusterOptions {
         ClusterOptions { session, ..self }
     }
@@ -89,18 +77,21 @@ impl ClusterOptions {
         ClusterOptions { timeouts, ..self }
     }
 
-    /// Adds the tasks with this part of a name, such as `/job:ps`.
+    /// Adds the tasks with this part of a name, such as `/job:ps`, to those that the session may use besides the one that
+    /// it is made on. Without filters, it may use all.
     pub fn device_filter(mut self, filter: impl Into<String>) -> ClusterOptions {
         self.device_filters.push(filter.into());
         self
     }
 
-    /// Sets if its variables and queues are its own.
+    /// Sets if its variables and queues are its own (`false`). Otherwise they are shared, by name, with all sessions of
+    /// the cluster.
     pub fn isolated(self, isolated: bool) -> ClusterOptions {
         ClusterOptions { isolated, ..self }
     }
 
-    /// Sets if large values of co-located tasks come through shared memory.
+    /// Sets if large values of tasks on this machine come through shared memory (`true`), as in
+    /// [`crate::ServerOptions::shared_memory`].
     pub fn shared_memory(self, shared_memory: bool) -> ClusterOptions {
         ClusterOptions {
             shared_memory,
@@ -108,7 +99,8 @@ impl ClusterOptions {
         }
     }
 
-    /// Sets the certificates and token for protected tasks.
+    /// Sets the certificates and token of a client outside of the cluster, if its tasks are protected. A session on a
+    /// task uses those of the task.
     pub fn protection(self, protection: impl Into<Option<Protection>>) -> ClusterOptions {
         ClusterOptions {
             protection: protection.into(),
@@ -206,7 +198,7 @@ impl<'g> Session<'g> {
             steps: ClusterSteps::new(
                 ways,
                 worker.engine.clone(),
-                named(options.session, &worker.task),
+                options.session.task(&*worker.task.0, worker.task.1),
                 options.isolated,
                 platform,
             ),
@@ -268,10 +260,9 @@ impl<'g> Session<'g> {
             &peers,
             &options.device_filters,
         )?);
-        let mut own = SessionOptions::new().threads(1);
-        own.job = "client".to_owned();
+        let own = SessionOptions::new().threads(1).task("client", 0);
         let engine = Engine::new(&own).map_err(ClusterError::from)?;
-        let session = named(options.session, &task);
+        let session = options.session.task(&*task.0, task.1);
         Ok(Session {
             graph,
             steps: ClusterSteps::new(ways, engine, session, options.isolated, platform),
@@ -442,9 +433,4 @@ impl std::fmt::Debug for Session<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
     }
-}
-
-fn named(mut options: SessionOptions, task: &TaskName) -> SessionOptions {
-    (options.job, options.task) = task.clone();
-    options
 }

@@ -20,7 +20,11 @@ use tonic_health::pb::health_client::HealthClient;
 async fn calls_beyond_those_that_one_connection_may_have_open_wait() {
     /// Maximum number of open calls for [`Limits`] of one step and one session.
     const CALLS: usize = 72;
-    let limits = Limits::new().steps(1).sessions(1);
+    let limits = Limits {
+        steps: 1,
+        sessions: 1,
+        ..Limits::default()
+    };
     let server = Server::start(ServerOptions::listening("127.0.0.1:0").limits(limits)).unwrap();
     let endpoint = Channel::from_shared(format!("http://{}", server.address())).unwrap();
     let mut client = HealthClient::new(endpoint.connect().await.unwrap());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use thalweg_dist::{ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts};
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{NewGraph, StateOps};
+use thalweg_session::SessionOptions;
 use tonic::Code;
 use tonic::codegen::tokio_stream::{StreamExt, once};
 use tonic::transport::Channel;
@@ -23,9 +24,9 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use wait::until;
 
 fn server(cluster: &ClusterSpec, job: &str) -> Server {
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
-    options.timeouts = Timeouts::new().heartbeat(Duration::from_millis(500));
+    let options = ServerOptions::listening("")
+        .session(SessionOptions::new().threads(1))
+        .timeouts(Timeouts::new().heartbeat(Duration::from_millis(500)));
     Server::new(cluster.clone(), job, 0, options).unwrap()
 }
 

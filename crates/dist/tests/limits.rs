@@ -4,7 +4,7 @@ mod client;
 
 use client::{code, created, graph_def, program, run, step, with_server};
 use thalweg_dist::messages::*;
-use thalweg_dist::{AllowedOps, Server, ServerOptions};
+use thalweg_dist::{AllowedOps, Limits, Server, ServerOptions};
 use thalweg_graph::Graph;
 use thalweg_graphdef::GraphDef;
 use thalweg_graphdef::messages::{
@@ -16,11 +16,12 @@ use tonic::Code;
 
 #[test]
 fn requests_over_a_limit_are_refused() {
-    let limited = |options: &mut ServerOptions| {
-        options.limits.sessions = 2;
-        options.limits.graph_nodes = 50;
-        options.limits.message_bytes = 1 << 20;
-        options.limits.expanded_bytes = 1 << 16;
+    let limited = Limits {
+        sessions: 2,
+        graph_nodes: 50,
+        message_bytes: 1 << 20,
+        expanded_bytes: 1 << 16,
+        ..Limits::default()
     };
     with_server(limited, |mut client| async move {
         let many = GraphDef {
@@ -90,9 +91,9 @@ fn requests_over_a_limit_are_refused() {
 
 #[test]
 fn ops_that_are_not_allowed_do_not_run() {
-    let some = |options: &mut ServerOptions| {
-        options.limits.ops =
-            AllowedOps::only(["Square", "AddV2", "StatelessWhile", "Less"]).unwrap();
+    let some = Limits {
+        ops: AllowedOps::only(["Square", "AddV2", "StatelessWhile", "Less"]).unwrap(),
+        ..Limits::default()
     };
     with_server(some, |mut client| async move {
         let refused = created(&mut client, program()).await.unwrap_err();
@@ -123,9 +124,7 @@ fn an_unprotected_server_listens_on_loopback_only() {
     let options = ServerOptions::listening("0.0.0.0:0");
     let error = Server::start(options.clone()).unwrap_err().to_string();
     assert!(error.contains("--unprotected-network"), "{error}");
-    let mut allowed = options;
-    allowed.unprotected_network = true;
-    let server = Server::start(allowed).unwrap();
+    let server = Server::start(options.unprotected_network(true)).unwrap();
     server.shutdown();
     server.join().unwrap();
     let nowhere = Server::start(ServerOptions::listening("nowhere.invalid:1"));
@@ -153,7 +152,10 @@ fn met<T: std::fmt::Debug>(result: Result<T, tonic::Status>, limit: &str) {
 
 #[test]
 fn decoded_messages_are_bounded() {
-    let limited = |options: &mut ServerOptions| options.limits.decoded_bytes = 100_000;
+    let limited = Limits {
+        decoded_bytes: 100_000,
+        ..Limits::default()
+    };
     with_server(limited, |mut client| async move {
         let small = created(&mut client, with_nodes(100, "n")).await.unwrap();
         met(
@@ -192,9 +194,10 @@ fn decoded_messages_are_bounded() {
 
 #[test]
 fn graph_memory_is_bounded_and_returned() {
-    let limited = |options: &mut ServerOptions| {
-        options.limits.session_bytes = 500_000;
-        options.limits.graph_bytes = 700_000;
+    let limited = Limits {
+        session_bytes: 500_000,
+        graph_bytes: 700_000,
+        ..Limits::default()
     };
     with_server(limited, |mut client| async move {
         met(
@@ -227,7 +230,10 @@ fn graph_memory_is_bounded_and_returned() {
 
 #[test]
 fn expanded_constants_count_with_their_full_size() {
-    let limited = |options: &mut ServerOptions| options.limits.session_bytes = 1 << 20;
+    let limited = Limits {
+        session_bytes: 1 << 20,
+        ..Limits::default()
+    };
     // A hundred bytes that expand to a quarter of a MiB.
     let filled = |name: String| {
         let size = 1 << 16;
@@ -280,7 +286,10 @@ fn expanded_constants_count_with_their_full_size() {
 
 #[test]
 fn the_memory_of_all_calls_is_bounded() {
-    let limited = |options: &mut ServerOptions| options.limits.call_bytes = 1 << 20;
+    let limited = Limits {
+        call_bytes: 1 << 20,
+        ..Limits::default()
+    };
     with_server(limited, |mut client| async move {
         let handle = created(&mut client, program()).await.unwrap();
         let fed = |n: usize| {
@@ -298,19 +307,16 @@ fn the_memory_of_all_calls_is_bounded() {
 
 #[test]
 fn compressed_messages_are_accepted() {
-    with_server(
-        |_| {},
-        |client| async move {
-            for encoding in [
-                tonic::codec::CompressionEncoding::Gzip,
-                tonic::codec::CompressionEncoding::Deflate,
-            ] {
-                let mut client = client.clone().send_compressed(encoding);
-                let handle = created(&mut client, program()).await.unwrap();
-                let x = Tensor::vector(&[2.0f32]);
-                let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
-                assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
-            }
-        },
-    );
+    with_server(Limits::default(), |client| async move {
+        for encoding in [
+            tonic::codec::CompressionEncoding::Gzip,
+            tonic::codec::CompressionEncoding::Deflate,
+        ] {
+            let mut client = client.clone().send_compressed(encoding);
+            let handle = created(&mut client, program()).await.unwrap();
+            let x = Tensor::vector(&[2.0f32]);
+            let got = run(&mut client, step(&handle, &[("x:0", x)], &["y:0"], &[])).await;
+            assert_eq!(got.unwrap(), [Tensor::vector(&[5.0f32])]);
+        }
+    });
 }

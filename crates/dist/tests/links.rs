@@ -7,21 +7,25 @@ mod wait;
 use std::time::Duration;
 
 use client::numbers::{found, met, value};
-use thalweg_dist::{ClusterOptions, Server, ServerOptions, Session};
+use thalweg_dist::{ClusterOptions, Limits, Server, ServerOptions, Session, Timeouts};
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{MathOps, NewGraph, RandomOps, SourceOps, StateOps};
+use thalweg_session::SessionOptions;
 use thalweg_tensor::DType;
 use wait::{LATE, until};
 
 /// Number of elements of a transferred value: enough for shared memory.
 const MANY: usize = 1 << 16;
 
+fn options() -> ServerOptions {
+    ServerOptions::listening("")
+}
+
 /// A parameter server and a worker.
-fn two(change: impl FnOnce(&mut ServerOptions)) -> [Server; 2] {
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
-    options.timeouts.heartbeat = Duration::from_millis(500);
-    change(&mut options);
+fn two(options: ServerOptions) -> [Server; 2] {
+    let options = options
+        .session(SessionOptions::new().threads(1))
+        .timeouts(Timeouts::new().heartbeat(Duration::from_millis(500)));
     let tasks = Server::local_cluster(&[("ps", 1), ("worker", 1)], options).unwrap();
     tasks.try_into().unwrap()
 }
@@ -49,7 +53,7 @@ fn exchange(worker: &Server) {
 
 #[test]
 fn bytes_between_tasks_are_counted_at_both_ends() {
-    let [ps, worker] = two(|options| options.shared_memory = false);
+    let [ps, worker] = two(options().shared_memory(false));
     assert_eq!(found(&worker.metrics(), "thalweg_peers_lost"), Some(0.0));
     assert!(!worker.metrics().contains("peer=\""));
     exchange(&worker);
@@ -75,7 +79,7 @@ fn bytes_between_tasks_are_counted_at_both_ends() {
 #[test]
 fn a_session_that_ends_with_its_connections_is_no_loss() {
     // Sessions with other timeouts than the server have connections of their own.
-    let [ps, worker] = two(|_| {});
+    let [ps, worker] = two(options());
     for _ in 0..20 {
         exchange(&worker);
     }
@@ -88,7 +92,7 @@ fn a_session_that_ends_with_its_connections_is_no_loss() {
 #[test]
 #[cfg(target_os = "linux")]
 fn bytes_that_are_lent_count_at_who_reads_them() {
-    let [ps, worker] = two(|_| {});
+    let [ps, worker] = two(options());
     exchange(&worker);
     let bytes = (4 * MANY) as f64;
     assert!(link(&worker, "link_shared_bytes_total", "ps") >= bytes);
@@ -98,8 +102,7 @@ fn bytes_that_are_lent_count_at_who_reads_them() {
 
 #[test]
 fn a_task_that_is_gone_is_lost_once_for_all_its_sessions_and_then_back() {
-    let options = |options: &mut ServerOptions| options.shared_memory = false;
-    let [ps, worker] = two(options);
+    let [ps, worker] = two(options().shared_memory(false));
     let g = Graph::new();
     let w = g.device(on("ps"), || g.variable("w", 1.0f32));
     let open = || {
@@ -114,8 +117,7 @@ fn a_task_that_is_gone_is_lost_once_for_all_its_sessions_and_then_back() {
     drop(ps);
     until("the server is not lost", || lost(&worker) == 1.0);
     assert_eq!(link(&worker, "peer_losses_total", "ps"), 1.0);
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
+    let options = options().session(SessionOptions::new().threads(1));
     let again = Server::new(cluster, "ps", 0, options).unwrap();
     assert_eq!(again.address(), address);
     until("the server does not come back", || {
@@ -137,23 +139,26 @@ fn values_and_parts_of_other_tasks_meet_limits_that_count() {
         let session = Session::on(worker, &g, ClusterOptions::default()).unwrap();
         session.step(next, []).map(|_| ()).unwrap_err().to_string()
     };
-    let [_ps, worker] = two(|options| {
-        options.shared_memory = false;
-        options.limits.value_bytes = 1 << 16;
-    });
+    let [_ps, worker] = two(options().shared_memory(false).limits(Limits {
+        value_bytes: 1 << 16,
+        ..Limits::default()
+    }));
     let refused = fetch(&worker);
     assert!(refused.contains("value_bytes"), "{refused}");
     assert_eq!(met(&worker.metrics(), "value_bytes"), 1.0);
 
-    let [_ps, worker] = two(|options| {
-        options.shared_memory = false;
-        options.limits.flight_bytes = 1 << 16;
-    });
+    let [_ps, worker] = two(options().shared_memory(false).limits(Limits {
+        flight_bytes: 1 << 16,
+        ..Limits::default()
+    }));
     let refused = fetch(&worker);
     assert!(refused.contains("flight_bytes"), "{refused}");
     assert!(met(&worker.metrics(), "flight_bytes") >= 1.0);
 
-    let [ps, worker] = two(|options| options.limits.parts = 1);
+    let [ps, worker] = two(options().limits(Limits {
+        parts: 1,
+        ..Limits::default()
+    }));
     let g = Graph::new();
     let w = g.device(on("ps"), || g.variable("w", 1.0f32));
     let session = Session::on(&worker, &g, ClusterOptions::default()).unwrap();
@@ -165,8 +170,10 @@ fn values_and_parts_of_other_tasks_meet_limits_that_count() {
 
 #[test]
 fn memory_that_a_step_does_not_get_counts_as_its_limit() {
-    let options = |options: &mut ServerOptions| options.limits.memory = 1 << 20;
-    let [_ps, worker] = two(options);
+    let [_ps, worker] = two(options().limits(Limits {
+        memory: 1 << 20,
+        ..Limits::default()
+    }));
     let g = Graph::new();
     let many = g.constant(vec![1i64 << 20]);
     let all = g.device(on("worker"), || g.fill(many, 1.0f32).square());

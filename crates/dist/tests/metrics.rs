@@ -12,19 +12,21 @@ use client::numbers::{met, value};
 use client::{Client, created, graph_def, program, run, step};
 use thalweg_device::Files;
 use thalweg_dist::messages::*;
-use thalweg_dist::{Server, ServerOptions};
+use thalweg_dist::{Limits, Server, ServerOptions};
 use thalweg_graph::{Attr, Graph};
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_ops::{NewGraph, SourceOps};
 use thalweg_tensor::{DType, Tensor};
 use tonic::transport::Channel;
 
+fn limited(limits: Limits) -> ServerOptions {
+    ServerOptions::listening("127.0.0.1:0").limits(limits)
+}
+
 fn with_metrics<F: Future<Output = ()>>(
-    change: impl FnOnce(&mut ServerOptions),
+    options: ServerOptions,
     test: impl FnOnce(std::sync::Arc<Server>, Client) -> F,
 ) {
-    let mut options = ServerOptions::listening("127.0.0.1:0");
-    change(&mut options);
     let server = std::sync::Arc::new(Server::start(options).unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -37,8 +39,11 @@ fn with_metrics<F: Future<Output = ()>>(
 
 #[test]
 fn steps_sessions_errors_and_limits_are_counted() {
-    let small = |options: &mut ServerOptions| options.limits.sessions = 1;
-    with_metrics(small, |server, mut client| async move {
+    let small = Limits {
+        sessions: 1,
+        ..Limits::default()
+    };
+    with_metrics(limited(small), |server, mut client| async move {
         let handle = created(&mut client, program()).await.unwrap();
         let x = || Tensor::vector(&[2.0f32]);
         for _ in 0..3 {
@@ -115,11 +120,12 @@ fn metrics_are_served_over_http() {
 
 #[test]
 fn refused_connections_and_expansions_are_counted() {
-    let few = |options: &mut ServerOptions| {
-        options.limits.connections = 2;
-        options.limits.expanded_bytes = 1 << 10;
+    let few = Limits {
+        connections: 2,
+        expanded_bytes: 1 << 10,
+        ..Limits::default()
     };
-    with_metrics(few, |server, mut client| async move {
+    with_metrics(limited(few), |server, mut client| async move {
         let handle = created(&mut client, program()).await.unwrap();
         let mut large = step(&handle, &[], &["y:0"], &[]);
         // A message of a few bytes that expands to four KiB.
@@ -149,9 +155,9 @@ fn checkpoints_that_steps_write_are_counted() {
     let folder = std::env::temp_dir().join(format!("thalweg-counts-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let allowed = Files::within([&folder]).unwrap();
-    let files = |options: &mut ServerOptions| options.session.files = allowed;
+    let options = limited(Limits::default()).files(allowed);
     let place = folder.clone();
-    with_metrics(files, |server, mut client| async move {
+    with_metrics(options, |server, mut client| async move {
         let saving = |to: &Path| {
             let g = Graph::new();
             let text = |text: &str| g.constant(Tensor::strings(&[1], &[text]).unwrap());
@@ -241,8 +247,11 @@ fn the_book_documents_every_metric() {
 
 #[test]
 fn a_session_of_a_client_that_is_gone_is_collected_after_its_lease() {
-    let short = |options: &mut ServerOptions| options.limits.lease = Duration::from_millis(100);
-    with_metrics(short, |server, mut client| async move {
+    let short = Limits {
+        lease: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    with_metrics(limited(short), |server, mut client| async move {
         let endpoint = Channel::from_shared(format!("http://{}", server.address())).unwrap();
         let mut other = Client::new(endpoint.connect().await.unwrap());
         let left = created(&mut other, program()).await.unwrap();

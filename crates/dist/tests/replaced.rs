@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use thalweg_dist::{
-    Cause, ClusterError, ClusterOptions, ClusterSpec, Server, ServerOptions, Session,
+    Cause, ClusterError, ClusterOptions, ClusterSpec, Server, ServerOptions, Session, Timeouts,
 };
 use thalweg_graph::{DeviceSpec, Graph};
 use thalweg_ops::{NewGraph, StateOps};
+use thalweg_session::SessionOptions;
 
 /// A proxy that forwards to one of two servers.
 struct Cable {
@@ -73,8 +74,8 @@ fn a_master_does_not_return_to_a_replaced_process() {
     let cable = Cable::to(&old);
     let serve = |job: &str, ps: &str| {
         let cluster = ClusterSpec::new([("ps", [ps]), ("worker", [&*worker])]).unwrap();
-        let mut options = ServerOptions::listening("");
-        options.session.threads = 1;
+        let session = SessionOptions::new().threads(1);
+        let options = ServerOptions::listening("").session(session);
         Server::new(cluster, job, 0, options).unwrap()
     };
     let old_server = serve("ps", &old);
@@ -85,8 +86,8 @@ fn a_master_does_not_return_to_a_replaced_process() {
     let session = Session::on(&master, &g, ClusterOptions::default()).unwrap();
     session.run(w.initializer(), []).unwrap();
     // Another client, which knows no other process.
-    let mut options = ClusterOptions::default();
-    options.timeouts.connect = Duration::from_secs(1);
+    let timeouts = Timeouts::new().connect(Duration::from_secs(1));
+    let options = ClusterOptions::new().timeouts(timeouts);
     let other = Session::connect(&old_server.target(), &g, options).unwrap();
     assert_eq!(other.run::<f32>(w, []).unwrap(), 1.0);
 

@@ -45,8 +45,7 @@ pub const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 /// Options of [`export`].
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
-    /// `true` to write the known shapes of nodes' outputs, as `_output_shapes`.
-    pub output_shapes: bool,
+    output_shapes: bool,
 }
 
 impl ExportOptions {
@@ -55,7 +54,7 @@ impl ExportOptions {
         ExportOptions::default()
     }
 
-    /// Sets whether the known shapes of nodes' outputs are written.
+    /// Sets whether the known shapes of nodes' outputs are written (`false`), as `_output_shapes`.
     pub fn output_shapes(self, output_shapes: bool) -> ExportOptions {
         ExportOptions { output_shapes }
     }

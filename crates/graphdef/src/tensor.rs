@@ -32,6 +32,9 @@ use crate::error::ValueError;
 use crate::messages::TensorProto;
 use crate::shape;
 
+/// Default of [`crate::ImportOptions::max_expanded_bytes`].
+pub(crate) const DEFAULT_EXPANDED_BYTES: usize = 256 << 20;
+
 /// The number of bytes that may be filled in for tensors whose elements a file does not list in
 /// full.
 ///
@@ -45,6 +48,13 @@ pub struct Budget {
     limit: usize,
     used: usize,
     refused: bool,
+}
+
+impl Default for Budget {
+    /// The budget of the default options of an import.
+    fn default() -> Budget {
+        Budget::new(DEFAULT_EXPANDED_BYTES)
+    }
 }
 
 impl Budget {

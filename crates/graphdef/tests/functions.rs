@@ -254,18 +254,12 @@ fn a_function_is_taken_over_once() {
     };
     let g = graph();
     for prefix in ["a", "b"] {
-        let options = ImportOptions {
-            prefix: prefix.into(),
-            ..Default::default()
-        };
+        let options = ImportOptions::new().prefix(prefix);
         import(&g, &def(""), &options).unwrap();
     }
     let mut other = def("");
     other.library.as_mut().unwrap().function[0].node_def[1].device = "/cpu:0".into();
-    let options = ImportOptions {
-        prefix: "c".into(),
-        ..Default::default()
-    };
+    let options = ImportOptions::new().prefix("c");
     let error = import(&g, &other, &options).unwrap_err();
     assert!(
         matches!(

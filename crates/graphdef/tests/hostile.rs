@@ -52,11 +52,9 @@ use thalweg_graphdef::messages::attr_value::Value;
 
 /// Options under which no file takes much.
 fn small() -> ImportOptions<'static> {
-    ImportOptions {
-        max_expanded_bytes: 1 << 16,
-        max_nodes: 1 << 10,
-        ..ImportOptions::default()
-    }
+    ImportOptions::new()
+        .max_expanded_bytes(1 << 16)
+        .max_nodes(1 << 10)
 }
 
 /// Imports a graph as far as it goes, and checks that an imported graph exports and imports again.

@@ -67,10 +67,7 @@ fn consumers_may_come_first() {
 #[test]
 fn nodes_have_the_file_as_their_origin() {
     let g = Graph::new();
-    let options = ImportOptions {
-        origin: "model.pb".into(),
-        ..Default::default()
-    };
+    let options = ImportOptions::new().origin("model.pb");
     import(&g, &backwards(), &options).unwrap();
     let data = g.snapshot();
     let node = data.node(g.find("y").unwrap().id());
@@ -85,10 +82,7 @@ fn a_prefix_is_added_to_every_name() {
         .attr
         .insert("_class".into(), strings(&["loc:@x", "other"]));
     for prefix in ["a", "b/c"] {
-        let options = ImportOptions {
-            prefix: prefix.into(),
-            ..Default::default()
-        };
+        let options = ImportOptions::new().prefix(prefix);
         let imported = g.name_scope("ignored", || import(&g, &def, &options).unwrap());
         assert_eq!(
             imported.operation("y").unwrap().name(),
@@ -128,11 +122,11 @@ fn a_name_that_is_taken_leaves_the_graph_as_it_was() {
 fn outputs_of_the_graph_take_the_places_of_inputs() {
     let g = Graph::new();
     let five = g.constant(5.0f32);
-    let options = ImportOptions {
-        input_map: [("x:0".to_owned(), five), ("^two".to_owned(), five)].into(),
-        return_outputs: vec!["y".into(), "scope/mul:0".into()],
-        ..Default::default()
-    };
+    let options = ImportOptions::new()
+        .replacing("x:0", five)
+        .replacing("^two", five)
+        .returning("y")
+        .returning("scope/mul:0");
     let imported = import(&g, &backwards(), &options).unwrap();
     let session = Session::new(&g).unwrap();
     let results = session.step(&imported.outputs, []).unwrap();
@@ -152,27 +146,15 @@ fn options_that_name_nothing_are_errors() {
     let other = Graph::new();
     let g = Graph::new();
     let own = g.constant(1.0f32);
-    let of = |name: &str, output| ImportOptions {
-        input_map: [(name.to_owned(), output)].into(),
-        ..Default::default()
-    };
+    let of = |name: &str, output| ImportOptions::new().replacing(name, output);
     for options in [
         of("x", other.constant(1.0f32)),
         of("nothing", own),
         of("^y", own),
         of("x:y", own),
-        ImportOptions {
-            return_outputs: vec!["y:1".into()],
-            ..Default::default()
-        },
-        ImportOptions {
-            return_outputs: vec!["nothing".into()],
-            ..Default::default()
-        },
-        ImportOptions {
-            prefix: "/a".into(),
-            ..Default::default()
-        },
+        ImportOptions::new().returning("y:1"),
+        ImportOptions::new().returning("nothing"),
+        ImportOptions::new().prefix("/a"),
     ] {
         let nodes = g.snapshot().len();
         let error = import(&g, &backwards(), &options).unwrap_err();
@@ -278,10 +260,7 @@ fn mistakes_that_the_graph_finds_name_the_file() {
             ..Default::default()
         },
     );
-    let options = ImportOptions {
-        origin: "m.pb".into(),
-        ..Default::default()
-    };
+    let options = ImportOptions::new().origin("m.pb");
     let error = fails_with(&def, &options);
     assert!(matches!(&error, ImportError::Graph(e) if e.len() == 1));
     let text = error.to_string();
@@ -377,10 +356,7 @@ fn names_are_checked_and_unique() {
 
 #[test]
 fn more_nodes_than_are_allowed_are_an_error() {
-    let options = ImportOptions {
-        max_nodes: 3,
-        ..Default::default()
-    };
+    let options = ImportOptions::new().max_nodes(3);
     assert!(matches!(
         fails_with(&backwards(), &options),
         ImportError::Nodes { limit: 3, .. }

@@ -17,7 +17,7 @@ const MAX_GPUS: usize = 1024;
 
 /// Options of a session.
 ///
-/// Each method changes one option and returns the options; the fields can be read and set as well.
+/// Each method changes one option and returns the options.
 ///
 /// ```
 /// use thalweg_session::{Parallel, SessionOptions};
@@ -37,42 +37,21 @@ const MAX_GPUS: usize = 1024;
 /// # }
 /// ```
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct SessionOptions {
-    /// The job in whose name the devices stand: `/job:JOB/replica:0/task:TASK/device:CPU:0`.
-    pub job: String,
-    /// The number of the task in its job.
-    pub task: u32,
-    /// Threads of all CPU devices, the calling one among them; 0 stands for as many as the machine
-    /// runs at once.
-    pub threads: usize,
-    /// The CPU devices, `/device:CPU:0` and so on: parts of the processor with threads and memory
-    /// of their own. There is one at least.
-    pub cpus: Vec<CpuOptions>,
-    /// The GPU devices, `/device:GPU:0` and so on. Where there are none, no GPU is opened.
-    pub gpus: Vec<GpuOptions>,
-    /// `true` if a node whose device has no kernel for it, or does not exist, may run on another one of its task. Off,
-    /// it is an error.
-    pub soft_placement: bool,
-    /// `true` if soft placement may not give a node a lesser type of device than it asks for.
-    pub deny_fallback: bool,
-    /// Maximum number of cached plans; the least recently used one is evicted first.
-    pub plans: usize,
-    /// Parallelism of independent nodes.
-    pub parallel: Parallel,
-    /// `true` to fold constants, share equal nodes and fuse. Off, a step runs the graph as built.
-    pub optimise: bool,
-    /// Dtypes in which values are sent between the tasks of a cluster; their own, where there is none.
-    pub wire: Option<Wire>,
-    /// Above 0, large values that go to another task, those of variables, and copies of others are allocated where
-    /// other processes of the machine can map them; up to so many bytes of each CPU's shared memory are kept for later
-    /// use, beside the bytes in use. A server sets it for its own devices.
-    pub shared: usize,
-    /// Files that the graph may use: none, by default.
-    pub files: Files,
-    /// Transport of values between this session and others that run the same graph, each a rank; none where it is
-    /// alone.
-    pub collectives: Option<Arc<dyn Collectives>>,
+    job: String,
+    task: u32,
+    threads: usize,
+    cpus: Vec<CpuOptions>,
+    gpus: Vec<GpuOptions>,
+    soft_placement: bool,
+    deny_fallback: bool,
+    plans: usize,
+    parallel: Parallel,
+    optimise: bool,
+    wire: Option<Wire>,
+    shared: usize,
+    pub(crate) files: Files,
+    pub(crate) collectives: Option<Arc<dyn Collectives>>,
 }
 
 impl Default for SessionOptions {
@@ -123,17 +102,32 @@ impl SessionOptions {
         SessionOptions::default()
     }
 
-    /// With this many threads in all; see the field.
+    /// With devices in the name of this task of a cluster, `/job:JOB/replica:0/task:TASK/device:CPU:0`, in place of
+    /// `/job:localhost/replica:0/task:0`.
+    pub fn task(self, job: impl Into<String>, task: u32) -> SessionOptions {
+        let job = job.into();
+        SessionOptions { job, task, ..self }
+    }
+
+    /// With this many threads of all CPU devices, the calling one among them; 0, the default, stands for as many as the
+    /// machine runs at once.
     pub fn threads(self, threads: usize) -> SessionOptions {
         SessionOptions { threads, ..self }
     }
 
-    /// With this many CPU devices, one at least, which share the threads evenly.
+    /// With this many CPU devices (1), `/device:CPU:0` and so on, one at least: parts of the processor with memory of
+    /// their own, which share the threads evenly.
     pub fn cpus(self, count: usize) -> SessionOptions {
         SessionOptions {
             cpus: vec![CpuOptions::default(); count.max(1)],
             ..self
         }
+    }
+
+    /// With one more CPU device, after those that it has.
+    pub fn cpu(mut self, cpu: CpuOptions) -> SessionOptions {
+        self.cpus.push(cpu);
+        self
     }
 
     /// With these options for each of the CPU devices: of two, each with this limit on memory.
@@ -142,7 +136,7 @@ impl SessionOptions {
         self
     }
 
-    /// With this many GPUs: the machine's first.
+    /// With this many GPUs (0), `/device:GPU:0` and so on: the machine's first.
     pub fn gpus(self, count: usize) -> SessionOptions {
         SessionOptions {
             gpus: (0..count).map(GpuOptions::card).collect(),
@@ -167,7 +161,8 @@ impl SessionOptions {
         self.gpus(gpus)
     }
 
-    /// With soft placement or without; see the field.
+    /// With soft placement, or without (`false`): a node whose device has no kernel for it, or does not exist, may run
+    /// on another one of its task. Without, it is an error.
     pub fn soft_placement(self, soft_placement: bool) -> SessionOptions {
         SessionOptions {
             soft_placement,
@@ -175,7 +170,7 @@ impl SessionOptions {
         }
     }
 
-    /// Without placement on a lesser type of device than a node asks for, or with it.
+    /// Without soft placement on a lesser type of device than a node asks for, or with it (`false`).
     pub fn deny_fallback(self, deny_fallback: bool) -> SessionOptions {
         SessionOptions {
             deny_fallback,
@@ -183,7 +178,7 @@ impl SessionOptions {
         }
     }
 
-    /// With this rule for the dtypes of values between the tasks of a cluster.
+    /// With this rule for the dtypes in which values are sent between the tasks of a cluster; by default, their own.
     pub fn wire(self, wire: Wire) -> SessionOptions {
         SessionOptions {
             wire: Some(wire),
@@ -196,17 +191,17 @@ impl SessionOptions {
         SessionOptions { parallel, ..self }
     }
 
-    /// With optimisation of the graph or without; see the field.
+    /// With constant folding, sharing of equal nodes and fusion (`true`), or without: a step runs the graph as built.
     pub fn optimise(self, optimise: bool) -> SessionOptions {
         SessionOptions { optimise, ..self }
     }
 
-    /// With the files that the graph's ops may read and write: checkpoints, for `SaveV2` and `RestoreV2`.
+    /// With the files that the graph's ops may read and write (none): checkpoints, for `SaveV2` and `RestoreV2`.
     pub fn files(self, files: Files) -> SessionOptions {
         SessionOptions { files, ..self }
     }
 
-    /// As one of several ranks: with the transport of values between them.
+    /// As one of several ranks that run the same graph: with the transport of values between them.
     pub fn collectives(self, collectives: Arc<dyn Collectives>) -> SessionOptions {
         SessionOptions {
             collectives: Some(collectives),
@@ -214,9 +209,52 @@ impl SessionOptions {
         }
     }
 
-    /// With a cache of at most so many plans.
+    /// With a cache of at most so many plans (64); the least recently used one is evicted first.
     pub fn plans(self, plans: usize) -> SessionOptions {
         SessionOptions { plans, ..self }
+    }
+
+    /// With large values that go to another task, those of variables, and copies of others in memory that other
+    /// processes of the machine can map. Up to so many bytes of each CPU's shared memory are kept for later use, beside
+    /// the bytes in use; 0, the default, allocates none. A server sets it for its own devices.
+    pub fn shared_memory(self, kept_bytes: usize) -> SessionOptions {
+        SessionOptions {
+            shared: kept_bytes,
+            ..self
+        }
+    }
+
+    /// With this limit on the memory of each CPU device that has none, in bytes.
+    pub fn default_memory_limit(mut self, bytes: usize) -> SessionOptions {
+        for cpu in &mut self.cpus {
+            cpu.memory_limit.get_or_insert(bytes);
+        }
+        self
+    }
+
+    /// The job in whose name the devices stand.
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The number of the task in its job.
+    pub fn task_index(&self) -> u32 {
+        self.task
+    }
+
+    /// The maximum number of cached plans.
+    pub fn max_plans(&self) -> usize {
+        self.plans
+    }
+
+    /// The files that the graph may use.
+    pub fn allowed_files(&self) -> &Files {
+        &self.files
+    }
+
+    /// `true` if large values are allocated in shared memory.
+    pub fn has_shared_memory(&self) -> bool {
+        self.shared > 0
     }
 
     /// Returns the options of planning.
@@ -235,15 +273,11 @@ impl SessionOptions {
     /// # Errors
     /// A GPU that cannot be opened, with the missing part and how to get it; threads that the system does not give.
     pub fn devices(&self) -> Result<Vec<Device>, SessionError> {
-        let cpus = match &self.cpus[..] {
-            [] => &[CpuOptions::default()],
-            cpus => cpus,
-        };
         let threads = match self.threads {
             0 => Cpu::available_threads(),
             n => n,
         };
-        let share = (threads / cpus.len()).max(1);
+        let share = (threads / self.cpus.len()).max(1);
         let name = |kind: DeviceType, index: usize| DeviceSpec {
             job: Some(self.job.as_str().into()),
             replica: Some(0),
@@ -268,7 +302,7 @@ impl SessionOptions {
                 keep => made.sharing(keep),
             }))
         };
-        let devices = cpus.iter().enumerate().map(cpu);
+        let devices = self.cpus.iter().enumerate().map(cpu);
         let mut devices: Vec<Device> = devices.collect::<Result<_, _>>()?;
         let mut cards = Cards::new(thalweg_ops::gpu::HEADER);
         for (index, gpu) in self.gpus.iter().enumerate() {
@@ -283,13 +317,9 @@ impl SessionOptions {
 
 /// One CPU device.
 #[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
 pub struct CpuOptions {
-    /// Its threads; 0 for an even share of the session's, and one at least.
-    pub threads: usize,
-    /// Maximum bytes of its variables and steps; `None` for as many as the system has. A variable that is updated while
-    /// something else holds its value, as co-located workers of a server do, takes its bytes twice.
-    pub memory_limit: Option<usize>,
+    threads: usize,
+    memory_limit: Option<usize>,
 }
 
 impl CpuOptions {
@@ -298,12 +328,13 @@ impl CpuOptions {
         CpuOptions::default()
     }
 
-    /// With this many threads of its own.
+    /// With this many threads of its own; 0, the default, for an even share of the session's, and one at least.
     pub fn threads(self, threads: usize) -> CpuOptions {
         CpuOptions { threads, ..self }
     }
 
-    /// With this limit on memory, in bytes.
+    /// With at most so many bytes of its variables and steps; by default, as many as the system has. A variable that is
+    /// updated while something else holds its value, as co-located workers of a server do, takes its bytes twice.
     pub fn memory_limit(self, bytes: usize) -> CpuOptions {
         CpuOptions {
             memory_limit: Some(bytes),
@@ -315,22 +346,16 @@ impl CpuOptions {
 /// One GPU device: a card, or a part of one. Several devices may stand for one card, each with
 /// memory of its own.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct GpuOptions {
-    /// The card's number for the driver.
-    pub card: usize,
-    /// Maximum bytes of its variables and steps; `None` for as many as the card has.
-    pub memory_limit: Option<usize>,
-    /// The same as a fraction of the card's memory, from 0 to 1; the lower of both counts.
-    pub memory_fraction: Option<f64>,
-    /// `true` if libraries may compute `f32` in TF32: faster, with 10 bits of mantissa.
-    pub tf32: bool,
-    /// A driver in place of the card's: an emulation, or a recording.
-    pub driver: Option<Arc<dyn Driver>>,
+    card: usize,
+    memory_limit: Option<usize>,
+    memory_fraction: Option<f64>,
+    tf32: bool,
+    driver: Option<Arc<dyn Driver>>,
 }
 
 impl GpuOptions {
-    /// This card, whole.
+    /// The card with this number of the driver's, whole.
     pub fn card(number: usize) -> GpuOptions {
         GpuOptions {
             card: number,
@@ -338,7 +363,7 @@ impl GpuOptions {
         }
     }
 
-    /// The device of this driver.
+    /// The device of this driver, in place of the card's: an emulation, or a recording.
     pub fn driven_by(driver: Arc<dyn Driver>) -> GpuOptions {
         GpuOptions {
             driver: Some(driver),
@@ -346,7 +371,7 @@ impl GpuOptions {
         }
     }
 
-    /// With this limit on memory, in bytes.
+    /// With at most so many bytes of its variables and steps; by default, as many as the card has.
     pub fn memory_limit(self, bytes: usize) -> GpuOptions {
         GpuOptions {
             memory_limit: Some(bytes),
@@ -354,7 +379,8 @@ impl GpuOptions {
         }
     }
 
-    /// With at most this part of the card's memory, from 0 to 1.
+    /// With at most this part of the card's memory, from 0 to 1. Of this and [`GpuOptions::memory_limit`], the lower
+    /// counts.
     pub fn memory_fraction(self, part: f64) -> GpuOptions {
         GpuOptions {
             memory_fraction: Some(part),
@@ -362,7 +388,7 @@ impl GpuOptions {
         }
     }
 
-    /// With TF32 in libraries or without.
+    /// With TF32 in libraries, which is faster and has 10 bits of mantissa, or without (`false`).
     pub fn tf32(self, tf32: bool) -> GpuOptions {
         GpuOptions { tf32, ..self }
     }

@@ -186,10 +186,8 @@ impl Runner {
         channels: &dyn TaskChannels,
         options: &RunOptions,
     ) -> Result<(Fetched, Trace), SessionError> {
-        let options = RunOptions {
-            entered_gates: true,
-            ..options.clone()
-        };
+        let mut options = options.clone();
+        options.entered_gates = true;
         self.run_part(&entered.0, feeds, channels, &options)
     }
 }

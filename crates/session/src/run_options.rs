@@ -75,17 +75,11 @@ impl Cancel {
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct RunOptions {
-    /// The step ends with [`crate::SessionError::Timeout`] before the first kernel that would start later; commands
-    /// already submitted to a GPU run to their end.
-    pub timeout: Option<Duration>,
-    /// The step ends with [`crate::SessionError::Cancelled`] once this is cancelled.
-    pub cancel: Option<Cancel>,
-    /// `true` to record a trace.
-    pub trace: bool,
-    /// `true` to check every value: the first that is not finite ends the step with [`crate::SessionError::NotFinite`].
-    pub check_finite: bool,
+    timeout: Option<Duration>,
+    cancel: Option<Cancel>,
+    trace: bool,
+    pub(crate) check_finite: bool,
     /// `true` if the step has entered the gates of its variables: see [`crate::PartPlan::try_enter`].
     pub(crate) entered_gates: bool,
 }
@@ -96,15 +90,16 @@ impl RunOptions {
         RunOptions::default()
     }
 
-    /// With a limit on the step's time.
-    pub fn timeout(self, limit: Duration) -> RunOptions {
+    /// With a limit on the step's time, or without one. The step ends with [`crate::SessionError::Timeout`] before the
+    /// first kernel that would start later; commands already submitted to a GPU run to their end.
+    pub fn timeout(self, limit: impl Into<Option<Duration>>) -> RunOptions {
         RunOptions {
-            timeout: Some(limit),
+            timeout: limit.into(),
             ..self
         }
     }
 
-    /// With a flag that ends the step from another thread.
+    /// With a flag that ends the step from another thread, with [`crate::SessionError::Cancelled`].
     pub fn cancelled_by(self, cancel: &Cancel) -> RunOptions {
         RunOptions {
             cancel: Some(cancel.clone()),
@@ -120,11 +115,26 @@ impl RunOptions {
         }
     }
 
-    /// With a check of every value.
+    /// With a check of every value: the first that is not finite ends the step with [`crate::SessionError::NotFinite`].
     pub fn checked(self) -> RunOptions {
         RunOptions {
             check_finite: true,
             ..self
         }
+    }
+
+    /// The limit on the step's time.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// The flag that ends the step from another thread.
+    pub fn cancel(&self) -> Option<&Cancel> {
+        self.cancel.as_ref()
+    }
+
+    /// `true` if the step has a trace.
+    pub fn is_traced(&self) -> bool {
+        self.trace
     }
 }

@@ -40,14 +40,14 @@ impl Runner {
     /// A runner for a graph on these devices.
     pub fn new(engine: Engine, options: SessionOptions) -> Runner {
         let names = engine.devices().iter().map(|d| d.name().clone()).collect();
-        let plans = Arc::new(PlanCache::new(options.plans));
+        let plans = Arc::new(PlanCache::new(options.max_plans()));
         engine.register(&plans);
         Runner {
             places: Placements::new(names),
             counters: Counters::default(),
             plans,
             // A graph has many functions for each combination of fetches and feeds.
-            calls: PlanCache::new(options.plans.saturating_mul(16)),
+            calls: PlanCache::new(options.max_plans().saturating_mul(16)),
             engine,
             options: options.plan_options(),
         }
@@ -113,10 +113,10 @@ impl Runner {
         channels: Option<&dyn TaskChannels>,
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<Trace, SessionError> {
-        let recorder = options.trace.then(Recorder::new);
+        let recorder = options.is_traced().then(Recorder::new);
         let controls = StepControls {
-            timeout: options.timeout,
-            cancel: options.cancel.as_ref(),
+            timeout: options.time_limit(),
+            cancel: options.cancel(),
             check_finite: options.check_finite,
             recorder: recorder.as_ref(),
             channels,

@@ -75,8 +75,12 @@ pub fn run(input: &[u8], look: bool) -> Outcome {
         Err(e) => outcome.error = Some(e.to_string()),
         Ok(session) => {
             let mut run_options = RunOptions::new().timeout(STEP_TIMEOUT);
-            run_options.trace = look || how & 0x40 != 0;
-            run_options.check_finite = how & 0x80 != 0;
+            if look || how & 0x40 != 0 {
+                run_options = run_options.traced();
+            }
+            if how & 0x80 != 0 {
+                run_options = run_options.checked();
+            }
             steps(&session, &base, &gradients_of_fetches, &run_options, look, &mut outcome);
         }
     }
@@ -86,11 +90,7 @@ pub fn run(input: &[u8], look: bool) -> Outcome {
 /// Imports a graph with all mutations. Where the import fails, mutations that break it are left out, so that most
 /// graphs run.
 fn imported(g: &Graph, base: Base, edits: &[[u8; 6]], outcome: &mut Outcome) -> Option<Base> {
-    let options = ImportOptions {
-        max_expanded_bytes: 1 << 20,
-        max_nodes: 1 << 12,
-        ..ImportOptions::default()
-    };
+    let options = ImportOptions::new().max_expanded_bytes(1 << 20).max_nodes(1 << 12);
     let registry = g.registry();
     let with = |base: &Base, edits: &[[u8; 6]]| {
         let mut base = base.clone();

@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use thalweg_device::Files;
-use thalweg_dist::{AllowedOps, ClusterSpec, Protection, Server, ServerOptions};
+use thalweg_dist::{AllowedOps, ClusterSpec, Limits, Protection, Server, ServerOptions};
 use thalweg_launch::Signals;
+use thalweg_session::SessionOptions;
 
 use crate::failure::Failure;
 use server_args::ServerArgs;
@@ -49,7 +50,7 @@ impl Serve {
             return crate::output::text(&args.to_config(&options));
         }
         log::start(&args)?;
-        let drain = options.limits.drain;
+        let drain = options.drain();
         let mut signals = Signals::catch()?;
         let server = Arc::new(start(&args, options)?);
         if let Some(address) = args.text("metrics") {
@@ -132,11 +133,24 @@ fn save_variables(server: &Server, folder: &Path) -> Result<String, Failure> {
     Ok(prefix.display().to_string())
 }
 
+/// Returns the job and the number of the task from the arguments.
+fn task_name(args: &ServerArgs) -> Result<(&str, u32), Failure> {
+    Ok((
+        args.text("job").unwrap_or("localhost"),
+        args.number("task", 0)?,
+    ))
+}
+
 /// Returns the server's options from its arguments.
 fn options(args: &ServerArgs) -> Result<ServerOptions, Failure> {
     let listen = args.text("listen").unwrap_or("127.0.0.1:0");
     let files = Files::within(args.list("files")).map_err(|e| args.invalid("files", &e))?;
+    let (job, task) = task_name(args)?;
+    let session = SessionOptions::new()
+        .task(job, task)
+        .threads(args.number("threads", 0)?);
     let mut options = ServerOptions::listening(listen)
+        .session(session)
         .unprotected_network(args.flag("unprotected_network"))
         .files(files)
         .shared_memory(!args.flag("no_shared_memory"));
@@ -148,11 +162,11 @@ fn options(args: &ServerArgs) -> Result<ServerOptions, Failure> {
         let text = std::fs::read_to_string(file);
         let text = text.map_err(|e| args.invalid("ops", &format!("{file}: {e}")))?;
         let ops = AllowedOps::only(text.split_whitespace());
-        options.limits.ops = ops.map_err(|e| args.invalid("ops", &e))?;
+        options = options.limits(Limits {
+            ops: ops.map_err(|e| args.invalid("ops", &e))?,
+            ..Limits::default()
+        });
     }
-    options.session.job = args.text("job").unwrap_or("localhost").to_owned();
-    options.session.task = args.number("task", 0)?;
-    options.session.threads = args.number("threads", 0)?;
     args.apply(&mut options)?;
     Ok(options)
 }
@@ -165,11 +179,11 @@ fn start(args: &ServerArgs, options: ServerOptions) -> Result<Server, Failure> {
     if cluster.is_empty() {
         return Ok(Server::start(options)?);
     }
-    let (job, task) = (options.session.job.clone(), options.session.task);
-    let own = cluster.address(&job, task)?;
+    let (job, task) = task_name(args)?;
+    let own = cluster.address(job, task)?;
     if args.text("listen").is_some_and(|l| l != own) {
         let text = format!("is not {own}, where the other tasks look for it");
         return Err(args.invalid("listen", &text));
     }
-    Ok(Server::new(cluster, &job, task, options)?)
+    Ok(Server::new(cluster, job, task, options)?)
 }

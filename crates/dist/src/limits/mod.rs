@@ -6,7 +6,11 @@
 //! use thalweg_ops::{MathOps, NewGraph, SourceOps};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let limits = Limits::new().graph_nodes(10_000).ops(AllowedOps::only(["AddV2", "Mul"])?);
+//! let limits = Limits {
+//!     graph_nodes: 10_000,
+//!     ops: AllowedOps::only(["AddV2", "Mul"])?,
+//!     ..Limits::default()
+//! };
 //! let server = Server::start(ServerOptions::listening("127.0.0.1:0").limits(limits))?;
 //!
 //! let g = Graph::new();

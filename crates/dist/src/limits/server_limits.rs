@@ -9,8 +9,13 @@ use super::allowed_ops::AllowedOps;
 use super::machine::Machine;
 
 /// Limits of one server. Each limit has an error of its own when it is met.
+///
+/// ```
+/// use thalweg_dist::Limits;
+///
+/// let limits = Limits { steps: 16, ..Limits::default() };
+/// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct Limits {
     /// Maximum size of a message, in bytes.
     pub message_bytes: usize,
@@ -78,11 +83,6 @@ pub(crate) fn memory_account(limit: u64) -> Arc<Memory> {
 pub(crate) const BYTES_PER_NODE: u64 = 1024;
 
 impl Limits {
-    /// Returns the defaults.
-    pub fn new() -> Limits {
-        Limits::default()
-    }
-
     /// Returns the limits for this machine: the default.
     pub fn of_machine() -> Limits {
         Limits::of(&Machine::here())
@@ -114,88 +114,5 @@ impl Limits {
             slow_step: Duration::ZERO,
             ops: AllowedOps::all(),
         }
-    }
-
-    /// Sets the maximum size of a message; see the field.
-    pub fn message_bytes(self, message_bytes: usize) -> Limits {
-        Limits {
-            message_bytes,
-            ..self
-        }
-    }
-
-    /// Sets the maximum number of nodes of a session's graph; see the field.
-    pub fn graph_nodes(self, graph_nodes: usize) -> Limits {
-        Limits {
-            graph_nodes,
-            ..self
-        }
-    }
-
-    /// Sets the maximum bytes of expanded constants; see the field.
-    pub fn expanded_bytes(self, expanded_bytes: usize) -> Limits {
-        Limits {
-            expanded_bytes,
-            ..self
-        }
-    }
-
-    /// Sets the maximum number of sessions; see the field.
-    pub fn sessions(self, sessions: usize) -> Limits {
-        Limits { sessions, ..self }
-    }
-
-    /// Sets the maximum number of steps; see the field.
-    pub fn steps(self, steps: usize) -> Limits {
-        Limits { steps, ..self }
-    }
-
-    /// Sets the maximum number of callables of a session; see the field.
-    pub fn callables(self, callables: usize) -> Limits {
-        Limits { callables, ..self }
-    }
-
-    /// Sets the maximum number of parts of a session; see the field.
-    pub fn parts(self, parts: usize) -> Limits {
-        Limits { parts, ..self }
-    }
-
-    /// Sets the maximum size of a tensor from another task; see the field.
-    pub fn value_bytes(self, value_bytes: u64) -> Limits {
-        Limits {
-            value_bytes,
-            ..self
-        }
-    }
-
-    /// Sets the maximum bytes of tensors on open calls; see the field.
-    pub fn flight_bytes(self, flight_bytes: u64) -> Limits {
-        Limits {
-            flight_bytes,
-            ..self
-        }
-    }
-
-    /// Sets the maximum number of connections; see the field.
-    pub fn connections(self, connections: usize) -> Limits {
-        Limits {
-            connections,
-            ..self
-        }
-    }
-
-    /// Sets the time of a new connection for its first call; see the field.
-    pub fn arrival(self, arrival: Duration) -> Limits {
-        Limits { arrival, ..self }
-    }
-
-    /// Sets the time that a connection may be without a call; see the field.
-    pub fn idle(self, idle: Duration) -> Limits {
-        Limits { idle, ..self }
-    }
-
-    /// Sets the ops that may run; see the field.
-    pub fn ops(self, ops: AllowedOps) -> Limits {
-        Limits { ops, ..self }
     }
 }

@@ -4,16 +4,11 @@ use std::time::Duration;
 
 /// Timeouts of calls to other tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Timeouts {
-    /// Time for a session to reach a task for the first time: tasks start in any order.
-    pub connect: Duration,
-    /// Time without a sign of life after which a task that has work is taken for lost.
-    pub heartbeat: Duration,
-    /// Time for a worker that is away to come back, before the training goes on without it.
-    pub worker_rejoin: Duration,
-    /// Time for lost servers to come back in synchronous training.
-    pub server_recovery: Duration,
+    pub(crate) connect: Duration,
+    pub(crate) heartbeat: Duration,
+    pub(crate) worker_rejoin: Duration,
+    pub(crate) server_recovery: Duration,
 }
 
 impl Timeouts {
@@ -32,17 +27,17 @@ impl Timeouts {
         }
     }
 
-    /// Sets the time to reach a task for the first time.
+    /// Sets the time for a session to reach a task for the first time: tasks start in any order.
     pub fn connect(self, connect: Duration) -> Timeouts {
         Timeouts { connect, ..self }
     }
 
-    /// Sets the time without a sign of life of a task that has work.
+    /// Sets the time without a sign of life after which a task that has work is taken for lost.
     pub fn heartbeat(self, heartbeat: Duration) -> Timeouts {
         Timeouts { heartbeat, ..self }
     }
 
-    /// Sets the time for a worker that is away to come back.
+    /// Sets the time for a worker that is away to come back, before the training goes on without it.
     pub fn worker_rejoin(self, worker_rejoin: Duration) -> Timeouts {
         Timeouts {
             worker_rejoin,

@@ -99,27 +99,29 @@ impl ClusterRunner {
             ClusterError::new(Cause::Deadline, text)
         };
         let stopped = async {
-            let end = options.timeout.map(|t| tokio::time::Instant::now() + t);
+            let end = options
+                .time_limit()
+                .map(|t| tokio::time::Instant::now() + t);
             loop {
                 let look = tokio::time::Instant::now() + CANCEL_POLL_INTERVAL;
-                let next = match (&options.cancel, end) {
+                let next = match (options.cancel(), end) {
                     (None, None) => std::future::pending().await,
                     (None, Some(end)) => end,
                     (Some(_), None) => look,
                     (Some(_), Some(end)) => look.min(end),
                 };
                 tokio::time::sleep_until(next).await;
-                if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+                if options.cancel().is_some_and(Cancel::is_cancelled) {
                     return cancelled();
                 }
-                if let (Some(limit), Some(end)) = (options.timeout, end)
+                if let (Some(limit), Some(end)) = (options.time_limit(), end)
                     && tokio::time::Instant::now() >= end
                 {
                     return late(limit);
                 }
             }
         };
-        if options.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
+        if options.cancel().is_some_and(Cancel::is_cancelled) {
             return Err(cancelled());
         }
         tokio::select! {

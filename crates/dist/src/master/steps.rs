@@ -62,7 +62,7 @@ impl ClusterSteps {
                     ..wire::Open::default()
                 },
                 engine,
-                plans: PlanCache::new(options.plans),
+                plans: PlanCache::new(options.max_plans()),
                 options,
                 links: ways.into_iter().map(TaskLink::new).collect(),
                 partitioner: Mutex::default(),
@@ -108,8 +108,8 @@ impl ClusterSteps {
             let plan = inner.plan(data, fetches, feeds).await?;
             let given = StepInputs {
                 feeds,
-                limit: options.timeout,
-                trace: options.trace,
+                limit: options.time_limit(),
+                trace: options.is_traced(),
                 client: None,
                 once,
             };
@@ -145,7 +145,7 @@ impl ClusterSteps {
     ) -> Result<(), ClusterError> {
         let given = StepInputs {
             feeds: &[],
-            limit: options.timeout,
+            limit: options.time_limit(),
             trace: false,
             client: Some(client),
             once: None,

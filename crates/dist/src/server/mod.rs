@@ -102,8 +102,12 @@ impl Server {
     /// See [`ServerError`].
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
         let socket = bind(&options)?;
-        let task = (options.session.task, address_of(&socket, &options)?);
-        let cluster = ClusterSpec::sparse([(options.session.job.clone(), [task].into())])?;
+        let (job, task) = (
+            options.session.job().to_owned(),
+            options.session.task_index(),
+        );
+        let address = address_of(&socket, &options)?;
+        let cluster = ClusterSpec::sparse([(job, [(task, address)].into())])?;
         Server::serve(cluster, socket, options)
     }
 
@@ -175,12 +179,12 @@ impl Server {
     ) -> Result<Server, ServerError> {
         Setting::check_all(&options)?;
         let address = socket.local_addr().map_err(|e| options.cannot_listen(e))?;
-        let task = (options.session.job.clone(), options.session.task);
+        let session = &options.session;
+        let task = (session.job().to_owned(), session.task_index());
         let counts: Arc<Counters> = Arc::default();
-        options.session.files = options
-            .session
-            .files
-            .with_checkpoint_listener(counts.clone());
+        let files = session.allowed_files().clone();
+        let files = files.with_checkpoint_listener(counts.clone());
+        options = options.files(files);
         let engine = Engine::new(&options.bounded())?;
         let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET_THREADS);
         // And one thread that waits for the end.

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use thalweg_device::Files;
-use thalweg_session::{CpuOptions, SessionError, SessionOptions};
+use thalweg_session::{SessionError, SessionOptions};
 use thiserror::Error;
 
 use crate::cluster::spec::{SpecError, TaskName, task_label};
@@ -20,7 +20,7 @@ const MAX_NAMED_TASKS: usize = 8;
 
 /// Options of a server.
 ///
-/// Each method sets one option and returns the options; the fields can be read and set as well.
+/// Each method sets one option and returns the options.
 ///
 /// ```
 /// use thalweg_dist::{Timeouts, Server, ServerOptions};
@@ -37,30 +37,18 @@ const MAX_NAMED_TASKS: usize = 8;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct ServerOptions {
-    /// Host and port to listen on; port 0 takes a free one.
-    pub listen: String,
-    /// Name and devices of the task, and options of its sessions.
-    pub session: SessionOptions,
-    /// Limits on requests of clients.
-    pub limits: Limits,
-    /// Timeouts of calls to other tasks.
-    pub timeouts: Timeouts,
-    /// `true` to send large values to co-located tasks (tasks on this machine) through shared memory, which is
-    /// several times as fast as a connection. It needs Linux, the same user and the same network namespace; otherwise
-    /// values go over the connection.
-    pub shared_memory: bool,
-    /// Certificates and token of the server. TensorFlow's own client supports neither: it reaches only a server
-    /// without protection.
-    pub protection: Option<Protection>,
-    /// `true` to listen on other addresses than loopback without protection: every host that reaches the server may
-    /// then run graphs on it, and read and change their results.
-    pub unprotected_network: bool,
+    pub(super) listen: String,
+    pub(super) session: SessionOptions,
+    pub(super) limits: Limits,
+    pub(super) timeouts: Timeouts,
+    pub(super) shared_memory: bool,
+    pub(super) protection: Option<Protection>,
+    pub(super) unprotected_network: bool,
 }
 
 impl ServerOptions {
-    /// Returns the defaults, for this address.
+    /// Returns the defaults, for this host and port to listen on; port 0 takes a free one.
     pub fn listening(listen: impl Into<String>) -> ServerOptions {
         ServerOptions {
             listen: listen.into(),
@@ -88,7 +76,9 @@ impl ServerOptions {
         ServerOptions { timeouts, ..self }
     }
 
-    /// Sets if large values go to co-located tasks through shared memory.
+    /// Sets if large values go to co-located tasks (tasks on this machine) through shared memory (`true`), which is
+    /// several times as fast as a connection. It needs Linux, the same user and the same network namespace; otherwise
+    /// values go over the connection.
     pub fn shared_memory(self, shared_memory: bool) -> ServerOptions {
         ServerOptions {
             shared_memory,
@@ -96,7 +86,8 @@ impl ServerOptions {
         }
     }
 
-    /// Sets the certificates and token of the server.
+    /// Sets the certificates and token of the server. TensorFlow's own client supports neither: it reaches only a server
+    /// without protection.
     pub fn protection(self, protection: impl Into<Option<Protection>>) -> ServerOptions {
         ServerOptions {
             protection: protection.into(),
@@ -104,7 +95,8 @@ impl ServerOptions {
         }
     }
 
-    /// Sets if the server may listen on other addresses than loopback without protection; see the field.
+    /// Sets if the server may listen on other addresses than loopback without protection (`false`): every host that
+    /// reaches it may then run graphs on it, and read and change their results.
     pub fn unprotected_network(self, unprotected_network: bool) -> ServerOptions {
         ServerOptions {
             unprotected_network,
@@ -114,31 +106,28 @@ impl ServerOptions {
 
     /// Sets the files that graphs of clients and of other tasks may read and write. The default is none.
     pub fn files(mut self, files: Files) -> ServerOptions {
-        self.session.files = files;
+        self.session = self.session.files(files);
         self
+    }
+
+    /// Returns the time that steps may still run when the server drains.
+    pub fn drain(&self) -> Duration {
+        self.limits.drain
     }
 
     /// Sets the name of a task of a cluster.
     pub(crate) fn of_task(mut self, job: &str, index: u32) -> ServerOptions {
-        self.session.job = job.to_owned();
-        self.session.task = index;
+        self.session = self.session.task(job, index);
         if self.shared_memory {
-            self.session.shared = MAX_POOLED_BYTES;
+            self.session = self.session.shared_memory(MAX_POOLED_BYTES);
         }
         self
     }
 
     /// Returns the session's options, with the limit of the engine's memory.
     pub(crate) fn bounded(&self) -> SessionOptions {
-        let mut session = self.session.clone();
-        if session.cpus.is_empty() {
-            session.cpus.push(CpuOptions::new());
-        }
         let most = usize::try_from(self.limits.memory).unwrap_or(usize::MAX);
-        for cpu in &mut session.cpus {
-            cpu.memory_limit.get_or_insert(most);
-        }
-        session
+        self.session.clone().default_memory_limit(most)
     }
 
     pub(crate) fn cannot_listen(&self, source: std::io::Error) -> ServerError {

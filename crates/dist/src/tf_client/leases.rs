@@ -240,7 +240,7 @@ mod tests {
         let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
         let held = Reservation::of(Some(&memory_account(1000)));
         let platform = system(RUNTIME.handle().clone());
-        Arc::new(MasterSession::new(runs, &Limits::new(), held, platform))
+        Arc::new(MasterSession::new(runs, &Limits::default(), held, platform))
     }
 
     /// Returns a connection, and its caller.
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_session_expires_a_lease_after_its_last_connection_closes() {
-        let (leases, limits) = (SessionLeases::default(), Limits::new());
+        let (leases, limits) = (SessionLeases::default(), Limits::default());
         let ((first, caller), (second, other)) = (client(1), client(1));
         kept(&leases, "a", &caller, &limits).unwrap();
         assert!(leases.expired(NONE).is_empty());
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_session_of_an_unknown_caller_does_not_expire() {
-        let (leases, limits) = (SessionLeases::default(), Limits::new());
+        let (leases, limits) = (SessionLeases::default(), Limits::default());
         kept(&leases, "a", &Caller::default(), &limits).unwrap();
         assert!(leases.expired(NONE).is_empty());
         leases.used("a", &Caller::default()).unwrap();
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_session_disconnected_for_longest_makes_room() {
-        let (leases, mut limits) = (SessionLeases::default(), Limits::new());
+        let (leases, mut limits) = (SessionLeases::default(), Limits::default());
         limits.sessions = 2;
         let ((first, a), (second, b), (_third, c)) = (client(1), client(2), client(3));
         kept(&leases, "a", &a, &limits).unwrap();
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_sessions_of_one_client_are_bounded() {
-        let (leases, mut limits) = (SessionLeases::default(), Limits::new());
+        let (leases, mut limits) = (SessionLeases::default(), Limits::default());
         limits.client_sessions = 1;
         let ((first, a), (_second, b), (_third, again)) = (client(1), client(2), client(1));
         kept(&leases, "a", &a, &limits).unwrap();

@@ -81,12 +81,14 @@ impl Master {
         }
         let worker = &self.worker;
         let mut options = worker.options.clone();
-        options.soft_placement |= config.allow_soft_placement;
+        if config.allow_soft_placement {
+            options = options.soft_placement(true);
+        }
         if config
             .graph_options
             .is_some_and(|g| g.enable_bfloat16_sendrecv)
         {
-            options.wire = Some(Wire::all(WireType::BF16));
+            options = options.wire(Wire::all(WireType::BF16));
         }
         let isolated = config.isolate_session_state;
         let others = self.others(&config.device_filters)?;
@@ -386,7 +388,10 @@ mod tests {
 
     #[test]
     fn the_steps_of_a_server_are_bounded() {
-        let (task, master) = master(Limits::new().steps(2));
+        let (task, master) = master(Limits {
+            steps: 2,
+            ..Limits::default()
+        });
         let slots = [(); 2].map(|()| master.take_step_slot().unwrap());
         let full = master.take_step_slot().map(|_| ()).unwrap_err();
         assert_eq!((full.limit, master.running()), (Some("steps"), 2));
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_repeated_request_is_aborted_while_its_number_is_remembered() {
-        let (_task, master) = master(Limits::new());
+        let (_task, master) = master(Limits::default());
         let check = |number| {
             master
                 .check_not_repeated(number, "RunStep")

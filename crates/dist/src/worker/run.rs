@@ -124,9 +124,12 @@ impl Worker {
             let receive = receive(peer.clone(), *from, request, step, routes);
             receiving.spawn_on(receive, self.platform.runtime());
         }
-        let mut options = RunOptions::new().cancelled_by(&running.cancel);
-        options.timeout = limit;
-        options.trace = trace;
+        let mut options = RunOptions::new()
+            .cancelled_by(&running.cancel)
+            .timeout(limit);
+        if trace {
+            options = options.traced();
+        }
         // An update that holds a lock would block a thread of the network.
         let inside = part.is_short().then(|| part.plan.try_enter()).flatten();
         let short = inside.is_some();

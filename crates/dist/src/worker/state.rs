@@ -94,7 +94,7 @@ impl Worker {
         peers: Arc<Peers>,
         platform: Arc<dyn Platform>,
     ) -> Worker {
-        let shares = peers.options.shared_memory && options.shared > 0;
+        let shares = peers.options.shared_memory && options.has_shared_memory();
         let (incarnation, started) = (platform.random_u64(), platform.unix_micros());
         let process = Process {
             incarnation,
@@ -295,7 +295,7 @@ impl Worker {
             [] => self.engine.store().clear(""),
             some => some.iter().for_each(|c| {
                 // TensorFlow's default container has the name of the job.
-                let name = if *c == self.options.job { "" } else { c };
+                let name = if c == self.options.job() { "" } else { c };
                 self.engine.store().clear(name);
             }),
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thalweg_dist::messages::master_service_client::MasterServiceClient;
 use thalweg_dist::messages::*;
-use thalweg_dist::{Server, ServerOptions};
+use thalweg_dist::{Limits, Server, ServerOptions};
 use thalweg_graph::{Attr, Graph};
 use thalweg_graphdef::tensor::{Budget, from_proto, to_proto};
 use thalweg_graphdef::{ExportOptions, GraphDef, export};
@@ -19,13 +19,9 @@ use tonic::{Code, Status};
 
 pub type Client = MasterServiceClient<Channel>;
 
-/// Runs a test against a server of its own.
-pub fn with_server<F: Future<Output = ()>>(
-    change: impl FnOnce(&mut ServerOptions),
-    test: impl FnOnce(Client) -> F,
-) {
-    let mut options = ServerOptions::listening("127.0.0.1:0");
-    change(&mut options);
+/// Runs a test against a server of its own, with these limits.
+pub fn with_server<F: Future<Output = ()>>(limits: Limits, test: impl FnOnce(Client) -> F) {
+    let options = ServerOptions::listening("127.0.0.1:0").limits(limits);
     let server = Server::start(options).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

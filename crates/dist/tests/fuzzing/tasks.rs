@@ -10,7 +10,7 @@ use bytes::Bytes;
 use thalweg_graph::{Graph, OutputId};
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_plan::TaskPartitioner;
-use thalweg_session::{CpuOptions, Engine, Fetch, SessionOptions};
+use thalweg_session::{Engine, Fetch, SessionOptions};
 use thalweg_tensor::{DType, Dims, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
@@ -139,9 +139,10 @@ pub(crate) fn little() -> Limits {
 
 /// Returns a task of a cluster with one task.
 fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
-    let mut options = SessionOptions::new().threads(1);
-    options.cpus = vec![CpuOptions::new().memory_limit(1 << 20)];
-    options.shared = 1 << 20;
+    let options = SessionOptions::new()
+        .threads(1)
+        .default_memory_limit(1 << 20)
+        .shared_memory(1 << 20);
     let cluster = ClusterSpec::new([("localhost", ["127.0.0.1:1"])]);
     let timeouts = Timeouts {
         heartbeat: Duration::from_millis(200),

@@ -165,8 +165,7 @@ impl World {
         let threads = (self.hardship.threads, self.hardship.others);
         let busy = Busy::default();
         let platform = Simulated::here(seed, threads, busy.clone());
-        let mut options = SessionOptions::new().threads(1);
-        (options.job, options.task) = (job.to_owned(), index);
+        let options = SessionOptions::new().threads(1).task(job, index);
         let limits = self.limits.clone();
         let peer_options = PeerOptions {
             // No metrics are read here, so names are not needed.

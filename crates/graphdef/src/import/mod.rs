@@ -45,7 +45,7 @@ use crate::import::nodes::{NodeSource, Nodes};
 use crate::messages::{GraphDef, VersionDef};
 use crate::names::{self, prefixed};
 use crate::survey::{library, survey};
-use crate::tensor::Budget;
+use crate::tensor::{Budget, DEFAULT_EXPANDED_BYTES};
 
 /// The newest version of GraphDefs that is read here: TensorFlow 2.21's.
 pub const KNOWN_VERSION: i32 = 2474;
@@ -53,22 +53,12 @@ pub const KNOWN_VERSION: i32 = 2474;
 /// Options of [`import`].
 #[derive(Clone, Debug)]
 pub struct ImportOptions<'g> {
-    /// A prefix for every node's name, followed by a slash; none if it is empty. It starts at the
-    /// root: name scopes do not apply.
-    pub prefix: String,
-    /// Outputs of the graph that replace outputs of the file, by their names there: `node:1`, and
-    /// `node` for its first output. With `^node`, control inputs from that node wait for this
-    /// output's node instead. The replaced nodes are imported all the same.
-    pub input_map: BTreeMap<String, Output<'g>>,
-    /// Names in the file of the outputs that [`Imported::outputs`] returns: `node:1`, `node`.
-    pub return_outputs: Vec<String>,
-    /// The origin of nodes in error messages: a file's name.
-    pub origin: String,
-    /// The most bytes filled in for all tensors together whose elements the file does not list in
-    /// full (256 MiB): a file of a hundred bytes can request any amount.
-    pub max_expanded_bytes: usize,
-    /// The most nodes, including those of functions (4 million).
-    pub max_nodes: usize,
+    pub(crate) prefix: String,
+    input_map: BTreeMap<String, Output<'g>>,
+    return_outputs: Vec<String>,
+    pub(crate) origin: String,
+    max_expanded_bytes: usize,
+    max_nodes: usize,
 }
 
 impl Default for ImportOptions<'_> {
@@ -78,7 +68,7 @@ impl Default for ImportOptions<'_> {
             input_map: BTreeMap::new(),
             return_outputs: Vec::new(),
             origin: "an imported graph".to_owned(),
-            max_expanded_bytes: 256 << 20,
+            max_expanded_bytes: DEFAULT_EXPANDED_BYTES,
             max_nodes: 4 << 20,
         }
     }
@@ -90,7 +80,7 @@ impl<'g> ImportOptions<'g> {
         ImportOptions::default()
     }
 
-    /// Sets the prefix of every node's name; see the field.
+    /// Sets a prefix for every node's name, followed by a slash. It starts at the root: name scopes do not apply.
     pub fn prefix(self, prefix: impl Into<String>) -> ImportOptions<'g> {
         ImportOptions {
             prefix: prefix.into(),
@@ -98,14 +88,15 @@ impl<'g> ImportOptions<'g> {
         }
     }
 
-    /// Replaces an output of the file, by its name there, with this output of the graph; see the
-    /// field `input_map`.
+    /// Replaces an output of the file, by its name there (`node:1`, or `node` for its first output), with this output of
+    /// the graph. With `^node`, control inputs from that node wait for this output's node instead. The replaced node is
+    /// imported all the same.
     pub fn replacing(mut self, name: impl Into<String>, by: Output<'g>) -> ImportOptions<'g> {
         self.input_map.insert(name.into(), by);
         self
     }
 
-    /// Adds an output to [`Imported::outputs`], after those named before.
+    /// Adds an output, by its name in the file (`node:1`, `node`), to [`Imported::outputs`], after those named before.
     pub fn returning(mut self, name: impl Into<String>) -> ImportOptions<'g> {
         self.return_outputs.push(name.into());
         self
@@ -118,6 +109,20 @@ impl<'g> ImportOptions<'g> {
             ..self
         }
     }
+
+    /// Sets the most bytes filled in for all tensors together whose elements the file does not list in full (256 MiB): a
+    /// file of a hundred bytes can request any amount.
+    pub fn max_expanded_bytes(self, max_expanded_bytes: usize) -> ImportOptions<'g> {
+        ImportOptions {
+            max_expanded_bytes,
+            ..self
+        }
+    }
+
+    /// Sets the most nodes, including those of functions (4 million).
+    pub fn max_nodes(self, max_nodes: usize) -> ImportOptions<'g> {
+        ImportOptions { max_nodes, ..self }
+    }
 }
 
 /// The result of an import.
@@ -125,7 +130,7 @@ impl<'g> ImportOptions<'g> {
 pub struct Imported<'g> {
     graph: &'g Graph,
     prefix: String,
-    /// The outputs that [`ImportOptions::return_outputs`] names, in its order.
+    /// The outputs that [`ImportOptions::returning`] names, in its order.
     pub outputs: Vec<Output<'g>>,
     /// The number of nodes added, without those of functions.
     pub nodes: usize,

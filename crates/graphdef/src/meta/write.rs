@@ -41,17 +41,11 @@ const OF_MESSAGES: &[&str] = &[
 /// Options of [`export_meta_graph`]: the parts of a MetaGraph beside its graph.
 #[derive(Clone, Debug, Default)]
 pub struct MetaOptions {
-    /// The tags that distinguish a SavedModel's graphs: `serve`.
-    pub tags: Vec<String>,
-    /// The signatures that a caller may run, by name; see [`signature`].
-    pub signatures: BTreeMap<String, SignatureDef>,
-    /// The nodes that save and restore its variables.
-    pub saver: Option<SaverDef>,
-    /// The options of its graph's export.
-    pub export: ExportOptions,
-    /// `true` to clear its nodes' device requests (`false` by default): a cluster's devices do not
-    /// exist on other machines.
-    pub clear_devices: bool,
+    tags: Vec<String>,
+    signatures: BTreeMap<String, SignatureDef>,
+    saver: Option<SaverDef>,
+    export: ExportOptions,
+    clear_devices: bool,
 }
 
 impl MetaOptions {
@@ -60,24 +54,29 @@ impl MetaOptions {
         MetaOptions::default()
     }
 
-    /// Adds a tag.
+    /// Adds a tag. Tags distinguish a SavedModel's graphs: `serve`.
     pub fn tag(mut self, tag: impl Into<String>) -> MetaOptions {
         self.tags.push(tag.into());
         self
     }
 
-    /// Adds a signature.
+    /// Adds a signature that a caller may run; see [`signature`].
     pub fn signature(mut self, name: impl Into<String>, signature: SignatureDef) -> MetaOptions {
         self.signatures.insert(name.into(), signature);
         self
     }
 
-    /// Sets whether its nodes' device requests are cleared; see the field.
+    /// Sets whether its nodes' device requests are cleared (`false`): a cluster's devices do not exist on other machines.
     pub fn clear_devices(self, clear_devices: bool) -> MetaOptions {
         MetaOptions {
             clear_devices,
             ..self
         }
+    }
+
+    /// Sets the options of its graph's export.
+    pub fn export(self, export: ExportOptions) -> MetaOptions {
+        MetaOptions { export, ..self }
     }
 
     /// Sets the nodes that save and restore its variables.

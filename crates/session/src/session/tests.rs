@@ -33,8 +33,7 @@ fn a_kernel_that_panics_ends_its_step_with_an_error_and_the_session_goes_on() {
             let y = g.device("/cpu:0", || g.op("Square").input(x).output());
             let node = g.op("Tanh").input(y).name(name);
             let bad = g.device("/cpu:1", || node.output());
-            let mut options = SessionOptions::new().cpus(2);
-            (options.parallel, options.threads) = (parallel, 4);
+            let options = SessionOptions::new().cpus(2).threads(4).parallel(parallel);
             let mut session = Session::with_options(&g, options).unwrap();
             let engine = Arc::get_mut(&mut session.runner).unwrap().engine_mut();
             Arc::make_mut(&mut engine.machine_mut().kernels).insert("Tanh", &PANICS);

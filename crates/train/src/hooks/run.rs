@@ -39,12 +39,13 @@ impl BeforeRun<'_> {
 
     /// Requests the trace of the step.
     pub fn trace(&mut self) {
-        self.options.trace = true;
+        *self.options = self.options.clone().traced();
     }
 
     /// Limits the time of the step; the longest of several limits applies.
     pub fn timeout(&mut self, limit: Duration) {
-        self.options.timeout = self.options.timeout.max(Some(limit));
+        let limit = self.options.time_limit().max(Some(limit));
+        *self.options = self.options.clone().timeout(limit);
     }
 }
 

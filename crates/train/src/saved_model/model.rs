@@ -18,12 +18,9 @@ use crate::steps::Steps;
 /// Options of loading a SavedModel.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Tags of the graph; empty for the only one, or the one that is tagged `serve`.
-    pub tags: Vec<String>,
-    /// `true` if the device requests of its nodes are cleared (`false`): devices of a cluster do not exist here.
-    pub clear_devices: bool,
-    /// Options of the session.
-    pub session: SessionOptions,
+    tags: Vec<String>,
+    clear_devices: bool,
+    session: SessionOptions,
 }
 
 impl LoadOptions {
@@ -32,13 +29,13 @@ impl LoadOptions {
         LoadOptions::default()
     }
 
-    /// Adds a tag.
+    /// Adds a tag of the graph. Without tags, the only graph is loaded, or the one that is tagged `serve`.
     pub fn tag(mut self, tag: impl Into<String>) -> LoadOptions {
         self.tags.push(tag.into());
         self
     }
 
-    /// Clears the device requests of its nodes.
+    /// Clears the device requests of its nodes, or keeps them (`false`): devices of a cluster do not exist here.
     pub fn clear_devices(self, clear_devices: bool) -> LoadOptions {
         LoadOptions {
             clear_devices,

@@ -26,12 +26,9 @@ const SCHEMA: i64 = 1;
 /// See [the module](super) for an example.
 #[derive(Clone, Debug)]
 pub struct ModelOptions {
-    /// Tags that identify its graph (`serve`).
-    pub tags: Vec<String>,
-    /// Signatures, by name.
-    pub signatures: BTreeMap<String, SignatureDef>,
-    /// `true` if its nodes keep their device requests (`false`): devices of a cluster do not exist elsewhere.
-    pub keep_devices: bool,
+    tags: Vec<String>,
+    signatures: BTreeMap<String, SignatureDef>,
+    keep_devices: bool,
 }
 
 impl Default for ModelOptions {
@@ -64,13 +61,13 @@ impl ModelOptions {
         self
     }
 
-    /// Sets the tags, in place of `serve`.
+    /// Sets the tags that identify its graph, in place of `serve`.
     pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> ModelOptions {
         let tags = tags.into_iter().map(Into::into).collect();
         ModelOptions { tags, ..self }
     }
 
-    /// Keeps the device requests of its nodes.
+    /// Keeps the device requests of its nodes, or clears them (`false`): devices of a cluster do not exist elsewhere.
     pub fn keep_devices(self, keep_devices: bool) -> ModelOptions {
         ModelOptions {
             keep_devices,
@@ -108,12 +105,13 @@ pub fn save_model(
     let saved: Vec<SavedVariable> = graph.variables().iter().map(SavedVariable::of).collect();
     let handles: Vec<OutputId> = saved.iter().map(|s| s.handle).collect();
     let values = values::read(session, &handles)?;
-    let meta = MetaOptions {
-        tags: options.tags.clone(),
-        signatures: options.signatures.clone(),
-        clear_devices: !options.keep_devices,
-        ..MetaOptions::new()
-    };
+    let mut meta = MetaOptions::new().clear_devices(!options.keep_devices);
+    for tag in &options.tags {
+        meta = meta.tag(tag);
+    }
+    for (name, signature) in &options.signatures {
+        meta = meta.signature(name, signature.clone());
+    }
     let meta = on_copy(graph, |copy| {
         let meta = match saved.is_empty() {
             true => meta.clone(),

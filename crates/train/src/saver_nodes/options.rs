@@ -3,10 +3,8 @@
 /// Options of [`SaverNodes::add`](crate::saver_nodes::SaverNodes::add).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaverOptions {
-    /// Name scope of the nodes (`save`), at the root; made unique.
-    pub scope: String,
-    /// `true` if each device writes its variables to files of its own (`false`).
-    pub sharded: bool,
+    pub(super) scope: String,
+    pub(super) sharded: bool,
 }
 
 impl Default for SaverOptions {
@@ -24,13 +22,13 @@ impl SaverOptions {
         SaverOptions::default()
     }
 
-    /// Each device writes its variables to files of its own, which are then merged. They must be on a disk that all
-    /// devices see.
+    /// Each device writes its variables to files of its own, which are then merged, or not (`false`). They must be on a
+    /// disk that all devices see.
     pub fn sharded(self, sharded: bool) -> SaverOptions {
         SaverOptions { sharded, ..self }
     }
 
-    /// Sets the name scope.
+    /// Sets the name scope of the nodes (`save`), at the root; made unique.
     pub fn scope(self, scope: impl Into<String>) -> SaverOptions {
         SaverOptions {
             scope: scope.into(),

@@ -112,7 +112,10 @@ mod tests {
         // No step runs.
         let runtime = tokio::runtime::Builder::new_current_thread().build();
         let platform = system(runtime.unwrap().handle().clone());
-        let limits = Limits::new().callables(most);
+        let limits = Limits {
+            callables: most,
+            ..Limits::default()
+        };
         let session = MasterSession::new(runs, &limits, Reservation::of(Some(&budget)), platform);
         let x = session.graph.placeholder("x", DType::F32, []);
         let _ = session.graph.at_caller(|| x.exp().named("y"));

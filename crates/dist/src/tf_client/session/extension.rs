@@ -81,13 +81,13 @@ impl MasterSession {
                 )));
             }
         }
-        let options = ImportOptions {
-            input_map: self.used(def)?,
-            origin: "the client's graph".to_owned(),
-            max_expanded_bytes: self.limits.expanded_bytes.min(self.room()),
-            max_nodes: self.limits.graph_nodes,
-            ..ImportOptions::default()
-        };
+        let mut options = ImportOptions::new()
+            .origin("the client's graph")
+            .max_expanded_bytes(self.limits.expanded_bytes.min(self.room()))
+            .max_nodes(self.limits.graph_nodes);
+        for (name, output) in self.used(def)? {
+            options = options.replacing(name, output);
+        }
         // Nodes that cannot be placed are refused: the client sends them again with its next extension.
         let filled = Cell::new(None);
         let placed = |graph: &Graph, expanded: usize| {

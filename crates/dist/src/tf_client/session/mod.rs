@@ -146,11 +146,14 @@ impl MasterSession {
             feeds.push((node_names::feed(&self.graph, name)?, value.clone()));
         }
         let asked = request.options.unwrap_or_default();
-        let mut options = RunOptions::new().cancelled_by(cancel);
-        let (traced, watched) = (asked.trace_level == FULL_TRACE, self.slow.watches(request));
-        options.trace = traced || watched;
         let limit = u64::try_from(asked.timeout_in_ms).unwrap_or(0);
-        options.timeout = (limit > 0).then(|| Duration::from_millis(limit));
+        let mut options = RunOptions::new()
+            .cancelled_by(cancel)
+            .timeout((limit > 0).then(|| Duration::from_millis(limit)));
+        let (traced, watched) = (asked.trace_level == FULL_TRACE, self.slow.watches(request));
+        if traced || watched {
+            options = options.traced();
+        }
         let running = self.enter(cancel)?;
         let began = SystemTime::now();
         let data = self.graph.snapshot();
@@ -256,7 +259,7 @@ mod tests {
         let held = Reservation::of(Some(&memory_account(1000)));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let platform = system(runtime.handle().clone());
-        let session = MasterSession::new(runs, &Limits::new(), held, platform);
+        let session = MasterSession::new(runs, &Limits::default(), held, platform);
         let cancel = Cancel::new();
         let running = session.enter(&cancel).unwrap();
         let end = Instant::now() + Duration::from_millis(20);

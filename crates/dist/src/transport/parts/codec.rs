@@ -190,12 +190,10 @@ fn received_library(message: &wire::Part, limits: PartLimits<'_>) -> Result<Grap
             library: Some(library.clone()),
             ..GraphDef::default()
         };
-        let options = ImportOptions {
-            origin: "a part of a step".to_owned(),
-            max_expanded_bytes: limits.expanded_bytes,
-            max_nodes: limits.nodes,
-            ..ImportOptions::default()
-        };
+        let options = ImportOptions::new()
+            .origin("a part of a step")
+            .max_expanded_bytes(limits.expanded_bytes)
+            .max_nodes(limits.nodes);
         import(&graph, &def, &options).map_err(|e| {
             let wrong = WireError::Part(e.to_string());
             match e.exceeds_expansion_limit() {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{ArrayOps, NewGraph, ReduceOps, StateOps, Variable};
+use thalweg_session::SessionOptions;
 use thalweg_tensor::{Buffer, DType, Memory, Tensor};
 use tokio::runtime::Handle;
 
@@ -34,9 +35,9 @@ impl Two {
         let tasks = ["ps", "worker"].into_iter().zip(addresses.chunks(1));
         let cluster = ClusterSpec::new(tasks).unwrap();
         let [ps, worker] = ["ps", "worker"].map(|job| {
-            let mut options = ServerOptions::listening("");
-            options.shared_memory = shared_memory;
-            options.session.threads = 1;
+            let options = ServerOptions::listening("")
+                .session(SessionOptions::new().threads(1))
+                .shared_memory(shared_memory);
             Server::new(cluster.clone(), job, 0, options).unwrap()
         });
         Two {
@@ -289,8 +290,8 @@ fn a_task_that_has_restarted_is_found_again() {
     let before = find().unwrap().unwrap();
     assert!(Arc::ptr_eq(&find().unwrap().unwrap(), &before));
     drop(two.ps);
-    let mut options = ServerOptions::listening("");
-    options.session.threads = 1;
+    let session = SessionOptions::new().threads(1);
+    let options = ServerOptions::listening("").session(session);
     let ps = Server::new(two.cluster.clone(), "ps", 0, options).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
     loop {
