@@ -42,4 +42,4 @@ pub use bundle::{BundleReader, BundleWriter, EntryInfo, EntryType, MergeOptions,
 pub use error::CheckpointError;
 pub use object_graph::VariableNames;
 pub use weight_info::WeightInfo;
-pub use weights::{Weights, save_weights, save_weights_on};
+pub use weights::{Weights, save_weights};

@@ -21,12 +21,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use thalweg_tensor::Tensor;
 
 use crate::bundle::{BundleReader, BundleWriter, SliceSpec, index_path};
-use crate::disk::{self, Disk};
+use crate::disk;
 use crate::error::CheckpointError;
 use crate::npz::{NpzReader, NpzWriter};
 use crate::object_graph;
@@ -231,18 +230,7 @@ pub fn save_weights<N: Into<String>>(
     path: &Path,
     weights: impl IntoIterator<Item = (N, Tensor)>,
 ) -> Result<(), CheckpointError> {
-    save_weights_on(&disk::system(), path, weights)
-}
-
-/// As [`save_weights`], on this disk.
-///
-/// # Errors
-/// As there.
-pub fn save_weights_on<N: Into<String>>(
-    disk: &Arc<dyn Disk>,
-    path: &Path,
-    weights: impl IntoIterator<Item = (N, Tensor)>,
-) -> Result<(), CheckpointError> {
+    let disk = &disk::system();
     let weights = weights
         .into_iter()
         .map(|(name, tensor)| (name.into(), tensor));

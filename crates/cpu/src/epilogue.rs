@@ -58,7 +58,7 @@ impl<T> Epilogue<'_, T> {
     };
 
     /// `true` if it is the identity.
-    pub fn is_nothing(&self) -> bool {
+    fn is_nothing(&self) -> bool {
         self.scale.is_none() && self.bias.is_none() && self.activation == Activation::None
     }
 

@@ -37,7 +37,7 @@ use crate::names::GRADIENT;
 use crate::shape;
 
 /// The version of the GraphDefs written here: TensorFlow 1.15's.
-pub const PRODUCER: i32 = 134;
+const PRODUCER: i32 = 134;
 
 /// The most bytes that a message may have: protobuf's limit.
 pub const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;

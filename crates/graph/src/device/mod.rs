@@ -28,7 +28,7 @@ mod strategy;
 pub use error::DeviceFnError;
 pub use load::{DeviceLoad, LoadTable};
 pub use scope::{DeviceFn, DeviceScope};
-pub use setter::{PS_OPS, ReplicaDeviceSetter};
+pub use setter::ReplicaDeviceSetter;
 pub use spec::{DeviceSpec, SpecError};
 pub use strategy::{
     Balanced, Greedy, LoadFn, PsStrategy, RoundRobin, WithinMemory, byte_size_load,

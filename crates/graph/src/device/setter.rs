@@ -10,7 +10,7 @@ use super::{DeviceFnError, DeviceScope, DeviceSpec};
 use crate::node::Node;
 
 /// The ops that stand for a variable: TensorFlow's list.
-pub const PS_OPS: [&str; 9] = [
+const PS_OPS: [&str; 9] = [
     "Variable",
     "VariableV2",
     "AutoReloadVariable",

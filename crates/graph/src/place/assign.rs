@@ -190,13 +190,13 @@ impl<'a> Placer<'a> {
     }
 
     /// The device of a node's group, if it has one.
-    pub fn device_of_group(&mut self, id: NodeId) -> Option<u32> {
+    fn device_of_group(&mut self, id: NodeId) -> Option<u32> {
         let root = self.groups.root(id.index());
         self.first[root].map(|first| self.at[first.index()])
     }
 
     /// The devices that can take a node's group, the preferred one first; at least one.
-    pub fn candidates(&mut self, id: NodeId) -> Result<Arc<[u32]>, PlaceError> {
+    fn candidates(&mut self, id: NodeId) -> Result<Arc<[u32]>, PlaceError> {
         let root = self.groups.root(id.index());
         let key = (self.groups.constraint(root), self.groups.types(root));
         if let Some(known) = self.fitting.get(&key) {

@@ -1,13 +1,5 @@
 //! GPU launches of ops: the functions of `kernels/*.cu` that they launch, and the arguments. Independent of any GPU
 //! driver.
-//!
-//! ```
-//! use thalweg_ops::gpu::SOURCES;
-//!
-//! // Sources that NVRTC compiles for a card on first use of their kernels.
-//! let unary = SOURCES.iter().find(|s| s.name == "unary").expect("it is one of them");
-//! assert!(unary.text.contains("UNARY(Relu,"));
-//! ```
 
 mod arg_min_max;
 mod convolution;
@@ -38,6 +30,6 @@ pub(crate) use pool::{pool, pool_argmax, pool_argmax_grad};
 pub(crate) use random::random;
 pub(crate) use reduce::reduce;
 pub(crate) use softmax::{cross_entropy, softmax};
-pub use sources::{HEADER, SOURCES};
+pub use sources::HEADER;
 pub(crate) use strided_copy::strided_copy;
 pub(crate) use variables::{assign, assign_by, step};

@@ -71,26 +71,5 @@ pub(super) static DEPTHWISE: Source = Source {
     text: thalweg_kernels::DEPTHWISE,
 };
 
-/// All sources of kernels; each includes [`HEADER`].
-pub static SOURCES: &[&Source] = &[
-    &UNARY,
-    &BINARY,
-    &STRIDED_COPY,
-    &FILL,
-    &CAST,
-    &REDUCE,
-    &SOFTMAX,
-    &OPTIMIZER,
-    &POOL,
-    &GEMM,
-    &CONVOLUTION,
-    &RANDOM,
-    &ARG_MIN_MAX,
-    &GATHER,
-    &BATCH_NORM,
-    &LRN,
-    &DEPTHWISE,
-];
-
 /// Text of `thalweg.cuh`.
 pub static HEADER: &str = thalweg_kernels::HEADER;

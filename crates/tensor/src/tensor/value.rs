@@ -71,15 +71,6 @@ impl Tensor {
         }
     }
 
-    /// The object of a resource or variant tensor, if it is a `T`, taken out of the tensor: so that
-    /// a sole holder may change it.
-    pub fn into_object<T: Any + Send + Sync>(self) -> Option<Arc<T>> {
-        match self.data {
-            Data::Handle(handle) => handle.object.downcast().ok(),
-            _ => None,
-        }
-    }
-
     /// The dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
