@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use thalweg::dist::{ClusterOptions, Session, Timeouts};
 use thalweg::prelude::*;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tests::endless_training;
 use thalweg_tests::network::Network;
 use thalweg_tests::processes::{self, TaskLine, send_error, send_line};

@@ -14,6 +14,7 @@ use thalweg_device::{Body, Cpu, DeviceType, Kernel, KernelError, Operand, Prepar
 use thalweg_graph::check::infer;
 use thalweg_graph::{Fact, Graph, Node};
 use thalweg_ops::NewGraph;
+use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::golden::{Case, Input};

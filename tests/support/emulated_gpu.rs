@@ -13,6 +13,7 @@ use libloading::Library;
 use thalweg::device::gpu::{
     Address, Call as LibraryCall, Command, Driver, Function, GpuError, Handle, ReadyCall,
 };
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::emulated::{Emulated, run_emulated};
 use super::naive_libraries;

@@ -10,7 +10,6 @@ use thalweg_session::{
 use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
-use crate::cluster::spec::TaskName;
 use crate::error::{Cause, ClusterError};
 use crate::limits::server_limits::Limits;
 use crate::limits::timeouts::Timeouts;

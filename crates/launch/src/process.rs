@@ -61,28 +61,34 @@ pub(crate) fn kill(child: &mut Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Does nothing: the system has no process groups.
 #[cfg(not(unix))]
-pub(crate) fn isolate(_: &mut Command) {}
+pub(crate) use single::{isolate, kill, terminate, try_wait};
 
-/// Returns the exit status of a process that has ended.
-///
-/// # Errors
-/// The system does not know the process.
-#[cfg(not(unix))]
-pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    child.try_wait()
-}
+/// The same for systems without process groups and signals: a process is handled by itself. Compiled in tests on Unix
+/// too.
+#[cfg(any(test, not(unix)))]
+mod single {
+    use super::*;
 
-/// Does nothing: the system has no such signal. The process is killed later.
-#[cfg(not(unix))]
-pub(crate) fn terminate(_: &Child) {}
+    /// Does nothing: the system has no process groups.
+    pub(crate) fn isolate(_: &mut Command) {}
 
-/// Kills a process.
-#[cfg(not(unix))]
-pub(crate) fn kill(child: &mut Child) {
-    // An error is a process that has ended by itself.
-    let _ = child.kill();
+    /// Returns the exit status of a process that has ended.
+    ///
+    /// # Errors
+    /// The system does not know the process.
+    pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+        child.try_wait()
+    }
+
+    /// Does nothing: the system has no such signal. The process is killed later.
+    pub(crate) fn terminate(_: &Child) {}
+
+    /// Kills a process.
+    pub(crate) fn kill(child: &mut Child) {
+        // An error is a process that has ended by itself.
+        let _ = child.kill();
+    }
 }
 
 /// Converts an exit status to an exit code as shells do: 128 and the signal's number for a process that a signal has ended.
@@ -93,4 +99,23 @@ pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     let signal = None::<i32>;
     let code = status.code().or(signal.map(|s| 128 + s));
     code.unwrap_or(1)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_process_groups_a_process_is_killed_by_itself() {
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        single::isolate(&mut command);
+        let mut child = command.spawn().unwrap();
+        single::terminate(&child);
+        assert!(single::try_wait(&mut child).unwrap().is_none());
+        single::kill(&mut child);
+        child.wait().unwrap();
+        let ended = single::try_wait(&mut child).unwrap();
+        assert_eq!(ended.map(exit_code), Some(128 + 9));
+    }
 }

@@ -68,13 +68,17 @@ pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
 pub(crate) fn read_exact_at(file: &ReadFile, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
-    #[cfg(not(unix))]
+    #[cfg(windows)]
     {
-        use std::io::{Seek, SeekFrom};
-        // A handle of its own: the offset of a shared one would move under other readers.
-        let mut file = file.try_clone()?;
-        file.seek(SeekFrom::Start(at))?;
-        file.read_exact(bytes)
+        // Reads of several threads do not use the file's cursor.
+        let (mut rest, mut at) = (bytes, at);
+        while !rest.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(file, rest, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => (rest, at) = (&mut rest[n..], at + n as u64),
+            }
+        }
+        Ok(())
     }
 }
 

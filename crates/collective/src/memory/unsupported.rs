@@ -24,3 +24,17 @@ impl Map {
         match *self {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_without_shared_memory_report_it() {
+        let errors =
+            [Map::new(1), Map::open(&Value::Null, 1)].map(|map| map.err().map(|e| e.kind()));
+        assert_eq!(errors, [Some(io::ErrorKind::Unsupported); 2]);
+        // The calls of a map that cannot be made.
+        let _ = (Map::offer, Map::at);
+    }
+}

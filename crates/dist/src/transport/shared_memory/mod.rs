@@ -20,6 +20,9 @@ mod socket;
 #[cfg(not(target_os = "linux"))]
 #[path = "unsupported.rs"]
 mod socket;
+// Compiled on Linux too, so that a change here does not break the other systems unseen.
+#[cfg(all(test, target_os = "linux"))]
+mod unsupported;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests;

@@ -58,3 +58,23 @@ impl DescriptorClient {
         match self.0 {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn systems_without_such_sockets_report_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let (table, handle) = (Arc::default(), runtime.handle());
+        let server = DescriptorServer::listen(&table, handle, 1, Duration::ZERO);
+        assert_eq!(server.unwrap_err().kind(), io::ErrorKind::Unsupported);
+        let client = DescriptorClient::connect(wire::Colocation::default(), handle, Duration::ZERO);
+        assert!(runtime.block_on(client).is_none());
+        // The calls of a server and a client that cannot be made.
+        let _ = (DescriptorServer::message, DescriptorClient::is_closed);
+        let _ = (DescriptorClient::descriptor, DescriptorClient::return_loans);
+    }
+}
