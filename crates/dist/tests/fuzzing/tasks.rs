@@ -78,7 +78,7 @@ impl Drop for FuzzedTask {
 
 impl FuzzedTask {
     /// Closes the session with all its parts, and opens it again.
-    pub fn anew(&mut self) {
+    pub fn reopen(&mut self) {
         let session = self.worker.open(SESSION, 0, false, None);
         self.session = session.expect("it takes the place of the one before");
         self.worker.clear(&[]);
