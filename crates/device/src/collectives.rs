@@ -243,3 +243,62 @@ pub trait GpuCollectives: Send + Sync {
     /// Ends the job: a step has ended between collectives of which the other ranks run the rest.
     fn abandon(&self, why: &str);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planned_collective_is_one_line_by_which_ranks_compare() {
+        let planned = |set, dims: &[Option<usize>], on_gpus| PlannedCollective {
+            name: "loss".to_owned(),
+            set,
+            op: "HorovodAllreduce(sum)".to_owned(),
+            dtype: DType::F32,
+            dims: dims.to_vec(),
+            on_gpus,
+        };
+        for (planned, text) in [
+            (planned(0, &[], false), "f32[]"),
+            (planned(0, &[Some(3), None], false), "f32[3,?]"),
+            (planned(2, &[Some(3)], false), "f32[3] in set 2"),
+            (planned(0, &[Some(3)], true), "f32[3], between GPUs"),
+            (
+                planned(-1, &[Some(3)], true),
+                "f32[3] in set -1, between GPUs",
+            ),
+        ] {
+            let text = format!("loss = HorovodAllreduce(sum) {text}");
+            assert_eq!(planned.to_string(), text);
+        }
+    }
+
+    /// Ranks without an option.
+    struct Plain;
+
+    impl Collectives for Plain {
+        fn ranks(&self, _: i32) -> Result<RankOf, KernelError> {
+            Err(KernelError::NoRanks)
+        }
+
+        fn run(
+            &self,
+            _: &Ticket,
+            _: &Arc<Memory>,
+            _: &mut dyn FnMut() -> Result<CollectiveRequest, KernelError>,
+        ) -> Result<Option<Vec<Tensor>>, KernelError> {
+            Ok(None)
+        }
+
+        fn abandon(&self, _: u64) {}
+
+        fn agree(&self, _: &[PlannedCollective], _: &dyn Fn() -> bool) -> Result<(), KernelError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn ranks_have_one_order_and_nothing_for_gpus_unless_they_say_so() {
+        assert!(!Plain.negotiates() && Plain.for_gpus().is_none());
+    }
+}

@@ -104,3 +104,35 @@ impl Cpu {
         &self.memory
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_number_0_of_the_local_task_until_it_is_named() {
+        let cpu = Cpu::new(1);
+        assert_eq!(
+            cpu.name().to_string(),
+            "/job:localhost/replica:0/task:0/device:CPU:0"
+        );
+        let named = cpu.named(Cpu::local(3), Some(64));
+        assert_eq!(named.name(), &Cpu::local(3));
+        assert_eq!(named.memory().limit(), Some(64));
+        assert!(named.memory().take(64) && !named.memory().take(1));
+    }
+
+    #[test]
+    fn no_threads_stand_for_as_many_as_the_machine_runs() {
+        assert_eq!(Cpu::new(0).pool().threads(), Cpu::available_threads());
+        assert_eq!(Cpu::new(2).pool().threads(), 2);
+    }
+
+    #[test]
+    fn shared_memory_keeps_the_limit() {
+        let shared = Cpu::new(1)
+            .named(Cpu::local(0), Some(1 << 20))
+            .sharing(1 << 10);
+        assert_eq!(shared.memory().limit(), Some(1 << 20));
+    }
+}

@@ -31,3 +31,15 @@ impl fmt::Display for DeviceType {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_type_comes_first() {
+        let names: Vec<String> = DeviceType::ALL.iter().map(DeviceType::to_string).collect();
+        assert_eq!(names, ["GPU", "CPU"]);
+        assert!(DeviceType::ALL.is_sorted());
+    }
+}

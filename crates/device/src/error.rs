@@ -116,3 +116,87 @@ pub enum KernelError {
     #[error("the kernel asked for {0}, which this node does not have: this is a defect in the op")]
     Argument(&'static str),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::gpu::GpuError;
+
+    #[test]
+    fn each_error_says_what_is_wrong_and_what_to_do() {
+        let text = || "as it is".to_owned();
+        let cases = [
+            (
+                KernelError::Variable {
+                    variable: "w".to_owned(),
+                    expected_dtype: DType::F32,
+                    expected: Shape::known(&[2]),
+                    found_dtype: DType::I64,
+                    found: Shape::scalar(),
+                },
+                "variable 'w' holds i64[], the step takes it as f32[2]",
+            ),
+            (
+                KernelError::Element {
+                    input: 1,
+                    element: 5,
+                    reason: "7 is not below 4".to_owned(),
+                },
+                "input 1, element 5: 7 is not below 4",
+            ),
+            (KernelError::OutOfRange(text()), "as it is"),
+            (KernelError::Cancelled(text()), "as it is"),
+            (KernelError::NotFound(text()), "as it is"),
+            (KernelError::Refused(text()), "as it is"),
+            (KernelError::Storage(text()), "as it is"),
+            (KernelError::Invalid(text()), "as it is"),
+            (
+                KernelError::Blocked,
+                "it waits for what does not come in this step",
+            ),
+            (KernelError::Stopped, "the step was stopped"),
+            (
+                KernelError::Function {
+                    function: "f".to_owned(),
+                    node: "n".to_owned(),
+                    op: "Log".to_owned(),
+                    origin: "model.rs:7".to_owned(),
+                    source: Box::new(KernelError::Stopped),
+                },
+                "in function 'f', node 'n' (Log), made at model.rs:7: the step was stopped",
+            ),
+            (
+                KernelError::NoRanks,
+                "it needs ranks: give the session SessionOptions::collectives",
+            ),
+            (
+                KernelError::Ranks {
+                    group: 2,
+                    expected: 4,
+                    found: 3,
+                },
+                "its group_size is 4, and group 2 has 3 ranks: give it the number of ranks of its group",
+            ),
+            (
+                KernelError::from(GpuError::NoCommunicators),
+                "this GPU does nothing together with those of other processes",
+            ),
+            (
+                KernelError::DType(DType::I8),
+                "there is no kernel for i8: Cast its inputs",
+            ),
+            (
+                KernelError::from(TensorError::Utf8),
+                "the string is not UTF-8: read it as bytes, with Tensor::as_strings",
+            ),
+            (
+                KernelError::Argument("a counter"),
+                "the kernel asked for a counter, which this node does not have: this is a defect in the op",
+            ),
+        ];
+        for (error, text) in cases {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

@@ -112,4 +112,27 @@ mod tests {
         });
         assert!(updated.load(Ordering::Relaxed) && gate.try_enter());
     }
+
+    #[test]
+    fn updates_do_not_wait_for_each_other_and_all_of_them_keep_steps_out() {
+        let gate = Gate::default();
+        let (first, second) = (gate.hold(), gate.hold());
+        drop(first);
+        assert!(!gate.try_enter());
+        drop(second);
+        assert!(gate.try_enter());
+    }
+
+    #[test]
+    fn a_step_that_is_turned_away_is_not_counted_as_inside() {
+        let gate = Gate::default();
+        let update = gate.hold();
+        assert!(!gate.try_enter());
+        drop(update);
+        // It would wait for one that is inside.
+        drop(gate.hold());
+        assert!(gate.try_enter());
+        gate.leave();
+        drop(gate.hold());
+    }
 }

@@ -300,3 +300,150 @@ impl<'a> Prepare<'a> {
             .ok_or(KernelError::Argument("integers"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::testing::bare_node;
+
+    static OP: OpDef = OpDef {
+        name: "Op",
+        ..OpDef::EMPTY
+    };
+
+    fn nothing(_: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+        Ok(Vec::new())
+    }
+
+    const FLOATS: &[DType] = &[DType::F32, DType::F64];
+    const INDICES: &[DType] = &[DType::I32, DType::I64];
+
+    #[test]
+    fn a_kernel_takes_nodes_of_its_device_and_dtypes() {
+        let any = cpu_tensors(nothing);
+        let some = cpu_tensors(nothing).only(&[("T", FLOATS), ("Tidx", INDICES)]);
+        let everywhere = Kernel {
+            device: None,
+            ..cpu_tensors(nothing)
+        };
+        let (cpu, gpu) = (DeviceType::Cpu, DeviceType::Gpu);
+        type Dtypes = &'static [(&'static str, DType)];
+        let cases: [(&Kernel, DeviceType, Dtypes, bool); 12] = [
+            (&any, cpu, &[("T", DType::I8)], true),
+            (&any, gpu, &[("T", DType::F32)], false),
+            (&any, cpu, &[("T", DType::String)], true),
+            (&some, cpu, &[("T", DType::F64), ("Tidx", DType::I32)], true),
+            (&some, cpu, &[("T", DType::F64), ("Tidx", DType::U8)], false),
+            (
+                &some,
+                cpu,
+                &[("T", DType::F16), ("Tidx", DType::I32)],
+                false,
+            ),
+            // An attribute that the node does not have restricts nothing.
+            (&some, cpu, &[("T", DType::F32)], true),
+            (&on_host(), gpu, &[("T", DType::F32)], true),
+            (&on_host(), cpu, &[("T", DType::F32)], false),
+            // A GPU takes no strings.
+            (
+                &on_host(),
+                gpu,
+                &[("T", DType::F32), ("U", DType::String)],
+                false,
+            ),
+            (&everywhere, cpu, &[], true),
+            (&everywhere, gpu, &[], true),
+        ];
+        for (i, (kernel, device, dtypes, expected)) in cases.into_iter().enumerate() {
+            let mut node = bare_node(&OP);
+            for &(name, dtype) in dtypes {
+                node.attrs.set(name, dtype.into());
+            }
+            assert_eq!(kernel.takes(device, &node), expected, "case {i}");
+        }
+    }
+
+    #[test]
+    fn a_prepared_kernel_keeps_what_it_is_not_told_to_change() {
+        let prepared = Prepared::new(800, |_| Ok(()));
+        assert_eq!(
+            (prepared.scratch, prepared.cost, prepared.each),
+            (0, 120, false)
+        );
+        let other = prepared.with_scratch(64).with_cost(7).each();
+        assert_eq!((other.scratch, other.cost, other.each), (64, 7, true));
+    }
+
+    #[test]
+    fn elements_of_dimensions_that_no_tensor_has_can_be_multiplied() {
+        let operand = |dims: &[usize]| Operand {
+            dtype: DType::F32,
+            dims: dims.into(),
+            value: None,
+        };
+        for (dims, elements) in [
+            (&[][..], 1),
+            (&[3, 4], 12),
+            (&[3, 0], 0),
+            (&[usize::MAX, 2], 1 << 48),
+            (&[1 << 40, 1 << 20], 1 << 48),
+        ] {
+            assert_eq!(operand(dims).elements(), elements, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn operands_that_are_not_there_have_no_dimensions_and_no_value() {
+        let node = bare_node(&OP);
+        let axes = Tensor::vector(&[1i32, -1]);
+        let known = Operand {
+            dtype: DType::I32,
+            dims: [2][..].into(),
+            value: Some(axes.clone()),
+        };
+        let open = Operand {
+            dtype: DType::F64,
+            dims: [2, 3][..].into(),
+            value: None,
+        };
+        let floats = Operand {
+            value: Some(Tensor::vector(&[1.0f32])),
+            ..known.clone()
+        };
+        let p = Prepare {
+            cpu: &Cpu::new(1),
+            node: &node,
+            inputs: &[known, floats],
+            outputs: &[open],
+        };
+        assert_eq!(
+            (p.dims(0), p.dims(7), p.output_dims(0), p.output_dims(1)),
+            (&[2][..], &[][..], &[2, 3][..], &[][..])
+        );
+        assert_eq!((p.dtype(0), p.dtype(7)), (DType::I32, DType::F64));
+        assert_eq!(
+            (p.value(0).unwrap(), p.ints(0).unwrap()),
+            (&axes, vec![1, -1])
+        );
+        let missing = |e: KernelError| matches!(e, KernelError::Argument(_));
+        assert!(missing(p.value(7).unwrap_err()) && missing(p.ints(1).unwrap_err()));
+    }
+
+    #[test]
+    fn a_body_is_shown_by_its_kind() {
+        let bodies = [
+            Body::View,
+            Body::Tensors(nothing),
+            Body::Host,
+            Body::Handle,
+            Body::Read,
+            Body::Nothing,
+        ];
+        let texts: Vec<String> = bodies.iter().map(|b| format!("{b:?}")).collect();
+        assert_eq!(
+            texts,
+            ["View", "Tensors", "Host", "Handle", "Read", "Nothing"]
+        );
+    }
+}

@@ -25,6 +25,8 @@ pub mod gpu;
 pub mod kernel;
 mod reduction;
 pub mod rendezvous;
+#[cfg(test)]
+mod testing;
 mod ticket;
 pub mod variable;
 

@@ -105,3 +105,44 @@ impl From<ReduceOp> for Reduction {
         Reduction::of(op)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reductions_have_the_numbers_of_horovod() {
+        let numbered = [
+            (0, ReduceOp::Average, "average"),
+            (1, ReduceOp::Sum, "sum"),
+            (2, ReduceOp::Adasum, "adasum"),
+            (3, ReduceOp::Min, "min"),
+            (4, ReduceOp::Max, "max"),
+            (5, ReduceOp::Product, "product"),
+        ];
+        for (number, op, name) in numbered {
+            assert_eq!(
+                (op.number(), ReduceOp::of_number(number)),
+                (number, Some(op))
+            );
+            assert_eq!(op.to_string(), name);
+        }
+        for unknown in [-1, 6, i64::MAX, i64::MIN] {
+            assert_eq!(ReduceOp::of_number(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_reduction_has_no_factors_unless_they_are_given() {
+        let plain = Reduction::from(ReduceOp::Max);
+        assert_eq!(
+            (plain.op, plain.prescale, plain.postscale),
+            (ReduceOp::Max, 1.0, 1.0)
+        );
+        let scaled = plain.scaled(0.5, 3.0);
+        assert_eq!(
+            (scaled.op, scaled.prescale, scaled.postscale),
+            (ReduceOp::Max, 0.5, 3.0)
+        );
+    }
+}

@@ -225,6 +225,83 @@ mod tests {
             assert!(r.is_over() && r.is_done(0) && r.is_done(1));
         }
     }
+
+    #[test]
+    fn a_value_may_arrive_before_its_receiver_is_looked_for_and_after_it() {
+        for arrives_first in [true, false] {
+            let r = Rendezvous::new([1, 1].into_iter());
+            r.reset([&[0][..], &[1][..]].into_iter());
+            if !arrives_first {
+                assert!(!r.has_ready(1));
+                assert_eq!(r.take(1), None);
+            }
+            assert!(r.arrive(1, 0));
+            r.push(1, 0);
+            assert!(r.has_ready(1) && r.has_any_ready());
+            assert_eq!((r.take(1), r.take(1)), (Some(0), None));
+            assert!(!r.has_ready(1) && r.has_ready(0));
+        }
+    }
+
+    #[test]
+    fn ready_instructions_are_taken_in_the_order_of_the_step() {
+        let r = Rendezvous::new([5].into_iter());
+        r.reset([&[1, 0, 1, 1, 0][..]].into_iter());
+        for instruction in [3, 0] {
+            assert!(r.arrive(0, instruction));
+            r.push(0, instruction);
+        }
+        let taken: Vec<u32> = std::iter::from_fn(|| r.take(0)).collect();
+        assert_eq!(taken, [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_a_value_that_never_comes() {
+        let r = Rendezvous::new([2, 1].into_iter());
+        r.reset([&[0, 1][..], &[1][..]].into_iter());
+        assert_eq!(r.take(0), Some(0));
+        assert!(!r.is_over());
+        r.stop();
+        assert!(r.is_over() && r.is_done(1) && r.take(1).is_none());
+        // A step that runs in sequence checks only whether to stop.
+        r.clear();
+        assert!(!r.is_done(1));
+    }
+
+    #[test]
+    fn a_reset_forgets_what_the_last_step_left() {
+        let r = Rendezvous::new([2].into_iter());
+        r.reset([&[0, 2][..]].into_iter());
+        r.join(0);
+        assert!(r.is_joined(0));
+        r.arrive(0, 1);
+        r.stop();
+        r.reset([&[0, 2][..]].into_iter());
+        assert!(!r.is_over() && !r.is_joined(0));
+        assert_eq!((r.take(0), r.take(0)), (Some(0), None));
+        assert!(!r.arrive(0, 1) && r.arrive(0, 1));
+    }
+
+    #[test]
+    fn threads_that_leave_join_again() {
+        let r = Rendezvous::new([1, 1].into_iter());
+        r.reset([&[0][..], &[0][..]].into_iter());
+        r.join(0);
+        r.join(0);
+        r.join(1);
+        r.leave_all();
+        assert!(!r.is_joined(0) && !r.is_joined(1));
+        r.join(1);
+        assert!(!r.is_joined(0) && r.is_joined(1));
+    }
+
+    #[test]
+    fn a_program_without_instructions_is_done_from_the_start() {
+        let r = Rendezvous::new([0, 1].into_iter());
+        r.reset([&[][..], &[0][..]].into_iter());
+        assert!(r.is_done(0) && !r.is_done(1) && !r.is_over());
+        assert!(r.finish_instruction(1) && r.is_over());
+    }
 }
 
 /// Every order in which threads can meet: `RUSTFLAGS="--cfg loom" cargo test -p thalweg-device --lib

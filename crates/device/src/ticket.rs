@@ -49,3 +49,25 @@ impl fmt::Debug for Ticket {
         write!(f, "Ticket({})", self.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn every_copy_of_a_ticket_wakes_the_same_node_as_often_as_it_is_asked() {
+        let woken = Arc::new(AtomicU32::new(0));
+        let count = woken.clone();
+        let ticket = Ticket::new(7, move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let copy = ticket.clone();
+        ticket.wake();
+        copy.wake();
+        copy.wake();
+        assert_eq!((copy.number(), woken.load(Ordering::Relaxed)), (7, 3));
+        assert_eq!(format!("{copy:?}"), "Ticket(7)");
+    }
+}

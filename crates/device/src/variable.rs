@@ -201,3 +201,135 @@ impl Variable {
         self.value.lock().unpoisoned()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements of a value that leaves its memory to a later update.
+    const LARGE: usize = MIN_SPARE_BYTES / 4;
+
+    fn assigned(len: usize) -> Variable {
+        let v = Variable::new("v", DType::F32, Shape::known(&[len]));
+        v.assign(Tensor::zeros(DType::F32, &[len]).unwrap())
+            .unwrap();
+        v
+    }
+
+    fn address(tensor: &Tensor) -> *mut u8 {
+        tensor.buffer().unwrap().as_ptr()
+    }
+
+    /// Writes a value over all elements, as an update does.
+    fn renew(v: &Variable, value: f32) {
+        let mut guard = v.lock();
+        let own = guard.as_mut().unwrap();
+        if let Some(next) = v.successor(own).unwrap() {
+            let old = guard.replace(next).unwrap();
+            v.keep_spare(old);
+        }
+        let own = guard.as_mut().unwrap();
+        own.as_mut_slice::<f32>().unwrap().fill(value);
+    }
+
+    #[test]
+    fn a_value_of_another_dtype_or_shape_is_refused_and_the_old_one_stays() {
+        let open = Shape::partial([None, Some(2)]);
+        let cases: [(&Shape, Tensor, bool); 5] = [
+            (&open, Tensor::zeros(DType::F32, &[3, 2]).unwrap(), true),
+            (&open, Tensor::zeros(DType::F32, &[0, 2]).unwrap(), true),
+            (&open, Tensor::zeros(DType::F32, &[3, 1]).unwrap(), false),
+            (&open, Tensor::zeros(DType::F32, &[6]).unwrap(), false),
+            (&open, Tensor::zeros(DType::F64, &[3, 2]).unwrap(), false),
+        ];
+        for (shape, value, fits) in cases {
+            let v = Variable::new("v", DType::F32, shape.clone());
+            let old = Tensor::zeros(DType::F32, &[1, 2]).unwrap();
+            v.assign(old.clone()).unwrap();
+            let found = format!("{}{}", value.dtype(), value.shape());
+            match v.assign(value.clone()) {
+                Ok(()) => assert!(fits && v.read().unwrap() == value, "{found}"),
+                Err(e) => {
+                    let text = format!("variable 'v' holds {found}, the step takes it as f32[?,2]");
+                    assert_eq!(e.to_string(), text);
+                    assert!(!fits && v.read().unwrap() == old);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_read_before_the_first_assignment_names_the_variable() {
+        let v = Variable::new("v", DType::F32, Shape::scalar());
+        assert_eq!(v.value(), None);
+        let text = "variable 'v' is not initialized: run the graph's initializers first";
+        assert_eq!(v.read().unwrap_err().to_string(), text);
+    }
+
+    #[test]
+    fn an_update_is_in_place_where_nothing_else_holds_the_value() {
+        let v = assigned(4);
+        let before = address(&v.read().unwrap());
+        renew(&v, 1.0);
+        assert_eq!(address(&v.read().unwrap()), before);
+    }
+
+    #[test]
+    fn a_reader_keeps_its_bytes_through_later_updates() {
+        let v = assigned(4);
+        let mut readers = Vec::new();
+        for value in [1.0f32, 2.0, 3.0] {
+            renew(&v, value);
+            readers.push(v.read().unwrap());
+        }
+        for (reader, value) in readers.iter().zip([1.0f32, 2.0, 3.0]) {
+            assert_eq!(reader.to_vec::<f32>().unwrap(), [value; 4]);
+        }
+    }
+
+    #[test]
+    fn a_large_value_leaves_its_memory_to_the_update_after_the_next() {
+        for (len, reused) in [(LARGE, true), (LARGE - 1, false)] {
+            let v = assigned(len);
+            let first = v.read().unwrap();
+            let place = address(&first);
+            renew(&v, 1.0);
+            let second = v.read().unwrap();
+            assert_ne!(address(&second), place);
+            drop(first);
+            renew(&v, 2.0);
+            let kept = v.lock_spare().is_some();
+            assert_eq!(
+                address(&v.read().unwrap()) == place && kept,
+                reused,
+                "{len}"
+            );
+            assert_eq!(second.to_vec::<f32>().unwrap()[0], 1.0);
+        }
+    }
+
+    #[test]
+    fn memory_that_a_reader_still_holds_is_not_written() {
+        let v = assigned(LARGE);
+        let first = v.read().unwrap();
+        renew(&v, 1.0);
+        let second = v.read().unwrap();
+        // The spare is `first`, which is held.
+        renew(&v, 2.0);
+        let third = v.read().unwrap();
+        let values = [&first, &second, &third].map(|t| t.as_slice::<f32>().unwrap()[LARGE - 1]);
+        assert_eq!(values, [0.0, 1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_spare_of_another_size_is_not_taken_and_one_can_be_released() {
+        let v = assigned(LARGE);
+        v.keep_spare(Tensor::zeros(DType::F32, &[LARGE + 1]).unwrap());
+        let held = v.read().unwrap();
+        renew(&v, 1.0);
+        assert_eq!(v.read().unwrap().len(), held.len());
+        assert!(v.lock_spare().is_some());
+        v.release_spare();
+        assert!(v.lock_spare().is_none());
+    }
+}

@@ -390,3 +390,6 @@ impl<'a> KernelCx<'a> {
         self.counter.ok_or_else(missing)
     }
 }
+
+#[cfg(test)]
+mod tests;

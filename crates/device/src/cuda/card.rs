@@ -19,3 +19,21 @@ impl Card {
         format!("sm_{}{}", self.capability.0, self.capability.1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Card;
+
+    #[test]
+    fn kernels_are_compiled_for_the_compute_capability() {
+        for (capability, architecture) in [((9, 0), "sm_90"), ((12, 1), "sm_121")] {
+            let card = Card {
+                number: 0,
+                name: String::new(),
+                capability,
+                memory: 0,
+            };
+            assert_eq!(card.architecture(), architecture);
+        }
+    }
+}

@@ -185,6 +185,10 @@ fn part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
+    use thalweg_tensor::DType;
+
+    use crate::gpu::Source;
+
     #[test]
     fn a_file_that_is_torn_or_of_something_else_counts_as_not_there() {
         let file = packed(b"key", b"machine code");
@@ -199,5 +203,76 @@ mod tests {
             assert_eq!(unpacked(&torn, b"key"), None);
         }
         assert_eq!(unpacked(&packed(b"key", b""), b"key"), Some(&b""[..]));
+    }
+
+    static SOURCE: Source = Source {
+        name: "unary",
+        text: "source",
+    };
+    static OTHER: Source = Source {
+        name: "unary",
+        text: "changed",
+    };
+
+    fn function(source: &'static Source, dtype: DType) -> Function {
+        Function {
+            source,
+            name: "Tanh",
+            types: [dtype][..].into(),
+            large: false,
+        }
+    }
+
+    fn without_compiler(header: &'static str) -> Cubins {
+        Cubins::new(header, Err(GpuError::NoCard), None)
+    }
+
+    #[test]
+    fn code_depends_on_source_header_types_architecture_and_compiler() {
+        let float = function(&SOURCE, DType::F32);
+        let cubins = without_compiler("header");
+        let key = cubins.key(&float, "sm_90", Some((13, 0)));
+        let name = file_name(&float, &key);
+        assert!(
+            name.starts_with("unary-") && name.ends_with(".cubin"),
+            "{name}"
+        );
+        let others = [
+            cubins.key(&function(&OTHER, DType::F32), "sm_90", Some((13, 0))),
+            cubins.key(&function(&SOURCE, DType::F64), "sm_90", Some((13, 0))),
+            cubins.key(&float, "sm_80", Some((13, 0))),
+            cubins.key(&float, "sm_90", Some((12, 9))),
+            cubins.key(&float, "sm_90", None),
+            without_compiler("newer").key(&float, "sm_90", Some((13, 0))),
+        ];
+        for other in others {
+            assert_ne!(key, other);
+            assert_ne!(name, file_name(&float, &other));
+        }
+    }
+
+    #[test]
+    fn code_that_was_made_ahead_needs_no_compiler() {
+        let folder = std::env::temp_dir().join(format!("thalweg-cubins-{}", std::process::id()));
+        let made = without_compiler("header").with_made(Some(folder.clone()));
+        let float = function(&SOURCE, DType::F32);
+        let key = made.key(&float, "sm_90", None);
+        let name = file_name(&float, &key);
+        made.write(&folder, &name, &packed(&key, b"code")).unwrap();
+        assert_eq!(made.get(&float, "sm_90"), Ok(b"code".to_vec()));
+        // For another architecture there is none, and no compiler either.
+        assert_eq!(made.get(&float, "sm_80"), Err(GpuError::NoCard));
+        assert_eq!(
+            without_compiler("header").get(&float, "sm_90"),
+            Err(GpuError::NoCard)
+        );
+        assert_eq!(made.make(&float, "sm_90", &folder), Err(GpuError::NoCard));
+        // Nothing but whole files is left.
+        let files: Vec<_> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|f| f.unwrap().file_name())
+            .collect();
+        assert_eq!(files, [name.as_str()]);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

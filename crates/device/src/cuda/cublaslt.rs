@@ -296,3 +296,24 @@ impl Gemms {
         submitted.map_err(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_added_up_in_at_least_single_precision() {
+        let single = cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let double = cublasComputeType_t::CUBLAS_COMPUTE_64F;
+        use cudaDataType::{CUDA_R_16BF, CUDA_R_16F, CUDA_R_32F, CUDA_R_64F};
+        for (dtype, expected) in [
+            (DType::F16, Some((CUDA_R_16F, single, CUDA_R_32F))),
+            (DType::BF16, Some((CUDA_R_16BF, single, CUDA_R_32F))),
+            (DType::F32, Some((CUDA_R_32F, single, CUDA_R_32F))),
+            (DType::F64, Some((CUDA_R_64F, double, CUDA_R_64F))),
+            (DType::I32, None),
+        ] {
+            assert_eq!(types(dtype), expected, "{dtype}");
+        }
+    }
+}

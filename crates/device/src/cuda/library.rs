@@ -280,3 +280,62 @@ unsafe fn told(library: &libloading::Library, name: &str) -> Option<u64> {
         version.ok().map(|version| version() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(library: Library) -> Vec<String> {
+        match library.missing() {
+            GpuError::Missing { files, .. } => files,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_missing_library_is_looked_for_by_the_names_that_systems_give_it() {
+        for (library, stem, name) in [
+            (Library::Driver, "libcuda.so", "the NVIDIA driver"),
+            (
+                Library::Nvrtc,
+                "libnvrtc.so",
+                "NVRTC, the compiler of CUDA kernels,",
+            ),
+            (Library::CublasLt, "libcublasLt.so", "cuBLASLt"),
+            (Library::Cudnn, "libcudnn.so", "cuDNN"),
+            (Library::Nccl, "libnccl.so", "NCCL"),
+        ] {
+            let files = files(library);
+            assert!(
+                !files.is_empty() && files.iter().all(|f| f.starts_with(stem)),
+                "{files:?}"
+            );
+            let text = library.missing().to_string();
+            assert!(
+                text.starts_with(&format!("{name} is missing: looked for {stem}")),
+                "{text}"
+            );
+            assert!(text.ends_with(library.advice()), "{text}");
+        }
+        assert_eq!(files(Library::Nccl), NCCL_NAMES);
+    }
+
+    #[test]
+    fn a_library_that_is_too_old_is_told_from_a_missing_one() {
+        assert_eq!(
+            Library::Nccl.lacking("ncclCommFinalize").to_string(),
+            "NCCL has no function ncclCommFinalize: install NCCL, or `pip install nvidia-nccl-cu13` and put its `lib` \
+             folder into LD_LIBRARY_PATH"
+        );
+    }
+
+    #[test]
+    fn every_library_has_a_name_and_advice_of_its_own() {
+        let distinct = |of: fn(Library) -> &'static str| {
+            let all: std::collections::BTreeSet<&str> = Library::ALL.into_iter().map(of).collect();
+            all.len()
+        };
+        let counts = [Library::name, Library::stem, Library::advice].map(distinct);
+        assert_eq!(counts, [Library::ALL.len(); 3]);
+    }
+}

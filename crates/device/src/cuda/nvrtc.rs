@@ -133,3 +133,42 @@ fn log(program: &Program) -> String {
     let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
     text.to_string_lossy().trim().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use thalweg_tensor::DType;
+
+    use crate::gpu::Source;
+
+    static SOURCE: Source = Source {
+        name: "unary",
+        text: "",
+    };
+
+    #[test]
+    fn the_compiler_gets_the_architecture_and_the_macros_of_the_function() {
+        let function = Function {
+            source: &SOURCE,
+            name: "Tanh",
+            types: [DType::F16][..].into(),
+            large: true,
+        };
+        let options = [
+            "--gpu-architecture=sm_90",
+            "--std=c++17",
+            "--define-macro=T_TYPE=f16",
+            "--define-macro=T_FLOAT=1",
+            "--define-macro=INDEX_64=1",
+        ];
+        assert_eq!(Compiler::options(&function, "sm_90"), options);
+    }
+
+    #[test]
+    fn text_with_a_zero_ends_there() {
+        for (text, expected) in [("", ""), ("a", "a"), ("a\0b", "a"), ("\0", "")] {
+            assert_eq!(c_string(text).to_str().unwrap(), expected);
+        }
+    }
+}

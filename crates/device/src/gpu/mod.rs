@@ -24,6 +24,8 @@ mod driver;
 mod error;
 mod launch;
 mod launches;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 pub use address::{ALIGNMENT, Address, Handle};

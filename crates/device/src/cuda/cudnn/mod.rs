@@ -312,3 +312,46 @@ fn allowed(dtype: DType, tf32: bool) -> impl Fn(i32) -> Result<(), &'static str>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_may_be_less_exact_than_its_dtype_is_refused() {
+        let notes = [
+            Note::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC,
+            Note::CUDNN_NUMERICAL_NOTE_TENSOR_CORE,
+            Note::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+            Note::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+            Note::CUDNN_NUMERICAL_NOTE_FFT,
+        ];
+        let cases = [
+            (DType::F16, false, [false, true, true, false, true]),
+            (DType::F32, false, [false, false, false, false, true]),
+            (DType::F32, true, [false, true, true, false, true]),
+            (DType::F64, false, [false, true, false, false, true]),
+        ];
+        for (dtype, tf32, expected) in cases {
+            let may = allowed(dtype, tf32);
+            let found = notes.map(|note| may(note as i32).is_ok());
+            assert_eq!(found, expected, "{dtype}, {tf32}");
+        }
+        // A note of a newer library.
+        assert_eq!(allowed(DType::F32, false)(99_999), Ok(()));
+    }
+
+    #[test]
+    fn the_notes_of_an_engine_tell_its_algorithm() {
+        let winograd = Note::CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 as i32;
+        let fft = Note::CUDNN_NUMERICAL_NOTE_FFT as i32;
+        for (notes, expected) in [
+            (&[][..], Algorithm::Direct),
+            (&[99_999], Algorithm::Direct),
+            (&[winograd], Algorithm::Winograd),
+            (&[winograd, fft], Algorithm::Fft),
+        ] {
+            assert_eq!(algorithm(notes), expected);
+        }
+    }
+}

@@ -215,3 +215,63 @@ impl Parts<'_> {
             .finalize()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_computed_as_singles_and_other_dtypes_as_themselves() {
+        for (dtype, expected) in [
+            (
+                DType::F16,
+                Some((Data::CUDNN_DATA_HALF, Data::CUDNN_DATA_FLOAT)),
+            ),
+            (
+                DType::BF16,
+                Some((Data::CUDNN_DATA_BFLOAT16, Data::CUDNN_DATA_FLOAT)),
+            ),
+            (
+                DType::F32,
+                Some((Data::CUDNN_DATA_FLOAT, Data::CUDNN_DATA_FLOAT)),
+            ),
+            (
+                DType::F64,
+                Some((Data::CUDNN_DATA_DOUBLE, Data::CUDNN_DATA_DOUBLE)),
+            ),
+            (DType::I32, None),
+        ] {
+            assert_eq!(types(dtype), expected, "{dtype}");
+        }
+    }
+
+    #[test]
+    fn dimensions_have_31_bits() {
+        let most = i32::MAX as usize;
+        assert_eq!(integers([0, 7, most]), Some([0, 7, most as i64]));
+        assert_eq!(integers([0, most + 1]), None);
+        assert_eq!(integers([usize::MAX]), None);
+    }
+
+    #[test]
+    fn each_direction_computes_its_own_tensor_of_the_other_two() {
+        for (direction, tensors) in [
+            (Direction::Forward, [IMAGES, FILTER, OUTPUT]),
+            (Direction::Images, [FILTER, OUTPUT, IMAGES]),
+            (Direction::Filter, [IMAGES, OUTPUT, FILTER]),
+        ] {
+            let names = attributes(direction);
+            assert_eq!(names.tensors.map(|(_, which)| which), tensors);
+            // Each attribute is one of this kind of operation.
+            let prefix = match direction {
+                Direction::Forward => "CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_",
+                Direction::Images => "CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_",
+                Direction::Filter => "CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_",
+            };
+            let all = names.tensors.map(|(name, _)| name).into_iter();
+            for name in all.chain([names.convolution, names.alpha, names.beta]) {
+                assert!(format!("{name:?}").starts_with(prefix), "{name:?}");
+            }
+        }
+    }
+}

@@ -365,3 +365,6 @@ pub fn tensor_slot(tensor: &Tensor) -> Slot {
             .map_or(std::ptr::null(), std::ptr::from_ref),
     }
 }
+
+#[cfg(test)]
+mod tests;
