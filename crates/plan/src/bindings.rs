@@ -135,3 +135,168 @@ impl Bindings {
         Accesses::new(graph, &self.variable_of, &shares)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use thalweg_graph::simplify::Simplified;
+    use thalweg_graph::{Fact, Graph, Output};
+    use thalweg_ops::{MathOps, SourceOps};
+    use thalweg_tensor::Tensor;
+
+    use crate::compile::simplified;
+    use crate::request::{Fetch, Request};
+    use crate::testing::{Planner, first, graph};
+
+    fn handle<'g>(g: &'g Graph, name: &str, container: &str, shared: &str) -> Output<'g> {
+        let node = g
+            .op("VarHandleOp")
+            .attr("dtype", DType::F32)
+            .attr("shape", Shape::scalar());
+        let node = node
+            .attr("container", container)
+            .attr("shared_name", shared);
+        node.name(name).output()
+    }
+
+    fn read(handle: Output<'_>) -> Output<'_> {
+        let node = handle.graph().op("ReadVariableOp").input(handle);
+        node.attr("dtype", DType::F32).output()
+    }
+
+    /// The graph that computes these outputs.
+    fn small(planner: &Planner, fetches: &[Output<'_>]) -> Simplified {
+        let data = fetches[0].graph().snapshot();
+        let fetches: Vec<Fetch> = fetches.iter().map(|o| Fetch::Value(o.id())).collect();
+        let request = Request {
+            feeds: &[],
+            fetches: &fetches,
+            devices: &vec![0; data.len()],
+            variables: &[],
+        };
+        simplified(&data, &request, planner.context()).unwrap()
+    }
+
+    /// By handle, in the order of building: the number of its variable. Nodes named `far...` are on device 1.
+    fn numbers(fetches: &[Output<'_>]) -> (Vec<usize>, Bindings) {
+        let planner = Planner::cpus(&[1, 1]);
+        let small = small(&planner, fetches);
+        let device = |n: NodeId| u32::from(small.graph.node(n).name.starts_with("far"));
+        let bound = Bindings::new(&small.graph, &device, &[], planner.context()).unwrap();
+        let handles = small
+            .graph
+            .nodes()
+            .filter(|(_, n)| n.op.effect == Effect::Handle);
+        let of = handles
+            .map(|(id, _)| bound.variable_of[&first(id)])
+            .collect();
+        (of, bound)
+    }
+
+    #[test]
+    fn handles_of_one_name_container_and_device_are_one_variable() {
+        let g = graph();
+        let handles = [
+            handle(&g, "w", "", ""),
+            handle(&g, "again", "", "w"),
+            handle(&g, "mine", "box", "w"),
+            handle(&g, "far", "", "w"),
+            handle(&g, "box_too", "box", "w"),
+            handle(&g, "v", "", ""),
+        ];
+        let (of, bound) = numbers(&handles.map(read));
+        assert_eq!(of, [0, 0, 1, 2, 1, 3]);
+        let names: Vec<&str> = bound.variables.iter().map(|v| v.name()).collect();
+        assert_eq!(names, ["w", "w", "w", "v"]);
+    }
+
+    #[test]
+    fn a_view_of_a_handle_is_of_the_same_variable() {
+        let g = graph();
+        let w = handle(&g, "w", "", "");
+        let passed = g.op("Identity").input(w).name("passed").output();
+        let planner = Planner::cpus(&[1]);
+        let small = small(&planner, &[read(passed)]);
+        let bound = Bindings::new(&small.graph, &|_| 0, &[], planner.context()).unwrap();
+        let node = small.graph.find("passed").unwrap();
+        assert_eq!(bound.variable_of.get(&first(node)), Some(&0));
+        let accesses = bound.accesses(&small.graph, &planner.machine.kernels);
+        let users = accesses.uses.iter().filter(|v| !v.is_empty());
+        assert_eq!((accesses.variables, users.count()), (1, 1));
+    }
+
+    #[test]
+    fn a_placeholder_that_is_not_fed_is_named() {
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, [-1, 2]);
+        let planner = Planner::cpus(&[1]);
+        let small = small(&planner, &[x.tanh()]);
+        let bound = Bindings::new(&small.graph, &|_| 0, &[], planner.context());
+        let error = bound.err().unwrap().to_string();
+        assert!(
+            error.starts_with("placeholder 'x' (f32[?,2]), made at "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_variable_of_another_dtype_or_shape_than_its_handle_is_an_error() {
+        let g = graph();
+        let planner = Planner::cpus(&[1]);
+        let small = small(&planner, &[read(handle(&g, "w", "", ""))]);
+        for (dtype, shape, fits) in [
+            (DType::F32, Shape::scalar(), true),
+            (DType::F32, Shape::unknown(), true),
+            (DType::F64, Shape::scalar(), false),
+            (DType::F32, Shape::known(&[2]), false),
+        ] {
+            let found = |_: (u32, &str, &str), _: DType, _: &Shape| {
+                Ok(Arc::new(Variable::new("w", dtype, shape.clone())))
+            };
+            let kernels = planner.context().kernels;
+            let bound = Bindings::with(&small.graph, &|_| 0, &[], kernels, &found);
+            match bound {
+                Ok(_) => assert!(fits, "{dtype}{shape}"),
+                Err(e) => {
+                    let text =
+                        format!("variable 'w' holds {dtype}{shape}, the step takes it as f32[]");
+                    assert!(!fits && e.to_string().ends_with(&text), "{e}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fed_handle_is_of_the_variable_that_is_fed() {
+        let g = graph();
+        let fact = Fact {
+            variable: Some((DType::F32, Shape::scalar())),
+            ..Fact::new(DType::Resource, Shape::scalar())
+        };
+        let (a, b, c) = (
+            handle(&g, "a", "", ""),
+            handle(&g, "b", "", ""),
+            handle(&g, "c", "", ""),
+        );
+        let reads = [a, b, c].map(read).map(|o| Fetch::Value(o.id()));
+        let data = g.snapshot();
+        let feeds = [a, b].map(|o| (o.id(), fact.clone()));
+        let request = Request {
+            feeds: &feeds,
+            fetches: &reads,
+            devices: &vec![0; data.len()],
+            variables: &[],
+        };
+        let planner = Planner::cpus(&[1]);
+        let small = simplified(&data, &request, planner.context()).unwrap();
+        let given = Arc::new(Variable::new("given", DType::F32, Shape::scalar()));
+        given.assign(Tensor::scalar(1.0f32)).unwrap();
+        let fed = [Some(given.clone()), Some(given.clone())];
+        let bound = Bindings::new(&small.graph, &|_| 0, &fed, planner.context()).unwrap();
+        let names: Vec<&str> = bound.variables.iter().map(|v| v.name()).collect();
+        // One variable behind two feeds is one variable.
+        assert_eq!(names, ["given", "c"]);
+        assert!(Arc::ptr_eq(&bound.variables[0], &given));
+    }
+}

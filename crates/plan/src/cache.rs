@@ -78,3 +78,97 @@ impl<K: Clone + Eq + Hash, P> PlanCache<K, P> {
         kept.entries.values().map(|e| &e.plan).for_each(look);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use smallvec::smallvec;
+    use thalweg_graph::{NodeId, OutputId};
+    use thalweg_tensor::{DType, Dims};
+
+    use crate::request::Fetch;
+
+    /// A cache with plans 0, 1, ... of these keys.
+    fn filled<K: Clone + Eq + Hash>(most: usize, keys: &[K]) -> PlanCache<K, usize> {
+        let cache = PlanCache::new(most);
+        for (i, key) in keys.iter().enumerate() {
+            cache.keep(key.clone(), Arc::new(i));
+        }
+        cache
+    }
+
+    fn kept(cache: &PlanCache<&str, usize>, keys: &[&'static str]) -> Vec<bool> {
+        keys.iter().map(|k| cache.get(k).is_some()).collect()
+    }
+
+    #[test]
+    fn a_plan_is_found_by_the_same_fetches_and_feeds_alone() {
+        type Key = (Vec<Fetch>, Vec<(DType, Dims)>);
+        let output = |index| OutputId {
+            node: NodeId::INVALID,
+            index,
+        };
+        let key = |fetches: &[Fetch], dtype, dims: Dims| -> Key {
+            (fetches.to_vec(), vec![(dtype, dims)])
+        };
+        let (value, run) = (Fetch::Value(output(0)), Fetch::Run(NodeId::INVALID));
+        let cache = filled(8, &[key(&[value], DType::F32, smallvec![2, 3])]);
+        let cases = [
+            (key(&[value], DType::F32, smallvec![2, 3]), Some(0)),
+            (key(&[value], DType::F64, smallvec![2, 3]), None),
+            (key(&[value], DType::F32, smallvec![3, 2]), None),
+            (key(&[value], DType::F32, smallvec![2, 3, 1]), None),
+            (
+                key(&[Fetch::Value(output(1))], DType::F32, smallvec![2, 3]),
+                None,
+            ),
+            (key(&[run], DType::F32, smallvec![2, 3]), None),
+            (key(&[value, value], DType::F32, smallvec![2, 3]), None),
+            (key(&[], DType::F32, smallvec![2, 3]), None),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(cache.get(&key).map(|plan| *plan), expected, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn the_least_recently_used_plan_is_evicted_first() {
+        let cache = filled(2, &["a", "b"]);
+        cache.get(&"a");
+        cache.keep("c", Arc::new(2));
+        assert_eq!(kept(&cache, &["a", "b", "c"]), [true, false, true]);
+        cache.get(&"a");
+        cache.keep("d", Arc::new(3));
+        assert_eq!(kept(&cache, &["a", "c", "d"]), [true, false, true]);
+    }
+
+    #[test]
+    fn there_is_room_for_one_plan_at_least() {
+        let cache = filled(0, &["a"]);
+        assert_eq!(kept(&cache, &["a"]), [true]);
+    }
+
+    #[test]
+    fn of_two_plans_that_were_made_at_once_the_first_is_kept() {
+        let cache = filled(2, &["a"]);
+        assert_eq!(*cache.keep("a", Arc::new(7)), 0);
+        assert_eq!(cache.get(&"a").as_deref(), Some(&0));
+    }
+
+    #[test]
+    fn a_cleared_cache_has_no_plans_and_a_holder_keeps_its_own() {
+        let cache = filled(3, &["a", "b"]);
+        let held = cache.get(&"b");
+        let mut seen = Vec::new();
+        cache.for_each(|plan| seen.push(**plan));
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1]);
+        cache.clear();
+        cache.for_each(|_| panic!("it is empty"));
+        assert_eq!(
+            (kept(&cache, &["a", "b"]), held.as_deref()),
+            (vec![false, false], Some(&1))
+        );
+    }
+}

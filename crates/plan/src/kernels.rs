@@ -19,3 +19,46 @@ pub fn find(
     let kernel = op.kernels.iter().find(|k| k.takes(device, node))?;
     Some((op, kernel))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use thalweg_graph::Output;
+    use thalweg_ops::SourceOps;
+    use thalweg_tensor::{DType, Tensor};
+
+    use crate::testing::{Planner, graph};
+
+    #[test]
+    fn a_kernel_is_found_by_op_device_and_dtypes() {
+        let kernels = Planner::cpus(&[1]).machine.kernels;
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, [2]);
+        let strings = g.constant(Tensor::from("text"));
+        let joined = g.op("StringJoin").inputs([strings, strings]).output();
+        let sum = x + x;
+        let data = g.snapshot();
+        let has = |device, output: Output<'_>| {
+            find(&kernels, device, data.node(output.id().node)).is_some()
+        };
+        for (output, cpu, gpu) in [(sum, true, true), (joined, true, false), (x, false, false)] {
+            assert_eq!(
+                (has(DeviceType::Cpu, output), has(DeviceType::Gpu, output)),
+                (cpu, gpu)
+            );
+        }
+    }
+
+    #[test]
+    fn an_op_on_references_has_the_kernel_of_the_op_on_handles() {
+        let kernels = Planner::cpus(&[1]).machine.kernels;
+        let g = graph();
+        let w = g.op("VariableV2").attr("dtype", DType::F32);
+        let w = w.attr("shape", thalweg_tensor::Shape::scalar()).output();
+        let assign = g.op("Assign").input(w).input(g.constant(1.0f32)).output();
+        let data = g.snapshot();
+        let (op, _) = find(&kernels, DeviceType::Cpu, data.node(assign.id().node)).unwrap();
+        assert_eq!(op.def.name, "AssignVariableOp");
+    }
+}

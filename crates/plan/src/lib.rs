@@ -33,6 +33,8 @@ mod request;
 mod store;
 mod task_part;
 mod task_partitioner;
+#[cfg(test)]
+mod testing;
 mod wire_dtype;
 
 pub use cache::PlanCache;

@@ -70,3 +70,32 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::options::Parallel;
+    use crate::testing::Planner;
+
+    #[test]
+    fn an_isolated_machine_has_variables_of_its_own_on_the_same_devices() {
+        let machine = Planner::cpus(&[1, 1]).machine;
+        let isolated = machine.isolated();
+        assert!(Arc::ptr_eq(&machine.devices, &isolated.devices));
+        assert!(!Arc::ptr_eq(&machine.store, &isolated.store));
+    }
+
+    #[test]
+    fn optimisation_turns_folding_and_fusion_on_together() {
+        let mut planner = Planner::cpus(&[1]);
+        for optimise in [false, true] {
+            planner.options.optimise = optimise;
+            planner.options.parallel = Parallel::Always;
+            let context = planner.machine.context(&planner.counters, &planner.options);
+            assert_eq!((context.optimise, context.fuse), (optimise, optimise));
+            assert_eq!(context.parallel, Parallel::Always);
+            assert!(!context.separate_memory && context.path.is_empty());
+        }
+    }
+}

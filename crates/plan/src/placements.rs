@@ -112,3 +112,105 @@ fn error(place: PlaceError) -> SessionError {
     };
     SessionError::Gpu { place, found }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use thalweg_graph::{Graph, Output};
+    use thalweg_ops::{MathOps, SourceOps, StateOps};
+    use thalweg_tensor::{DType, Shape, Tensor};
+
+    use crate::testing::{Planner, graph};
+
+    fn names(devices: &[&str]) -> Vec<DeviceSpec> {
+        let name = |d: &&str| DeviceSpec::parse(&format!("/job:localhost/replica:0/task:0{d}"));
+        devices.iter().map(|d| name(d).unwrap()).collect()
+    }
+
+    /// The device of the node of each output.
+    fn numbers(
+        places: &Placements,
+        g: &Graph,
+        of: &[Output<'_>],
+    ) -> Result<Vec<u32>, SessionError> {
+        let planner = Planner::cpus(&[1]);
+        let placed = places.of(&g.snapshot(), &planner.machine.kernels, &planner.options)?;
+        Ok(of
+            .iter()
+            .map(|o| placed.numbers()[o.id().node.index()])
+            .collect())
+    }
+
+    #[test]
+    fn a_node_is_on_the_first_device_of_the_best_type_with_a_kernel() {
+        let places = Placements::new(names(&["/cpu:0", "/gpu:0", "/gpu:1"]));
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, [2]);
+        let (tanh, asked) = (x.tanh(), g.device("/cpu:0", || x.sin()));
+        let strings = g.constant(Tensor::from("text"));
+        let joined = g.op("StringJoin").inputs([strings, strings]).output();
+        assert_eq!(
+            numbers(&places, &g, &[tanh, asked, joined]).unwrap(),
+            [1, 0, 0]
+        );
+    }
+
+    #[test]
+    fn a_variable_without_a_known_shape_stays_on_a_cpu() {
+        let places = Placements::new(names(&["/cpu:0", "/gpu:0"]));
+        let g = graph();
+        let handle = |name, shape: Shape| {
+            let node = g.op("VarHandleOp").attr("dtype", DType::F32);
+            node.attr("shape", shape).name(name).output()
+        };
+        let known = handle("known", Shape::known(&[2]));
+        let open = handle("open", Shape::partial([None]));
+        assert_eq!(numbers(&places, &g, &[known, open]).unwrap(), [1, 0]);
+    }
+
+    #[test]
+    fn nodes_that_were_placed_stay_when_the_graph_and_the_devices_grow() {
+        let few = Placements::new(names(&["/cpu:0"]));
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, [2]);
+        let old = x.tanh();
+        assert_eq!(numbers(&few, &g, &[old]).unwrap(), [0]);
+        let more = few.with(names(&["/gpu:0"]));
+        assert_eq!(more.names(), names(&["/cpu:0", "/gpu:0"]));
+        let new = x.exp();
+        assert_eq!(numbers(&more, &g, &[old, new]).unwrap(), [0, 1]);
+        // The earlier devices know nothing of the later one.
+        assert_eq!(numbers(&few, &g, &[old, new]).unwrap(), [0, 0]);
+    }
+
+    #[test]
+    fn a_placement_of_the_whole_graph_is_kept() {
+        let places = Placements::new(names(&["/cpu:0"]));
+        let planner = Planner::cpus(&[1]);
+        let g = graph();
+        g.variable("w", 1.0f32);
+        let data = g.snapshot();
+        let placed = || {
+            let kernels = &planner.machine.kernels;
+            places.of(&data, kernels, &planner.options).unwrap()
+        };
+        assert!(Arc::ptr_eq(&placed(), &placed()));
+    }
+
+    #[test]
+    fn only_a_node_that_asks_for_a_gpu_is_told_of_the_gpus_of_the_machine() {
+        let places = Placements::new(names(&["/cpu:0"]));
+        for (device, gpu) in [("/gpu:0", true), ("/cpu:3", false), ("/job:ps", false)] {
+            let g = graph();
+            let x = g.device(device, || g.placeholder("x", DType::F32, [2]).tanh());
+            match numbers(&places, &g, &[x]).unwrap_err() {
+                SessionError::Gpu { found, .. } => {
+                    assert!(gpu && found.contains("his machine"), "{device}: {found}");
+                }
+                SessionError::Place(place) => assert!(!gpu, "{device}: {place}"),
+                other => panic!("{device}: {other}"),
+            }
+        }
+    }
+}

@@ -167,3 +167,80 @@ impl Plan {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use thalweg_ops::{MathOps, SourceOps};
+    use thalweg_tensor::DType;
+
+    use crate::testing::{Planner, graph};
+
+    /// A step that goes from device 0 to device 1 and back.
+    fn there_and_back() -> (Planner, Plan) {
+        let planner = Planner::cpus(&[1, 1]);
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, [2]);
+        let a = x.tanh().named("a");
+        let b = a.sin().named("b");
+        let c = b.cos().named("c");
+        let plan = planner.plan_on(&[c], &[x], &[(b, 1)]).unwrap();
+        (planner, plan)
+    }
+
+    #[test]
+    fn ranks_of_instructions_follow_the_segments() {
+        let (_, plan) = there_and_back();
+        // Tanh, Send; Recv, Sin, Send; Recv, Cos.
+        assert_eq!(plan.segments, [(0, 2), (1, 3), (0, 4)]);
+        let ranks = |program: u32, len: u32| (0..len).map(move |i| (program, i));
+        let ranks = ranks(0, 4).chain(ranks(1, 3)).map(|(p, i)| plan.rank(p, i));
+        assert_eq!(ranks.collect::<Vec<_>>(), [0, 1, 5, 6, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_plan_needs_the_arenas_of_all_its_programs() {
+        let (_, plan) = there_and_back();
+        let bytes: Vec<usize> = plan.programs.iter().map(Program::arena_bytes).collect();
+        assert_eq!(plan.arena_bytes(), bytes.iter().sum::<usize>());
+        assert!(bytes.iter().all(|&b| b > 0));
+        let fetch = plan.fetches[0].as_ref().unwrap();
+        assert_eq!((fetch.program, plan.slot(0, fetch.slot).len), (0, 2));
+    }
+
+    #[test]
+    fn the_text_of_a_plan_names_devices_where_there_are_several_and_moved_nodes() {
+        let (planner, mut plan) = there_and_back();
+        plan.moved.push(HostedNode {
+            node: "n".to_owned(),
+            op: "Shape",
+            from: "/gpu:0".to_owned(),
+            why: "it is small".to_owned(),
+        });
+        let text = plan.to_text(&planner.machine.devices);
+        for line in [
+            "# /job:localhost/replica:0/task:0/device:CPU:0\n",
+            "# /job:localhost/replica:0/task:0/device:CPU:1\n",
+            "# Shape 'n' runs on the host of /gpu:0: it is small\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        let alone = Planner::cpus(&[1]);
+        assert!(!plan.to_text(&alone.machine.devices).contains("# /job"));
+    }
+
+    #[test]
+    fn a_drawing_has_a_box_for_each_device_and_an_edge_for_each_channel() {
+        let (planner, plan) = there_and_back();
+        let dot = plan.to_dot(&planner.machine.devices);
+        for (text, count) in [
+            ("subgraph cluster_", 2),
+            ("[penwidth=2.5];", 2),
+            (" -> p1_", 2),
+        ] {
+            assert!(dot.matches(text).count() >= count, "{text}: {dot}");
+        }
+        assert!(dot.ends_with("}\n"));
+    }
+}

@@ -66,3 +66,39 @@ impl std::fmt::Debug for Wire {
         f.write_str("Wire(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_chooses_for_each_edge() {
+        let ends = ["/job:ps/task:0", "/job:worker/task:1"].map(|d| DeviceSpec::parse(d).unwrap());
+        let edge = |node, output, [from, to]: [usize; 2]| Edge {
+            node,
+            output,
+            from: &ends[from],
+            to: &ends[to],
+        };
+        let to_workers = Wire::each(|e| match (e.to.job.as_deref(), e.node, e.output) {
+            (Some("worker"), "w", _) => WireType::BF16,
+            (_, _, 1) => WireType::F16,
+            _ => WireType::F32,
+        });
+        for (edge, expected) in [
+            (edge("w", 0, [0, 1]), DType::BF16),
+            (edge("w", 0, [1, 0]), DType::F32),
+            (edge("v", 0, [0, 1]), DType::F32),
+            (edge("v", 1, [1, 0]), DType::F16),
+        ] {
+            assert_eq!(to_workers.of(&edge).dtype(), expected, "{edge:?}");
+            assert_eq!(Wire::all(WireType::F16).of(&edge), WireType::F16);
+        }
+    }
+
+    #[test]
+    fn values_are_sent_as_they_are_by_default() {
+        assert_eq!(WireType::default().dtype(), DType::F32);
+        assert_eq!(format!("{:?}", Wire::all(WireType::F16)), "Wire(..)");
+    }
+}

@@ -424,3 +424,6 @@ pub fn simplified(
     simplify(data, request.feeds, &values, &targets, &options)
         .map_err(|e| SessionError::from(vec![e]))
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,6 +19,8 @@ mod pooling_gradients;
 mod replacement;
 mod rewriter;
 #[cfg(test)]
+mod rule_tests;
+#[cfg(test)]
 mod tests;
 
 use thalweg_device::Device;

@@ -304,3 +304,6 @@ impl<'a> GpuBuilder<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -219,3 +219,6 @@ impl TaskPartitioner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

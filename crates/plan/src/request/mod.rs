@@ -178,3 +178,6 @@ pub fn partial_feed_facts(
     };
     feeds.iter().map(fact).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -172,3 +172,6 @@ fn resident(gpu: &Gpu, name: &str, dtype: DType, shape: &Shape) -> Result<Variab
     let block = gpu.allocate(bytes)?;
     Ok(Variable::on_gpu(name, dtype, shape.clone(), block))
 }
+
+#[cfg(test)]
+mod tests;

@@ -257,3 +257,6 @@ pub struct Instruction {
     /// Held slots that are not used any more, released before this runs.
     pub release: SmallVec<[u32; 1]>,
 }
+
+#[cfg(test)]
+mod tests;

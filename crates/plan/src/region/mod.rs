@@ -172,3 +172,6 @@ fn kind(
         },
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,3 +276,6 @@ impl Hazards {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -382,3 +382,6 @@ pub fn panicked(node: &Node, panic: &(dyn Any + Send)) -> SessionError {
         message: message.unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,511 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use thalweg_graph::op::{Effect, arg_of};
+use thalweg_graph::{Graph, OpDef, Output};
+use thalweg_ops::{LinalgOps, MathOps, SourceOps, StateOps};
+use thalweg_tensor::{DType, Shape};
+
+use super::*;
+use crate::program::Home;
+use crate::testing::{Planner, bare_node, bare_op, first, graph, ops};
+
+/// By instruction: those that have run before it, whatever the threads do.
+fn earlier(program: &Program) -> Vec<BTreeSet<u32>> {
+    let mut earlier = vec![BTreeSet::new(); program.len()];
+    for i in 0..program.len() as u32 {
+        for &next in program.dependents.of(i) {
+            let of_first = earlier[i as usize].clone();
+            earlier[next as usize].extend(of_first);
+            earlier[next as usize].insert(i);
+        }
+    }
+    earlier
+}
+
+/// Memory of the arena while it is in use: its bytes, the instruction that fills it, those that use it.
+#[derive(Debug)]
+struct Use {
+    bytes: std::ops::Range<usize>,
+    writer: Option<u32>,
+    users: Vec<u32>,
+    fetched: bool,
+}
+
+/// The uses of the arena by slots and scratch memory.
+fn arena_uses(plan: &Plan, number: u32) -> Vec<Use> {
+    let program = &plan.programs[number as usize];
+    let mut uses = Vec::new();
+    for (slot, of) in program.slots.iter().enumerate() {
+        let Home::Arena(offset) = of.home else {
+            continue;
+        };
+        let slot = slot as u32;
+        let with = |list: fn(&Instruction) -> &[u32]| {
+            let all = program.instructions.iter().enumerate();
+            all.filter(move |(_, i)| list(i).contains(&slot))
+                .map(|(at, _)| at as u32)
+        };
+        uses.push(Use {
+            bytes: offset..offset + of.len * of.dtype.size(),
+            writer: with(|i| &i.outputs).next(),
+            users: with(|i| &i.inputs).collect(),
+            fetched: plan
+                .fetches
+                .iter()
+                .flatten()
+                .any(|f| (f.program, f.slot) == (number, slot)),
+        });
+    }
+    for (at, instruction) in program.instructions.iter().enumerate() {
+        if let Action::Run { scratch, .. } = instruction.action {
+            uses.push(Use {
+                bytes: scratch.0..scratch.0 + scratch.1,
+                writer: Some(at as u32),
+                users: Vec::new(),
+                fetched: false,
+            });
+        }
+    }
+    uses
+}
+
+/// Checks that no two values are in one place at the same time: all uses of one come before the other is written.
+fn check_memory(plan: &Plan) -> Result<(), TestCaseError> {
+    for (number, program) in plan.programs.iter().enumerate() {
+        let earlier = earlier(program);
+        let uses = arena_uses(plan, number as u32);
+        // A kernel may write its output in the place of its input.
+        let done_by = |a: &Use, b: &Use| {
+            let Some(writer) = b.writer else { return false };
+            let before = |i: &u32| *i == writer || earlier[writer as usize].contains(i);
+            !a.fetched && a.writer != b.writer && a.writer.iter().chain(&a.users).all(before)
+        };
+        for (i, a) in uses.iter().enumerate() {
+            prop_assert!(a.bytes.end <= program.arena);
+            for b in &uses[i + 1..] {
+                let apart = a.bytes.end <= b.bytes.start || b.bytes.end <= a.bytes.start;
+                let empty = a.bytes.is_empty() || b.bytes.is_empty();
+                let in_turn = done_by(a, b) || done_by(b, a);
+                prop_assert!(
+                    apart || empty || in_turn,
+                    "{a:?} {b:?}\n{}",
+                    program.to_text()
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks the counts and numbers of a plan's programs against each other.
+fn check_counts(plan: &Plan) -> Result<(), TestCaseError> {
+    let mut received: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); plan.programs.len()];
+    let mut sent = vec![0; plan.channels.len()];
+    for (number, channel) in plan.channels.iter().enumerate() {
+        let program = &plan.programs[channel.to as usize];
+        let receive = &program.instructions[channel.receive as usize];
+        prop_assert!(matches!(receive.action, Action::Receive));
+        prop_assert!(received[channel.to as usize].insert(channel.receive as usize));
+        prop_assert_eq!(channel.slot, receive.outputs.first().copied(), "{}", number);
+    }
+    for (number, program) in plan.programs.iter().enumerate() {
+        let mut waits = vec![0; program.len()];
+        for i in 0..program.len() as u32 {
+            for &next in program.dependents.of(i) {
+                prop_assert!(next > i);
+                waits[next as usize] += 1;
+            }
+        }
+        for (at, instruction) in program.instructions.iter().enumerate() {
+            // A receive waits for its send too.
+            let receives = received[number].contains(&at);
+            prop_assert_eq!(program.waits[at], waits[at] + u32::from(receives));
+            prop_assert_eq!(matches!(instruction.action, Action::Receive), receives);
+            if let Action::Send { channel } = instruction.action {
+                sent[channel] += 1;
+                prop_assert!(plan.channels[channel].to as usize != number);
+            }
+        }
+        prop_assert_eq!(program.costs.len(), program.len());
+    }
+    prop_assert!(sent.iter().all(|&n| n == 1));
+    // The segments run every instruction once, each send before its receive.
+    let mut ends = vec![0; plan.programs.len()];
+    let mut landed = BTreeSet::new();
+    for &(p, end) in &plan.segments {
+        for at in std::mem::replace(&mut ends[p as usize], end)..end {
+            match plan.programs[p as usize].instructions[at as usize].action {
+                Action::Send { channel } => {
+                    let to = plan.channels[channel];
+                    landed.insert((to.to, to.receive));
+                }
+                Action::Receive => prop_assert!(landed.contains(&(p, at))),
+                _ => {}
+            }
+        }
+    }
+    let lengths: Vec<u32> = plan.programs.iter().map(|p| p.len() as u32).collect();
+    prop_assert_eq!(ends, lengths);
+    Ok(())
+}
+
+/// A node of a random graph: its op, its inputs among the nodes before it, its device, and `true` if it is fetched.
+type DeviceNode = (u8, usize, usize, u32, bool);
+
+/// Builds a random graph of matrices and rows; returns its feeds and nodes.
+fn drawn<'g>(g: &'g Graph, nodes: &[DeviceNode]) -> Vec<Output<'g>> {
+    let mut all = vec![
+        g.placeholder("m", DType::F32, [24, 24]),
+        g.placeholder("r", DType::F32, [1, 24]),
+    ];
+    for &(op, a, b, ..) in nodes {
+        let (a, b) = (all[a % all.len()], all[b % all.len()]);
+        let rows = |o: Output<'_>| o.shape().dim(0);
+        all.push(match op {
+            0 => a.tanh(),
+            1 => a + b,
+            2 => a * b,
+            3 if rows(b) == Some(24) => a.matmul(b),
+            4 => {
+                let axis = g.constant([0i32]);
+                let sum = g.op("Sum").input(a).input(axis);
+                sum.attr("keep_dims", true).output()
+            }
+            5 => g.control_dependencies([b], || a.sin()),
+            _ => g
+                .op("Reshape")
+                .input(a)
+                .input(g.constant([-1i32, 24]))
+                .output(),
+        });
+    }
+    all
+}
+
+/// Compiles random graphs and checks the plans.
+fn check_random_plans(planner: &Planner, check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
+    let devices = planner.machine.devices.len() as u32;
+    let node = (0u8..7, 0usize..30, 0usize..30, 0..devices, any::<bool>());
+    let nodes = proptest::collection::vec(node, 1..30);
+    let mut runner = TestRunner::new(Config::with_cases(64));
+    let checked = runner.run(&nodes, |nodes| {
+        let g = graph();
+        let all = drawn(&g, &nodes);
+        let (feeds, made) = all.split_at(2);
+        let chosen = made.iter().zip(&nodes).filter(|(_, n)| n.4);
+        let last = made.last().unwrap();
+        let fetches: Vec<Output<'_>> = chosen.map(|(o, _)| *o).chain([*last]).collect();
+        let elsewhere: Vec<_> = made.iter().zip(&nodes).map(|(o, n)| (*o, n.3)).collect();
+        check(&planner.plan_on(&fetches, feeds, &elsewhere).unwrap())
+    });
+    checked.unwrap();
+}
+
+#[test]
+fn values_of_a_program_never_share_memory_while_both_are_in_use() {
+    for optimised in [false, true] {
+        let mut planner = Planner::cpus(&[3]);
+        planner.options.optimise = optimised;
+        planner.options.parallel = Parallel::Always;
+        check_random_plans(&planner, check_memory);
+    }
+}
+
+#[test]
+fn programs_of_several_devices_agree_about_channels_and_counts() {
+    let planner = Planner::cpus(&[1, 1, 1]);
+    check_random_plans(&planner, |plan| {
+        check_counts(plan)?;
+        check_memory(plan)
+    });
+}
+
+/// The home of the value that a node of this name makes.
+fn home<'p>(program: &'p Program, name: &str) -> &'p Home {
+    let mut all = program.instructions.iter();
+    let instruction = all.find(|i| program.graph.node(i.node).name == name);
+    &program.slots[instruction.unwrap().outputs[0] as usize].home
+}
+
+fn offset(program: &Program, name: &str) -> usize {
+    match home(program, name) {
+        Home::Arena(offset) => *offset,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_kernel_writes_in_place_of_an_input_only_at_its_last_use() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [64]);
+    let a = x.tanh().named("a");
+    let b = a.sin().named("b");
+    let c = a.cos().named("c");
+    let plan = Planner::cpus(&[1]).plan(&[b, c], &[x]).unwrap();
+    let program = &plan.programs[0];
+    // The second user may take the memory that the first one must leave.
+    assert_ne!(offset(program, "b"), offset(program, "a"));
+    assert_eq!(offset(program, "c"), offset(program, "a"));
+    let plan = Planner::cpus(&[1]).plan(&[a, c], &[x]).unwrap();
+    // A fetched value stays.
+    assert_ne!(
+        offset(&plan.programs[0], "c"),
+        offset(&plan.programs[0], "a")
+    );
+}
+
+#[test]
+fn with_separate_memory_no_value_takes_the_place_of_another() {
+    let mut planner = Planner::cpus(&[1]);
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [64]);
+    let y = x.tanh().sin().cos().tanh();
+    let bytes = |planner: &Planner| planner.plan(&[y], &[x]).unwrap().arena_bytes();
+    assert_eq!(bytes(&planner), 256);
+    planner.separate_memory = true;
+    assert_eq!(bytes(&planner), 4 * 256);
+}
+
+#[test]
+fn a_view_has_the_slot_of_its_input_and_no_instruction() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [4]);
+    let y = x.tanh();
+    let flat = g
+        .op("Reshape")
+        .input(y)
+        .input(g.constant([2i32, 2]))
+        .output();
+    let plan = Planner::cpus(&[1]).plan(&[y, flat], &[x]).unwrap();
+    assert_eq!(ops(&plan.programs[0]), ["Tanh"]);
+    let fetches: Vec<_> = plan.fetches.iter().flatten().collect();
+    assert_eq!(fetches[0].slot, fetches[1].slot);
+    assert_eq!(fetches[1].dims.as_deref(), Some(&[2, 2][..]));
+}
+
+#[test]
+fn constants_and_feeds_need_no_instruction_and_no_arena() {
+    let g = graph();
+    let (x, c) = (g.placeholder("x", DType::F32, [2]), g.constant([1.0f32]));
+    let plan = Planner::cpus(&[1]).plan(&[x, c], &[x]).unwrap();
+    assert_eq!((plan.programs[0].len(), plan.arena_bytes()), (0, 0));
+    let slot = |fetch: usize| {
+        let fetch = plan.fetches[fetch].as_ref().unwrap();
+        &plan.slot(fetch.program, fetch.slot).home
+    };
+    assert!(matches!(slot(0), Home::Held) && matches!(slot(1), Home::Constant(_)));
+}
+
+#[test]
+fn a_feed_that_nothing_needs_fills_no_slot() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let unused = g.placeholder("unused", DType::F32, [2]);
+    let plan = Planner::cpus(&[1]).plan(&[x.tanh()], &[unused, x]).unwrap();
+    let slots: Vec<usize> = plan.feeds.iter().map(|f| f.len()).collect();
+    assert_eq!(slots, [0, 1]);
+}
+
+#[test]
+fn a_node_that_is_only_run_has_no_fetched_slot() {
+    let g = graph();
+    let w = g.variable("w", 1.0f32);
+    let add = w.assign_add(2.0f32);
+    let fetches = [Fetch::Run(add.id()), Fetch::Value(w.read().id())];
+    let data = g.snapshot();
+    let plan = Planner::cpus(&[1]).plan_of(&data, &fetches, &[], &vec![0; data.len()]);
+    let plan = plan.unwrap();
+    assert_eq!(
+        plan.fetches.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [false, true]
+    );
+}
+
+#[test]
+fn a_value_that_was_read_is_released_before_its_variable_is_updated() {
+    let g = graph();
+    let w = g.variable("w", [1.0f32, 2.0]);
+    let read = w.read();
+    let square = read.square().named("square");
+    let add = w.assign_add([1.0f32, 1.0]);
+    let data = g.snapshot();
+    let fetches = [Fetch::Value(square.id()), Fetch::Run(add.id())];
+    let plan = Planner::cpus(&[1]).plan_of(&data, &fetches, &[], &vec![0; data.len()]);
+    let plan = plan.unwrap();
+    let program = &plan.programs[0];
+    assert_eq!(
+        ops(program),
+        ["ReadVariableOp", "Square", "AssignAddVariableOp"]
+    );
+    let held = program.instructions[0].outputs[0];
+    assert_eq!(program.instructions[2].release[..], [held]);
+    assert!(program.instructions[1].release.is_empty());
+    // The update waits for all users of the old value.
+    assert_eq!(program.waits, [0, 1, 2]);
+    assert_eq!(
+        program.instructions[2].variables[0]
+            .as_ref()
+            .unwrap()
+            .name(),
+        "w"
+    );
+}
+
+#[test]
+fn shapes_that_are_known_only_at_run_time_are_prepared_late() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [4]);
+    let dims = g.placeholder("dims", DType::I32, [2]);
+    let y = g.op("Reshape").input(x).input(dims).output();
+    let z = y.tanh().named("z");
+    let plan = Planner::cpus(&[1]).plan(&[z], &[x, dims]).unwrap();
+    let program = &plan.programs[0];
+    assert!(
+        program
+            .instructions
+            .iter()
+            .all(|i| matches!(i.action, Action::Late { .. }))
+    );
+    assert!(matches!(home(program, "z"), Home::Held));
+    assert!(plan.fetches[0].as_ref().unwrap().dims.is_none());
+}
+
+#[test]
+fn constants_are_folded_and_equal_nodes_shared_only_where_that_is_asked_for() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let c = g.constant([1.0f32, 2.0]).exp();
+    let y = (x + c) * (x + c);
+    let plan = Planner::cpus(&[1]).plan(&[y], &[x]).unwrap();
+    assert_eq!(ops(&plan.programs[0]), ["Exp", "AddV2", "AddV2", "Mul"]);
+    let plan = Planner::cpus(&[1]).optimised().plan(&[y], &[x]).unwrap();
+    assert_eq!(ops(&plan.programs[0]), ["AddV2", "Mul"]);
+}
+
+#[test]
+fn a_large_value_for_another_task_lies_in_a_tensor_of_its_own() {
+    for (len, sent) in [(64 << 10, true), (64, false)] {
+        let g = graph();
+        let x = g.placeholder("x", DType::F32, Shape::known(&[len / 4]));
+        let y = x.tanh().named("y");
+        let planner = Planner::cpus(&[1]);
+        let data = g.snapshot();
+        let request = Request {
+            feeds: &[(x.id(), x.fact())],
+            fetches: &[Fetch::Value(y.id())],
+            devices: &vec![0; data.len()],
+            variables: &[],
+        };
+        let small = simplified(&data, &request, planner.context()).unwrap();
+        let plan = compile_partial(small, planner.context()).unwrap();
+        let program = &plan.programs[0];
+        assert_eq!(matches!(home(program, "y"), Home::Sent), sent, "{len}");
+        // The feed arrives while the step runs, and the value leaves.
+        assert_eq!(plan.arrivals.len(), 1);
+        assert_eq!(
+            (plan.arrivals[0].channel, plan.waits),
+            (client_channel(0), true)
+        );
+        let last = &program.instructions.last().unwrap().action;
+        assert!(matches!(last, Action::SendRemote { channel } if *channel == client_channel(1)));
+    }
+}
+
+#[test]
+fn a_handle_cannot_be_sent_to_another_device() {
+    let g = graph();
+    let w = g.variable("w", 1.0f32);
+    let read = w.read().named("read");
+    let error = Planner::cpus(&[1, 1])
+        .plan_on(&[read], &[], &[(read, 1)])
+        .err();
+    let error = error.unwrap().to_string();
+    assert!(
+        error.contains("it sends the handle of a variable, which does not leave its device"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_node_without_a_kernel_for_its_dtypes_is_named_with_them() {
+    static ODD: OpDef = OpDef {
+        outputs: &[arg_of("y", DType::F32)],
+        ..bare_op("Odd", Effect::Stateful)
+    };
+    let mut data = GraphData::new();
+    let odd = data.push(bare_node(&ODD, &[], &[]));
+    let fetches = [Fetch::Value(first(odd))];
+    let error = Planner::cpus(&[1])
+        .plan_of(&data, &fetches, &[], &[0])
+        .err()
+        .unwrap();
+    assert_eq!(
+        error.to_string(),
+        "node 'Odd' (Odd), made at a test: there is no kernel for it on a CPU, with f32: Cast its inputs"
+    );
+}
+
+#[test]
+fn a_value_that_no_memory_holds_is_an_error_of_its_node() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [1i64 << 31, 1]);
+    let y = g.placeholder("y", DType::F32, [1, 1i64 << 31]);
+    let product = x.matmul(y).named("product");
+    let error = Planner::cpus(&[1]).plan(&[product], &[x, y]).err().unwrap();
+    assert!(
+        matches!(&error, SessionError::Memory { node, .. } if node == "product"),
+        "{error}"
+    );
+}
+
+#[test]
+fn nodes_that_wait_for_each_other_are_an_error() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let (a, b) = (x.tanh().named("a"), x.sin().named("b"));
+    let planner = Planner::cpus(&[1]);
+    let data = g.snapshot();
+    let request = Request {
+        feeds: &[(x.id(), x.fact())],
+        fetches: &[Fetch::Value(a.id()), Fetch::Value(b.id())],
+        devices: &vec![0; data.len()],
+        variables: &[],
+    };
+    let mut small = simplified(&data, &request, planner.context()).unwrap();
+    let [a, b] = ["a", "b"].map(|n| small.graph.find(n).unwrap());
+    small.graph.wait_for(a, b);
+    small.graph.wait_for(b, a);
+    let none = |_: (u32, &str, &str), _, _: &_| -> Result<_, thalweg_device::KernelError> {
+        Err(thalweg_device::KernelError::Stopped)
+    };
+    let error = ordered(&small, &none, planner.context()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "node 'a' waits for itself: the graph has a cycle"
+    );
+}
+
+#[test]
+fn client_channels_are_below_those_between_tasks() {
+    assert_eq!([0, 1, 7].map(client_channel), [-1, -2, -8]);
+}
+
+#[test]
+fn a_step_runs_on_several_threads_where_they_are_wanted() {
+    let g = graph();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let y = x.tanh();
+    for (threads, parallel, expected) in [
+        (2, Parallel::Always, true),
+        (1, Parallel::Always, false),
+        (2, Parallel::Never, false),
+        (2, Parallel::WhereWorth, false),
+    ] {
+        let mut planner = Planner::cpus(&[threads]);
+        planner.options.parallel = parallel;
+        let plan = planner.plan(&[y], &[x]).unwrap();
+        assert_eq!(plan.parallel, expected, "{threads}, {parallel:?}");
+    }
+}
