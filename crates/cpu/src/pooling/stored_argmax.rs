@@ -2,6 +2,7 @@
 //! the window: line by line, from zero; of a window that the image's edge cuts, in the rest of it.
 
 use crate::parallel::Disjoint;
+#[cfg(target_arch = "x86_64")]
 use thalweg_tensor::DType;
 
 use super::window::{Op, PoolWindow, at, is_nan, part};

@@ -1,6 +1,7 @@
 //! Pooling operations on one window: maximum, mean, and their gradients.
 
 use crate::parallel::Disjoint;
+#[cfg(target_arch = "x86_64")]
 use thalweg_tensor::DType;
 
 use crate::number::{Float, Number};
