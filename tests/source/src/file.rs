@@ -156,9 +156,11 @@ impl<'a> Reader<'a> {
 
     fn bring(&mut self, name: Option<String>, path: Vec<String>) {
         let path = match path.as_slice() {
-            // `use super::*`: the module itself.
+            // `use super::*`: the module around this one.
             [only] if only == "super" => {
-                Some(self.module[..self.module.len().saturating_sub(1)].to_vec())
+                let mut here = [self.module.clone(), self.inline.clone()].concat();
+                here.pop();
+                Some(here)
             }
             path => self.absolute(path),
         };

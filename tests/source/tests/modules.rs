@@ -132,6 +132,13 @@ fn two_files_that_use_each_other_are_a_circle() {
 }
 
 #[test]
+fn a_module_inside_of_a_file_uses_the_file_by_super() {
+    let small = Small::new("inline");
+    small.write("c.rs", "pub fn g() {}\nmod inner { use super::*; }\n");
+    assert_eq!(small.circles(), []);
+}
+
+#[test]
 fn a_path_in_a_macro_is_a_use() {
     let small = Small::new("macro");
     small.write(
