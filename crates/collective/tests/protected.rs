@@ -176,6 +176,8 @@ fn a_missing_folder_of_keys_is_an_error_that_names_thalweg_protect() {
     let set = |name: &str| match name {
         "HOROVOD_RANK" => Some("0".to_owned()),
         "HOROVOD_SIZE" => Some("1".to_owned()),
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR" => Some("127.0.0.1".to_owned()),
+        "HOROVOD_GLOO_RENDEZVOUS_PORT" => Some("2222".to_owned()),
         "THALWEG_PROTECTION" => Some("/no/such/folder".to_owned()),
         _ => None,
     };
