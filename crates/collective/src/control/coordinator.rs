@@ -180,7 +180,11 @@ impl CoordinatorShared {
             let message = match reader.next() {
                 Ok(Line::Message(message)) => message,
                 Ok(Line::Nothing) => Value::Null,
-                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                // A process that ends with messages that it has not read resets its connection.
+                Err(e)
+                    if [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset]
+                        .contains(&e.kind()) =>
+                {
                     return Some("its process has ended".to_owned());
                 }
                 Err(e) => return Some(e.to_string()),
