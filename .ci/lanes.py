@@ -1,4 +1,4 @@
-"""Runs the test programs of the workspace, which are built already, three at a time: some wait most of their time, and some
+"""Runs the test programs of the workspace, which are built already, two at a time: some wait most of their time, and some
 compute on one core. The longest start first. A program's output is printed when it ends; prints the time of the slowest."""
 
 import json
@@ -48,7 +48,7 @@ def main():
                 if done.returncode != 0:
                     failed.append(f"{name} in {os.path.relpath(folder)}: exit status {done.returncode}")
 
-    lanes = [threading.Thread(target=lane) for _ in range(3)]
+    lanes = [threading.Thread(target=lane) for _ in range(2)]
     for thread in lanes:
         thread.start()
     for thread in lanes:
