@@ -1,9 +1,10 @@
 //! Copies of a task's operands: its rows and columns of a block of the inner dimension, widened to the type of its
 //! sums, in the order in which tiles read them.
 //!
-//! Where rows lie near each other, a block is copied when its turn comes. Where they are far apart, it is copied while
-//! the one before it is multiplied, a part of it after each tile, which has prefetched that part's lines, or most of
-//! them: they are used before many others come, though all of the block may share a few sets of each cache.
+//! A block whose rows lie near each other is copied just before it is multiplied. A block whose rows are far apart is
+//! copied during the multiplication of the block before it: one part after each tile. The tile prefetches the lines of
+//! that part, or most of them. So they are used before many others are loaded, though all lines of the block may share a
+//! few sets of each cache.
 
 use std::ops::Range;
 
