@@ -6,6 +6,7 @@
 
 pub(crate) mod buffer_pool;
 pub(crate) mod connections;
+mod error_chain;
 pub(crate) mod error_codec;
 pub(crate) mod frames;
 pub(crate) mod peer_stats;

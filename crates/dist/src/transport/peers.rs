@@ -16,6 +16,7 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 
 use super::buffer_pool::BufferPool;
+use super::error_chain::{causes, chain};
 use super::error_codec;
 use super::frames::{FrameReader, Frames};
 use super::messages::header::Kind;
@@ -181,7 +182,7 @@ impl Peer {
     fn advice(&self, error: &tonic::transport::Error) -> &'static str {
         use std::io::ErrorKind;
         // A TLS error is invalid data; a peer that does not understand the caller closes the connection.
-        let answers = |kind| {
+        let may_be_mismatch = |kind| {
             matches!(
                 kind,
                 ErrorKind::InvalidData
@@ -192,9 +193,9 @@ impl Peer {
             )
         };
         let mut all = chain(error).filter_map(|e| e.downcast_ref::<std::io::Error>());
-        let nobody = all.any(|e| !answers(e.kind()));
+        let other_cause = all.any(|e| !may_be_mismatch(e.kind()));
         let heard = self.heard.lock().unpoisoned();
-        match (&self.dial.protection, nobody || heard.is_some()) {
+        match (&self.dial.protection, other_cause || heard.is_some()) {
             (_, true) => "",
             (None, false) => {
                 "; if it is protected, its callers need its folder of `thalweg protect` too"
@@ -410,22 +411,6 @@ impl Peer {
 
 /// Prefix of the paths of calls.
 pub(crate) const SERVICE_PATH: &str = "/thalweg.Worker/";
-
-/// Iterates over an error and its sources.
-fn chain<'e>(
-    error: &'e (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'e (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |e| e.source())
-}
-
-/// Formats an error with all its sources.
-pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    chain(error).fold(String::new(), |text, cause| match cause.to_string() {
-        more if text.is_empty() => more,
-        more if text.contains(&more) => text,
-        more => format!("{text}: {more}"),
-    })
-}
 
 /// Options of the calls to peers.
 #[derive(Clone)]
