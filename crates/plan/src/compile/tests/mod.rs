@@ -1,0 +1,2 @@
+mod programs;
+mod random_plans;
