@@ -80,10 +80,26 @@ impl BundleReader {
     }
 }
 
-type Keys = (BTreeMap<String, String>, BTreeSet<String>);
+impl BundleReader {
+    /// The keys of each object's tensors, for the objects of a checkpoint of TensorFlow 2 in their
+    /// order; none for other checkpoints.
+    ///
+    /// # Errors
+    /// As [`BundleReader::by_variable_name`].
+    pub fn keys_of_objects(&self) -> Result<Vec<Vec<String>>, CheckpointError> {
+        let graph = object_graph(self)?.unwrap_or_default();
+        let keys = |node: Node| {
+            node.attributes
+                .into_iter()
+                .map(|a| a.checkpoint_key)
+                .collect()
+        };
+        Ok(graph.nodes.into_iter().map(keys).collect())
+    }
+}
 
-/// The keys of variables by name, and the ambiguous names.
-pub(crate) fn variable_keys(reader: &BundleReader) -> Result<Option<Keys>, CheckpointError> {
+/// The object graph of a checkpoint; `None` if it has none.
+fn object_graph(reader: &BundleReader) -> Result<Option<Graph>, CheckpointError> {
     if !reader.contains(KEY) {
         return Ok(None);
     }
@@ -94,6 +110,16 @@ pub(crate) fn variable_keys(reader: &BundleReader) -> Result<Option<Keys>, Check
         return Err(broken("is no single string"));
     };
     let graph = Graph::decode(&**text).map_err(|_| broken("is no object graph"))?;
+    Ok(Some(graph))
+}
+
+type Keys = (BTreeMap<String, String>, BTreeSet<String>);
+
+/// The keys of variables by name, and the ambiguous names.
+pub(crate) fn variable_keys(reader: &BundleReader) -> Result<Option<Keys>, CheckpointError> {
+    let Some(graph) = object_graph(reader)? else {
+        return Ok(None);
+    };
     let (mut keys, mut ambiguous) = (BTreeMap::new(), BTreeSet::new());
     for attribute in graph.nodes.into_iter().flat_map(|node| node.attributes) {
         let Attribute {

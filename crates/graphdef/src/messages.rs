@@ -699,6 +699,29 @@ pub struct AssetFileDef {
     pub filename: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SavedVariable {
+    #[prost(enumeration = "DataType", tag = "1")]
+    pub dtype: i32,
+    #[prost(message, optional, tag = "2")]
+    pub shape: ::core::option::Option<TensorShapeProto>,
+    #[prost(bool, tag = "3")]
+    pub trainable: bool,
+    #[prost(string, tag = "6")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Of the kinds of objects, only variables matter here.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SavedObject {
+    #[prost(message, optional, tag = "7")]
+    pub variable: ::core::option::Option<SavedVariable>,
+}
+/// Its nodes are those of the checkpoint's object graph, in the same order.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SavedObjectGraph {
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<SavedObject>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MetaGraphDef {
     #[prost(message, optional, tag = "1")]
     pub meta_info_def: ::core::option::Option<meta_graph_def::MetaInfoDef>,
@@ -718,6 +741,8 @@ pub struct MetaGraphDef {
     >,
     #[prost(message, repeated, tag = "6")]
     pub asset_file_def: ::prost::alloc::vec::Vec<AssetFileDef>,
+    #[prost(message, optional, tag = "7")]
+    pub object_graph_def: ::core::option::Option<SavedObjectGraph>,
 }
 /// Nested message and enum types in `MetaGraphDef`.
 pub mod meta_graph_def {

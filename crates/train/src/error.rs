@@ -94,6 +94,15 @@ pub enum TrainError {
         /// Advice.
         advice: &'static str,
     },
+    /// The graph holds variables that it does not declare.
+    #[error(
+        "variables are not declared, so they would not be saved{}: import the graph with its MetaGraph, or load it as a SavedModel, or name what to save with Saver::of",
+        list_names(.variables)
+    )]
+    Undeclared {
+        /// Their names.
+        variables: Vec<String>,
+    },
     /// No session could be created in time.
     #[error("no session for {waited:?}: {why}")]
     SessionTimeout {

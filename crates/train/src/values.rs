@@ -21,7 +21,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_graph::op::Effect;
-use thalweg_graph::{DeviceScope, Graph, GraphData, NodeId, Output, OutputId};
+use thalweg_graph::{DeviceScope, Graph, GraphData, Node, NodeId, Output, OutputId};
+use thalweg_graphdef::meta::LOCAL;
 use thalweg_graphdef::{FreezeError, GraphDef, freeze::variables_of};
 use thalweg_ops::SourceOps;
 use thalweg_session::{Fetch, RunOptions};
@@ -146,7 +147,7 @@ fn check(data: &GraphData, handle: OutputId, value: &Tensor) -> Result<(), Value
 }
 
 /// Reads of variables without control dependencies, by handle.
-fn plain_reads(data: &GraphData) -> BTreeMap<OutputId, OutputId> {
+pub(crate) fn plain_reads(data: &GraphData) -> BTreeMap<OutputId, OutputId> {
     let mut reads = BTreeMap::new();
     for (id, node) in data.nodes() {
         if node.op.name == "ReadVariableOp"
@@ -260,6 +261,57 @@ pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, F
     })?)
 }
 
+/// Names of the variables that a graph holds, in its functions too, and neither declares nor lists as local
+/// ([`LOCAL`]). A saver of the declared variables would lose their values.
+///
+/// ```
+/// use thalweg_graph::Graph;
+/// use thalweg_ops::{NewGraph, SourceOps};
+/// use thalweg_tensor::{DType, Shape};
+///
+/// let g = Graph::new();
+/// g.op("VarHandleOp").attr("dtype", DType::F32).attr("shape", Shape::from([])).name("w").build();
+/// assert_eq!(thalweg_train::values::undeclared(&g), ["w"]);
+/// ```
+pub fn undeclared(graph: &Graph) -> Vec<String> {
+    let data = graph.snapshot();
+    let local = graph.collection(LOCAL).into_iter().map(|o| o.id());
+    let declared = data.variables().iter().map(|v| v.handle).chain(local);
+    let declared = declared.filter_map(|handle| data.get(handle.node));
+    let declared: BTreeSet<_> = declared.map(|n| stored_name(n)).collect();
+    let functions = data.functions().values().map(|f| &f.body);
+    let bodies = functions.flat_map(|body| body.nodes());
+    let nodes = data.nodes().chain(bodies).map(|(_, node)| node);
+    let names = nodes.filter(|n| holds_variable(n) && !declared.contains(&stored_name(n)));
+    let names: BTreeSet<&String> = names.map(|n| &n.name).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// Checks that a graph declares all its variables.
+///
+/// # Errors
+/// [`TrainError::Undeclared`].
+pub fn check_declared(graph: &Graph) -> Result<(), TrainError> {
+    match undeclared(graph) {
+        variables if variables.is_empty() => Ok(()),
+        variables => Err(TrainError::Undeclared { variables }),
+    }
+}
+
+/// Container and name by which a session keeps a variable: handles with the same ones are of one variable.
+fn stored_name(node: &Node) -> (&str, &str) {
+    let shared = match node.attrs.str("shared_name") {
+        "" => &node.name,
+        shared => shared,
+    };
+    (node.attrs.str("container"), shared)
+}
+
+fn holds_variable(node: &Node) -> bool {
+    let variable = |fact: &thalweg_graph::Fact| fact.variable.is_some();
+    node.op.effect == Effect::Handle && node.outputs.first().is_some_and(variable)
+}
+
 /// Handles of all variables of a graph, declared or not, in the order of building.
 ///
 /// ```
@@ -272,10 +324,7 @@ pub fn freeze(session: &dyn Steps, outputs: &[Output<'_>]) -> Result<GraphDef, F
 /// ```
 pub fn handles(graph: &Graph) -> Vec<OutputId> {
     let data = graph.snapshot();
-    let variables = data.nodes().filter(|(_, node)| {
-        let variable = |fact: &thalweg_graph::Fact| fact.variable.is_some();
-        node.op.effect == Effect::Handle && node.outputs.first().is_some_and(variable)
-    });
+    let variables = data.nodes().filter(|(_, node)| holds_variable(node));
     variables
         .map(|(node, _)| OutputId { node, index: 0 })
         .collect()

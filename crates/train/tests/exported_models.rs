@@ -1,8 +1,9 @@
 //! TensorFlow loads models that Thalweg writes, and the reverse, with the same results. One process of Python runs all
 //! of it.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use thalweg_checkpoint::{BundleReader, BundleWriter, SliceSpec};
@@ -16,7 +17,7 @@ use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Tensor};
 use thalweg_train::saved_model::{DEFAULT_SIGNATURE, LoadOptions, SavedModel, restore_meta_graph};
 use thalweg_train::{
-    ModelOptions, SavedVariable, SaverNodes, SaverOptions, freeze, save_model, values,
+    ModelOptions, SavedVariable, Saver, SaverNodes, SaverOptions, freeze, save_model, values,
 };
 
 /// Finds a Python that has TensorFlow.
@@ -203,6 +204,48 @@ fn load_theirs(theirs: &Path) {
     }
 }
 
+/// Loads a model, adds a head, and saves both, in each format.
+fn extend(theirs: &Path, extended: &Path) {
+    let options = match theirs.ends_with("one") {
+        true => LoadOptions::new().tag("mine"),
+        false => LoadOptions::new(),
+    };
+    let model = SavedModel::load_with(theirs, &options).unwrap();
+    let signature = model
+        .signatures()
+        .values()
+        .find(|s| s.outputs.contains_key("y"));
+    let (session, signature) = (model.session(), signature.unwrap());
+    let g = session.graph();
+    let loaded = g.variables().len();
+    let (x, y) = (
+        g.output(signature.inputs["x"]),
+        g.output(signature.outputs["y"]),
+    );
+    if theirs.ends_with("two") {
+        // The object graph tells which one is not trained.
+        assert_eq!((loaded, g.trainable_variables().len()), (5, 4));
+    }
+    let scale = g.variable("head/scale", 2.0f32);
+    let twice = y * scale;
+    // The initializers of loaded variables keep what is loaded, or are TensorFlow's own.
+    session.run(scale.initializer(), []).unwrap();
+    let signature =
+        ModelOptions::new().signature(DEFAULT_SIGNATURE, [("x", x)], [("twice", twice)]);
+    save_model(session, extended, &signature).unwrap();
+    let path = Saver::new(g)
+        .save(session, extended.with_extension("ckpt"), None)
+        .unwrap();
+    let reader = BundleReader::open(path).unwrap();
+    let names: Vec<_> = reader
+        .names()
+        .filter(|n| !n.starts_with("_thalweg"))
+        .collect();
+    // The parts of `w` of the first model are one tensor.
+    let parts = usize::from(names.contains(&"w") && loaded > 2);
+    assert_eq!(names.len(), loaded + 1 - parts, "{names:?}");
+}
+
 #[test]
 fn tensorflow_and_thalweg_load_what_the_other_wrote() {
     let Some(python) = python() else { return };
@@ -216,15 +259,29 @@ fn tensorflow_and_thalweg_load_what_the_other_wrote() {
     write_ours(&ours);
     let script = Path::new(env!("CARGO_MANIFEST_DIR"));
     let script = script.join("tests/exported_models/oracle.py");
-    let output = Command::new(python)
+    let mut oracle = Command::new(python)
         .arg(script)
         .args([&ours, &theirs])
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}\n{errors}");
-    println!("{said}");
+    let mut said = BufReader::new(oracle.stdout.take().unwrap()).lines();
+    let written = said
+        .by_ref()
+        .map_while(Result::ok)
+        .inspect(|line| println!("{line}"));
+    assert!(
+        written.into_iter().any(|line| line == "written"),
+        "its error is above"
+    );
     load_theirs(&theirs);
+    for name in ["one", "two", "simple"] {
+        extend(&theirs.join(name), &ours.join("extended").join(name));
+    }
+    writeln!(oracle.stdin.take().unwrap(), "extended").unwrap();
+    said.map_while(Result::ok)
+        .for_each(|line| println!("{line}"));
+    assert!(oracle.wait().unwrap().success(), "its error is above");
     std::fs::remove_dir_all(&root).unwrap();
 }

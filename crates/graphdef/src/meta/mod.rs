@@ -32,6 +32,7 @@ pub use write::{MetaOptions, PREDICT, export_meta_graph, export_meta_graph_data,
 
 use thalweg_graph::{Graph, OutputId, VariableInfo, VariableSlice};
 
+pub use collections::LOCAL;
 use collections::{TRAINABLE, VARIABLES};
 
 use crate::error::ImportError;
@@ -42,7 +43,8 @@ use crate::messages::{CollectionDef, GraphDef, MetaGraphDef, VariableDef};
 use crate::names::{self, prefixed};
 
 /// Adds a MetaGraph's graph to `graph`, as [`crate::import()`] does, declares its variables and
-/// fills collections with the outputs and nodes that it lists in collections of the same names.
+/// fills collections with the outputs and nodes that it lists in collections of the same names. The
+/// handles of local variables are in the collection [`LOCAL`].
 ///
 /// # Errors
 /// See [`ImportError`]; nothing is added then.
@@ -54,9 +56,15 @@ pub fn import_meta_graph<'g>(
     let empty = GraphDef::default();
     let def = meta.graph_def.as_ref().unwrap_or(&empty);
     let variables = variables(meta, &options.origin)?;
+    let local = local_variables(meta, &options.origin)?;
     import_and(graph, def, options, |copy, _| {
         for variable in &variables {
             copy.declare_variable(info(copy, variable, options)?);
+        }
+        for name in &local {
+            if let Some(handle) = names::find_output(copy, &prefixed(&options.prefix, name)) {
+                copy.add_to_collection(LOCAL, handle);
+            }
         }
         for (key, collection) in &meta.collection_def {
             let Some(Kind::NodeList(list)) = &collection.kind else {
@@ -102,6 +110,16 @@ pub fn variables(meta: &MetaGraphDef, origin: &str) -> Result<Vec<VariableDef>, 
         }
     }
     Ok(all)
+}
+
+/// The names of the handles of a MetaGraph's local variables.
+fn local_variables(meta: &MetaGraphDef, origin: &str) -> Result<Vec<String>, ImportError> {
+    let all = bytes(meta.collection_def.get(LOCAL)).iter();
+    let all = all.map(|bytes| {
+        let variable: VariableDef = decode(bytes, origin, "MetaGraphDef: VariableDef")?;
+        Ok(variable.variable_name)
+    });
+    all.collect()
 }
 
 fn bytes(collection: Option<&CollectionDef>) -> &[Vec<u8>] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_graph::{Graph, GraphData, Output, OutputId, VariableInfo};
 
-use super::collections::{TRAINABLE, VARIABLES};
+use super::collections::{LOCAL, TRAINABLE, VARIABLES};
 use crate::dtype;
 use crate::export::{ExportError, ExportOptions, clear_devices, export_data};
 use crate::file::encode;
@@ -28,7 +28,7 @@ const OF_MESSAGES: &[&str] = &[
     VARIABLES,
     TRAINABLE,
     GLOBAL_STEP,
-    "local_variables",
+    LOCAL,
     "model_variables",
     "moving_average_variables",
     "metric_variables",

@@ -483,6 +483,42 @@ impl Measured for crate::messages::AssetFileDef {
     const TABLE: &'static Table = &ASSET_FILE_DEF;
 }
 
+static SAVED_VARIABLE: Table = Table {
+    bytes: size_of::<crate::messages::SavedVariable>(),
+    fields: &[
+        (1, Field::Number),
+        (2, Field::Message(&TENSOR_SHAPE_PROTO)),
+        (3, Field::Number),
+        (6, Field::Bytes),
+    ],
+};
+
+impl Measured for crate::messages::SavedVariable {
+    const TABLE: &'static Table = &SAVED_VARIABLE;
+}
+
+static SAVED_OBJECT: Table = Table {
+    bytes: size_of::<crate::messages::SavedObject>(),
+    fields: &[
+        (7, Field::Message(&SAVED_VARIABLE)),
+    ],
+};
+
+impl Measured for crate::messages::SavedObject {
+    const TABLE: &'static Table = &SAVED_OBJECT;
+}
+
+static SAVED_OBJECT_GRAPH: Table = Table {
+    bytes: size_of::<crate::messages::SavedObjectGraph>(),
+    fields: &[
+        (1, Field::Messages(&SAVED_OBJECT)),
+    ],
+};
+
+impl Measured for crate::messages::SavedObjectGraph {
+    const TABLE: &'static Table = &SAVED_OBJECT_GRAPH;
+}
+
 static META_GRAPH_DEF_META_INFO_DEF: Table = Table {
     bytes: size_of::<crate::messages::meta_graph_def::MetaInfoDef>(),
     fields: &[
@@ -510,6 +546,7 @@ static META_GRAPH_DEF: Table = Table {
         (4, Field::Map(&Table { bytes: size_of::<String>() + size_of::<crate::messages::CollectionDef>(), fields: &[(1, Field::Bytes), (2, Field::Message(&COLLECTION_DEF))] })),
         (5, Field::Map(&Table { bytes: size_of::<String>() + size_of::<crate::messages::SignatureDef>(), fields: &[(1, Field::Bytes), (2, Field::Message(&SIGNATURE_DEF))] })),
         (6, Field::Messages(&ASSET_FILE_DEF)),
+        (7, Field::Message(&SAVED_OBJECT_GRAPH)),
     ],
 };
 

@@ -176,6 +176,7 @@ impl Elastic {
 
 /// Reads the values of all variables of a session, by name.
 fn variables(session: &dyn Steps) -> Result<BTreeMap<String, Tensor>, TrainError> {
+    values::check_declared(session.graph())?;
     let all = session.graph().variables();
     let handles: Vec<_> = all.iter().map(|v| v.handle).collect();
     let values = values::read(session, &handles)?;

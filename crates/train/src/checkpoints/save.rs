@@ -19,7 +19,7 @@ impl Saver {
     /// Saves a checkpoint, and returns its prefix, `PREFIX-STEP`, when it is complete on the disk.
     ///
     /// # Errors
-    /// Errors of a step, and [`TrainError::Checkpoint`]: earlier checkpoints are then unchanged.
+    /// Errors of a step, [`TrainError::Undeclared`] and [`TrainError::Checkpoint`]: earlier checkpoints are then unchanged.
     pub fn save(
         &self,
         session: &dyn Steps,
@@ -42,6 +42,10 @@ impl Saver {
         prefix: impl AsRef<Path>,
         step: impl Into<Option<i64>>,
     ) -> Result<PathBuf, TrainError> {
+        if !self.shared.undeclared.is_empty() {
+            let variables = self.shared.undeclared.clone();
+            return Err(TrainError::Undeclared { variables });
+        }
         let _beginning = self.shared.beginning.lock().unpoisoned();
         self.wait()?;
         let prefix = match step.into() {

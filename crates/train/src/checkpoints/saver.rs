@@ -17,6 +17,7 @@ use super::items::Item;
 use super::saved_value::SavedValue;
 use crate::error::TrainError;
 use crate::saver_nodes::{SavedVariable, SaverNodes, SaverOptions};
+use crate::values::{check_declared, undeclared};
 
 /// Entries with the counters of random ops: names of nodes, and the counter of each.
 pub(super) const RANDOM_NODES: &str = "_thalweg/random/nodes";
@@ -64,6 +65,8 @@ pub struct Saver {
 
 pub(super) struct Shared {
     pub(super) items: Vec<Item>,
+    /// Variables that the graph holds but does not declare, for a saver of all variables: it refuses to save.
+    pub(super) undeclared: Vec<String>,
     /// Nodes by which each device saves its own variables, of a sharded saver.
     pub(super) sharded: Option<ShardedNodes>,
     pub(super) kept: Mutex<BTreeMap<String, SavedValue>>,
@@ -98,10 +101,11 @@ impl Drop for Shared {
 }
 
 impl Saver {
-    /// Creates a saver of all current variables of the graph, by their names.
+    /// Creates a saver of all current variables of the graph, by their names. It refuses to save if the graph holds variables
+    /// that it does not declare, such as those of an imported GraphDef.
     pub fn new(graph: &Graph) -> Saver {
-        let all = graph.variables().into_iter();
-        Saver::of_infos(graph, all.map(|v| (v.name.clone(), v)), None)
+        let all = graph.variables().into_iter().map(|v| (v.name.clone(), v));
+        Saver::of_infos(graph, all, None, undeclared(graph))
     }
 
     /// Like [`Saver::new`], for variables on several servers: each writes and reads its own, in files that all of them
@@ -112,8 +116,9 @@ impl Saver {
     /// [`Saver::begin_save`], returns when the servers have written their values.
     ///
     /// # Errors
-    /// [`TrainError::SaverNodes`]: there are no variables, or two have one name.
+    /// [`TrainError::SaverNodes`]: there are no variables, or two have one name. [`TrainError::Undeclared`].
     pub fn sharded(graph: &Graph) -> Result<Saver, TrainError> {
+        check_declared(graph)?;
         let all = graph.variables();
         let saved: Vec<_> = all.iter().map(SavedVariable::of).collect();
         let nodes = SaverNodes::add(graph, &saved, &SaverOptions::new().sharded(true))?;
@@ -123,7 +128,7 @@ impl Saver {
             restore: nodes.restore.id(),
         };
         let all = all.into_iter().map(|v| (v.name.clone(), v));
-        Ok(Saver::of_infos(graph, all, Some(nodes)))
+        Ok(Saver::of_infos(graph, all, Some(nodes), Vec::new()))
     }
 
     /// Creates a saver of these variables, each under a name in the checkpoint: for some of the variables, for those of
@@ -145,18 +150,20 @@ impl Saver {
             };
             (Into::into(name), found.cloned().unwrap_or_else(undeclared))
         };
-        Saver::of_infos(graph, variables.into_iter().map(info), None)
+        Saver::of_infos(graph, variables.into_iter().map(info), None, Vec::new())
     }
 
     fn of_infos(
         graph: &Graph,
         variables: impl Iterator<Item = (String, VariableInfo)>,
         sharded: Option<ShardedNodes>,
+        undeclared: Vec<String>,
     ) -> Saver {
         let items = variables.map(|(name, info)| Item::new(graph, name, &info));
         Saver {
             shared: Arc::new(Shared {
                 items: items.collect(),
+                undeclared,
                 sharded,
                 kept: Mutex::default(),
                 saves: Mutex::default(),

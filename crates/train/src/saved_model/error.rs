@@ -70,14 +70,14 @@ pub enum SavedModelError {
         tensor: String,
     },
     /// The inputs are not those of the signature.
-    #[error("{model}: signature '{signature}' takes {}, and was given {}", listed(.restored_variables), listed(.given))]
+    #[error("{model}: signature '{signature}' takes {}, and was given {}", listed(.expected), listed(.given))]
     Inputs {
         /// The model.
         model: String,
         /// The signature.
         signature: String,
         /// Inputs of the signature.
-        restored_variables: Vec<String>,
+        expected: Vec<String>,
         /// Inputs of the call.
         given: Vec<String>,
     },

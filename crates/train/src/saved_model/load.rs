@@ -60,7 +60,7 @@ pub fn restore_model(
 }
 
 /// Restores the variables of a session's graph, which was imported from a MetaGraph under its own names, from a
-/// checkpoint with this prefix. Returns their number.
+/// checkpoint with this prefix, and declares those that were not. Returns their number.
 ///
 /// # Errors
 /// See [`SavedModelError`].
@@ -69,8 +69,7 @@ pub fn restore_meta_graph(
     checkpoint: &Path,
     meta: &MetaGraphDef,
 ) -> Result<usize, SavedModelError> {
-    let node = meta.saver_def.as_ref().map(|s| &*s.restore_op_name);
-    restore::restore(session, checkpoint, node)
+    restore::restore(session, checkpoint, meta)
 }
 
 /// Finds the node to run when a model is loaded.

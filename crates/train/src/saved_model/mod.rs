@@ -28,6 +28,7 @@
 //! # }
 //! ```
 
+mod declare;
 mod error;
 mod format;
 mod keys;

@@ -152,7 +152,7 @@ impl SavedModel {
             return Err(SavedModelError::Inputs {
                 model: self.name.clone(),
                 signature: signature.to_owned(),
-                restored_variables: found.inputs.keys().cloned().collect(),
+                expected: found.inputs.keys().cloned().collect(),
                 given: inputs.iter().map(|(name, _)| (*name).to_owned()).collect(),
             });
         }

@@ -7,6 +7,7 @@ use thalweg_graph::OutputId;
 use thalweg_graphdef::messages::MetaGraphDef;
 use thalweg_tensor::Tensor;
 
+use super::declare::{declare, trainable_keys};
 use super::error::SavedModelError;
 use super::keys::{RestoredVariable, restored_variables};
 use crate::steps::Steps;
@@ -19,17 +20,19 @@ const RESTORE_ALL: &str = "save/restore_all";
 /// those of the graph's declared variables, by their names.
 ///
 /// A program of TensorFlow may save a variable under any name, which only the nodes know. They are not run: the session
-/// needs no right to read files.
+/// needs no right to read files. All of these variables are declared then.
 pub(super) fn restore(
     session: &dyn Steps,
     checkpoint: &Path,
-    restore: Option<&str>,
+    meta: &MetaGraphDef,
 ) -> Result<usize, SavedModelError> {
-    let all = restored_variables(session.graph(), restore);
+    let node = meta.saver_def.as_ref().map(|s| &*s.restore_op_name);
+    let all = restored_variables(session.graph(), node);
     if all.is_empty() {
         return Ok(0);
     }
     let reader = BundleReader::open(checkpoint)?;
+    declare(session.graph(), &all, &trainable_keys(&reader, meta)?);
     let values = all
         .iter()
         .map(|one| Ok((one.handle, read_value(&reader, one)?)));

@@ -10,6 +10,8 @@ use thalweg_ops::{LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_session::{Feeding, Session};
 use thalweg_tensor::{DType, Shape, Tensor};
 
+use crate::{Saver, TrainError};
+
 use super::{DEFAULT_SIGNATURE, ModelOptions, SavedModel, SavedModelError, VARIABLES, save_model};
 use thalweg_optim::{GradientDescent, Optimizer};
 
@@ -398,4 +400,55 @@ fn the_search_in_nested_functions_is_bounded() {
         1
     );
     assert!(start.elapsed() < std::time::Duration::from_secs(20));
+}
+
+#[test]
+fn a_graph_with_undeclared_variables_is_not_saved_without_them() {
+    let folder = Folder::new("undeclared");
+    let g = Graph::new();
+    let declared = g.variable("declared", 1.0f32);
+    let hidden = g.variable("hidden", 2.0f32);
+    let y = (declared + hidden.value()).named("y");
+    // A GraphDef has no list of variables.
+    let def = thalweg_graphdef::export(&g, &Default::default()).unwrap();
+    let again = Graph::new();
+    import(&again, &def, &ImportOptions::new()).unwrap();
+    let session = Session::new(&again).unwrap();
+    for handle in crate::values::handles(&again) {
+        crate::values::assign(&session, [(handle, Tensor::scalar(3.0f32))]).unwrap();
+    }
+    assert_eq!(
+        session
+            .run::<f32>(again.find(&y.operation().name()).unwrap().output(0), [])
+            .unwrap(),
+        6.0
+    );
+    let wanted = ["declared", "hidden"];
+    let refused = |error: &TrainError| matches!(error, TrainError::Undeclared { variables } if *variables == wanted);
+    let error = save_model(&session, folder.0.join("model"), &ModelOptions::new()).unwrap_err();
+    assert!(
+        matches!(&error, SavedModelError::Step(e) if refused(e)),
+        "{error}"
+    );
+    let error = Saver::new(&again)
+        .save(&session, folder.0.join("c"), None)
+        .unwrap_err();
+    assert!(refused(&error), "{error}");
+    assert!(refused(&Saver::sharded(&again).unwrap_err()));
+    assert!(!folder.0.exists());
+
+    // Handles of one shared name are of one variable.
+    let g = Graph::new();
+    g.variable("w", 1.0f32);
+    let handle = |g: &Graph, shared: &str| {
+        let handle = g.op("VarHandleOp").attr("dtype", DType::F32);
+        let handle = handle
+            .attr("shape", Shape::from([]))
+            .attr("shared_name", shared);
+        handle.output().id()
+    };
+    handle(&g, "w");
+    assert!(crate::values::undeclared(&g).is_empty());
+    handle(&g, "other");
+    assert_eq!(crate::values::undeclared(&g), ["VarHandleOp_1"]);
 }

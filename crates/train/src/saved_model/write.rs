@@ -8,7 +8,7 @@ use thalweg_checkpoint::{BundleWriter, disk};
 use thalweg_graph::{Graph, Output, OutputId};
 use thalweg_graphdef::file;
 use thalweg_graphdef::messages::{SavedModel as SavedModelDef, SignatureDef};
-use thalweg_graphdef::meta::{MetaOptions, export_meta_graph_data, signature};
+use thalweg_graphdef::meta::{LOCAL, MetaOptions, export_meta_graph_data, signature};
 use thalweg_tensor::Tensor;
 
 use super::error::SavedModelError;
@@ -76,13 +76,14 @@ impl ModelOptions {
     }
 }
 
-/// Writes a session's graph and the values of all its declared variables as a SavedModel.
+/// Writes a session's graph and the values of all its declared and local variables as a SavedModel.
 ///
 /// `saved_model.pb` is written last: a folder that has it is complete. The session's graph stays unchanged; the nodes
 /// that save and restore are in the file only.
 ///
 /// # Errors
-/// See [`SavedModelError`]: a folder that is not empty is left alone.
+/// See [`SavedModelError`]: a folder that is not empty is left alone; [`TrainError::Undeclared`](crate::TrainError) for a
+/// graph with variables that are not declared.
 pub fn save_model(
     session: &dyn Steps,
     folder: impl AsRef<Path>,
@@ -102,7 +103,18 @@ pub fn save_model(
     for (name, signature) in &options.signatures {
         Signature::of(graph, "", &model, name, signature)?;
     }
-    let saved: Vec<SavedVariable> = graph.variables().iter().map(SavedVariable::of).collect();
+    values::check_declared(graph)?;
+    let mut saved: Vec<SavedVariable> = graph.variables().iter().map(SavedVariable::of).collect();
+    for handle in graph.collection(LOCAL) {
+        // A variable may be in several collections.
+        if !saved.iter().any(|s| s.handle == handle.id()) {
+            saved.push(SavedVariable {
+                name: handle.operation().name(),
+                handle: handle.id(),
+                slice: None,
+            });
+        }
+    }
     let handles: Vec<OutputId> = saved.iter().map(|s| s.handle).collect();
     let values = values::read(session, &handles)?;
     let mut meta = MetaOptions::new().clear_devices(!options.keep_devices);

@@ -4,7 +4,8 @@
 usage: oracle.py OURS THEIRS
 
 OURS holds models that Thalweg wrote, and `wanted.json`: what each computes. They are loaded here.
-THEIRS gets models that TensorFlow wrote, and such a file of its own.
+THEIRS gets models that TensorFlow wrote, and such a file of its own. After a line on standard input,
+OURS/extended holds those models again, with a head that doubles the output.
 """
 
 import json
@@ -112,13 +113,26 @@ def theirs_two(told):
             self.w = tf.Variable(np.arange(12, dtype=np.float32).reshape(4, 3) / 10)
             self.rows = [tf.Variable([1.0, 2.0, 3.0]), tf.Variable([0.5, 0.5, 0.5])]
 
+            # Variables of one name, as layers of one kind have.
+            self.scales = [tf.Variable(2.0, name="s"), tf.Variable(0.5, name="s", trainable=False)]
+
         @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32)])
         def __call__(self, x):
-            return {"y": tf.nn.relu(x @ self.w + self.rows[0]) * self.rows[1]}
+            y = tf.nn.relu(x @ self.w + self.rows[0]) * self.rows[1]
+            # A function that reads variables inside of a branch.
+            scale = lambda: y * self.scales[0] * self.scales[1]
+            return {"y": tf.cond(tf.reduce_sum(x) > 0, scale, lambda: y)}
 
     model = Model()
     tf.saved_model.save(model, str(THEIRS / "two"), signatures=model.__call__)
     told["two"] = model(tf.constant(X))["y"].numpy().tolist()
+
+
+def extended(name, wanted):
+    """A model of TensorFlow's with a head of ours, saved with all weights."""
+    folder = str(OURS / "extended" / name)
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    close("extended " + name, serve(x=tf.constant(X))["twice"], 2 * np.array(wanted))
 
 
 ours_saved()
@@ -131,3 +145,7 @@ TOLD = {}
 theirs_one(TOLD)
 theirs_two(TOLD)
 (THEIRS / "wanted.json").write_text(json.dumps(TOLD))
+print("written", flush=True)
+if sys.stdin.readline():
+    for name in ("one", "two", "simple"):
+        extended(name, TOLD["one" if name == "simple" else name])
