@@ -164,3 +164,95 @@ fn an_optional_reports_its_values() {
         assert_eq!(run(&g, found), Tensor::from(has));
     }
 }
+
+/// Adds an optional of these values.
+fn optional<'g>(g: &'g Graph, values: &[Output<'g>]) -> Output<'g> {
+    g.op("OptionalFromValue")
+        .inputs(values.iter().copied())
+        .output()
+}
+
+/// Runs the two values of an optional: a float and a variant.
+fn values_of(g: &Graph, optional: Output<'_>, types: &[DType]) -> Result<Vec<Tensor>, String> {
+    let values = g.op("OptionalGetValue").input(optional);
+    let shapes = vec![Shape::unknown(); types.len()];
+    let values = values.attr("output_types", types.to_vec());
+    let values = values.attr("output_shapes", shapes).outputs();
+    let floats: Vec<_> = values
+        .into_iter()
+        .filter(|v| v.dtype() == DType::F32)
+        .collect();
+    let session = Session::new(g).map_err(|e| e.to_string())?;
+    let fetched = session
+        .step(floats.clone(), [])
+        .map_err(|e| e.to_string())?;
+    Ok((0..floats.len())
+        .map(|i| fetched.tensor(i).unwrap().clone())
+        .collect())
+}
+
+/// TensorFlow 2.21: `ZerosLike` of `OptionalFromValue([5., 6.])` is `[0., 0.]`, `AddN` of those of 2. and 3. is 5.,
+/// `ZerosLike` of `OptionalNone` has no value.
+#[test]
+fn optionals_have_zeros_and_sums_whatever_they_hold() {
+    let g = Graph::new();
+    let number = g.constant([5.0f32, 6.0]);
+    let list = g
+        .op("TensorListFromTensor")
+        .input(g.constant([[1.0f32], [2.0]]));
+    let list = list.input(g.constant([1i32])).output();
+    let inner = optional(&g, &[number]);
+    let types = [DType::F32, DType::Variant, DType::Variant];
+    let outer = optional(&g, &[number, inner, list]);
+    let zeros = g.op("ZerosLike").input(outer).output();
+    let twice = g.op("AddN").inputs([outer, outer]).output();
+    for (optional, wanted) in [(zeros, [0.0f32, 0.0]), (twice, [10.0, 12.0])] {
+        assert_eq!(
+            values_of(&g, optional, &types).unwrap(),
+            [Tensor::from(wanted)]
+        );
+        // Those within: the optional's number, and the list's elements.
+        let parts = g.op("OptionalGetValue").input(optional);
+        let parts = parts.attr("output_types", types.to_vec());
+        let parts = parts
+            .attr("output_shapes", vec![Shape::unknown(); 3])
+            .outputs();
+        assert_eq!(
+            values_of(&g, parts[1], &[DType::F32]).unwrap(),
+            [Tensor::from(wanted)]
+        );
+        let stacked = g
+            .op("TensorListStack")
+            .input(parts[2])
+            .input(g.constant([1i32]));
+        let stacked = stacked.attr("element_dtype", DType::F32).output();
+        let factor = wanted[0] / 5.0;
+        assert_eq!(run(&g, stacked), Tensor::from([[factor], [2.0 * factor]]));
+    }
+
+    let none = g.op("OptionalNone").output();
+    let zeros = g.op("ZerosLike").input(none).output();
+    let none_twice = g.op("AddN").inputs([none, none]).output();
+    for optional in [zeros, none_twice] {
+        let has = g.op("OptionalHasValue").input(optional).output();
+        assert_eq!(run(&g, has), Tensor::from(false));
+    }
+    let pair = optional(&g, &[number, number]);
+    for (other, why) in [
+        (none, "one without cannot be added"),
+        (pair, "of 1 and of 2 values"),
+        (list, "only lists and optionals"),
+    ] {
+        let sum = g.op("AddN").inputs([inner, other]).output();
+        let error = values_of(&g, sum, &[DType::F32]).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn zeros_of_strings_are_empty() {
+    let g = Graph::new();
+    let words = g.constant(Tensor::strings(&[2], &["a", "b"]).unwrap());
+    let zeros = g.op("ZerosLike").input(words).output();
+    assert_eq!(run(&g, zeros), Tensor::strings(&[2], &["", ""]).unwrap());
+}

@@ -1,5 +1,5 @@
-//! Control flow: branches and loops as function calls and as in TensorFlow 1; tensor arrays, stacks and lists for the
-//! values of loops.
+//! Control flow: branches and loops as function calls and as in TensorFlow 1; tensor arrays, stacks, lists and
+//! optionals for the values of loops and branches.
 
 mod build;
 mod gradient;
@@ -7,7 +7,7 @@ mod gradient_loop;
 mod if_while_call;
 mod list_gradient;
 mod list_items;
-pub(crate) mod list_sum;
+mod optional;
 pub(crate) mod rows;
 mod stack;
 mod switch_merge_enter;
@@ -15,6 +15,7 @@ mod tensor_array;
 mod tensor_array_parts;
 mod tensor_list;
 mod tensor_list_parts;
+pub(crate) mod variant_sum;
 
 pub use build::FlowOps;
 use thalweg_device::Op;
@@ -60,6 +61,10 @@ pub(crate) static OPS: &[&Op] = &[
     &tensor_list_parts::SCATTER_INTO,
     &tensor_list_parts::CONCAT,
     &tensor_list_parts::SPLIT,
+    &optional::FROM_VALUE,
+    &optional::GET_VALUE,
+    &optional::HAS_VALUE,
+    &optional::NONE,
     &stack::STACK,
     &stack::PUSH,
     &stack::POP,

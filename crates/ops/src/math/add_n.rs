@@ -8,7 +8,7 @@ use thalweg_graph::op::{Gradient, arg, attr, count_attr, type_attr};
 use thalweg_graph::{AttrKind, InferError, OpDef};
 use thalweg_tensor::{DType, dispatch};
 
-use crate::flow::list_sum;
+use crate::flow::variant_sum;
 use crate::support::elementwise::CHUNK;
 use crate::support::shapes;
 
@@ -46,7 +46,7 @@ pub(crate) static ADD_N: Op = Op {
         cpu_tensors(|cx| {
             let mut sum = cx.value(0)?;
             for i in 1..cx.inputs() {
-                sum = list_sum::added(&sum, cx.tensor(i)?)?;
+                sum = variant_sum::added(&sum, cx.tensor(i)?)?;
             }
             Ok(vec![sum])
         })

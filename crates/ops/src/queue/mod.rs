@@ -1,11 +1,10 @@
 //! State, beside variables, that outlives a step and may block: queues, accumulators of gradients, staging areas,
-//! turns of synchronous training; and optionals.
+//! turns of synchronous training.
 
 mod accumulator;
 mod accumulator_ops;
 mod blocking_queue;
 mod elements;
-mod optional;
 mod queue_ops;
 mod queue_references;
 mod queues;
@@ -54,10 +53,6 @@ pub(crate) static OPS: &[&Op] = &[
     &stage_ops::PEEK,
     &stage_ops::SIZE,
     &stage_ops::CLEAR,
-    &optional::FROM_VALUE,
-    &optional::GET_VALUE,
-    &optional::HAS_VALUE,
-    &optional::NONE,
     &turns::SUM,
     &turns::BEGIN,
     &turns::GIVE,

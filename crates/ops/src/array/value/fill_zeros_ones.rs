@@ -7,7 +7,7 @@ use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr, type_attr_o
 use thalweg_graph::{OpDef, scalar_of};
 use thalweg_tensor::{DType, Shape, dispatch};
 
-use crate::flow::list_sum;
+use crate::flow::variant_sum;
 use crate::support::shape_inputs::{checked_shape, described_shape, ints_per_dim, invalid_value};
 use crate::support::shapes;
 use crate::support::string_kernel::string_kernel;
@@ -63,7 +63,7 @@ pub(crate) static FILL: Op = Op {
     ],
 };
 
-/// Dtypes of ZerosLike: numbers, bools, and variants (lists of tensors).
+/// Dtypes of ZerosLike: numbers, bools, strings (empty ones), and variants (lists and optionals).
 const ZEROED: &[DType] = &[
     DType::F16,
     DType::BF16,
@@ -78,6 +78,7 @@ const ZEROED: &[DType] = &[
     DType::U32,
     DType::U64,
     DType::Bool,
+    DType::String,
     DType::Variant,
 ];
 
@@ -94,8 +95,8 @@ pub(crate) static ZEROS_LIKE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        cpu_tensors(|cx| Ok(vec![list_sum::zeros_like(cx, cx.tensor(0)?)?]))
-            .only(&[("T", &[DType::Variant])]),
+        cpu_tensors(|cx| Ok(vec![variant_sum::zeros_like(cx, cx.tensor(0)?)?]))
+            .only(&[("T", &[DType::String, DType::Variant])]),
         cpu(|p| {
             as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
             cx.output::<T>(0)?.fill(T::default());

@@ -9,20 +9,26 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Nesting, Tensor};
 
 /// A list of tensors, or nothing.
-struct Optional(Option<Vec<Tensor>>);
+pub(super) struct Optional(pub(super) Option<Vec<Tensor>>);
+
+impl Optional {
+    /// The tensor that holds it.
+    ///
+    /// # Errors
+    /// Values are nested too deep, or are too many.
+    pub(super) fn value(self) -> Result<Tensor, KernelError> {
+        let mut nesting = Nesting::default();
+        let values = self.0.iter().flatten();
+        values.into_iter().try_for_each(|v| nesting.add(v))?;
+        Ok(Tensor::variant(Arc::new(self), nesting)?)
+    }
+}
 
 const OPTIONAL_OP: OpDef = OpDef {
     gradient: Gradient::Missing,
     effect: Effect::Stateful,
     ..OpDef::EMPTY
 };
-
-fn variant(optional: Optional) -> Result<Vec<Tensor>, KernelError> {
-    let mut nesting = Nesting::default();
-    let values = optional.0.iter().flatten();
-    values.into_iter().try_for_each(|v| nesting.add(v))?;
-    Ok(vec![Tensor::variant(Arc::new(optional), nesting)?])
-}
 
 fn optional(cx: &TensorCx<'_>) -> Result<Arc<Optional>, KernelError> {
     cx.object::<Optional>(0)
@@ -41,7 +47,9 @@ pub(crate) static FROM_VALUE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let values = (0..cx.inputs()).map(|i| cx.value(i));
-        variant(Optional(Some(values.collect::<Result<_, _>>()?)))
+        Ok(vec![
+            Optional(Some(values.collect::<Result<_, _>>()?)).value()?,
+        ])
     })],
 };
 
@@ -54,7 +62,7 @@ pub(crate) static NONE: Op = Op {
         shape: crate::support::shapes::scalar,
         ..OPTIONAL_OP
     },
-    kernels: &[cpu_tensors(|_| variant(Optional(None)))],
+    kernels: &[cpu_tensors(|_| Ok(vec![Optional(None).value()?]))],
 };
 
 /// `true` if there are values.
