@@ -53,8 +53,8 @@ __device__ inline W floor_mod(W x, W y) {
 }
 COMPUTED(FloorMod, floor_mod(x, y))
 
-COMPUTED(SqrtGrad, W(0.5) * y / x)
-COMPUTED(RsqrtGrad, W(-0.5) * y * x * x * x)
+COMPUTED(SqrtGrad, y == W(0) ? W(0) : W(0.5) * y / x)
+COMPUTED(RsqrtGrad, y == W(0) ? W(0) : W(-0.5) * y * x * x * x)
 COMPUTED(TanhGrad, y * (W(1) - x * x))
 COMPUTED(SigmoidGrad, y * x * (W(1) - x))
 COMPUTED(SoftplusGrad, x / (W(1) + exp(-y)))

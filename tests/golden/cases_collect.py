@@ -38,6 +38,13 @@ def segments(s):
             x = rnd(f32, dims)
             ids = np.array(ids, i64)
             s.case(f"UnsortedSegment{op}", f"f32_{dims_label(dims)}", audit=False, data=x, segment_ids=ids, num_segments=np.array(2, i64))
+    # A NaN takes the place of a number, and the next number its place.
+    for name, dtype in {"f32": f32, "f64": np.float64, "f16": np.float16}.items():
+        x = np.array([np.nan, 1, 2, np.nan, np.nan, np.nan, 3, np.nan, -np.inf, -0.0, 0], dtype)
+        ids = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], i32)
+        for op in ("Max", "Min"):
+            s.case(f"Segment{op}", f"{name}_nan", data=x, segment_ids=ids)
+            s.case(f"UnsortedSegment{op}", f"{name}_nan", audit=False, data=x, segment_ids=ids, num_segments=np.array(6, i32))
 
 
 def sparse(s):

@@ -59,6 +59,7 @@ def add(s):
     """Adds the cases of this module."""
     unary(s)
     binary(s)
+    extremes(s)
     integers(s)
     choices(s)
     scans(s)
@@ -147,6 +148,26 @@ def binary(s):
         y=np.array([NAN, INF, -INF, 1 + 1e-6, 1 + 1e-4], f32),
         tolerance=1e-5,
     )
+
+
+def extremes(s):
+    """Numbers at the ends of the range, where intermediate results overflow, cancel or have poles."""
+    for name, dtype in FLOAT.items():
+        most = float(np.finfo({"bf16": np.float32}.get(name, dtype)).max)
+        large = np.array([most, -most, most / 2, most / 4, -most / 3, INF, -INF], dtype)
+        for op in ("Asinh", "Acosh"):
+            s.case(op, f"{name}_large", x=large)
+    near = np.array([1 - 2**-24, 2**-24 - 1, -0.999, 1e-30, -1e-30], f32)
+    s.case("Atanh", "f32_near_one", x=near)
+    s.case("Erfinv", "f32_small", x=np.array([1e-30, -1e-20, 1e-8, 1e-3, -0.3, 0.49999, 0.5, -0.9999], f32))
+    for name in ("f32", "f64"):
+        some = np.array([1.5, 2, 3, INF], FLOAT[name])
+        s.case("Zeta", f"{name}_far", x=some, q=np.array([INF] * 4, FLOAT[name]))
+        s.case("Polygamma", f"{name}_far", a=np.array([1, 2, 5], FLOAT[name]), x=np.array([INF] * 3, FLOAT[name]))
+        for op in ("Igamma", "Igammac"):
+            x = np.array([0, 0.5, 1, 2, 1e30], FLOAT[name])
+            s.case(op, f"{name}_far", a=np.array([INF] * 5, FLOAT[name]), x=x)
+    s.case("Digamma", "f64_near_pole", x=np.array([-1e-12, -1 - 1e-9, -3 + 1e-7, INF]))
 
 
 def integers(s):

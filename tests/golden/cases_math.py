@@ -105,6 +105,15 @@ def unary_gradients(s):
             s.case(op, f"f32_shape_{label}", **{keys[0]: rnd(f32, dims, lo, hi), keys[1]: rnd(f32, dims)})
 
 
+    # TensorFlow's kernels of these give 0 where the incoming gradient is 0, whatever the output is.
+    for op in ("SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"):
+        for name, dtype in FLOAT.items():
+            if (op, name) != ("InvGrad", "bf16"):
+                y = np.array([0, np.inf, -np.inf, np.nan, 2, 0, np.inf, 0], dtype)
+                dy = np.array([0, 0, -0.0, 0, 0, 1, -2, -0.0], dtype)
+                s.case(op, f"{name}_zero_gradient", y=y, dy=dy)
+
+
 def binary(s):
     """Arithmetic of two tensors, with broadcasting."""
     for op in (

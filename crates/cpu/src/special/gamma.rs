@@ -83,8 +83,10 @@ fn fraction(a: f64, x: f64) -> WithSlope {
 fn lower(a: f64, x: f64) -> WithSlope {
     if x == 0.0 {
         (0.0, 0.0)
-    } else if !(a > 0.0 && x > 0.0) {
+    } else if !(a > 0.0 && x > 0.0) || a.is_infinite() && x.is_infinite() {
         (f64::NAN, f64::NAN)
+    } else if a.is_infinite() {
+        (0.0, 0.0)
     } else if x > 1.0 && x > a {
         let (upper, slope) = fraction(a, x);
         (1.0 - upper, -slope)
@@ -102,7 +104,7 @@ pub fn igamma(a: f64, x: f64) -> f64 {
 pub fn igammac(a: f64, x: f64) -> f64 {
     if !(a > 0.0 && x >= 0.0) {
         f64::NAN
-    } else if x < 1.0 || x < a {
+    } else if x < 1.0 || x < a || a.is_infinite() {
         1.0 - lower(a, x).0
     } else {
         fraction(a, x).0

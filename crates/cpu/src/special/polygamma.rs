@@ -16,16 +16,18 @@ pub fn digamma(x: f64) -> f64 {
         1.0 / 12.0,
     ];
     if x <= 0.0 {
-        // Reflected: digamma(x) = digamma(1 - x) - pi / tan(pi x).
-        let below = x - x.floor();
-        return match below {
+        // Reflected: digamma(x) = digamma(1 - x) - pi / tan(pi x). The distance to the nearest whole number is exact, and has
+        // the same tangent.
+        let distance = x - x.round();
+        return match distance.abs() {
             0.0 => f64::NAN,
             // The tangent has a pole there.
             0.5 => digamma(1.0 - x),
-            // The nearer of both neighbours keeps the digits.
-            b if b > 0.5 => digamma(1.0 - x) - PI / (PI * (b - 1.0)).tan(),
-            b => digamma(1.0 - x) - PI / (PI * b).tan(),
+            _ => digamma(1.0 - x) - PI / (PI * distance).tan(),
         };
+    }
+    if x == f64::INFINITY {
+        return x;
     }
     let (mut s, mut recurrence) = (x, 0.0);
     while s < 10.0 {
@@ -58,6 +60,9 @@ pub fn zeta(x: f64, q: f64) -> f64 {
     }
     if x < 1.0 || x.is_nan() || q.is_nan() {
         return f64::NAN;
+    }
+    if q == f64::INFINITY {
+        return 0.0;
     }
     if q <= 0.0 {
         if q == q.floor() {

@@ -27,7 +27,7 @@ pub(crate) static SQRT: Op = Op {
     kernels: float_kernel!(Wide::sqrt),
 };
 
-/// `0.5 dy / y`.
+/// `0.5 dy / y`, and 0 where `dy` is 0, whatever `y` is: `scalar_sqrt_gradient_op` in Eigen's functors of TensorFlow.
 pub(crate) static SQRT_GRAD: Op = Op {
     def: gradient_from_result(
         "SqrtGrad",
@@ -44,7 +44,10 @@ pub(crate) static SQRT_GRAD: Op = Op {
 
 #[inline(always)]
 fn sqrt_grad<W: Wide>(y: W, dy: W) -> W {
-    W::from_f64(0.5) * dy / y
+    match dy == W::ZERO {
+        true => W::ZERO,
+        false => W::from_f64(0.5) * dy / y,
+    }
 }
 
 /// `1 / sqrt(x)`.
@@ -66,15 +69,15 @@ fn one_over_sqrt<W: Wide>(x: W) -> W {
     W::ONE / Wide::sqrt(x)
 }
 
-/// `-0.5 dy y^3`.
+/// `-0.5 dy y^3`, and 0 where `dy` is 0, whatever `y` is.
 pub(crate) static RSQRT_GRAD: Op = Op {
     def: gradient_from_result(
         "RsqrtGrad",
         "The gradient of one over a square root y: -0.5 dy y^3.",
         Gradient::Rule(|g| {
             let (y, dy, dz) = (g.input(0), g.input(1), g.grad());
-            let square = dz * y * y;
-            smallvec![Some(square * dy * -1.5), Some(square * y * -0.5)]
+            let to_dy = g.graph().op("RsqrtGrad").input(y).input(dz).output();
+            smallvec![Some(dz * y * y * dy * -1.5), Some(to_dy)]
         }),
     ),
     kernels: float_kernel_2!(rsqrt_grad),
@@ -82,7 +85,10 @@ pub(crate) static RSQRT_GRAD: Op = Op {
 
 #[inline(always)]
 fn rsqrt_grad<W: Wide>(y: W, dy: W) -> W {
-    W::from_f64(-0.5) * dy * y * y * y
+    match dy == W::ZERO {
+        true => W::ZERO,
+        false => W::from_f64(-0.5) * dy * y * y * y,
+    }
 }
 
 /// e to the power of x.

@@ -43,7 +43,8 @@ const KERNELS: &[Kernel] = &[cpu(|p| {
 const GRAD_KERNELS: &[Kernel] = &[cpu(|p| {
     computed!(p.dtype(0), FLOATS, T => Ok(binary::<T>(p, |y, dy| {
         let (y, dy) = (y.widen(), dy.widen());
-        T::narrow(-dy * y * y)
+        let zero = <T as Float>::Wide::ZERO;
+        T::narrow(if dy == zero { zero } else { -dy * y * y })
     })), else Err(KernelError::DType(p.dtype(0))))
 })
 .in_place(&[(0, 0), (1, 0)])];
@@ -63,7 +64,7 @@ pub(crate) static INV: Op = Op {
     kernels: KERNELS,
 };
 
-/// `-dy y^2`.
+/// `-dy y^2`, and 0 where `dy` is 0, whatever `y` is.
 pub(crate) static RECIPROCAL_GRAD: Op = Op {
     def: GRAD_DEF,
     kernels: GRAD_KERNELS,

@@ -66,11 +66,18 @@ pub(crate) static ERFINV: Op = Op {
             ))]
         }),
     ),
-    kernels: &[
-        cpu(|p| per_element_in_f64(p, |x| ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2))
-            .in_place(&[(0, 0)]),
-    ],
+    kernels: &[cpu(|p| per_element_in_f64(p, erfinv)).in_place(&[(0, 0)])],
 };
+
+/// The quantile of a normal distribution, whose probability has few digits of a small `x`: a step of Newton's method
+/// restores them.
+fn erfinv(x: f64) -> f64 {
+    let near = ndtri(0.5 * x + 0.5) * FRAC_1_SQRT_2;
+    match x.abs() < 0.5 {
+        true => near - (libm::erf(near) - x) * (near * near).exp() / TWO_BY_ROOT_PI,
+        false => near,
+    }
+}
 
 /// Quantile of the standard normal distribution.
 pub(crate) static NDTRI: Op = Op {

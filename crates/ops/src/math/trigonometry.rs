@@ -147,7 +147,7 @@ pub(crate) static ASINH: Op = Op {
         FLOAT,
         Gradient::Rule(|g| smallvec![Some(g.grad() / node("Cosh", g.output(0)))]),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::asinh, f64::asinh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, |x| asinh(x.into()) as f32, asinh)).in_place(&[(0, 0)])],
 };
 
 /// Inverse hyperbolic cosine.
@@ -161,10 +161,31 @@ pub(crate) static ACOSH: Op = Op {
     kernels: &[cpu(|p| per_element(p, |x| acosh(x.into()) as f32, acosh)).in_place(&[(0, 0)])],
 };
 
+/// Numbers whose square would overflow, but whose square plus 1 has nearly the number as its root.
+const LARGE: f64 = 1e150;
+
+/// Odd, and computed from the magnitude: the sum would cancel for negative numbers.
+fn asinh(x: f64) -> f64 {
+    let size = x.abs();
+    let value = match size > LARGE {
+        true => size.ln() + std::f64::consts::LN_2,
+        false => (size + size * size / (1.0 + (size * size + 1.0).sqrt())).ln_1p(),
+    };
+    value.copysign(x)
+}
+
+/// Odd, and computed from the magnitude: near -1 the argument of the logarithm would have no digits left.
+fn atanh(x: f64) -> f64 {
+    let size = x.abs();
+    (0.5 * (2.0 * size / (1.0 - size)).ln_1p()).copysign(x)
+}
+
 /// Computed from `x - 1`, to keep full precision near 1.
 fn acosh(x: f64) -> f64 {
-    // The square of x - 1 would overflow, but the root is nearly x.
-    if x > 1e150 {
+    if x < 1.0 {
+        return f64::NAN;
+    }
+    if x > LARGE {
         return x.ln() + std::f64::consts::LN_2;
     }
     let above = x - 1.0;
@@ -183,5 +204,5 @@ pub(crate) static ATANH: Op = Op {
             )]
         }),
     ),
-    kernels: &[cpu(|p| per_element(p, f32::atanh, f64::atanh)).in_place(&[(0, 0)])],
+    kernels: &[cpu(|p| per_element(p, |x| atanh(x.into()) as f32, atanh)).in_place(&[(0, 0)])],
 };

@@ -234,12 +234,15 @@ pub(crate) static SEGMENT_MIN: Op = Op {
     kernels: sorted_kernel!(T::ZERO, smaller),
 };
 
-fn larger<T: Number>(a: T, b: T) -> T {
-    if b > a { b } else { a }
+/// The larger of what is there and the next number. A NaN takes the place of a number, and the next number its place, as
+/// in TensorFlow's `UnsortedSegmentMax`.
+fn larger<T: Number>(there: T, next: T) -> T {
+    if next < there { there } else { next }
 }
 
-fn smaller<T: Number>(a: T, b: T) -> T {
-    if b < a { b } else { a }
+/// The smaller one; for NaN see [`larger`].
+fn smaller<T: Number>(there: T, next: T) -> T {
+    if next > there { there } else { next }
 }
 
 const UNSORTED: OpDef = OpDef {
