@@ -102,3 +102,46 @@ def old_variables(g):
         nothing = raw.StackPop(handle=stack, elem_type=tf.float32)
     g.step(last, before, feeds={x: np.array([1, 2], f32)})
     g.step(nothing, feeds={x: np.array([1, 2], f32)}, fails=True)
+
+
+@golden("references_at_the_end")
+def references_at_the_end(g):
+    """A fetched reference has the value at the end of the step; readers in loops and branches see updates before them."""
+    x = v1.placeholder(tf.float32, [], name="x")
+    step = v1.get_variable("step", initializer=0, trainable=False, use_resource=False)
+    w = v1.get_variable("w", initializer=2.0, use_resource=False)
+    train = v1.train.AdamOptimizer(0.1).minimize(tf.square(w - x), step)
+    given = v1.assign(w, x)
+    g.init_variables()
+    for _ in range(3):
+        g.step("step:0", "w:0", w, run=train, feeds={x: f32(5)})
+    g.step(given, "w:0", feeds={x: f32(3)})
+    # Who uses the value sees it before or after the update, as the graph orders it.
+    with tf.control_dependencies([train]):
+        after = step + 0
+    g.step(after, "step:0", feeds={x: f32(5)})
+
+    v = v1.get_variable("v", initializer=2.0, use_resource=False)
+    n = v1.get_variable("n", initializer=0, use_resource=False)
+
+    def squared(i):
+        with tf.control_dependencies([v1.assign(v, tf.square(v))]):
+            return i + 1
+
+    def in_branch(i):
+        changed = tf.cond(i < 1, lambda: v1.assign(v, tf.square(v)), lambda: v1.assign_add(v, 1.0))
+        with tf.control_dependencies([changed]):
+            return i + 1
+
+    def counted(i):
+        def inner(j):
+            with tf.control_dependencies([v1.assign_add(n, n + j)]):
+                return j + 1
+
+        return tf.nest.flatten(tf.while_loop(lambda j: j < i + 2, inner, (i,), parallel_iterations=1))[0]
+
+    for body in (squared, in_branch, counted):
+        turns = tf.nest.flatten(tf.while_loop(lambda i: i < 3, body, (0,), parallel_iterations=1))
+        g.step(run=[v.initializer, n.initializer])
+        g.step(*turns)
+        g.step("v:0", "n:0")

@@ -170,6 +170,28 @@ impl Function {
     }
 }
 
+impl GraphData {
+    /// `true` if a node updates the variable behind a handle, or calls a function that does.
+    pub fn updates(&self, node: NodeId, handle: OutputId) -> bool {
+        let node = self.node(node);
+        let mut at = (0..node.inputs.len()).filter(|&i| node.inputs[i] == handle);
+        if node.op.effect == Effect::Write {
+            return at.next().is_some();
+        }
+        let called = calls(node.attrs.iter().map(|(_, a)| a));
+        let called: Vec<Vec<bool>> = called
+            .into_iter()
+            .filter_map(|name| Some(self.function(name)?.updates(self)))
+            .collect();
+        // The arguments of a function are the last inputs.
+        let updated = |i: usize, f: &Vec<bool>| {
+            let argument = (i + f.len()).checked_sub(node.inputs.len());
+            argument.and_then(|a| f.get(a)).copied().unwrap_or(true)
+        };
+        at.any(|i| called.iter().any(|f| updated(i, f)))
+    }
+}
+
 /// The names of the functions among these attributes.
 pub fn calls<'a>(attrs: impl Iterator<Item = &'a Attr>) -> Vec<&'a str> {
     let mut names = Vec::new();

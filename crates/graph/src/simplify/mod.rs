@@ -23,12 +23,14 @@
 //! ```
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 mod finish;
+mod last_reads;
 mod references;
 
 use crate::attr::Attr;
@@ -129,13 +131,29 @@ pub fn simplify(
         pass.node(id)?;
     }
     let fetched = fetches.iter().map(|f| pass.fetched(*f));
-    let fetches: Vec<OutputId> = fetched.collect::<Result<_, _>>()?;
-    let targets: Vec<NodeId> = targets
+    let fetched: Vec<OutputId> = fetched.collect::<Result<_, _>>()?;
+    let mut targets: Vec<NodeId> = targets
         .iter()
         .filter_map(|t| pass.nodes.get(t).copied())
         .collect();
+    // The nodes that fetched references come out of are targets until their reads wait for them.
+    let own_targets = targets.len();
+    let references = fetches.iter().zip(&fetched).map(|(old, here)| {
+        let after = pass.comes_out_of(*old, *here)?;
+        let first = targets.len();
+        targets.extend(after);
+        Some(first..targets.len())
+    });
+    let references: Vec<Option<Range<usize>>> = references.collect();
     pass.close_loops();
-    collapse(pass.finish(fetches, targets))
+    let mut simplified = collapse(pass.finish(fetched, targets))?;
+    let references: Vec<Option<SmallVec<[NodeId; 2]>>> = references
+        .into_iter()
+        .map(|range| Some(simplified.targets[range?].into()))
+        .collect();
+    simplified.targets.truncate(own_targets);
+    last_reads::read_last(&mut simplified, &references, options.ops)?;
+    Ok(simplified)
 }
 
 fn used_feeds(
@@ -240,6 +258,9 @@ impl Simplifier<'_> {
         let mut controls = self.controls(node);
         if self.is_alias(node) && !self.contexts.in_control_flow(node, old) {
             return self.alias(old, controls);
+        }
+        if self.carries_alias(node) {
+            return self.carry(old, controls);
         }
         let (inputs, mut facts) = self.inputs(old, &mut controls)?;
         if let Some(name) = node.op.on_handles {

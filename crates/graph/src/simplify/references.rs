@@ -1,13 +1,14 @@
 //! References to variables: replaces each op on references by its op on handles, and adds a read
 //! before each use of the value.
 
+use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 use super::{Simplifier, error};
 use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
 use crate::error::{GraphError, Reason};
-use crate::flow::MERGE;
+use crate::flow::{ENTER, MERGE, SWITCH};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{ArgType, Effect, OpDef};
 use thalweg_tensor::dtype::DType;
@@ -75,6 +76,12 @@ impl Simplifier<'_> {
             && fact.is_some_and(|f| f.dtype == DType::Resource)
     }
 
+    /// The nodes that a fetched reference comes out of, if [`Simplifier::fetched`] has left its handle in place of it.
+    pub(super) fn comes_out_of(&self, old: OutputId, here: OutputId) -> Option<&[NodeId]> {
+        let after = self.after.get(&old).map_or(&[][..], |nodes| &nodes[..]);
+        self.is_handle_of(old, here).then_some(after)
+    }
+
     /// `true` if a node only forwards the value of a reference: in TensorFlow both share a buffer,
     /// which updates write to, so a node that waits for an update and uses this sees the new value.
     /// It is removed, and each of its users reads the variable.
@@ -132,6 +139,71 @@ impl Simplifier<'_> {
         Ok(())
     }
 
+    /// `true` if a node carries the value of a reference into a loop or a branch that updates the variable: in TensorFlow it
+    /// carries the variable's buffer, so each reader inside sees the updates before it.
+    pub(super) fn carries_alias(&self, node: &Node) -> bool {
+        let carries = match node.op.name {
+            ENTER => node.attrs.bool("is_constant"),
+            SWITCH => true,
+            _ => false,
+        };
+        let Some(&input) = node.inputs.first().filter(|_| carries) else {
+            return false;
+        };
+        let handle = self.values.get(&input);
+        handle.is_some_and(|here| self.is_handle_of(input, *here)) && self.is_updated_in_flow(input)
+    }
+
+    /// `true` if a node in a loop or a branch updates the variable behind a reference or an alias of it.
+    fn is_updated_in_flow(&self, of: OutputId) -> bool {
+        let mut at = of;
+        while self.aliases.contains(&at) {
+            at = self.data.node(at.node).inputs[0];
+        }
+        let (mut open, mut seen) = (vec![at], FxHashSet::from_iter([at.node]));
+        while let Some(reference) = open.pop() {
+            for user in self.data.consumers(reference.node) {
+                let node = self.data.node(user);
+                let mut inputs = node.inputs.iter().enumerate();
+                let takes = |i: usize| node.input_arg(i).is_some_and(|a| a.reference);
+                if !inputs.any(|(i, input)| *input == reference && takes(i)) {
+                    continue;
+                }
+                if node.op.effect == Effect::Write && self.contexts.in_control_flow(node, user) {
+                    return true;
+                }
+                let outputs = node.outputs.iter().zip(0u32..);
+                let references = outputs.filter(|(fact, _)| fact.reference);
+                if seen.insert(user) {
+                    open.extend(references.map(|(_, index)| OutputId { node: user, index }));
+                }
+            }
+        }
+        false
+    }
+
+    /// Replaces a node that carries an alias by the same node on the handle.
+    ///
+    /// # Errors
+    /// As [`Simplifier::inputs`].
+    pub(super) fn carry(
+        &mut self,
+        old: NodeId,
+        mut controls: SmallVec<[NodeId; 2]>,
+    ) -> Result<(), GraphError> {
+        let node = self.data.node(old).clone();
+        let alias = node.inputs[0];
+        controls.extend(self.after.get(&alias).into_iter().flatten().copied());
+        let (mut inputs, mut facts) = self.inputs(old, &mut controls)?;
+        inputs[0] = self.values[&alias];
+        facts[0] = self.fact(inputs[0]);
+        self.on_handles(old, node.op, inputs, &facts, controls)?;
+        let outputs = 0..node.outputs.len() as u32;
+        self.aliases
+            .extend(outputs.map(|index| OutputId { node: old, index }));
+        Ok(())
+    }
+
     /// The value of a variable behind a reference, for a reader that waits for `controls`.
     fn value_of(
         &mut self,
@@ -178,10 +250,18 @@ impl Simplifier<'_> {
         Ok(read)
     }
 
-    /// The output for a fetch: for a reference, its value.
+    /// The output for a fetch: for a reference, its value. That of a reference outside of branches and loops is read when
+    /// the step ends: its handle stands for it until [`read_last`](super::last_reads::read_last) adds the read.
     pub(super) fn fetched(&mut self, old: OutputId) -> Result<OutputId, GraphError> {
         match self.values.get(&old) {
             Some(&here) if !self.is_handle_of(old, here) => Ok(here),
+            Some(&handle)
+                if !self
+                    .contexts
+                    .in_control_flow(self.data.node(old.node), old.node) =>
+            {
+                Ok(handle)
+            }
             Some(_) => self.value_of(old, &[]),
             None => {
                 // Only a node on a cycle that no loop closes is missing.

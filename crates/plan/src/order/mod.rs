@@ -38,25 +38,14 @@ impl Accesses {
         let mut uses = vec![SmallVec::new(); graph.len()];
         let mut updates = vec![SmallVec::new(); graph.len()];
         for (id, node) in graph.nodes() {
-            let calls = calls(node.attrs.iter().map(|(_, a)| a));
-            let called: SmallVec<[_; 2]> = calls.iter().filter_map(|f| graph.function(f)).collect();
-            let called: SmallVec<[Vec<bool>; 2]> =
-                called.iter().map(|f| f.updates(graph)).collect();
-            for (i, input) in node.inputs.iter().enumerate() {
+            let calls = !calls(node.attrs.iter().map(|(_, a)| a)).is_empty();
+            for input in &node.inputs {
                 if let Some(&v) = variable_of.get(input) {
-                    // The arguments of a function are the last inputs.
-                    let argument = |f: &Vec<bool>| {
-                        let at = (i + f.len()).checked_sub(node.inputs.len())?;
-                        f.get(at).copied()
-                    };
                     match node.op.effect {
-                        _ if !called.is_empty() => {
-                            let updated = called.iter().any(|f| argument(f).unwrap_or(true));
-                            match updated {
-                                true => updates[id.index()].push(v),
-                                false => uses[id.index()].push(v),
-                            }
-                        }
+                        _ if calls => match graph.updates(id, *input) {
+                            true => updates[id.index()].push(v),
+                            false => uses[id.index()].push(v),
+                        },
                         Effect::Write => updates[id.index()].push(v),
                         Effect::Read => {
                             uses[id.index()].push(v);
