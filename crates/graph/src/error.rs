@@ -21,7 +21,7 @@ use thiserror::Error;
 use crate::attr::AttrKind;
 use crate::device::{DeviceFnError, SpecError};
 use crate::infer::InferError;
-use crate::node::Origin;
+use crate::node::{Node, Origin};
 use thalweg_tensor::dtype::DType;
 use thalweg_tensor::shape::Shape;
 use thalweg_tensor::text::counted;
@@ -38,6 +38,18 @@ pub struct GraphError {
     pub origin: Origin,
     /// The reason.
     pub reason: Reason,
+}
+
+impl GraphError {
+    /// An error of a node.
+    pub(crate) fn of(node: &Node, reason: Reason) -> GraphError {
+        GraphError {
+            node: node.name.clone(),
+            op: node.op.name.to_owned(),
+            origin: node.origin.clone(),
+            reason,
+        }
+    }
 }
 
 fn subject(node: &str, op: &str) -> String {

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{FindOp, Simplified, error};
 use crate::check::check_node;
 use crate::error::{GraphError, Reason};
 use crate::node::{Attrs, Node, NodeId, OutputId};
+use crate::op::OpDef;
+use crate::simplified::Simplified;
 
 /// Adds the reads of fetched references, after all updates of their variables: TensorFlow fetches the buffer of a variable
 /// when the step ends. `references` has, for the fetches that are handles by now, the nodes that the references come out of.
@@ -18,7 +19,7 @@ use crate::node::{Attrs, Node, NodeId, OutputId};
 pub(super) fn read_last(
     simplified: &mut Simplified,
     references: &[Option<SmallVec<[NodeId; 2]>>],
-    ops: Option<FindOp<'_>>,
+    read: Option<&'static OpDef>,
 ) -> Result<(), GraphError> {
     let mut reads: FxHashMap<OutputId, OutputId> = FxHashMap::default();
     for (fetch, after) in simplified.fetches.iter_mut().zip(references) {
@@ -33,14 +34,15 @@ pub(super) fn read_last(
             continue;
         }
         let source = graph.node(handle.node).clone();
-        let op = ops.and_then(|find| find("ReadVariableOp"));
-        let op = op.ok_or_else(|| error(&source, Reason::UnknownOp { nearest: None }))?;
+        let op =
+            read.ok_or_else(|| GraphError::of(&source, Reason::UnknownOp { nearest: None }))?;
         let fact = source.outputs[handle.index as usize].clone();
         let mut attrs = Attrs::default();
         if let Some((dtype, _)) = &fact.variable {
             attrs.set("dtype", (*dtype).into());
         }
-        let (attrs, outputs) = check_node(op, &[fact], attrs).map_err(|r| error(&source, r))?;
+        let (attrs, outputs) =
+            check_node(op, &[fact], attrs).map_err(|r| GraphError::of(&source, r))?;
         let updates = graph
             .consumers(handle.node)
             .filter(|user| graph.updates(*user, handle));

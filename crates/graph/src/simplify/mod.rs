@@ -152,7 +152,8 @@ pub fn simplify(
         .map(|range| Some(simplified.targets[range?].into()))
         .collect();
     simplified.targets.truncate(own_targets);
-    last_reads::read_last(&mut simplified, &references, options.ops)?;
+    let read = options.ops.and_then(|find| find("ReadVariableOp"));
+    last_reads::read_last(&mut simplified, &references, read)?;
     Ok(simplified)
 }
 
@@ -277,7 +278,8 @@ impl Simplifier<'_> {
             true => node.attrs.own(),
             false => node.attrs.clone(),
         };
-        let mut outputs = infer(node.op, &facts, &attrs).map_err(|reason| error(node, reason))?;
+        let mut outputs =
+            infer(node.op, &facts, &attrs).map_err(|reason| GraphError::of(node, reason))?;
         for (new, old) in outputs.iter_mut().zip(&node.outputs) {
             // The facts from the time of building still hold.
             if let Some(shape) = new.shape.merge(&old.shape) {
@@ -360,7 +362,7 @@ impl Simplifier<'_> {
     /// The op of this name, for a node that takes or makes references.
     fn op(&self, node: &Node, name: &str) -> Result<&'static OpDef, GraphError> {
         let found = self.options.ops.and_then(|find| find(name));
-        found.ok_or_else(|| error(node, Reason::UnknownOp { nearest: None }))
+        found.ok_or_else(|| GraphError::of(node, Reason::UnknownOp { nearest: None }))
     }
 
     fn is_ordered(&self, node: NodeId) -> bool {
@@ -493,13 +495,4 @@ fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
         }
     }
     h.finish()
-}
-
-fn error(node: &Node, reason: Reason) -> GraphError {
-    GraphError {
-        node: node.name.clone(),
-        op: node.op.name.to_owned(),
-        origin: node.origin.clone(),
-        reason,
-    }
 }

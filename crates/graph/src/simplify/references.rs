@@ -4,7 +4,7 @@
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use super::{Simplifier, error};
+use super::Simplifier;
 use crate::attr::{Attr, AttrKind};
 use crate::check::check_node;
 use crate::error::{GraphError, Reason};
@@ -227,7 +227,7 @@ impl Simplifier<'_> {
             source.outputs[reference.index as usize].dtype.into(),
         );
         let (attrs, outputs) =
-            check_node(op, &[self.fact(handle)], attrs).map_err(|r| error(&source, r))?;
+            check_node(op, &[self.fact(handle)], attrs).map_err(|r| GraphError::of(&source, r))?;
         let node = Node {
             name: format!("{}/value", source.name),
             op,
@@ -267,7 +267,7 @@ impl Simplifier<'_> {
                 // Only a node on a cycle that no loop closes is missing.
                 let node = self.data.node(old.node);
                 let reason = Reason::Argument("it waits for itself: the graph has a cycle".into());
-                Err(error(node, reason))
+                Err(GraphError::of(node, reason))
             }
         }
     }
@@ -309,7 +309,8 @@ impl Simplifier<'_> {
             };
             attrs.set("shape", shape.into());
         }
-        let (attrs, outputs) = check_node(op, facts, attrs).map_err(|r| error(&node, r))?;
+        let (attrs, outputs) =
+            check_node(op, facts, attrs).map_err(|r| GraphError::of(&node, r))?;
         let new = Node {
             name: node.name.clone(),
             op,
