@@ -214,3 +214,20 @@ fn variables_hold_strings() {
     let got = session.step(v.value(), []).unwrap();
     assert_eq!(*got.tensor(0).unwrap(), words);
 }
+
+/// TensorFlow has removed the older op, which took the sample rate as an attribute.
+#[test]
+fn both_summaries_of_sounds_write_the_same() {
+    let g = Graph::new();
+    let sounds = g.constant([[0.0f32, 0.5, -2.0], [1.0, -1.0, 0.25]]);
+    let old = g.op("AudioSummary").input(g.constant("t")).input(sounds);
+    let old = old.attr("sample_rate", 8000.0f32).output();
+    let new = g.op("AudioSummaryV2").input(g.constant("t")).input(sounds);
+    let new = new.input(g.constant(8000.0f32)).output();
+    let fetched = Session::new(&g).unwrap().step([old, new], []).unwrap();
+    assert_eq!(fetched.tensor(0).unwrap(), fetched.tensor(1).unwrap());
+    let wrong = g.op("AudioSummaryV2").input(g.constant("t")).input(sounds);
+    let wrong = wrong.input(g.constant(0.0f32)).output();
+    let error = Session::new(&g).unwrap().step(wrong, []).unwrap_err();
+    assert!(error.to_string().contains("0 is no sample rate"), "{error}");
+}

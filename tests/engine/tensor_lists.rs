@@ -256,3 +256,34 @@ fn zeros_of_strings_are_empty() {
     let zeros = g.op("ZerosLike").input(words).output();
     assert_eq!(run(&g, zeros), Tensor::strings(&[2], &["", ""]).unwrap());
 }
+
+/// TensorFlow: `TensorArray(tf.float32, 2, infer_shape=True).write(0, [1., 2.]).stack()` is `[[1, 2], [0, 0]]`.
+#[test]
+fn an_element_that_was_never_written_is_zeros_in_the_shape_of_the_others() {
+    let g = Graph::new();
+    let stacked = |identical: bool| {
+        let array = g.op("TensorArrayV3").input(g.constant(2i32));
+        let array = array.attr("dtype", DType::F32);
+        let array = array.attr("identical_element_shapes", identical).build();
+        let write = g.op("TensorArrayWriteV3").input(array.output(0));
+        let write = write
+            .input(g.constant(0i32))
+            .input(g.constant([1.0f32, 2.0]));
+        let flow = write.input(array.output(1)).output();
+        let gather = g.op("TensorArrayGatherV3").input(array.output(0));
+        let gather = gather.input(g.constant([0i32, 1])).input(flow);
+        gather.attr("dtype", DType::F32).output()
+    };
+    assert_eq!(
+        run(&g, stacked(true)),
+        Tensor::from([[1.0f32, 2.0], [0.0, 0.0]])
+    );
+    let error = Session::new(&g)
+        .unwrap()
+        .step(stacked(false), [])
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("its shape is not known"),
+        "{error}"
+    );
+}

@@ -73,6 +73,8 @@ def largest(s):
         label = f"f32_{dims_label(dims)}_{k}"
         s.case("TopKV2", label, input=rnd(f32, dims, -2, 2, 0), k=np.array(k, i32), sorted=True)
     x = np.array([[1, np.inf, -np.inf, 1, 0, -0.0]], f32)
+    for name, dtype in (("i16", np.int16), ("i64", i64)):
+        s.case("TopKV2", f"k_of_{name}", input=np.array([[1, 2, 3], [6, 5, 4]], f32), k=np.array(2, dtype), sorted=True)
     s.case("TopKV2", "f32_ties_as_i64", input=x, k=np.array(6, i64), sorted=True, index_type=i64)
     x = np.array([[0.1, 0.5, 0.5, 0.2], [1, 2, np.inf, 0], [3, 1, 2, 0], [1, 1, 1, 1], [4, 3, 2, 1]], f32)
     for k in (1, 2, 3, 9):

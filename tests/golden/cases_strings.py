@@ -187,6 +187,13 @@ def summaries(s):
             tensor=rnd(f32, dims, 1, 9),
             serialized_summary_metadata=np.array("", object),
         )
+    tag, none = np.array("t", object), np.array("", object)
+    for label, value in (("strings", text("a", "", "ä")), ("string", np.array("word", object)), ("no_strings", np.zeros([0], object))):
+        s.case("TensorSummaryV2", label, tag=tag, tensor=value, serialized_summary_metadata=none)
+    sound = np.array([0, 0.5, -0.5, 1, -1, 2, -2, 1.5 / 32768, 2.5 / 32768, -1.5 / 32768], f32)
+    for label, sounds in (("mono", sound.reshape(1, 10)), ("stereo", sound.reshape(1, 5, 2)), ("four", sound[:8].reshape(4, 2))):
+        s.case("AudioSummaryV2", label, tag=tag, tensor=sounds, sample_rate=np.array(100.5, f32))
+    s.case("AudioSummaryV2", "one", tag=tag, tensor=sound.reshape(2, 5), sample_rate=np.array(8000, f32), max_outputs=1)
 
 
 def summary(tag, value):

@@ -257,3 +257,14 @@ def others(s):
             value=rnd(f32, value),
             **masks,
         )
+    for label, value in (("scalar", 7.5), ("scalar_backwards", -1.0)):
+        sign = -1 if "backwards" in label else 1
+        s.case(
+            "ResourceStridedSliceAssign",
+            f"f32_{label}",
+            ref=Var(np.arange(12, dtype=f32).reshape(4, 3)),
+            begin=np.array([0, 1][::1] if sign > 0 else [-1, 2], i32),
+            end=np.array([3, 3] if sign > 0 else [-4, 0], i32),
+            strides=np.array([2, 1] if sign > 0 else [-2, -1], i32),
+            value=np.array(value, f32),
+        )

@@ -211,6 +211,41 @@ def errors_are_those_of_tensorflow(target):
 
 
 @case
+def unneeded_nodes_stop_no_step(target):
+    """A step is cut to its needs first: ops that the server lacks, and shapes that do not fit, fail the steps that use them."""
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        x = v1.placeholder_with_default(3.0, [], name="x")
+        y = x * 2
+        lacking = v1.py_func(lambda a: a, [y], tf.float32)
+        v1.summary.image("wrong", tf.zeros([1, 2, 2, 64]))
+        below = tf.identity(lacking, name="below") + 1
+        close(session.run(y), 6, 0)
+        raises(errors.NotFoundError, "PyFunc", lambda: session.run(below))
+        # A later extension builds on nodes that were put off, and on others.
+        both = tf.stack([lacking, y], name="both")
+        more = y + 1
+        close(session.run(more), 7, 0)
+        raises(errors.NotFoundError, "PyFunc", lambda: session.run(both))
+        close(session.run(more, {x: 1.0}), 3, 0)
+        counted = session.make_callable(more)
+        close(counted(), 7, 0)
+        raises(errors.NotFoundError, "PyFunc", lambda: session.make_callable(both)())
+        text = v1.summary.text("notes", tf.constant(["a", "b"]))
+        assert b"notes" in session.run(text)
+
+
+@case
+def reference_variables(target):
+    """A fetched reference has the value after the step."""
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        step = v1.get_variable("ref_step", initializer=0, use_resource=False)
+        train = v1.assign_add(step, 1).op
+        session.run(step.initializer)
+        assert [int(session.run([train, step])[1]) for _ in range(3)] == [1, 2, 3]
+        assert [int(session.run([train, step + 0])[1]) for _ in range(2)] == [3, 4]
+
+
+@case
 def deadlines_and_closing(target):
     import threading
     import time

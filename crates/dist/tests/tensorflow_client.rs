@@ -27,6 +27,8 @@ fn programs_of_tensorflow_run_on_a_cluster() {
         "loops_and_functions",
         "a_graph_that_grows",
         "errors_are_those_of_tensorflow",
+        "unneeded_nodes_stop_no_step",
+        "reference_variables",
         "deadlines_and_closing",
         "large_values",
     ];

@@ -46,6 +46,18 @@ pub(crate) fn prefixed(prefix: &str, name: &str) -> String {
     }
 }
 
+/// The node that the text of an input names: `node`, `node:1` or `^node`.
+///
+/// ```
+/// use thalweg_graphdef::names::node;
+///
+/// assert_eq!(["a/b", "a/b:1", "^a/b"].map(node), ["a/b"; 3]);
+/// ```
+pub fn node(input: &str) -> &str {
+    let name = input.strip_prefix('^').unwrap_or(input);
+    name.split_once(':').map_or(name, |(node, _)| node)
+}
+
 /// Splits `node` or `node:1` into a name and a number; `None` if it is neither.
 pub fn output(text: &str) -> Option<(&str, u32)> {
     match text.split_once(':') {

@@ -120,6 +120,11 @@ pub fn from_proto(proto: &TensorProto, budget: &mut Budget) -> Result<Tensor, Va
         n,
         budget,
     };
+    // TensorFlow's client gives a tensor of no elements one for all of them.
+    let is_value = !matches!(dtype, DType::Resource | DType::Variant);
+    if n == 0 && is_value && proto.tensor_content.is_empty() {
+        return Ok(Tensor::zeros(dtype, &dims)?);
+    }
     if dtype == DType::String {
         return match proto.tensor_content.is_empty() {
             false => packed_strings(&proto.tensor_content, cx),

@@ -232,6 +232,19 @@ fn absurd_dimensions_are_typed_errors() {
     assert_eq!(read(&vec![1; 255]), ValueError::Rank(255));
 }
 
+/// `tf.constant("", tf.string, shape=[0])` of TensorFlow's client has one element in the message.
+#[test]
+fn a_tensor_without_elements_has_none_whatever_the_message_holds() {
+    for (proto, _) in lists() {
+        let none = TensorProto {
+            tensor_shape: Some(shape(&[2, 0])),
+            ..proto
+        };
+        let read = read(&none).unwrap();
+        assert_eq!((read.dims(), read.len()), (&[2, 0][..], 0));
+    }
+}
+
 #[test]
 fn too_many_elements_are_an_error() {
     for (proto, _) in lists() {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use thalweg_graph::{DeviceSpec, GraphData, OutputId};
 use thalweg_plan::PlanCache;
+use thalweg_session::SessionError;
 use thalweg_session::{Engine, Fetch, RunOptions, SessionOptions, TaskChannels, Trace};
 use thalweg_tensor::Tensor;
 
@@ -210,11 +211,16 @@ impl ClusterSteps {
 
     /// Checks the placement of a graph's nodes.
     ///
+    /// The inner error is that of a node without a device.
+    ///
     /// # Errors
-    /// A node has no device, or a task that it names is not reached.
-    pub(crate) fn placed(&self, data: &Arc<GraphData>) -> Result<(), ClusterError> {
+    /// A task that a node names is not reached.
+    pub(crate) fn placed(
+        &self,
+        data: &Arc<GraphData>,
+    ) -> Result<Result<(), SessionError>, ClusterError> {
         let partitioner = self.block_on(self.inner.partitioner(data))?;
-        partitioner.placed(data).map_err(ClusterError::from)
+        Ok(partitioner.placed(data))
     }
 
     /// Blocks on `work`, which runs steps.

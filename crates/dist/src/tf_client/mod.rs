@@ -55,6 +55,7 @@ pub(crate) mod master;
 pub mod messages;
 mod node_names;
 mod partial_run;
+mod refusal;
 mod request;
 mod runner;
 mod session;

@@ -8,6 +8,7 @@ use thalweg_session::{
 };
 use thalweg_tensor::Tensor;
 
+use super::refusal::Refusal;
 use super::status::Status;
 use crate::master::steps::{self, ClusterSteps};
 
@@ -34,14 +35,18 @@ impl StepRunner {
     ///
     /// # Errors
     /// A node has no device.
-    pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Status> {
-        match self {
-            StepRunner::Local(runner) => match runner.placed(data) {
-                Ok(_) => Ok(()),
-                Err(e) => Err(Status::from(e)),
-            },
-            StepRunner::Cluster(steps) => Ok(steps.placed(data)?),
-        }
+    pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Refusal> {
+        let placed = match self {
+            StepRunner::Local(runner) => runner.placed(data).map(|_| ()),
+            StepRunner::Cluster(steps) => {
+                let placed = steps.placed(data);
+                placed.map_err(|e| Refusal::OfGraph(e.into()))?
+            }
+        };
+        placed.map_err(|e| match e.lacks_kernel() {
+            true => Refusal::OfNodes(e.into()),
+            false => Refusal::OfGraph(e.into()),
+        })
     }
 
     /// Runs a step. Returns its fetches in order, and its trace, which is empty unless it was requested.

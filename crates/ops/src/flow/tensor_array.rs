@@ -20,6 +20,8 @@ pub(super) struct TensorArray {
     pub(super) dtype: DType,
     dynamic_size: bool,
     clear_after_read: bool,
+    /// All elements have the shape of the first one that is written.
+    identical_shapes: bool,
     /// Adds up repeated writes of an element: the array is a gradient.
     accumulates: bool,
     /// Order of the gradient: 0 for an array, 1 for its gradient, 2 for the gradient of that, and so on.
@@ -93,6 +95,9 @@ impl TensorArray {
                 value.dtype(),
                 value.shape()
             )));
+        }
+        if self.identical_shapes {
+            state.shape = value.shape();
         }
         let element = &mut state.elements[at];
         if element.cleared {
@@ -173,6 +178,7 @@ impl TensorArray {
             dtype: self.dtype,
             dynamic_size: false,
             clear_after_read: true,
+            identical_shapes: self.identical_shapes,
             accumulates: true,
             gradient_order: self.gradient_order + 1,
             memory: self.memory.clone(),
@@ -261,6 +267,7 @@ pub(crate) static ARRAY: Op = Op {
             dtype: attrs.dtype("dtype").unwrap_or(DType::F32),
             dynamic_size: attrs.bool("dynamic_size"),
             clear_after_read: attrs.bool("clear_after_read"),
+            identical_shapes: attrs.bool("identical_element_shapes"),
             accumulates: false,
             gradient_order: 0,
             memory: cx.memory().clone(),

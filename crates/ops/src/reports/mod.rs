@@ -1,5 +1,6 @@
 //! Output for users and log files: prints, assertions, summaries.
 
+mod audio;
 mod build;
 pub mod encode;
 mod histogram;
@@ -23,6 +24,6 @@ pub(crate) static OPS: &[&Op] = &[
     &summary::MERGE,
     &summary::TENSOR_SUMMARY,
     &summary::TENSOR_SUMMARY_V2,
-    &summary::AUDIO,
-    &summary::AUDIO_V2,
+    &audio::AUDIO,
+    &audio::AUDIO_V2,
 ];

@@ -1,5 +1,5 @@
-//! ScalarSummary, HistogramSummary, ImageSummary, MergeSummary, TensorSummary, TensorSummaryV2, AudioSummary,
-//! AudioSummaryV2: serialized `Summary` messages.
+//! ScalarSummary, HistogramSummary, ImageSummary, MergeSummary, TensorSummary, TensorSummaryV2: serialized
+//! `Summary` messages.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use thalweg_graph::op::{
     type_attr, type_attr_or,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::encode::{append_scalar, histogram, image, numbers};
 use super::wire::{Message, TAG, VALUE, fields};
 use crate::support::shapes::{expect_scalar, scalar};
 
-const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
+pub(super) const SUMMARY: &[Arg] = &[arg_of("summary", DType::String)];
 // Field numbers of a `Value`.
 const NODE_NAME: u32 = 7;
 const TENSOR: u32 = 8;
@@ -25,7 +25,7 @@ fn output(summary: Message) -> Result<Vec<Tensor>, KernelError> {
     Ok(vec![Tensor::strings(&[], &[summary.0])?])
 }
 
-fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
+pub(super) fn tag<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
     match cx.strings(0)? {
         [one] => Ok(one),
         _ => Err(KernelError::Argument("one tag")),
@@ -192,6 +192,7 @@ fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
         DType::I16 => 5,
         DType::I8 => 6,
         DType::I64 => 9,
+        DType::String => 7,
         DType::Bool => 10,
         DType::BF16 => 14,
         DType::U16 => 17,
@@ -211,11 +212,32 @@ fn tensor_proto(tensor: &Tensor) -> Result<Message, KernelError> {
             shape.bytes(2, &dim.0)
         });
     let proto = Message::default().int(1, dtype).bytes(2, &shape.0);
+    if let Ok(strings) = tensor.as_strings() {
+        return Ok(strings.iter().fold(proto, |proto, s| proto.bytes(8, s)));
+    }
     Ok(match tensor.bytes() {
         [] => proto,
         bytes => proto.bytes(4, bytes),
     })
 }
+
+/// Dtypes of a tensor in a summary.
+const IN_SUMMARIES: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::Bool,
+    DType::String,
+];
 
 /// Summary of a tensor, by the name of the node.
 pub(crate) static TENSOR_SUMMARY: Op = Op {
@@ -243,7 +265,7 @@ pub(crate) static TENSOR_SUMMARY: Op = Op {
         let value = value.bytes(TENSOR, &tensor_proto(cx.tensor(0)?)?.0);
         output(Message::default().bytes(VALUE, &value.0))
     })
-    .only(&[("T", DType::PLAIN)])],
+    .only(&[("T", IN_SUMMARIES)])],
 };
 
 fn tagged_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -277,47 +299,5 @@ pub(crate) static TENSOR_SUMMARY_V2: Op = Op {
         let value = value.bytes(METADATA, metadata);
         output(Message::default().bytes(VALUE, &value.0))
     })
-    .only(&[("T", DType::PLAIN)])],
-};
-
-const MAX_OUTPUTS: AttrDef = AttrDef {
-    allowed: Allowed::AtLeast(1),
-    ..int_attr("max_outputs", 3)
-};
-
-/// Summary of sounds; it has no kernel yet.
-pub(crate) static AUDIO: Op = Op {
-    def: OpDef {
-        name: "AudioSummary",
-        summary: "A serialized summary with sounds.",
-        inputs: &[arg_of("tag", DType::String), arg_of("tensor", DType::F32)],
-        outputs: SUMMARY,
-        attrs: &[attr("sample_rate", AttrKind::Float), MAX_OUTPUTS],
-        shape: scalar,
-        gradient: Gradient::None,
-        ..OpDef::EMPTY
-    },
-    kernels: &[],
-};
-
-/// Summary of sounds; it has no kernel yet.
-pub(crate) static AUDIO_V2: Op = Op {
-    def: OpDef {
-        name: "AudioSummaryV2",
-        summary: "A serialized summary with sounds.",
-        inputs: &[
-            arg_of("tag", DType::String),
-            arg_of("tensor", DType::F32),
-            arg_of("sample_rate", DType::F32),
-        ],
-        outputs: SUMMARY,
-        attrs: &[MAX_OUTPUTS],
-        shape: |cx| {
-            cx.set(0, Shape::scalar());
-            Ok(())
-        },
-        gradient: Gradient::None,
-        ..OpDef::EMPTY
-    },
-    kernels: &[],
+    .only(&[("T", IN_SUMMARIES)])],
 };

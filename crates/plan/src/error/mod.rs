@@ -5,7 +5,7 @@ use std::fmt;
 
 use thalweg_device::gpu::GpuError;
 use thalweg_device::{Device, KernelError};
-use thalweg_graph::{DeviceSpec, Fact, GraphError, Node, Origin, PlaceError};
+use thalweg_graph::{DeviceSpec, Fact, GraphError, Node, Origin, PlaceError, place::PlaceReason};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
@@ -279,6 +279,16 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// `true` if a node cannot be placed because no device has a kernel for it; `false` if the device that it asks for is
+    /// not there.
+    pub fn lacks_kernel(&self) -> bool {
+        let place = match self {
+            SessionError::Place(place) | SessionError::Gpu { place, .. } => place,
+            _ => return false,
+        };
+        matches!(place.reason, PlaceReason::NoKernel { .. })
+    }
+
     /// `true` if an input has come to its end, such as a queue that is closed and empty.
     pub fn is_out_of_range(&self) -> bool {
         fn of(error: &KernelError) -> bool {

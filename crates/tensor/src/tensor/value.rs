@@ -208,11 +208,18 @@ impl Tensor {
         Ok(self.as_slice::<T>()?.to_vec())
     }
 
-    /// The elements of an integer tensor as `i64`; `None` for any other dtype.
+    /// The elements of a tensor of i16, i32 or i64 as `i64`; `None` for any other dtype.
     pub fn to_ints(&self) -> Option<Vec<i64>> {
         match self.dtype {
             DType::I32 => Some(
                 self.as_slice::<i32>()
+                    .ok()?
+                    .iter()
+                    .map(|&v| v.into())
+                    .collect(),
+            ),
+            DType::I16 => Some(
+                self.as_slice::<i16>()
                     .ok()?
                     .iter()
                     .map(|&v| v.into())

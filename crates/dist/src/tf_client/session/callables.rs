@@ -30,6 +30,8 @@ impl MasterSession {
         }
         let feeds = options.feed.iter().map(|f| &**f);
         node_names::check_disjoint(feeds, options.fetch.iter().map(|f| &**f))?;
+        let named = options.fetch.iter().chain(&options.target);
+        self.add_needed(named.chain(&options.feed).map(|n| &**n))?;
         for name in &options.feed {
             node_names::feed(&self.graph, name)?;
         }

@@ -13,6 +13,7 @@ use tonic::Code;
 use super::MasterSession;
 use crate::limits::server_limits::BYTES_PER_NODE;
 use crate::limits::settings::limit_name;
+use crate::tf_client::refusal::Refusal;
 use crate::tf_client::status::{Status, limit_exceeded};
 
 /// Memory of a session's graph. A drop gives it back, unless it is kept.
@@ -32,10 +33,10 @@ impl Drop for GraphGrowth<'_> {
 
 impl MasterSession {
     /// Adds nodes and functions. `expected` is the version that the client has seen; the message takes `bytes`.
-    /// Returns the new version.
+    /// Returns the new version. Nodes that this server cannot run are kept until a step needs them.
     ///
     /// # Errors
-    /// The nodes are invalid or too many; nothing is added then.
+    /// The graph is malformed or too large; nothing is added then.
     pub(crate) fn extend(
         &self,
         def: &GraphDef,
@@ -72,8 +73,10 @@ impl MasterSession {
         // The graph has the nodes of the message, and a plan has them once more.
         let bytes = (2.0 * bytes as f64 * share) as usize + added * BYTES_PER_NODE as usize;
         let growth = self.hold(bytes)?;
+        // Steps that run meanwhile look for deferred nodes: the lock is not held while nodes are added.
+        let deferred = self.deferred.lock().unpoisoned();
         for node in &def.node {
-            if self.graph.find(&node.name).is_some() {
+            if self.graph.find(&node.name).is_some() || deferred.has(&node.name) {
                 return Err(Status::invalid(format!(
                     "GraphDef argument to Extend includes node '{}', which was created by a \
                      previous call to Create or Extend in this session.",
@@ -81,30 +84,49 @@ impl MasterSession {
                 )));
             }
         }
+        let fed = deferred.feed(def);
+        drop(deferred);
+        let added = match fed {
+            true => Err(Refusal::OfNodes(Status::invalid("its inputs are deferred"))),
+            false => self.add(def),
+        };
+        match added {
+            Ok(()) => {}
+            Err(Refusal::OfNodes(_)) => self.deferred.lock().unpoisoned().keep(def),
+            Err(Refusal::OfGraph(status)) => return Err(status),
+        }
+        growth.keep();
+        version.nodes = nodes;
+        version.number += i64::from(expected.is_some());
+        Ok(version.number)
+    }
+
+    /// Adds nodes and functions to the graph.
+    ///
+    /// # Errors
+    /// See [`Refusal`]; nothing is added then.
+    pub(super) fn add(&self, def: &GraphDef) -> Result<(), Refusal> {
         let mut options = ImportOptions::new()
             .origin("the client's graph")
             .max_expanded_bytes(self.limits.expanded_bytes.min(self.room()))
             .max_nodes(self.limits.graph_nodes);
-        for (name, output) in self.used(def)? {
+        for (name, output) in self.used(def).map_err(Refusal::OfGraph)? {
             options = options.replacing(name, output);
         }
-        // Nodes that cannot be placed are refused: the client sends them again with its next extension.
         let filled = Cell::new(None);
         let placed = |graph: &Graph, expanded: usize| {
             let data = graph.snapshot();
-            self.limits.ops.check(&data)?;
+            let allowed = self.limits.ops.check(&data);
+            allowed.map_err(|e| Refusal::OfGraph(e.into()))?;
             filled.set(None);
-            filled.set(Some(self.hold(expanded)?));
+            filled.set(Some(self.hold(expanded).map_err(Refusal::OfGraph)?));
             self.runs.placed(&data)
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
-        growth.keep();
         if let Some(filled) = filled.take() {
             filled.keep();
         }
-        version.nodes = nodes;
-        version.number += i64::from(expected.is_some());
-        Ok(version.number)
+        Ok(())
     }
 
     /// Reserves bytes of the session, until they are given back.

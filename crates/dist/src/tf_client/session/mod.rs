@@ -1,6 +1,7 @@
 //! A client's session: a graph that the client extends, and steps of it.
 
 mod callables;
+mod deferred;
 mod extension;
 mod partial_runs;
 mod slow_steps;
@@ -27,6 +28,7 @@ use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
 use crate::runtime::platform::Platform;
+use deferred::DeferredNodes;
 use slow_steps::SlowStepWatch;
 
 /// Time that the end of a session waits for cancelled steps.
@@ -42,6 +44,8 @@ pub struct MasterSession {
     platform: Arc<dyn Platform>,
     /// Number of extensions, and of nodes including those of functions. Locked during an extension.
     version: Mutex<Version>,
+    /// Locked after the version.
+    deferred: Mutex<DeferredNodes>,
     /// Memory of the graph and the callables.
     held: Mutex<Reservation>,
     callables: Mutex<Callables>,
@@ -105,6 +109,7 @@ impl MasterSession {
             limits: limits.clone(),
             platform,
             version: Mutex::default(),
+            deferred: Mutex::default(),
             held: Mutex::new(held),
             callables: Mutex::default(),
             partial: Mutex::default(),
@@ -135,6 +140,9 @@ impl MasterSession {
         }
         let fed = request.feeds.iter().map(|(name, _)| &**name);
         node_names::check_disjoint(fed, request.fetches.iter().map(|f| &**f))?;
+        let named = request.fetches.iter().chain(&request.targets);
+        let named = named.chain(request.feeds.iter().map(|(name, _)| name));
+        self.add_needed(named.map(|n| &**n))?;
         let mut fetches = Vec::with_capacity(request.fetches.len() + request.targets.len());
         for name in &request.fetches {
             fetches.push(Fetch::Value(node_names::fetch(&self.graph, name)?));

@@ -33,6 +33,8 @@ impl MasterSession {
             (partial.next - 1).to_string()
         };
         node_names::check_disjoint(feeds.iter().map(|f| &**f), fetches.iter().map(|f| &**f))?;
+        let named = fetches.iter().chain(targets).chain(feeds);
+        self.add_needed(named.map(|n| &**n))?;
         let find = |all: &[String], find: fn(&Graph, &str) -> Result<OutputId, Status>| {
             let found = all.iter().map(|n| Ok((n.clone(), find(&self.graph, n)?)));
             found.collect::<Result<Vec<_>, Status>>()

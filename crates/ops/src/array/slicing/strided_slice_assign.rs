@@ -22,6 +22,7 @@ fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
         });
     }
     if let Some(spec) = spec(cx, 1, &variable)?
+        && cx.shape(4).rank() != Some(0)
         && spec.shape.merge(cx.shape(4)).is_none()
     {
         return Err(InferError::Mismatch {
@@ -38,13 +39,19 @@ fn prepare(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
     let dims = p.dims(0);
     let (first, axes) = taken(&spec_of(p, dims, 1)?, dims);
     let start = start(first, &axes)?;
+    // A scalar is the value of all elements of the slice.
+    let is_scalar = p.dims(4).is_empty();
     let axes: Vec<CopyAxis> = axes
         .into_iter()
-        .map(|(len, to, from)| CopyAxis { len, from, to })
+        .map(|(len, to, from)| CopyAxis {
+            len,
+            from: if is_scalar { 0 } else { from },
+            to,
+        })
         .collect();
     let moved = StridedCopy::new(0, start, &axes)?;
     let dims = dims.to_vec();
-    let elements = p.inputs.get(4).map_or(0, |v| v.elements());
+    let elements = axes.iter().fold(1, |n: usize, a| n.saturating_mul(a.len));
     let size = p.dtype(4).size();
     Ok(Prepared::new(elements, move |cx| match size {
         1 => assign::<u8>(cx, &moved, &dims),
