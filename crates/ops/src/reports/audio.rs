@@ -36,7 +36,7 @@ pub(crate) static AUDIO: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let rate = cx.attrs().float("sample_rate");
-        sounds(cx, rate as f32)
+        sounds(cx, rate)
     })],
 };
 

@@ -5,10 +5,6 @@ use std::collections::BTreeMap;
 
 use thalweg_graphdef::messages::{FunctionDefLibrary, NodeDef, VersionDef};
 use thalweg_graphdef::{GraphDef, names, needed};
-use thalweg_tensor::sync::Unpoisoned;
-
-use super::MasterSession;
-use crate::tf_client::status::Status;
 
 /// Nodes that are added when a step needs them, by name.
 #[derive(Default)]
@@ -19,6 +15,10 @@ pub(super) struct DeferredNodes {
 }
 
 impl DeferredNodes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
     pub(super) fn has(&self, name: &str) -> bool {
         self.nodes.contains_key(name)
     }
@@ -38,7 +38,10 @@ impl DeferredNodes {
     }
 
     /// A graph of the nodes among these that nodes need; `None` if there are none.
-    fn needed_by<'n>(&'n self, roots: impl Iterator<Item = &'n str>) -> Option<GraphDef> {
+    pub(super) fn needed_by<'n>(
+        &'n self,
+        roots: impl Iterator<Item = &'n str>,
+    ) -> Option<GraphDef> {
         let found = needed(&self.nodes, roots);
         (!found.is_empty()).then(|| GraphDef {
             node: found.iter().map(|n| self.nodes[*n].clone()).collect(),
@@ -47,29 +50,11 @@ impl DeferredNodes {
             ..GraphDef::default()
         })
     }
-}
 
-impl MasterSession {
-    /// Adds the deferred nodes that a step needs, which feeds, fetches and targets of these names.
-    ///
-    /// # Errors
-    /// They cannot be added.
-    pub(super) fn add_needed<'n>(
-        &self,
-        names: impl Iterator<Item = &'n str> + Clone,
-    ) -> Result<(), Status> {
-        let mut deferred = self.deferred.lock().unpoisoned();
-        let roots: Vec<String> = match deferred.nodes.is_empty() {
-            true => return Ok(()),
-            false => names.map(|n| names::node(n).to_owned()).collect(),
-        };
-        let Some(def) = deferred.needed_by(roots.iter().map(|r| &**r)) else {
-            return Ok(());
-        };
-        self.add(&def)?;
+    /// Forgets the nodes of a graph, which were added.
+    pub(super) fn remove(&mut self, def: &GraphDef) {
         for node in &def.node {
-            deferred.nodes.remove(&node.name);
+            self.nodes.remove(&node.name);
         }
-        Ok(())
     }
 }

@@ -101,6 +101,27 @@ impl MasterSession {
         Ok(version.number)
     }
 
+    /// Adds the deferred nodes that a step needs, which feeds, fetches and targets of these names.
+    ///
+    /// # Errors
+    /// They cannot be added.
+    pub(super) fn add_needed<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<(), Status> {
+        let mut deferred = self.deferred.lock().unpoisoned();
+        let roots: Vec<String> = match deferred.is_empty() {
+            true => return Ok(()),
+            false => names.map(|n| names::node(n).to_owned()).collect(),
+        };
+        let Some(def) = deferred.needed_by(roots.iter().map(|r| &**r)) else {
+            return Ok(());
+        };
+        self.add(&def)?;
+        deferred.remove(&def);
+        Ok(())
+    }
+
     /// Adds nodes and functions to the graph.
     ///
     /// # Errors
