@@ -56,6 +56,9 @@ pub trait Environment: Sync {
         make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
     ) -> Result<SharedObject, KernelError>;
 
+    /// Keeps an object until the step ends. A handle that something holds does not keep the resource behind it.
+    fn keep(&self, object: SharedObject);
+
     /// Returns the node's ticket: the same each time it runs again in the step. A node that is blocked keeps the ticket
     /// and returns [`KernelError::Blocked`].
     fn ticket(&self) -> Ticket;
@@ -89,6 +92,8 @@ impl Environment for NoStep {
     ) -> Result<SharedObject, KernelError> {
         Err(outside(&format!("'{name}' lives")))
     }
+
+    fn keep(&self, _: SharedObject) {}
 
     fn ticket(&self) -> Ticket {
         Ticket::new(0, || {})
@@ -188,6 +193,16 @@ impl<'a> TensorCx<'a> {
         }
     }
 
+    /// Input `i` as a value that something may hold, be it another value, a queue or a stack: handles in it do not keep
+    /// their resources, which could hold them in turn. The step does, until it ends.
+    ///
+    /// # Errors
+    /// As [`TensorCx::value`].
+    pub fn held(&self, i: usize) -> Result<Tensor, KernelError> {
+        let environment = self.environment;
+        Ok(self.value(i)?.into_weak(&mut |o| environment.keep(o))?)
+    }
+
     /// The elements of input `i`.
     ///
     /// # Errors
@@ -229,25 +244,30 @@ impl<'a> TensorCx<'a> {
     /// The variable behind input `i`.
     ///
     /// # Errors
-    /// [`KernelError::Argument`] where the input is no variable's handle.
+    /// [`KernelError::Invalid`] where the input is no variable's handle, [`KernelError::NotFound`] where the variable
+    /// exists no more.
     pub fn variable(&self, i: usize) -> Result<&'a Variable, KernelError> {
         match self.arguments.get(i) {
             Some(Argument::Variable(variable)) => Ok(variable),
-            _ => Err(KernelError::Argument("a variable")),
+            Some(Argument::Value(other)) => Err(KernelError::handle(i, other)),
+            None => Err(KernelError::Argument("a variable")),
         }
     }
 
     /// Returns the object that the resource or variant of input `i` holds.
     ///
     /// # Errors
-    /// [`KernelError::Invalid`] where it is something else.
+    /// [`KernelError::Invalid`] where it is something else, [`KernelError::NotFound`] where the object exists no more.
     pub fn object<T: Any + Send + Sync>(&self, i: usize) -> Result<Arc<T>, KernelError> {
-        let thing = self.tensor(i)?.object();
-        thing.ok_or_else(|| {
-            KernelError::Invalid(format!(
-                "input {i} is a handle of another kind than the op takes"
-            ))
-        })
+        let tensor = match self.arguments.get(i) {
+            Some(Argument::Value(tensor)) => tensor,
+            Some(Argument::Variable(_)) => return Err(KernelError::another_handle(i)),
+            None => return Err(KernelError::Argument("an input")),
+        };
+        // Only a resource may be behind a tensor of one dimension.
+        let one = tensor.dtype() == DType::Resource || tensor.dims().is_empty();
+        let object = tensor.object().filter(|_| one);
+        object.ok_or_else(|| KernelError::handle(i, tensor))
     }
 
     /// The counter that a random op draws from: it outlives steps.

@@ -10,7 +10,7 @@
 //! assert!(error.to_string().contains("run the graph's initializers first"));
 //! ```
 
-use thalweg_tensor::{DType, Shape, TensorError};
+use thalweg_tensor::{DType, Shape, Tensor, TensorError};
 use thiserror::Error;
 
 /// An error of a kernel's preparation or run. The caller adds the node.
@@ -115,6 +115,32 @@ pub enum KernelError {
     /// The kernel asked for an argument that it does not have: a mistake in the kernel.
     #[error("the kernel asked for {0}, which this node does not have: this is a defect in the op")]
     Argument(&'static str),
+}
+
+impl KernelError {
+    /// Input `input` is a handle of another kind than the op takes.
+    pub(crate) fn another_handle(input: usize) -> KernelError {
+        KernelError::Invalid(format!(
+            "input {input} is a handle of another kind than the op takes"
+        ))
+    }
+
+    /// The reason why the object that an op takes does not stand behind this value of an input.
+    pub(crate) fn handle(input: usize, value: &Tensor) -> KernelError {
+        if value.is_dangling() {
+            return KernelError::NotFound(format!(
+                "the resource behind input {input} exists no more: it lived as long as the step or the session that \
+                 made it, or it was deleted"
+            ));
+        }
+        if !value.dims().is_empty() {
+            return KernelError::Invalid(format!(
+                "input {input} must be one handle, a scalar, but has shape {}",
+                value.shape()
+            ));
+        }
+        KernelError::another_handle(input)
+    }
 }
 
 #[cfg(test)]

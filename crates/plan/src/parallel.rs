@@ -110,6 +110,7 @@ mod tests {
             segments,
             feeds: Vec::new(),
             fetches: Vec::new(),
+            handles: Vec::new(),
             moved: Vec::new(),
             collectives: Vec::new(),
             parallel: false,

@@ -1,7 +1,9 @@
 //! Plans: the compiled form of a step. One program for each device that takes part, and the channels between them.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
-use thalweg_device::{Device, PlannedCollective};
+use thalweg_device::{Device, PlannedCollective, Variable};
 use thalweg_tensor::Dims;
 
 use crate::program::{Action, Program, SlotPlan};
@@ -19,6 +21,8 @@ pub struct Plan {
     pub feeds: Vec<SmallVec<[(u32, u32); 1]>>,
     /// By fetch: the slot of its value; none for a node that is only run.
     pub fetches: Vec<Option<FetchPlan>>,
+    /// The variables behind fetches that are handles, with the numbers of these: a function may return one.
+    pub handles: Vec<(usize, Arc<Variable>)>,
     /// Nodes that were placed on a GPU and run on its host.
     pub moved: Vec<HostedNode>,
     /// Its collectives with other ranks, in order.

@@ -11,7 +11,7 @@ use thalweg_tensor::{Dims, Tensor};
 
 use crate::compiled_step::{CallKey, CompiledStep, Key};
 use crate::engine::Engine;
-use crate::exec::{Step, StepControls};
+use crate::exec::{KeptObjects, Step, StepControls};
 use crate::fetch::Fetched;
 use crate::options::SessionOptions;
 use crate::run_options::{Cancel, RunOptions};
@@ -297,6 +297,7 @@ impl Runner {
             context,
             calls: &self.calls,
             tickets: self.engine.tickets(),
+            kept: &KeptObjects::default(),
             depth: 0,
             leaders: self.engine.leaders(),
             controls,

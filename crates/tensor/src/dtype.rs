@@ -60,7 +60,7 @@ pub enum DType {
     /// A handle of an object outside of the graph. A variable's handle is resolved when a plan is
     /// made; others (queues, stacks) are values that hold the object itself.
     Resource,
-    /// A value that ops forward and do not compute with: a list of tensors.
+    /// A value that most ops forward and do not compute with: a list of tensors, an optional.
     Variant,
 }
 
@@ -162,6 +162,11 @@ impl DType {
     /// `true` for one of [`DType::FLOATS`].
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
+    }
+
+    /// `true` if elements are handles of objects.
+    pub const fn is_handle(self) -> bool {
+        matches!(self, DType::Resource | DType::Variant)
     }
 
     /// `true` for one of [`DType::INTS`].

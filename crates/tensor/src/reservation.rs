@@ -31,6 +31,12 @@ impl Reservation {
         }
     }
 
+    /// Another reservation of as many bytes; `None` if the limit does not allow it.
+    pub fn try_clone(&self) -> Option<Reservation> {
+        let mut other = Reservation::of(self.memory.as_ref());
+        other.grow(self.bytes).then_some(other)
+    }
+
     /// The reserved bytes.
     pub fn bytes(&self) -> usize {
         self.bytes

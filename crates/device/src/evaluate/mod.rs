@@ -34,9 +34,10 @@ use std::sync::atomic::AtomicU64;
 
 use smallvec::SmallVec;
 use thalweg_graph::check::infer;
-use thalweg_graph::op::Effect;
+use thalweg_graph::op::{ArgType, Effect};
 use thalweg_graph::{Fact, Node};
 use thalweg_tensor::shape::Dims;
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{Buffer, DType, Memory, Shape, Tensor};
 
 use crate::context::{KernelCx, Slot};
@@ -146,11 +147,19 @@ const NANOSECONDS_PER_BYTE: u64 = 20;
 /// Runs a node of `op` on these arguments, with the rest of the context from `cx`.
 fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Tensor>, KernelError> {
     let node = cx.node;
-    // A handle that came as a value is the variable that it holds.
+    // A handle that came as a value is the variable that it holds. One in a tensor of another shape stays there, unless
+    // the op takes handles alone.
+    let takes_handle = |i| {
+        let arg = node.input_arg(i);
+        arg.is_some_and(|a| a.ty == ArgType::Is(DType::Resource))
+    };
     let held: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
         .iter()
-        .map(|a| match a {
-            Argument::Value(t) if t.dtype() == DType::Resource => t.object(),
+        .enumerate()
+        .map(|(i, a)| match a {
+            Argument::Value(t) if t.dtype() == DType::Resource => t
+                .object()
+                .filter(|_| t.dims().is_empty() || takes_handle(i)),
             _ => None,
         })
         .collect();
@@ -180,7 +189,8 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
         Body::Handle => Err(KernelError::Argument("a value in place of a handle")),
         Body::Read => match arguments.first() {
             Some(Argument::Variable(v)) => Ok(vec![v.read()?]),
-            _ => Err(KernelError::Argument("a variable")),
+            Some(Argument::Value(other)) => Err(KernelError::handle(0, other)),
+            None => Err(KernelError::Argument("a variable")),
         },
         Body::View => Ok(vec![view(arguments.first(), outputs.first())?]),
         Body::Launch(_) | Body::Host => Err(KernelError::Argument("a kernel of the CPU")),
@@ -198,7 +208,17 @@ fn run(op: &Op, cx: &TensorCx<'_>, arguments: &[Argument<'_>]) -> Result<Vec<Ten
             check(&outputs, &tensors)?;
             Ok(tensors)
         }
-        Body::Compute(prepare) => compute(&cx, prepare, &outputs),
+        Body::Compute(prepare) => {
+            // Such a kernel knows no resources but variables.
+            for (i, a) in arguments.iter().enumerate() {
+                if let Argument::Value(other) = a
+                    && other.dtype() == DType::Resource
+                {
+                    return Err(KernelError::handle(i, other));
+                }
+            }
+            compute(&cx, prepare, &outputs)
+        }
     }
 }
 
@@ -213,10 +233,13 @@ fn dims(output: &Fact) -> Result<Dims, KernelError> {
 /// The input as the output has it: only its bytes are seen in another way.
 fn view(input: Option<&Argument<'_>>, output: Option<&Fact>) -> Result<Tensor, KernelError> {
     match (input, output) {
-        (Some(Argument::Variable(v)), Some(_)) => Ok(Tensor::handle(
-            DType::Resource,
-            (*v).clone() as SharedObject,
-        )?),
+        (Some(Argument::Variable(v)), Some(o)) => {
+            let handle = Tensor::handle(DType::Resource, (*v).clone() as SharedObject)?;
+            match o.shape.admits(&[]) {
+                true => Ok(handle),
+                false => Ok(handle.reshaped(&dims(o)?)?),
+            }
+        }
         // What stays open is as the input has it.
         (Some(Argument::Value(t)), Some(o)) if o.shape.admits(t.dims()) => Ok((*t).clone()),
         (Some(Argument::Value(t)), Some(o)) => Ok(t.reshaped(&dims(o)?)?),
@@ -235,6 +258,9 @@ fn compute(
     let mut operands: SmallVec<[Operand; 2]> = SmallVec::new();
     let mut tensors = Vec::with_capacity(outputs.len());
     for o in outputs {
+        if o.dtype.size() == 0 {
+            return Err(KernelError::DType(o.dtype));
+        }
         let dims = dims(o)?;
         tensors.push(Tensor::zeros_in(o.dtype, &dims, memory)?);
         operands.push(Operand {
@@ -282,16 +308,20 @@ fn compute(
     Ok(tensors)
 }
 
-/// Checks that a kernel's results fit its op's definition.
+/// Checks that a kernel's results fit its node: what it takes from a queue or a stack may be anything.
 fn check(outputs: &[Fact], tensors: &[Tensor]) -> Result<(), KernelError> {
     if outputs.len() != tensors.len() {
-        return Err(KernelError::Argument("a tensor for each output"));
+        return Err(KernelError::Invalid(format!(
+            "it gave {} where {} said",
+            counted(tensors.len(), "value"),
+            match outputs.len() {
+                1 => "1 was".to_owned(),
+                n => format!("{n} were"),
+            }
+        )));
     }
     for (fact, tensor) in outputs.iter().zip(tensors) {
-        if fact.dtype != tensor.dtype() {
-            return Err(KernelError::DType(tensor.dtype()));
-        }
-        if !fact.shape.admits(tensor.dims()) {
+        if fact.dtype != tensor.dtype() || !fact.shape.admits(tensor.dims()) {
             return Err(KernelError::Invalid(format!(
                 "it gave {}{} where {fact} was said",
                 tensor.dtype(),

@@ -204,7 +204,23 @@ impl Simplifier<'_> {
         Ok(())
     }
 
-    /// The value of a variable behind a reference, for a reader that waits for `controls`.
+    /// The strings that stand in TensorFlow behind the reference of a queue or a stack: a container and a name.
+    fn strings_of(&self, reference: OutputId) -> [String; 2] {
+        let mut node = self.data.node(reference.node);
+        while let Some(&before) = node.inputs.first()
+            && self.data.fact(before).is_some_and(|f| f.reference)
+        {
+            node = self.data.node(before.node);
+        }
+        let or = |attr: &str, default: &str| match node.attrs.str(attr) {
+            "" => default.to_owned(),
+            given => given.to_owned(),
+        };
+        [or("container", "localhost"), or("shared_name", &node.name)]
+    }
+
+    /// The value behind a reference, for a reader that waits for `controls`: that of a variable, or the name of a queue
+    /// or a stack.
     fn value_of(
         &mut self,
         reference: OutputId,
@@ -212,7 +228,13 @@ impl Simplifier<'_> {
     ) -> Result<OutputId, GraphError> {
         let handle = self.values[&reference];
         let source = self.data.node(reference.node).clone();
-        let op = self.op(&source, "ReadVariableOp")?;
+        let dtype = source.outputs[reference.index as usize].dtype;
+        // The handle of a queue or a stack.
+        let named = dtype == DType::String && self.fact(handle).variable.is_none();
+        let op = match named {
+            true => self.op(&source, "_HandleName")?,
+            false => self.op(&source, "ReadVariableOp")?,
+        };
         let mut controls: SmallVec<[NodeId; 2]> = controls.into();
         controls.extend(self.after.get(&reference).into_iter().flatten().copied());
         controls.sort();
@@ -222,10 +244,13 @@ impl Simplifier<'_> {
             return Ok(read);
         }
         let mut attrs = Attrs::default();
-        attrs.set(
-            "dtype",
-            source.outputs[reference.index as usize].dtype.into(),
-        );
+        if named {
+            let [container, name] = self.strings_of(reference);
+            attrs.set("container", container.into());
+            attrs.set("name", name.into());
+        } else {
+            attrs.set("dtype", dtype.into());
+        }
         let (attrs, outputs) =
             check_node(op, &[self.fact(handle)], attrs).map_err(|r| GraphError::of(&source, r))?;
         let node = Node {

@@ -7,9 +7,10 @@ use thalweg_graph::op::{
 };
 use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Tensor, TensorError};
+use thalweg_tensor::{DType, Dims, Tensor};
 
 use super::{gradient, gradient_loop};
+use crate::support::tensors::unwritten;
 
 const INPUT: Arg = args_of("input", "Tin");
 const OUTPUT: Arg = args_of("output", "Tout");
@@ -27,12 +28,20 @@ const CALL_OP: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-/// Sets the shapes that attribute `output_shapes` gives, if any.
+/// Sets the shapes that attribute `output_shapes` gives, if any. That of a resource may be wrong: TensorFlow says that the
+/// handle of an array is a vector.
 fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shapes = cx.attrs().shapes("output_shapes");
+    let types = ["Tout", "T"].map(|attr| cx.attrs().types(attr));
+    let types = types
+        .into_iter()
+        .find(|t| !t.is_empty())
+        .unwrap_or_default();
     if shapes.len() == cx.outputs() {
-        for (i, shape) in shapes.iter().enumerate() {
-            cx.set(i, shape.clone());
+        for (i, (shape, dtype)) in shapes.iter().zip(types).enumerate() {
+            if *dtype != DType::Resource {
+                cx.set(i, shape.clone());
+            }
         }
     }
     Ok(())
@@ -276,12 +285,10 @@ pub(crate) static FAKE_PARAM: Op = Op {
         let dtype = cx.attrs().dtype("dtype").unwrap_or(DType::F32);
         let dims = cx.attrs().shape("shape").to_dims();
         let dims = dims.filter(|d| thalweg_tensor::shape::elements(d) <= 1024);
-        let fake = match dtype {
-            DType::Resource | DType::Variant => {
-                Tensor::handle(dtype, std::sync::Arc::new(())).map_err(|e: TensorError| e)
-            }
-            _ => Tensor::zeros(dtype, dims.as_deref().unwrap_or(&[0])),
+        let dims = match dtype.is_handle() {
+            true => dims.unwrap_or_default(),
+            false => dims.unwrap_or_else(|| Dims::from_slice(&[0])),
         };
-        Ok(vec![fake?])
+        Ok(vec![unwritten(cx.memory(), dtype, &dims)?])
     })],
 };

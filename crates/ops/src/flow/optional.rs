@@ -46,7 +46,7 @@ pub(crate) static FROM_VALUE: Op = Op {
         ..OPTIONAL_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let values = (0..cx.inputs()).map(|i| cx.value(i));
+        let values = (0..cx.inputs()).map(|i| cx.held(i));
         Ok(vec![
             Optional(Some(values.collect::<Result<_, _>>()?)).value()?,
         ])
@@ -95,6 +95,16 @@ pub(crate) static GET_VALUE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let missing = || KernelError::Invalid("the optional has no values".to_owned());
-        optional(cx)?.0.clone().ok_or_else(missing)
+        let values = optional(cx)?.0.clone().ok_or_else(missing)?;
+        let shapes = cx.attrs().shapes("output_shapes").iter();
+        for (i, (value, shape)) in values.iter().zip(shapes).enumerate() {
+            if !shape.admits(value.dims()) {
+                return Err(KernelError::Invalid(format!(
+                    "value {i} of the optional has shape {}, not {shape} as output_shapes says",
+                    value.shape()
+                )));
+            }
+        }
+        Ok(values)
     })],
 };

@@ -7,6 +7,8 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Memory, Shape, StringTensorBuilder, Tensor, dispatch};
 
+use crate::support::tensors::taken_handles;
+
 /// Maximum number of rows that become tensors of their own: a tensor without elements may have any number.
 const MAX_ROWS: usize = 1 << 24;
 
@@ -23,6 +25,9 @@ fn slice_elements(
     if from.dtype() == DType::String {
         let strings = from.as_strings()?[start..end].iter();
         return Ok(Tensor::strings_in(dims, strings, Some(memory))?);
+    }
+    if from.dtype().is_handle() {
+        return taken_handles(memory, from, start..end, dims);
     }
     dispatch!(from.dtype(), PLAIN, T => {
         Ok(Tensor::new_in(dims, &from.as_slice::<T>()?[start..end], Some(memory))?)
@@ -44,6 +49,11 @@ pub(crate) fn joined(
             }
         }
         return Ok(all.finish()?);
+    }
+    if dtype.is_handle() {
+        let handles =
+            (parts.iter()).flat_map(|part| (0..part.len()).filter_map(move |i| part.handle_at(i)));
+        return Ok(Tensor::handles(dtype, dims, handles, Some(memory))?);
     }
     dispatch!(dtype, PLAIN, T => {
         let mut all = Tensor::zeros_in(dtype, dims, memory)?;

@@ -67,9 +67,8 @@ pub(crate) static PUSH: Op = Op {
         ..STACK_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (stack, value) = (cx.object::<Stack>(0)?, cx.value(1)?);
+        let (stack, value) = (cx.object::<Stack>(0)?, cx.held(1)?);
         let mut values = stack.values.lock().unpoisoned();
-        value.check_can_be_held()?;
         if value.dtype() != stack.dtype {
             return Err(KernelError::DType(value.dtype()));
         }
@@ -138,6 +137,11 @@ pub(crate) static REF_STACK: Op = Op {
         name: "Stack",
         inputs: &[],
         outputs: &[REF_HANDLE],
+        // Behind the reference are a container and a name.
+        shape: |cx| {
+            cx.set(0, Shape::known(&[2]));
+            Ok(())
+        },
         on_handles: Some("_NewStack"),
         ..STACK.def
     },

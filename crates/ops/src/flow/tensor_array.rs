@@ -13,7 +13,7 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Memory, Shape, Tensor};
 
 use super::tensor_list::element_count;
-use crate::support::tensors::{AccountedVec, sum};
+use crate::support::tensors::{AccountedVec, sum, unwritten};
 
 /// An array of tensors, each written once.
 pub(super) struct TensorArray {
@@ -144,7 +144,7 @@ impl TensorArray {
                         "element {i} was never written, and its shape is not known"
                     ))
                 })?;
-                cx.zeros(self.dtype, &dims)?
+                unwritten(cx.memory(), self.dtype, &dims)?
             }
         };
         if self.clear_after_read {
@@ -318,7 +318,7 @@ pub(crate) static WRITE: Op = Op {
         ..ARRAY_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        array(cx)?.write(cx.int(1)?, cx.value(2)?)?;
+        array(cx)?.write(cx.int(1)?, cx.held(2)?)?;
         Ok(vec![cx.value(3)?])
     })],
 };

@@ -47,7 +47,7 @@ pub(crate) static SCATTER: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (array, indices) = (array(cx)?, cx.ints(1)?);
-        let rows = rows(cx.memory(), cx.tensor(2)?)?;
+        let rows = rows(cx.memory(), &cx.held(2)?)?;
         if rows.len() != indices.len() {
             return Err(KernelError::Invalid(format!(
                 "{} for {}",
@@ -80,7 +80,7 @@ pub(crate) static SPLIT: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let array = array(cx)?;
-        let parts = split(cx.memory(), cx.tensor(1)?, &cx.ints(2)?)?;
+        let parts = split(cx.memory(), &cx.held(1)?, &cx.ints(2)?)?;
         array.grow(parts.len())?;
         for (i, part) in parts.into_iter().enumerate() {
             array.write(i as i64, part)?;

@@ -11,6 +11,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::list_gradient;
 use super::list_items::Items;
+use crate::support::tensors::unwritten;
 
 /// Maximum number of elements of one list.
 const MAX_ELEMENTS: usize = 1 << 24;
@@ -65,7 +66,7 @@ impl TensorList {
                 "element {i} was never set, and its shape {shape} is not known"
             ))
         })?;
-        cx.zeros(self.dtype, &dims)
+        unwritten(cx.memory(), self.dtype, &dims)
     }
 
     pub(super) fn no_such_element(&self, i: i64) -> KernelError {
@@ -223,7 +224,7 @@ pub(crate) static PUSH_BACK: Op = Op {
         ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (list, item) = (list_at(cx, 0)?, cx.value(1)?);
+        let (list, item) = (list_at(cx, 0)?, cx.held(1)?);
         list.check(&item)?;
         if usize::try_from(list.max_elements)
             .is_ok_and(|max_elements| list.items.len() >= max_elements)
@@ -316,7 +317,7 @@ pub(crate) static SET_ITEM: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
-        let item = cx.value(2)?;
+        let item = cx.held(2)?;
         list.check(&item)?;
         let mut list = TensorList::clone(&list);
         let at = cx.int(1)?;

@@ -95,8 +95,8 @@ pub(crate) static FROM_TENSOR: Op = Op {
         ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let tensor = cx.tensor(0)?;
-        let rows = rows(cx.memory(), tensor)?;
+        let tensor = cx.held(0)?;
+        let rows = rows(cx.memory(), &tensor)?;
         let requested = shape_input(cx, 1)?;
         let shape = requested
             .merge(&Shape::known(&tensor.dims()[1..]))
@@ -174,8 +174,8 @@ pub(crate) static SCATTER: Op = Op {
         ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let (tensor, indices) = (cx.tensor(0)?, cx.ints(1)?);
-        let rows = rows(cx.memory(), tensor)?;
+        let (tensor, indices) = (cx.held(0)?, cx.ints(1)?);
+        let rows = rows(cx.memory(), &tensor)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
         let requested = cx.int(3)?;
         let len = element_count(if requested < 0 {
@@ -234,7 +234,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
         let last = indices.iter().copied().max().unwrap_or(-1);
         let len = element_count(last.saturating_add(1).max(list.items.len() as i64))?;
         list.items.resize(len);
-        set_rows(&mut list, &indices, rows(cx.memory(), cx.tensor(1)?)?)?;
+        set_rows(&mut list, &indices, rows(cx.memory(), &cx.held(1)?)?)?;
         list.output()
     })],
 };
@@ -302,8 +302,8 @@ pub(crate) static SPLIT: Op = Op {
         ..LIST_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let tensor = cx.tensor(0)?;
-        let items = split(cx.memory(), tensor, &cx.ints(2)?)?;
+        let tensor = cx.held(0)?;
+        let items = split(cx.memory(), &tensor, &cx.ints(2)?)?;
         TensorList {
             dtype: tensor.dtype(),
             shape: shape_input(cx, 1)?,

@@ -8,7 +8,7 @@ use thalweg_graph::{GradCx, Infer, InferError, OpDef, Output};
 use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use crate::support::elementwise::CHUNK;
-use crate::support::string_kernel::string_kernel;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::widened::{as_uints, widened};
 use thalweg_cpu::number::Number;
 
@@ -53,7 +53,7 @@ pub(crate) static SELECT_V1: Op = Op {
             arg("e", "T"),
         ],
         outputs: &[arg("output", "T")],
-        attrs: &[type_attr("T", DType::ELEMENTS)],
+        attrs: &[type_attr("T", &DType::ALL)],
         shape: select_shape,
         gradient: Gradient::Rule(|g| {
             let (graph, condition, dz) = (g.graph(), g.input(0), g.grad());
@@ -67,7 +67,7 @@ pub(crate) static SELECT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(SELECT_V1, &[("T", &[DType::String])]),
+        numbered_kernel!(SELECT_V1, "T"),
         cpu(|p| {
             as_uints(
                 p,

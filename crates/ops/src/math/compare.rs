@@ -7,8 +7,8 @@ use thalweg_tensor::DType;
 
 use super::define::NUMBER;
 use crate::support::elementwise::{binary, binary_to, computed, unary};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shapes;
-use crate::support::string_kernel::string_kernel;
 
 const fn comparison(name: &'static str, summary: &'static str) -> OpDef {
     OpDef {
@@ -56,7 +56,7 @@ pub(crate) static EQUAL: Op = Op {
             "True if two elements are equal, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, ==, string_kernel!(EQUAL, &[("T", &[DType::String])])),
+    kernels: comparison_kernel!(PLAIN, ==, numbered_kernel!(EQUAL, "T")),
 };
 
 /// `x != y`.
@@ -71,7 +71,7 @@ pub(crate) static NOT_EQUAL: Op = Op {
             "True if two elements differ, with broadcasting.",
         )
     },
-    kernels: comparison_kernel!(PLAIN, !=, string_kernel!(NOT_EQUAL, &[("T", &[DType::String])])),
+    kernels: comparison_kernel!(PLAIN, !=, numbered_kernel!(NOT_EQUAL, "T")),
 };
 
 /// `x < y`.

@@ -11,7 +11,7 @@ use thalweg_tensor::{DType, Element, dispatch};
 
 use super::broadcast::sum_to;
 use crate::support::elementwise::{CHUNK, Walk};
-use crate::support::string_kernel::string_kernel;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::widened::as_uints;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -58,7 +58,7 @@ pub(crate) static SELECT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(SELECT, &[("T", &[DType::String])]),
+        numbered_kernel!(SELECT, "T"),
         cpu(|p| {
             as_uints(
                 p,

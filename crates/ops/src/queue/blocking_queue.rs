@@ -50,6 +50,10 @@ impl Queue {
         }
     }
 
+    pub(super) fn settings(&self) -> &QueueSettings {
+        &self.settings
+    }
+
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unpoisoned()
     }

@@ -8,13 +8,15 @@ use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
 
 use crate::flow::rows::{rows, stacked};
 use crate::random::philox::Philox;
-use crate::support::tensors::AccountedVec;
+use crate::support::tensors::{AccountedVec, unwritten};
 
 /// One element of a queue: a tensor for each component.
 pub(super) type QueueElement = Vec<Tensor>;
 
 /// Settings of a queue, fixed when it is created.
 pub(super) struct QueueSettings {
+    /// Kind of the queue: the name of its op on references.
+    pub(super) kind: &'static str,
     /// Kind and name of the queue, for error messages.
     pub(super) name: String,
     pub(super) dtypes: Vec<DType>,
@@ -33,6 +35,8 @@ pub(super) struct QueueSettings {
 /// Settings of a shuffling queue.
 pub(super) struct Shuffle {
     pub(super) philox: Philox,
+    /// The seeds that the draws follow from.
+    pub(super) seeds: [i64; 2],
     /// Number of elements that must stay until the queue is closed.
     pub(super) min_after_dequeue: usize,
 }
@@ -159,6 +163,16 @@ fn pad(memory: &Arc<Memory>, item: &Tensor, dims: &[usize]) -> Result<Tensor, Ke
             all[place(at)] = s;
         }
         return Ok(Tensor::strings_in(dims, all.iter(), Some(memory))?);
+    }
+    if item.dtype().is_handle() {
+        let nothing = unwritten(memory, item.dtype(), &[])?;
+        let count = thalweg_tensor::shape::elements(dims);
+        let mut all: AccountedVec<Tensor> = AccountedVec::filled(count, nothing, memory)?;
+        for (at, handle) in (0..item.len()).filter_map(|at| Some((at, item.handle_at(at)?))) {
+            all[place(at)] = handle;
+        }
+        let all = all.iter().cloned();
+        return Ok(Tensor::handles(item.dtype(), dims, all, Some(memory))?);
     }
     let mut all = Tensor::zeros_in(item.dtype(), dims, memory)?;
     dispatch!(item.dtype(), PLAIN, T => {

@@ -27,6 +27,7 @@ pub(crate) static OPS: &[&Op] = &[
     &queue_ops::SIZE,
     &queue_ops::CLOSE,
     &queue_ops::IS_CLOSED,
+    &queue_references::HANDLE_NAME,
     &queue_references::FIFO,
     &queue_references::PADDING_FIFO,
     &queue_references::RANDOM_SHUFFLE,

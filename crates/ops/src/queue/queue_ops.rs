@@ -11,6 +11,7 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::blocking_queue::Queue;
 use super::elements::split_batches;
+use super::queues::listed;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
 /// Input: the components to add.
@@ -40,8 +41,26 @@ fn queue(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
     cx.object::<Queue>(0)
 }
 
+/// The queue, whose elements have the types that the node asks for.
+fn dequeued_from(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
+    let queue = queue(cx)?;
+    let (found, asked) = (
+        &queue.settings().dtypes,
+        cx.attrs().types("component_types"),
+    );
+    match found == asked {
+        true => Ok(queue),
+        false => Err(KernelError::Invalid(format!(
+            "elements of {} have component types {}, not {}",
+            queue.settings().name,
+            listed(found),
+            listed(asked)
+        ))),
+    }
+}
+
 fn components(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    (1..cx.inputs()).map(|i| cx.value(i)).collect()
+    (1..cx.inputs()).map(|i| cx.held(i)).collect()
 }
 
 /// Adds an element.
@@ -85,13 +104,13 @@ pub(crate) static DEQUEUE: Op = Op {
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let mut taken = queue(cx)?.dequeue(cx, 1, false)?;
+        let mut taken = dequeued_from(cx)?.dequeue(cx, 1, false)?;
         taken.pop().ok_or(KernelError::Argument("an element"))
     })],
 };
 
 fn dequeue_many(cx: &TensorCx<'_>, up_to: bool) -> Result<Vec<Tensor>, KernelError> {
-    let queue = queue(cx)?;
+    let queue = dequeued_from(cx)?;
     let elements = queue.dequeue(cx, cx.int(1)?, up_to)?;
     queue.batches(&elements)
 }

@@ -2,12 +2,12 @@
 //! ConditionalAccumulator and others.
 //! Each runs as its counterpart on resource handles.
 
-use thalweg_device::Op;
+use thalweg_device::{Op, cpu_tensors};
 use thalweg_graph::op::{
     Arg, AttrDef, Effect, Gradient, arg, arg_of, attr, bool_attr, str_attr, type_attr,
 };
 use thalweg_graph::{AttrKind, Infer, InferError, OpDef};
-use thalweg_tensor::DType;
+use thalweg_tensor::{DType, Shape};
 
 use super::queue_ops::{DEQUEUE_ATTRS, DEQUEUED, ENQUEUE_ATTRS, ENQUEUED};
 use super::queues::{FIFO_ATTRS, SHUFFLE_ATTRS};
@@ -15,8 +15,10 @@ use super::{accumulator_ops, queue_ops, queues};
 
 const HANDLE: Arg = arg_of("handle", DType::String).reference();
 
-fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
-    crate::support::shapes::scalar(cx)
+/// Shape rule of a reference: behind it are a container and a name.
+fn two_strings(cx: &mut Infer<'_>) -> Result<(), InferError> {
+    cx.set(0, Shape::known(&[2]));
+    Ok(())
 }
 
 /// Base definition of an op that runs as its counterpart on handles.
@@ -34,7 +36,7 @@ const fn creator(name: &'static str, attrs: &'static [AttrDef], on: &'static Op)
             name,
             outputs: &[HANDLE],
             attrs,
-            shape: scalar,
+            shape: two_strings,
             on_handles: Some(on.def.name),
             ..REFERENCE_OP
         },
@@ -72,6 +74,25 @@ const ELEMENT_OUT: &[Arg] = &[DEQUEUED];
 const CLOSE_ATTRS: &[AttrDef] = &[bool_attr("cancel_pending_enqueues", false)];
 const IS_CLOSED_OUT: &[Arg] = &[arg_of("is_closed", DType::Bool)];
 const SIZE_OUT: &[Arg] = &[arg_of("size", DType::I32)];
+
+/// The strings behind a reference that something reads as a value.
+pub(crate) static HANDLE_NAME: Op = Op {
+    def: OpDef {
+        name: "_HandleName",
+        summary: "The container and the name of the resource behind a handle.",
+        inputs: &[arg_of("handle", DType::Resource)],
+        outputs: &[arg_of("strings", DType::String)],
+        attrs: &[str_attr("container", "", &[]), str_attr("name", "", &[])],
+        shape: two_strings,
+        gradient: Gradient::None,
+        effect: Effect::Stateful,
+        ..OpDef::EMPTY
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let strings = ["container", "name"].map(|attr| cx.attrs().str(attr));
+        Ok(vec![cx.strings_of(&[2], strings)?])
+    })],
+};
 
 pub(crate) static FIFO: Op = creator("FIFOQueue", FIFO_ATTRS, &queues::FIFO);
 pub(crate) static PADDING_FIFO: Op = creator("PaddingFIFOQueue", FIFO_ATTRS, &queues::PADDING_FIFO);

@@ -60,9 +60,11 @@ fn queue(
     shuffle: fn(&Attrs) -> Option<Shuffle>,
 ) -> Result<Vec<Tensor>, KernelError> {
     let attrs = cx.attrs();
-    resource_handle(cx, &|name| {
+    let kind = cx.node().op.name.trim_end_matches("V2");
+    let handle = resource_handle(cx, &|name| {
         Ok(Arc::new(Queue::new(QueueSettings {
-            name: format!("{} '{name}'", cx.node().op.name.trim_end_matches("V2")),
+            kind,
+            name: format!("{kind} '{name}'"),
             dtypes: attrs.types("component_types").to_vec(),
             shapes: attrs.shapes("shapes").to_vec(),
             capacity: attrs.int("capacity"),
@@ -70,7 +72,71 @@ fn queue(
             shuffle: shuffle(attrs),
             memory: cx.memory().clone(),
         })))
-    })
+    })?;
+    match handle.first().and_then(Tensor::object::<Queue>) {
+        Some(queue) => check_shared(cx, kind, queue.settings())?,
+        None => {
+            return Err(KernelError::Invalid(format!(
+                "'{}' is no queue: give this one another shared_name",
+                shared_name(cx)
+            )));
+        }
+    }
+    Ok(handle)
+}
+
+/// Fails if the queue that exists under the node's name is another than the node asks for. The rules are those of
+/// `MatchesNodeDef` in TensorFlow's queues.
+fn check_shared(cx: &TensorCx<'_>, kind: &str, found: &QueueSettings) -> Result<(), KernelError> {
+    let attrs = cx.attrs();
+    let differs = |what: &str, found: String, asked: String| {
+        Err(KernelError::Invalid(format!(
+            "shared queue '{}' has {what} {found}, but this node asks for {asked}: give it another shared_name",
+            shared_name(cx)
+        )))
+    };
+    if found.kind != kind {
+        return differs("kind", found.kind.to_owned(), kind.to_owned());
+    }
+    let capacity = attrs.int("capacity");
+    if found.capacity != capacity {
+        return differs("capacity", found.capacity.to_string(), capacity.to_string());
+    }
+    let types = attrs.types("component_types");
+    if found.dtypes != types {
+        return differs("component types", listed(&found.dtypes), listed(types));
+    }
+    let shapes = attrs.shapes("shapes");
+    if found.shapes != shapes {
+        return differs("component shapes", listed(&found.shapes), listed(shapes));
+    }
+    let Some(shuffle) = &found.shuffle else {
+        return Ok(());
+    };
+    let kept = min_after_dequeue(attrs);
+    if shuffle.min_after_dequeue != kept {
+        let found = shuffle.min_after_dequeue.to_string();
+        return differs("min_after_dequeue", found, kept.to_string());
+    }
+    let seeds = seeds(attrs);
+    if seeds != [0, 0] && seeds != shuffle.seeds {
+        return differs("seeds", listed(&shuffle.seeds), listed(&seeds));
+    }
+    Ok(())
+}
+
+/// The items in brackets.
+pub(super) fn listed<T: ToString>(all: &[T]) -> String {
+    let all: Vec<String> = all.iter().map(T::to_string).collect();
+    format!("[{}]", all.join(", "))
+}
+
+fn seeds(attrs: &Attrs) -> [i64; 2] {
+    ["seed", "seed2"].map(|attr| attrs.int(attr))
+}
+
+fn min_after_dequeue(attrs: &Attrs) -> usize {
+    usize::try_from(attrs.int("min_after_dequeue")).unwrap_or(0)
 }
 
 /// Base definition of an op that creates a queue.
@@ -118,7 +184,8 @@ pub(crate) static RANDOM_SHUFFLE: Op = Op {
         queue(cx, false, |attrs| {
             Some(Shuffle {
                 philox: Philox::of(attrs),
-                min_after_dequeue: usize::try_from(attrs.int("min_after_dequeue")).unwrap_or(0),
+                seeds: seeds(attrs),
+                min_after_dequeue: min_after_dequeue(attrs),
             })
         })
     })],

@@ -63,7 +63,7 @@ pub(crate) static STAGE: Op = Op {
         ..STAGE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let entry = (0..cx.inputs()).map(|i| cx.value(i));
+        let entry = (0..cx.inputs()).map(|i| cx.held(i));
         let entry = entry.collect::<Result<_, _>>()?;
         staging_area(cx)?.put(cx, entry).map(|()| Vec::new())
     })],

@@ -10,8 +10,8 @@ use super::philox::Philox;
 use super::reserve::take_blocks;
 use super::seed_source::SeedSource;
 use super::stateless::check_generator_inputs;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shapes;
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::as_uints;
 
 /// Fisher-Yates shuffle with TensorFlow's random words: gives the source row of each place.
@@ -67,7 +67,7 @@ const KERNELS: &[Kernel] = &[
         as_uints(p, &[0], &[0], &|p| dispatch!(p.dtype(0), [U8 U16 U32 U64], T => Ok(prepare::<T>(p)), else Err(KernelError::DType(p.dtype(0)))))
     })
     .only(&[("T", DType::PLAIN)]),
-    string_kernel!(RANDOM_SHUFFLE, &[("T", &[DType::String])]),
+    numbered_kernel!(RANDOM_SHUFFLE, "T"),
 ];
 
 /// Shuffles the rows of a tensor.

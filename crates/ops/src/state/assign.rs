@@ -9,6 +9,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use super::var_handle::expect_dtype;
+use crate::support::numbered_elements::OPAQUE;
 use crate::support::tensors::bytes_mut;
 use thalweg_cpu::number::Number;
 
@@ -42,14 +43,14 @@ pub(crate) static ASSIGN: Op = Op {
     kernels: &[
         cpu(|p| Ok(assign(p))).only(&[("dtype", DType::PLAIN)]),
         cpu_tensors(|cx| {
-            let (variable, value) = (cx.variable(0)?, cx.tensor(1)?);
+            let (variable, value) = (cx.variable(0)?, cx.held(1)?);
             if cx.attrs().bool("validate_shape") {
                 expect_shape(variable, value.dims())?;
             }
-            variable.assign(value.clone())?;
+            variable.assign(value)?;
             Ok(Vec::new())
         })
-        .only(&[("dtype", &[DType::String, DType::Variant])]),
+        .only(&[("dtype", OPAQUE)]),
         gpu(crate::gpu::assign),
     ],
 };

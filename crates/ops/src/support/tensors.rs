@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use thalweg_device::{KernelError, TensorCx};
+use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{DType, Dims, Memory, Reservation, Tensor, TensorError, dispatch};
 
 use thalweg_cpu::number::Number;
@@ -149,9 +150,40 @@ pub(crate) fn take_slices(
         let strings = tensor.as_strings()?;
         return cx.strings_of(dims, all.map(|i| &strings[i]));
     }
+    if tensor.dtype().is_handle() {
+        return taken_handles(cx.memory(), tensor, all, dims);
+    }
     dispatch!(tensor.dtype(), PLAIN, T => {
         let from = tensor.as_slice::<T>()?;
         let taken: Vec<T> = all.map(|i| from[i]).collect();
         cx.tensor_of(dims, &taken)
     }, else Err(KernelError::DType(tensor.dtype())))
+}
+
+/// The handles at these places of a resource or variant tensor.
+pub(crate) fn taken_handles(
+    memory: &Arc<Memory>,
+    from: &Tensor,
+    places: impl Iterator<Item = usize>,
+    dims: &[usize],
+) -> Result<Tensor, KernelError> {
+    let handles = places.filter_map(|i| from.handle_at(i));
+    Ok(Tensor::handles(from.dtype(), dims, handles, Some(memory))?)
+}
+
+/// Zeros for an element that nothing was written to; of variants and resources, those that hold nothing.
+pub(crate) fn unwritten(
+    memory: &Arc<Memory>,
+    dtype: DType,
+    dims: &[usize],
+) -> Result<Tensor, KernelError> {
+    match dtype.is_handle() {
+        true => {
+            let nothing = Tensor::handle(dtype, Arc::new(()))?;
+            let count = checked_elements(dims).unwrap_or(usize::MAX);
+            let all = std::iter::repeat_n(nothing, count);
+            Ok(Tensor::handles(dtype, dims, all, Some(memory))?.into_weak(&mut drop)?)
+        }
+        false => Ok(Tensor::zeros_in(dtype, dims, memory)?),
+    }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
-use thalweg_device::{Argument, Bounds, Device, evaluate_within};
+use thalweg_device::{Argument, Bounds, Device, Variable, evaluate_within};
 use thalweg_graph::partition::{self, Partitioned, partition};
 use thalweg_graph::simplify::{DEFAULT_FOLD_TIME, Simplified, SimplifyOptions, simplify};
 use thalweg_graph::{GraphData, Node, NodeId, OutputId};
@@ -157,6 +157,7 @@ fn planned(
                 .collect(),
             fetches: simplified.fetches.iter().map(|&o| (0, o)).collect(),
         };
+        let handles = handles(request, &simplified.fetches, &bindings);
         let bound = (bindings, accesses);
         let on = (0, first as usize);
         let built = program(
@@ -170,6 +171,7 @@ fn planned(
         let segments = vec![(0, built.program.len() as u32)];
         let plan = whole.plan(request, context, smallvec![built], Vec::new(), segments);
         return Ok(Plan {
+            handles,
             moved,
             collectives,
             ..plan
@@ -181,6 +183,22 @@ fn planned(
         collectives,
         ..plan
     })
+}
+
+/// Returns the variables behind the fetches that are handles, with the numbers of these.
+fn handles(
+    request: &Request<'_>,
+    values: &[OutputId],
+    bindings: &Bindings,
+) -> Vec<(usize, Arc<Variable>)> {
+    let fetches = request.fetches.iter().enumerate();
+    let fetches = fetches.filter(|(_, f)| matches!(f, Fetch::Value(_)));
+    let variable = |(number, output): (usize, &OutputId)| {
+        let &variable = bindings.variable_of.get(output)?;
+        Some((number, bindings.variables[variable].clone()))
+    };
+    let values = fetches.map(|(number, _)| number).zip(values);
+    values.filter_map(variable).collect()
 }
 
 /// Compiles the program of one device; `on` is its number among the programs, and its device's.
@@ -343,6 +361,7 @@ impl Whole {
             segments,
             feeds,
             fetches,
+            handles: Vec::new(),
             moved: Vec::new(),
             collectives: Vec::new(),
             parallel: false,

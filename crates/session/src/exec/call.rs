@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use thalweg_device::{KernelError, Variable};
+use thalweg_device::{KernelError, SharedObject, Variable};
 use thalweg_graph::function::MAX_CALL_DEPTH;
 use thalweg_graph::{Fact, Func, Function, Node, OutputId};
 use thalweg_tensor::text::counted;
@@ -44,7 +44,7 @@ impl ProgramRun<'_> {
         let variables: SmallVec<[Option<Arc<Variable>>; 4]> = arguments
             .iter()
             .map(|a| match a.dtype() {
-                DType::Resource => a.object::<Variable>(),
+                DType::Resource if a.dims().is_empty() => a.object::<Variable>(),
                 _ => None,
             })
             .collect();
@@ -150,7 +150,14 @@ impl ProgramRun<'_> {
         let mut results = SmallVec::new();
         let result = step.run().and_then(|()| step.collect(&mut results));
         compiled.return_frame(frame, result.is_ok());
-        result.map(|()| results)
+        result?;
+        for (number, variable) in &plan.handles {
+            let handle = Tensor::handle(DType::Resource, variable.clone() as SharedObject);
+            if let (Some(result), Ok(handle)) = (results.get_mut(*number), handle) {
+                *result = Some(handle);
+            }
+        }
+        Ok(results)
     }
 }
 

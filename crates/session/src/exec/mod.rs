@@ -14,6 +14,6 @@ mod values;
 pub(crate) mod waiting;
 
 pub(crate) use program_run::ProgramRun;
-pub(crate) use step::{Step, StepControls};
+pub(crate) use step::{KeptObjects, Step, StepControls};
 pub(crate) use values::copy;
 pub(crate) use waiting::Tickets;

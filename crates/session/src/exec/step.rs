@@ -1,12 +1,13 @@
 //! A step in flight: its plan, frame and controls, and how its instructions are run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use thalweg_cpu::ThreadPool;
-use thalweg_device::{Device, KernelError};
+use thalweg_device::{Device, KernelError, SharedObject};
+use thalweg_tensor::sync::Unpoisoned;
 
 use super::waiting::Tickets;
 use crate::compiled_step::{CallKey, CompiledStep};
@@ -41,6 +42,20 @@ impl StepControls<'_> {
     }
 }
 
+/// The objects that a step keeps until it ends: those behind handles that a stack, an array or a queue holds.
+#[derive(Default)]
+pub(crate) struct KeptObjects(Mutex<Vec<SharedObject>>);
+
+impl KeptObjects {
+    /// Keeps an object; one that a loop gives again and again is kept once.
+    pub(super) fn add(&self, object: SharedObject) {
+        let mut all = self.0.lock().unpoisoned();
+        if !all.last().is_some_and(|last| Arc::ptr_eq(last, &object)) {
+            all.push(object);
+        }
+    }
+}
+
 pub(crate) struct Step<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) frame: &'a Frame,
@@ -49,6 +64,7 @@ pub(crate) struct Step<'a> {
     /// The compiled functions.
     pub(crate) calls: &'a PlanCache<CallKey, CompiledStep>,
     pub(crate) tickets: &'a Tickets,
+    pub(crate) kept: &'a KeptObjects,
     /// Number of enclosing function calls; 0 for a step itself.
     pub(crate) depth: usize,
     /// A thread to lead each device; the calling one is one of them.

@@ -29,6 +29,10 @@ impl Environment for StepEnvironment<'_> {
         self.run.step.context.store.object(container, name, make)
     }
 
+    fn keep(&self, object: SharedObject) {
+        self.run.step.kept.add(object);
+    }
+
     fn ticket(&self) -> Ticket {
         match self.run.waiting {
             Some((waiting, waiter)) => waiting.ticket(waiter, self.run.step.tickets),

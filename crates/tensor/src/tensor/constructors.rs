@@ -4,8 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::error::TensorError;
+use super::handles::{Handle, Handles};
 use super::nesting::Nesting;
-use super::value::{Data, Handle, Tensor};
+use super::value::{Data, Tensor};
 use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
 use crate::shape::{Dims, checked_elements};
@@ -158,10 +159,7 @@ impl Tensor {
             DType::Resource | DType::Variant => Ok(Tensor {
                 dtype,
                 dims: Dims::new(),
-                data: Data::Handle(Handle {
-                    object,
-                    nesting: Nesting::default(),
-                }),
+                data: Data::Handles(Handles::One(Handle::owned(object, Nesting::default()))),
             }),
             _ => Err(TensorError::Bytes { dtype }),
         }

@@ -57,9 +57,9 @@ pub enum TensorError {
         /// The number of values within.
         values: u64,
     },
-    /// The handle of a resource in a place where a value or a resource would hold it.
+    /// A handle that owns a resource in a place where a value or a resource would hold it.
     #[error(
-        "the handle of a resource cannot be an element of a value, a queue, an array or a stack: pass the handle itself"
+        "a handle that owns its resource cannot be an element of a value, a queue, an array or a stack: make it weak first"
     )]
     Held,
     /// More bytes than the system has.

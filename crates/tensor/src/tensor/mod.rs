@@ -9,6 +9,7 @@ mod constructors;
 mod convert;
 mod display;
 mod error;
+mod handles;
 mod nesting;
 mod read;
 mod storage;

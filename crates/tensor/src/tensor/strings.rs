@@ -217,7 +217,7 @@ impl Tensor {
     }
 
     /// The bytes that the elements take: for strings, their bytes and the overhead of each. The
-    /// content of a resource or a variant is not counted.
+    /// content of a resource or a variant is not counted, nor the handle of a scalar.
     ///
     /// ```
     /// use thalweg_tensor::Tensor;
@@ -229,7 +229,7 @@ impl Tensor {
         match &self.data {
             Data::Bytes(b) => b.len(),
             Data::Strings(s) => s.bytes(),
-            Data::Handle(_) => 0,
+            Data::Handles(h) => h.bytes(),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! `Tensor`: dtype, dimensions and shared elements; access to the elements.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use super::error::TensorError;
-use super::nesting::Nesting;
+use super::handles::Handles;
 use super::storage::Strings;
 use crate::buffer::{Buffer, Memory};
 use crate::dtype::{DType, Element};
@@ -14,22 +13,7 @@ use crate::shape::{Dims, Shape, checked_elements};
 pub(super) enum Data {
     Bytes(Arc<Buffer>),
     Strings(Arc<Strings>),
-    Handle(Handle),
-}
-
-/// The content of a resource or variant tensor: a shared runtime object.
-#[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) object: Arc<dyn Any + Send + Sync>,
-    /// The nesting of the values that the object holds.
-    pub(super) nesting: Nesting,
-}
-
-impl PartialEq for Handle {
-    /// `true` if both hold the same object.
-    fn eq(&self, other: &Handle) -> bool {
-        std::ptr::addr_eq(Arc::as_ptr(&self.object), Arc::as_ptr(&other.object))
-    }
+    Handles(Handles),
 }
 
 /// A value: dtype, dimensions and elements in row-major order.
@@ -63,14 +47,6 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The object in a resource or variant tensor, if it is a `T`.
-    pub fn object<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        match &self.data {
-            Data::Handle(handle) => handle.object.clone().downcast().ok(),
-            _ => None,
-        }
-    }
-
     /// The dtype.
     pub fn dtype(&self) -> DType {
         self.dtype
@@ -91,7 +67,7 @@ impl Tensor {
         match &self.data {
             Data::Bytes(b) => b.len() / self.dtype.size(),
             Data::Strings(s) => s.all.len(),
-            Data::Handle(_) => 1,
+            Data::Handles(h) => h.all().len(),
         }
     }
 
@@ -151,7 +127,7 @@ impl Tensor {
     pub fn is_alone(&mut self) -> bool {
         match &mut self.data {
             Data::Bytes(b) => Buffer::get_mut(b).is_some(),
-            Data::Strings(_) | Data::Handle(_) => false,
+            Data::Strings(_) | Data::Handles(_) => false,
         }
     }
 
@@ -179,7 +155,7 @@ impl Tensor {
     pub fn as_strings(&self) -> Result<&[Box<[u8]>], TensorError> {
         match &self.data {
             Data::Strings(s) => Ok(&s.all),
-            Data::Bytes(_) | Data::Handle(_) => Err(TensorError::DType {
+            Data::Bytes(_) | Data::Handles(_) => Err(TensorError::DType {
                 asked: DType::String,
                 found: self.dtype,
             }),
@@ -234,7 +210,7 @@ impl Tensor {
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Bytes(b) => b.bytes(),
-            Data::Strings(_) | Data::Handle(_) => &[],
+            Data::Strings(_) | Data::Handles(_) => &[],
         }
     }
 
@@ -242,7 +218,7 @@ impl Tensor {
     pub fn buffer(&self) -> Option<&Arc<Buffer>> {
         match &self.data {
             Data::Bytes(b) => Some(b),
-            Data::Strings(_) | Data::Handle(_) => None,
+            Data::Strings(_) | Data::Handles(_) => None,
         }
     }
 
@@ -293,7 +269,7 @@ impl PartialEq for Tensor {
             && match (&self.data, &other.data) {
                 (Data::Bytes(a), Data::Bytes(b)) => a.bytes() == b.bytes(),
                 (Data::Strings(a), Data::Strings(b)) => a.all == b.all,
-                (Data::Handle(a), Data::Handle(b)) => a == b,
+                (Data::Handles(a), Data::Handles(b)) => a == b,
                 _ => false,
             }
     }

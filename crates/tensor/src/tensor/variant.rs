@@ -4,8 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::error::TensorError;
+use super::handles::{Handle, Handles};
 use super::nesting::{MAX_NESTED_VALUES, MAX_NESTING_DEPTH, Nesting};
-use super::value::{Data, Handle, Tensor};
+use super::value::{Data, Tensor};
 use crate::dtype::DType;
 use crate::shape::Dims;
 
@@ -13,12 +14,24 @@ impl Nesting {
     /// Counts a value that a variant holds.
     ///
     /// # Errors
-    /// [`TensorError::Held`] for the handle of a resource: a resource could hold the variant again.
+    /// [`TensorError::Held`] for a handle that owns a resource: a resource could hold the variant
+    /// again.
     pub fn add(&mut self, value: &Tensor) -> Result<(), TensorError> {
         value.check_can_be_held()?;
         let within = value.nesting();
         self.depth = self.depth.max(within.depth);
         self.values = self.values.saturating_add(1).saturating_add(within.values);
+        Ok(())
+    }
+
+    /// Checks the limits of depth and number.
+    pub(super) fn check(self) -> Result<(), TensorError> {
+        if self.depth > MAX_NESTING_DEPTH || self.values > MAX_NESTED_VALUES {
+            return Err(TensorError::Nested {
+                depth: self.depth,
+                values: self.values,
+            });
+        }
         Ok(())
     }
 }
@@ -37,36 +50,12 @@ impl Tensor {
             depth: values.depth.saturating_add(1),
             ..values
         };
-        if nesting.depth > MAX_NESTING_DEPTH || nesting.values > MAX_NESTED_VALUES {
-            return Err(TensorError::Nested {
-                depth: nesting.depth,
-                values: nesting.values,
-            });
-        }
+        nesting.check()?;
         Ok(Tensor {
             dtype: DType::Variant,
             dims: Dims::new(),
-            data: Data::Handle(Handle { object, nesting }),
+            data: Data::Handles(Handles::One(Handle::owned(object, nesting))),
         })
-    }
-
-    /// The nesting of the values within; the default for a tensor that holds none.
-    pub fn nesting(&self) -> Nesting {
-        match &self.data {
-            Data::Handle(handle) => handle.nesting,
-            Data::Bytes(_) | Data::Strings(_) => Nesting::default(),
-        }
-    }
-
-    /// Checks that another value, or a resource, may hold this one.
-    ///
-    /// # Errors
-    /// [`TensorError::Held`] for the handle of a resource, which could come to hold itself.
-    pub fn check_can_be_held(&self) -> Result<(), TensorError> {
-        match self.dtype {
-            DType::Resource => Err(TensorError::Held),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -108,8 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_cannot_be_held_by_a_value() {
+    fn a_handle_that_owns_a_resource_cannot_be_held_by_a_value() {
         let resource = Tensor::handle(DType::Resource, Arc::new(())).unwrap();
         assert_eq!(around(&[&resource]).unwrap_err(), TensorError::Held);
+        let weak = resource.into_weak(&mut drop).unwrap();
+        assert_eq!(around(&[&weak]).unwrap().nesting().values, 1);
     }
 }

@@ -10,9 +10,9 @@ use thalweg_tensor::{DType, Shape};
 
 use super::gather_gradient::{batch_dims, gradient};
 use crate::support::elementwise::CHUNK;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, single_int};
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::with_i64_indices;
 
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -178,7 +178,7 @@ pub(crate) static GATHER_V1: Op = Op {
 };
 
 const KERNELS: &[Kernel] = &[
-    string_kernel!(GATHER, &[("Tparams", &[DType::String])]),
+    numbered_kernel!(GATHER, "Tparams"),
     cpu(|p| match p.dtype(0).size() {
         1 => by_index::<u8>(p),
         2 => by_index::<u16>(p),

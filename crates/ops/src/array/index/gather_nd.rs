@@ -9,8 +9,8 @@ use thalweg_tensor::DType;
 
 use super::index_nd::{INDICES, POLICY, SliceIndexer, slices};
 use crate::support::gradient_nodes::shape_of;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{by_size, input_as, output_as};
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::with_i64_indices;
 
 /// GatherNd.
@@ -40,7 +40,7 @@ pub(crate) static GATHER_ND: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(GATHER_ND, &[("Tparams", &[DType::String])]),
+        numbered_kernel!(GATHER_ND, "Tparams"),
         cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => gather::<T>(p)))),
     ],
 };

@@ -8,6 +8,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::elementwise::CHUNK;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, invalid_value, scalar_int};
 use crate::support::shapes;
@@ -98,7 +99,7 @@ pub(crate) static ONE_HOT: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: &[
             int_attr("axis", -1),
-            type_attr("T", DType::PLAIN),
+            type_attr("T", &DType::ALL),
             type_attr_or(
                 "TI",
                 &[DType::U8, DType::I8, DType::I32, DType::I64],
@@ -111,6 +112,7 @@ pub(crate) static ONE_HOT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        numbered_kernel!(ONE_HOT, "T"),
         cpu(|p| match p.outputs[0].dtype.size() {
             1 => by_index::<u8>(p),
             2 => by_index::<u16>(p),

@@ -9,8 +9,8 @@ use thalweg_tensor::{DType, Element, Shape, dispatch};
 
 use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices};
 use crate::support::gradient_nodes::shape_of;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::{as_uints, widened_ints, with_i64_indices};
 
 /// `op(x, indices)`.
@@ -201,7 +201,7 @@ pub(crate) static TENSOR_SCATTER_UPDATE: Op = Op {
         }),
     ),
     kernels: &[
-        string_kernel!(TENSOR_SCATTER_UPDATE, &[("T", &[DType::String])]),
+        numbered_kernel!(TENSOR_SCATTER_UPDATE, "T"),
         cpu(|p| {
             with_i64_indices(p, &[1], &|p| as_uints(p, &[0, 2], &[0], &|p| {
             dispatch!(p.dtype(0), [U8 U16 U32 U64], T => updated::<T>(p, |_, update| update), else

@@ -13,12 +13,12 @@ use thalweg_tensor::{DType, Shape, Tensor};
 
 use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource};
 use crate::support::gradient_nodes::{int_vector, shape_of};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{
     checked_shape, int_tensor_for, ints_per_dim, invalid_value, kernel_error, known_outputs,
     scalar_int,
 };
 use crate::support::strided_copy::{CopyAxis, StridedCopy};
-use crate::support::string_kernel::string_kernel;
 
 /// Number of tensors to concatenate.
 const COUNT: AttrDef = AttrDef {
@@ -188,7 +188,7 @@ pub(crate) static CONCAT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(CONCAT, &[("T", &[DType::String])]),
+        numbered_kernel!(CONCAT, "T"),
         cpu(|p| concat_moves(p, false)?.on_cpu()),
         gpu(|p| concat_moves(p, false)?.on_gpu()),
     ],
@@ -210,7 +210,7 @@ pub(crate) static CONCAT_V1: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(CONCAT_V1, &[("T", &[DType::String])]),
+        numbered_kernel!(CONCAT_V1, "T"),
         cpu(|p| concat_moves(p, true)?.on_cpu()),
         gpu(|p| concat_moves(p, true)?.on_gpu()),
     ],

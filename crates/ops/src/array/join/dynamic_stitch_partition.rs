@@ -9,9 +9,9 @@ use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape};
 
 use crate::support::gradient_nodes::{int_scalar, or_zeros, shape_of};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{checked_shape, invalid_value};
-use crate::support::string_kernel::string_kernel;
 use crate::support::tensors::{AccountedVec, take_slices};
 
 /// Dimensions of `shape` after those of `prefix`, if both ranks are known.
@@ -114,7 +114,7 @@ const STITCH: OpDef = OpDef {
         arg("data", "T").list("N"),
     ],
     outputs: &[arg("merged", "T")],
-    attrs: &[count_attr("N"), type_attr("T", DType::ELEMENTS)],
+    attrs: &[count_attr("N"), type_attr("T", &DType::ALL)],
     shape: stitched,
     gradient: Gradient::Rule(|g| {
         let (graph, n) = (g.graph(), g.inputs() / 2);
@@ -129,10 +129,7 @@ const STITCH: OpDef = OpDef {
     ..OpDef::EMPTY
 };
 
-const STITCH_KERNELS: &[Kernel] = &[
-    string_kernel!(DYNAMIC_STITCH, &[("T", &[DType::String])]),
-    cpu(stitch),
-];
+const STITCH_KERNELS: &[Kernel] = &[numbered_kernel!(DYNAMIC_STITCH, "T"), cpu(stitch)];
 
 /// Interleaves slices by index.
 pub(crate) static DYNAMIC_STITCH: Op = Op {
@@ -156,10 +153,7 @@ pub(crate) static DYNAMIC_PARTITION: Op = Op {
         summary: "For each number the slices of the data that have it, in order.",
         inputs: &[arg("data", "T"), arg_of("partitions", DType::I32)],
         outputs: &[arg("outputs", "T").list("num_partitions")],
-        attrs: &[
-            count_attr("num_partitions"),
-            type_attr("T", DType::ELEMENTS),
-        ],
+        attrs: &[count_attr("num_partitions"), type_attr("T", &DType::ALL)],
         shape: |cx| {
             if let Some(inner) = rest(cx.shape(0), cx.shape(1), 0)? {
                 let inner = inner.dims().unwrap_or_default();

@@ -12,8 +12,8 @@ use super::concat::join;
 use super::split::cut;
 use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::or_zeros;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::checked_shape;
-use crate::support::string_kernel::string_kernel;
 
 /// Attribute `axis`, resolved for a tensor with `rank` dimensions.
 fn axis(cx: &Infer<'_>, rank: usize) -> Result<usize, InferError> {
@@ -68,7 +68,7 @@ pub(crate) static PACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(PACK, &[("T", &[DType::String])]),
+        numbered_kernel!(PACK, "T"),
         cpu(|p| pack_moves(p)?.on_cpu()),
         gpu(|p| pack_moves(p)?.on_gpu()),
     ],
@@ -132,7 +132,7 @@ pub(crate) static UNPACK: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(UNPACK, &[("T", &[DType::String])]),
+        numbered_kernel!(UNPACK, "T"),
         cpu(|p| unpack_moves(p)?.on_cpu()),
         gpu(|p| unpack_moves(p)?.on_gpu()),
     ],

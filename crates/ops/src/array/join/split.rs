@@ -10,9 +10,9 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource};
 use crate::support::gradient_nodes::or_zeros;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{invalid_value, single_int};
 use crate::support::strided_copy::{CopyAxis, StridedCopy};
-use crate::support::string_kernel::string_kernel;
 
 /// Copies that deal input `input` out to the outputs: `lens` elements to each in turn, `outer` times.
 pub(super) fn cut(
@@ -102,7 +102,7 @@ pub(crate) static SPLIT: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(SPLIT, &[("T", &[DType::String])]),
+        numbered_kernel!(SPLIT, "T"),
         cpu(|p| split_moves(p)?.on_cpu()),
         gpu(|p| split_moves(p)?.on_gpu()),
     ],
@@ -200,7 +200,7 @@ pub(crate) static SPLIT_V: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(SPLIT_V, &[("T", &[DType::String])]),
+        numbered_kernel!(SPLIT_V, "T"),
         cpu(|p| split_v_moves(p)?.on_cpu()),
         gpu(|p| split_v_moves(p)?.on_gpu()),
     ],

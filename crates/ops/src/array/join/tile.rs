@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::{int_scalar, int_vector, shape_of};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 
 fn tiled(cx: &Infer<'_>) -> Result<Shape, InferError> {
     let multiples = ints_per_dim(cx, 1)?;
@@ -105,7 +105,7 @@ pub(crate) static TILE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(TILE, &[("T", &[DType::String])]),
+        numbered_kernel!(TILE, "T"),
         cpu(|p| tile_moves(p)?.on_cpu()),
         gpu(|p| tile_moves(p)?.on_gpu()),
     ],

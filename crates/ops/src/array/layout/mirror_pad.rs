@@ -8,8 +8,8 @@ use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::pad::paddings;
 use crate::array::index_tables::{IndexTables, strides};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
-use crate::support::string_kernel::string_kernel;
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::widened_ints;
 
@@ -127,7 +127,7 @@ pub(crate) static MIRROR_PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(MIRROR_PAD, &[("T", &[DType::String])]),
+        numbered_kernel!(MIRROR_PAD, "T"),
         cpu(|p| match tables(p, p.output_dims(0), p.dims(0))? {
             Some(tables) => tables.gather(p),
             None => Ok(nothing()),

@@ -9,10 +9,10 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource, fill_outside};
 use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, invalid_value};
 use crate::support::shapes;
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 
 const ATTRS: &[AttrDef] = &[
     type_attr("T", DType::ELEMENTS),
@@ -158,7 +158,7 @@ pub(crate) static PAD: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(PAD, &[("T", &[DType::String])]),
+        numbered_kernel!(PAD, "T"),
         cpu(|p| padded(p, CopySource::Zero)?.on_cpu()),
         gpu(|p| padded(p, CopySource::Zero)?.on_gpu()),
     ],
@@ -182,7 +182,7 @@ pub(crate) static PAD_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(PAD_V2, &[("T", &[DType::String])]),
+        numbered_kernel!(PAD_V2, "T"),
         cpu(|p| padded(p, CopySource::Input(2))?.on_cpu()),
         gpu(|p| padded(p, CopySource::Input(2))?.on_gpu()),
     ],

@@ -10,10 +10,10 @@ use thalweg_tensor::text::counted;
 
 use crate::array::box_copies::BoxCopies;
 use crate::array::index_tables::{IndexTables, strides};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::raw_elements::{by_size, input_as, output_as};
 use crate::support::shape_inputs::{ints_per_dim, invalid_value};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 use crate::support::trivial_kernels::nothing;
 use crate::support::widened::with_i64_indices;
 
@@ -50,7 +50,7 @@ pub(crate) static REVERSE_V2: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(REVERSE_V2, &[("T", &[DType::String])]),
+        numbered_kernel!(REVERSE_V2, "T"),
         cpu(|p| reversed(p)?.on_cpu()),
         gpu(|p| reversed(p)?.on_gpu()),
     ],
@@ -95,7 +95,7 @@ pub(crate) static ROLL: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::ELEMENTS),
+            type_attr("T", &DType::ALL),
             type_attr("Tshift", DType::INDICES),
             type_attr("Taxis", DType::INDICES),
         ],
@@ -131,10 +131,7 @@ pub(crate) static ROLL: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[
-        string_kernel!(ROLL, &[("T", &[DType::String])]),
-        cpu(rolled),
-    ],
+    kernels: &[numbered_kernel!(ROLL, "T"), cpu(rolled)],
 };
 
 fn rolled(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
@@ -219,7 +216,7 @@ pub(crate) static REVERSE_SEQUENCE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(REVERSE_SEQUENCE, &[("T", &[DType::String])]),
+        numbered_kernel!(REVERSE_SEQUENCE, "T"),
         cpu(|p| with_i64_indices(p, &[1], &|p| by_size!(p.dtype(0), T => sequences::<T>(p)))),
     ],
 };

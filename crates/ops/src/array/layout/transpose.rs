@@ -9,11 +9,11 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::int_vector;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{
     int_tensor_for, ints_per_dim, invalid_value, kernel_error, known_outputs,
 };
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 
 /// Checks that `perm` is a permutation, and returns it as indices.
 fn permutation(input: usize, perm: &[i64]) -> Result<SmallVec<[usize; 6]>, InferError> {
@@ -105,7 +105,7 @@ pub(crate) static TRANSPOSE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(TRANSPOSE, &[("T", &[DType::String])]),
+        numbered_kernel!(TRANSPOSE, "T"),
         cpu(|p| transpose_moves(p)?.on_cpu()),
         gpu(|p| transpose_moves(p)?.on_gpu()),
     ],

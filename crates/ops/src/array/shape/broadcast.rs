@@ -7,10 +7,10 @@ use thalweg_graph::{InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor, dispatch};
 
 use crate::support::elementwise::copy_broadcast;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{
     described_shape, int_tensor_for, ints_per_dim, kernel_error, known_outputs,
 };
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::as_uints;
 
 /// Broadcasts to a larger shape.
@@ -49,7 +49,7 @@ pub(crate) static BROADCAST_TO: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(BROADCAST_TO, &[("T", &[DType::String])]),
+        numbered_kernel!(BROADCAST_TO, "T"),
         cpu(|p| {
             as_uints(
                 p,

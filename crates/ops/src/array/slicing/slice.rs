@@ -9,9 +9,9 @@ use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::BoxCopies;
 use crate::support::gradient_nodes::{int_vector, reshape, shape_of};
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 
 /// Shape of a slice; a dimension is known if its begin and size are known.
 fn sliced(cx: &Infer<'_>) -> Result<Shape, InferError> {
@@ -120,7 +120,7 @@ pub(crate) static SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(SLICE, &[("T", &[DType::String])]),
+        numbered_kernel!(SLICE, "T"),
         cpu(|p| slice_moves(p)?.on_cpu()),
         gpu(|p| slice_moves(p)?.on_gpu()),
     ],

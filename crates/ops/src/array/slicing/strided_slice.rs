@@ -9,9 +9,9 @@ use thalweg_tensor::DType;
 use super::stride_spec::{EntryInputs, Masks, StridedSpec, resolve, spec};
 use crate::array::box_copies::{BoxCopies, BoxCopy, CopySource, fill_outside};
 use crate::support::gradient_nodes::shape_of;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{described_shape, kernel_error};
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
-use crate::support::string_kernel::string_kernel;
 
 pub(super) const MASKS: [&str; 5] = [
     "begin_mask",
@@ -118,7 +118,7 @@ pub(crate) static STRIDED_SLICE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(STRIDED_SLICE, &[("T", &[DType::String])]),
+        numbered_kernel!(STRIDED_SLICE, "T"),
         cpu(|p| strided_slice_moves(p)?.on_cpu()),
         gpu(|p| strided_slice_moves(p)?.on_gpu()),
     ],

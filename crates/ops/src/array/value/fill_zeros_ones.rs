@@ -8,9 +8,9 @@ use thalweg_graph::{OpDef, scalar_of};
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::flow::variant_sum;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, described_shape, ints_per_dim, invalid_value};
 use crate::support::shapes;
-use crate::support::string_kernel::string_kernel;
 use crate::support::widened::as_uints;
 
 /// A tensor filled with one value.
@@ -48,7 +48,7 @@ pub(crate) static FILL: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
-        string_kernel!(FILL, &[("T", &[DType::String])]),
+        numbered_kernel!(FILL, "T"),
         cpu(|p| {
             as_uints(p, &[1], &[0], &|p| {
                 dispatch!(p.dtype(1), [U8 U16 U32 U64], T => Ok(Prepared::new(p.outputs[0].elements(), |cx| {
