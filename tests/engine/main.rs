@@ -25,6 +25,7 @@ mod losses;
 mod metrics;
 mod misuse;
 mod monitored;
+mod opaque_values;
 mod operands;
 mod ops;
 mod ops_by_hand;

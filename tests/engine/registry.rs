@@ -44,6 +44,10 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ),
     ("NoOp", "it computes nothing"),
     (
+        "_HandleName",
+        "a reference is read by it: tests/engine/opaque_values reads some",
+    ),
+    (
         "DisableCopyOnRead",
         "it computes nothing: crates/train/tests/exported_models.rs loads models that have it",
     ),

@@ -119,6 +119,8 @@ impl Bindings {
                 variable_of.insert(output, number);
             } else if let Some(&v) = node.inputs.first().and_then(|i| variable_of.get(i))
                 && shares(kernels, node)
+                // A handle in a tensor of another shape is a value.
+                && node.outputs.first().is_some_and(|o| o.shape.admits(&[]))
             {
                 variable_of.insert(output, v);
             }

@@ -269,7 +269,7 @@ impl<'a> Builder<'a> {
                 self.free_if_unused(slot);
                 Ok(())
             }
-            Body::View if self.is_handle(node) => {
+            Body::View if self.variable_of.contains_key(&outputs[0]) => {
                 self.pass_on(id, node, outputs[0]);
                 Ok(())
             }
