@@ -281,9 +281,10 @@ impl Simplifier<'_> {
         match self.values.get(&old) {
             Some(&here) if !self.is_handle_of(old, here) => Ok(here),
             Some(&handle)
-                if !self
-                    .contexts
-                    .in_control_flow(self.data.node(old.node), old.node) =>
+                if self.fact(handle).variable.is_some()
+                    && !self
+                        .contexts
+                        .in_control_flow(self.data.node(old.node), old.node) =>
             {
                 Ok(handle)
             }
