@@ -32,16 +32,16 @@ impl Pass {
 
 /// A network that is trained, or that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
+pub enum BenchNetwork {
     DeepMnist,
     LeNet,
 }
 
-impl Model {
+impl BenchNetwork {
     pub fn name(self) -> &'static str {
         match self {
-            Model::DeepMnist => "deep_mnist",
-            Model::LeNet => "lenet",
+            BenchNetwork::DeepMnist => "deep_mnist",
+            BenchNetwork::LeNet => "lenet",
         }
     }
 }
@@ -53,13 +53,13 @@ pub enum Work {
     Line { callable: bool },
     /// A step of training.
     Train {
-        model: Model,
+        model: BenchNetwork,
         format: DataFormat,
         batch: usize,
     },
     /// Inference of a batch.
     Infer {
-        model: Model,
+        model: BenchNetwork,
         format: DataFormat,
         batch: usize,
     },
@@ -204,7 +204,7 @@ impl Case {
         match self.work {
             Work::Line { .. } => Floor::default(),
             Work::Train {
-                model: Model::DeepMnist,
+                model: BenchNetwork::DeepMnist,
                 batch,
                 ..
             } => Floor {
@@ -213,11 +213,11 @@ impl Case {
                 bytes: bytes(3_274_634 * 7),
             },
             Work::Train {
-                model: Model::LeNet,
+                model: BenchNetwork::LeNet,
                 ..
             }
             | Work::Infer {
-                model: Model::LeNet,
+                model: BenchNetwork::LeNet,
                 ..
             } => Floor::default(),
             Work::Infer { batch, .. } => Floor {
@@ -276,26 +276,31 @@ pub fn all(threads: usize) -> Vec<Case> {
         add(1, Work::Line { callable });
     }
     let networks = [
-        (Model::DeepMnist, &[1, 16, 50, 128, 512][..], &[1, 128][..]),
-        (Model::LeNet, &[1, 128], &[1, 128]),
+        (
+            BenchNetwork::DeepMnist,
+            &[1, 16, 50, 128, 512][..],
+            &[1, 128][..],
+        ),
+        (BenchNetwork::LeNet, &[1, 128], &[1, 128]),
     ];
-    let work = |training: bool, model: Model, format: DataFormat, batch: usize| match training {
-        true => Work::Train {
-            model,
-            format,
-            batch,
-        },
-        false => Work::Infer {
-            model,
-            format,
-            batch,
-        },
-    };
+    let work =
+        |training: bool, model: BenchNetwork, format: DataFormat, batch: usize| match training {
+            true => Work::Train {
+                model,
+                format,
+                batch,
+            },
+            false => Work::Infer {
+                model,
+                format,
+                batch,
+            },
+        };
     for (model, trained, asked) in networks {
         for format in FORMATS {
             for &batch in trained {
                 // One thread too, where there are several.
-                if threads > 1 && model == Model::DeepMnist {
+                if threads > 1 && model == BenchNetwork::DeepMnist {
                     add(1, work(true, model, format, batch));
                 }
                 add(threads, work(true, model, format, batch));

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use thalweg::prelude::*;
 
-use crate::case::{Case, Model, Pass, Work};
+use crate::case::{BenchNetwork, Case, Pass, Work};
 use thalweg_examples::convs::Conv;
 use thalweg_examples::model::{deep_mnist, synthetic_feeds};
 
@@ -45,7 +45,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
             format,
             batch,
         } => match model {
-            Model::DeepMnist => {
+            BenchNetwork::DeepMnist => {
                 let net = deep_mnist(&g, format, 1e-4);
                 let feeds = synthetic_feeds(batch)?;
                 run(
@@ -57,7 +57,7 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
                     measure,
                 )
             }
-            Model::LeNet => {
+            BenchNetwork::LeNet => {
                 let [images, labels, _] = synthetic_feeds(batch)?;
                 let (x, y) = (placeholder_for(&g, &images), placeholder_for(&g, &labels));
                 let loss = lenet(&g, x, format).softmax_cross_entropy(y).mean();
@@ -73,8 +73,8 @@ pub fn with<R>(case: &Case, measure: impl FnOnce(&mut Step<'_>) -> Result<R>) ->
             let [images, ..] = synthetic_feeds(batch)?;
             let x = placeholder_for(&g, &images);
             let logits = match model {
-                Model::DeepMnist => deep_mnist_logits(&g, x, format),
-                Model::LeNet => lenet(&g, x, format),
+                BenchNetwork::DeepMnist => deep_mnist_logits(&g, x, format),
+                BenchNetwork::LeNet => lenet(&g, x, format),
             };
             run(&g, case, logits.arg_max(1), &[x], &[images], measure)
         }

@@ -20,26 +20,26 @@ fn server_with_files(cluster: &ClusterSpec, job: &str, index: u32, folder: &Path
 }
 
 /// Two weights spread over the servers; a step adds one to each.
-struct Model<'g> {
+struct SpreadWeights<'g> {
     weights: Vec<Variable<'g>>,
     train: Operation<'g>,
 }
 
-fn model(g: &Graph, servers: u32) -> Model<'_> {
+fn model(g: &Graph, servers: u32) -> SpreadWeights<'_> {
     g.device(ReplicaDeviceSetter::new(servers), || {
         let step = create_global_step(g);
         let weights = ["a", "b"].map(|name| g.variable(name, vec![1.0f32; 1000]));
         let add = weights.map(|w| w.assign_add(vec![1.0f32; 1000]));
         let counted = step.assign_add(1i64);
         let train = g.group("train", add.into_iter().chain([counted]));
-        Model {
+        SpreadWeights {
             weights: weights.to_vec(),
             train,
         }
     })
 }
 
-fn sum(session: &Session<'_>, model: &Model<'_>) -> f32 {
+fn sum(session: &Session<'_>, model: &SpreadWeights<'_>) -> f32 {
     let all: Vec<Vec<f32>> = session.run(&model.weights[..], []).unwrap();
     all.concat().iter().sum()
 }

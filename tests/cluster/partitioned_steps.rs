@@ -17,10 +17,10 @@ use thalweg_tests::tasks::{JOB, compare};
 
 /// Values in transit, and the receivers that wait for them.
 #[derive(Default)]
-struct Mailbox(Mutex<State>);
+struct Mailbox(Mutex<StepsState>);
 
 #[derive(Default)]
-struct State {
+struct StepsState {
     values: HashMap<i64, Tensor>,
     waiting: HashMap<i64, Ticket>,
     over: bool,

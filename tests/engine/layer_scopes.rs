@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 use thalweg_tests::golden::lines;
 
 /// A running program of `layers.jsonl.gz`.
-struct Program<'g> {
+struct LayerProgram<'g> {
     graph: &'g Graph,
     input: Output<'g>,
     kept: HashMap<String, VariableScope>,
@@ -18,7 +18,7 @@ struct Program<'g> {
 /// A program ends at its first error.
 type ProgramResult = Result<(), ()>;
 
-impl<'g> Program<'g> {
+impl<'g> LayerProgram<'g> {
     fn each(&mut self, statements: &Json) -> ProgramResult {
         let statements = statements.as_array().unwrap();
         statements.iter().try_for_each(|s| {
@@ -104,7 +104,7 @@ fn variable_scopes_match_tensorflows_names_and_errors() {
     for line in programs {
         count += 1;
         let graph = Graph::new();
-        let mut program = Program {
+        let mut program = LayerProgram {
             graph: &graph,
             input: graph.placeholder("input", DType::F32, [1, 3]),
             kept: HashMap::new(),

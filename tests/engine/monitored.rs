@@ -16,18 +16,18 @@ use thalweg::train::{
 use thalweg_tests::folders::Folder;
 
 /// A graph whose loss halves with each step.
-struct Model<'g> {
+struct HalvingLoss<'g> {
     w: Variable<'g>,
     loss: Output<'g>,
     train: Operation<'g>,
 }
 
-fn model(g: &Graph) -> Model<'_> {
+fn model(g: &Graph) -> HalvingLoss<'_> {
     let w = g.variable("w", 4.0f32);
     let loss = w.value().square().named("loss");
     let step = create_global_step(g);
     let train = GradientDescent::new(0.25).minimize_counting(loss, step);
-    Model { w, loss, train }
+    HalvingLoss { w, loss, train }
 }
 
 /// A hook that records its calls.

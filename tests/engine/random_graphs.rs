@@ -7,7 +7,7 @@ use thalweg::session::Feed;
 use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
 use thalweg_tests::interpreter::{Interpreter, NoResult};
-use thalweg_tests::random_graph::{Gene, Model, numbers};
+use thalweg_tests::random_graph::{Gene, RandomModel, numbers};
 
 /// The same bits, where one NaN is as good as another.
 fn same(a: &Tensor, b: &Tensor) -> bool {
@@ -89,7 +89,7 @@ fn compare(
             ..d
         }))
     });
-    let model = g.device(placed, || Model::new(&g, genes, vague));
+    let model = g.device(placed, || RandomModel::new(&g, genes, vague));
     let data = g.snapshot();
     prop_assert!(g.errors().is_empty(), "{:?}", g.errors());
 
@@ -196,7 +196,7 @@ fn scattered_graphs_are_partitioned() {
     let genes: Vec<Gene> = (0..40u8).map(|i| [i, i * 3, i * 5, i * 6, 11, i]).collect();
     let g = Graph::new();
     let placed = DeviceScope::function(|node| Ok(scatter(node)));
-    let model = g.device(placed, || Model::new(&g, &genes, false));
+    let model = g.device(placed, || RandomModel::new(&g, &genes, false));
     let session = Session::with_options(&g, SessionOptions::new().cpus(8)).unwrap();
     let fetches: Vec<Output<'_>> = model.values.iter().map(|v| v.0).collect();
     let feeds: Vec<Feed<'_>> = model.feeds.iter().map(|(o, t)| o.feed(t)).collect();

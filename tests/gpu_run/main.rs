@@ -32,7 +32,7 @@ use bench::Scale;
 #[derive(Parser)]
 struct Flags {
     #[command(subcommand)]
-    task: Option<Task>,
+    task: Option<GpuRunCommand>,
     #[command(flatten)]
     run: RunFlags,
 }
@@ -61,7 +61,7 @@ pub struct RunFlags {
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum GpuRunCommand {
     /// Runs one unit in this process, and prints its line.
     One { unit: String },
     /// Runs the units that are named by lines of the input, and answers a line each.
@@ -91,9 +91,9 @@ fn main() -> ExitCode {
     let done = match &flags.task {
         None if flags.run.list => units::print(&flags.run),
         None => supervise::run(&flags.run),
-        Some(Task::One { unit }) => bench::one(unit, flags.run.scale()),
-        Some(Task::Serve) => bench::serve(flags.run.scale()).map(|()| true),
-        Some(Task::Cubins {
+        Some(GpuRunCommand::One { unit }) => bench::one(unit, flags.run.scale()),
+        Some(GpuRunCommand::Serve) => bench::serve(flags.run.scale()).map(|()| true),
+        Some(GpuRunCommand::Cubins {
             folder,
             architecture,
         }) => make_cubins(folder, architecture).map(|()| true),

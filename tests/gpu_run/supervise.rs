@@ -24,14 +24,14 @@ type RunResult<T> = Result<T, Box<dyn Error>>;
 const ALL_PARTS_SECONDS: f64 = 560.0;
 
 /// A process that runs units.
-struct Worker {
+struct UnitProcess {
     process: Child,
     input: ChildStdin,
     lines: Receiver<String>,
 }
 
-impl Worker {
-    fn start(flags: &RunFlags, libraries: &str) -> RunResult<Worker> {
+impl UnitProcess {
+    fn start(flags: &RunFlags, libraries: &str) -> RunResult<UnitProcess> {
         let log = File::options()
             .create(true)
             .append(true)
@@ -64,7 +64,7 @@ impl Worker {
                 .map_while(Result::ok)
                 .try_for_each(|line| send.send(line))
         });
-        Ok(Worker {
+        Ok(UnitProcess {
             process,
             input,
             lines,
@@ -104,7 +104,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for UnitProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.process.kill();
@@ -156,7 +156,7 @@ struct Run<'f> {
     results: ResultsFile,
     /// The folders of the wheels.
     libraries: String,
-    worker: Option<Worker>,
+    worker: Option<UnitProcess>,
 }
 
 impl Run<'_> {
@@ -187,7 +187,7 @@ impl Run<'_> {
     fn unit(&mut self, unit: &str, most: Duration) -> RunResult<()> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
-            None => Worker::start(self.flags, &self.libraries)?,
+            None => UnitProcess::start(self.flags, &self.libraries)?,
         };
         let (began, limit) = (Instant::now(), most.min(self.remaining()));
         match worker.run(unit, limit) {

@@ -35,7 +35,7 @@ fn a_task() {
     endless_training::train(&server, timeouts);
 }
 
-struct Task {
+struct TaskProcess {
     job: &'static str,
     index: usize,
     child: Child,
@@ -45,8 +45,8 @@ struct Task {
     stopped: bool,
 }
 
-struct Cluster {
-    tasks: Vec<Task>,
+struct FaultyCluster {
+    tasks: Vec<TaskProcess>,
     hosts: [String; 2],
     lines: Receiver<TaskLine>,
     sender: Sender<TaskLine>,
@@ -54,7 +54,7 @@ struct Cluster {
     errors: BTreeMap<String, usize>,
 }
 
-impl Drop for Cluster {
+impl Drop for FaultyCluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
             // It may have ended already.
@@ -79,12 +79,12 @@ fn start(
     child
 }
 
-impl Cluster {
-    fn new(ps: usize, workers: usize) -> Cluster {
+impl FaultyCluster {
+    fn new(ps: usize, workers: usize) -> FaultyCluster {
         let all = free_addresses(ps + workers);
         let hosts = [all[..ps].join(","), all[ps..].join(",")];
         let (sender, lines) = channel();
-        let mut cluster = Cluster {
+        let mut cluster = FaultyCluster {
             tasks: Vec::new(),
             hosts,
             lines,
@@ -95,7 +95,7 @@ impl Cluster {
             for index in 0..count {
                 let number = cluster.tasks.len();
                 let child = start(&cluster.hosts, job, index, number, 0, &cluster.sender);
-                cluster.tasks.push(Task {
+                cluster.tasks.push(TaskProcess {
                     job,
                     index,
                     child,
@@ -213,7 +213,7 @@ fn faults(count: usize, seed: u64, loud: bool) {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % n
     };
-    let mut cluster = Cluster::new(2, 2);
+    let mut cluster = FaultyCluster::new(2, 2);
     cluster.resume();
     let mut resumed = Vec::new();
     for number in 0..count {

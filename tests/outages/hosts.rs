@@ -108,7 +108,7 @@ fn a_reader_and_a_worker_on_the_same_cable() {
 }
 
 /// A parameter server and workers, each on a host of its own.
-struct Cluster {
+struct HostCluster {
     network: Network,
     tasks: Vec<Child>,
     lines: Receiver<TaskLine>,
@@ -121,7 +121,7 @@ struct Cluster {
 /// Host of the parameter server; the workers are on the next ones.
 const PS: usize = 0;
 
-impl Drop for Cluster {
+impl Drop for HostCluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
             // One that has ended is no error.
@@ -131,9 +131,9 @@ impl Drop for Cluster {
     }
 }
 
-impl Cluster {
+impl HostCluster {
     /// `None` where this machine has no namespaces.
-    fn new(workers: usize, body: &str, prepare: impl FnOnce(&Network)) -> Option<Cluster> {
+    fn new(workers: usize, body: &str, prepare: impl FnOnce(&Network)) -> Option<HostCluster> {
         static ALONE: Mutex<()> = Mutex::new(());
         let alone = ALONE.lock().unpoisoned();
         let network = Network::new(1 + workers)?;
@@ -152,7 +152,7 @@ impl Cluster {
             processes::forward_lines(&mut child, host, 0, &sender);
             tasks.push(child);
         }
-        Some(Cluster {
+        Some(HostCluster {
             network,
             tasks,
             lines,
@@ -238,7 +238,7 @@ fn assert_fault_free(steps: &[(i64, f32, Duration)]) {
 #[test]
 fn packet_loss_changes_no_value() {
     let bad = |n: &Network| n.change_all(|c| (c.loss, c.delay) = (0.01, Duration::from_millis(5)));
-    let Some(mut cluster) = Cluster::new(1, "a_trainer", bad) else {
+    let Some(mut cluster) = HostCluster::new(1, "a_trainer", bad) else {
         return;
     };
     cluster.wait(1, "step", WAIT_TIMEOUT);
@@ -256,7 +256,7 @@ fn packet_loss_changes_no_value() {
 fn latency_slows_steps_and_fails_none() {
     const DELAY: Duration = Duration::from_millis(50);
     let long = |n: &Network| n.change_all(|c| c.delay = DELAY);
-    let Some(mut cluster) = Cluster::new(1, "a_trainer", long) else {
+    let Some(mut cluster) = HostCluster::new(1, "a_trainer", long) else {
         return;
     };
     cluster.wait(1, "step", WAIT_TIMEOUT);
@@ -276,7 +276,7 @@ fn latency_slows_steps_and_fails_none() {
 #[test]
 fn a_transfer_longer_than_the_heartbeat_timeout_is_no_lost_task() {
     let slow = |n: &Network| n.change_all(|c| c.rate = 10_000_000);
-    let Some(mut cluster) = Cluster::new(1, "a_reader_of_a_large_parameter", slow) else {
+    let Some(mut cluster) = HostCluster::new(1, "a_reader_of_a_large_parameter", slow) else {
         return;
     };
     let long = |line: &str| {
@@ -294,10 +294,11 @@ fn a_transfer_longer_than_the_heartbeat_timeout_is_no_lost_task() {
 #[test]
 fn seconds_of_buffered_data_are_no_lost_task() {
     let slow = |n: &Network| n.change_all(|c| (c.rate, c.queue) = (1_000_000, 2 << 20));
-    let Some(mut cluster) = Cluster::new(2, "a_reader_and_a_worker_on_the_same_cable", slow) else {
+    let Some(mut cluster) = HostCluster::new(2, "a_reader_and_a_worker_on_the_same_cable", slow)
+    else {
         return;
     };
-    let took = |cluster: &Cluster| {
+    let took = |cluster: &HostCluster| {
         let mut of_reader = cluster.said.iter().filter(|(from, _)| *from == 1);
         let micros = of_reader.find_map(|(_, line)| line.strip_prefix("took ")?.parse().ok());
         micros.map(Duration::from_micros)
@@ -324,14 +325,14 @@ fn seconds_of_buffered_data_are_no_lost_task() {
 
 #[test]
 fn a_reconnected_cable_does_not_end_the_training() {
-    let Some(mut cluster) = Cluster::new(2, "a_trainer", |_| {}) else {
+    let Some(mut cluster) = HostCluster::new(2, "a_trainer", |_| {}) else {
         return;
     };
     for worker in [1, 2] {
         cluster.wait(worker, "step", WAIT_TIMEOUT);
     }
     cluster.read_lines(Duration::from_secs(1));
-    let present = |cluster: &Cluster| {
+    let present = |cluster: &HostCluster| {
         let mut said = cluster.said.iter().rev();
         said.find(|(from, _)| *from == PS).unwrap().1.clone()
     };

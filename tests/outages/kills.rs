@@ -25,7 +25,7 @@ const SIZE: usize = 32 << 10;
 /// Most milliseconds before a process is killed.
 const MAX_RUN_MS: u64 = 350;
 
-struct Model<'g> {
+struct KilledModel<'g> {
     x: Output<'g>,
     w: Variable<'g>,
     step: Variable<'g>,
@@ -33,7 +33,7 @@ struct Model<'g> {
 }
 
 /// Has state in its weights, in Adam's slots, in a random op, and in the order of its input.
-fn model(g: &Graph) -> Model<'_> {
+fn model(g: &Graph) -> KilledModel<'_> {
     g.set_seed(5);
     let x = g.placeholder("x", DType::F32, [4, 2]);
     let w = g.variable("w", vec![0.5f32; SIZE]);
@@ -41,7 +41,7 @@ fn model(g: &Graph) -> Model<'_> {
     let loss = ((w.value() * noise + x.sum()) - 0.25).square().mean();
     let step = create_global_step(g);
     let train = Adam::new(0.01).minimize_counting(loss, step);
-    Model { x, w, step, train }
+    KilledModel { x, w, step, train }
 }
 
 fn input() -> Split {
@@ -101,7 +101,7 @@ fn start(folder: &Path) -> Child {
 /// The reference training without kills, as far as it has come.
 struct ReferenceTraining<'g> {
     session: Session<'g>,
-    model: Model<'g>,
+    model: KilledModel<'g>,
     input: TrainingInput<'g>,
 }
 

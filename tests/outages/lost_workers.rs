@@ -58,7 +58,7 @@ fn train_until_input_ends(server: &Server) {
     send_line("finished");
 }
 
-struct Cluster {
+struct LossyCluster {
     hosts: [String; 2],
     /// The parameter server, and two workers.
     tasks: [Child; 3],
@@ -66,7 +66,7 @@ struct Cluster {
     sender: Sender<TaskLine>,
 }
 
-impl Drop for Cluster {
+impl Drop for LossyCluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
             // It may have ended already.
@@ -76,13 +76,13 @@ impl Drop for Cluster {
     }
 }
 
-impl Cluster {
-    fn new() -> Cluster {
+impl LossyCluster {
+    fn new() -> LossyCluster {
         let all = free_addresses(3);
         let hosts = [all[0].clone(), all[1..].join(",")];
         let (sender, lines) = channel();
         let tasks = [0, 1, 2].map(|task| start(task, &hosts, &sender));
-        Cluster {
+        LossyCluster {
             hosts,
             tasks,
             lines,
@@ -128,7 +128,7 @@ fn start(task: usize, hosts: &[String; 2], to: &Sender<TaskLine>) -> Child {
 
 #[test]
 fn a_server_names_a_killed_worker_and_ends() {
-    let mut cluster = Cluster::new();
+    let mut cluster = LossyCluster::new();
     cluster.wait(1, "step");
     cluster.wait(2, "error Uninitialized");
     cluster.tasks[2].kill().unwrap();
@@ -141,7 +141,7 @@ fn a_server_names_a_killed_worker_and_ends() {
 
 #[test]
 fn a_worker_that_returns_in_time_is_not_lost() {
-    let mut cluster = Cluster::new();
+    let mut cluster = LossyCluster::new();
     cluster.wait(2, "error Uninitialized");
     cluster.tasks[2].kill().unwrap();
     cluster.tasks[2].wait().unwrap();
@@ -157,7 +157,7 @@ fn a_worker_that_returns_in_time_is_not_lost() {
 
 #[test]
 fn a_stopped_server_learns_of_the_last_workers_end_later() {
-    let mut cluster = Cluster::new();
+    let mut cluster = LossyCluster::new();
     cluster.wait(1, "step");
     cluster.wait(2, "error Uninitialized");
     cluster.signal(0, "STOP");

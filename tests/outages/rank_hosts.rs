@@ -76,9 +76,9 @@ fn seconds_per_sum(ranks: &mut Ranks, elements: usize) -> f64 {
 }
 
 /// Processes on hosts, killed when this is dropped.
-struct Job(Vec<Child>);
+struct HostProcesses(Vec<Child>);
 
-impl Drop for Job {
+impl Drop for HostProcesses {
     fn drop(&mut self) {
         for child in &mut self.0 {
             let _ = child.kill();
@@ -87,14 +87,14 @@ impl Drop for Job {
     }
 }
 
-impl Job {
+impl HostProcesses {
     /// Starts a process on each host; `command` gets the host's number.
-    fn start(network: &Network, hosts: usize, command: impl Fn(usize) -> Command) -> Job {
+    fn start(network: &Network, hosts: usize, command: impl Fn(usize) -> Command) -> HostProcesses {
         let start = |host: usize| {
             let mut command = command(host);
             network.start(host, command.stdout(Stdio::piped())).unwrap()
         };
-        Job((0..hosts).map(start).collect())
+        HostProcesses((0..hosts).map(start).collect())
     }
 
     /// The first rank's measurements: bytes and seconds.
@@ -125,7 +125,7 @@ fn sizes(all: &[usize]) -> String {
 
 /// The ranks of this program, one on each host.
 fn own(network: &Network, hosts: usize, all: &[usize]) -> Vec<(usize, f64)> {
-    let job = Job::start(network, hosts, |host| {
+    let job = HostProcesses::start(network, hosts, |host| {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "--ignored", "--nocapture", "rank_hosts::a_rank"]);
         command
@@ -146,7 +146,7 @@ fn gloo(network: &Network, hosts: usize, all: &[usize]) -> Vec<(usize, f64)> {
     let Ok(python) = std::env::var("TORCH_PYTHON") else {
         return Vec::new();
     };
-    let job = Job::start(network, hosts, |host| {
+    let job = HostProcesses::start(network, hosts, |host| {
         let mut command = Command::new(&python);
         command
             .arg(root().join("tests/outages/allreduce_gloo.py"))

@@ -31,13 +31,13 @@ fn a_task() {
     }
 }
 
-struct Cluster {
+struct StepCluster {
     tasks: Vec<Child>,
     servers: usize,
     lines: Receiver<TaskLine>,
 }
 
-impl Drop for Cluster {
+impl Drop for StepCluster {
     fn drop(&mut self) {
         for task in &mut self.tasks {
             // One that has ended is no error.
@@ -47,9 +47,9 @@ impl Drop for Cluster {
     }
 }
 
-impl Cluster {
+impl StepCluster {
     /// `limited` transforms the command of each server.
-    fn new(servers: usize, workers: usize, limited: impl Fn(Command) -> Command) -> Cluster {
+    fn new(servers: usize, workers: usize, limited: impl Fn(Command) -> Command) -> StepCluster {
         let all = free_addresses(servers + workers);
         let hosts = [all[..servers].join(","), all[servers..].join(",")];
         let (sender, lines) = channel();
@@ -65,7 +65,7 @@ impl Cluster {
             processes::forward_lines(&mut child, number, 0, &sender);
             child
         };
-        Cluster {
+        StepCluster {
             tasks: jobs.enumerate().map(start).collect(),
             servers,
             lines,
@@ -100,7 +100,7 @@ impl Cluster {
 
 #[test]
 fn a_server_stopped_for_five_seconds_does_not_end_the_training() {
-    let mut cluster = Cluster::new(2, 2, |c| c);
+    let mut cluster = StepCluster::new(2, 2, |c| c);
     cluster.wait_for_lines(&["step"]);
     let second = cluster.tasks[1].id();
     let signal = |name: &str| {
@@ -182,7 +182,7 @@ fn a_server_limited_to_nine_threads_trains_six_workers_or_reports_the_limit() {
     let Some(group) = ThreadLimitGroup::new(9) else {
         return;
     };
-    let mut cluster = Cluster::new(1, 6, |c| group.command_in_group(&c));
+    let mut cluster = StepCluster::new(1, 6, |c| group.command_in_group(&c));
     let kinds = ["step", "error Exhausted"];
     let said = cluster.wait_for_lines(&kinds);
     let lacks = |line: &String| line.contains("threads");

@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 use super::processes::{send_error, send_line};
 
 /// The training op and the fetches of each step.
-pub struct Model<'g> {
+pub struct EndlessTraining<'g> {
     pub x: Output<'g>,
     pub loss: Output<'g>,
     pub train: Operation<'g>,
@@ -16,14 +16,14 @@ pub struct Model<'g> {
 }
 
 /// A layer of 132 KiB whose outputs are to be 0.3.
-pub fn model(g: &Graph) -> Model<'_> {
+pub fn model(g: &Graph) -> EndlessTraining<'_> {
     let step = create_global_step(g);
     let x = g.placeholder("x", DType::F32, [8, 64]);
     let w = g.variable("w", vec![0.01f32; 64 * 512]);
     let b = g.variable("b", vec![0.5f32; 512]);
     let y = (x.matmul(w.value().reshape([64, 512])) + b).tanh();
     let loss = (y - 0.3).square().mean();
-    Model {
+    EndlessTraining {
         x,
         loss,
         train: GradientDescent::new(0.01).minimize_counting(loss, step),

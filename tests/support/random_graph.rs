@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Dims, Shape, Tensor};
 pub type Gene = [u8; 6];
 
 /// A graph with its feeds and possible fetches.
-pub struct Model<'g> {
+pub struct RandomModel<'g> {
     pub graph: &'g Graph,
     /// Values with their dimensions, which the graph itself need not know.
     pub values: Vec<(Output<'g>, Dims)>,
@@ -49,10 +49,10 @@ const REDUCE: &[&str] = &["Sum", "Mean", "Max", "Min"];
 /// The most elements of a value: enough for several tasks, few enough to be fast.
 const MOST: usize = 40_000;
 
-impl<'g> Model<'g> {
+impl<'g> RandomModel<'g> {
     /// Builds a graph; `vague` hides the shapes of placeholders from it.
-    pub fn new(graph: &'g Graph, genes: &[Gene], vague: bool) -> Model<'g> {
-        let mut model = Model {
+    pub fn new(graph: &'g Graph, genes: &[Gene], vague: bool) -> RandomModel<'g> {
+        let mut model = RandomModel {
             graph,
             values: Vec::new(),
             variables: Vec::new(),

@@ -8,7 +8,7 @@ use thalweg::session::Parallel;
 use thalweg::tensor::Tensor;
 
 use super::interpreter::{Interpreter, NoResult};
-use super::random_graph::{Gene, Model};
+use super::random_graph::{Gene, RandomModel};
 use super::test_gpu::Gpu;
 
 /// Numbers of CPUs and GPUs that graphs are scattered over.
@@ -61,7 +61,7 @@ fn compare(gpu: &Gpu, genes: &[Gene], vague: bool, picks: &[Vec<u8>]) -> Result<
     for (cpus, gpus, parallel) in SESSIONS {
         let g = Graph::new();
         let scope = DeviceScope::function(move |node| Ok(scatter(node, cpus, gpus)));
-        let model = g.device(scope, || Model::new(&g, genes, vague));
+        let model = g.device(scope, || RandomModel::new(&g, genes, vague));
         let data = g.snapshot();
         let mut options = SessionOptions::new()
             .cpus(cpus)

@@ -7,7 +7,7 @@ use thalweg::session::Fetch;
 use thalweg::tensor::Tensor;
 
 use super::interpreter::{Interpreter, NoResult};
-use super::random_graph::{Gene, Model};
+use super::random_graph::{Gene, RandomModel};
 
 /// The job of the tasks.
 pub const JOB: &str = "worker";
@@ -51,7 +51,7 @@ pub fn compare(
     tasks: &dyn Tasks,
 ) -> Result<(), TestCaseError> {
     let g = Graph::new();
-    let model = g.device(scope(size.0, size.1), || Model::new(&g, genes, false));
+    let model = g.device(scope(size.0, size.1), || RandomModel::new(&g, genes, false));
     prop_assert!(g.errors().is_empty(), "{:?}", g.errors());
     let initial: Vec<_> = g.initializers().iter().map(|n| n.id()).collect();
     let runs: Vec<Fetch> = initial.iter().map(|&n| Fetch::Run(n)).collect();

@@ -80,7 +80,7 @@ pub fn run(settings: &Settings, process: &Process) -> Result<()> {
     };
     let task = process.number();
     let images = Images::new(settings, task)?;
-    let mut worker = Worker {
+    let mut worker = StepWorker {
         settings,
         network: &network,
         run,
@@ -152,7 +152,7 @@ fn monitored<'a>(
 }
 
 /// A process that runs steps.
-struct Worker<'w, 'g> {
+struct StepWorker<'w, 'g> {
     settings: &'w Settings,
     network: &'w Network<'g>,
     run: TrainingRun<'w, 'g>,
@@ -167,7 +167,7 @@ struct Worker<'w, 'g> {
     inputs: Duration,
 }
 
-impl<'g> Worker<'_, 'g> {
+impl<'g> StepWorker<'_, 'g> {
     /// Feeds of the next step.
     fn feeds(&mut self) -> Result<Vec<Feed<'g>>> {
         let began = Instant::now();

@@ -15,7 +15,7 @@ pub const KEY: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
 
 /// TrackableObjectGraph; only the attributes matter here.
 #[derive(Clone, PartialEq, Message)]
-struct Graph {
+struct ObjectGraph {
     #[prost(message, repeated, tag = "1")]
     nodes: Vec<Node>,
 }
@@ -99,7 +99,7 @@ impl BundleReader {
 }
 
 /// The object graph of a checkpoint; `None` if it has none.
-fn object_graph(reader: &BundleReader) -> Result<Option<Graph>, CheckpointError> {
+fn object_graph(reader: &BundleReader) -> Result<Option<ObjectGraph>, CheckpointError> {
     if !reader.contains(KEY) {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ fn object_graph(reader: &BundleReader) -> Result<Option<Graph>, CheckpointError>
     let Ok([text]) = tensor.as_strings() else {
         return Err(broken("is no single string"));
     };
-    let graph = Graph::decode(&**text).map_err(|_| broken("is no object graph"))?;
+    let graph = ObjectGraph::decode(&**text).map_err(|_| broken("is no object graph"))?;
     Ok(Some(graph))
 }
 

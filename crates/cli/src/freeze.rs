@@ -13,7 +13,7 @@ use thalweg_train::FreezeSessionError;
 use thalweg_train::saved_model::signatures;
 
 use crate::failure::Failure;
-use crate::model::Model;
+use crate::model::ModelArgs;
 use crate::output;
 use crate::restore::Restore;
 use crate::run::NameResolver;
@@ -22,7 +22,7 @@ use crate::run::NameResolver;
 #[derive(Args)]
 pub(crate) struct Freeze {
     #[command(flatten)]
-    model: Model,
+    model: ModelArgs,
 
     #[command(flatten)]
     restore: Restore,

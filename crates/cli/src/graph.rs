@@ -14,15 +14,15 @@ use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
 use crate::failure::Failure;
-use crate::model::{Loaded, Model};
+use crate::model::{Loaded, ModelArgs};
 use crate::output;
 use crate::table::table;
 
 /// Print the contents of a graph: ops, inputs, outputs, variables, functions, and unsupported parts
 #[derive(Args)]
-pub(crate) struct Graph {
+pub(crate) struct GraphArgs {
     #[command(flatten)]
-    model: Model,
+    model: ModelArgs,
 
     /// Print all of it as JSON
     #[arg(long)]
@@ -37,7 +37,7 @@ pub(crate) struct Graph {
     text: Option<PathBuf>,
 }
 
-impl Graph {
+impl GraphArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let mut loaded = self.model.load()?;
         let graph = thalweg_graph::Graph::new();

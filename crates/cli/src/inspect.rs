@@ -38,7 +38,7 @@ pub(crate) struct Inspect {
 }
 
 /// Tensor with its statistics.
-struct Row {
+struct TensorRow {
     name: String,
     dtype: String,
     dims: Vec<usize>,
@@ -55,7 +55,7 @@ impl Inspect {
         output::text(&text)
     }
 
-    fn rows(&self) -> Result<(String, Vec<Row>), Failure> {
+    fn rows(&self) -> Result<(String, Vec<TensorRow>), Failure> {
         let path = &self.path;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         let model = if path.is_dir() && path.join(SAVED_MODEL).exists() {
@@ -80,7 +80,7 @@ impl Inspect {
         }
     }
 
-    fn weights(&self, path: &Path) -> Result<(String, Vec<Row>), Failure> {
+    fn weights(&self, path: &Path) -> Result<(String, Vec<TensorRow>), Failure> {
         let weights = Weights::open(path)?;
         let names = weights.names();
         let progress = Progress::new("tensor", names.len() as u64, self.json);
@@ -90,7 +90,7 @@ impl Inspect {
             let known = info.as_ref().is_none_or(|i| i.dtype.is_some());
             rows.push(match known {
                 true => row((*name).to_owned(), &weights.tensor(name)?),
-                false => Row {
+                false => TensorRow {
                     name: (*name).to_owned(),
                     dtype: info
                         .as_ref()
@@ -104,7 +104,7 @@ impl Inspect {
         Ok((weights.path().display().to_string(), rows))
     }
 
-    fn graph(&self, path: &Path) -> Result<(String, Vec<Row>), Failure> {
+    fn graph(&self, path: &Path) -> Result<(String, Vec<TensorRow>), Failure> {
         let from = path.display().to_string();
         let graphs: Vec<GraphDef> = match file::read_within(path, max_decoded_bytes())? {
             File::Graph(def) => vec![def],
@@ -130,8 +130,8 @@ impl Inspect {
     }
 }
 
-fn row(name: String, tensor: &Tensor) -> Row {
-    Row {
+fn row(name: String, tensor: &Tensor) -> TensorRow {
+    TensorRow {
         name,
         dtype: tensor.dtype().name().to_owned(),
         dims: tensor.dims().to_vec(),
@@ -139,8 +139,8 @@ fn row(name: String, tensor: &Tensor) -> Row {
     }
 }
 
-fn text(from: &str, rows: Vec<Row>) -> String {
-    let elements = |r: &Row| r.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
+fn text(from: &str, rows: Vec<TensorRow>) -> String {
+    let elements = |r: &TensorRow| r.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
     let all = rows.iter().map(elements).fold(0, u64::saturating_add);
     let bad: u64 = rows
         .iter()
@@ -169,7 +169,7 @@ fn text(from: &str, rows: Vec<Row>) -> String {
         "std",
         "not finite",
     ];
-    let cells = |r: Row| {
+    let cells = |r: TensorRow| {
         let own = [r.name, r.dtype, format!("{:?}", r.dims)];
         let statistics = Statistics::cells(r.statistics);
         own.into_iter().chain(statistics).collect()
@@ -178,7 +178,7 @@ fn text(from: &str, rows: Vec<Row>) -> String {
     text + &table(&head, rows, &[3, 4, 5, 6, 7])
 }
 
-fn json(from: &str, rows: &[Row]) -> serde_json::Value {
+fn json(from: &str, rows: &[TensorRow]) -> serde_json::Value {
     let tensors: Vec<_> = rows
         .iter()
         .map(|r| {

@@ -17,7 +17,7 @@ use crate::output;
 
 /// Starts the tasks of a cluster, and ends them together.
 #[derive(Args)]
-pub struct Launch {
+pub struct LaunchArgs {
     #[command(subcommand)]
     command: LaunchCommand,
 }
@@ -151,7 +151,7 @@ struct HostFlags {
     unprotected_network: bool,
 }
 
-impl Launch {
+impl LaunchArgs {
     /// Runs until all tasks have ended.
     pub fn run(&self) -> ExitCode {
         let exit = match &self.command {

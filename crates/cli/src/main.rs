@@ -34,12 +34,12 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Run),
-    Graph(graph::Graph),
+    Graph(graph::GraphArgs),
     Inspect(inspect::Inspect),
-    Weights(weights::Weights),
+    Weights(weights::WeightsArgs),
     Freeze(freeze::Freeze),
     Server(server::Serve),
-    Launch(launch::Launch),
+    Launch(launch::LaunchArgs),
     Bench(bench::Bench),
     Protect(protect::Protect),
 }

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// Model file.
 #[derive(Args)]
-pub(crate) struct Model {
+pub(crate) struct ModelArgs {
     /// A GraphDef (.pb), a MetaGraphDef (.meta) or the folder of a SavedModel
     pub file: PathBuf,
 
@@ -38,7 +38,7 @@ pub(crate) fn max_decoded_bytes() -> u64 {
     Machine::here().memory / 2
 }
 
-impl Model {
+impl ModelArgs {
     pub(crate) fn load(&self) -> Result<Loaded, Failure> {
         let origin = self.file.display().to_string();
         let read = file::read_within(&self.file, max_decoded_bytes())?;

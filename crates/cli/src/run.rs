@@ -19,7 +19,7 @@ use thalweg_train::saved_model::{Signature, signatures};
 use crate::arrays;
 use crate::failure::Failure;
 use crate::initializers::error_text;
-use crate::model::Model;
+use crate::model::ModelArgs;
 use crate::output;
 use crate::progress::Progress;
 use crate::restore::Restore;
@@ -32,7 +32,7 @@ use crate::restore::Restore;
 #[derive(Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    model: Model,
+    model: ModelArgs,
 
     #[command(flatten)]
     restore: Restore,

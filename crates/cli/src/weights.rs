@@ -18,7 +18,7 @@ use crate::table::table;
 
 /// Show, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
-pub(crate) struct Weights {
+pub(crate) struct WeightsArgs {
     #[command(subcommand)]
     command: WeightsCommand,
 }
@@ -57,7 +57,7 @@ enum WeightsCommand {
     },
 }
 
-impl Weights {
+impl WeightsArgs {
     pub(crate) fn run(&self) -> Result<ExitCode, Failure> {
         match &self.command {
             WeightsCommand::Show { file, json } => show(file, *json),

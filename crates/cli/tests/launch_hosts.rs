@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Folder of a test, removed on drop.
-struct Folder(PathBuf);
+struct SshFolder(PathBuf);
 
-impl Drop for Folder {
+impl Drop for SshFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-impl Folder {
+impl SshFolder {
     /// Creates a folder with a fake `ssh` that logs its command and runs it.
-    fn new(name: &str) -> Folder {
+    fn new(name: &str) -> SshFolder {
         let path = std::env::temp_dir().join(format!("thalweg it's {name} {}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
-        let folder = Folder(path);
+        let folder = SshFolder(path);
         let ssh = folder.0.join("ssh");
         let log = folder.0.join("log");
         let text = format!(
@@ -46,7 +46,7 @@ impl Folder {
 
 #[test]
 fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
-    let folder = Folder::new("places");
+    let folder = SshFolder::new("places");
     let say = r#"place="$HOROVOD_LOCAL_RANK of $HOROVOD_LOCAL_SIZE, ${#THALWEG_JOB_SECRET} $HOROVOD_GLOO_RENDEZVOUS_ADDR"
         echo "$HOROVOD_RANK of $HOROVOD_SIZE, $place $THALWEG_SET $(pwd) $*""#;
     let options = [
@@ -84,7 +84,7 @@ fn ranks_of_other_hosts_start_in_the_same_folder_with_their_ranks() {
 
 #[test]
 fn several_hosts_need_protection_or_the_unprotected_network_flag() {
-    let folder = Folder::new("protection");
+    let folder = SshFolder::new("protection");
     let done = folder.launch(&["-np", "2", "-H", "localhost:1,other:1"], &["true"]);
     assert!(!done.status.success());
     let errors = String::from_utf8(done.stderr).unwrap();
@@ -94,7 +94,7 @@ fn several_hosts_need_protection_or_the_unprotected_network_flag() {
 
 #[test]
 fn elastic_jobs_reject_a_list_of_hosts() {
-    let folder = Folder::new("elastic");
+    let folder = SshFolder::new("elastic");
     let options = ["-np", "1", "-H", "localhost:1", "--min-np", "1"];
     let done = folder.launch(&options, &["true"]);
     let errors = String::from_utf8(done.stderr).unwrap();
@@ -106,7 +106,7 @@ fn elastic_jobs_reject_a_list_of_hosts() {
 
 #[test]
 fn hosts_with_too_few_slots_are_an_error() {
-    let folder = Folder::new("slots");
+    let folder = SshFolder::new("slots");
     let done = folder.launch(&["-np", "3", "-H", "localhost:1,127.0.0.2:1"], &["true"]);
     let errors = String::from_utf8(done.stderr).unwrap();
     assert!(errors.contains("-H names 2 slots for 3 ranks"), "{errors}");
@@ -118,7 +118,7 @@ fn hosts_with_too_few_slots_are_an_error() {
 
 #[test]
 fn a_host_that_cannot_be_reached_ends_the_job_with_its_reason() {
-    let folder = Folder::new("lost");
+    let folder = SshFolder::new("lost");
     fs::write(
         folder.0.join("ssh"),
         "#!/bin/sh\necho no route to $1 >&2\nexit 255\n",
@@ -141,7 +141,7 @@ fn a_host_that_cannot_be_reached_ends_the_job_with_its_reason() {
 
 #[test]
 fn traces_of_ranks_are_merged_and_a_failed_rank_keeps_its_status() {
-    let folder = Folder::new("trace");
+    let folder = SshFolder::new("trace");
     let write = r#"echo "[{\"pid\": $HOROVOD_RANK}]" > "$THALWEG_TRACE.$HOROVOD_RANK""#;
     let trace = |ranks: &str, program: &str| {
         let options = ["-np", ranks, "--trace", "t.json"];

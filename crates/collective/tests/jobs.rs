@@ -4,16 +4,16 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use support::{Job, conformance};
+use support::{TestJob, conformance};
 use thalweg_collective::{ALL_RANKS, CollectiveError, ReduceOp, Reduction};
 use thalweg_tensor::DType;
 
 /// Jobs with one or several hosts, with and without shared memory.
-fn jobs() -> Vec<Job> {
+fn jobs() -> Vec<TestJob> {
     let mut all = Vec::new();
     for size in 1..=9 {
-        all.push(Job::on_one_host(size));
-        all.push(Job::on_one_host(size).without_memory());
+        all.push(TestJob::on_one_host(size));
+        all.push(TestJob::on_one_host(size).without_memory());
     }
     let hosts: [&[&str]; 5] = [
         &["a", "b"],
@@ -23,9 +23,9 @@ fn jobs() -> Vec<Job> {
         &["a", "b", "b", "c", "b", "c"],
     ];
     for hosts in hosts {
-        all.push(Job::on(hosts));
-        all.push(Job::on(hosts).without_memory());
-        all.push(Job::on(hosts).connections(3));
+        all.push(TestJob::on(hosts));
+        all.push(TestJob::on(hosts).without_memory());
+        all.push(TestJob::on(hosts).connections(3));
     }
     all
 }
@@ -34,7 +34,7 @@ fn jobs() -> Vec<Job> {
 #[test]
 fn long_values_over_several_connections_arrive_complete() {
     for connections in [1, 2, 5] {
-        let job = Job::on(&["a", "b", "c"]).connections(connections);
+        let job = TestJob::on(&["a", "b", "c"]).connections(connections);
         let found = job.run(|ranks| {
             let sum = Reduction::of(ReduceOp::Sum);
             let mut right = true;
@@ -66,7 +66,7 @@ fn all_collectives_are_exact_on_every_job() {
 
 #[test]
 fn prescale_and_postscale_are_applied() {
-    let found = Job::on_one_host(2).run(|ranks| {
+    let found = TestJob::on_one_host(2).run(|ranks| {
         let mut data = [3.0f32];
         let reduction = Reduction::of(ReduceOp::Product).scaled(0.5, 10.0);
         let bytes = bytemuck::cast_slice_mut(&mut data);
@@ -80,7 +80,7 @@ fn prescale_and_postscale_are_applied() {
 
 #[test]
 fn sets_that_differ_between_ranks_are_an_error_that_shows_both() {
-    let found = Job::on_one_host(2).run(|ranks| {
+    let found = TestJob::on_one_host(2).run(|ranks| {
         let members: &[usize] = if ranks.rank() == 0 { &[0, 1] } else { &[1] };
         ranks.add_set(members).unwrap_err().to_string()
     });
@@ -89,7 +89,7 @@ fn sets_that_differ_between_ranks_are_an_error_that_shows_both() {
         "{found:?}"
     );
     for wrong in [&[][..], &[2], &[0, 0]] {
-        let found = Job::on_one_host(2).run(|ranks| ranks.add_set(wrong).unwrap_err());
+        let found = TestJob::on_one_host(2).run(|ranks| ranks.add_set(wrong).unwrap_err());
         assert!(
             matches!(found[0], CollectiveError::Argument(_)),
             "{found:?}"
@@ -100,7 +100,7 @@ fn sets_that_differ_between_ranks_are_an_error_that_shows_both() {
 #[test]
 fn local_and_cross_ranks_follow_horovod() {
     let found =
-        Job::on(&["a", "b", "a", "a", "b"]).run(|r| (r.local(), r.cross(), r.is_homogeneous()));
+        TestJob::on(&["a", "b", "a", "a", "b"]).run(|r| (r.local(), r.cross(), r.is_homogeneous()));
     let expected = [
         ((0, 3), (0, 2), false),
         ((0, 2), (1, 2), false),
@@ -109,27 +109,30 @@ fn local_and_cross_ranks_follow_horovod() {
         ((1, 2), (1, 2), false),
     ];
     assert_eq!(found, expected);
-    assert!(Job::on(&["a", "b"]).run(|r| r.is_homogeneous())[0]);
+    assert!(TestJob::on(&["a", "b"]).run(|r| r.is_homogeneous())[0]);
 }
 
 #[test]
 fn ranks_of_several_hosts_share_one_measured_cost() {
     use thalweg_collective::LinkCost;
     let assumed = LinkCost::default();
-    let found = Job::on(&["a", "b", "a", "c"]).run(|r| r.cost());
+    let found = TestJob::on(&["a", "b", "a", "c"]).run(|r| r.cost());
     assert!(found.iter().all(|c| *c == found[0]), "{found:?}");
     assert_ne!(
         (found[0].message, found[0].byte),
         (assumed.message, assumed.byte)
     );
     assert!(found[0].message > 0.0 && found[0].byte > 0.0, "{found:?}");
-    let within = Job::on_one_host(3).run(|r| r.cost());
+    let within = TestJob::on_one_host(3).run(|r| r.cost());
     assert!(within.iter().all(|c| *c == assumed), "{within:?}");
 }
 
 #[test]
 fn a_collective_that_differs_on_one_rank_is_an_error_on_all_ranks() {
-    for job in [Job::on_one_host(3), Job::on_one_host(3).without_memory()] {
+    for job in [
+        TestJob::on_one_host(3),
+        TestJob::on_one_host(3).without_memory(),
+    ] {
         let found = job.run(|ranks| {
             let name = if ranks.rank() == 1 { "b" } else { "a" };
             let mut data = vec![1.0f32; 10];
@@ -155,9 +158,9 @@ fn a_collective_that_differs_on_one_rank_is_an_error_on_all_ranks() {
 #[test]
 fn a_rank_that_fails_in_the_middle_is_named_by_all_others_within_seconds() {
     for job in [
-        Job::on_one_host(4),
-        Job::on_one_host(4).without_memory(),
-        Job::on(&["a", "a", "b", "b"]),
+        TestJob::on_one_host(4),
+        TestJob::on_one_host(4).without_memory(),
+        TestJob::on(&["a", "a", "b", "b"]),
     ] {
         let began = Instant::now();
         let found = job.run(|ranks| {
@@ -192,7 +195,10 @@ fn a_rank_that_fails_in_the_middle_is_named_by_all_others_within_seconds() {
 
 #[test]
 fn a_rank_that_has_shut_down_is_named_by_ranks_that_wait_for_it() {
-    for job in [Job::on_one_host(3), Job::on_one_host(3).without_memory()] {
+    for job in [
+        TestJob::on_one_host(3),
+        TestJob::on_one_host(3).without_memory(),
+    ] {
         let found = job.run(|ranks| {
             if ranks.rank() == 1 {
                 return String::new();
@@ -210,7 +216,10 @@ fn a_rank_that_has_shut_down_is_named_by_ranks_that_wait_for_it() {
 
 #[test]
 fn a_late_rank_is_named_after_the_timeout() {
-    for job in [Job::on_one_host(2), Job::on_one_host(2).without_memory()] {
+    for job in [
+        TestJob::on_one_host(2),
+        TestJob::on_one_host(2).without_memory(),
+    ] {
         let found = job.timeout(Duration::from_millis(700)).run(|ranks| {
             if ranks.rank() == 1 {
                 std::thread::sleep(Duration::from_secs(2));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use support::Job;
+use support::TestJob;
 use thalweg_collective::{
     ALL_RANKS, CollectiveError, Coordinator, Join, Progress, Ranks, ReduceOp,
 };
@@ -18,10 +18,10 @@ type Result<T> = std::result::Result<T, CollectiveError>;
 
 /// Runs a closure on so many ranks that negotiate, and returns the results by rank.
 fn job<R: Send>(size: usize, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
-    job_of(Job::on_one_host(size), run)
+    job_of(TestJob::on_one_host(size), run)
 }
 
-fn job_of<R: Send>(job: Job, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
+fn job_of<R: Send>(job: TestJob, run: impl Fn(usize, Arc<Progress>) -> R + Sync) -> Vec<R> {
     job.negotiated().run_owned(|ranks| {
         let rank = ranks.rank();
         run(rank, Arc::new(Progress::start(ranks).unwrap()))
@@ -82,12 +82,12 @@ fn ranks_run_collectives_of_several_sets_in_different_orders() {
 
 #[test]
 fn ranks_that_have_joined_contribute_zeros_and_no_rows_until_all_have_joined() {
-    check_joins(Job::on_one_host(3));
-    check_joins(Job::on_one_host(3).without_memory());
-    check_joins(Job::on(&["a", "b", "a"]));
+    check_joins(TestJob::on_one_host(3));
+    check_joins(TestJob::on_one_host(3).without_memory());
+    check_joins(TestJob::on(&["a", "b", "a"]));
 }
 
-fn check_joins(job: Job) {
+fn check_joins(job: TestJob) {
     let found = job_of(job, |rank, progress| {
         let mut seen = Vec::new();
         for round in 0..=rank {
@@ -212,7 +212,7 @@ fn a_lost_rank_ends_the_waits_of_ranks_that_wait_or_have_joined() {
 #[test]
 fn a_missing_rank_is_named_and_ends_the_job_after_the_timeout() {
     let done = Barrier::new(2);
-    let job = Job::on_one_host(2).timeout(Duration::from_secs(2));
+    let job = TestJob::on_one_host(2).timeout(Duration::from_secs(2));
     let found = job_of(job, |rank, progress| {
         if rank == 1 {
             done.wait();

@@ -12,7 +12,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
-use support::{Job, conformance};
+use support::{TestJob, conformance};
 use thalweg_collective::{ALL_RANKS, Coordinator, Join, Ranks, ReduceOp, Reduction, Secret};
 use thalweg_tensor::DType;
 
@@ -61,8 +61,8 @@ fn secret(folder: &Path) -> Secret {
 fn all_collectives_are_exact_over_tls() {
     let keys = keys("table", "127.0.0.1");
     let jobs = [
-        Job::on_one_host(3).without_memory(),
-        Job::on(&["a", "b", "a", "c"]).connections(2),
+        TestJob::on_one_host(3).without_memory(),
+        TestJob::on(&["a", "b", "a", "c"]).connections(2),
     ];
     for job in jobs {
         job.secret(secret(&keys.0)).run(conformance::check_all);
@@ -73,7 +73,7 @@ fn all_collectives_are_exact_over_tls() {
 fn long_values_pass_over_tls_in_both_directions_at_once() {
     let keys = keys("long", "127.0.0.1");
     for connections in [1, 3] {
-        let job = Job::on(&["a", "b"]).connections(connections);
+        let job = TestJob::on(&["a", "b"]).connections(connections);
         let found = job.secret(secret(&keys.0)).run(|ranks| {
             let mut data = vec![ranks.rank() as f32 + 1.0; 3_000_000];
             let sum = Reduction::of(ReduceOp::Sum);
@@ -91,7 +91,7 @@ fn long_values_pass_over_tls_in_both_directions_at_once() {
 #[test]
 fn the_last_message_of_a_one_way_link_arrives() {
     let keys = keys("last", "127.0.0.1");
-    let job = Job::on_one_host(2).without_memory();
+    let job = TestJob::on_one_host(2).without_memory();
     let found = job.secret(secret(&keys.0)).run(|ranks| {
         let mut data = vec![ranks.rank() as u8; 4_000_000];
         if ranks.rank() == 0 {

@@ -24,12 +24,12 @@ use thalweg_tensor::sync::Unpoisoned;
 /// ```
 #[derive(Debug, Default)]
 pub struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     empty: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     /// Steps that must not wait.
     inside: u32,
     /// Updates that are under way, or wait to begin.
@@ -38,7 +38,7 @@ struct State {
 
 impl Gate {
     /// Held for a few instructions only, so that a thread of the network may take it.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unpoisoned()
     }
 

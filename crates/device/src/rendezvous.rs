@@ -43,11 +43,11 @@ pub struct Rendezvous {
     stop: AtomicBool,
     /// Instructions of all programs that have not run.
     remaining: AtomicUsize,
-    queues: SmallVec<[Queue; 1]>,
+    queues: SmallVec<[ProgramQueue; 1]>,
 }
 
 /// The state of one program.
-struct Queue {
+struct ProgramQueue {
     /// By instruction: the number that it still waits for.
     pending: Box<[AtomicU32]>,
     ready: Mutex<BinaryHeap<Reverse<u32>>>,
@@ -64,7 +64,7 @@ impl Rendezvous {
         Rendezvous {
             stop: AtomicBool::new(false),
             remaining: AtomicUsize::new(0),
-            queues: lens.map(Queue::new).collect(),
+            queues: lens.map(ProgramQueue::new).collect(),
         }
     }
 
@@ -165,9 +165,9 @@ impl Rendezvous {
     }
 }
 
-impl Queue {
-    fn new(len: usize) -> Queue {
-        Queue {
+impl ProgramQueue {
+    fn new(len: usize) -> ProgramQueue {
+        ProgramQueue {
             pending: (0..len).map(|_| AtomicU32::new(0)).collect(),
             ready: Mutex::new(BinaryHeap::with_capacity(len)),
             ready_count: AtomicUsize::new(0),

@@ -103,7 +103,7 @@ impl Screen {
 }
 
 /// State of a task, as far as its lines have it.
-struct Row {
+struct TaskRow {
     name: String,
     bar: ProgressBar,
     state: String,
@@ -112,7 +112,7 @@ struct Row {
 }
 
 struct Rows {
-    rows: Vec<Row>,
+    rows: Vec<TaskRow>,
     bars: MultiProgress,
     /// `true` if lines of standard output, and of standard error, are written above the bars.
     above: [bool; 2],
@@ -143,7 +143,7 @@ impl Rows {
             bar.set_style(style);
         }
         bar.set_prefix(name.clone());
-        let row = Row {
+        let row = TaskRow {
             name,
             bar,
             state: "running".to_owned(),
@@ -197,7 +197,7 @@ impl Rows {
     }
 }
 
-impl Row {
+impl TaskRow {
     /// Reads the step and the speed from a line.
     fn note(&mut self, line: &str) {
         if let Some(step) = after(line, "step ") {

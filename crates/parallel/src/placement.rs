@@ -98,8 +98,12 @@ impl Placement {
     pub(crate) fn variable_placement(&self) -> VariablePlacement {
         match (&self.shared, self.task) {
             (None, _) => VariablePlacement::Own,
-            (Some(_), Some(task)) => VariablePlacement::Shared(Shared::servers(task.servers)),
-            (Some(devices), None) => VariablePlacement::Shared(Shared::new(devices.clone())),
+            (Some(_), Some(task)) => {
+                VariablePlacement::Shared(SharedPlacement::servers(task.servers))
+            }
+            (Some(devices), None) => {
+                VariablePlacement::Shared(SharedPlacement::new(devices.clone()))
+            }
         }
     }
 }
@@ -109,29 +113,29 @@ pub(crate) enum VariablePlacement {
     /// Each tower has its own variables, on its device.
     Own,
     /// Towers share variables.
-    Shared(Shared),
+    Shared(SharedPlacement),
 }
 
 /// Devices of shared variables: each variable goes to the device with the fewest bytes.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedPlacement {
     devices: Vec<DeviceSpec>,
     strategy: Arc<Mutex<Greedy>>,
 }
 
-impl Shared {
-    fn new(devices: Vec<DeviceSpec>) -> Shared {
+impl SharedPlacement {
+    fn new(devices: Vec<DeviceSpec>) -> SharedPlacement {
         let strategy = Greedy::by_bytes(devices.len() as u32);
-        Shared {
+        SharedPlacement {
             devices,
             strategy: Arc::new(Mutex::new(strategy)),
         }
     }
 
     /// On the CPUs of parameter servers.
-    pub(crate) fn servers(servers: u32) -> Shared {
+    pub(crate) fn servers(servers: u32) -> SharedPlacement {
         let server = |task| spec(&format!("/job:{SERVERS}/task:{task}/cpu:0"));
-        Shared::new((0..servers.max(1)).map(server).collect())
+        SharedPlacement::new((0..servers.max(1)).map(server).collect())
     }
 
     /// Creates a scope that places variables on the chosen devices, and all other nodes on `other`.

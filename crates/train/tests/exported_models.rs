@@ -38,7 +38,7 @@ fn python() -> Option<String> {
     None
 }
 
-struct Model<'g> {
+struct ExportedModel<'g> {
     x: Output<'g>,
     ids: Output<'g>,
     out: Output<'g>,
@@ -46,7 +46,7 @@ struct Model<'g> {
 }
 
 /// A layer with weights in parts, rows of a table, and a branch.
-fn model(g: &Graph) -> Model<'_> {
+fn model(g: &Graph) -> ExportedModel<'_> {
     let x = g.placeholder("x", DType::F32, [-1, 4]);
     let ids = g.placeholder("ids", DType::I64, [-1]);
     let initial: Vec<f32> = (0..12).map(|i| (i as f32 * 0.37).sin() * 0.5).collect();
@@ -65,7 +65,7 @@ fn model(g: &Graph) -> Model<'_> {
     g.add_to_collection("losses", loss);
     let train = GradientDescent::new(0.5).minimize(loss);
     g.add_operation_to_collection("train_op", train);
-    Model { x, ids, out, train }
+    ExportedModel { x, ids, out, train }
 }
 
 fn x() -> Tensor {

@@ -21,7 +21,7 @@ pub const CLIENT_HOST: usize = SERVERS + WORKERS;
 const PORT: u16 = 2222;
 
 /// One task.
-pub struct Task {
+pub struct SoakTask {
     pub job: &'static str,
     pub index: usize,
     child: Child,
@@ -34,7 +34,7 @@ pub struct Task {
     expected: bool,
 }
 
-impl Task {
+impl SoakTask {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
@@ -76,7 +76,7 @@ impl fmt::Display for Statistics {
 /// All tasks, and the network between them.
 pub struct Cluster {
     pub network: Network,
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<SoakTask>,
     hosts: [String; 2],
     folder: PathBuf,
     /// Trains the workers synchronously.
@@ -124,7 +124,7 @@ impl Cluster {
                 Some(index) => ("worker", index),
             };
             let child = cluster.process(host, job, index, 0);
-            cluster.tasks.push(Task {
+            cluster.tasks.push(SoakTask {
                 job,
                 index,
                 child,
@@ -201,7 +201,7 @@ impl Cluster {
         let began = Instant::now();
         loop {
             self.read_lines(Duration::from_millis(50));
-            let ended = |t: &mut Task| t.child.try_wait().unwrap().is_some();
+            let ended = |t: &mut SoakTask| t.child.try_wait().unwrap().is_some();
             let left: Vec<String> = (self.tasks.iter_mut())
                 .filter_map(|t| (t.job == job && !ended(t)).then(|| t.name()))
                 .collect();
@@ -302,7 +302,8 @@ impl Cluster {
             if workers.all(|t| t.stepped.is_some_and(|s| s > began)) {
                 return began.elapsed();
             }
-            let since = |t: &Task| format!("{}: {:?}", t.name(), t.stepped.map(|s| s.elapsed()));
+            let since =
+                |t: &SoakTask| format!("{}: {:?}", t.name(), t.stepped.map(|s| s.elapsed()));
             assert!(
                 began.elapsed() < limit,
                 "not all workers train: {:?}",

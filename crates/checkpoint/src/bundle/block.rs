@@ -1,7 +1,7 @@
 //! Copies of blocks between tensors of different dimensions.
 
 /// A block that two tensors share: its lengths, and the index of its first element in each.
-pub(super) struct Block<'a> {
+pub(super) struct SharedBlock<'a> {
     pub(super) lengths: &'a [usize],
     pub(super) from_dims: &'a [usize],
     pub(super) from: &'a [usize],
@@ -9,7 +9,7 @@ pub(super) struct Block<'a> {
     pub(super) to: &'a [usize],
 }
 
-impl Block<'_> {
+impl SharedBlock<'_> {
     /// Calls `each` for each run of elements that is contiguous in both tensors, with the index of
     /// its first element in the one and in the other, and its length.
     pub(super) fn for_each_run(&self, mut each: impl FnMut(usize, usize, usize)) {
@@ -104,11 +104,11 @@ impl FilledSet {
 
 #[cfg(test)]
 mod tests {
-    use super::{Block, FilledSet};
+    use super::{FilledSet, SharedBlock};
 
     #[test]
     fn a_block_is_copied_in_runs() {
-        let block = Block {
+        let block = SharedBlock {
             lengths: &[2, 2, 4],
             from_dims: &[3, 5, 4],
             from: &[1, 2, 0],

@@ -5,7 +5,7 @@ use std::fmt;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::shape::checked_elements;
 
-use super::block::Block;
+use super::block::SharedBlock;
 use super::proto;
 use crate::error::CheckpointError;
 
@@ -156,7 +156,7 @@ impl SliceSpec {
             return None;
         }
         let (dims, from): (Vec<_>, Vec<_>) = self.ranges().map(|(start, len)| (len, start)).unzip();
-        let block = Block {
+        let block = SharedBlock {
             lengths: &dims,
             from_dims: &self.full,
             from: &from,

@@ -5,41 +5,41 @@
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: String,
-    pub(super) value: Value,
+    pub(super) value: TextValue,
 }
 
 /// The value of a field.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum TextValue {
     String(Vec<u8>),
     /// A number, or a name.
     Word(String),
-    List(Vec<Value>),
+    List(Vec<TextValue>),
     /// A message, which is skipped here.
     Message,
 }
 
 impl Field {
     /// The elements of a repeated field, whose short form is a list.
-    pub(super) fn values(&self) -> &[Value] {
+    pub(super) fn values(&self) -> &[TextValue] {
         match &self.value {
-            Value::List(all) => all,
+            TextValue::List(all) => all,
             one => std::slice::from_ref(one),
         }
     }
 }
 
-impl Value {
+impl TextValue {
     pub(super) fn string(&self) -> Option<String> {
         match self {
-            Value::String(bytes) => String::from_utf8(bytes.clone()).ok(),
+            TextValue::String(bytes) => String::from_utf8(bytes.clone()).ok(),
             _ => None,
         }
     }
 
     pub(super) fn number(&self) -> Option<f64> {
         match self {
-            Value::Word(word) => word.trim_end_matches(['f', 'F']).parse().ok(),
+            TextValue::Word(word) => word.trim_end_matches(['f', 'F']).parse().ok(),
             _ => None,
         }
     }
@@ -110,7 +110,7 @@ impl Parser<'_> {
         Ok(String::from_utf8_lossy(&rest[..length]).into_owned())
     }
 
-    fn scalar(&mut self) -> Result<Value, String> {
+    fn scalar(&mut self) -> Result<TextValue, String> {
         match self.peek() {
             Some(b'"' | b'\'') => {
                 // Adjacent strings are concatenated.
@@ -119,16 +119,16 @@ impl Parser<'_> {
                     self.at += 1;
                     self.string(quote, &mut all)?;
                 }
-                Ok(Value::String(all))
+                Ok(TextValue::String(all))
             }
             _ => match self.word()? {
                 word if word.is_empty() => Err(self.wrong("a value")),
-                word => Ok(Value::Word(word)),
+                word => Ok(TextValue::Word(word)),
             },
         }
     }
 
-    fn list(&mut self) -> Result<Value, String> {
+    fn list(&mut self) -> Result<TextValue, String> {
         self.at += 1;
         let mut all = Vec::new();
         while !self.take(b']') {
@@ -137,11 +137,11 @@ impl Parser<'_> {
                 return Err(self.wrong("the end of a list"));
             }
         }
-        Ok(Value::List(all))
+        Ok(TextValue::List(all))
     }
 
     /// Skips a message, with the messages and strings in it.
-    fn message(&mut self) -> Result<Value, String> {
+    fn message(&mut self) -> Result<TextValue, String> {
         let mut depth = 0usize;
         loop {
             match self.peek() {
@@ -156,7 +156,7 @@ impl Parser<'_> {
             }
             self.at += 1;
             if depth == 0 {
-                return Ok(Value::Message);
+                return Ok(TextValue::Message);
             }
         }
     }

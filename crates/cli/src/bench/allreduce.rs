@@ -37,8 +37,8 @@ pub(super) struct AllReduce {
     #[arg(long, default_value_t = 4)]
     factor: usize,
     /// Transport of the values.
-    #[arg(long, value_enum, default_value_t = Engine::Memory)]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = AllReduceEngine::Memory)]
+    engine: AllReduceEngine,
     /// Algorithm over links, in place of the cheapest: doubling, halving, ring or tree.
     #[arg(long)]
     algorithm: Option<Algorithm>,
@@ -54,18 +54,18 @@ pub(super) struct AllReduce {
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Engine {
+enum AllReduceEngine {
     /// Shared memory.
     Memory,
     /// TCP.
     Tcp,
 }
 
-impl Engine {
+impl AllReduceEngine {
     fn name(self) -> &'static str {
         match self {
-            Engine::Memory => "memory",
-            Engine::Tcp => "tcp",
+            AllReduceEngine::Memory => "memory",
+            AllReduceEngine::Tcp => "tcp",
         }
     }
 }
@@ -85,7 +85,7 @@ impl Drop for OtherRanks {
 /// Transport and algorithm of a measurement.
 #[derive(Clone, Copy)]
 struct Method {
-    engine: Engine,
+    engine: AllReduceEngine,
     /// The cheapest if `None`.
     algorithm: Option<Algorithm>,
 }
@@ -95,7 +95,7 @@ impl std::fmt::Display for Method {
         f.write_str(self.engine.name())?;
         match (self.engine, self.algorithm) {
             // Shared memory has one algorithm.
-            (Engine::Memory, _) => Ok(()),
+            (AllReduceEngine::Memory, _) => Ok(()),
             (_, Some(algorithm)) => write!(f, ", {algorithm}"),
             (_, None) => f.write_str(", the cheapest"),
         }
@@ -144,11 +144,11 @@ impl AllReduce {
         if !self.all {
             return vec![Method { engine, algorithm }];
         }
-        let engine = Engine::Tcp;
+        let engine = AllReduceEngine::Tcp;
         let algorithms = Algorithm::ALL.into_iter().map(Some);
         let tcp = algorithms.map(|algorithm| Method { engine, algorithm });
         let memory = Method {
-            engine: Engine::Memory,
+            engine: AllReduceEngine::Memory,
             algorithm: None,
         };
         std::iter::once(memory).chain(tcp).collect()
@@ -196,7 +196,7 @@ impl AllReduce {
 
     /// Measures as one of the ranks. The first one prints the results, and returns them.
     fn measure(&self, method: Method, join: Join) -> Result<Points, Failure> {
-        let mut ranks = Ranks::join(&join.memory(method.engine == Engine::Memory))?;
+        let mut ranks = Ranks::join(&join.memory(method.engine == AllReduceEngine::Memory))?;
         ranks.set_algorithm(method.algorithm);
         let first = ranks.rank() == 0;
         if first && !self.json {

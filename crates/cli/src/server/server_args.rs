@@ -19,11 +19,11 @@ pub enum Origin {
 }
 
 /// Value of an option: one text, or several of a list.
-type Value = (Vec<String>, Origin);
+type ArgValue = (Vec<String>, Origin);
 
 /// Arguments of a server, by option.
 #[derive(Clone, Default)]
-pub struct ServerArgs(BTreeMap<&'static str, Value>);
+pub struct ServerArgs(BTreeMap<&'static str, ArgValue>);
 
 impl clap::FromArgMatches for ServerArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<ServerArgs, clap::Error> {

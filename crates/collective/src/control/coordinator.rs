@@ -11,7 +11,7 @@ use thalweg_tensor::sync::Unpoisoned;
 use super::job::CoordinatorState;
 use super::listener::{Listener, Unidentified};
 use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
-use super::wire::{Line, Reader, Writer, accept_peer};
+use super::wire::{Reader, WireLine, Writer, accept_peer};
 use crate::secret::Secret;
 
 /// Coordinator of a job, at which its ranks meet. It runs in threads of its own until it is dropped.
@@ -178,8 +178,8 @@ impl CoordinatorShared {
         let mut beat = Instant::now();
         loop {
             let message = match reader.next() {
-                Ok(Line::Message(message)) => message,
-                Ok(Line::Nothing) => Value::Null,
+                Ok(WireLine::Message(message)) => message,
+                Ok(WireLine::Nothing) => Value::Null,
                 // A process that ends with messages that it has not read resets its connection.
                 Err(e)
                     if [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset]

@@ -18,4 +18,4 @@ pub(crate) use listener::{Listener, Unidentified};
 pub(crate) use timing::HEARTBEAT_INTERVAL;
 pub use timing::SILENCE_TIMEOUT;
 pub(crate) use turns::{Announced, Turn};
-pub(crate) use wire::{Line, Reader, Writer, accept_peer, handle_messages};
+pub(crate) use wire::{Reader, WireLine, Writer, accept_peer, handle_messages};

@@ -75,7 +75,7 @@ pub(crate) struct Reader {
 }
 
 /// Result of a read.
-pub(crate) enum Line {
+pub(crate) enum WireLine {
     /// A line.
     Message(Value),
     /// Nothing yet.
@@ -109,13 +109,13 @@ impl Reader {
     ///
     /// # Errors
     /// The stream has ended; a line is not JSON, or too long.
-    pub(crate) fn next(&mut self) -> io::Result<Line> {
+    pub(crate) fn next(&mut self) -> io::Result<WireLine> {
         loop {
             let end = self.read[self.scanned..].iter().position(|&b| b == b'\n');
             if let Some(end) = end.map(|end| self.scanned + end) {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 self.scanned = 0;
-                return Ok(Line::Message(serde_json::from_slice(&line)?));
+                return Ok(WireLine::Message(serde_json::from_slice(&line)?));
             }
             if self.read.len() > self.max_line {
                 return Err(io::Error::other("a line is too long"));
@@ -134,7 +134,7 @@ impl Reader {
                     self.last_read = Instant::now();
                     self.read.extend_from_slice(&bytes[..n]);
                 }
-                Err(e) if is_timeout(&e) => return Ok(Line::Nothing),
+                Err(e) if is_timeout(&e) => return Ok(WireLine::Nothing),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
@@ -152,8 +152,8 @@ pub(crate) fn accept_peer(
     let mut reader = Reader::new(stream);
     let first = loop {
         match reader.next() {
-            Ok(Line::Message(message)) => break message,
-            Ok(Line::Nothing) => {}
+            Ok(WireLine::Message(message)) => break message,
+            Ok(WireLine::Nothing) => {}
             Err(_) => return None,
         }
     };
@@ -179,8 +179,8 @@ pub(crate) fn handle_messages(
     let mut heartbeat = Instant::now();
     loop {
         match reader.next() {
-            Ok(Line::Message(mut message)) => handle(&mut message),
-            Ok(Line::Nothing) => {}
+            Ok(WireLine::Message(mut message)) => handle(&mut message),
+            Ok(WireLine::Nothing) => {}
             Err(e) => return Some(format!("is lost: {e}")),
         }
         if leaves.load(Ordering::Acquire) {

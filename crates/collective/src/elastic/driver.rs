@@ -14,7 +14,7 @@ use thalweg_tensor::sync::Unpoisoned;
 
 use super::roster::{Change, ElasticLimits, Roster};
 use crate::control::{
-    Coordinator, HEARTBEAT_INTERVAL, Line, Listener, Reader, Unidentified, Writer, accept_peer,
+    Coordinator, HEARTBEAT_INTERVAL, Listener, Reader, Unidentified, WireLine, Writer, accept_peer,
 };
 use crate::secret::Secret;
 
@@ -267,8 +267,8 @@ impl DriverShared {
         let mut heartbeat = Instant::now();
         loop {
             let message = match reader.next() {
-                Ok(Line::Message(message)) => message,
-                Ok(Line::Nothing) => Value::Null,
+                Ok(WireLine::Message(message)) => message,
+                Ok(WireLine::Nothing) => Value::Null,
                 Err(_) => return,
             };
             if reader.silence() > self.silence {

@@ -12,7 +12,7 @@ use crate::secret::Secret;
 pub(crate) struct Stream {
     socket: TcpStream,
     #[cfg(feature = "tls")]
-    tls: Option<tls::Session>,
+    tls: Option<tls::TlsSession>,
 }
 
 /// Readiness that a wait asks for.
@@ -49,7 +49,7 @@ impl Stream {
         #[cfg(feature = "tls")]
         {
             let tls = match &secret.tls {
-                Some(of) => Some(tls::Session::begin(&socket, dialed, of)?),
+                Some(of) => Some(tls::TlsSession::begin(&socket, dialed, of)?),
                 None => None,
             };
             Ok(Stream { socket, tls })

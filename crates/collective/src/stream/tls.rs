@@ -15,13 +15,13 @@ use crate::secret::Tls;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// TLS session, with buffered bytes.
-pub(super) struct Session(Mutex<Connection>);
+pub(super) struct TlsSession(Mutex<Connection>);
 
 fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-impl Session {
+impl TlsSession {
     /// Does the handshake: as the client of an address, or as the server.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Session {
         socket: &TcpStream,
         dialed: Option<IpAddr>,
         tls: &Tls,
-    ) -> io::Result<Session> {
+    ) -> io::Result<TlsSession> {
         let mut connection: Connection = match dialed {
             Some(ip) => {
                 let name = ServerName::IpAddress(ip.into());
@@ -77,7 +77,7 @@ impl Session {
         };
         let result = handshake();
         socket.set_nonblocking(true)?;
-        result.map(|()| Session(Mutex::new(connection)))
+        result.map(|()| TlsSession(Mutex::new(connection)))
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {

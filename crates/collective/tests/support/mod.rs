@@ -14,7 +14,7 @@ use thalweg_collective::{Coordinator, Join, Ranks, Secret};
 
 /// Test job: the host of each rank, and settings.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct TestJob {
     hosts: Vec<String>,
     memory: bool,
     connections: usize,
@@ -23,9 +23,9 @@ pub struct Job {
     secret: Secret,
 }
 
-impl Job {
-    pub fn on(hosts: &[&str]) -> Job {
-        Job {
+impl TestJob {
+    pub fn on(hosts: &[&str]) -> TestJob {
+        TestJob {
             hosts: hosts.iter().map(|h| (*h).to_owned()).collect(),
             memory: true,
             connections: 1,
@@ -35,37 +35,37 @@ impl Job {
         }
     }
 
-    pub fn on_one_host(size: usize) -> Job {
-        Job::on(&vec!["host"; size])
+    pub fn on_one_host(size: usize) -> TestJob {
+        TestJob::on(&vec!["host"; size])
     }
 
-    pub fn without_memory(self) -> Job {
-        Job {
+    pub fn without_memory(self) -> TestJob {
+        TestJob {
             memory: false,
             ..self
         }
     }
 
-    pub fn secret(self, secret: Secret) -> Job {
-        Job { secret, ..self }
+    pub fn secret(self, secret: Secret) -> TestJob {
+        TestJob { secret, ..self }
     }
 
-    pub fn connections(self, connections: usize) -> Job {
-        Job {
+    pub fn connections(self, connections: usize) -> TestJob {
+        TestJob {
             connections,
             ..self
         }
     }
 
-    pub fn negotiated(self) -> Job {
-        Job {
+    pub fn negotiated(self) -> TestJob {
+        TestJob {
             negotiated: true,
             ..self
         }
     }
 
-    pub fn timeout(self, timeout: Duration) -> Job {
-        Job { timeout, ..self }
+    pub fn timeout(self, timeout: Duration) -> TestJob {
+        TestJob { timeout, ..self }
     }
 
     pub fn size(&self) -> usize {
@@ -77,7 +77,7 @@ impl Job {
         self.run_owned(|mut ranks| run(&mut ranks))
     }
 
-    /// Runs as [`Job::run`] does, a closure that takes the ranks by value.
+    /// Runs as [`TestJob::run`] does, a closure that takes the ranks by value.
     pub fn run_owned<R: Send>(&self, run: impl Fn(Ranks) -> R + Sync) -> Vec<R> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let coordinator = Coordinator::start(listener, self.size(), &self.secret).unwrap();

@@ -35,7 +35,7 @@ use crate::shares::Shares;
 /// gaps between the kernels of one step are shorter than this.
 const SPIN_TIME: Duration = Duration::from_micros(40);
 
-/// One bit per slot in the masks of [`Shared`].
+/// One bit per slot in the masks of [`PoolState`].
 const SLOTS: usize = u64::BITS as usize;
 
 /// Set in [`Slot::state`] while workers may join; the bits below count those that have joined and not yet left.
@@ -47,7 +47,7 @@ type Body<'a> = dyn Fn(usize) + Sync + 'a;
 ///
 /// Dropping the pool ends and joins its workers.
 pub struct ThreadPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
 }
 
@@ -56,7 +56,7 @@ impl ThreadPool {
     ///
     /// Zero counts as one. If the system refuses a thread, the pool has those that it got.
     pub fn new(threads: usize) -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(PoolState::new());
         let workers = (1..threads)
             .map_while(|i| {
                 let shared = Arc::clone(&shared);
@@ -142,7 +142,7 @@ impl fmt::Debug for ThreadPool {
 
 /// Wakes the threads of a pool that are parked in [`ThreadPool::wait_until`]. It may outlive the pool.
 #[derive(Clone)]
-pub struct PoolWaker(Arc<Shared>);
+pub struct PoolWaker(Arc<PoolState>);
 
 impl PoolWaker {
     /// As [`ThreadPool::notify`].
@@ -169,12 +169,12 @@ struct Slot {
     shares: Shares,
     /// Workers that have joined.
     joined: AtomicUsize,
-    job: UnsafeCell<Option<Job>>,
+    job: UnsafeCell<Option<PoolJob>>,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 #[derive(Clone, Copy)]
-struct Job {
+struct PoolJob {
     body: *const Body<'static>,
     tasks: usize,
     /// The threads that it is shared among.
@@ -187,7 +187,7 @@ unsafe impl Sync for Slot {}
 // SAFETY: as above; nothing in a slot belongs to a thread.
 unsafe impl Send for Slot {}
 
-struct Shared {
+struct PoolState {
     slots: [Slot; SLOTS],
     /// Slots that belong to a call.
     claimed: AtomicU64,
@@ -203,9 +203,9 @@ struct Shared {
     alarm: Condvar,
 }
 
-impl Shared {
+impl PoolState {
     fn new() -> Self {
-        Shared {
+        PoolState {
             slots: std::array::from_fn(|_| Slot {
                 state: AtomicUsize::new(0),
                 shares: Shares::default(),
@@ -256,7 +256,7 @@ impl Shared {
         let body = unsafe { std::mem::transmute::<&Body<'_>, *const Body<'static>>(body) };
         // SAFETY: this thread claimed the slot, which is closed and empty, so no other thread looks at `job`.
         unsafe {
-            *slot.job.get() = Some(Job {
+            *slot.job.get() = Some(PoolJob {
                 body,
                 tasks,
                 threads,

@@ -16,9 +16,9 @@ pub struct Compiler {
 }
 
 /// A program of the compiler, given back when it is dropped.
-struct Program(nvrtcProgram);
+struct NvrtcProgram(nvrtcProgram);
 
-impl Drop for Program {
+impl Drop for NvrtcProgram {
     fn drop(&mut self) {
         // SAFETY: made by `nvrtcCreateProgram`, and not used afterwards.
         unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
@@ -99,7 +99,7 @@ impl Compiler {
         if made != nvrtcResult::NVRTC_SUCCESS {
             return Err(failed(format!("{made:?}")));
         }
-        let program = Program(raw);
+        let program = NvrtcProgram(raw);
         let list: Vec<CString> = options.iter().map(|o| c_string(o)).collect();
         let pointers: Vec<*const c_char> = list.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the program was just made; the options live through the call.
@@ -123,7 +123,7 @@ impl Compiler {
 }
 
 /// Returns the compiler's log.
-fn log(program: &Program) -> String {
+fn log(program: &NvrtcProgram) -> String {
     let mut size = 0;
     // SAFETY: the program lives; `size` lives through the call.
     unsafe { sys::nvrtcGetProgramLogSize(program.0, &mut size) };

@@ -13,12 +13,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// variables are then that step's alone.
 #[derive(Debug, Default)]
 pub struct Turns {
-    line: Mutex<Line>,
+    line: Mutex<TurnQueue>,
     next: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct TurnQueue {
     /// The number of the next step that asks.
     last: u64,
     /// The number of the step whose turn it is.
@@ -27,7 +27,7 @@ struct Line {
     gone: BTreeSet<u64>,
 }
 
-impl Line {
+impl TurnQueue {
     fn advance(&mut self) {
         self.now += 1;
         while self.gone.remove(&self.now) {
@@ -41,7 +41,7 @@ impl Line {
 pub struct Turn<'a>(&'a Turns);
 
 impl Turns {
-    fn line(&self) -> MutexGuard<'_, Line> {
+    fn line(&self) -> MutexGuard<'_, TurnQueue> {
         self.line.lock().unpoisoned()
     }
 

@@ -27,7 +27,7 @@ const MOST: usize = 1024;
 /// Time limit of a step that restores or saves.
 const LIMIT: Duration = Duration::from_secs(3);
 
-struct Shared {
+struct TrainedState {
     next: usize,
     ended: BTreeSet<u32>,
     /// The newest checkpoint: the variables and the global step.
@@ -73,7 +73,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     let world = World::with(seed, size.servers, workers, hardship);
     world.note(format!("{size:?} {hardship:?}"));
     let variables = size.servers as usize;
-    let shared = Arc::new(Mutex::new(Shared {
+    let shared = Arc::new(Mutex::new(TrainedState {
         next: 0,
         ended: BTreeSet::new(),
         saved: (vec![vec![0.0; MOST]; variables], 0),
@@ -122,7 +122,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
     Ok(world.noted())
 }
 
-struct Model<'g> {
+struct SimulatedModel<'g> {
     x: Output<'g>,
     /// Reads all variables.
     loss: Output<'g>,
@@ -134,7 +134,7 @@ struct Model<'g> {
 }
 
 /// A loss whose gradient for each variable is the feed.
-fn build(g: &Graph, size: Size) -> Model<'_> {
+fn build(g: &Graph, size: Size) -> SimulatedModel<'_> {
     let x = g.placeholder("x", DType::F32, [MOST as i64]);
     let on = |server: u32| -> DeviceSpec { format!("/job:ps/task:{server}").parse().unwrap() };
     let step = g.device(on(0), || create_global_step(g));
@@ -158,7 +158,7 @@ fn build(g: &Graph, size: Size) -> Model<'_> {
     assigned.push(step.assign(saved[variables.len()]));
     let restore = g.group("restore", assigned);
     assert!(g.errors().is_empty(), "{:?}", g.errors());
-    Model {
+    SimulatedModel {
         x,
         loss,
         variables,
@@ -168,7 +168,7 @@ fn build(g: &Graph, size: Size) -> Model<'_> {
     }
 }
 
-impl<'g> Model<'g> {
+impl<'g> SimulatedModel<'g> {
     /// The variables and the global step.
     async fn read(&self, session: &Session<'g>) -> Result<(Vec<Vec<f32>>, i64), ClusterError> {
         let options = RunOptions::new().timeout(LIMIT);
@@ -186,7 +186,7 @@ impl<'g> Model<'g> {
     async fn prepare(
         &self,
         session: &Session<'g>,
-        shared: &Mutex<Shared>,
+        shared: &Mutex<TrainedState>,
         unfinished: &mut bool,
     ) -> Result<bool, ClusterError> {
         let options = RunOptions::new().timeout(LIMIT);
@@ -209,7 +209,7 @@ impl<'g> Model<'g> {
 
 async fn serve(
     world: &World,
-    shared: &Mutex<Shared>,
+    shared: &Mutex<TrainedState>,
     index: u32,
     size: Size,
 ) -> Result<(), String> {
@@ -277,7 +277,12 @@ fn explained(e: &ClusterError) -> Result<(), String> {
     }
 }
 
-async fn work(world: &World, shared: &Mutex<Shared>, index: u32, size: Size) -> Result<(), String> {
+async fn work(
+    world: &World,
+    shared: &Mutex<TrainedState>,
+    index: u32,
+    size: Size,
+) -> Result<(), String> {
     let task = world
         .start("worker", index)
         .await

@@ -28,12 +28,12 @@ pub(super) struct SlowLine {
 /// Bytes that one connection has sent over its line.
 pub(super) struct Busy {
     line: SlowLine,
-    state: Mutex<State>,
+    state: Mutex<LineState>,
     more: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct LineState {
     queue: VecDeque<u8>,
     arrived: u64,
     writer: Option<Waker>,
@@ -53,7 +53,7 @@ impl Busy {
         busy
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LineState> {
         self.state.lock().unwrap()
     }
 

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use super::calls::{Answer, Calls, Trouble};
-use super::clients::{MOST, Program};
+use super::clients::{MOST, SimulatedClient};
 use super::faults::{END, Faults, SeededRandom};
 use super::ledger::Ledger;
 use super::network::Connections;
@@ -146,7 +146,8 @@ async fn work(setting: &Setting, index: u32) -> Result<(), String> {
     let connections = world.connections(&name);
     let numbers = SeededRandom::new(world.number());
     let calls = Calls::connect(world, &connections, &name, "worker0")?;
-    let mut program = Program::new(calls, numbers, index, (&setting.homes, setting.masters))?;
+    let mut program =
+        SimulatedClient::new(calls, numbers, index, (&setting.homes, setting.masters))?;
     program.go()?;
     let mut client = Working {
         setting,
@@ -183,7 +184,7 @@ async fn work(setting: &Setting, index: u32) -> Result<(), String> {
 struct Working<'a> {
     setting: &'a Setting,
     index: u32,
-    program: Program,
+    program: SimulatedClient,
 }
 
 impl Working<'_> {

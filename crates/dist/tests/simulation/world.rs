@@ -77,14 +77,14 @@ pub(super) struct World {
     numbers: AtomicU64,
     hardship: Hardship,
     limits: Limits,
-    alive: Mutex<BTreeMap<TaskName, Task>>,
+    alive: Mutex<BTreeMap<TaskName, SimulatedTask>>,
     /// By host.
     connections: Mutex<BTreeMap<String, Arc<Connections>>>,
     log: Mutex<Vec<String>>,
 }
 
 /// State of the last started process of a task, for checks.
-struct Task {
+struct SimulatedTask {
     worker: Weak<Worker>,
     master: Weak<Master>,
     connection_table: Arc<ConnectionTable>,
@@ -196,7 +196,7 @@ impl World {
         let master = Arc::new(Master::new(worker.clone()));
         let refusals = worker.counts.refusals.clone();
         let connection_table = ConnectionTable::new(bounds, refusals.clone());
-        let started = Task {
+        let started = SimulatedTask {
             worker: Arc::downgrade(&worker),
             master: Arc::downgrade(&master),
             connection_table: connection_table.clone(),
@@ -288,7 +288,7 @@ impl World {
     fn each(
         &self,
         job: &str,
-        look: impl Fn(u32, &Worker, &Task) -> Result<(), String>,
+        look: impl Fn(u32, &Worker, &SimulatedTask) -> Result<(), String>,
     ) -> Result<(), String> {
         for ((of, index), task) in &*self.alive.lock().unwrap() {
             if let Some(worker) = task.worker.upgrade().filter(|_| of == job) {

@@ -19,20 +19,20 @@ use crate::ranks::Hvd;
 const MAX_LOST_ROUNDS: usize = 20;
 
 /// State that outlives a round.
-pub(super) struct Shared {
+pub(super) struct ElasticState {
     pub(super) worker: Option<Worker>,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<RoundState>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct RoundState {
     pub(super) committed: Committed,
     /// `true` if the round ends so that others can join.
     pub(super) interrupted: bool,
 }
 
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+impl ElasticState {
+    pub(super) fn state(&self) -> MutexGuard<'_, RoundState> {
         self.state.lock().unpoisoned()
     }
 }
@@ -41,12 +41,12 @@ impl Shared {
 pub struct Elastic {
     hvd: Hvd,
     round: u64,
-    shared: Arc<Shared>,
+    shared: Arc<ElasticState>,
 }
 
 impl Elastic {
     /// Meets the ranks of the next round; retries if a rank is lost meanwhile.
-    pub(super) fn meet(shared: &Arc<Shared>) -> Result<Elastic, HvdError> {
+    pub(super) fn meet(shared: &Arc<ElasticState>) -> Result<Elastic, HvdError> {
         let Some(worker) = &shared.worker else {
             return Elastic::with(shared, 1, &Join::from_env()?);
         };
@@ -67,7 +67,7 @@ impl Elastic {
         }
     }
 
-    fn with(shared: &Arc<Shared>, round: u64, join: &Join) -> Result<Elastic, HvdError> {
+    fn with(shared: &Arc<ElasticState>, round: u64, join: &Join) -> Result<Elastic, HvdError> {
         let hvd = Hvd::meet(join)?;
         let last = shared.state().committed.last().clone();
         // Rank 0 has the newest commit.

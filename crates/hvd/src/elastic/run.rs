@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_collective::elastic::Worker;
 use thalweg_train::TrainError;
 
-use super::round::{Elastic, Shared};
+use super::round::{Elastic, ElasticState};
 use crate::error::HvdError;
 
 /// Runs `train` once for each round, until it is done or fails.
@@ -29,7 +29,7 @@ pub fn run_as<T, E: From<TrainError>>(
     worker: Option<Worker>,
     mut train: impl FnMut(&mut Elastic) -> Result<T, E>,
 ) -> Result<T, E> {
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ElasticState {
         worker,
         state: Mutex::default(),
     });

@@ -48,7 +48,7 @@ pub struct ElasticJob {
 }
 
 /// Worker process. Its number is its index among all that were started.
-struct Worker {
+struct WorkerProcess {
     host: String,
     task: LaunchedTask,
     leaves: bool,
@@ -60,7 +60,7 @@ struct RunningJob<'a> {
     secret: String,
     driver: Driver,
     hosts: Hosts,
-    workers: Vec<Worker>,
+    workers: Vec<WorkerProcess>,
     max: usize,
     /// `true` once the first round has begun.
     has_begun: bool,
@@ -283,7 +283,7 @@ impl RunningJob<'_> {
 
     /// Starts workers on hosts with free slots.
     fn start_workers(&mut self) -> Result<()> {
-        let runs = |w: &&Worker| w.task.is_running() && !w.leaves;
+        let runs = |w: &&WorkerProcess| w.task.is_running() && !w.leaves;
         let mut all = self.workers.iter().filter(runs).count();
         let usable: Vec<(String, usize)> = self
             .hosts
@@ -333,7 +333,7 @@ impl RunningJob<'_> {
             input: None,
         };
         let task = LaunchedTask::start(spec, number, &self.events)?;
-        self.workers.push(Worker {
+        self.workers.push(WorkerProcess {
             host: host.to_owned(),
             task,
             leaves: false,

@@ -10,7 +10,7 @@ use thalweg_tensor::sync::Unpoisoned;
 
 use super::elements::{QueueElement, QueueSettings, check_element, join_elements};
 
-pub(super) struct Queue {
+pub(super) struct BlockingQueue {
     pub(super) settings: QueueSettings,
     state: Mutex<QueueState>,
 }
@@ -42,9 +42,9 @@ enum QueueRequest {
     },
 }
 
-impl Queue {
-    pub(super) fn new(settings: QueueSettings) -> Queue {
-        Queue {
+impl BlockingQueue {
+    pub(super) fn new(settings: QueueSettings) -> BlockingQueue {
+        BlockingQueue {
             settings,
             state: Mutex::default(),
         }

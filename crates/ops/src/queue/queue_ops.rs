@@ -9,7 +9,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::blocking_queue::Queue;
+use super::blocking_queue::BlockingQueue;
 use super::elements::split_batches;
 use super::queues::listed;
 
@@ -37,12 +37,12 @@ fn scalar(cx: &mut Infer<'_>) -> Result<(), InferError> {
     Ok(())
 }
 
-fn queue(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
-    cx.object::<Queue>(0)
+fn queue(cx: &TensorCx<'_>) -> Result<Arc<BlockingQueue>, KernelError> {
+    cx.object::<BlockingQueue>(0)
 }
 
 /// The queue, whose elements have the types that the node asks for.
-fn dequeued_from(cx: &TensorCx<'_>) -> Result<Arc<Queue>, KernelError> {
+fn dequeued_from(cx: &TensorCx<'_>) -> Result<Arc<BlockingQueue>, KernelError> {
     let queue = queue(cx)?;
     let (found, asked) = (
         &queue.settings().dtypes,

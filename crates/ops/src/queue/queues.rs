@@ -9,7 +9,7 @@ use thalweg_graph::op::{
 use thalweg_graph::{AttrKind, Attrs, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
-use super::blocking_queue::Queue;
+use super::blocking_queue::BlockingQueue;
 use super::elements::{QueueSettings, Shuffle};
 use crate::random::philox::Philox;
 
@@ -62,7 +62,7 @@ fn queue(
     let attrs = cx.attrs();
     let kind = cx.node().op.name.trim_end_matches("V2");
     let handle = resource_handle(cx, &|name| {
-        Ok(Arc::new(Queue::new(QueueSettings {
+        Ok(Arc::new(BlockingQueue::new(QueueSettings {
             kind,
             name: format!("{kind} '{name}'"),
             dtypes: attrs.types("component_types").to_vec(),
@@ -73,7 +73,7 @@ fn queue(
             memory: cx.memory().clone(),
         })))
     })?;
-    match handle.first().and_then(Tensor::object::<Queue>) {
+    match handle.first().and_then(Tensor::object::<BlockingQueue>) {
         Some(queue) => check_shared(cx, kind, queue.settings())?,
         None => {
             return Err(KernelError::Invalid(format!(

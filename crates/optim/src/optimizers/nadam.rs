@@ -55,7 +55,7 @@ impl<'g> Nadam<'g> {
 }
 
 /// Values that all variables share in a step.
-struct Shared<'g> {
+struct StepValues<'g> {
     /// Factors of the mean gradient and of the gradient in `ahead`.
     mean: Rate<'g>,
     gradient: Rate<'g>,
@@ -64,9 +64,9 @@ struct Shared<'g> {
     next: [Operation<'g>; 3],
 }
 
-impl<'g> Shared<'g> {
+impl<'g> StepValues<'g> {
     #[track_caller]
-    fn new(first: Variable<'g>, beta1: f32, beta2: f32) -> Shared<'g> {
+    fn new(first: Variable<'g>, beta1: f32, beta2: f32) -> StepValues<'g> {
         let beta2_power = power(first, "beta2_power", beta2);
         let decay = power(first, "momentum_decay_power", MOMENTUM_DECAY);
         let product = power(first, "momentum_product", 1.0);
@@ -76,7 +76,7 @@ impl<'g> Shared<'g> {
             let now = momentum(decay.value());
             let ahead = momentum(decay * f64::from(MOMENTUM_DECAY));
             let product_now = product * now;
-            Shared {
+            StepValues {
                 mean: (ahead / (1.0 - product_now * ahead)).into(),
                 gradient: ((1.0 - now) / (1.0 - product_now)).into(),
                 beta2_power: beta2_power.into(),
@@ -105,7 +105,7 @@ impl<'g> Optimizer<'g> for Nadam<'g> {
             return Vec::new();
         };
         let betas = [self.beta1, self.beta2];
-        let shared = Shared::new(first, self.beta1, self.beta2);
+        let shared = StepValues::new(first, self.beta1, self.beta2);
         let mut nodes = Vec::with_capacity(3 * gradients.len() + 3);
         for &(gradient, variable) in gradients {
             let Moments { m, v, keep } =

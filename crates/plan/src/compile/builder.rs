@@ -18,7 +18,7 @@ use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::error::{failed, memory};
 use crate::kernels::find;
-use crate::memory::{Arena, Block};
+use crate::memory::{Arena, ArenaBlock};
 use crate::order::{Accesses, Hazards, VariableId};
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
@@ -46,7 +46,7 @@ pub(super) struct Builder<'a> {
     pub(super) arena: Arena,
     pub(super) schedule: ListSchedule,
     /// By node that receives: memory that is set aside from the start of the step.
-    landings: FxHashMap<NodeId, Block>,
+    landings: FxHashMap<NodeId, ArenaBlock>,
     pub(super) hazards: Hazards,
     /// By variable: the slots that hold a value of it.
     pub(super) held: Vec<Vec<u32>>,
@@ -63,7 +63,7 @@ pub(super) struct Builder<'a> {
 /// The uses of a slot, while the sequence is walked.
 #[derive(Clone, Default)]
 pub(super) struct SlotUses {
-    pub(super) block: Option<Block>,
+    pub(super) block: Option<ArenaBlock>,
     /// The instruction that fills it.
     pub(super) writer: Option<u32>,
     /// The instructions so far that use it.

@@ -19,7 +19,7 @@ use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::memory;
 use crate::error::panicked;
-use crate::memory::{Block, LastUse};
+use crate::memory::{ArenaBlock, LastUse};
 use crate::program::{Action, Home, Instruction};
 use crate::region::Region;
 
@@ -182,7 +182,7 @@ impl Builder<'_> {
     }
 
     /// The scratch memory of the next instruction, if it needs any.
-    fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> Option<Block> {
+    fn scratch(&mut self, bytes: usize, waits: &mut Vec<u32>) -> Option<ArenaBlock> {
         if bytes == 0 {
             return None;
         }
@@ -191,7 +191,7 @@ impl Builder<'_> {
     }
 
     /// Gives a block back that these instructions touched.
-    fn free(&mut self, block: Block, instructions: SmallVec<[u32; 4]>) {
+    fn free(&mut self, block: ArenaBlock, instructions: SmallVec<[u32; 4]>) {
         let done = self.schedule.latest(&instructions);
         self.arena.free(block, LastUse { instructions, done });
     }

@@ -11,7 +11,7 @@ const MAX_EXAMINED_PIECES: usize = 64;
 
 /// A part of the arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct ArenaBlock {
     pub(super) offset: usize,
     pub(super) len: usize,
 }
@@ -67,7 +67,12 @@ impl Arena {
 
     /// Takes a block of at least `bytes` for an instruction that begins at `start`; the last users of its memory are
     /// added to `waits_for`.
-    pub(super) fn allocate(&mut self, bytes: usize, start: u64, waits_for: &mut Vec<u32>) -> Block {
+    pub(super) fn allocate(
+        &mut self,
+        bytes: usize,
+        start: u64,
+        waits_for: &mut Vec<u32>,
+    ) -> ArenaBlock {
         let len = bytes.max(1).next_multiple_of(self.alignment);
         // The smallest hole that is large enough; of equal ones the first.
         let fitting = || {
@@ -84,7 +89,7 @@ impl Arena {
         self.take_out(offset, len);
         self.take_pieces(offset, offset + len, waits_for);
         self.len = self.len.max(offset + len);
-        Block { offset, len }
+        ArenaBlock { offset, len }
     }
 
     /// Returns the offset of a block that fits nowhere in time: behind all memory in use, as long as there are bytes to
@@ -151,7 +156,7 @@ impl Arena {
     }
 
     /// Gives a block back.
-    pub(super) fn free(&mut self, block: Block, last: LastUse) {
+    pub(super) fn free(&mut self, block: ArenaBlock, last: LastUse) {
         let (mut offset, mut len) = (block.offset, block.len);
         self.pieces.insert(offset, (len, last));
         if let Some((&o, &l)) = self.holes.range(..offset).next_back()

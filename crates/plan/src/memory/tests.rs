@@ -58,7 +58,7 @@ proptest! {
         spare in 0usize..2000,
     ) {
         let mut arena = Arena::new(64, spare);
-        let mut live: Vec<Block> = Vec::new();
+        let mut live: Vec<ArenaBlock> = Vec::new();
         for (i, (size, drop)) in sizes.into_iter().enumerate() {
             let block = arena.allocate(size, i as u64 / 2, &mut Vec::new());
             prop_assert!(block.offset + block.len <= arena.len());
@@ -95,7 +95,7 @@ fn neighbouring_free_blocks_merge_in_any_order_of_freeing() {
         [2, 1, 0],
     ] {
         let mut arena = Arena::new(64, 0);
-        let blocks: Vec<Block> = (0..3)
+        let blocks: Vec<ArenaBlock> = (0..3)
             .map(|_| arena.allocate(64, 0, &mut Vec::new()))
             .collect();
         for i in order {
@@ -147,7 +147,7 @@ impl NaiveArena {
     const UNIT: usize = 64;
 
     /// Takes the units of a block; returns the instructions to wait for.
-    fn take(&mut self, block: Block) -> Result<Vec<u32>, TestCaseError> {
+    fn take(&mut self, block: ArenaBlock) -> Result<Vec<u32>, TestCaseError> {
         let units = block.offset / Self::UNIT..(block.offset + block.len) / Self::UNIT;
         let new = self.units.len().max(units.end);
         self.units.resize(new, Some(Vec::new()));
@@ -161,7 +161,7 @@ impl NaiveArena {
         Ok(waits)
     }
 
-    fn give(&mut self, block: Block, users: &[u32]) {
+    fn give(&mut self, block: ArenaBlock, users: &[u32]) {
         for unit in block.offset / Self::UNIT..(block.offset + block.len) / Self::UNIT {
             self.units[unit] = Some(users.to_vec());
         }
@@ -176,7 +176,7 @@ proptest! {
     ) {
         let mut arena = Arena::new(NaiveArena::UNIT, spare);
         let mut naive = NaiveArena::default();
-        let (mut live, mut in_use, mut peak) = (Vec::<Block>::new(), 0, 0);
+        let (mut live, mut in_use, mut peak) = (Vec::<ArenaBlock>::new(), 0, 0);
         for (i, (bytes, drop, done)) in steps.into_iter().enumerate() {
             let mut waits = Vec::new();
             let block = arena.allocate(bytes, i as u64, &mut waits);

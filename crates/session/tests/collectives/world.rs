@@ -16,12 +16,12 @@ pub struct World {
     size: usize,
     /// The ranks of each set beside that of all.
     sets: HashMap<i32, Vec<usize>>,
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct WorldState {
     /// By set and number in it.
     rounds: HashMap<(i32, usize), Round>,
     /// By set and rank: the number of its next round.
@@ -58,9 +58,9 @@ impl World {
         Arc::new(World {
             size,
             sets,
-            state: Mutex::new(State {
+            state: Mutex::new(WorldState {
                 log: vec![Vec::new(); size],
-                ..State::default()
+                ..WorldState::default()
             }),
             changed: Condvar::new(),
         })
@@ -102,7 +102,7 @@ impl World {
         self.lock().overlapping
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap()
     }
 

@@ -14,7 +14,7 @@ use thalweg_data::{MAX_RECORD_BYTES, append_record};
 use thalweg_tensor::sync::Unpoisoned;
 
 use super::options::{self, SummaryWriterOptions};
-use super::queue::{Queue, QueueError};
+use super::queue::{EventQueue, QueueError};
 use crate::error::SummaryError;
 use crate::messages::Event;
 
@@ -61,7 +61,7 @@ pub struct SummaryWriter {
 
 struct Inner {
     path: PathBuf,
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -141,7 +141,7 @@ impl SummaryWriter {
         file: impl Write + Send + 'static,
         options: &SummaryWriterOptions,
     ) -> Result<SummaryWriter, SummaryError> {
-        let queue = Arc::new(Queue::new(options.queue_bytes));
+        let queue = Arc::new(EventQueue::new(options.queue_bytes));
         let (own, every) = (queue.clone(), options.flush_every);
         let thread = thread::Builder::new()
             .name("summary writer".to_owned())

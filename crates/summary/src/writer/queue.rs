@@ -21,7 +21,7 @@ pub(super) enum QueueError {
 }
 
 /// Bytes on their way to a file.
-pub(super) struct Queue {
+pub(super) struct EventQueue {
     state: Mutex<QueueState>,
     /// Wakes the thread: there are bytes to write.
     wake: Condvar,
@@ -43,9 +43,9 @@ struct QueueState {
     stopped: Option<QueueError>,
 }
 
-impl Queue {
-    pub(super) fn new(limit: usize) -> Queue {
-        Queue {
+impl EventQueue {
+    pub(super) fn new(limit: usize) -> EventQueue {
+        EventQueue {
             state: Mutex::default(),
             wake: Condvar::new(),
             done: Condvar::new(),

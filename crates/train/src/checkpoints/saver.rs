@@ -59,11 +59,11 @@ pub(super) const RANDOM_DRAWN: &str = "_thalweg/random/drawn";
 /// ```
 #[derive(Clone)]
 pub struct Saver {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SaverState>,
     pub(super) options: RetentionOptions,
 }
 
-pub(super) struct Shared {
+pub(super) struct SaverState {
     pub(super) items: Vec<Item>,
     /// Variables that the graph holds but does not declare, for a saver of all variables: it refuses to save.
     pub(super) undeclared: Vec<String>,
@@ -90,7 +90,7 @@ pub(super) struct ShardedNodes {
     pub(super) restore: NodeId,
 }
 
-impl Drop for Shared {
+impl Drop for SaverState {
     fn drop(&mut self) {
         let saves = self.saves.get_mut().unpoisoned();
         if let Some(writing) = saves.writing.take() {
@@ -161,7 +161,7 @@ impl Saver {
     ) -> Saver {
         let items = variables.map(|(name, info)| Item::new(graph, name, &info));
         Saver {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SaverState {
                 items: items.collect(),
                 undeclared,
                 sharded,

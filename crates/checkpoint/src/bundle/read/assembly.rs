@@ -7,7 +7,7 @@ use thalweg_tensor::shape::checked_elements;
 use thalweg_tensor::{Buffer, DType, Tensor};
 
 use crate::bundle::SliceSpec;
-use crate::bundle::block::{Block, FilledSet};
+use crate::bundle::block::{FilledSet, SharedBlock};
 use crate::bundle::entry::Entry;
 use crate::error::CheckpointError;
 
@@ -101,7 +101,7 @@ impl<'a> Assembly<'a> {
             let ranges = starts.iter().zip(of.ranges());
             ranges.map(|(start, (first, _))| start - first).collect()
         };
-        let block = Block {
+        let block = SharedBlock {
             lengths: &lengths,
             from_dims: tensor.dims(),
             from: &beside(slice),

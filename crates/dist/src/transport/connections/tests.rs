@@ -21,13 +21,13 @@ use super::tcp_info::{AckInfo, AckSource};
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// A connection whose acknowledgements a test sets.
-struct Line {
+struct TestConnection {
     bytes: DuplexStream,
     acknowledged: Arc<AtomicU64>,
     round_trip: Arc<Mutex<Duration>>,
 }
 
-impl AckSource for Line {
+impl AckSource for TestConnection {
     fn acknowledged(&self) -> Option<AckInfo> {
         Some(AckInfo {
             bytes: self.acknowledged.load(Relaxed),
@@ -36,7 +36,7 @@ impl AckSource for Line {
     }
 }
 
-impl AsyncRead for Line {
+impl AsyncRead for TestConnection {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl AsyncWrite for TestConnection {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -67,10 +67,14 @@ impl AsyncWrite for Line {
 /// Returns a connection with a buffer of 1 MiB, its other end, and its counter of acknowledged bytes.
 fn line(
     slot: Option<Arc<ConnectionSlot>>,
-) -> (MonitoredConnection<Line>, DuplexStream, Arc<AtomicU64>) {
+) -> (
+    MonitoredConnection<TestConnection>,
+    DuplexStream,
+    Arc<AtomicU64>,
+) {
     let (bytes, other) = tokio::io::duplex(1 << 20);
     let acknowledged = Arc::<AtomicU64>::default();
-    let line = Line {
+    let line = TestConnection {
         bytes,
         acknowledged: acknowledged.clone(),
         round_trip: Arc::default(),
@@ -83,7 +87,7 @@ fn line(
 }
 
 /// Returns the time until a read of a byte fails, as it must.
-async fn fails(monitored: &mut MonitoredConnection<Line>) -> Duration {
+async fn fails(monitored: &mut MonitoredConnection<TestConnection>) -> Duration {
     let began = Instant::now();
     let error = monitored.read_u8().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");

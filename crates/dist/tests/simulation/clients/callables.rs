@@ -3,11 +3,11 @@
 use thalweg_graphdef::tensor::to_proto;
 use thalweg_tensor::Tensor;
 
-use super::{Program, is, one, owned, values};
+use super::{SimulatedClient, is, one, owned, values};
 use crate::simulation::calls::{Answer, Client};
 use crate::tf_client::messages::*;
 
-impl Program {
+impl SimulatedClient {
     /// Gives a gradient by a callable, which is made if there is none.
     pub(in crate::simulation) async fn give_by_callable(&mut self, id: usize) -> Answer<()> {
         let session_handle = self.handle().await?;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::{Program, one};
+use super::{SimulatedClient, one};
 use crate::simulation::calls::{Answer, Client, Trouble};
 use crate::tf_client::messages::*;
 
-impl Program {
+impl SimulatedClient {
     async fn close_one(&mut self, handle: &str) -> Answer<CloseSessionResponse> {
         let request = CloseSessionRequest {
             session_handle: handle.to_owned(),

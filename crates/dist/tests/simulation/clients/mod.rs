@@ -58,13 +58,13 @@ pub(super) fn graph(client: u32, homes: &[String]) -> Result<(GraphDef, GraphDef
 
 /// A session, as its client knows it.
 #[derive(Default)]
-pub(super) struct Session {
+pub(super) struct ClientSession {
     pub(super) handle: String,
     callable: Option<i64>,
 }
 
 /// State of a client.
-pub(super) struct Program {
+pub(super) struct SimulatedClient {
     pub(super) calls: Calls,
     pub(super) numbers: SeededRandom,
     homes: usize,
@@ -75,7 +75,7 @@ pub(super) struct Program {
     /// Number of masters, and the host of the current one.
     masters: u32,
     pub(super) master: String,
-    session: Option<Session>,
+    session: Option<ClientSession>,
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
@@ -112,14 +112,14 @@ fn is(what: &str, found: &[Vec<f32>], expected: f32) -> Answer<()> {
     }
 }
 
-impl Program {
+impl SimulatedClient {
     pub(super) fn new(
         calls: Calls,
         numbers: SeededRandom,
         client: u32,
         (homes, masters): (&[String], u32),
-    ) -> Result<Program, String> {
-        Ok(Program {
+    ) -> Result<SimulatedClient, String> {
+        Ok(SimulatedClient {
             calls,
             numbers,
             homes: homes.len(),
@@ -179,7 +179,7 @@ impl Program {
         if version != 1 {
             return Err(format!("the graph has version {version}").into());
         }
-        self.session = Some(Session {
+        self.session = Some(ClientSession {
             handle: handle.clone(),
             callable: None,
         });

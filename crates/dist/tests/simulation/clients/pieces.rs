@@ -2,11 +2,11 @@
 
 use thalweg_tensor::Tensor;
 
-use super::{Program, fed, is, one, owned, values};
+use super::{SimulatedClient, fed, is, one, owned, values};
 use crate::simulation::calls::{Answer, Client};
 use crate::tf_client::messages::*;
 
-impl Program {
+impl SimulatedClient {
     /// Starts a partial run that gives a gradient. Returns the handles of the session and of the run.
     pub(in crate::simulation) async fn begin(&mut self) -> Answer<(String, String)> {
         let session_handle = self.handle().await?;

@@ -28,14 +28,14 @@ fn minimize<'g>(
 }
 
 /// A small regression and its training operation.
-struct Model<'g> {
+struct Regression<'g> {
     x: Output<'g>,
     y: Output<'g>,
     train: Operation<'g>,
 }
 
-impl<'g> Model<'g> {
-    fn new(g: &'g Graph, minimize: Minimize, steps: u32) -> Model<'g> {
+impl<'g> Regression<'g> {
+    fn new(g: &'g Graph, minimize: Minimize, steps: u32) -> Regression<'g> {
         let x = g.placeholder("x", DType::F32, [-1, 3]);
         let y = g.placeholder("y", DType::F32, [-1]);
         let w = g.variable("w", [0.5f32, -1.0, 2.0]);
@@ -43,7 +43,7 @@ impl<'g> Model<'g> {
         let found = (x * w).reduce_sum(&[1], false) + b;
         let loss = (found - y).square().mean();
         let train = minimize(loss, create_global_step(g), steps);
-        Model { x, y, train }
+        Regression { x, y, train }
     }
 
     /// Trains with `rows` rows from row `from` on.
@@ -101,8 +101,8 @@ fn n_small_batches_equal_one_large_batch_and_change_nothing_in_between() {
     ];
     for minimize in minimizers {
         let (small, large) = (Graph::new(), Graph::new());
-        let by_parts = Model::new(&small, minimize, STEPS as u32);
-        let whole = Model::new(&large, minimize, 1);
+        let by_parts = Regression::new(&small, minimize, STEPS as u32);
+        let whole = Regression::new(&large, minimize, 1);
         let (by_parts_of, whole_of) = (session(&small), session(&large));
         for update in 0..3 {
             let first = update * STEPS * ROWS;

@@ -11,7 +11,7 @@ use thalweg_graph::op::Effect;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
-use super::{Buffer, GpuBuilder, Value};
+use super::{Buffer, GpuBuilder, GpuValue};
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::error::panicked;
@@ -82,14 +82,14 @@ impl GpuBuilder<'_> {
                     replaced.push(buffer);
                     let block = self.buffers[buffer].block.take();
                     self.buffers.push(Buffer { block, left });
-                    Value {
+                    GpuValue {
                         place,
                         buffer: Some(self.buffers.len() - 1),
                     }
                 }
                 None => {
                     let (place, buffer) = self.buffer(bytes, left);
-                    Value {
+                    GpuValue {
                         place,
                         buffer: Some(buffer),
                     }

@@ -22,7 +22,7 @@ use crate::bindings::Bindings;
 use crate::error::SessionError;
 use crate::gpu_program::{Commands, GpuPlace};
 use crate::kernels::find;
-use crate::memory::{Arena, Block};
+use crate::memory::{Arena, ArenaBlock};
 use crate::order::Accesses;
 use crate::program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 use crate::request::PlanContext;
@@ -42,7 +42,7 @@ pub(super) struct GpuBuilder<'a> {
     arena: Arena,
     commands: Commands,
     /// By output: its place, and the buffer of the arena if it is in one.
-    values: FxHashMap<OutputId, Value>,
+    values: FxHashMap<OutputId, GpuValue>,
     /// Buffers of the arena.
     buffers: Vec<Buffer>,
     /// By constant: its place, once a node on the GPU needs it.
@@ -65,13 +65,13 @@ pub(super) struct GpuBuilder<'a> {
 }
 
 #[derive(Clone, Copy)]
-struct Value {
+struct GpuValue {
     place: GpuPlace,
     buffer: Option<usize>,
 }
 
 struct Buffer {
-    block: Option<Block>,
+    block: Option<ArenaBlock>,
     /// Number of uses that are still to come; a fetch is one that never comes.
     left: u32,
 }
@@ -288,7 +288,7 @@ impl<'a> GpuBuilder<'a> {
                 } else if let Some(place) = self.place(node.inputs[0]) {
                     // A constant under other dimensions.
                     let buffer = None;
-                    self.values.insert(output, Value { place, buffer });
+                    self.values.insert(output, GpuValue { place, buffer });
                 }
                 Ok(())
             }

@@ -5,7 +5,7 @@ use thalweg_device::KernelError;
 use thalweg_graph::{Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
-use super::{GpuBuilder, Value};
+use super::{GpuBuilder, GpuValue};
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::gpu_program::{Access, GpuCommand, GpuPlace};
@@ -34,12 +34,12 @@ impl GpuBuilder<'_> {
                 let from = place;
                 self.push_command(id, GpuCommand::Copy { from, to, bytes });
             }
-            Value {
+            GpuValue {
                 place: to,
                 buffer: Some(buffer),
             }
         } else {
-            Value {
+            GpuValue {
                 place,
                 buffer: None,
             }
@@ -58,7 +58,7 @@ impl GpuBuilder<'_> {
         let action = Action::IsInitialized { variable, staged };
         self.instruction(id, action, &[], &[]);
         self.push_command(id, GpuCommand::CopyIn { from, to, bytes: 1 });
-        let value = Value {
+        let value = GpuValue {
             place: to,
             buffer: None,
         };

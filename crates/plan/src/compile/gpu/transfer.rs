@@ -6,7 +6,7 @@ use thalweg_graph::partition::RECV;
 use thalweg_graph::{Fact, Node, NodeId, OutputId};
 use thalweg_tensor::{DType, Shape};
 
-use super::{GpuBuilder, Value};
+use super::{GpuBuilder, GpuValue};
 use crate::error::SessionError;
 use crate::error::failed;
 use crate::gpu_program::{GpuCommand, NodeCommand};
@@ -24,7 +24,7 @@ impl GpuBuilder<'_> {
         let len = fact.shape.elements().unwrap_or(0);
         let slot = self.slot(output, fact.dtype, len, Home::Held);
         let (place, staged) = (self.fixed(bytes), self.staged(bytes));
-        let value = Value {
+        let value = GpuValue {
             place,
             buffer: None,
         };
@@ -123,7 +123,7 @@ impl GpuBuilder<'_> {
                 self.push_command(id, GpuCommand::CopyIn { from, to, bytes });
             }
         }
-        let value = Value {
+        let value = GpuValue {
             place: to,
             buffer: None,
         };

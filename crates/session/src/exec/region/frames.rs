@@ -7,7 +7,7 @@ use thalweg_plan::region::{Kind, RegionNode};
 use thalweg_tensor::Tensor;
 
 /// A value, or none where it is dead.
-pub(super) type Value = Option<Tensor>;
+pub(super) type SlotValue = Option<Tensor>;
 
 /// A frame and an iteration of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub(super) struct NodeState {
     pub(super) controls: u32,
     pub(super) dead: bool,
     pub(super) ran: bool,
-    pub(super) inputs: SmallVec<[Value; 4]>,
+    pub(super) inputs: SmallVec<[SlotValue; 4]>,
     /// Of a Merge: which input came first.
     pub(super) merged: Option<u32>,
 }
@@ -60,7 +60,7 @@ struct LoopFrame {
     first: u64,
     next: u64,
     /// Values that are the same in every iteration, by the node that they came in through.
-    constants: Vec<(u32, Value)>,
+    constants: Vec<(u32, SlotValue)>,
     left: FxHashSet<u32>,
     left_dead: FxHashSet<u32>,
 }
@@ -198,7 +198,7 @@ impl LoopFrames {
     }
 
     /// Keeps a value for every iteration.
-    pub(super) fn keep_constant(&mut self, at: LoopPlace, node: u32, value: Value) {
+    pub(super) fn keep_constant(&mut self, at: LoopPlace, node: u32, value: SlotValue) {
         if let Some(frame) = self.frames.get_mut(&at.frame) {
             frame.constants.push((node, value));
         }
@@ -215,7 +215,7 @@ impl LoopFrames {
     }
 
     /// The values that are the same in every iteration.
-    pub(super) fn constants(&self, at: LoopPlace) -> Vec<(u32, Value)> {
+    pub(super) fn constants(&self, at: LoopPlace) -> Vec<(u32, SlotValue)> {
         let frame = self.frames.get(&at.frame);
         frame.map_or(Vec::new(), |f| f.constants.clone())
     }

@@ -18,7 +18,7 @@ use thalweg_tensor::{DType, Tensor};
 use super::ProgramRun;
 use super::step_environment::StepEnvironment;
 use super::waiting::{WaiterId, Waiting};
-use frames::{LoopFrames, LoopPlace, Value};
+use frames::{LoopFrames, LoopPlace, SlotValue};
 use thalweg_plan::SessionError;
 use thalweg_plan::failed;
 use thalweg_plan::region::{Kind, Region, RegionNode};
@@ -39,7 +39,7 @@ struct ReadyNode {
     /// `true` if it is dead.
     dead: bool,
     /// By input: its value. Of a Merge: the one that came, and which it is.
-    inputs: SmallVec<[Value; 4]>,
+    inputs: SmallVec<[SlotValue; 4]>,
     merged: u32,
 }
 
@@ -54,7 +54,7 @@ struct Interpreter<'a> {
     frames: LoopFrames,
     ready: VecDeque<ReadyNode>,
     /// By result: its value; none where nothing came yet.
-    results: Vec<Value>,
+    results: Vec<SlotValue>,
 }
 
 impl ProgramRun<'_> {
@@ -150,7 +150,7 @@ impl Interpreter<'_> {
     fn task(&mut self, task: ReadyNode) -> Result<(), SessionError> {
         let node = &self.region.nodes[task.node as usize];
         let at = task.at;
-        let mut outputs: SmallVec<[Value; 4]> = SmallVec::new();
+        let mut outputs: SmallVec<[SlotValue; 4]> = SmallVec::new();
         let count = node.node.outputs.len();
         if task.dead {
             outputs.resize(count, None);
@@ -216,7 +216,7 @@ impl Interpreter<'_> {
         while let Some(frame) = over {
             for exit in frame.dead {
                 let count = self.region.nodes[exit as usize].node.outputs.len();
-                let dead: SmallVec<[Value; 4]> = SmallVec::from_elem(None, count);
+                let dead: SmallVec<[SlotValue; 4]> = SmallVec::from_elem(None, count);
                 self.deliver(exit, frame.outside, &dead, true);
             }
             self.frames.release(frame.outside);
@@ -225,7 +225,7 @@ impl Interpreter<'_> {
     }
 
     /// Delivers the outputs of a node to their users and to the nodes that wait for it.
-    fn deliver(&mut self, node: u32, at: LoopPlace, outputs: &[Value], dead: bool) {
+    fn deliver(&mut self, node: u32, at: LoopPlace, outputs: &[SlotValue], dead: bool) {
         if at.is_root() {
             for (i, (of, index, _)) in self.region.results.iter().enumerate() {
                 if *of == node {
@@ -245,7 +245,7 @@ impl Interpreter<'_> {
     }
 
     /// Records that an input, or a node that is waited for, has come; queues the node where it was the last.
-    fn arrive(&mut self, node: u32, at: LoopPlace, input: Option<(u32, Value)>, dead: bool) {
+    fn arrive(&mut self, node: u32, at: LoopPlace, input: Option<(u32, SlotValue)>, dead: bool) {
         let to = &self.region.nodes[node as usize];
         let Some(state) = self.frames.state(at, node, to) else {
             return;
@@ -299,7 +299,7 @@ impl Interpreter<'_> {
         &self,
         node: &RegionNode,
         task: &ReadyNode,
-        outputs: &mut SmallVec<[Value; 4]>,
+        outputs: &mut SmallVec<[SlotValue; 4]>,
     ) -> Result<(), KernelError> {
         let input = |i: usize| task.inputs.get(i).cloned().flatten();
         match &node.kind {
