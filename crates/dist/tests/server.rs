@@ -141,10 +141,11 @@ fn a_graph_extension_is_atomic() {
         assert_eq!(code(twice), Code::InvalidArgument);
         def.node[0].op = "NoSuchOp".to_owned();
         def.node[0].name = "other".to_owned();
-        assert_eq!(
-            code(client.extend_session(request(&def, 1)).await),
-            Code::NotFound
-        );
+        // Nodes that the server cannot run wait for a step that needs them.
+        let put_off = client.extend_session(request(&def, 1)).await.unwrap();
+        assert_eq!(put_off.into_inner().new_graph_version, 2);
+        let unknown = run(&mut client, step(&handle, &[], &["other:0"], &[])).await;
+        assert_eq!(code(unknown), Code::NotFound);
     });
 }
 

@@ -9,6 +9,7 @@ mod constructors;
 mod convert;
 mod display;
 mod error;
+mod handle_tensors;
 mod handles;
 mod nesting;
 mod read;
