@@ -111,11 +111,21 @@ pub(super) fn join_elements(
             false => items.cloned().collect(),
             true => pad_to_largest(&settings.memory, items)?,
         };
-        let unknown = Shape::unknown();
-        let shape = settings.shapes.get(i).unwrap_or(&unknown);
-        stacked(&settings.memory, dtype, &items, shape)
+        let mut shape = settings.shapes.get(i).cloned().unwrap_or(Shape::unknown());
+        if settings.pads && items.is_empty() {
+            shape = without_unknown_sizes(&shape);
+        }
+        stacked(&settings.memory, dtype, &items, &shape)
     };
     settings.dtypes.iter().enumerate().map(component).collect()
+}
+
+/// The shape with 0 for each unknown size: that of the longest of no elements.
+fn without_unknown_sizes(shape: &Shape) -> Shape {
+    match shape.dims() {
+        Some(dims) => Shape::partial(dims.iter().map(|d| d.or(Some(0)))),
+        None => shape.clone(),
+    }
 }
 
 /// Pads tensors of one rank with zeros to the largest size in each dimension.

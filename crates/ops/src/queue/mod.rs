@@ -8,6 +8,7 @@ mod elements;
 mod queue_ops;
 mod queue_references;
 mod queues;
+mod requests;
 mod stage_ops;
 mod staging_area;
 mod turns;

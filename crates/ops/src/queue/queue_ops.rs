@@ -157,19 +157,22 @@ pub(crate) static SIZE: Op = Op {
     })],
 };
 
-/// Refuses further enqueues.
+/// Refuses further enqueues, after the pending ones or in place of them.
 pub(crate) static CLOSE: Op = Op {
     def: OpDef {
         name: "QueueCloseV2",
-        summary: "Closes a queue: it refuses further elements.",
+        summary: "Closes a queue, once the enqueues that wait have ended: it refuses further elements.",
         inputs: &[HANDLE],
         attrs: &[bool_attr("cancel_pending_enqueues", false)],
-        effect: Effect::Stateful,
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let cancel = cx.attrs().bool("cancel_pending_enqueues");
-        queue(cx)?.close(cancel).map(|()| Vec::new())
+        let queue = queue(cx)?;
+        match cx.attrs().bool("cancel_pending_enqueues") {
+            true => queue.close_and_cancel(),
+            false => queue.close(cx)?,
+        }
+        Ok(Vec::new())
     })],
 };
 
