@@ -24,6 +24,7 @@ import graphs_lstm  # noqa: F401
 import graphs_misc  # noqa: F401
 import graphs_old  # noqa: F401
 import graphs_optimizers  # noqa: F401
+import graphs_pruning  # noqa: F401
 import graphs_queues  # noqa: F401
 import graphs_random  # noqa: F401
 import graphs_record

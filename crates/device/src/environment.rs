@@ -4,7 +4,7 @@
 //! use thalweg_device::{Environment, NoStep};
 //!
 //! // Outside of a step there is nothing to call.
-//! let call = NoStep.call(&thalweg_graph::Func::named("f"), Vec::new());
+//! let call = NoStep.call(&thalweg_graph::Func::named("f"), Vec::new(), None);
 //! assert!(call.unwrap_err().to_string().contains("'f'"));
 //! ```
 
@@ -38,11 +38,17 @@ pub type SharedObject = Arc<dyn Any + Send + Sync>;
 /// The environment that a step offers to its kernels beside their arguments.
 pub trait Environment: Sync {
     /// Calls a function of the graph's library. Handles of variables are resource tensors that hold
-    /// the [`Variable`].
+    /// the [`Variable`]. With `live`, only the results of these numbers are computed; an empty tensor stands for each of
+    /// the others.
     ///
     /// # Errors
     /// [`KernelError::Function`], with the error in it.
-    fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError>;
+    fn call(
+        &self,
+        function: &Func,
+        arguments: Vec<Tensor>,
+        live: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError>;
 
     /// Returns the shared object of this container and name, made where there is none yet. It lives as long as the
     /// session.
@@ -80,7 +86,12 @@ pub trait Environment: Sync {
 pub struct NoStep;
 
 impl Environment for NoStep {
-    fn call(&self, function: &Func, _: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
+    fn call(
+        &self,
+        function: &Func,
+        _: Vec<Tensor>,
+        _: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
         Err(outside(&format!("function '{}' is called", function.name)))
     }
 
@@ -360,7 +371,9 @@ mod tests {
 
     #[test]
     fn outside_of_a_step_there_is_nothing_to_call_or_to_share() {
-        let call = NoStep.call(&Func::named("body"), Vec::new()).unwrap_err();
+        let call = NoStep
+            .call(&Func::named("body"), Vec::new(), None)
+            .unwrap_err();
         let text = "function 'body' is called in a session: run the node in a step of one";
         assert_eq!(call.to_string(), text);
         let mut make = || -> Result<SharedObject, KernelError> { panic!("it is not made") };

@@ -34,7 +34,7 @@ use crate::data::GraphData;
 use crate::error::Reason;
 use crate::graph::Graph;
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{Arg, AttrDef, Effect, Gradient, OpDef, arg, attr, type_attr};
+use crate::op::{Arg, AttrDef, Calls, Effect, Gradient, OpDef, arg, attr, type_attr};
 use crate::output::{Operation, Output};
 use thalweg_tensor::dtype::DType;
 
@@ -83,7 +83,7 @@ pub struct Function {
     pub inputs: Vec<NodeId>,
     /// By result: the output of the body.
     pub outputs: Vec<OutputId>,
-    /// Nodes of the body that run though no result needs them, by name.
+    /// Nodes of the body that run though no result needs them, by name; see [`Function::runs`].
     pub controls: Vec<(String, NodeId)>,
     /// Its attributes, including those whose names begin with `_`.
     pub attrs: Vec<(String, Attr)>,
@@ -92,6 +92,18 @@ pub struct Function {
 }
 
 impl Function {
+    /// The nodes of the body that run though no needed result depends on them. A function without a list of them that is
+    /// called as a whole runs all its nodes with effects, as TensorFlow does.
+    pub fn runs(&self, calls: Calls) -> Vec<NodeId> {
+        if self.controls.is_empty() && calls == Calls::Whole {
+            let nodes = self.body.nodes();
+            let effects =
+                nodes.filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful));
+            return effects.map(|(id, _)| id).collect();
+        }
+        self.controls.iter().map(|(_, node)| *node).collect()
+    }
+
     /// By argument: `true` if a call updates the variable whose handle the argument is. Functions
     /// that the body calls are looked up in `library`.
     pub fn updates(&self, library: &GraphData) -> Vec<bool> {

@@ -43,6 +43,7 @@ pub mod graph;
 pub mod infer;
 mod kept;
 mod literal;
+mod liveness;
 mod names;
 pub mod node;
 pub mod op;

@@ -66,6 +66,8 @@ pub struct OpDef {
     /// attributes where it has one of that name; its first output, if it has none of its own, is
     /// the incoming reference.
     pub on_handles: Option<&'static str>,
+    /// The part of its functions that runs.
+    pub calls: Calls,
 }
 
 impl fmt::Debug for OpDef {
@@ -93,6 +95,18 @@ pub enum Gradient {
     None,
     /// Not implemented: requesting it is an error.
     Missing,
+}
+
+/// The part that runs of the functions among an op's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// All of them, as far as the op knows; this is the value for an op that has no functions too.
+    Whole,
+    /// One of them runs as far as the needed outputs depend on it. Its arguments are the inputs but the first.
+    Branch,
+    /// Function `body` runs as far as the needed outputs and function `cond` depend on it, any number of times. Its
+    /// arguments are the inputs.
+    Loop,
 }
 
 /// The side effect of a node.
@@ -434,6 +448,7 @@ impl OpDef {
         effect: Effect::Pure,
         same_as: |_| None,
         on_handles: None,
+        calls: Calls::Whole,
     };
 
     /// The definition of an attribute.

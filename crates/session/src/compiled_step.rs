@@ -37,6 +37,8 @@ pub(crate) struct CallKey {
     /// As in [`Key`].
     pub(crate) fuse: bool,
     pub(crate) arguments: SmallVec<[ArgumentKey; 4]>,
+    /// The numbers of the needed results; `None` for all.
+    pub(crate) live: Option<SmallVec<[i64; 4]>>,
 }
 
 /// The properties of an argument that a function's plan depends on.

@@ -32,12 +32,15 @@ use smallvec::SmallVec;
 mod finish;
 mod last_reads;
 mod references;
+mod sharing;
+mod stand_ins;
 
 use crate::attr::Attr;
 use crate::check::{infer, same_as};
 use crate::data::GraphData;
 use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
+use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
 use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
 pub use crate::simplified::Simplified;
@@ -76,6 +79,9 @@ pub struct SimplifyOptions<'a> {
 /// Finds an op by its name.
 pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
+/// Attribute of a branch or a loop in a simplified graph: the numbers of the outputs that are needed, if some are not.
+pub const LIVE_OUTPUTS: &str = "_live_outputs";
+
 /// The largest output of a folded node, in bytes: a larger one is cheaper to compute than to keep.
 const MAX_FOLDED_BYTES: usize = 1 << 20;
 
@@ -95,12 +101,10 @@ pub fn simplify(
     options: &SimplifyOptions<'_>,
 ) -> Result<Simplified, GraphError> {
     let fed: FxHashMap<OutputId, usize> = feeds.iter().enumerate().map(|(i, f)| (f.0, i)).collect();
-    let roots = fetches
-        .iter()
-        .filter(|f| !fed.contains_key(f))
-        .map(|f| f.node)
-        .chain(targets.iter().copied());
-    let needed = data.needed(roots, |o| fed.contains_key(&o));
+    let Liveness { needed, calls } =
+        data.liveness(fetches.iter().copied(), targets.iter().copied(), &|o| {
+            fed.contains_key(&o)
+        });
     let mut pass = Simplifier {
         data,
         options,
@@ -117,6 +121,8 @@ pub fn simplify(
         aliases: FxHashSet::default(),
         open: Vec::new(),
         contexts: Contexts::default(),
+        calls,
+        unused: FxHashMap::default(),
         folding: Cell::new(Duration::ZERO),
     };
     let used: Vec<bool> = used_feeds(data, &needed, &fed, fetches, feeds.len());
@@ -213,6 +219,10 @@ struct Simplifier<'a> {
     open: Vec<(NodeId, usize, OutputId)>,
     /// The control-flow contexts of the old graph's nodes.
     contexts: Contexts,
+    /// The needed inputs and outputs of branches and loops of the old graph.
+    calls: FxHashMap<NodeId, LivePorts>,
+    /// Placeholders for unneeded inputs, by device and dtype.
+    unused: FxHashMap<(u32, DType), OutputId>,
     /// The time that folding has taken.
     folding: Cell<Duration>,
 }
@@ -274,15 +284,23 @@ impl Simplifier<'_> {
         if flows {
             facts.iter_mut().for_each(|f| f.value = None);
         }
-        let attrs = match node.attrs.iter().any(|(name, _)| name.starts_with('_')) {
+        let mut attrs = match node.attrs.iter().any(|(name, _)| name.starts_with('_')) {
             true => node.attrs.own(),
             false => node.attrs.clone(),
         };
-        let mut outputs =
-            infer(node.op, &facts, &attrs).map_err(|reason| GraphError::of(node, reason))?;
-        for (new, old) in outputs.iter_mut().zip(&node.outputs) {
-            // The facts from the time of building still hold.
-            if let Some(shape) = new.shape.merge(&old.shape) {
+        let live = self.calls.get(&old).and_then(LivePorts::live_outputs);
+        if let Some(live) = &live {
+            attrs.set(LIVE_OUTPUTS, Attr::Ints(live.clone()));
+        }
+        let mut outputs = match infer(node.op, &facts, &attrs) {
+            Ok(outputs) => outputs,
+            Err(reason) if flows => return self.misfit(old, inputs, &facts, controls, reason),
+            Err(reason) => return Err(GraphError::of(node, reason)),
+        };
+        for (i, (new, old)) in outputs.iter_mut().zip(&node.outputs).enumerate() {
+            // The facts from the time of building still hold, but for an output that is not computed.
+            let is_live = live.as_ref().is_none_or(|l| l.contains(&(i as i64)));
+            if is_live && let Some(shape) = new.shape.merge(&old.shape) {
                 new.shape = shape;
             }
             if flows && !node.inputs.is_empty() {
@@ -335,28 +353,6 @@ impl Simplifier<'_> {
                 .or_insert(OutputId { node: id, index });
         }
         Ok(())
-    }
-
-    /// Adds a node for one of the old graph, or finds one with the same computation.
-    fn place(&mut self, old: NodeId, new: Node, pure: bool) -> NodeId {
-        let shared = match self.options.share && pure {
-            true => self.shared(old, &new),
-            false => None,
-        };
-        shared.unwrap_or_else(|| {
-            let open = new.inputs.iter().enumerate();
-            let open: SmallVec<[usize; 2]> = open
-                .filter(|(_, i)| i.node.is_invalid())
-                .map(|(i, _)| i)
-                .collect();
-            let id = self.push(old, new);
-            for i in open {
-                self.open.push((id, i, self.data.node(old).inputs[i]));
-            }
-            let hash = self.hash(id);
-            self.equal.entry(hash).or_default().push(id);
-            id
-        })
     }
 
     /// The op of this name, for a node that takes or makes references.
@@ -440,27 +436,6 @@ impl Simplifier<'_> {
             }
         }
     }
-
-    /// A node of the new graph with the same computation.
-    fn shared(&self, old: NodeId, node: &Node) -> Option<NodeId> {
-        let device = self.device(old);
-        let hash = hash(node, &node.inputs, &node.controls);
-        let same = |id: &&NodeId| {
-            let other = self.out.node(**id);
-            std::ptr::eq(other.op, node.op)
-                && other.inputs == node.inputs
-                && other.controls == node.controls
-                && self.devices[id.index()] == device
-                && other.attrs == node.attrs
-                && other.outputs == node.outputs
-        };
-        self.equal.get(&hash)?.iter().find(same).copied()
-    }
-
-    fn hash(&self, id: NodeId) -> u64 {
-        let node = self.out.node(id);
-        hash(node, &node.inputs, &node.controls)
-    }
 }
 
 /// `true` if all outputs of a node are known: it need not be computed, though others may have to
@@ -469,30 +444,4 @@ pub fn known(node: &Node) -> bool {
     node.op.effect == Effect::Pure
         && !node.outputs.is_empty()
         && node.outputs.iter().all(|f| f.value.is_some())
-}
-
-fn hash(node: &Node, inputs: &[OutputId], controls: &[NodeId]) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    // The keys may come from a file: this hash resists crafted collisions.
-    let mut h = DefaultHasher::new();
-    node.op.name.hash(&mut h);
-    inputs.hash(&mut h);
-    controls.hash(&mut h);
-    for (name, value) in node.attrs.iter() {
-        name.hash(&mut h);
-        match value {
-            Attr::Type(v) => v.hash(&mut h),
-            Attr::Int(v) => v.hash(&mut h),
-            Attr::Float(v) => v.to_bits().hash(&mut h),
-            Attr::Bool(v) => v.hash(&mut h),
-            Attr::Str(v) => v.hash(&mut h),
-            Attr::Shape(v) => v.hash(&mut h),
-            Attr::Tensor(v) => v.bytes().hash(&mut h),
-            Attr::Ints(v) => v.hash(&mut h),
-            Attr::Types(v) => v.hash(&mut h),
-            // Nodes that differ only in these are told apart by the full comparison.
-            _ => value.kind().hash(&mut h),
-        }
-    }
-    h.finish()
 }

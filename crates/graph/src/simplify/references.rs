@@ -31,6 +31,12 @@ impl Simplifier<'_> {
         let mut inputs = SmallVec::new();
         let mut facts: SmallVec<[Fact; 4]> = SmallVec::new();
         for (i, &input) in node.inputs.iter().enumerate() {
+            if self.calls.get(&old).is_some_and(|c| !c.needs_input(i)) {
+                let unused = self.unused(old, input)?;
+                facts.push(self.fact(unused));
+                inputs.push(unused);
+                continue;
+            }
             let takes_reference = node.input_arg(i).is_some_and(|a| a.reference);
             let here = match self.values.get(&input) {
                 Some(&here) if !self.is_handle_of(input, here) => Some(here),
@@ -335,8 +341,13 @@ impl Simplifier<'_> {
             };
             attrs.set("shape", shape.into());
         }
-        let (attrs, outputs) =
-            check_node(op, facts, attrs).map_err(|r| GraphError::of(&node, r))?;
+        let (attrs, outputs) = match check_node(op, facts, attrs) {
+            Ok(checked) => checked,
+            Err(reason) if self.contexts.in_control_flow(&node, old) => {
+                return self.misfit(old, inputs, facts, controls, reason);
+            }
+            Err(reason) => return Err(GraphError::of(&node, reason)),
+        };
         let new = Node {
             name: node.name.clone(),
             op,

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use thalweg_graph::function::{ARGUMENT, Port};
-use thalweg_graph::op::Effect;
 use thalweg_graph::{
-    Attr, Func, Function, Graph, GraphData, ImportedNode, NodeId, Origin, OutputId, Registry,
+    Attr, Func, Function, Graph, ImportedNode, NodeId, Origin, OutputId, Registry,
 };
 
 use crate::attr;
@@ -60,10 +59,6 @@ pub(super) fn function<'d>(
     checked(&graph)?;
     let attrs = attrs(functions, wanted, budget).map_err(wrong)?;
     let body = graph.snapshot();
-    let controls = match controls.is_empty() {
-        false => controls,
-        true => effects(&body),
-    };
     Ok(Function {
         name: wanted.name.clone(),
         arguments,
@@ -146,14 +141,6 @@ fn outputs(
         }
     }
     Ok(outputs)
-}
-
-/// The nodes with effects, which run beside the results of a body without a list of its own.
-fn effects(body: &GraphData) -> Vec<(String, NodeId)> {
-    body.nodes()
-        .filter(|(_, n)| matches!(n.op.effect, Effect::Write | Effect::Stateful))
-        .map(|(id, n)| (n.name.clone(), id))
-        .collect()
 }
 
 /// The nodes that run beside the results, as the body lists them.

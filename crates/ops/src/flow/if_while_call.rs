@@ -2,10 +2,11 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
-    Arg, AttrDef, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr, str_attr,
-    type_attr,
+    Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
+    str_attr, type_attr,
 };
-use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
+use thalweg_graph::simplify::LIVE_OUTPUTS;
+use thalweg_graph::{Attr, AttrKind, Func, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Dims, Tensor};
 
@@ -29,7 +30,7 @@ const CALL_OP: OpDef = OpDef {
 };
 
 /// Sets the shapes that attribute `output_shapes` gives, if any. That of a resource may be wrong: TensorFlow says that the
-/// handle of an array is a vector.
+/// handle of an array is a vector. An output that is not computed has any shape.
 fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shapes = cx.attrs().shapes("output_shapes");
     let types = ["Tout", "T"].map(|attr| cx.attrs().types(attr));
@@ -37,9 +38,14 @@ fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
         .into_iter()
         .find(|t| !t.is_empty())
         .unwrap_or_default();
+    let live = match cx.attrs().get(LIVE_OUTPUTS) {
+        Some(Attr::Ints(live)) => Some(live.clone()),
+        _ => None,
+    };
     if shapes.len() == cx.outputs() {
         for (i, (shape, dtype)) in shapes.iter().zip(types).enumerate() {
-            if *dtype != DType::Resource {
+            let is_live = live.as_ref().is_none_or(|l| l.contains(&(i as i64)));
+            if *dtype != DType::Resource && is_live {
                 cx.set(i, shape.clone());
             }
         }
@@ -71,13 +77,35 @@ fn is_true(value: &Tensor) -> Result<bool, KernelError> {
     }, else Err(KernelError::DType(value.dtype())))
 }
 
+/// Output `i` is needed.
+fn is_live(cx: &TensorCx<'_>, i: usize) -> bool {
+    let live = live_outputs(cx);
+    live.is_none_or(|live| live.contains(&(i as i64)))
+}
+
+/// The numbers of the needed outputs, if some are not.
+fn live_outputs<'a>(cx: &TensorCx<'a>) -> Option<&'a [i64]> {
+    match cx.attrs().get(LIVE_OUTPUTS) {
+        Some(Attr::Ints(live)) => Some(live),
+        _ => None,
+    }
+}
+
+/// Calls a function of which only the node's needed outputs are computed; the others are placeholders.
+fn call(
+    cx: &TensorCx<'_>,
+    function: &Func,
+    arguments: Vec<Tensor>,
+) -> Result<Vec<Tensor>, KernelError> {
+    cx.environment().call(function, arguments, live_outputs(cx))
+}
+
 fn run_if(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let taken = match is_true(cx.tensor(0)?)? {
         true => "then_branch",
         false => "else_branch",
     };
-    cx.environment()
-        .call(function(cx, taken)?, arguments(cx, 1)?)
+    call(cx, function(cx, taken)?, arguments(cx, 1)?)
 }
 
 const IF_ATTRS: &[AttrDef] = &[
@@ -96,6 +124,7 @@ pub(crate) static IF: Op = Op {
         summary: "Calls one of two functions, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
         attrs: IF_ATTRS,
+        calls: Calls::Branch,
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
     },
@@ -109,6 +138,7 @@ pub(crate) static STATELESS_IF: Op = Op {
         summary: "Calls one of two functions without effects, by a condition.",
         inputs: &[arg("cond", "Tcond"), INPUT],
         attrs: IF_ATTRS,
+        calls: Calls::Branch,
         effect: Effect::Pure,
         gradient: Gradient::Rule(gradient::branch),
         ..CALL_OP
@@ -122,7 +152,7 @@ fn run_case(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let index = usize::try_from(cx.int(0)?).unwrap_or(usize::MAX);
     let taken = branches.get(index).or(branches.last());
     let taken = taken.ok_or(KernelError::Argument("a function"))?;
-    cx.environment().call(taken, arguments(cx, 1)?)
+    call(cx, taken, arguments(cx, 1)?)
 }
 
 const CASE_ATTRS: &[AttrDef] = &[TIN, TOUT, attr("branches", AttrKind::Funcs), SHAPES];
@@ -134,6 +164,7 @@ pub(crate) static CASE: Op = Op {
         summary: "Calls one of several functions, by its index; the last one if the index is out of range.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
         attrs: CASE_ATTRS,
+        calls: Calls::Branch,
         ..CALL_OP
     },
     kernels: &[cpu_tensors(run_case)],
@@ -146,6 +177,7 @@ pub(crate) static STATELESS_CASE: Op = Op {
         summary: "Calls one of several functions without effects, by its index.",
         inputs: &[arg_of("branch_index", DType::I32), INPUT],
         attrs: CASE_ATTRS,
+        calls: Calls::Branch,
         effect: Effect::Pure,
         ..CALL_OP
     },
@@ -156,20 +188,29 @@ fn run_while(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (cond, body) = (function(cx, "cond")?, function(cx, "body")?);
     let mut values = arguments(cx, 0)?;
     loop {
-        let goes_on = cx.environment().call(cond, values.clone())?;
+        let goes_on = cx.environment().call(cond, values.clone(), None)?;
         let goes_on = goes_on
             .first()
             .ok_or(KernelError::Argument("a condition"))?;
         if !is_true(goes_on)? {
             return Ok(values);
         }
-        let next = cx.environment().call(body, std::mem::take(&mut values))?;
+        let unneeded: Vec<(usize, Tensor)> = values
+            .iter()
+            .cloned()
+            .enumerate()
+            .filter(|(i, _)| !is_live(cx, *i))
+            .collect();
+        let mut next = call(cx, body, std::mem::take(&mut values))?;
         if next.len() != cx.inputs() {
             return Err(KernelError::Invalid(format!(
                 "the body of a loop over {} gives {}",
                 counted(cx.inputs(), "value"),
                 next.len()
             )));
+        }
+        for (i, value) in unneeded {
+            next[i] = value;
         }
         values = next;
     }
@@ -202,6 +243,7 @@ pub(crate) static WHILE: Op = Op {
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
         attrs: WHILE_ATTRS,
+        calls: Calls::Loop,
         shape: while_shapes,
         gradient: Gradient::Rule(gradient_loop::repeat),
         ..CALL_OP
@@ -217,6 +259,7 @@ pub(crate) static STATELESS_WHILE: Op = Op {
         inputs: &[args_of("input", "T")],
         outputs: &[args_of("output", "T")],
         attrs: WHILE_ATTRS,
+        calls: Calls::Loop,
         shape: while_shapes,
         effect: Effect::Pure,
         gradient: Gradient::Rule(gradient_loop::repeat),
@@ -226,7 +269,8 @@ pub(crate) static STATELESS_WHILE: Op = Op {
 };
 
 fn run_call(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
-    cx.environment().call(function(cx, "f")?, arguments(cx, 0)?)
+    cx.environment()
+        .call(function(cx, "f")?, arguments(cx, 0)?, None)
 }
 
 const CALL_ATTRS: &[AttrDef] = &[

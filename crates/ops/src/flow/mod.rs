@@ -9,6 +9,7 @@ mod list_gradient;
 mod list_items;
 mod optional;
 pub(crate) mod rows;
+mod shape_error;
 mod stack;
 mod switch_merge_enter;
 mod tensor_array;
@@ -45,6 +46,7 @@ pub(crate) static OPS: &[&Op] = &[
     &if_while_call::PARTITIONED_CALL,
     &if_while_call::STATEFUL_PARTITIONED_CALL,
     &if_while_call::FAKE_PARAM,
+    &shape_error::SHAPE_ERROR,
     &tensor_list::EMPTY,
     &tensor_list::RESERVE,
     &tensor_list::PUSH_BACK,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thalweg_device::{KernelError, SharedObject, Variable};
 use thalweg_graph::function::MAX_CALL_DEPTH;
-use thalweg_graph::{Fact, Func, Function, Node, OutputId};
+use thalweg_graph::{Fact, Func, Function, Node, NodeId, OutputId};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
@@ -16,12 +16,13 @@ use thalweg_plan::SessionError;
 use thalweg_plan::{PlanContext, Request, compile};
 
 impl ProgramRun<'_> {
-    /// Calls a function of the graph's library, for this node.
+    /// Calls a function of the graph's library, for this node. With `live`, only these results are computed.
     pub(super) fn call(
         &self,
         node: &Node,
         function: &Func,
         arguments: Vec<Tensor>,
+        live: Option<&[i64]>,
     ) -> Result<Vec<Tensor>, KernelError> {
         let name = &function.name;
         let Some(function) = self.program.graph.function(name) else {
@@ -65,27 +66,40 @@ impl ProgramRun<'_> {
                     None => ArgumentKey::Value(a.dtype(), a.dims().into()),
                 })
                 .collect(),
+            live: live.map(SmallVec::from_slice),
         };
         let compiled = match self.step.calls.get(&key) {
             Some(compiled) => compiled,
             None => {
-                let compiled = self.plan(function, &key.path, &arguments, &variables);
+                let runs = function.runs(node.op.calls);
+                let compiled = self.plan(function, &runs, &key, &arguments, &variables);
                 let compiled = Arc::new(compiled.map_err(|e| error_in_function(name, e))?);
                 self.step.calls.keep(key.clone(), compiled)
             }
         };
         let results = self.step_of(&compiled, &key.path, arguments);
         let results = results.map_err(|e| error_in_function(name, e))?;
-        let results: Option<Vec<Tensor>> =
-            results.into_iter().take(function.results.len()).collect();
-        results.ok_or(KernelError::Argument("the results of a function"))
+        let mut results = results.into_iter();
+        let all = (0i64..).zip(&function.results);
+        let all = all.map(
+            |(i, port)| match live.is_none_or(|live| live.contains(&i)) {
+                true => {
+                    let result = results.next().flatten();
+                    result.ok_or(KernelError::Argument("the results of a function"))
+                }
+                false if port.dtype.is_handle() => Ok(Tensor::handle(port.dtype, Arc::new(()))?),
+                false => Ok(Tensor::zeros(port.dtype, &[0])?),
+            },
+        );
+        all.collect()
     }
 
     /// Compiles a function for arguments like these.
     fn plan(
         &self,
         function: &Function,
-        path: &str,
+        runs: &[NodeId],
+        key: &CallKey,
         arguments: &[Tensor],
         variables: &[Option<Arc<Variable>>],
     ) -> Result<CompiledStep, SessionError> {
@@ -99,8 +113,10 @@ impl ProgramRun<'_> {
                 (OutputId { node, index: 0 }, Fact { variable, ..fact })
             })
             .collect();
-        let values = function.outputs.iter().map(|&o| Fetch::Value(o));
-        let runs = function.controls.iter().map(|(_, n)| Fetch::Run(*n));
+        let is_live = |i: &i64| key.live.as_ref().is_none_or(|live| live.contains(i));
+        let values = (0i64..).zip(&function.outputs).filter(|(i, _)| is_live(i));
+        let values = values.map(|(_, &o)| Fetch::Value(o));
+        let runs = runs.iter().map(|n| Fetch::Run(*n));
         let fetches: Vec<Fetch> = values.chain(runs).collect();
         let data = function.body.with_library_of(&self.program.graph);
         let devices = vec![self.program.device as u32; data.len()];
@@ -111,7 +127,7 @@ impl ProgramRun<'_> {
             variables,
         };
         let context = PlanContext {
-            path,
+            path: &key.path,
             ..self.step.context
         };
         let mut plan = compile(&data, &request, context)?;

@@ -16,8 +16,13 @@ pub(super) struct StepEnvironment<'a> {
 }
 
 impl Environment for StepEnvironment<'_> {
-    fn call(&self, function: &Func, arguments: Vec<Tensor>) -> Result<Vec<Tensor>, KernelError> {
-        self.run.call(self.node, function, arguments)
+    fn call(
+        &self,
+        function: &Func,
+        arguments: Vec<Tensor>,
+        live: Option<&[i64]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        self.run.call(self.node, function, arguments, live)
     }
 
     fn object(
