@@ -46,6 +46,37 @@ fn a_cleared_container_has_no_variables() {
 }
 
 #[test]
+fn an_initializer_replaces_a_variable_of_another_shape() {
+    let (first, second) = (Graph::new(), Graph::new());
+    let options = SessionOptions::default();
+    let engine = Engine::new(&options).unwrap();
+    let small = first.variable("w", [1.0f32, 2.0]);
+    let double = small.assign(small * 2.0);
+    let large = second.variable("w", [5.0f32, 6.0, 7.0]);
+    let one = Session::on(engine.clone(), &first, options.clone()).unwrap();
+    let two = Session::on(engine, &second, options).unwrap();
+    one.run(first.initializers(), []).unwrap();
+    one.run(double, []).unwrap();
+    let mut reading = one.callable(small, ()).unwrap();
+    assert!(reading.call(&[]).is_ok());
+    // Another step of the second program does not replace it.
+    let error = two.step(large, []).unwrap_err().to_string();
+    assert!(error.contains("holds f32[2]"), "{error}");
+    two.run(second.initializers(), []).unwrap();
+    assert_eq!(two.run::<Vec<f32>>(large, []).unwrap(), [5.0, 6.0, 7.0]);
+    // Plans of the first program do not go on with a variable that nobody else sees.
+    let error = one.run(double, []).unwrap_err().to_string();
+    assert!(error.contains("holds f32[3]"), "{error}");
+    let error = reading.call(&[]).err().unwrap().to_string();
+    assert!(
+        error.contains("was replaced by one of another shape"),
+        "{error}"
+    );
+    one.run(first.initializers(), []).unwrap();
+    assert_eq!(one.run::<Vec<f32>>(small, []).unwrap(), [1.0, 2.0]);
+}
+
+#[test]
 fn each_session_draws_its_own_random_numbers() {
     let g = Graph::new();
     g.set_seed(7);

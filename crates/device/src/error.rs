@@ -39,6 +39,15 @@ pub enum KernelError {
         /// The shape of its value.
         found: Shape,
     },
+    /// A variable that another session has replaced by one of another shape.
+    #[error(
+        "variable '{variable}' of this session was replaced by one of another shape, by the initializer of another \
+         session: initialize it here again, or give one of them another container"
+    )]
+    Retired {
+        /// The variable's name.
+        variable: String,
+    },
     /// An element of an input that the op cannot take.
     #[error("input {input}, element {element}: {reason}")]
     Element {

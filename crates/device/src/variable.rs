@@ -43,6 +43,8 @@ pub struct Variable {
     spare: Mutex<Option<Tensor>>,
     resident: Option<Resident>,
     gate: Gate,
+    /// Another variable has taken its name.
+    retired: AtomicBool,
 }
 
 /// A variable's memory on a GPU, which is the same for as long as it lives.
@@ -80,7 +82,18 @@ impl Variable {
             spare: Mutex::new(None),
             resident: None,
             gate: Gate::default(),
+            retired: AtomicBool::new(false),
         }
+    }
+
+    /// Marks it as replaced by another variable of its name.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// `true` if another variable has taken its name.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// Returns the gate that keeps steps that must not wait apart from updates of this variable.

@@ -67,7 +67,7 @@ pub mod tensor;
 
 pub use describe::{Description, describe};
 pub use error::{ImportError, Problem, ValueError};
-pub use export::{ExportError, ExportOptions, export};
+pub use export::{ExportError, ExportOptions, export, export_data};
 pub use file::{File, FileError};
 pub use freeze::{FreezeError, freeze};
 pub use import::{ImportOptions, Imported, import, import_and};

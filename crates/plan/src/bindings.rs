@@ -19,9 +19,21 @@ fn shares(kernels: &Kernels, node: &Node) -> bool {
     find(kernels, DeviceType::Cpu, node).is_some_and(|(_, k)| matches!(k.body, Body::View))
 }
 
-/// Finds the variable of a device, container and name, which has this dtype and shape.
+/// Finds the variable of a device, container and name, which has this dtype and shape. One of another shape is replaced if
+/// the last argument is `true`.
 pub type FindVariable<'a> =
-    &'a dyn Fn((u32, &str, &str), DType, &Shape) -> Result<Arc<Variable>, KernelError>;
+    &'a dyn Fn((u32, &str, &str), DType, &Shape, bool) -> Result<Arc<Variable>, KernelError>;
+
+/// `true` if the step initializes the variable behind a handle: it assigns a value of any shape before all other uses.
+fn initializes(graph: &GraphData, handle: NodeId) -> bool {
+    let assigns = |id: NodeId| {
+        let node = graph.node(id);
+        node.op.name == "AssignVariableOp" && !node.attrs.bool("validate_shape")
+    };
+    let mut uses = graph.consumers(handle).peekable();
+    let after = |id: NodeId| graph.node(id).controls.iter().any(|&c| assigns(c));
+    uses.peek().is_some() && uses.all(|user| assigns(user) || after(user))
+}
 
 /// The variables of a graph.
 pub(super) struct Bindings {
@@ -42,10 +54,15 @@ impl Bindings {
         fed: &[Option<Arc<Variable>>],
         context: PlanContext<'_>,
     ) -> Result<Bindings, SessionError> {
-        let stored = |(device, container, name): (u32, &str, &str), dtype, shape: &Shape| {
-            let on = (device, &context.devices[device as usize]);
-            context.store.variable(on, container, name, dtype, shape)
-        };
+        let stored =
+            |(device, container, name): (u32, &str, &str), dtype, shape: &Shape, replace| {
+                let on = (device, &context.devices[device as usize]);
+                let store = context.store;
+                match replace {
+                    true => store.replaced(on, container, name, dtype, shape),
+                    false => store.variable(on, container, name, dtype, shape),
+                }
+            };
         Bindings::with(graph, device, fed, context.kernels, &stored)
     }
 
@@ -99,7 +116,8 @@ impl Bindings {
                     Some(&number) => number,
                     None => {
                         let (device, container, name) = &key;
-                        let variable = find((*device, container, name), dtype, &shape);
+                        let replace = initializes(graph, id);
+                        let variable = find((*device, container, name), dtype, &shape, replace);
                         variables.push(variable.map_err(|e| failed(node, e))?);
                         by_name.insert(key, variables.len() - 1);
                         variables.len() - 1
@@ -253,7 +271,7 @@ mod tests {
             (DType::F64, Shape::scalar(), false),
             (DType::F32, Shape::known(&[2]), false),
         ] {
-            let found = |_: (u32, &str, &str), _: DType, _: &Shape| {
+            let found = |_: (u32, &str, &str), _: DType, _: &Shape, _: bool| {
                 Ok(Arc::new(Variable::new("w", dtype, shape.clone())))
             };
             let kernels = planner.context().kernels;

@@ -1,14 +1,14 @@
 //! Compiled steps, and the keys under which a session caches them.
 
 use std::hash::{Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use thalweg_device::{Collectives, Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
-use thalweg_plan::{Fetch, Plan, SessionError};
+use thalweg_plan::{Fetch, Plan, SessionError, Store, failed};
 use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{DType, Dims};
 
@@ -78,6 +78,8 @@ pub(crate) struct CompiledStep {
     frames: Mutex<Vec<Box<Frame>>>,
     /// `true` once a step has succeeded. A plan that runs once (initializers) keeps no frame.
     ran: AtomicBool,
+    /// The store's number of replaced variables when the plan was last known to use none of them.
+    replacements: AtomicU64,
     /// `true` once all ranks have agreed to run the same collectives.
     agreed: Mutex<bool>,
 }
@@ -86,10 +88,34 @@ impl CompiledStep {
     pub(crate) fn new(plan: Plan) -> CompiledStep {
         CompiledStep {
             plan,
+            replacements: AtomicU64::new(0),
             frames: Mutex::default(),
             ran: AtomicBool::new(false),
             agreed: Mutex::default(),
         }
+    }
+
+    /// Checks that no variable of the plan was replaced.
+    ///
+    /// # Errors
+    /// [`KernelError::Retired`], of the first node that uses such a variable.
+    pub(crate) fn check_variables(&self, store: &Store) -> Result<(), SessionError> {
+        let now = store.replacements();
+        if self.replacements.load(Ordering::Acquire) == now {
+            return Ok(());
+        }
+        for program in &self.plan.programs {
+            for instruction in &program.instructions {
+                let mut variables = instruction.variables.iter().flatten();
+                if let Some(retired) = variables.find(|v| v.is_retired()) {
+                    let variable = retired.name().to_owned();
+                    let node = program.graph.node(instruction.node);
+                    return Err(failed(node, KernelError::Retired { variable }));
+                }
+            }
+        }
+        self.replacements.store(now, Ordering::Release);
+        Ok(())
     }
 
     /// Takes a frame for one step from the pool, or makes one.

@@ -145,8 +145,13 @@ impl Runner {
                 .map(|(o, t)| (o, t.dtype(), Dims::from_slice(t.dims())))
                 .collect(),
         };
+        let store = self.engine.store();
         if let Some(compiled) = self.plans.get(&key) {
-            return Ok(compiled);
+            if compiled.check_variables(store).is_ok() {
+                return Ok(compiled);
+            }
+            // The new plan finds the variables of these names.
+            self.plans.clear();
         }
         // Compiled without a lock, so that other steps go on.
         let data = graph()?;
@@ -261,6 +266,7 @@ impl Runner {
         let plan = &compiled.plan;
         // A limit beyond the clock's range is none.
         let deadline = controls.timeout.and_then(|t| Instant::now().checked_add(t));
+        compiled.check_variables(self.engine.store())?;
         self.agree_on_collectives(compiled, deadline, &controls)?;
         let _turns = self.turns(plan, deadline, &controls)?;
         let ranks = self.engine.machine().collectives.as_ref();

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-use thalweg_graph::{DeviceSpec, GraphData, OutputId};
+use thalweg_graph::{DeviceSpec, GraphData, OutputId, Placement};
 use thalweg_plan::PlanCache;
 use thalweg_session::SessionError;
 use thalweg_session::{Engine, Fetch, RunOptions, SessionOptions, TaskChannels, Trace};
@@ -218,7 +218,7 @@ impl ClusterSteps {
     pub(crate) fn placed(
         &self,
         data: &Arc<GraphData>,
-    ) -> Result<Result<(), SessionError>, ClusterError> {
+    ) -> Result<Result<Arc<Placement>, SessionError>, ClusterError> {
         let partitioner = self.block_on(self.inner.partitioner(data))?;
         Ok(partitioner.placed(data))
     }

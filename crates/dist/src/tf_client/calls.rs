@@ -234,7 +234,7 @@ impl Master {
         let master = self.clone();
         run_compute(&self.platform, move || {
             let (handle, session) =
-                master.create(&call.config.unwrap_or_default(), &kept.caller)?;
+                master.create(&call.config.unwrap_or_default(), &call.target, &kept.caller)?;
             let closes = (master.clone(), handle.clone());
             // Until the response is sent, no one else knows the session.
             kept.undo = Some(UndoOnDrop::new(move || closes.0.forget(&closes.1)));
@@ -299,14 +299,18 @@ impl Master {
         kept: CallContext,
     ) -> CallResult<ListDevicesResponse> {
         let handle = call.session_handle;
-        if !handle.is_empty() && self.session(&handle, &kept.caller).is_err() {
+        let session = self.session(&handle, &kept.caller);
+        if !handle.is_empty() && session.is_err() {
             let text =
                 format!("Session {handle} is not found. Possibly, this master has restarted.");
             return Err(Status::invalid(text));
         }
         let master = self.clone();
-        let (local_device, remote_device) =
+        let (mut local_device, remote_device) =
             run_compute(&self.platform, move || Ok(master.devices())).await?;
+        if let Ok(session) = session {
+            session.rename_devices(&mut local_device);
+        }
         let response = ListDevicesResponse {
             local_device,
             remote_device,

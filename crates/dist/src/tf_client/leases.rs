@@ -240,7 +240,13 @@ mod tests {
         let runs = StepRunner::local(Engine::new(&options).unwrap(), options);
         let held = Reservation::of(Some(&memory_account(1000)));
         let platform = system(RUNTIME.handle().clone());
-        Arc::new(MasterSession::new(runs, &Limits::default(), held, platform))
+        Arc::new(MasterSession::new(
+            runs,
+            None,
+            &Limits::default(),
+            held,
+            platform,
+        ))
     }
 
     /// Returns a connection, and its caller.

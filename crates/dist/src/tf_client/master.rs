@@ -18,6 +18,7 @@ use super::runner::StepRunner;
 use super::session::{self, MasterSession};
 use super::status::{Status, limit_exceeded};
 use super::step_slot::StepSlot;
+use super::task_alias::TaskAlias;
 use crate::error::ClusterError;
 use crate::limits::server_limits::{Limits, memory_account};
 use crate::limits::settings::limit_name;
@@ -72,6 +73,7 @@ impl Master {
     pub(crate) fn create(
         &self,
         config: &ConfigProto,
+        target: &str,
         caller: &Caller,
     ) -> Result<(String, Arc<MasterSession>), Status> {
         if !config.session_inter_op_thread_pool.is_empty() {
@@ -91,6 +93,10 @@ impl Master {
             options = options.wire(Wire::all(WireType::BF16));
         }
         let isolated = config.isolate_session_state;
+        let alias = match (&config.cluster_def, worker.engine.devices().first()) {
+            (Some(cluster), Some(device)) => TaskAlias::new(cluster, target, device.name())?,
+            _ => None,
+        };
         let others = self.others(&config.device_filters)?;
         let runs = match others.is_empty() {
             true => {
@@ -109,7 +115,13 @@ impl Master {
             }
         };
         let (held, platform) = (Reservation::of(Some(&self.graphs)), self.platform.clone());
-        let session = Arc::new(MasterSession::new(runs, &worker.limits, held, platform));
+        let session = Arc::new(MasterSession::new(
+            runs,
+            alias,
+            &worker.limits,
+            held,
+            platform,
+        ));
         // Handles are unique and cannot be guessed.
         let half = || self.platform.random_u64();
         let handle = format!("{:016x}{:016x}", half(), half());

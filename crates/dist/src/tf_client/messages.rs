@@ -125,6 +125,10 @@ pub struct StepStats {
 pub struct RunMetadata {
     #[prost(message, optional, tag = "1")]
     pub step_stats: ::core::option::Option<StepStats>,
+    #[prost(message, repeated, tag = "3")]
+    pub partition_graphs: ::prost::alloc::vec::Vec<
+        ::thalweg_graphdef::messages::GraphDef,
+    >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TensorConnection {

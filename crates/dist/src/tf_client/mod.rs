@@ -62,8 +62,10 @@ mod session;
 #[rustfmt::skip]
 mod sizes;
 pub(crate) mod status;
+mod step_nodes;
 mod step_slot;
 mod step_stats;
+mod task_alias;
 
 pub use master::Master;
 pub use request::{Request, Response};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use thalweg_graph::Placement;
 use thalweg_graph::{GraphData, OutputId};
 use thalweg_session::{
     Engine, Fetch, PartPlan, RunOptions, Runner, SessionOptions, TaskChannels, Trace,
@@ -31,13 +32,13 @@ impl StepRunner {
         StepRunner::Local(Box::new(Runner::new(engine, options)))
     }
 
-    /// Checks the placement of a graph's nodes.
+    /// Returns the placement of a graph's nodes.
     ///
     /// # Errors
     /// A node has no device.
-    pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<(), Refusal> {
+    pub(super) fn placed(&self, data: &Arc<GraphData>) -> Result<Arc<Placement>, Refusal> {
         let placed = match self {
-            StepRunner::Local(runner) => runner.placed(data).map(|_| ()),
+            StepRunner::Local(runner) => runner.placed(data),
             StepRunner::Cluster(steps) => {
                 let placed = steps.placed(data);
                 placed.map_err(|e| Refusal::OfGraph(e.into()))?

@@ -172,6 +172,7 @@ static RUN_METADATA: Table = Table {
     bytes: size_of::<super::messages::RunMetadata>(),
     fields: &[
         (1, Field::Message(&STEP_STATS)),
+        (3, Field::Messages(<thalweg_graphdef::messages::GraphDef as Measured>::TABLE)),
     ],
 };
 

@@ -1,5 +1,6 @@
 //! Errors for TensorFlow's client: a code, which becomes the type of a Python exception, and a text.
 
+use thalweg_device::KernelError;
 use thalweg_graphdef::ImportError;
 use thalweg_session::SessionError;
 use thalweg_tensor::{DType, Shape};
@@ -95,6 +96,10 @@ fn code(cause: Cause) -> Code {
     }
 }
 
+/// Advice for a variable of another shape.
+const OTHER_PROGRAM: &str = ": another program may have made it on this server; tf.Session.reset(target) removes all \
+                             variables, and a resource variable's initializer replaces it";
+
 /// Returns TensorFlow's message of a placeholder without a value.
 fn not_fed(node: &str, dtype: DType, shape: &Shape) -> String {
     let named = thalweg_graphdef::dtype::name(thalweg_graphdef::dtype::to_number(dtype));
@@ -113,6 +118,10 @@ impl From<ClusterError> for Status {
             Some(SessionError::MissingFeed {
                 node, dtype, shape, ..
             }) => Status::invalid(not_fed(node, *dtype, shape)),
+            Some(SessionError::Kernel {
+                source: KernelError::Variable { .. },
+                ..
+            }) => Status::new(code, format!("{}{OTHER_PROGRAM}", error.message)),
             _ => Status::new(code, &error.message),
         };
         let status = Status { limit, ..status };

@@ -1,6 +1,6 @@
 //! Traces as `StepStats`, for TensorFlow's tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use thalweg_graph::Graph;
@@ -10,19 +10,37 @@ use thalweg_session::{Event, Trace};
 use super::messages::{
     AllocationDescription, DeviceStepStats, NodeExecStats, NodeOutput, StepStats, TensorDescription,
 };
+use super::step_nodes::StepNodes;
 
-/// Encodes the trace of a step that began at this time.
-pub(super) fn step_stats(graph: &Graph, began: SystemTime, trace: &Trace) -> StepStats {
+/// Encodes the trace of a step that began at this time. The nodes of the step that did not run by themselves (constants,
+/// handles, nodes that others stand for) take no time, so that TensorFlow's tools show them as used.
+pub(super) fn step_stats(
+    graph: &Graph,
+    nodes: &StepNodes,
+    began: SystemTime,
+    trace: &Trace,
+) -> StepStats {
     let began = began.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut devices: BTreeMap<&str, Vec<NodeExecStats>> = BTreeMap::new();
-    for event in &trace.events {
-        let own = devices.entry(&event.device).or_default();
-        own.push(stats(graph, began.as_micros() as i64, event));
+    let began = began.as_micros() as i64;
+    let ran: HashSet<&str> = trace.events.iter().map(|e| &*e.node).collect();
+    let mut devices: BTreeMap<String, Vec<NodeExecStats>> = BTreeMap::new();
+    for (name, device) in nodes.each() {
+        let own = devices.entry(device).or_default();
+        if !ran.contains(name) {
+            own.push(NodeExecStats {
+                node_name: name.to_owned(),
+                all_start_micros: began,
+                scheduled_micros: began,
+                ..NodeExecStats::default()
+            });
+        }
     }
-    let device = |(device, node_stats): (&str, Vec<NodeExecStats>)| DeviceStepStats {
-        device: device.to_owned(),
-        node_stats,
-    };
+    for event in &trace.events {
+        let own = devices.entry(event.device.clone()).or_default();
+        own.push(stats(graph, began, event));
+    }
+    let device =
+        |(device, node_stats): (String, Vec<NodeExecStats>)| DeviceStepStats { device, node_stats };
     StepStats {
         dev_stats: devices.into_iter().map(device).collect(),
     }

@@ -17,6 +17,8 @@ use crate::gpu_program::Counter;
 #[derive(Default)]
 pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
+    /// Number of variables that were replaced.
+    replacements: AtomicU64,
     objects: Mutex<HashMap<(String, String), SharedObject>>,
 }
 
@@ -44,6 +46,40 @@ impl Store {
         });
         variables.insert(key, variable.clone());
         Ok(variable)
+    }
+
+    /// As [`Store::variable`], for a step that initializes it: one of another shape is replaced. Steps that use the
+    /// replaced one fail from then on.
+    ///
+    /// # Errors
+    /// As [`Store::variable`].
+    pub fn replaced(
+        &self,
+        on: (u32, &Device),
+        container: &str,
+        name: &str,
+        dtype: DType,
+        shape: &Shape,
+    ) -> Result<Arc<Variable>, KernelError> {
+        let found = self.variable(on, container, name, dtype, shape)?;
+        if found.dtype() != dtype || found.shape().merge(shape).is_some() {
+            return Ok(found);
+        }
+        let mut variables = self.variables.lock().unpoisoned();
+        let key = (on.0, container.to_owned(), name.to_owned());
+        // Unless another step has replaced it meanwhile.
+        if variables.get(&key).is_some_and(|v| Arc::ptr_eq(v, &found)) {
+            variables.remove(&key);
+            found.retire();
+            self.replacements.fetch_add(1, Ordering::AcqRel);
+        }
+        drop(variables);
+        self.variable(on, container, name, dtype, shape)
+    }
+
+    /// Number of variables that were replaced so far: a plan made at another number may use one of them.
+    pub fn replacements(&self) -> u64 {
+        self.replacements.load(Ordering::Acquire)
     }
 
     /// Returns the shared object of this name (a queue, a staging area), made where there is none yet.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thalweg_device::Variable;
 use thalweg_graph::partition::{Channel, Crossing, partition};
-use thalweg_graph::{DeviceSpec, Fact, GraphData, NodeId, OpDef, OutputId};
+use thalweg_graph::{DeviceSpec, Fact, GraphData, NodeId, OpDef, OutputId, Placement};
 use thalweg_tensor::{DType, Dims};
 
 use crate::compile::{ordered, simplified, with_client_channels};
@@ -66,9 +66,9 @@ impl TaskPartitioner {
     ///
     /// # Errors
     /// [`SessionError::Place`], [`SessionError::Gpu`].
-    pub fn placed(&self, data: &GraphData) -> Result<(), SessionError> {
+    pub fn placed(&self, data: &GraphData) -> Result<Arc<Placement>, SessionError> {
         let kernels = &self.machine.kernels;
-        self.places.of(data, kernels, &self.options).map(|_| ())
+        self.places.of(data, kernels, &self.options)
     }
 
     /// Returns the parts of the step that computes `fetches` when `feeds` have these dtypes and dimensions.
@@ -161,7 +161,7 @@ impl TaskPartitioner {
             whole = with_client_channels(whole, Some(self.home(0)));
         }
         // The variables are on other tasks: here they have names alone.
-        let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_| {
+        let named = |(_, _, name): (u32, &str, &str), dtype, shape: &_, _: bool| {
             Ok(Arc::new(Variable::new(name, dtype, Clone::clone(shape))))
         };
         let order = ordered(&whole, &named, context)?;

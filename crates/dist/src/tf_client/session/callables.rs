@@ -118,7 +118,13 @@ mod tests {
             callables: most,
             ..Limits::default()
         };
-        let session = MasterSession::new(runs, &limits, Reservation::of(Some(&budget)), platform);
+        let session = MasterSession::new(
+            runs,
+            None,
+            &limits,
+            Reservation::of(Some(&budget)),
+            platform,
+        );
         let x = session.graph.placeholder("x", DType::F32, []);
         let _ = session.graph.at_caller(|| x.exp().named("y"));
         (budget, session)

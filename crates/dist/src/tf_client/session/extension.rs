@@ -43,6 +43,8 @@ impl MasterSession {
         expected: Option<i64>,
         bytes: usize,
     ) -> Result<i64, Status> {
+        let renamed = self.alias.as_ref().map(|alias| alias.to_own(def));
+        let def = renamed.as_deref().unwrap_or(def);
         let mut version = self.version.lock().unpoisoned();
         if let Some(expected) = expected
             && expected != version.number
@@ -141,7 +143,7 @@ impl MasterSession {
             allowed.map_err(|e| Refusal::OfGraph(e.into()))?;
             filled.set(None);
             filled.set(Some(self.hold(expanded).map_err(Refusal::OfGraph)?));
-            self.runs.placed(&data)
+            self.runs.placed(&data).map(|_| ())
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;
         if let Some(filled) = filled.take() {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
-use thalweg_graph::Graph;
+use thalweg_graph::{Graph, OutputId};
 use thalweg_ops::NewGraph;
 use thalweg_session::{Cancel, Fetch, RunOptions};
 use thalweg_tensor::sync::Unpoisoned;
@@ -19,11 +19,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tonic::Code;
 
-use super::messages::{CallableOptions, RunMetadata};
+use super::messages::{CallableOptions, DeviceAttributes, RunMetadata};
 use super::partial_run::PartialRun;
 use super::request::{LongestNode, Request, Response};
 use super::runner::StepRunner;
 use super::status::Status;
+use super::step_nodes::StepNodes;
+use super::task_alias::TaskAlias;
 use super::{node_names, step_stats};
 use crate::limits::server_limits::Limits;
 use crate::runtime::blocking;
@@ -33,13 +35,12 @@ use slow_steps::SlowStepWatch;
 
 /// Time that the end of a session waits for cancelled steps.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Value of `FULL_TRACE`.
-const FULL_TRACE: i32 = 3;
-
 /// A client's session.
 pub struct MasterSession {
     graph: Graph,
     runs: StepRunner,
+    /// The name of the task in the client's cluster, if it has another there.
+    alias: Option<TaskAlias>,
     limits: Limits,
     platform: Arc<dyn Platform>,
     /// Number of extensions, and of nodes including those of functions. Locked during an extension.
@@ -99,6 +100,7 @@ impl Drop for RunningStep<'_> {
 impl MasterSession {
     pub(super) fn new(
         runs: StepRunner,
+        alias: Option<TaskAlias>,
         limits: &Limits,
         held: Reservation,
         platform: Arc<dyn Platform>,
@@ -106,6 +108,7 @@ impl MasterSession {
         MasterSession {
             graph: Graph::new(),
             runs,
+            alias,
             limits: limits.clone(),
             platform,
             version: Mutex::default(),
@@ -116,6 +119,13 @@ impl MasterSession {
             steps: Mutex::default(),
             over: Notify::new(),
             slow: SlowStepWatch::default(),
+        }
+    }
+
+    /// Gives devices their names in the client's cluster.
+    pub(super) fn rename_devices(&self, devices: &mut [DeviceAttributes]) {
+        if let Some(alias) = &self.alias {
+            alias.rename_devices(devices);
         }
     }
 
@@ -158,7 +168,8 @@ impl MasterSession {
         let mut options = RunOptions::new()
             .cancelled_by(cancel)
             .timeout((limit > 0).then(|| Duration::from_millis(limit)));
-        let (traced, watched) = (asked.trace_level == FULL_TRACE, self.slow.watches(request));
+        // As in TensorFlow, each level but NO_TRACE gives the nodes' times.
+        let (traced, watched) = (asked.trace_level > 0, self.slow.watches(request));
         if traced || watched {
             options = options.traced();
         }
@@ -169,8 +180,20 @@ impl MasterSession {
         drop(running);
         let (values, trace) = result.map_err(|e| self.failed(e, cancel))?;
         let mut metadata = RunMetadata::default();
-        if traced {
-            metadata.step_stats = Some(step_stats::step_stats(&self.graph, began, &trace));
+        if traced || asked.output_partition_graphs {
+            let placement = self.runs.placed(&data).map_err(Status::from)?;
+            let fed: Vec<OutputId> = feeds.iter().map(|(output, _)| *output).collect();
+            let nodes = StepNodes::new(&data, placement, &fetches, &fed);
+            if asked.output_partition_graphs {
+                metadata.partition_graphs = nodes.partitions()?;
+            }
+            if traced {
+                let stats = step_stats::step_stats(&self.graph, &nodes, began, &trace);
+                metadata.step_stats = Some(stats);
+            }
+            if let Some(alias) = &self.alias {
+                alias.rename_metadata(&mut metadata);
+            }
         }
         let values = values.into_iter().take(request.fetches.len());
         let values: Option<Vec<Tensor>> = values.collect();
@@ -267,7 +290,7 @@ mod tests {
         let held = Reservation::of(Some(&memory_account(1000)));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let platform = system(runtime.handle().clone());
-        let session = MasterSession::new(runs, &Limits::default(), held, platform);
+        let session = MasterSession::new(runs, None, &Limits::default(), held, platform);
         let cancel = Cancel::new();
         let running = session.enter(&cancel).unwrap();
         let end = Instant::now() + Duration::from_millis(20);
