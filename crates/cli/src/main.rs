@@ -17,6 +17,7 @@ mod run;
 mod server;
 mod statistics;
 mod table;
+mod weight_files;
 mod weights;
 
 use std::process::ExitCode;
