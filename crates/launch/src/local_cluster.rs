@@ -47,7 +47,7 @@ impl LocalCluster {
             command: self.task(job, index, &addresses),
             input: None,
         });
-        run_tasks(all.collect(), self.grace, &channel().1)
+        run_tasks(all.collect(), self.grace, &channel().1, &|| None)
     }
 
     /// Command of a task.

@@ -86,7 +86,8 @@ impl RankJob {
             // Traces of an earlier launch are not of this one.
             (0..self.ranks).for_each(|rank| drop(fs::remove_file(rank_trace(path, rank))));
         }
-        let mut exit = run_tasks(specs?, self.grace, &notes)?;
+        let first_failed = || coordinator.first_failed();
+        let mut exit = run_tasks(specs?, self.grace, &notes, &first_failed)?;
         if let Some(path) = &self.trace
             && let Err(error) = merge_traces(path, self.ranks, &mut exit.messages)
         {
