@@ -46,8 +46,9 @@ impl LaunchedTask {
         events: &SyncSender<ScreenEvent>,
     ) -> Result<LaunchedTask> {
         let program = spec.command.get_program().to_string_lossy().into_owned();
-        LaunchedTask::spawn(spec, number, events)
-            .map_err(|source| LaunchError::Start { program, source })
+        LaunchedTask::spawn(spec, number, events).map_err(|e| {
+            LaunchError::of_attempt(e, |source| LaunchError::Start { program, source })
+        })
     }
 
     fn spawn(
