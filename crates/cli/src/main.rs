@@ -10,6 +10,7 @@ mod inspect;
 mod launch;
 mod model;
 mod output;
+mod output_file;
 mod progress;
 mod protect;
 mod restore;

@@ -12,6 +12,7 @@ use thalweg_tensor::text::counted;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::output_file::check_output_file;
 use crate::progress::Progress;
 use crate::statistics::{each_pair, format_number};
 use crate::table::table;
@@ -105,6 +106,14 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
+    // The folder of a checkpoint is made.
+    let extension = to.extension().unwrap_or_default();
+    if ["npz", "safetensors"]
+        .iter()
+        .any(|e| extension.eq_ignore_ascii_case(e))
+    {
+        check_output_file(to)?;
+    }
     let weights = open_weights(from)?;
     let names = weights.names();
     let progress = Progress::new("tensor", names.len() as u64, false);

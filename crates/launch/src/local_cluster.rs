@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
 use crate::job::{JobExit, run_tasks};
 use crate::program::program_path;
 use crate::task::TaskSpec;
@@ -61,6 +61,16 @@ impl LocalCluster {
         command
     }
 
+    fn no_port(&self, port: u16, error: &std::io::Error) -> LaunchError {
+        let text = match self.free_ports {
+            true => format!("the system has no free port: {error}"),
+            false => format!(
+                "port {port} is not free ({error}): end what listens there, or use --free-ports"
+            ),
+        };
+        LaunchError::Argument(text)
+    }
+
     /// Addresses of the tasks, by job.
     fn addresses(&self, counts: [usize; 2]) -> Result<[Vec<String>; 2]> {
         let mut all = [Vec::new(), Vec::new()];
@@ -79,11 +89,8 @@ impl LocalCluster {
                         .and_then(|i| FIRST_PORTS[job].checked_add(i))
                         .ok_or("so many tasks need --free-ports")?,
                 };
-                let socket = TcpListener::bind(("127.0.0.1", port)).map_err(|e| {
-                    format!(
-                        "port {port} is not free ({e}): end what listens there, or use --free-ports"
-                    )
-                })?;
+                let socket = TcpListener::bind(("127.0.0.1", port))
+                    .map_err(|e| LaunchError::of_attempt(e, |e| self.no_port(port, &e)))?;
                 all[job].push(socket.local_addr()?.to_string());
                 bound.push(socket);
             }
