@@ -174,6 +174,57 @@ fn a_lost_session_is_recreated_from_the_last_checkpoint() {
     );
 }
 
+#[test]
+fn checkpoints_that_are_passed_over_are_logged_with_their_reasons() {
+    let folder = Folder::new("passed_over");
+    let g = Graph::new();
+    let model = model(&g);
+    let trained = |last: i64| {
+        let (lines, log) = logged();
+        let mut session = MonitoredTrainingSession::new(&g)
+            .checkpoint_dir(folder.path())
+            .save_checkpoint(Every::Steps(1))
+            .hook(StopAtStepHook::last_step(last))
+            .log(log)
+            .start(|| Session::new(&g))
+            .unwrap();
+        while session.run::<()>(model.train, []).unwrap().is_some() {}
+        session.close().unwrap();
+        let lines = lines.lock().unwrap();
+        lines.clone()
+    };
+    trained(5);
+    let newest = thalweg::checkpoint::state::latest_checkpoint(folder.path());
+    let newest = newest.unwrap().unwrap().display().to_string();
+    let of = |step: usize, end: &str| {
+        let path = newest.strip_suffix('5').unwrap();
+        std::path::PathBuf::from(format!("{path}{step}{end}"))
+    };
+    let data = ".data-00000-of-00001";
+    std::fs::remove_file(of(5, data)).unwrap();
+    std::fs::write(of(4, data), b"cut").unwrap();
+    let mut flipped = std::fs::read(of(3, data)).unwrap();
+    flipped[0] ^= 1;
+    std::fs::write(of(3, data), flipped).unwrap();
+    let lines = trained(6);
+    let mut told = lines.iter().filter(|l| l.starts_with("warning: "));
+    for (step, why) in [
+        (5, "is not there"),
+        (4, "not written to its end, or cut"),
+        (3, "its checksum does not fit"),
+    ] {
+        let line = told.next().unwrap();
+        let start = format!(
+            "warning: the checkpoint {} is passed over: ",
+            of(step, "").display()
+        );
+        assert!(line.starts_with(&start) && line.contains(why), "{line}");
+    }
+    assert_eq!(told.next(), None);
+    let restored = format!("restored {}", of(2, "").display());
+    assert!(lines.contains(&restored), "{lines:?}");
+}
+
 /// A session that loses a server in the middle of its first restore: all variables but the last are assigned by then.
 struct LostInRestore<'s, 'g> {
     session: &'s Session<'g>,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thalweg::checkpoint::state::newest_usable;
+use thalweg::checkpoint::state::{PassedOver, find_usable};
+use thalweg_examples::output;
 use thalweg_examples::stop::Stop;
 
 use crate::Result;
@@ -16,6 +17,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 pub struct Checkpoints {
     folder: PathBuf,
     last: Option<PathBuf>,
+    /// Newer ones that cannot be used, each told once.
+    told: Vec<PassedOver>,
     /// Time between two looks for a new checkpoint; `None` for a single evaluation.
     interval: Option<Duration>,
 }
@@ -27,6 +30,7 @@ impl Checkpoints {
         Checkpoints {
             folder: folder.unwrap_or(Path::new(".")).to_owned(),
             last: None,
+            told: Vec::new(),
             interval: (seconds > 0).then(|| Duration::from_secs(seconds)),
         }
     }
@@ -41,7 +45,14 @@ impl Checkpoints {
             return Ok(None);
         }
         while !stop.requested() {
-            let newest = newest_usable(&self.folder);
+            let found = find_usable(&self.folder, &[]);
+            for one in found.passed_over {
+                if !self.told.contains(&one) {
+                    output::error(format_args!("warning: {one}"));
+                    self.told.push(one);
+                }
+            }
+            let newest = found.newest;
             if newest.is_some() && newest != self.last {
                 self.last = newest;
                 return Ok(self.last.clone());

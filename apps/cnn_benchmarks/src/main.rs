@@ -28,7 +28,24 @@ use settings::Settings;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// Makes a write beyond the limit on file sizes (`ulimit -f`) an error, in place of a signal that ends the process.
+#[cfg(unix)]
+fn catch_file_size_signal() -> std::io::Result<()> {
+    let caught = std::sync::Arc::default();
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, caught)?;
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn catch_file_size_signal() -> std::io::Result<()> {
+    Ok(())
+}
+
 fn main() -> ExitCode {
+    if let Err(error) = catch_file_size_signal() {
+        output::error(format_args!("error: no signal is caught: {error}"));
+        return ExitCode::FAILURE;
+    }
     let given = flags::parse(std::env::args_os());
     let on_gpu = given.flags.devices.device == flags::Device::Gpu;
     match run(given) {

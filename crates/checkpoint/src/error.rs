@@ -163,6 +163,21 @@ impl CheckpointError {
         }
     }
 
+    /// The error without a checkpoint to use instead.
+    pub(crate) fn without_newest(self) -> CheckpointError {
+        match self {
+            CheckpointError::Corrupt {
+                file, entry, what, ..
+            } => CheckpointError::Corrupt {
+                file,
+                entry,
+                what,
+                newest: None,
+            },
+            other => other,
+        }
+    }
+
     pub(crate) fn unsupported(
         file: &Path,
         entry: Option<&str>,

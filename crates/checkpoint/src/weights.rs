@@ -30,7 +30,7 @@ use crate::error::CheckpointError;
 use crate::npz::{NpzReader, NpzWriter};
 use crate::object_graph;
 use crate::safetensors::{self, SafetensorsReader};
-use crate::state;
+use crate::state::{self, PassedOver};
 use crate::weight_info::WeightInfo;
 
 /// The prefix of entries that are not weights: the state of random ops.
@@ -40,6 +40,7 @@ const INTERNAL_PREFIX: &str = "_thalweg/";
 pub struct Weights {
     path: PathBuf,
     source: OpenWeights,
+    passed_over: Vec<PassedOver>,
 }
 
 enum OpenWeights {
@@ -87,24 +88,31 @@ impl Weights {
         Ok(Weights {
             path: path.to_owned(),
             source,
+            passed_over: Vec::new(),
         })
     }
 
     fn open_folder(folder: &Path) -> Result<Weights, CheckpointError> {
         let index = folder.join(safetensors::INDEX);
-        let source = if let Some(prefix) = state::latest_checkpoint(folder)? {
-            Self::bundle(&prefix)?
-        } else if index.exists() {
-            OpenWeights::Safetensors(SafetensorsReader::open(&index)?)
-        } else if let Some(prefix) = state::newest_usable(folder) {
-            Self::bundle(&prefix)?
-        } else {
-            return Err(missing(folder));
+        let mut found = state::find_latest(folder)?;
+        if found.newest.is_none() && !index.exists() {
+            found = state::find_usable(folder, &[]);
+        }
+        let source = match found.newest {
+            Some(prefix) => Self::bundle(&prefix)?,
+            None if index.exists() => OpenWeights::Safetensors(SafetensorsReader::open(&index)?),
+            None => return Err(missing(folder)),
         };
         Ok(Weights {
             path: folder.to_owned(),
             source,
+            passed_over: found.passed_over,
         })
+    }
+
+    /// The newer checkpoints of the opened folder that cannot be used, the newest first.
+    pub fn passed_over(&self) -> &[PassedOver] {
+        &self.passed_over
     }
 
     fn bundle(prefix: &Path) -> Result<OpenWeights, CheckpointError> {

@@ -133,6 +133,65 @@ fn a_folder_opens_at_the_newest_checkpoint_that_its_state_file_names() {
     assert_eq!(state::newest_usable(&run), Some(run.join("model.ckpt-3")));
 }
 
+/// Whatever is wrong with it: cut, a part of it gone, or gone as a whole.
+#[test]
+fn a_checkpoint_that_is_passed_over_is_told_with_its_reason() {
+    let folder = golden();
+    let run = folder.join("run");
+    let newest = run.join("model.ckpt-4");
+    let (data, index) = (data_path(&newest, 0, 1), index_path(&newest));
+    let (whole_data, whole_index) = (
+        std::fs::read(&data).unwrap(),
+        std::fs::read(&index).unwrap(),
+    );
+    let reason = |damage: &dyn Fn()| {
+        damage();
+        let found = state::find_latest(&run).unwrap();
+        assert_eq!(found.newest, Some(run.join("model.ckpt-3")));
+        assert_eq!(found, state::find_usable(&run, &[]));
+        let [one] = &found.passed_over[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(one.prefix, newest);
+        assert_eq!(
+            Weights::open(&run).unwrap().passed_over(),
+            found.passed_over
+        );
+        std::fs::write(&data, &whole_data).unwrap();
+        std::fs::write(&index, &whole_index).unwrap();
+        let said = one.to_string();
+        let start = format!("the checkpoint {} is passed over: ", newest.display());
+        assert!(said.starts_with(&start), "{said}");
+        assert!(!said.contains("restore that one"), "{said}");
+        said
+    };
+    let half = |whole: &[u8]| whole[..whole.len() / 2].to_vec();
+    for (damage, why) in [
+        (
+            &(|| std::fs::write(&data, half(&whole_data)).unwrap()) as &dyn Fn(),
+            "the checkpoint was not written to its end, or cut",
+        ),
+        (
+            &|| std::fs::remove_file(&data).unwrap(),
+            "is not there, and the index of its checkpoint is",
+        ),
+        (
+            &|| std::fs::write(&index, half(&whole_index)).unwrap(),
+            "model.ckpt-4.index ",
+        ),
+        (
+            &|| std::fs::remove_file(&index).unwrap(),
+            "model.ckpt-4.index does not exist",
+        ),
+    ] {
+        let said = reason(damage);
+        assert!(said.contains(why), "{said}");
+    }
+    let whole = state::find_latest(&run).unwrap();
+    assert_eq!(whole.newest, Some(newest));
+    assert_eq!(whole.passed_over, []);
+}
+
 #[test]
 fn variables_of_objects_are_found_by_their_names() {
     let folder = golden();

@@ -15,6 +15,7 @@ use thalweg_train::saved_model::signatures;
 use crate::failure::Failure;
 use crate::model::ModelArgs;
 use crate::output;
+use crate::output_file::check_output_file;
 use crate::restore::Restore;
 use crate::run::NameResolver;
 
@@ -47,6 +48,7 @@ impl Freeze {
                 "nothing is asked for: name outputs with --outputs, or a --signature".into(),
             );
         }
+        check_output_file(&self.out)?;
         let graph = Graph::new();
         let mut loaded = self.model.load()?;
         self.restore.prepare(&mut loaded);

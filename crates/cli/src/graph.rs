@@ -16,6 +16,7 @@ use thalweg_tensor::text::counted;
 use crate::failure::Failure;
 use crate::model::{Loaded, ModelArgs};
 use crate::output;
+use crate::output_file::check_output_file;
 use crate::table::table;
 
 /// Print the contents of a graph: ops, inputs, outputs, variables, functions, and unsupported parts
@@ -39,6 +40,9 @@ pub(crate) struct GraphArgs {
 
 impl GraphArgs {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        for path in [&self.dot, &self.text].into_iter().flatten() {
+            check_output_file(path)?;
+        }
         let mut loaded = self.model.load()?;
         let graph = thalweg_graph::Graph::new();
         let description = describe(&loaded.graph, graph.registry());

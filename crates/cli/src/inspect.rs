@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use thalweg_checkpoint::Weights;
 use thalweg_checkpoint::bundle::index_path;
 use thalweg_graphdef::File;
 use thalweg_graphdef::file::{self, SAVED_MODEL};
@@ -21,6 +20,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::statistics::Statistics;
 use crate::table::table;
+use crate::weight_files::open_weights;
 
 /// Print the tensors of a checkpoint, a file of weights or a model: names, dtypes, shapes and statistics
 ///
@@ -81,7 +81,7 @@ impl Inspect {
     }
 
     fn weights(&self, path: &Path) -> Result<(String, Vec<TensorRow>), Failure> {
-        let weights = Weights::open(path)?;
+        let weights = open_weights(path)?;
         let names = weights.names();
         let progress = Progress::new("tensor", names.len() as u64, self.json);
         let mut rows = Vec::new();

@@ -80,7 +80,7 @@ pub(crate) fn accept_np_flag(args: impl Iterator<Item = OsString>) -> Vec<OsStri
 /// Starts the ranks of a job, on this machine or on several. Each has HOROVOD_RANK, HOROVOD_SIZE, HOROVOD_LOCAL_RANK and
 /// HOROVOD_LOCAL_SIZE in its environment, and the address of the launcher. `thalweg::hvd` reads them.
 ///
-/// The exit status is that of the first rank that failed. Signals, output and the end of all are as of `launch local`.
+/// The exit status is that of the first rank that failed, of which the failures of others are consequences. Signals, output and the end of all are as of `launch local`.
 #[derive(Args)]
 struct Hvd {
     /// Number of ranks. `-np 2`, as of horovodrun, is the same.

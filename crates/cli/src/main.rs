@@ -10,6 +10,7 @@ mod inspect;
 mod launch;
 mod model;
 mod output;
+mod output_file;
 mod progress;
 mod protect;
 mod restore;
@@ -17,6 +18,7 @@ mod run;
 mod server;
 mod statistics;
 mod table;
+mod weight_files;
 mod weights;
 
 use std::process::ExitCode;

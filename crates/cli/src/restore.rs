@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use thalweg_checkpoint::Weights;
 use thalweg_graphdef::export::clear_devices;
 use thalweg_session::Session;
 use thalweg_tensor::text::counted;
@@ -12,6 +11,7 @@ use thalweg_train::saved_model::{restore_model, restore_weights};
 use crate::failure::Failure;
 use crate::model::Loaded;
 use crate::output;
+use crate::weight_files::open_weights;
 
 /// Maximum number of variables in a message.
 const MAX_LISTED: usize = 3;
@@ -48,7 +48,7 @@ impl Restore {
         let Some(path) = &self.checkpoint else {
             return Ok(count);
         };
-        let weights = Weights::open(path)?;
+        let weights = open_weights(path)?;
         let done = restore_weights(session, &weights, loaded.meta.as_ref())?;
         let from = weights.path().display();
         if done.restored == 0 {

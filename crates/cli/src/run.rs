@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::initializers::error_text;
 use crate::model::ModelArgs;
 use crate::output;
+use crate::output_file::check_output_file;
 use crate::progress::Progress;
 use crate::restore::Restore;
 
@@ -108,6 +109,9 @@ impl Run {
                 "nothing is asked for: name outputs with --fetch, nodes with --target or a --signature"
                     .into(),
             );
+        }
+        if let Some(out) = &self.out {
+            check_output_file(out)?;
         }
         let graph = Graph::new();
         let mut loaded = self.model.load()?;

@@ -6,15 +6,17 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use thalweg_checkpoint::{self as checkpoint, save_weights};
+use thalweg_checkpoint::save_weights;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::text::counted;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::output_file::check_output_file;
 use crate::progress::Progress;
 use crate::statistics::{each_pair, format_number};
 use crate::table::table;
+use crate::weight_files::open_weights;
 
 /// Show, convert and compare weights: checkpoints, .safetensors and .npz files
 #[derive(Args)]
@@ -73,7 +75,7 @@ impl WeightsArgs {
 }
 
 fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
-    let weights = checkpoint::Weights::open(file)?;
+    let weights = open_weights(file)?;
     let infos = weights.names().into_iter().filter_map(|n| weights.info(n));
     let infos: Vec<_> = infos.collect();
     let from = weights.path().display();
@@ -104,7 +106,15 @@ fn show(file: &Path, as_json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn convert(from: &Path, to: &Path) -> Result<ExitCode, Failure> {
-    let weights = checkpoint::Weights::open(from)?;
+    // The folder of a checkpoint is made.
+    let extension = to.extension().unwrap_or_default();
+    if ["npz", "safetensors"]
+        .iter()
+        .any(|e| extension.eq_ignore_ascii_case(e))
+    {
+        check_output_file(to)?;
+    }
+    let weights = open_weights(from)?;
     let names = weights.names();
     let progress = Progress::new("tensor", names.len() as u64, false);
     let mut all = Vec::new();
@@ -162,7 +172,7 @@ fn diff(a: &Path, b: &Path, tolerance: f64, as_json: bool) -> Result<ExitCode, F
     if tolerance.is_nan() || tolerance < 0.0 {
         return Err(format!("--tolerance {tolerance}: give a number from 0 on").into());
     }
-    let (a, b) = (checkpoint::Weights::open(a)?, checkpoint::Weights::open(b)?);
+    let (a, b) = (open_weights(a)?, open_weights(b)?);
     let (of_a, of_b) = (a.names(), b.names());
     let names: BTreeSet<&str> = of_a.iter().chain(&of_b).copied().collect();
     let progress = Progress::new("tensor", names.len() as u64, as_json);

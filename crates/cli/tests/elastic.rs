@@ -225,6 +225,79 @@ fn workers_follow_the_discovery_script() {
     );
 }
 
+#[test]
+fn an_answer_without_hosts_lasts_until_the_elastic_timeout() {
+    let folder = Folder::new("no_hosts");
+    hosts(&folder, "localhost:2\n");
+    let script = script(&folder);
+    let options = [
+        "-np",
+        "2",
+        "--elastic-timeout",
+        "4",
+        "--host-discovery-script",
+        &script,
+    ];
+    let mut launch = RunningLaunch::start(&options, 100_000);
+    launch.until(&["step 5 of 2 ranks"]);
+    hosts(&folder, "");
+    launch.until(&["the host discovery script names none now: workers go on"]);
+    hosts(&folder, "localhost:2\n");
+    launch.until(&["hosts: localhost:2"]);
+    launch.until(&["of 2 ranks"]);
+    hosts(&folder, "");
+    let (status, lines) = launch.end();
+    assert_eq!(status, 1, "{lines:#?}");
+    let why = format!("error: the host discovery script '{script}' has named no host for 4s");
+    assert!(lines.iter().any(|l| l.starts_with(&why)), "{lines:#?}");
+    // The same workers went on all the time.
+    let rounds = lines.iter().filter(|l| l.starts_with("round ")).count();
+    assert_eq!(rounds, 1, "{lines:#?}");
+}
+
+#[test]
+fn the_state_outlives_an_answer_that_replaces_all_hosts() {
+    let folder = Folder::new("all_hosts");
+    hosts(&folder, "localhost:2\n");
+    let script = script(&folder);
+    for (max, steps) in [("2", 150), ("1", 150)] {
+        hosts(&folder, &format!("localhost:{max}\n"));
+        let options = [
+            "-np",
+            max,
+            "--max-np",
+            max,
+            "--elastic-timeout",
+            "30",
+            "--host-discovery-script",
+            &script,
+        ];
+        let mut launch = RunningLaunch::start(&options, steps);
+        launch.until(&[&format!("step 20 of {max} ranks")]);
+        hosts(&folder, &format!("127.0.0.2:{max}\n"));
+        launch.until(&["is let go: its host is not there for the job any more"]);
+        launch.until(&[&format!("step {steps} of {max} ranks")]);
+        let (status, lines) = launch.end();
+        assert_eq!(status, 0, "{lines:#?}");
+        let first = lines.iter().filter(|l| l.contains("step 5 of ")).count();
+        assert_eq!(first, 1, "it began anew: {lines:#?}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_let_go_says_why() {
+    let folder = Folder::new("says_why");
+    hosts(&folder, "localhost:1\n127.0.0.2:1\n");
+    let script = script(&folder);
+    let options = ["-np", "2", "--host-discovery-script", &script];
+    let mut launch = RunningLaunch::start(&options, 100_000);
+    launch.until(&["step 5 of 2 ranks"]);
+    hosts(&folder, "localhost:1\n");
+    launch.until(&["Ended(\"its host is not there for the job any more"]);
+    signal(&launch.child.id().to_string(), "TERM");
+    launch.end();
+}
+
 fn fails(options: &[&str], program: &[&str]) -> (i32, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .args(["launch", "hvd"])

@@ -50,6 +50,30 @@ fn each_task_gets_its_flags_and_its_lines_are_prefixed() {
     assert_eq!(errors.lines().filter(|l| l.ends_with("| oh")).count(), 3);
 }
 
+/// Launches tasks under a limit on open files. Returns the error.
+fn limited(limit: u32, tasks: &str, free_ports: &str) -> String {
+    let script = format!(
+        "ulimit -n {limit}; exec \"$0\" launch local {free_ports} --ps {tasks} --workers {tasks} -- sh -c 'exec sleep 60' task"
+    );
+    let done = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_thalweg")])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    String::from_utf8(done.stderr).unwrap()
+}
+
+#[test]
+fn the_limit_on_open_files_is_named_with_its_command() {
+    // The ports reach the limit, or the pipes of the tasks.
+    for (limit, tasks) in [(40, "40"), (40, "10")] {
+        let said = limited(limit, tasks, "--free-ports");
+        assert!(said.contains("too many files are open"), "{said}");
+        assert!(said.contains("raise the limit, with `ulimit -n`"), "{said}");
+        assert!(!said.contains("--free-ports"), "{said}");
+    }
+}
+
 #[test]
 fn the_first_failure_ends_all_tasks_and_is_the_status() {
     let began = Instant::now();

@@ -190,6 +190,30 @@ fn a_task_that_a_signal_has_ended_is_named_with_the_signal() {
     assert!(said.contains("error: worker 0 ended by SIGKILL"), "{said}");
 }
 
+#[test]
+fn the_first_of_several_failures_is_the_status_whatever_its_number() {
+    let folder = Folder::new("launch_first");
+    let script = r#"case $2 in ps) sleep 0.03; exit 4;; esac; exit 3"#;
+    let output = ends(launch(&folder, &[], script).spawn().unwrap());
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let said = errors(&output);
+    assert!(
+        said.contains("error: worker 0 ended with status 3"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_write_beyond_the_limit_on_file_sizes_is_an_error_of_the_task() {
+    let folder = Folder::new("launch_size");
+    let script = r#"ulimit -f 1; head -c 100000 /dev/zero > "$T/big$2"; exit 5"#;
+    let output = ends(launch(&folder, &[], script).spawn().unwrap());
+    // The signal would end `head` alone, and the shell would say so.
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let said = errors(&output);
+    assert!(said.contains("File too large"), "{said}");
+}
+
 /// Script that prints many lines, and then creates a file.
 const TALKS: &str = r#"for i in $(seq 200); do echo "step $i"; done; touch "$T/done$2""#;
 

@@ -182,6 +182,27 @@ fn traces_of_ranks_are_merged_and_a_failed_rank_keeps_its_status() {
 }
 
 #[test]
+fn a_trace_that_cannot_be_written_is_refused_before_the_job() {
+    let folder = SshFolder::new("no trace");
+    let launch = |trace: &str| {
+        let options = ["-np", "1", "--trace", trace];
+        folder.launch(&options, &["touch", "began"])
+    };
+    let done = launch("none/t.json");
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    let errors = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        errors.contains("--trace none/t.json: No such file"),
+        "{errors}"
+    );
+    assert!(!folder.0.join("began").exists());
+    // The check leaves no file.
+    launch("t.json");
+    assert!(folder.0.join("began").exists());
+    assert!(!folder.0.join("t.json").exists());
+}
+
+#[test]
 fn keys_named_by_the_environment_protect_the_launcher_too() {
     let done = Command::new(env!("CARGO_BIN_EXE_thalweg"))
         .env("THALWEG_PROTECTION", "/no/such/folder")

@@ -240,6 +240,37 @@ fn an_existing_folder_is_not_overwritten_and_broken_keys_are_an_error() {
     assert!(error.to_string().contains("token"), "{error}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_secret_that_other_users_can_read_is_refused_by_every_command() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = made(place("readable").join("keys"));
+    let shown = folder.display().to_string();
+    let commands = [
+        vec!["server", "--listen", "127.0.0.1:0", "--protection", &shown],
+        vec!["launch", "hvd", "-n", "1", "--protection", &shown, "true"],
+    ];
+    for name in [files::KEY, files::TOKEN] {
+        let path = folder.join(name);
+        let set = |mode| {
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        set(0o644);
+        for command in &commands {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+            let refused = program.args(command).output().unwrap();
+            assert!(!refused.status.success(), "{refused:?}");
+            let said = String::from_utf8(refused.stderr).unwrap();
+            let named = format!("{}: its mode is 0644", path.display());
+            assert!(said.contains(&named), "{command:?}: {said}");
+        }
+        let refused = renew(&folder, "add", &["127.0.0.1"]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(said.contains("has to be 0600"), "{said}");
+        set(0o600);
+    }
+}
+
 /// Longer than the interval at which tasks read their files.
 const RELOAD_WAIT: Duration = Duration::from_millis(1100);
 
@@ -254,6 +285,13 @@ fn copied(from: &Path, to: &Path) {
     ] {
         std::fs::copy(from.join(name), to.join(name)).unwrap();
     }
+}
+
+/// Writes a file that no other user may read.
+fn write_private(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    #[cfg(unix)]
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
 }
 
 fn renew(folder: &Path, step: &str, hosts: &[&str]) -> std::process::Output {
@@ -332,7 +370,7 @@ fn an_interrupted_step_of_a_renewal_can_be_repeated() {
     done("switch", &[]);
     // Interrupted before the files of the second step were removed.
     for (name, text) in &waiting {
-        std::fs::write(folder.join(name), text).unwrap();
+        write_private(&folder.join(name), text);
     }
     done("switch", &[]);
     assert_eq!(

@@ -457,3 +457,35 @@ fn output_that_cannot_be_written_is_an_error_but_a_closed_pipe_is_none() {
         assert_eq!((output.status.code(), &*said), (Some(0), ""));
     }
 }
+
+/// The model is not there either, and would be read first.
+#[test]
+fn an_output_file_that_cannot_be_written_is_refused_before_the_work() {
+    let folder = Folder::new("outputs");
+    let (out, is_folder) = (folder.at("none/out.svg"), folder.at("folder.npz"));
+    std::fs::create_dir(&is_folder).unwrap();
+    let npz = folder.at("none/out.npz");
+    let model = folder.at("none.pb");
+    let calls: [&[&str]; 6] = [
+        &["graph", &model, "--dot", &out],
+        &["graph", &model, "--text", &out],
+        &["freeze", &model, "--outputs", "y", "--out", &out],
+        &["run", &model, "--fetch", "y", "--out", &out],
+        &["bench", "allreduce", "--plot", &out],
+        &["weights", "convert", &model, &npz],
+    ];
+    for call in calls {
+        let said = fails(call);
+        assert!(said.contains("/none/out."), "{call:?}: {said}");
+        assert!(said.contains("make its folder first"), "{call:?}: {said}");
+    }
+    let said = fails(&["weights", "convert", &model, &is_folder]);
+    assert!(
+        said.contains("is a folder: give the name of a file"),
+        "{said}"
+    );
+    // Nothing is left behind by a check that succeeds.
+    fails(&["graph", &model, "--dot", &folder.at("out.dot")]);
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1);
+}

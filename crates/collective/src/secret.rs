@@ -32,7 +32,7 @@ impl Secret {
     /// also know the folder's token. The certificate names the addresses of all hosts.
     ///
     /// # Errors
-    /// A file cannot be read or used.
+    /// A file cannot be read or used, or other users have access to the key or the token.
     #[cfg(feature = "tls")]
     pub fn protected(
         &self,

@@ -48,9 +48,18 @@ fn keys(name: &str, host: &str) -> Keys {
         ("token", "of the cluster of the tests".replace(' ', "-")),
     ];
     for (file, text) in files {
-        std::fs::write(folder.join(file), text).unwrap();
+        let path = folder.join(file);
+        std::fs::write(&path, text).unwrap();
+        set_mode(&path, 0o600);
     }
     Keys(folder)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    #[cfg(unix)]
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    #[cfg(not(unix))]
+    let _ = (path, mode);
 }
 
 fn secret(folder: &Path) -> Secret {
@@ -186,6 +195,33 @@ fn a_missing_folder_of_keys_is_an_error_that_names_thalweg_protect() {
         error.starts_with("THALWEG_PROTECTION: /no/such/folder/"),
         "{error}"
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_or_token_that_other_users_can_read_is_refused_by_name() {
+    let keys = keys("readable", "127.0.0.1");
+    let folder = keys.0.display().to_string();
+    for name in ["key.pem", "token"] {
+        let path = keys.0.join(name);
+        set_mode(&path, 0o644);
+        let set = |name: &str| match name {
+            "HOROVOD_RANK" => Some("0".to_owned()),
+            "HOROVOD_SIZE" => Some("1".to_owned()),
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR" => Some("127.0.0.1".to_owned()),
+            "HOROVOD_GLOO_RENDEZVOUS_PORT" => Some("2222".to_owned()),
+            "THALWEG_PROTECTION" => Some(folder.clone()),
+            _ => None,
+        };
+        let error = Join::from_variables(&set).unwrap_err().to_string();
+        let start = format!("THALWEG_PROTECTION: {}: its mode is 0644", path.display());
+        assert!(error.starts_with(&start), "{error}");
+        assert!(error.contains("has to be 0600"), "{error}");
+        set_mode(&path, 0o600);
+    }
+    // A certificate is no secret.
+    set_mode(&keys.0.join("certificate.pem"), 0o644);
+    secret(&keys.0);
 }
 
 #[test]

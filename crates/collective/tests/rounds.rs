@@ -286,7 +286,8 @@ impl SimJob {
         assert_eq!(number, self.number + 1, "rounds are numbered");
         self.number = number;
         let size = workers.len();
-        assert!(size <= self.limits.max, "{size} ranks");
+        // One that is to leave gives its state to another one.
+        assert!(size <= self.limits.max.max(2), "{size} ranks");
         assert!(
             size >= self.limits.min || self.roster.is_finishing(),
             "{size} ranks"
@@ -352,6 +353,60 @@ impl SimJob {
         }
         panic!("it hangs: {:?}, {:?}", self.roster, self.workers);
     }
+}
+
+#[test]
+fn a_worker_that_is_to_leave_stays_until_another_one_has_the_state() {
+    let mut roster = Roster::new(ElasticLimits {
+        timeout: Duration::from_secs(30),
+        ..ElasticLimits::of(2)
+    });
+    let round = |number, workers: &[u64]| Change::Round {
+        number,
+        workers: workers.to_vec(),
+    };
+    let dropped = |changes: &[Change]| -> Vec<u64> {
+        let worker = |c: &Change| match c {
+            Change::Dropped { worker, .. } => Some(*worker),
+            _ => None,
+        };
+        changes.iter().filter_map(worker).collect()
+    };
+    let at = Duration::from_secs;
+    for worker in [0, 1] {
+        roster.add(worker);
+        roster.ready(worker, 0);
+    }
+    assert_eq!(roster.poll(at(0)), [round(1, &[0, 1])]);
+    // All hosts are replaced in one answer.
+    roster.leave(0);
+    roster.leave(1);
+    assert_eq!(roster.poll(at(1)), [0, 1].map(Change::EndRound));
+    roster.ready(0, 7);
+    roster.ready(1, 7);
+    assert_eq!(dropped(&roster.poll(at(2))), [1]);
+    roster.add(2);
+    roster.ready(2, 0);
+    // Worker 0 gives it the state, and is told to leave at the next commit.
+    assert_eq!(roster.poll(at(10)), [round(2, &[0, 2])]);
+    assert_eq!(roster.poll(at(11)), [0, 2].map(Change::EndRound));
+    roster.ready(0, 8);
+    assert_eq!(roster.poll(at(12)), []);
+    roster.ready(2, 8);
+    let changes = roster.poll(at(12));
+    assert_eq!(dropped(&changes), [0]);
+    assert_eq!(changes[1..], [round(3, &[2])]);
+
+    // No other one comes: the job ends at its timeout.
+    roster.leave(2);
+    assert_eq!(roster.poll(at(20)), [Change::EndRound(2)]);
+    roster.ready(2, 9);
+    assert_eq!(roster.poll(at(21)), []);
+    let changes = roster.poll(at(60));
+    let [Change::Ended(why)] = &changes[..] else {
+        panic!("{changes:?}")
+    };
+    assert!(why.starts_with("0 workers are there after"), "{why}");
 }
 
 #[test]

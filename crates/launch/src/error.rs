@@ -20,6 +20,9 @@ pub enum LaunchError {
         /// Reason of the system.
         source: io::Error,
     },
+    /// The limit on open files is reached.
+    #[error("too many files are open ({0}): raise the limit, with `ulimit -n`")]
+    OpenFiles(io::Error),
     /// Keys that cannot be read.
     #[error(transparent)]
     Protection(#[from] ProtectionError),
@@ -28,7 +31,37 @@ pub enum LaunchError {
     Random(#[from] getrandom::Error),
     /// Any other error of the system.
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl LaunchError {
+    /// Error of the system in an attempt that fails as `other` says, unless the limit on open files has ended it.
+    pub(crate) fn of_attempt(
+        error: io::Error,
+        other: impl FnOnce(io::Error) -> LaunchError,
+    ) -> LaunchError {
+        match is_open_files(&error) {
+            true => LaunchError::OpenFiles(error),
+            false => other(error),
+        }
+    }
+}
+
+/// `true` if the process, or the machine, may open no more files.
+fn is_open_files(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    return matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+    #[cfg(not(unix))]
+    {
+        let _ = error;
+        false
+    }
+}
+
+impl From<io::Error> for LaunchError {
+    fn from(error: io::Error) -> LaunchError {
+        LaunchError::of_attempt(error, LaunchError::Io)
+    }
 }
 
 impl From<&str> for LaunchError {

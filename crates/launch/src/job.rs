@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::screen::{LostLines, Screen, ScreenEvent, show};
 use crate::signals::{self, Signals};
-use crate::task::{LaunchedTask, TaskSpec, status_text};
+use crate::task::{LaunchedTask, TaskSpec, ended_by_signal, status_text};
 
 /// Interval at which tasks and signals are polled.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time in which the task that has caused a failure ends too. Tasks that lose a peer may end before it.
+const CAUSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of lines that may wait for the screen until tasks block.
 pub(crate) const EVENT_QUEUE: usize = 1024;
 /// Exit code of a job whose tasks have all succeeded, but whose output is lost in part: `EX_IOERR`.
@@ -55,7 +57,8 @@ impl JobExit {
     }
 }
 
-/// Starts tasks, and returns when all have ended. Lines from `notes` are shown as the launcher's own.
+/// Starts tasks, and returns when all have ended. Lines from `notes` are shown as the launcher's own. `first_failed` gives the
+/// number of the task whose failure the others have noticed first, if they tell.
 ///
 /// # Errors
 /// A task cannot be started; signals cannot be caught.
@@ -63,6 +66,7 @@ pub(crate) fn run_tasks(
     specs: Vec<TaskSpec>,
     grace: Duration,
     notes: &Receiver<String>,
+    first_failed: &dyn Fn() -> Option<usize>,
 ) -> Result<JobExit> {
     let mut signals = Signals::catch()?;
     let (sender, events) = sync_channel(EVENT_QUEUE);
@@ -71,6 +75,7 @@ pub(crate) fn run_tasks(
     let mut job = RunningTasks {
         tasks: Vec::new(),
         grace,
+        first_failed,
     };
     for (number, spec) in specs.into_iter().enumerate() {
         job.tasks.push(LaunchedTask::start(spec, number, &sender)?);
@@ -79,24 +84,50 @@ pub(crate) fn run_tasks(
 }
 
 /// Tasks that were started; those that still run are killed when this is dropped.
-struct RunningTasks {
+struct RunningTasks<'a> {
     tasks: Vec<LaunchedTask>,
     /// Time that a task may take to end by itself, and again after SIGTERM.
     grace: Duration,
+    first_failed: &'a dyn Fn() -> Option<usize>,
+}
+
+/// Failure of a task.
+#[derive(Debug)]
+struct Failure {
+    /// Number of the task.
+    task: usize,
+    code: i32,
+    /// Time of its end.
+    at: Instant,
+}
+
+impl Failure {
+    /// `true` if this failure does not follow from that of another task: a signal has ended the task, or the others have
+    /// noticed its failure first.
+    fn is_cause(&self, named: Option<usize>) -> bool {
+        ended_by_signal(self.code) || named == Some(self.task)
+    }
+}
+
+/// Returns the failure from which the others follow: that of a task that a signal has ended, or else of the one that the
+/// others name, or else the earliest.
+fn root_cause(failures: &[Failure], named: Option<usize>) -> Option<&Failure> {
+    let rank = |f: &&Failure| (!ended_by_signal(f.code), named != Some(f.task), f.at);
+    failures.iter().min_by_key(rank)
 }
 
 /// Reason why the tasks are to end.
 #[derive(Default)]
 struct Shutdown {
     since: Option<Instant>,
-    /// First task that failed, and its exit code.
-    failed: Option<(String, i32)>,
+    /// Tasks that failed by themselves, until one of them is known to be the cause.
+    failures: Vec<Failure>,
     /// First signal that the launcher got.
     signal: Option<i32>,
 }
 
-impl RunningTasks {
-    /// Waits until all tasks have ended. The exit code is that of the first task that failed.
+impl RunningTasks<'_> {
+    /// Waits until all tasks have ended. The exit code is that of the task whose failure was the cause of the end.
     fn supervise(
         mut self,
         signals: &mut Signals,
@@ -123,11 +154,13 @@ impl RunningTasks {
         }
         drop(events);
         let lost = screen.end();
+        let named = (self.first_failed)();
         if let Some(signal) = shutdown.signal {
             let text = format!("ended by {}", signals::name(signal));
             return JobExit::new(128 + signal, text);
         }
-        if let Some((name, code)) = shutdown.failed {
+        if let Some(&Failure { task, code, .. }) = root_cause(&shutdown.failures, named) {
+            let name = &self.tasks[task].name;
             return JobExit::new(code, format!("error: {name} {}", status_text(code)));
         }
         JobExit::success(lost)
@@ -147,16 +180,26 @@ impl RunningTasks {
                 },
                 events,
             );
-            if code != 0 && !task.was_terminated() && shutdown.failed.is_none() {
-                shutdown.failed = Some((task.name.clone(), code));
+            if code != 0 && !task.was_terminated() {
+                let at = task.ended_at();
+                let task = number;
+                shutdown.failures.push(Failure { task, code, at });
             }
         }
+    }
+
+    /// `true` if the cause of the failures is known, or none that comes now can be it.
+    fn is_settled(&self, failures: &[Failure]) -> bool {
+        let named = (self.first_failed)();
+        let first = failures.iter().map(|f| f.at).min();
+        first.is_some_and(|at| at.elapsed() > CAUSE_TIMEOUT)
+            || failures.iter().any(|f| f.is_cause(named))
     }
 
     /// Terminates tasks that should end, and kills those whose grace is over.
     fn terminate(&mut self, shutdown: &mut Shutdown, events: &SyncSender<ScreenEvent>) {
         let mut workers = self.tasks.iter().filter(|t| t.worker);
-        let at_once = shutdown.signal.is_some() || shutdown.failed.is_some();
+        let at_once = shutdown.signal.is_some() || self.is_settled(&shutdown.failures);
         if !at_once && workers.any(LaunchedTask::is_running) {
             return;
         }
@@ -173,5 +216,38 @@ impl RunningTasks {
                 show(ScreenEvent::Note(note), events);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_a_killed_task_then_the_one_that_others_name_then_the_earliest() {
+        let begin = Instant::now();
+        let failures = |codes: &[i32]| -> Vec<Failure> {
+            let all = codes.iter().enumerate();
+            let failure = |(task, &code): (usize, &i32)| Failure {
+                task,
+                code,
+                at: begin + Duration::from_millis(task as u64),
+            };
+            all.map(failure).rev().collect()
+        };
+        for (codes, named, cause) in [
+            (&[1, 1, 137] as &[i32], None, 2),
+            (&[1, 1, 137], Some(1), 2),
+            (&[134, 1, 137], Some(2), 2),
+            (&[1, 1, 3], Some(2), 2),
+            (&[1, 1, 3], None, 0),
+            // It has ended well, though others wait for it.
+            (&[1, 3], Some(7), 0),
+        ] {
+            let all = failures(codes);
+            let found = root_cause(&all, named).map(|f| f.task);
+            assert_eq!(found, Some(cause), "{codes:?} {named:?}");
+        }
+        assert!(root_cause(&[], Some(0)).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
 use crate::job::{JobExit, run_tasks};
 use crate::program::program_path;
 use crate::task::TaskSpec;
@@ -47,7 +47,7 @@ impl LocalCluster {
             command: self.task(job, index, &addresses),
             input: None,
         });
-        run_tasks(all.collect(), self.grace, &channel().1)
+        run_tasks(all.collect(), self.grace, &channel().1, &|| None)
     }
 
     /// Command of a task.
@@ -59,6 +59,16 @@ impl LocalCluster {
             .args(["--ps_hosts", &ps.join(",")])
             .args(["--worker_hosts", &workers.join(",")]);
         command
+    }
+
+    fn no_port(&self, port: u16, error: &std::io::Error) -> LaunchError {
+        let text = match self.free_ports {
+            true => format!("the system has no free port: {error}"),
+            false => format!(
+                "port {port} is not free ({error}): end what listens there, or use --free-ports"
+            ),
+        };
+        LaunchError::Argument(text)
     }
 
     /// Addresses of the tasks, by job.
@@ -79,11 +89,8 @@ impl LocalCluster {
                         .and_then(|i| FIRST_PORTS[job].checked_add(i))
                         .ok_or("so many tasks need --free-ports")?,
                 };
-                let socket = TcpListener::bind(("127.0.0.1", port)).map_err(|e| {
-                    format!(
-                        "port {port} is not free ({e}): end what listens there, or use --free-ports"
-                    )
-                })?;
+                let socket = TcpListener::bind(("127.0.0.1", port))
+                    .map_err(|e| LaunchError::of_attempt(e, |e| self.no_port(port, &e)))?;
                 all[job].push(socket.local_addr()?.to_string());
                 bound.push(socket);
             }

@@ -8,11 +8,30 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 /// Makes a command start as its own process group, so that a Ctrl-C of the terminal reaches the launcher alone, which
 /// passes it on. On Linux the process is killed when the thread that has started it ends.
+///
+/// The process ignores SIGXFSZ: a write beyond the limit on file sizes (`ulimit -f`) is an error that its program reports, and
+/// does not end it.
 #[cfg(unix)]
 pub(crate) fn isolate(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
+    ignore_file_size_signal(command);
     #[cfg(target_os = "linux")]
     die_with_this_thread(command);
+}
+
+#[cfg(unix)]
+fn ignore_file_size_signal(command: &mut Command) {
+    let ignore = || {
+        // SAFETY: no handler is set, so no code of this process runs on the signal. The call may be made between fork and
+        // exec.
+        match unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } {
+            libc::SIG_ERR => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: between fork and exec a process of several threads may only do what a signal handler may. This does one
+    // system call; it allocates nothing and takes no lock.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, ignore) };
 }
 
 #[cfg(target_os = "linux")]
@@ -47,6 +66,22 @@ pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
     child.wait().map(Some)
 }
 
+/// Returns a function that blocks until this process has ended, and does not reap it. It returns `false` if the end cannot be
+/// awaited.
+#[cfg(unix)]
+pub(crate) fn end_of(child: &Child) -> impl FnOnce() -> bool + Send + 'static {
+    let process = Pid::from_child(child);
+    move || {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        // An error is a process that is reaped already.
+        while matches!(
+            waitid(WaitId::Pid(process), options),
+            Err(rustix::io::Errno::INTR)
+        ) {}
+        true
+    }
+}
+
 /// Sends SIGTERM to a process and its group. It must not have been reaped.
 #[cfg(unix)]
 pub(crate) fn terminate(child: &Child) {
@@ -62,7 +97,7 @@ pub(crate) fn kill(child: &mut Child) {
 }
 
 #[cfg(not(unix))]
-pub(crate) use single::{isolate, kill, terminate, try_wait};
+pub(crate) use single::{end_of, isolate, kill, terminate, try_wait};
 
 /// The same for systems without process groups and signals: a process is handled by itself. Compiled in tests on Unix
 /// too.
@@ -79,6 +114,12 @@ mod single {
     /// The system does not know the process.
     pub(crate) fn try_wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
         child.try_wait()
+    }
+
+    /// Awaits nothing: the end of a process is seen when it is polled.
+    #[cfg(not(unix))]
+    pub(crate) fn end_of(_: &Child) -> impl FnOnce() -> bool + Send + 'static {
+        || false
     }
 
     /// Does nothing: the system has no such signal. The process is killed later.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use thalweg_collective::{Coordinator, SILENCE_TIMEOUT, Secret};
 use thalweg_launch_env::variables;
 
-use crate::error::Result;
+use crate::error::{LaunchError, Result};
 use crate::hosts::{HostOptions, RankPlace};
 use crate::job::{JobExit, run_tasks};
 use crate::program::program_path;
 use crate::secret::job_secret;
 use crate::task::TaskSpec;
-use crate::trace::{merge_traces, rank_trace};
+use crate::trace::{check_trace, merge_traces, rank_trace};
 
 /// Job with a fixed number of ranks, on this host or several. Each rank has in its environment its number, the number of
 /// ranks, and the coordinator at which they meet, which the launcher runs.
@@ -39,12 +39,20 @@ impl RankJob {
     /// Starts all ranks, and returns when all have ended.
     ///
     /// # Errors
-    /// The hosts have too few slots; ranks cannot meet at this host; the program cannot be started.
+    /// The trace cannot be written; the hosts have too few slots; ranks cannot meet at this host; the program cannot be started.
     pub fn run(&self) -> Result<JobExit> {
+        if let Some(path) = &self.trace {
+            check_trace(path)?;
+        }
         let places = self.hosts.places(self.ranks)?;
         let address = self.hosts.coordinator_ip(self.protection.is_some())?;
         let listener = TcpListener::bind((address, 0)).map_err(|e| {
-            format!("ranks cannot meet at {address}: {e}: give --address, an address of this host")
+            LaunchError::of_attempt(e, |e| {
+                let text = format!(
+                    "ranks cannot meet at {address}: {e}: give --address, an address of this host"
+                );
+                LaunchError::Argument(text)
+            })
         })?;
         let secret = job_secret()?;
         let mut shared = Secret::from(&secret);
@@ -86,7 +94,8 @@ impl RankJob {
             // Traces of an earlier launch are not of this one.
             (0..self.ranks).for_each(|rank| drop(fs::remove_file(rank_trace(path, rank))));
         }
-        let mut exit = run_tasks(specs?, self.grace, &notes)?;
+        let first_failed = || coordinator.first_failed();
+        let mut exit = run_tasks(specs?, self.grace, &notes, &first_failed)?;
         if let Some(path) = &self.trace
             && let Err(error) = merge_traces(path, self.ranks, &mut exit.messages)
         {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::error::{LaunchError, Result};
@@ -29,6 +30,7 @@ pub(crate) struct LaunchedTask {
     pub(crate) worker: bool,
     child: Child,
     exit_code: Option<i32>,
+    ended_at: Arc<OnceLock<Instant>>,
     terminated_at: Option<Instant>,
     killed: bool,
 }
@@ -44,8 +46,9 @@ impl LaunchedTask {
         events: &SyncSender<ScreenEvent>,
     ) -> Result<LaunchedTask> {
         let program = spec.command.get_program().to_string_lossy().into_owned();
-        LaunchedTask::spawn(spec, number, events)
-            .map_err(|source| LaunchError::Start { program, source })
+        LaunchedTask::spawn(spec, number, events).map_err(|e| {
+            LaunchError::of_attempt(e, |source| LaunchError::Start { program, source })
+        })
     }
 
     fn spawn(
@@ -73,9 +76,17 @@ impl LaunchedTask {
             worker,
             child,
             exit_code: None,
+            ended_at: Arc::default(),
             terminated_at: None,
             killed: false,
         };
+        // Polling alone does not tell which of two tasks has ended first.
+        let (ended, end) = (task.ended_at.clone(), process::end_of(&task.child));
+        std::thread::Builder::new().spawn(move || {
+            if end() {
+                ended.get_or_init(Instant::now);
+            }
+        })?;
         if let (Some(mut stdin), Some(input)) = (task.child.stdin.take(), input) {
             // The input is short. A task that does not read it has ended, which is seen.
             let _ = stdin.write_all(input.as_bytes());
@@ -111,6 +122,11 @@ impl LaunchedTask {
         };
         self.exit_code = Some(code);
         Some(code)
+    }
+
+    /// Time of the end that [`LaunchedTask::poll_exit`] has seen.
+    pub(crate) fn ended_at(&self) -> Instant {
+        *self.ended_at.get_or_init(Instant::now)
     }
 
     /// Sends SIGTERM, once.
@@ -154,9 +170,14 @@ impl Drop for LaunchedTask {
 pub(crate) fn status_text(code: i32) -> String {
     match code {
         0 => "done".to_owned(),
-        129..=192 => format!("ended by {}", signals::name(code - 128)),
+        _ if ended_by_signal(code) => format!("ended by {}", signals::name(code - 128)),
         _ => format!("ended with status {code}"),
     }
+}
+
+/// `true` for the exit code of a task that a signal has ended.
+pub(crate) fn ended_by_signal(code: i32) -> bool {
+    (129..=192).contains(&code)
 }
 
 /// Sends the lines of an output to the screen, until either ends.

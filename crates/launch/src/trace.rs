@@ -11,6 +11,28 @@ pub(crate) fn rank_trace(path: &Path, rank: usize) -> PathBuf {
     PathBuf::from(format!("{}.{rank}", path.display()))
 }
 
+/// Checks that the merged trace can be written, before its job runs. An existing file is left as it is.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(crate) fn check_trace(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
+    let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|e| {
+        LaunchError::of_attempt(e, |e| {
+            let text = format!(
+                "--trace {}: {e}: give a file of a folder that is there",
+                path.display()
+            );
+            LaunchError::Argument(text)
+        })
+    })?;
+    if is_new {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
 /// Merges the traces of the ranks into one, and removes them. One that cannot be read is left out, and stays, with a line in
 /// `messages`.
 ///

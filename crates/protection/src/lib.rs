@@ -12,7 +12,10 @@
 //! assert!(refused.to_string().contains("at least 16"));
 //! ```
 
-use std::path::{Path, PathBuf};
+mod error;
+mod secret_file;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
@@ -21,12 +24,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use thiserror::Error;
 
+use error::MIN_TOKEN_LENGTH;
+
+pub use error::ProtectionError;
 pub use rustls;
-
-/// Minimum length of a token, in characters.
-const MIN_TOKEN_LENGTH: usize = 16;
+pub use secret_file::read_secret;
 
 /// Names of the files of [`Keys::from_dir`].
 ///
@@ -46,28 +49,6 @@ pub mod files {
     /// Token, as printable characters without spaces. Several may be valid at a time, one a line: the first is sent to others.
     /// No other user may read the file.
     pub const TOKEN: &str = "token";
-}
-
-/// Error of keys.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ProtectionError {
-    /// A file cannot be read.
-    #[error("{}: {source}; `thalweg protect` makes it", path.display())]
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-    /// The token cannot be used.
-    #[error(
-        "a token has at least {MIN_TOKEN_LENGTH} printable characters, none of them a space: make it anew with `thalweg protect`"
-    )]
-    Token,
-    /// The certificates or the key cannot be used.
-    #[error("these certificates and this key cannot be used: {0}; see `thalweg protect`")]
-    Certificates(String),
 }
 
 fn unusable(error: impl std::fmt::Display) -> ProtectionError {
@@ -116,19 +97,20 @@ impl Keys {
         })
     }
 
-    /// Reads the files of a folder, named as in [`files`].
+    /// Reads the files of a folder, named as in [`files`]. The key and the tokens are read by [`read_secret`].
     ///
     /// # Errors
-    /// A file cannot be read or used.
+    /// A file cannot be read or used, or other users have access to the key or the tokens.
     pub fn from_dir(folder: &Path) -> Result<Keys, ProtectionError> {
         let read = |name: &str| {
             let path = folder.join(name);
             std::fs::read(&path).map_err(|source| ProtectionError::File { path, source })
         };
-        let token = read(files::TOKEN)?;
+        let secret = |name: &str| read_secret(&folder.join(name));
+        let token = secret(files::TOKEN)?;
         let token = std::str::from_utf8(&token).map_err(|_| ProtectionError::Token)?;
         let (authority, certificate) = (read(files::AUTHORITY)?, read(files::CERTIFICATE)?);
-        Keys::new(&authority, &certificate, &read(files::KEY)?, token)
+        Keys::new(&authority, &certificate, &secret(files::KEY)?, token)
     }
 }
 

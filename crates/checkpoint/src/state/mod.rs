@@ -29,7 +29,9 @@ mod text_format;
 
 pub use file::CheckpointState;
 pub(crate) use newest::newest_beside;
-pub use newest::{latest_checkpoint, newest_usable};
+pub use newest::{
+    FoundCheckpoint, PassedOver, find_latest, find_usable, latest_checkpoint, newest_usable,
+};
 pub use retention::{Retention, RetentionOptions, delete_checkpoint};
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use crate::failure::Failure;
+use crate::output_file::check_output_file;
 
 /// Colours that remain distinct for colour-blind readers and in grey (Okabe and Ito, 2008).
 const LINE_COLOURS: [RGBColor; 5] = [
@@ -20,13 +21,13 @@ const TEXT: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
 const FONT: &str = "sans-serif";
 
-/// Checks the name of the file, before anything is measured.
+/// Checks the file, before anything is measured.
 ///
 /// # Errors
-/// The name does not end in `.svg`.
+/// The name does not end in `.svg`; the file cannot be written.
 pub(super) fn check(path: &Path) -> Result<(), Failure> {
     match path.extension() {
-        Some(kind) if kind.eq_ignore_ascii_case("svg") => Ok(()),
+        Some(kind) if kind.eq_ignore_ascii_case("svg") => check_output_file(path),
         _ => Err(format!(
             "{}: figures are drawn as SVG, give a name that ends in .svg",
             path.display()

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use thalweg_dist::protection::{Protection, files};
+use thalweg_dist::protection::{Protection, files, read_secret};
 
 use super::credentials::{Credentials, token, write_private};
 use crate::failure::Failure;
@@ -42,7 +42,8 @@ impl Renew {
             let path = folder.join(name);
             std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))
         };
-        let (authorities, tokens) = (read(files::AUTHORITY)?, read(files::TOKEN)?);
+        let secret = |name: &str| secret(&folder.join(name));
+        let (authorities, tokens) = (read(files::AUTHORITY)?, secret(files::TOKEN)?);
         let authorities: Vec<&str> = authorities.split_inclusive(END).collect();
         let tokens: Vec<&str> = tokens.lines().collect();
         let (Some(&authority), Some(&newest), Some(&token)) =
@@ -63,14 +64,14 @@ impl Renew {
                         .zip(&made)
                         .try_for_each(|(n, t)| replace(n, t))?;
                 }
-                replace(files::TOKEN, &format!("{token}\n{}\n", read(NEXT[2])?))?;
+                replace(files::TOKEN, &format!("{token}\n{}\n", secret(NEXT[2])?))?;
                 let both = format!("{authority}{}", read(NEXT[3])?);
                 replace(files::AUTHORITY, &both)?;
             }
             (Renew::Switch, true) if renewed => {
-                replace(files::KEY, &read(NEXT[0])?)?;
+                replace(files::KEY, &secret(NEXT[0])?)?;
                 replace(files::CERTIFICATE, &read(NEXT[1])?)?;
-                let new = read(NEXT[2])?;
+                let new = secret(NEXT[2])?;
                 let old = tokens.iter().filter(|t| **t != new);
                 let all = old.fold(format!("{new}\n"), |all, old| format!("{all}{old}\n"));
                 replace(files::TOKEN, &all)?;
@@ -96,6 +97,12 @@ impl Renew {
         Protection::from_dir(folder)?;
         Ok(())
     }
+}
+
+/// Reads a file that no other user may read.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let text = String::from_utf8(read_secret(path)?);
+    Ok(text.map_err(|e| format!("{}: {e}", path.display()))?)
 }
 
 /// Contents of the files [`NEXT`].

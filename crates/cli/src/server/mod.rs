@@ -16,6 +16,7 @@ use thalweg_launch::Signals;
 use thalweg_session::SessionOptions;
 
 use crate::failure::Failure;
+use crate::output_file::check_output_file;
 use server_args::ServerArgs;
 
 /// Interval at which signals are polled.
@@ -78,6 +79,8 @@ impl Serve {
         if let Some(folder) = &checkpoint {
             let made = std::fs::create_dir_all(folder);
             made.map_err(|e| args.invalid("drain_checkpoint", &e))?;
+            let written = check_output_file(&folder.join("checkpoint"));
+            written.map_err(|e| args.invalid("drain_checkpoint", &e))?;
         }
         // One line when the server is ready: programs that start a server wait for it.
         if let Err(e) = crate::output::line(server.target()) {

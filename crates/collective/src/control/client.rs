@@ -181,10 +181,12 @@ impl Control {
     /// Ends the job for all ranks.
     pub(crate) fn fail(&self, error: &CollectiveError) {
         if self.failure().is_none() {
-            let _ = self
-                .shared
-                .writer
-                .write(&json!({"ended": error.to_string()}));
+            let lost = match error {
+                CollectiveError::Lost { rank, .. } => Some(*rank),
+                _ => None,
+            };
+            let message = json!({"ended": error.to_string(), "lost": lost});
+            let _ = self.shared.writer.write(&message);
             self.shared.fail_by(error.clone(), true);
         }
     }

@@ -73,7 +73,13 @@ impl Coordinator {
     /// Marks a rank as lost. The launcher calls this for a process that has ended, which may not have connected yet.
     pub fn mark_lost(&self, rank: usize, reason: &str) {
         let why = json!({"lost": rank, "reason": reason});
-        self.shared.with(|state| state.fail(&why));
+        self.shared.with(|state| state.fail(rank, &why));
+    }
+
+    /// The rank that has ended the job: the first that was lost, has failed, or has left while others wait for it. The ranks
+    /// that fail after it do so because of it.
+    pub fn first_failed(&self) -> Option<usize> {
+        self.shared.state().cause
     }
 
     /// Number of connected ranks.
@@ -130,7 +136,7 @@ impl CoordinatorShared {
         self.with(|state| {
             state.ranks.remove(&rank);
             match reason {
-                Some(reason) => state.fail(&json!({"lost": rank, "reason": reason})),
+                Some(reason) => state.fail(rank, &json!({"lost": rank, "reason": reason})),
                 None => {
                     state.left.insert(rank);
                     state.broadcast(&json!({"left": rank}));
@@ -207,7 +213,10 @@ impl CoordinatorShared {
                 return None;
             }
             if let Some(reason) = message.get("ended") {
-                self.with(|state| state.fail(&json!({"ended": rank, "reason": reason})));
+                let lost = message["lost"].as_u64();
+                let cause = lost.and_then(|r| usize::try_from(r).ok()).unwrap_or(rank);
+                let why = json!({"ended": rank, "reason": reason});
+                self.with(|state| state.fail(cause, &why));
             }
             if let (Some(late), Some(name)) = (message["stalled"].as_u64(), message["in"].as_str())
             {

@@ -27,6 +27,8 @@ pub(super) struct CoordinatorState {
     pub(super) stalled: HashMap<usize, (String, u64)>,
     /// Reason for which the job has ended.
     pub(super) failure: Option<Value>,
+    /// The rank that has caused this end.
+    pub(super) cause: Option<usize>,
     /// Messages to write after the lock is released.
     pub(super) outgoing: Vec<(Arc<Writer>, Arc<str>)>,
 }
@@ -50,10 +52,11 @@ impl CoordinatorState {
             .extend(all.map(|writer| (writer.clone(), line.clone())));
     }
 
-    /// Ends the job, for the first reason.
-    pub(super) fn fail(&mut self, why: &Value) {
+    /// Ends the job, for the first reason, which a rank has caused.
+    pub(super) fn fail(&mut self, cause: usize, why: &Value) {
         if self.failure.is_none() {
             self.failure = Some(why.clone());
+            self.cause = Some(cause);
             self.broadcast(why);
         }
     }
@@ -78,7 +81,7 @@ impl CoordinatorState {
         let waits = !self.joined.is_empty();
         let gone = gone.or_else(|| self.left.iter().copied().filter(|_| waits).min());
         if let Some(rank) = gone {
-            return self.fail(&json!({"lost": rank, "reason": "it has shut down"}));
+            return self.fail(rank, &json!({"lost": rank, "reason": "it has shut down"}));
         }
         let waits = |(name, gather): (&String, &Gather)| {
             let mut missing = gather.missing(&self.joined);
@@ -87,7 +90,7 @@ impl CoordinatorState {
         };
         if let Some((name, rank)) = self.gathers.iter().find_map(waits) {
             let why = format!("it has joined, and others wait for it in {name}");
-            self.fail(&json!({"ended": rank, "reason": why}));
+            self.fail(rank, &json!({"ended": rank, "reason": why}));
         }
     }
 

@@ -80,6 +80,14 @@ struct Member {
     notified: bool,
 }
 
+impl Member {
+    /// `true` for a worker that has the job's state. One of the first round has it, or knows that nothing was committed.
+    fn has_state(&self) -> bool {
+        self.first_round == Some(1)
+            || matches!(self.phase, WorkerPhase::Ready { commits } if commits > 0)
+    }
+}
+
 /// Workers of an elastic job.
 ///
 /// ```
@@ -221,12 +229,25 @@ impl Roster {
         all.into_iter().map(|(_, worker)| worker).collect()
     }
 
-    /// Drops workers that are to leave, or have come too late to take part.
+    /// The worker that is to leave and has to stay for one more round, as no other one has the state.
+    fn keeper(&self) -> Option<u64> {
+        let stays = |m: &Member| !m.leaves && m.has_state();
+        if self.finishing || self.members.values().any(stays) {
+            return None;
+        }
+        let ready = self.ready_workers().into_iter();
+        let mut leaving = ready.filter(|w| self.members.get(w).is_some_and(Member::has_state));
+        leaving.next()
+    }
+
+    /// Drops workers that are to leave, or have come too late to take part. One with the state is kept until another has it.
     fn drop_unwanted(&mut self, changes: &mut Vec<Change>) {
         let finishing = self.finishing;
+        let keeper = self.keeper();
         let not_wanted = |(&worker, member): (&u64, &Member)| {
             let late = finishing && member.rank.is_none();
             let leaves = member.leaves && member.phase != WorkerPhase::Trains;
+            let leaves = leaves && keeper != Some(worker);
             let why = match (leaves, late) {
                 (true, _) => "its host is not there for the job any more",
                 (_, true) => "the job is done",
@@ -292,12 +313,7 @@ impl Roster {
             let why = format!("the job has had its {resets} new rounds: raise --reset-limit");
             return self.end(why, changes);
         }
-        // A worker of the first round has the state, or knows that nothing was committed.
-        let has_state = |m: &Member| {
-            m.first_round == Some(1)
-                || matches!(m.phase, WorkerPhase::Ready { commits } if commits > 0)
-        };
-        if self.rounds > 0 && !self.members.values().any(has_state) {
+        if self.rounds > 0 && !self.members.values().any(Member::has_state) {
             let why =
                 "all ranks that had its state are lost: start it again from its last checkpoint";
             return self.end(why.to_owned(), changes);
@@ -307,17 +323,21 @@ impl Roster {
             _ if self.finishing => 1,
             _ => min,
         };
-        if ready.len() < wanted {
+        let leaves = |worker: &&u64| self.members.get(worker).is_some_and(|m| m.leaves);
+        let leaving = ready.iter().filter(leaves).count();
+        let staying = ready.len() - leaving;
+        if staying < wanted {
             if waited >= self.limits.timeout {
                 let why = format!(
-                    "{} workers are there after {waited:?}, and a round needs {wanted}: lower --min-np, or find more hosts",
-                    ready.len()
+                    "{staying} workers are there after {waited:?}, and a round needs {wanted}: lower --min-np, or find more hosts"
                 );
                 self.end(why, changes);
             }
             return;
         }
-        let workers: Vec<u64> = ready.into_iter().take(max).collect();
+        // One that is kept for its state gives it to another one.
+        let most = max.max(leaving + 1);
+        let workers: Vec<u64> = ready.into_iter().take(most).collect();
         for (rank, worker) in workers.iter().enumerate() {
             if let Some(member) = self.members.get_mut(worker) {
                 member.phase = WorkerPhase::Trains;

@@ -1,6 +1,9 @@
 //! Elastic jobs: workers are started, replaced and let go while the job runs.
 
-mod discovery;
+mod hosts;
 mod job;
+mod options;
+mod running;
+mod script;
 
-pub use job::ElasticJob;
+pub use options::ElasticJob;

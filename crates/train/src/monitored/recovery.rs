@@ -1,11 +1,11 @@
 //! Creation of sessions, at first and after a loss.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thalweg_checkpoint::CheckpointError;
-use thalweg_checkpoint::state::newest_usable;
+use thalweg_checkpoint::state::{FoundCheckpoint, PassedOver, find_latest, find_usable};
 use thalweg_graph::OutputId;
 
 use super::role::Role;
@@ -126,15 +126,15 @@ impl<M> Recovery<M> {
             self.log
                 .line(&format!("a checkpoint could not be saved: {error}"));
         }
-        let newest = match &self.folder {
-            Some(folder) => saver.latest(folder)?.or_else(|| newest_usable(folder)),
-            None => None,
+        let found = match &self.folder {
+            Some(folder) => self.find_checkpoint(folder)?,
+            None => FoundCheckpoint::default(),
         };
         let ready = self.resolved.is_ready(session)? && !self.partly_initialized.get();
-        match newest {
+        match found.newest {
             // Nothing was lost, or another process has restored it already.
             _ if ready && self.had_session => {}
-            Some(newest) => self.restore(session, newest, ready)?,
+            Some(newest) => self.restore(session, newest, found.passed_over, ready)?,
             // A chief without a folder returns.
             None if ready && self.folder.is_none() => {
                 let line =
@@ -157,15 +157,32 @@ impl<M> Recovery<M> {
         Ok(())
     }
 
+    /// Finds the newest checkpoint that opens, and logs the newer ones.
+    fn find_checkpoint(&self, folder: &Path) -> Result<FoundCheckpoint, TrainError> {
+        let mut found = find_latest(folder)?;
+        if found.newest.is_none() {
+            found = find_usable(folder, &[]);
+        }
+        self.log_passed_over(&found.passed_over);
+        Ok(found)
+    }
+
+    fn log_passed_over(&self, passed_over: &[PassedOver]) {
+        for one in passed_over {
+            self.log.line(&format!("warning: {one}"));
+        }
+    }
+
     /// Restores a checkpoint, unless the variables are newer. A damaged one is replaced by an older one.
     fn restore(
         &self,
         session: &dyn Steps,
         mut newest: PathBuf,
+        passed_over: Vec<PassedOver>,
         ready: bool,
     ) -> Result<(), TrainError> {
         let saver = &self.resolved.saver;
-        let mut damaged = Vec::new();
+        let mut tried: Vec<PathBuf> = passed_over.into_iter().map(|p| p.prefix).collect();
         loop {
             let shown = newest.display();
             let saved = match self.resolved.global_step {
@@ -192,17 +209,18 @@ impl<M> Recovery<M> {
                 Ok(())
             });
             match restored {
-                Err(TrainError::Checkpoint(CheckpointError::Corrupt {
-                    newest: Some(other),
-                    file,
-                    ..
-                })) if other != newest && !damaged.contains(&other) => {
-                    let file = file.display();
-                    self.log.line(&format!(
-                        "{file} is damaged, so the training goes on from {}",
-                        other.display()
-                    ));
-                    damaged.push(std::mem::replace(&mut newest, other));
+                Err(TrainError::Checkpoint(reason @ CheckpointError::Corrupt { .. })) => {
+                    tried.push(newest.clone());
+                    let folder = self.folder.as_deref();
+                    let found = folder.map(|f| find_usable(f, &tried));
+                    let found = found.unwrap_or_default();
+                    let Some(other) = found.newest else {
+                        return Err(reason.into());
+                    };
+                    self.log_passed_over(&[PassedOver::new(newest, reason)]);
+                    self.log_passed_over(&found.passed_over);
+                    tried.extend(found.passed_over.into_iter().map(|p| p.prefix));
+                    newest = other;
                 }
                 restored => return restored,
             }

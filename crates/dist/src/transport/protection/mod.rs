@@ -32,4 +32,4 @@ mod keys;
 mod reload;
 
 pub use reload::Protection;
-pub use thalweg_protection::{ProtectionError, files};
+pub use thalweg_protection::{ProtectionError, files, read_secret};

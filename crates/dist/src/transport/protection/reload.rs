@@ -66,7 +66,7 @@ impl Protection {
     /// connection or a call is made, but not more often than once a second.
     ///
     /// # Errors
-    /// A file cannot be read, or cannot be used.
+    /// A file cannot be read, or cannot be used, or other users have access to the key or the tokens.
     pub fn from_dir(folder: impl AsRef<Path>) -> Result<Protection, ProtectionError> {
         let folder = folder.as_ref().to_owned();
         // Files that change meanwhile are read again.
