@@ -58,10 +58,9 @@ impl Cpu {
         }
     }
 
-    /// The same device with shared memory: tensors that outlive a step are allocated where other processes of the
-    /// machine can map them; at most `keep` bytes of such memory are kept for later use, beside the bytes in use.
-    pub fn sharing(self, keep: usize) -> Cpu {
-        let memory = Memory::new(self.memory.limit()).sharing(keep);
+    /// The same device with this memory. If it [shares](Memory::sharing), tensors that outlive a step are allocated where
+    /// other processes of the machine can map them.
+    pub fn with_memory(self, memory: Memory) -> Cpu {
         Cpu {
             memory: Arc::new(memory),
             ..self
@@ -132,7 +131,7 @@ mod tests {
     fn shared_memory_keeps_the_limit() {
         let shared = Cpu::new(1)
             .named(Cpu::local(0), Some(1 << 20))
-            .sharing(1 << 10);
-        assert_eq!(shared.memory().limit(), Some(1 << 20));
+            .with_memory(Memory::new(Some(64)).sharing(1 << 10));
+        assert_eq!(shared.memory().limit(), Some(64));
     }
 }

@@ -72,6 +72,10 @@ pub trait Environment: Sync {
     /// Registers a callback for the case that the step ends while the node waits.
     fn on_abandon(&self, abandon: Box<dyn FnOnce() + Send>);
 
+    /// `true` once the step is cancelled or out of time: a long kernel asks from time to time, and returns
+    /// [`KernelError::Stopped`].
+    fn is_stopped(&self) -> bool;
+
     /// Prints a line of a Print op.
     fn print(&self, line: &str);
 
@@ -115,6 +119,10 @@ impl Environment for NoStep {
         abandon();
     }
 
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     fn print(&self, line: &str) {
         // `eprintln!` would panic where standard error is closed.
         let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
@@ -135,6 +143,44 @@ fn outside(what: &str) -> KernelError {
     ))
 }
 
+/// Number of elements between two checks of a [`StopCheck`]: their work is short beside the check.
+const CHECK_INTERVAL: u32 = 1024;
+
+/// Checks in a long loop that the step goes on.
+///
+/// ```
+/// use thalweg_device::{NoStep, StopCheck};
+///
+/// let mut stop = StopCheck::new(&NoStep);
+/// assert!((0..5000).all(|_| stop.tick().is_ok()));
+/// ```
+pub struct StopCheck<'a> {
+    environment: &'a dyn Environment,
+    ticks: u32,
+}
+
+impl<'a> StopCheck<'a> {
+    /// A check of the step that offers this environment.
+    pub fn new(environment: &'a dyn Environment) -> StopCheck<'a> {
+        StopCheck {
+            environment,
+            ticks: 0,
+        }
+    }
+
+    /// Counts an element of work; once in many it checks the step.
+    ///
+    /// # Errors
+    /// [`KernelError::Stopped`].
+    pub fn tick(&mut self) -> Result<(), KernelError> {
+        self.ticks = (self.ticks + 1) % CHECK_INTERVAL;
+        match self.ticks == 0 && self.environment.is_stopped() {
+            true => Err(KernelError::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
 /// The context of a running kernel that takes tensors.
 pub struct TensorCx<'a> {
     pub(crate) cpu: &'a Cpu,
@@ -151,6 +197,11 @@ impl<'a> TensorCx<'a> {
     /// The CPU that the kernel runs on.
     pub fn cpu(&self) -> &'a Cpu {
         self.cpu
+    }
+
+    /// A check for a long loop.
+    pub fn stop_check(&self) -> StopCheck<'a> {
+        StopCheck::new(self.environment)
     }
 
     /// The memory account of its results: the device's memory, or a part of that.
@@ -326,8 +377,9 @@ impl<'a> TensorCx<'a> {
         dims: &[usize],
         strings: impl IntoIterator<Item = S>,
     ) -> Result<Tensor, KernelError> {
-        let mut all = self.string_tensor(dims)?;
+        let (mut all, mut stop) = (self.string_tensor(dims)?, self.stop_check());
         for string in strings {
+            stop.tick()?;
             all.push(string.as_ref())?;
         }
         Ok(all.finish()?)
@@ -341,7 +393,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use thalweg_graph::OpDef;
-    use thalweg_tensor::Shape;
+    use thalweg_tensor::{BUFFER_OVERHEAD, Shape};
 
     use crate::testing::bare_node;
 
@@ -445,9 +497,9 @@ mod tests {
 
     #[test]
     fn results_count_against_the_memory_of_the_device() {
-        with_cx(&[], 16, |cx| {
+        with_cx(&[], 16 + BUFFER_OVERHEAD, |cx| {
             let zeros = cx.zeros(DType::F32, &[4]).unwrap();
-            assert_eq!(cx.memory().used(), 16);
+            assert_eq!(cx.memory().used(), 16 + BUFFER_OVERHEAD);
             assert!(matches!(
                 cx.tensor_of(&[1], &[1.0f32]),
                 Err(KernelError::Tensor(_))

@@ -296,6 +296,7 @@ impl From<SessionError> for ClusterError {
             E::Feed { origin, .. } => of(Cause::Invalid).made_at(origin),
             E::Timeout { .. } => of(Cause::Deadline),
             E::Cancelled { .. } => of(Cause::Cancelled),
+            E::PlanMemory { .. } => of(Cause::Exhausted),
             E::Device { .. } => of(Cause::Device),
             _ => of(Cause::Invalid),
         };

@@ -11,7 +11,7 @@ use thalweg_tensor::Tensor;
 use tokio::runtime::Runtime;
 
 use crate::error::{Cause, ClusterError};
-use crate::limits::server_limits::Limits;
+use crate::limits::server_limits::{Limits, memory_account};
 use crate::limits::timeouts::Timeouts;
 use crate::master::link::{TaskRoute, other_tasks};
 use crate::master::steps::ClusterSteps;
@@ -240,7 +240,7 @@ impl<'g> Session<'g> {
             shared_memory: options.shared_memory,
             protection: options.protection,
             limit: Limits::default().value_bytes,
-            flight: Limits::default().flight_bytes,
+            flight: memory_account(Limits::default().flight_bytes),
         };
         let platform = system(runtime.handle().clone());
         let unknown = ("localhost".to_owned(), 0);

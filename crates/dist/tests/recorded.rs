@@ -169,7 +169,9 @@ fn recorded(metadata: &Option<RunMetadata>) -> Vec<(String, String)> {
     let stats = metadata.iter().flat_map(|m| &m.step_stats);
     let devices = stats.flat_map(|s| &s.dev_stats);
     let nodes = devices.flat_map(|d| {
-        let names = d.node_stats.iter().map(|n| n.node_name.clone());
+        // A node that took no time did not run by itself.
+        let ran = d.node_stats.iter().filter(|n| n.all_end_rel_micros > 0);
+        let names = ran.map(|n| n.node_name.clone());
         names.map(|n| (d.device.clone(), n))
     });
     let mut all: Vec<_> = nodes.collect();

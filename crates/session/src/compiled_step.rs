@@ -10,7 +10,7 @@ use thalweg_device::{Collectives, Device, KernelError, Variable};
 use thalweg_graph::{Function, OutputId};
 use thalweg_plan::{Fetch, Plan, SessionError, Store, failed};
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Dims};
+use thalweg_tensor::{DType, Dims, Memory, Reservation};
 
 use crate::frame::Frame;
 
@@ -82,16 +82,57 @@ pub(crate) struct CompiledStep {
     replacements: AtomicU64,
     /// `true` once all ranks have agreed to run the same collectives.
     agreed: Mutex<bool>,
+    /// Memory of the plan.
+    _held: Reservation,
+}
+
+/// Bytes that a node of a plan takes: as a node of its graph, an instruction and its kernel.
+const NODE_BYTES: usize = 2048;
+/// Bytes that an output of a node takes, with its slot.
+const OUTPUT_BYTES: usize = 256;
+
+/// The memory that a plan takes, in bytes.
+fn plan_bytes(plan: &Plan) -> usize {
+    let nodes = plan.programs.iter().flat_map(|p| p.graph.nodes());
+    nodes
+        .map(|(_, node)| NODE_BYTES + node.name.len() + node.outputs.len() * OUTPUT_BYTES)
+        .sum()
+}
+
+/// Reserves the memory of a plan, if plans are counted. Where there is none, `evict` drops cached plans.
+///
+/// # Errors
+/// [`SessionError::PlanMemory`].
+pub(crate) fn reserve_plan(
+    memory: Option<&Arc<Memory>>,
+    plan: &Plan,
+    evict: impl FnOnce(),
+) -> Result<Reservation, SessionError> {
+    let mut held = Reservation::of(memory);
+    let bytes = plan_bytes(plan);
+    if held.grow(bytes) {
+        return Ok(held);
+    }
+    evict();
+    match held.grow(bytes) {
+        true => Ok(held),
+        false => Err(SessionError::PlanMemory {
+            bytes,
+            limit: held.limit(),
+        }),
+    }
 }
 
 impl CompiledStep {
-    pub(crate) fn new(plan: Plan) -> CompiledStep {
+    /// A step of a plan whose memory [is reserved](reserve_plan).
+    pub(crate) fn new(plan: Plan, held: Reservation) -> CompiledStep {
         CompiledStep {
             plan,
             replacements: AtomicU64::new(0),
             frames: Mutex::default(),
             ran: AtomicBool::new(false),
             agreed: Mutex::default(),
+            _held: held,
         }
     }
 

@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
-use thalweg_plan::{Counters, Machine, PlanContext, PlanOptions, SessionError, Store};
+use thalweg_plan::{Counters, Machine, Plan, PlanContext, PlanOptions, SessionError, Store};
 
-use crate::compiled_step::{CompiledStep, Key};
+use crate::compiled_step::{CompiledStep, Key, reserve_plan};
 use crate::exec::Tickets;
 use crate::options::SessionOptions;
 use thalweg_plan::PlanCache;
 use thalweg_tensor::sync::Unpoisoned;
+use thalweg_tensor::{Memory, Reservation};
 
 /// The devices of a process, with the state that outlives steps: variables, queues, staging areas. Sessions that are
 /// made with clones of one engine share all of it; each has a graph, plans and random numbers of its own.
@@ -47,6 +48,7 @@ struct EngineState {
     tickets: Tickets,
     /// The plan caches of the sessions on this engine.
     plans: Mutex<Vec<Weak<PlanCache<Key, CompiledStep>>>>,
+    plan_memory: Option<Arc<Memory>>,
 }
 
 impl Engine {
@@ -65,6 +67,7 @@ impl Engine {
                 leaders: ThreadPool::new(machine.devices.len()),
                 tickets: Tickets::default(),
                 plans: Mutex::default(),
+                plan_memory: options.plan_memory(),
             }),
             machine,
         })
@@ -107,6 +110,22 @@ impl Engine {
         let mut all = self.plans();
         all.retain(|p| p.strong_count() > 0);
         all.push(Arc::downgrade(plans));
+    }
+
+    /// The account of plans and traces, if they are counted.
+    pub(crate) fn plan_memory(&self) -> Option<&Arc<Memory>> {
+        self.shared.plan_memory.as_ref()
+    }
+
+    /// Reserves the memory of a plan. If there is none, the cached plans of all sessions are dropped.
+    ///
+    /// # Errors
+    /// [`SessionError::PlanMemory`].
+    pub(crate) fn reserve_plan(&self, plan: &Plan) -> Result<Reservation, SessionError> {
+        reserve_plan(self.plan_memory(), plan, || {
+            let all: Vec<_> = self.plans().iter().filter_map(Weak::upgrade).collect();
+            all.iter().for_each(|plans| plans.clear());
+        })
     }
 
     /// Frees the memory of idle frames, those of all sessions, and the spare buffers that variables keep for later

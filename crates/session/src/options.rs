@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use thalweg_tensor::Memory;
+
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
 use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files};
@@ -50,6 +52,7 @@ pub struct SessionOptions {
     optimise: bool,
     wire: Option<Wire>,
     shared: usize,
+    account: Option<Arc<Memory>>,
     pub(crate) files: Files,
     pub(crate) collectives: Option<Arc<dyn Collectives>>,
 }
@@ -69,6 +72,7 @@ impl Default for SessionOptions {
             optimise: true,
             wire: None,
             shared: 0,
+            account: None,
             files: Files::none(),
             collectives: None,
         }
@@ -224,6 +228,30 @@ impl SessionOptions {
         }
     }
 
+    /// With CPU devices whose memory counts against this account too: for several users of one memory.
+    pub fn memory_account(self, account: Arc<Memory>) -> SessionOptions {
+        SessionOptions {
+            account: Some(account),
+            ..self
+        }
+    }
+
+    /// An account of at most `limit` bytes, in that of [`SessionOptions::memory_account`] if there is one.
+    pub fn account_within(&self, limit: usize) -> Memory {
+        match &self.account {
+            Some(whole) => Memory::within(whole, limit),
+            None => Memory::new(Some(limit)),
+        }
+    }
+
+    /// The account of plans and traces: an eighth of that of [`SessionOptions::memory_account`]. Without one, they are not
+    /// counted.
+    pub(crate) fn plan_memory(&self) -> Option<Arc<Memory>> {
+        let whole = self.account.as_ref()?;
+        let limit = whole.limit().unwrap_or(usize::MAX) / 8;
+        Some(Arc::new(Memory::within(whole, limit)))
+    }
+
     /// With this limit on the memory of each CPU device that has none, in bytes.
     pub fn default_memory_limit(mut self, bytes: usize) -> SessionOptions {
         for cpu in &mut self.cpus {
@@ -288,7 +316,12 @@ impl SessionOptions {
         let cpu = |(index, cpu): (usize, &CpuOptions)| {
             let threads = if cpu.threads == 0 { share } else { cpu.threads };
             let name = name(DeviceType::Cpu, index);
-            let made = Cpu::new(threads).named(name, cpu.memory_limit);
+            let memory = self.account_within(cpu.memory_limit.unwrap_or(usize::MAX));
+            let memory = match self.shared {
+                0 => memory,
+                keep => memory.sharing(keep),
+            };
+            let made = Cpu::new(threads).named(name, None).with_memory(memory);
             let given = made.pool().threads();
             if given < threads {
                 return Err(SessionError::Threads {
@@ -297,10 +330,7 @@ impl SessionOptions {
                     given,
                 });
             }
-            Ok(Device::Cpu(match self.shared {
-                0 => made,
-                keep => made.sharing(keep),
-            }))
+            Ok(Device::Cpu(made))
         };
         let devices = self.cpus.iter().enumerate().map(cpu);
         let mut devices: Vec<Device> = devices.collect::<Result<_, _>>()?;

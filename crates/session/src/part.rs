@@ -16,7 +16,7 @@ use thalweg_plan::{
     Fetch, Plan, PlanContext, Program, Request, SessionError, TaskPart, check_request,
     compile_part, compile_partial, partial_feed_facts, simplified,
 };
-use thalweg_tensor::{DType, Tensor};
+use thalweg_tensor::{DType, Reservation, Tensor};
 
 use crate::compiled_step::CompiledStep;
 use crate::fetch::Fetched;
@@ -45,7 +45,7 @@ impl Drop for EnteredPart {
 }
 
 impl PartPlan {
-    fn new(plan: Plan) -> PartPlan {
+    fn new(plan: Plan, held: Reservation) -> PartPlan {
         let mut variables: Vec<Arc<Variable>> = Vec::new();
         let mut known = FxHashSet::default();
         let mut finds_variables = false;
@@ -65,7 +65,7 @@ impl PartPlan {
             }
         }
         PartPlan {
-            compiled: Arc::new(CompiledStep::new(plan)),
+            compiled: Arc::new(CompiledStep::new(plan, held)),
             variables,
             finds_variables,
         }
@@ -120,7 +120,8 @@ impl Runner {
             ..self.context()
         };
         let plan = compile_part(part, devices, context)?;
-        Ok(PartPlan::new(plan))
+        let held = self.engine().reserve_plan(&plan)?;
+        Ok(PartPlan::new(plan, held))
     }
 
     /// Compiles a step whose feeds come one after the other while it runs, and whose fetches go as soon as they are
@@ -150,7 +151,8 @@ impl Runner {
         };
         let whole = simplified(data, &request, context)?;
         let plan = compile_partial(whole, context)?;
-        Ok(PartPlan::new(plan))
+        let held = self.engine().reserve_plan(&plan)?;
+        Ok(PartPlan::new(plan, held))
     }
 
     /// Runs a part, with the values of its feeds in its order; returns its fetches in its order.

@@ -113,7 +113,8 @@ impl Runner {
         channels: Option<&dyn TaskChannels>,
         results: &mut SmallVec<[Option<Tensor>; 4]>,
     ) -> Result<Trace, SessionError> {
-        let recorder = options.is_traced().then(Recorder::new);
+        let memory = self.engine.plan_memory();
+        let recorder = options.is_traced().then(|| Recorder::new(memory));
         let controls = StepControls {
             timeout: options.time_limit(),
             cancel: options.cancel(),
@@ -166,7 +167,10 @@ impl Runner {
             }
             plan => plan?,
         };
-        Ok(self.plans.keep(key, Arc::new(CompiledStep::new(plan))))
+        let held = self.engine.reserve_plan(&plan)?;
+        Ok(self
+            .plans
+            .keep(key, Arc::new(CompiledStep::new(plan, held))))
     }
 
     fn compile(&self, data: &GraphData, key: &Key) -> Result<Plan, SessionError> {
@@ -302,6 +306,7 @@ impl Runner {
             devices: self.engine.devices(),
             context,
             calls: &self.calls,
+            plan_memory: self.engine.plan_memory(),
             tickets: self.engine.tickets(),
             kept: &KeptObjects::default(),
             depth: 0,

@@ -27,7 +27,7 @@ pub mod text;
 /// The 16-bit floating-point types `f16` and `bf16`.
 pub use half;
 
-pub use buffer::{ALIGNMENT, Buffer, MIN_SHARED_BYTES, Memory};
+pub use buffer::{ALIGNMENT, BUFFER_OVERHEAD, Buffer, MIN_SHARED_BYTES, Memory};
 pub use dtype::{DType, Element};
 pub use notes::Notes;
 pub use reservation::Reservation;

@@ -1,4 +1,5 @@
 use std::sync::atomic::Ordering;
+use thalweg_tensor::BUFFER_OVERHEAD;
 
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, arg_of};
@@ -199,21 +200,25 @@ fn bounds_stop_a_node_that_would_take_too_long_or_too_much_memory() {
         evaluate_within(bounds, &cpu, op, &node, &[Argument::Value(&x)]).map(drop)
     };
     // 400 bytes of results, and 64 of scratch memory.
-    assert_eq!(bounded(&DOUBLE, 464, 1000), Ok(()));
-    assert_eq!(bounded(&DOUBLE, 464, 999), Err(KernelError::Stopped));
+    let both = 464 + 2 * BUFFER_OVERHEAD;
+    assert_eq!(bounded(&DOUBLE, both, 1000), Ok(()));
+    assert_eq!(bounded(&DOUBLE, both, 999), Err(KernelError::Stopped));
     assert!(matches!(
-        bounded(&DOUBLE, 399, 1000),
+        bounded(&DOUBLE, 399 + BUFFER_OVERHEAD, 1000),
         Err(KernelError::Tensor(_))
     ));
     assert_eq!(
-        bounded(&DOUBLE, 463, 1000),
+        bounded(&DOUBLE, both - 1, 1000),
         Err(KernelError::Invalid(
             "there is no memory for 64 bytes of scratch: feed a smaller batch".to_owned()
         ))
     );
     // A kernel without an estimate reads each of its 400 bytes in 20 ns.
-    assert_eq!(bounded(&COPY, 400, 8000), Ok(()));
-    assert_eq!(bounded(&COPY, 400, 7999), Err(KernelError::Stopped));
+    assert_eq!(bounded(&COPY, 400 + BUFFER_OVERHEAD, 8000), Ok(()));
+    assert_eq!(
+        bounded(&COPY, 400 + BUFFER_OVERHEAD, 7999),
+        Err(KernelError::Stopped)
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_session::SessionOptions;
 use thalweg_tensor::Memory;
 
 use super::allowed_ops::AllowedOps;
@@ -27,8 +28,9 @@ pub struct Limits {
     pub session_bytes: u64,
     /// Maximum bytes of the graphs of all sessions.
     pub graph_bytes: u64,
-    /// Maximum bytes of the engine's memory on the CPU: variables, queues and steps. A CPU with a limit in the
-    /// session's options keeps that limit.
+    /// Maximum bytes of everything that the server holds. The engine may take seven eighths of it on each CPU for
+    /// variables, queues, plans and steps, or as much as the session's options say; calls, graphs and values of other
+    /// tasks have limits of their own within it.
     pub memory: u64,
     /// Maximum number of nodes of a session's graph, including those of functions.
     pub graph_nodes: usize,
@@ -77,6 +79,12 @@ impl Default for Limits {
 pub(crate) fn memory_account(limit: u64) -> Arc<Memory> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Arc::new(Memory::new(Some(limit)))
+}
+
+/// Returns an account with this limit, in bytes, in that of a server's options.
+pub(crate) fn account_within(options: &SessionOptions, limit: u64) -> Arc<Memory> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    Arc::new(options.account_within(limit))
 }
 
 /// Bytes that a node of a session's graph counts, besides its constants.

@@ -33,7 +33,10 @@ pub(super) struct StepInputs<'a> {
 
 fn sorted_by_start(mut events: Vec<Event>) -> Trace {
     events.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
-    Trace { events }
+    Trace {
+        events,
+        ..Trace::default()
+    }
 }
 
 impl ClusterRunner {

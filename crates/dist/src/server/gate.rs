@@ -1,4 +1,5 @@
-//! Middleware of all calls of a server: counts the open calls of each connection, and checks the cluster's token.
+//! Middleware of all calls of a server: counts the open calls of each connection and the memory of their headers, and
+//! checks the cluster's token.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,11 +8,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use thalweg_tensor::{Memory, Reservation};
 use tonic::body::Body;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::{Code, Status};
 
+use crate::limits::settings::limit_name;
 use crate::metrics::tally::Refusals;
+use crate::tf_client::status::limit_exceeded;
 use crate::transport::connections::responses::ResponseProgress;
 use crate::transport::connections::table::{ConnectionSlot, OpenCall};
 use crate::transport::peers::SERVICE_PATH;
@@ -26,22 +30,51 @@ pub(crate) struct Gate<S> {
     inner: S,
     protection: Option<Protection>,
     refusals: Arc<Refusals>,
+    /// Memory of open calls.
+    calls: Arc<Memory>,
 }
 
 impl<S> Gate<S> {
-    /// Returns the gate of a service. Calls need the token, if there is protection.
+    /// Returns the gate of a service. Calls need the token, if there is protection, and count against `calls`.
     pub(crate) fn new(
         inner: S,
         protection: Option<Protection>,
         refusals: Arc<Refusals>,
+        calls: Arc<Memory>,
     ) -> Gate<S> {
         Gate {
             inner,
             protection,
             refusals,
+            calls,
+        }
+    }
+
+    /// Reserves the memory of a call until its response has ended.
+    ///
+    /// # Errors
+    /// The calls have no memory left.
+    fn reserve(&self, headers: &http::HeaderMap) -> Result<Reservation, Status> {
+        let fields = headers.iter();
+        let bytes = fields.map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES);
+        let mut held = Reservation::of(Some(&self.calls));
+        match held.grow(CALL_BYTES + bytes.sum::<usize>()) {
+            true => Ok(held),
+            false => {
+                let text = "the calls under way take as much memory as they may";
+                let refusal = limit_exceeded(const { limit_name("call_bytes") }, &text);
+                let name = refusal.limit.unwrap_or_default();
+                self.refusals.count_limit(name, &refusal);
+                Err(refusal.into())
+            }
         }
     }
 }
+
+/// Bytes that an open call takes beside its headers and its message.
+const CALL_BYTES: usize = 8 << 10;
+/// Bytes that a header field takes beside its text.
+const FIELD_BYTES: usize = 96;
 
 impl<S> Service<http::Request<Body>> for Gate<S>
 where
@@ -60,6 +93,13 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let held = match self.reserve(request.headers()) {
+            Ok(held) => held,
+            Err(refusal) => {
+                let refusal = refusal.into_http::<Body>().map(CountedBody::uncounted);
+                return Box::pin(async move { Ok(refusal) });
+            }
+        };
         let slot = request
             .extensions()
             .get::<Option<Arc<ConnectionSlot>>>()
@@ -73,14 +113,14 @@ where
         let Some(protection) = self.protection.as_ref().filter(|_| !open) else {
             let slot = slot.filter(|_| !open || self.protection.is_none());
             let call = self.inner.call(request);
-            return Box::pin(counted_call(slot, of_client, call));
+            return Box::pin(counted_call(slot, of_client, held, call));
         };
         let (protection, refusals) = (protection.clone(), self.refusals.clone());
         let mut inner = self.inner.clone();
         Box::pin(async move {
             let said = request.headers().get(http::header::AUTHORIZATION).cloned();
             match knows_token(&protection, said).await {
-                true => counted_call(slot, of_client, inner.call(request)).await,
+                true => counted_call(slot, of_client, held, inner.call(request)).await,
                 false => {
                     let from = slot.map(|s| s.address);
                     refusals.count_caller("token", from, &NO_TOKEN);
@@ -105,6 +145,7 @@ const NO_TOKEN: &str = "the caller does not have the token of this cluster: give
 async fn counted_call(
     slot: Option<Arc<ConnectionSlot>>,
     of_client: bool,
+    held: Reservation,
     call: impl Future<Output = Result<http::Response<Body>, Infallible>>,
 ) -> Result<http::Response<CountedBody>, Infallible> {
     let open = slot.map(|slot| {
@@ -114,13 +155,19 @@ async fn counted_call(
     let answer = call.await?;
     // A value for another task is one piece, which may take any time: only its connection is monitored.
     let counted = open.map(|call| (of_client.then(|| call.answer()), call));
-    Ok(answer.map(|body| CountedBody { body, counted }))
+    Ok(answer.map(|body| CountedBody {
+        body,
+        counted,
+        _held: Some(held),
+    }))
 }
 
 /// Body of a response. A drop closes the call.
 pub(crate) struct CountedBody {
     body: Body,
     counted: Option<(Option<Arc<ResponseProgress>>, OpenCall)>,
+    /// Memory of the call.
+    _held: Option<Reservation>,
 }
 
 impl CountedBody {
@@ -128,6 +175,7 @@ impl CountedBody {
         CountedBody {
             body,
             counted: None,
+            _held: None,
         }
     }
 }

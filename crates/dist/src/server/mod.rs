@@ -40,6 +40,7 @@ use tokio::sync::watch;
 
 use crate::cluster::spec::{ClusterSpec, TaskName};
 use crate::limits::machine::Machine;
+use crate::limits::server_limits::account_within;
 use crate::limits::settings::Setting;
 use crate::metrics::counters::Counters;
 use crate::runtime::platform::system;
@@ -185,7 +186,8 @@ impl Server {
         let files = session.allowed_files().clone();
         let files = files.with_checkpoint_listener(counts.clone());
         options = options.files(files);
-        let engine = Engine::new(&options.bounded())?;
+        let session = options.bounded();
+        let engine = Engine::new(&session)?;
         let threads = (Cpu::available_threads() / 2).clamp(1, MAX_NET_THREADS);
         // And one thread that waits for the end.
         check_threads_available(threads + 1)
@@ -212,12 +214,12 @@ impl Server {
             shared_memory: options.shared_memory,
             protection: options.protection.clone(),
             limit: options.limits.value_bytes,
-            flight: options.limits.flight_bytes,
+            flight: account_within(&session, options.limits.flight_bytes),
         };
         let peers = Peers::new(platform.clone(), peer_options, counts);
         let worker = Arc::new(Worker::new(
             engine.clone(),
-            options.session.clone(),
+            session,
             options.limits.clone(),
             (cluster, task),
             Arc::new(peers),

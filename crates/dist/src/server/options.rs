@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::cluster::spec::{SpecError, TaskName, task_label};
 use crate::error::ClusterError;
-use crate::limits::server_limits::Limits;
+use crate::limits::server_limits::{Limits, memory_account};
 use crate::limits::settings::SettingError;
 use crate::limits::timeouts::Timeouts;
 use crate::transport::peers::MAX_POOLED_BYTES;
@@ -124,10 +124,13 @@ impl ServerOptions {
         self
     }
 
-    /// Returns the session's options, with the limit of the engine's memory.
+    /// Returns the session's options, with the server's memory account. The engine leaves an eighth of it to calls, so
+    /// that clients can close sessions and clear variables.
     pub(crate) fn bounded(&self) -> SessionOptions {
-        let most = usize::try_from(self.limits.memory).unwrap_or(usize::MAX);
-        self.session.clone().default_memory_limit(most)
+        let whole = memory_account(self.limits.memory);
+        let most = whole.limit().unwrap_or(usize::MAX);
+        let session = self.session.clone().memory_account(whole);
+        session.default_memory_limit(most - most / 8)
     }
 
     pub(crate) fn cannot_listen(&self, source: std::io::Error) -> ServerError {

@@ -73,6 +73,7 @@ impl ServerThread {
         let result = runtime.block_on(async {
             let listener = TcpListener::from_std(socket).map_err(|e| e.to_string())?;
             let calls = max_concurrent_streams(master.limits());
+            let call_memory = master.call_memory();
             let incoming =
                 AcceptedConnections::new(listener, connection_table, heartbeat, protection.clone());
             let door = MasterGrpcService(master.clone());
@@ -100,7 +101,7 @@ impl ServerThread {
                 .max_concurrent_streams(calls)
                 .http2_max_header_list_size(MAX_HEADERS)
                 .serve_with_incoming_shutdown(
-                    Gate::new(services, protection, refusals),
+                    Gate::new(services, protection, refusals, call_memory),
                     incoming,
                     stop,
                 );

@@ -20,7 +20,7 @@ use super::status::{Status, limit_exceeded};
 use super::step_slot::StepSlot;
 use super::task_alias::TaskAlias;
 use crate::error::ClusterError;
-use crate::limits::server_limits::{Limits, memory_account};
+use crate::limits::server_limits::{Limits, account_within};
 use crate::limits::settings::limit_name;
 use crate::master::link::{self, TaskRoute};
 use crate::master::steps::ClusterSteps;
@@ -52,14 +52,19 @@ impl Master {
     pub(crate) fn new(worker: Arc<Worker>) -> Master {
         Master {
             platform: worker.platform.clone(),
-            calls: memory_account(worker.limits.call_bytes),
-            graphs: memory_account(worker.limits.graph_bytes),
+            calls: account_within(&worker.options, worker.limits.call_bytes),
+            graphs: account_within(&worker.options, worker.limits.graph_bytes),
             worker,
             sessions: SessionLeases::default(),
             steps: Arc::default(),
             ends: AtomicBool::new(false),
             requests: Mutex::default(),
         }
+    }
+
+    /// Returns the memory of open calls.
+    pub(crate) fn call_memory(&self) -> Arc<Memory> {
+        self.calls.clone()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -114,7 +119,12 @@ impl Master {
                 StepRunner::Cluster(ClusterSteps::new(ways, engine, options, isolated, platform))
             }
         };
-        let (held, platform) = (Reservation::of(Some(&self.graphs)), self.platform.clone());
+        let mut held = Reservation::of(Some(&self.graphs));
+        if !held.grow(SESSION_BYTES) {
+            let text = "the graphs of all sessions take as much memory as they may: close one";
+            return Err(limit_exceeded(const { limit_name("graph_bytes") }, &text));
+        }
+        let platform = self.platform.clone();
         let session = Arc::new(MasterSession::new(
             runs,
             alias,
@@ -375,6 +385,9 @@ fn attributes(
         xla_global_id: -1,
     }
 }
+
+/// Bytes that a session takes without its graph.
+const SESSION_BYTES: usize = 32 << 10;
 
 /// Numbers of the last requests.
 #[derive(Default)]

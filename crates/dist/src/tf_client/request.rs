@@ -70,7 +70,11 @@ mod tests {
         };
         let events = [("a", 2.0), ("b", 3e6), ("c", f64::MIN_POSITIVE)];
         let events = events.map(|(node, took)| event(node, took)).into();
-        let longest = LongestNode::of(&Trace { events }).unwrap();
+        let longest = LongestNode::of(&Trace {
+            events,
+            ..Trace::default()
+        })
+        .unwrap();
         assert_eq!((&*longest.node, longest.seconds), ("b", 3.0));
         assert!(LongestNode::of(&Trace::default()).is_none());
     }

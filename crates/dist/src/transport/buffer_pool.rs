@@ -7,7 +7,6 @@ use thalweg_tensor::sync::Unpoisoned;
 use thalweg_tensor::{Buffer, Memory, Reservation};
 
 use super::wire_error::WireError;
-use crate::limits::server_limits::memory_account;
 use crate::limits::settings::limit_name;
 use crate::metrics::tally::Refusals;
 
@@ -64,12 +63,12 @@ struct PooledBuffers {
 }
 
 impl BufferPool {
-    /// Returns an empty pool. `limit` bounds the bytes of pooled buffers, `most` the bytes in flight.
-    pub(crate) fn new(limit: usize, most: u64, refusals: Arc<Refusals>) -> BufferPool {
+    /// Returns an empty pool. `limit` bounds the bytes of pooled buffers, `flight` those in flight.
+    pub(crate) fn new(limit: usize, flight: Arc<Memory>, refusals: Arc<Refusals>) -> BufferPool {
         BufferPool {
             limit,
             known: Mutex::default(),
-            flight: memory_account(most),
+            flight,
             refusals,
         }
     }
@@ -125,10 +124,11 @@ impl BufferPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::server_limits::memory_account;
 
     #[test]
     fn a_free_buffer_is_reused() {
-        let pool = BufferPool::new(4 * MIN_POOLED_BYTES, 0, Arc::default());
+        let pool = BufferPool::new(4 * MIN_POOLED_BYTES, memory_account(0), Arc::default());
         let first = Arc::new(pool.take(MIN_POOLED_BYTES).unwrap());
         let at = first.as_ptr();
         pool.keep(&first);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_bounded() {
-        let pool = BufferPool::new(3 * MIN_POOLED_BYTES, 0, Arc::default());
+        let pool = BufferPool::new(3 * MIN_POOLED_BYTES, memory_account(0), Arc::default());
         for _ in 0..10 {
             pool.keep(&Arc::new(pool.take(MIN_POOLED_BYTES + 1).unwrap()));
             pool.keep(&Arc::new(pool.take(2 * MIN_POOLED_BYTES).unwrap()));
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn bytes_in_flight_are_bounded() {
-        let pool = Arc::new(BufferPool::new(0, 10, Arc::default()));
+        let pool = Arc::new(BufferPool::new(0, memory_account(10), Arc::default()));
         let flight = || InFlightBytes::new(pool.clone());
         let (mut first, mut second) = (flight(), flight());
         first.more(6).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{Buffer, Tensor};
+use thalweg_tensor::{Buffer, Memory, Tensor};
 use tokio::time::Instant;
 use tonic::Code;
 use tonic::body::Body;
@@ -425,7 +425,7 @@ pub(crate) struct PeerOptions {
     /// Largest value that is accepted, in bytes.
     pub(crate) limit: u64,
     /// Limit of the bytes of incoming values at a time.
-    pub(crate) flight: u64,
+    pub(crate) flight: Arc<Memory>,
 }
 
 /// The peers that were used so far, each with its connection.
@@ -450,7 +450,11 @@ impl Peers {
         let refusals = counts.refusals.clone();
         Peers {
             platform,
-            pool: Arc::new(BufferPool::new(MAX_POOLED_BYTES, options.flight, refusals)),
+            pool: Arc::new(BufferPool::new(
+                MAX_POOLED_BYTES,
+                options.flight.clone(),
+                refusals,
+            )),
             options,
             processes: Arc::default(),
             peer_stats: Arc::default(),

@@ -90,6 +90,7 @@ mod tests {
         };
         let trace = Trace {
             events: vec![event],
+            ..Trace::default()
         };
         let us = Duration::from_micros;
         let found: Vec<Event> =

@@ -215,13 +215,18 @@ mod tests {
     use super::super::frames::{FrameReader, Frames};
     use super::super::messages::header::Kind;
     use super::*;
+    use crate::limits::server_limits::memory_account;
 
     /// Reads these frames, without waiting.
     fn read(frames: Frames, limit: u64) -> Result<(i64, Tensor), WireError> {
         let mut reader = FrameReader::new(
             frames,
             limit,
-            Arc::new(BufferPool::new(1 << 20, u64::MAX, Arc::default())),
+            Arc::new(BufferPool::new(
+                1 << 20,
+                memory_account(u64::MAX),
+                Arc::default(),
+            )),
         );
         let mut cx = Context::from_waker(Waker::noop());
         match pin!(reader.value()).poll(&mut cx) {
@@ -284,7 +289,7 @@ mod tests {
                 ValueBuffer::new(
                     &header,
                     1 << 30,
-                    &Arc::new(BufferPool::new(0, u64::MAX, Arc::default()))
+                    &Arc::new(BufferPool::new(0, memory_account(u64::MAX), Arc::default()))
                 )
                 .is_err(),
                 "{header:?}"

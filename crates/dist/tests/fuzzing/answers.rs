@@ -48,7 +48,7 @@ impl Default for Answers {
             shared_memory: true,
             protection: None,
             limit: LIMIT,
-            flight: 4 * LIMIT,
+            flight: Arc::new(Memory::new(Some(4 * LIMIT as usize))),
         };
         let peers = Peers::new(platform, peer_options, Arc::default());
         let peer = peers

@@ -11,7 +11,7 @@ use thalweg_graph::{Graph, OutputId};
 use thalweg_ops::{ArrayOps, FlowOps, LinalgOps, MathOps, NewGraph, SourceOps, StateOps};
 use thalweg_plan::TaskPartitioner;
 use thalweg_session::{Engine, Fetch, SessionOptions};
-use thalweg_tensor::{DType, Dims, Tensor};
+use thalweg_tensor::{DType, Dims, Memory, Tensor};
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 use tonic::codegen::{Body as _, Service, http};
@@ -155,7 +155,7 @@ fn worker(handle: tokio::runtime::Handle, limits: Limits) -> Arc<Worker> {
         shared_memory: true,
         protection: None,
         limit: limits.value_bytes,
-        flight: limits.flight_bytes,
+        flight: Arc::new(Memory::new(Some(limits.flight_bytes as usize))),
     };
     let platform = system(handle);
     Arc::new(Worker::new(

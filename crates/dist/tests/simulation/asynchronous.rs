@@ -7,7 +7,7 @@ use std::time::Duration;
 use thalweg_graph::{DeviceSpec, Graph, Output};
 use thalweg_ops::{NewGraph, SourceOps, StateOps, Variable};
 use thalweg_session::{Feeding, RunOptions};
-use thalweg_tensor::DType;
+use thalweg_tensor::{BUFFER_OVERHEAD, DType};
 use tokio::time::{Instant, sleep};
 
 use super::faults::{END, Faults, SeededRandom};
@@ -62,7 +62,7 @@ pub(super) fn scenario(seed: u64) -> Result<String, String> {
         }
         // The workers' leases have ended by then.
         sleep(super::world::TIMEOUTS.heartbeat * 3).await;
-        let bytes = workers as usize * MOST * 4;
+        let bytes = workers as usize * (MOST * 4 + BUFFER_OVERHEAD);
         Ok(monitored.held("ps", |_| bytes)?)
     });
     let done = Faults::new(&mut numbers, &hosts, &hosts).run(&mut sim, &world);

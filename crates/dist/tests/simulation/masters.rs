@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg_tensor::BUFFER_OVERHEAD;
 
 use tokio::time::sleep;
 use tonic::Code;
@@ -125,7 +126,7 @@ async fn watch(setting: &Setting, clients: u32) -> Result<(), String> {
     // A client without network is detected when its connection is idle, and those of its master are idle after that.
     sleep(IDLE * 2 + LEASE + TIMEOUTS.heartbeat * 4).await;
     let world = &setting.world;
-    let bytes = clients as usize * MOST * 4;
+    let bytes = clients as usize * (MOST * 4 + BUFFER_OVERHEAD);
     let on_masters = setting.homes[0].starts_with("/job:worker");
     world.left("worker")?;
     world.left("ps")?;

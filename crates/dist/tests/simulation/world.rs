@@ -175,7 +175,9 @@ impl World {
             shared_memory: false,
             protection: None,
             limit: limits.value_bytes,
-            flight: limits.flight_bytes,
+            flight: Arc::new(thalweg_tensor::Memory::new(Some(
+                limits.flight_bytes as usize,
+            ))),
         };
         let bounds = ConnectionLimits {
             most: limits.connections,
@@ -205,12 +207,15 @@ impl World {
         self.alive.lock().unwrap().insert(task, started);
         tokio::spawn(sweep_sessions(master.clone()));
         let incoming = incoming(connections, connection_table, TIMEOUTS.heartbeat).await?;
+        let call_memory = master.call_memory();
         let services = ServiceRouter {
             worker: WorkerService(worker.clone()),
             others: Routes::new(Deadline(MasterGrpcService(master))).prepare(),
         };
         let serving = http2_server(TIMEOUTS.heartbeat);
-        tokio::spawn(serving.serve_with_incoming(Gate::new(services, None, refusals), incoming));
+        tokio::spawn(
+            serving.serve_with_incoming(Gate::new(services, None, refusals, call_memory), incoming),
+        );
         Ok(worker)
     }
 

@@ -40,7 +40,9 @@ fn map_each<'a, T>(
 where
     T: 'a,
 {
+    let mut stop = cx.stop_check();
     Ok(cx.strings(0)?.iter().enumerate().map(move |(element, s)| {
+        stop.tick()?;
         f(s).map_err(|reason| KernelError::Element {
             input: 0,
             element,

@@ -28,8 +28,13 @@ fn full_match(cx: &TensorCx<'_>, pattern: &str) -> Result<Vec<Tensor>, KernelErr
     // Checks that the pattern is valid by itself, before it is put between anchors.
     compile(pattern)?;
     let whole = compile(&format!(r"\A(?:{pattern})\z"))?;
-    let found: Vec<bool> = cx.strings(0)?.iter().map(|s| whole.is_match(s)).collect();
-    Ok(vec![cx.tensor_of(cx.tensor(0)?.dims(), &found)?])
+    let mut found = cx.zeros(DType::Bool, cx.tensor(0)?.dims())?;
+    let mut stop = cx.stop_check();
+    for (found, s) in found.as_mut_slice::<bool>()?.iter_mut().zip(cx.strings(0)?) {
+        stop.tick()?;
+        *found = whole.is_match(s);
+    }
+    Ok(vec![found])
 }
 
 /// A piece of a replacement.
@@ -98,7 +103,9 @@ fn replace(cx: &TensorCx<'_>, pattern: &str, rewrite: &str) -> Result<Vec<Tensor
     // An empty match must not split a character of text, as it would in bytes.
     let of_text = regex::Regex::new(pattern).ok();
     let mut out = cx.string_tensor(cx.tensor(0)?.dims())?;
+    let mut stop = cx.stop_check();
     for s in cx.strings(0)? {
+        stop.tick()?;
         match (&of_text, std::str::from_utf8(s)) {
             (Some(regex), Ok(text)) => {
                 let all = regex.captures_iter(text).take(max_matches);

@@ -34,7 +34,9 @@ fn sparse_pieces<'a>(
 ) -> Result<Vec<Tensor>, KernelError> {
     let rows = cx.strings(0)?;
     let (mut count, mut longest) = (0usize, 0i64);
+    let mut stop = cx.stop_check();
     for row in rows {
+        stop.tick()?;
         let before = count;
         pieces(row, &mut |_| {
             count += 1;
@@ -46,6 +48,7 @@ fn sparse_pieces<'a>(
     let mut values = cx.string_tensor(&[count])?;
     let mut places = indices.as_mut_slice::<i64>()?.chunks_exact_mut(2);
     for (number, row) in rows.iter().enumerate() {
+        stop.tick()?;
         let mut column = 0;
         pieces(row, &mut |piece| {
             if let Some(place) = places.next() {

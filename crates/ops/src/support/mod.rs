@@ -1,5 +1,6 @@
 //! Helpers of several families of ops: elementwise loops, strided copies, widening, shape rules, nodes of gradients.
 
+pub(crate) mod accounted_map;
 pub(crate) mod constants;
 pub(crate) mod cpu;
 pub(crate) mod elementwise;

@@ -155,8 +155,13 @@ pub(crate) fn take_slices(
     }
     dispatch!(tensor.dtype(), PLAIN, T => {
         let from = tensor.as_slice::<T>()?;
-        let taken: Vec<T> = all.map(|i| from[i]).collect();
-        cx.tensor_of(dims, &taken)
+        let mut taken = cx.zeros(tensor.dtype(), dims)?;
+        let to = taken.as_mut_slice::<T>()?;
+        if to.len() != rows.len() * inner {
+            return Err(KernelError::Argument("rows"));
+        }
+        to.iter_mut().zip(all).for_each(|(to, i)| *to = from[i]);
+        Ok(taken)
     }, else Err(KernelError::DType(tensor.dtype())))
 }
 

@@ -268,6 +268,18 @@ pub enum SessionError {
         /// is this value that does not fit.
         whole: Option<usize>,
     },
+    /// A plan for which a server has no memory left.
+    #[error(
+        "the plan of this step takes {bytes} bytes, and there is no memory for it{}: raise the limit, or run fewer \
+         different steps at a time",
+        .limit.map_or(String::new(), |limit| format!(" within {limit} bytes"))
+    )]
+    PlanMemory {
+        /// The bytes of the plan.
+        bytes: usize,
+        /// The most bytes of all plans.
+        limit: Option<usize>,
+    },
     /// A fetched value that was read as another type.
     #[error("{what}: {reason}")]
     Result {

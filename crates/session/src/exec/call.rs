@@ -10,7 +10,7 @@ use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Tensor};
 
 use super::{ProgramRun, Step};
-use crate::compiled_step::{ArgumentKey, ByAddress, CallKey, CompiledStep};
+use crate::compiled_step::{ArgumentKey, ByAddress, CallKey, CompiledStep, reserve_plan};
 use thalweg_plan::Fetch;
 use thalweg_plan::SessionError;
 use thalweg_plan::{PlanContext, Request, compile};
@@ -133,7 +133,8 @@ impl ProgramRun<'_> {
         let mut plan = compile(&data, &request, context)?;
         // The threads are those of the step around it.
         plan.parallel = false;
-        Ok(CompiledStep::new(plan))
+        let held = reserve_plan(self.step.plan_memory, &plan, || self.step.calls.clear())?;
+        Ok(CompiledStep::new(plan, held))
     }
 
     fn step_of(

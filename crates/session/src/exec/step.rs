@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 use thalweg_cpu::ThreadPool;
 use thalweg_device::{Device, KernelError, SharedObject};
+use thalweg_tensor::Memory;
 use thalweg_tensor::sync::Unpoisoned;
 
 use super::waiting::Tickets;
@@ -63,6 +64,8 @@ pub(crate) struct Step<'a> {
     pub(crate) context: PlanContext<'a>,
     /// The compiled functions.
     pub(crate) calls: &'a PlanCache<CallKey, CompiledStep>,
+    /// The account of their plans.
+    pub(crate) plan_memory: Option<&'a Arc<Memory>>,
     pub(crate) tickets: &'a Tickets,
     pub(crate) kept: &'a KeptObjects,
     /// Number of enclosing function calls; 0 for a step itself.

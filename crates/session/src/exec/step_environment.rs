@@ -38,6 +38,10 @@ impl Environment for StepEnvironment<'_> {
         self.run.step.kept.add(object);
     }
 
+    fn is_stopped(&self) -> bool {
+        self.run.check_limits(self.node).is_err()
+    }
+
     fn ticket(&self) -> Ticket {
         match self.run.waiting {
             Some((waiting, waiter)) => waiting.ticket(waiter, self.run.step.tickets),

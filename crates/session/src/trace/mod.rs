@@ -5,7 +5,7 @@ mod event;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use thalweg_ops::fused::members;
 
 use thalweg_plan::{Action, Program};
 use thalweg_tensor::sync::Unpoisoned;
+use thalweg_tensor::{Memory, Reservation};
 
 use event::{BETWEEN, FROM_GPU, GPU_LANES, TO_GPU, is_gpu};
 pub use event::{Channel, Event, Traffic};
@@ -48,6 +49,8 @@ pub use event::{Channel, Event, Traffic};
 pub struct Trace {
     /// The runs, in the order of their starts.
     pub events: Vec<Event>,
+    /// The number of runs that were left out, because the memory of the device had no room for their events.
+    pub dropped: u64,
 }
 
 impl Trace {
@@ -90,14 +93,29 @@ enum Lane {
 /// Collects events while a step runs.
 pub(crate) struct Recorder {
     start: Instant,
-    events: Mutex<Vec<(Lane, Event)>>,
+    recorded: Mutex<Recorded>,
 }
 
+struct Recorded {
+    events: Vec<(Lane, Event)>,
+    dropped: u64,
+    /// Memory of the events.
+    held: Reservation,
+}
+
+/// Bytes that an event takes beside its texts, as it is and once it is written for TensorFlow's tools.
+const EVENT_BYTES: usize = 1024;
+
 impl Recorder {
-    pub(crate) fn new() -> Recorder {
+    /// A recorder whose events count against this memory until the step ends.
+    pub(crate) fn new(memory: Option<&Arc<Memory>>) -> Recorder {
         Recorder {
             start: Instant::now(),
-            events: Mutex::default(),
+            recorded: Mutex::new(Recorded {
+                events: Vec::new(),
+                dropped: 0,
+                held: Reservation::of(memory),
+            }),
         }
     }
 
@@ -161,6 +179,11 @@ impl Recorder {
         lane: Lane,
         start: Instant,
     ) {
+        let mut recorded = self.recorded.lock().unpoisoned();
+        if !recorded.held.grow(EVENT_BYTES + 4 * node.name.len()) {
+            recorded.dropped += 1;
+            return;
+        }
         let event = Event {
             node: node.name.clone(),
             op: what.to_owned(),
@@ -175,12 +198,12 @@ impl Recorder {
                 remote: is_remote(node),
             }),
         };
-        let mut events = self.events.lock().unpoisoned();
-        events.push((lane, event));
+        recorded.events.push((lane, event));
     }
 
     pub(crate) fn finish(self) -> Trace {
-        let mut events = self.events.into_inner().unpoisoned();
+        let recorded = self.recorded.into_inner().unpoisoned();
+        let (mut events, dropped) = (recorded.events, recorded.dropped);
         events.sort_by(|a, b| a.1.start_us.total_cmp(&b.1.start_us));
         let mut threads: Vec<ThreadId> = Vec::new();
         let numbered = events.into_iter().map(|(lane, event)| {
@@ -202,6 +225,7 @@ impl Recorder {
         });
         Trace {
             events: numbered.collect(),
+            dropped,
         }
     }
 }

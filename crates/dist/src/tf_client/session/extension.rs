@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 
 use prost::Message;
-use thalweg_graph::{Graph, Output};
+use thalweg_graph::{Graph, GraphData, Output};
 use thalweg_graphdef::messages::FunctionDef;
 use thalweg_graphdef::{GraphDef, ImportOptions, names};
 use thalweg_tensor::sync::Unpoisoned;
@@ -15,6 +15,16 @@ use crate::limits::server_limits::BYTES_PER_NODE;
 use crate::limits::settings::limit_name;
 use crate::tf_client::refusal::Refusal;
 use crate::tf_client::status::{Status, limit_exceeded};
+
+/// Bytes that an output of a node counts: a node may have a million.
+const BYTES_PER_OUTPUT: usize = 256;
+
+/// The number of outputs of all nodes, including those of functions.
+fn output_count(data: &GraphData) -> usize {
+    let own = |data: &GraphData| -> usize { data.nodes().map(|(_, n)| n.outputs.len()).sum() };
+    let functions = data.functions().values();
+    own(data) + functions.map(|f| own(&f.body)).sum::<usize>()
+}
 
 /// Memory of a session's graph. A drop gives it back, unless it is kept.
 pub(super) struct GraphGrowth<'a>(&'a MasterSession, usize);
@@ -137,12 +147,15 @@ impl MasterSession {
             options = options.replacing(name, output);
         }
         let filled = Cell::new(None);
+        let before = output_count(&self.graph.snapshot());
         let placed = |graph: &Graph, expanded: usize| {
             let data = graph.snapshot();
             let allowed = self.limits.ops.check(&data);
             allowed.map_err(|e| Refusal::OfGraph(e.into()))?;
             filled.set(None);
-            filled.set(Some(self.hold(expanded).map_err(Refusal::OfGraph)?));
+            let outputs = output_count(&data).saturating_sub(before);
+            let bytes = expanded.saturating_add(outputs.saturating_mul(BYTES_PER_OUTPUT));
+            filled.set(Some(self.hold(bytes).map_err(Refusal::OfGraph)?));
             self.runs.placed(&data).map(|_| ())
         };
         thalweg_graphdef::import_and(&self.graph, def, &options, placed)?;

@@ -1,4 +1,5 @@
 use crate::fuzzing::tasks::bytes_of;
+use crate::limits::server_limits::memory_account;
 use crate::transport::messages::{Forget, Loan};
 use std::pin::pin;
 use std::task::Waker;
@@ -24,7 +25,7 @@ impl Body for Pieces {
 
 /// Returns a reader, whose pool allows `most` bytes in flight.
 fn reader(bytes: &[u8], piece: usize, most: u64) -> FrameReader<Pieces> {
-    let pool = Arc::new(BufferPool::new(0, most, Arc::default()));
+    let pool = Arc::new(BufferPool::new(0, memory_account(most), Arc::default()));
     FrameReader::new(Pieces(bytes.to_vec().into(), piece), 1 << 20, pool)
 }
 

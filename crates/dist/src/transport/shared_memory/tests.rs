@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use thalweg_graph::{DeviceSpec, Graph, Operation};
 use thalweg_ops::{ArrayOps, NewGraph, ReduceOps, StateOps, Variable};
 use thalweg_session::SessionOptions;
-use thalweg_tensor::{Buffer, DType, Memory, Tensor};
+use thalweg_tensor::{BUFFER_OVERHEAD, Buffer, DType, Memory, Tensor};
 use tokio::runtime::Handle;
 
 use super::lender::{Lender, Loans};
@@ -72,7 +72,12 @@ impl Two {
     /// end a moment after it.
     fn settle(&self, elements: usize) {
         let held = || (self.ps.worker().held(), self.worker.worker().held());
-        let expected = ((0, 0, elements * 4), (0, 0, 0));
+        let bytes = if elements > 0 {
+            elements * 4 + BUFFER_OVERHEAD
+        } else {
+            0
+        };
+        let expected = ((0, 0, bytes), (0, 0, 0));
         let until = Instant::now() + Duration::from_secs(20);
         while held() != expected && Instant::now() < until {
             std::thread::yield_now();

@@ -5,6 +5,8 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Gradient, arg, arg_of, type_attr_or};
 use thalweg_tensor::{DType, Shape, dispatch};
 
+use crate::support::tensors::AccountedVec;
+
 /// Indices of the elements that are not 0.
 pub(crate) static WHERE: Op = Op {
     def: OpDef {
@@ -22,8 +24,10 @@ pub(crate) static WHERE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let tensor = cx.tensor(0)?;
-        let set: Vec<bool> = dispatch!(tensor.dtype(), PLAIN, T => {
-            tensor.as_slice::<T>()?.iter().map(|&x| x != T::default()).collect()
+        let mut set = AccountedVec::filled(tensor.len(), false, cx.memory())?;
+        dispatch!(tensor.dtype(), PLAIN, T => {
+            let elements = set.iter_mut().zip(tensor.as_slice::<T>()?);
+            elements.for_each(|(set, &x)| *set = x != T::default());
         }, else return Err(KernelError::DType(tensor.dtype())));
         let dims = tensor.dims();
         let count = set.iter().filter(|&&s| s).count();

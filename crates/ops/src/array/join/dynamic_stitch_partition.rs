@@ -193,25 +193,38 @@ pub(crate) static DYNAMIC_PARTITION: Op = Op {
         let count = cx.node().outputs.len();
         let inner = data.dims().get(cx.tensor(1)?.dims().len()..);
         let inner = inner.ok_or(KernelError::Argument("slices"))?;
-        let mut rows: Vec<Vec<usize>> = vec![Vec::new(); count];
+        // By partition: the number of its rows, and then the end of them among all rows, which are sorted by it.
+        let mut ends = AccountedVec::filled(count, 0usize, cx.memory())?;
         for (element, &partition) in partitions.iter().enumerate() {
             let own = usize::try_from(partition)
                 .ok()
-                .and_then(|i| rows.get_mut(i));
+                .and_then(|i| ends.get_mut(i));
             let own = own.ok_or_else(|| KernelError::Element {
                 input: 1,
                 element,
                 reason: format!("partition {partition} is not within 0..{count}"),
             })?;
-            own.push(element);
+            *own += 1;
         }
-        let part = |rows: &Vec<usize>| {
+        let mut start = 0;
+        for end in ends.iter_mut() {
+            start += std::mem::replace(end, start);
+        }
+        let mut rows = AccountedVec::filled(partitions.len(), 0, cx.memory())?;
+        for (element, &partition) in partitions.iter().enumerate() {
+            let end = &mut ends[partition as usize];
+            rows[*end] = element;
+            *end += 1;
+        }
+        let part = |i: usize| {
+            let start = i.checked_sub(1).map_or(0, |before| ends[before]);
+            let rows = &rows[start..ends[i]];
             let dims: SmallVec<[usize; 6]> = [rows.len()]
                 .into_iter()
                 .chain(inner.iter().copied())
                 .collect();
             take_slices(cx, data, rows, elements(inner), &dims)
         };
-        rows.iter().map(part).collect()
+        (0..count).map(part).collect()
     })],
 };

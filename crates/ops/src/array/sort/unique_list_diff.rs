@@ -1,14 +1,15 @@
 //! Unique, UniqueV2, UniqueWithCounts, UniqueWithCountsV2, ListDiff.
 
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_device::{KernelError, Op, StopCheck, TensorCx, cpu_tensors};
 use thalweg_graph::op::{Arg, AttrDef, Gradient, arg, type_attr, type_attr_or};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::elements;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Element, Memory, Shape, Tensor, dispatch};
 
+use crate::support::accounted_map::AccountedMap;
 use crate::support::shape_inputs::invalid_value;
 use crate::support::tensors::{AccountedVec, integers, take_slices};
 
@@ -35,21 +36,75 @@ macro_rules! keys {
 
 keys! { i8 i16 i32 i64 u8 u16 u32 u64 bool; half::f16 half::bf16 f32 f64 }
 
-/// Keys of the elements of a tensor of any dtype: equal elements have equal keys.
-fn keys(tensor: &Tensor) -> Result<Vec<Option<u64>>, KernelError> {
-    if tensor.dtype() == DType::String {
-        let mut seen: HashMap<&[u8], u64> = HashMap::new();
-        let strings = tensor.as_strings()?.iter();
-        return Ok(strings
-            .map(|s| {
-                let next = seen.len() as u64;
-                Some(*seen.entry(s).or_insert(next))
-            })
-            .collect());
+/// Keys of the elements of tensors of one dtype: equal elements have equal keys.
+struct Keys<'a> {
+    memory: &'a Arc<Memory>,
+    /// Numbers of strings, in the order of their first.
+    strings: AccountedMap<&'a [u8], u64>,
+}
+
+impl<'a> Keys<'a> {
+    fn new(memory: &'a Arc<Memory>) -> Keys<'a> {
+        Keys {
+            memory,
+            strings: AccountedMap::new(memory),
+        }
     }
-    dispatch!(tensor.dtype(), PLAIN, T => {
-        Ok(tensor.as_slice::<T>()?.iter().map(|x| x.key()).collect())
-    }, else Err(KernelError::DType(tensor.dtype())))
+
+    fn of(
+        &mut self,
+        tensor: &'a Tensor,
+        stop: &mut StopCheck<'_>,
+    ) -> Result<AccountedVec<Option<u64>>, KernelError> {
+        let mut keys = AccountedVec::filled(tensor.len(), None, self.memory)?;
+        if tensor.dtype() == DType::String {
+            for (key, string) in keys.iter_mut().zip(tensor.as_strings()?) {
+                stop.tick()?;
+                let next = self.strings.len() as u64;
+                *key = Some(self.strings.or_insert(string, next, 0)?);
+            }
+            return Ok(keys);
+        }
+        dispatch!(tensor.dtype(), PLAIN, T => {
+            let elements = tensor.as_slice::<T>()?;
+            keys.iter_mut().zip(elements).for_each(|(key, x)| *key = x.key());
+            Ok(keys)
+        }, else Err(KernelError::DType(tensor.dtype())))
+    }
+}
+
+/// Numbers of slices, in the order of their first.
+enum SliceNumbers {
+    /// Of slices of one element, by its key.
+    OfElements(AccountedMap<u64, usize>),
+    /// By the keys of their elements.
+    OfSlices(AccountedMap<Vec<u64>, usize>),
+}
+
+impl SliceNumbers {
+    /// The number of a slice, which is `next` if it is new, or if it has a NaN.
+    fn number(
+        &mut self,
+        mut keys: impl Iterator<Item = Option<u64>>,
+        next: usize,
+    ) -> Result<usize, KernelError> {
+        match self {
+            SliceNumbers::OfElements(known) => match keys.next().flatten() {
+                Some(key) => known.or_insert(key, next, 0),
+                None => Ok(next),
+            },
+            SliceNumbers::OfSlices(known) => {
+                let Some(key) = keys.collect::<Option<Vec<u64>>>() else {
+                    return Ok(next);
+                };
+                let bytes = match known.contains(&key) {
+                    true => 0,
+                    false => key.len() * size_of::<u64>() + 16,
+                };
+                known.or_insert(key, next, bytes)
+            }
+        }
+    }
 }
 
 /// Indices as a tensor of dtype `out_idx`.
@@ -129,35 +184,47 @@ fn unique(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         dims[axis],
         elements(&dims[axis + 1..]),
     );
-    let keys = keys(x)?;
-    // The key of a slice: the keys of its elements along the other axes.
-    let slice = |i: usize| -> Option<Vec<u64>> {
-        let outer = if inner == 0 { 0 } else { outer };
-        let rows = (0..outer).map(|o| (o * len + i) * inner);
-        rows.flat_map(|at| &keys[at..at + inner]).copied().collect()
+    let (memory, mut stop) = (cx.memory(), cx.stop_check());
+    let mut all_keys = Keys::new(memory);
+    let keys = all_keys.of(x, &mut stop)?;
+    // The keys of a slice: those of its elements along the other axes.
+    let rows_in = if inner == 0 { 0 } else { outer };
+    let keys = &keys[..];
+    let slice = |i: usize| {
+        let rows = (0..rows_in).map(move |o| (o * len + i) * inner);
+        rows.flat_map(move |at| &keys[at..at + inner]).copied()
     };
-    let mut seen: HashMap<Vec<u64>, usize> = HashMap::new();
+    let mut seen = match rows_in * inner {
+        1 => SliceNumbers::OfElements(AccountedMap::new(memory)),
+        _ => SliceNumbers::OfSlices(AccountedMap::new(memory)),
+    };
     // The axis of a tensor without elements may be long.
-    let mut found = AccountedVec::filled(len, 0, cx.memory())?;
-    let (mut first, mut counts) = (Vec::new(), Vec::new());
+    let mut found = AccountedVec::filled(len, 0, memory)?;
+    let (mut first, mut counts) = (
+        AccountedVec::filled(len, 0, memory)?,
+        AccountedVec::filled(len, 0, memory)?,
+    );
+    let mut distinct = 0;
     for (i, found) in found.iter_mut().enumerate() {
-        let next = first.len();
-        let place = slice(i).map_or(next, |key| *seen.entry(key).or_insert(next));
-        if place == next {
-            first.push(i);
-            counts.push(0);
+        stop.tick()?;
+        let place = seen.number(slice(i), distinct)?;
+        if place == distinct {
+            first[place] = i;
+            distinct += 1;
         }
         counts[place] += 1;
         *found = place;
     }
+    let (first, counts) = (&first[..distinct], &counts[..distinct]);
     let mut to = dims.to_vec();
     to[axis] = first.len();
-    let rows: Vec<usize> = (0..if x.is_empty() { 0 } else { outer })
-        .flat_map(|o| first.iter().map(move |i| o * len + i))
-        .collect();
+    let outer = if x.is_empty() { 0 } else { outer };
+    let mut rows = AccountedVec::filled(outer * distinct, 0, memory)?;
+    let all = (0..outer).flat_map(|o| first.iter().map(move |i| o * len + i));
+    rows.iter_mut().zip(all).for_each(|(row, at)| *row = at);
     let mut outputs = vec![take_slices(cx, x, &rows, inner, &to)?, indices(cx, &found)?];
     if cx.node().outputs.len() > 2 {
-        outputs.push(indices(cx, &counts)?);
+        outputs.push(indices(cx, counts)?);
     }
     Ok(outputs)
 }
@@ -235,20 +302,18 @@ pub(crate) static LIST_DIFF: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let (x, y) = (cx.tensor(0)?, cx.tensor(1)?);
-        let left: Vec<usize> = if x.dtype() == DType::String {
-            let there: HashSet<&[u8]> = y.as_strings()?.iter().map(|s| &**s).collect();
-            let strings = x.as_strings()?.iter().enumerate();
-            strings
-                .filter(|(_, s)| !there.contains(&***s))
-                .map(|(i, _)| i)
-                .collect()
-        } else {
-            let there: HashSet<u64> = keys(y)?.into_iter().flatten().collect();
-            let own = keys(x)?.into_iter().enumerate();
-            own.filter(|(_, k)| k.is_none_or(|k| !there.contains(&k)))
-                .map(|(i, _)| i)
-                .collect()
-        };
+        let (memory, mut stop) = (cx.memory(), cx.stop_check());
+        let mut keys = Keys::new(memory);
+        let mut there = AccountedMap::new(memory);
+        for key in keys.of(y, &mut stop)?.iter().flatten() {
+            stop.tick()?;
+            there.or_insert(*key, (), 0)?;
+        }
+        let own = keys.of(x, &mut stop)?;
+        let is_left = |key: &Option<u64>| key.is_none_or(|key| !there.contains(&key));
+        let mut left = AccountedVec::filled(own.iter().filter(|k| is_left(k)).count(), 0, memory)?;
+        let places = own.iter().enumerate().filter(|(_, key)| is_left(key));
+        left.iter_mut().zip(places).for_each(|(to, (i, _))| *to = i);
         Ok(vec![
             take_slices(cx, x, &left, 1, &[left.len()])?,
             indices(cx, &left)?,

@@ -264,9 +264,10 @@ fn nodes_that_wait_for_each_other_are_an_error() {
     let [a, b] = ["a", "b"].map(|n| small.graph.find(n).unwrap());
     small.graph.wait_for(a, b);
     small.graph.wait_for(b, a);
-    let none = |_: (u32, &str, &str), _, _: &_| -> Result<_, thalweg_device::KernelError> {
-        Err(thalweg_device::KernelError::Stopped)
-    };
+    let none =
+        |_: (u32, &str, &str), _, _: &_, _: bool| -> Result<_, thalweg_device::KernelError> {
+            Err(thalweg_device::KernelError::Stopped)
+        };
     let error = ordered(&small, &none, planner.context()).unwrap_err();
     assert_eq!(
         error.to_string(),
