@@ -108,7 +108,10 @@ fn a_trace_is_of_a_warmed_up_step() {
             channel: None,
         };
         let events = vec![event];
-        Ok::<_, String>(Trace { events })
+        Ok::<_, String>(Trace {
+            events,
+            ..Trace::default()
+        })
     });
     assert_eq!(trace.unwrap().events[0].node, "of step 9");
 

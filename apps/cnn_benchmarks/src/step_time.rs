@@ -86,6 +86,7 @@ mod tests {
                 event("_Recv", 85.0, 5.0, "/task:0/cpu:0"),
                 event("MatMul", 60.0, 40.0, "/task:1/cpu:0"),
             ],
+            ..Default::default()
         };
         let step_time = StepTime::of(&trace, "/task:0", 120e-6, 10e-6);
         let micro = |s: f64| (s * 1e6).round();

@@ -190,9 +190,9 @@ fn defaults(machine: &Machine) -> (Limits, Timeouts) {
 impl Limits {
     /// Returns the limits for the resources of a machine.
     ///
-    /// The engine may take half of the memory, and the calls that go on a quarter. One message, decoded, may take
-    /// half of what calls may. The graphs of all sessions may take an eighth, and that of one session half of
-    /// it. Values that come in from other tasks may take a quarter.
+    /// The server may take half of the memory for everything. Within that, the calls that go on may take a quarter of the
+    /// memory. One message, decoded, may take half of what calls may. The graphs of all sessions may take an eighth, and
+    /// that of one session half of it. Values that come in from other tasks may take a quarter.
     ///
     /// ```
     /// use thalweg_dist::Limits;
@@ -277,7 +277,7 @@ fn connections(descriptors: u64) -> u64 {
 pub const SETTINGS: &[Setting] = &[
     bytes(
         "memory",
-        "The most memory of the engine on the CPU: variables, queues and steps.",
+        "The most memory of everything that the server holds. Variables, queues and steps may take seven eighths of it on each CPU, plans and traces an eighth.",
         "half of the memory",
         |l, _| &mut l.memory,
     )
