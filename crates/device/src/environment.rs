@@ -35,6 +35,15 @@ pub enum Argument<'a> {
 /// A shared object that outlives steps, or that a value holds: a queue, a stack, a list of tensors.
 pub type SharedObject = Arc<dyn Any + Send + Sync>;
 
+/// Prints a line of a graph.
+pub type Printer = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Prints a line to standard error.
+pub fn print_to_stderr(line: &str) {
+    // `eprintln!` would panic where standard error is closed.
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// The environment that a step offers to its kernels beside their arguments.
 pub trait Environment: Sync {
     /// Calls a function of the graph's library. Handles of variables are resource tensors that hold
@@ -124,8 +133,7 @@ impl Environment for NoStep {
     }
 
     fn print(&self, line: &str) {
-        // `eprintln!` would panic where standard error is closed.
-        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+        print_to_stderr(line);
     }
 
     fn files(&self) -> &Files {

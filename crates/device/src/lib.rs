@@ -37,7 +37,9 @@ pub use context::{InOut, KernelCx, Renewal, Slot};
 pub use cpu::Cpu;
 pub use device::Device;
 pub use device_type::DeviceType;
-pub use environment::{Argument, Environment, NoStep, SharedObject, StopCheck, TensorCx};
+pub use environment::{
+    Argument, Environment, NoStep, Printer, SharedObject, StopCheck, TensorCx, print_to_stderr,
+};
 pub use error::KernelError;
 pub use evaluate::{Bounds, evaluate, evaluate_for, evaluate_in, evaluate_within};
 pub use files::{CheckpointListener, Files};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_device::{Collectives, Cpu, Device, Files};
+use thalweg_device::{Collectives, Cpu, Device, Files, Printer};
 
 use crate::kernels::Kernels;
 use crate::options::PlanOptions;
@@ -24,6 +24,8 @@ pub struct Machine {
     pub files: Files,
     /// Transport of values between ranks.
     pub collectives: Option<Arc<dyn Collectives>>,
+    /// The printer of Print ops, in place of standard error.
+    pub printer: Option<Printer>,
 }
 
 impl Machine {
@@ -41,6 +43,7 @@ impl Machine {
             store: Arc::default(),
             files,
             collectives,
+            printer: None,
         }
     }
 
@@ -60,6 +63,7 @@ impl Machine {
             store: &self.store,
             files: &self.files,
             collectives: self.collectives.as_ref(),
+            printer: self.printer.as_ref(),
             counters,
             parallel: options.parallel,
             cores: self.cores,

@@ -57,11 +57,12 @@ impl Engine {
     /// # Errors
     /// [`SessionError::Device`]: one that cannot be opened. [`SessionError::Threads`]: one without its threads.
     pub fn new(options: &SessionOptions) -> Result<Engine, SessionError> {
-        let machine = Machine::new(
+        let mut machine = Machine::new(
             options.devices()?,
             options.files.clone(),
             options.collectives.clone(),
         );
+        machine.printer = options.printer();
         Ok(Engine {
             shared: Arc::new(EngineState {
                 leaders: ThreadPool::new(machine.devices.len()),

@@ -7,7 +7,7 @@ use thalweg_tensor::Memory;
 
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
-use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files};
+use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files, Printer};
 use thalweg_graph::DeviceSpec;
 use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
 
@@ -53,6 +53,7 @@ pub struct SessionOptions {
     wire: Option<Wire>,
     shared: usize,
     account: Option<Arc<Memory>>,
+    printer: Option<PrinterOption>,
     pub(crate) files: Files,
     pub(crate) collectives: Option<Arc<dyn Collectives>>,
 }
@@ -73,6 +74,7 @@ impl Default for SessionOptions {
             wire: None,
             shared: 0,
             account: None,
+            printer: None,
             files: Files::none(),
             collectives: None,
         }
@@ -228,6 +230,18 @@ impl SessionOptions {
         }
     }
 
+    /// With lines of Print and PrintV2 given to this function, in place of standard error.
+    pub fn printing(self, printer: impl Fn(&str) + Send + Sync + 'static) -> SessionOptions {
+        SessionOptions {
+            printer: Some(PrinterOption(Arc::new(printer))),
+            ..self
+        }
+    }
+
+    pub(crate) fn printer(&self) -> Option<Printer> {
+        self.printer.as_ref().map(|p| p.0.clone())
+    }
+
     /// With CPU devices whose memory counts against this account too: for several users of one memory.
     pub fn memory_account(self, account: Arc<Memory>) -> SessionOptions {
         SessionOptions {
@@ -342,6 +356,16 @@ impl SessionOptions {
             devices.push(Device::Gpu(opened));
         }
         Ok(devices)
+    }
+}
+
+/// A printer, as an option.
+#[derive(Clone)]
+struct PrinterOption(Printer);
+
+impl std::fmt::Debug for PrinterOption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PrinterOption")
     }
 }
 

@@ -5,16 +5,18 @@ use std::io::stderr;
 use tracing::Level;
 use tracing_subscriber::fmt;
 
+use super::log_queue::LogQueue;
 use super::server_args::ServerArgs;
 use crate::failure::Failure;
 
-/// Starts the log with the level and the format of the arguments.
+/// Starts the log with the level and the format of the arguments; returns the queue of its lines.
 ///
 /// # Errors
 /// The level or the format is unknown.
-pub fn start(args: &ServerArgs) -> Result<(), Failure> {
+pub fn start(args: &ServerArgs) -> Result<LogQueue, Failure> {
+    let queue = LogQueue::writing_to(stderr())?;
     let level = match args.text("log_level").unwrap_or("info") {
-        "off" => return Ok(()),
+        "off" => return Ok(queue),
         "error" => Level::ERROR,
         "warn" => Level::WARN,
         "info" => Level::INFO,
@@ -25,7 +27,7 @@ pub fn start(args: &ServerArgs) -> Result<(), Failure> {
             return Err(args.invalid("log_level", &text));
         }
     };
-    let log = fmt().with_max_level(level).with_writer(stderr);
+    let log = fmt().with_max_level(level).with_writer(queue.clone());
     // Without this it panics if standard error cannot be written.
     let log = log.log_internal_errors(false);
     let started = match args.text("log_format").unwrap_or("text") {
@@ -36,5 +38,8 @@ pub fn start(args: &ServerArgs) -> Result<(), Failure> {
             return Err(args.invalid("log_format", &text));
         }
     };
-    started.map_err(|e| format!("no log: {e}").into())
+    match started {
+        Ok(()) => Ok(queue),
+        Err(e) => Err(format!("no log: {e}").into()),
+    }
 }

@@ -1,6 +1,7 @@
 //! `thalweg server`: runs one task of a cluster.
 
 mod log;
+mod log_queue;
 mod option_specs;
 mod server_args;
 
@@ -17,8 +18,11 @@ use thalweg_session::SessionOptions;
 
 use crate::failure::Failure;
 use crate::output_file::check_output_file;
+use log_queue::LogQueue;
 use server_args::ServerArgs;
 
+/// Time that the end of the process waits for log lines that are not written yet.
+const LOG_FLUSH_LIMIT: Duration = Duration::from_secs(1);
 /// Interval at which signals are polled.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -50,7 +54,7 @@ impl Serve {
         if self.show_config {
             return crate::output::text(&args.to_config(&options));
         }
-        log::start(&args)?;
+        let log = log::start(&args)?;
         let drain = options.drain();
         let mut signals = Signals::catch()?;
         let server = Arc::new(start(&args, options)?);
@@ -85,21 +89,24 @@ impl Serve {
         // One line when the server is ready: programs that start a server wait for it.
         if let Err(e) = crate::output::line(server.target()) {
             // The server goes on without the line.
-            crate::output::error(format_args!("note: {e}"));
+            log.push(format!("note: {e}").as_bytes());
         }
-        let draining = server.clone();
+        let (draining, notes) = (server.clone(), log.clone());
         let (lost, losses) = channel();
         std::thread::Builder::new()
             .name("thalweg-drain".to_owned())
             .spawn(move || {
                 if ends.recv().is_ok() {
-                    if let Err(e) = drain_and_save(&draining, drain, checkpoint.as_deref()) {
+                    if let Err(e) = drain_and_save(&draining, drain, checkpoint.as_deref(), &notes)
+                    {
                         let _ = lost.send(e.to_string());
                     }
                     draining.shutdown();
                 }
             })?;
         server.join()?;
+        // A reader that has stopped does not hold the end.
+        log.flush(LOG_FLUSH_LIMIT);
         match losses.try_recv() {
             Ok(e) => Err(format!("the variables are not saved: {e}").into()),
             Err(_) => Ok(()),
@@ -112,15 +119,16 @@ fn drain_and_save(
     server: &Server,
     limit: Duration,
     checkpoint: Option<&Path>,
+    log: &LogQueue,
 ) -> Result<(), Failure> {
     let left = server.drain(limit);
     if left > 0 {
         let text = format!("note: {left} steps did not end within {limit:?}: they are cancelled");
-        crate::output::error(text);
+        log.push(text.as_bytes());
     }
     if let Some(folder) = checkpoint {
         let saved = save_variables(server, folder)?;
-        crate::output::error(format_args!("note: variables are in {saved}"));
+        log.push(format!("note: variables are in {saved}").as_bytes());
     }
     Ok(())
 }

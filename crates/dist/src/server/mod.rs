@@ -14,6 +14,7 @@
 //! # }
 //! ```
 
+mod client_prints;
 pub(crate) mod deadline;
 pub(crate) mod gate;
 mod health;

@@ -12,6 +12,7 @@ use crate::error::ClusterError;
 use crate::limits::server_limits::{Limits, memory_account};
 use crate::limits::settings::SettingError;
 use crate::limits::timeouts::Timeouts;
+use crate::server::client_prints::ClientPrints;
 use crate::transport::peers::MAX_POOLED_BYTES;
 use crate::transport::protection::Protection;
 
@@ -130,6 +131,8 @@ impl ServerOptions {
         let whole = memory_account(self.limits.memory);
         let most = whole.limit().unwrap_or(usize::MAX);
         let session = self.session.clone().memory_account(whole);
+        let prints = ClientPrints::default();
+        let session = session.printing(move |line| prints.print(line));
         session.default_memory_limit(most - most / 8)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use thalweg_device::{Collectives, Device, Files, Variable};
+use thalweg_device::{Collectives, Device, Files, Printer, Variable};
 use thalweg_graph::{Fact, GraphData, NodeId, OutputId};
 use thalweg_tensor::DType;
 use thalweg_tensor::shape::checked_elements;
@@ -60,6 +60,8 @@ pub struct PlanContext<'a> {
     pub files: &'a Files,
     /// The collectives of ranks, where there are several.
     pub collectives: Option<&'a Arc<dyn Collectives>>,
+    /// The printer of Print ops, in place of standard error.
+    pub printer: Option<&'a Printer>,
     /// The counters of random ops.
     pub counters: &'a Counters,
     /// Parallelism of independent nodes.

@@ -1,9 +1,10 @@
 //! The environment of kernels in a step: function calls, shared objects, tickets, files, collectives.
 
-use std::io::Write;
 use std::sync::Arc;
 
-use thalweg_device::{Collectives, Environment, Files, KernelError, SharedObject, Ticket};
+use thalweg_device::{
+    Collectives, Environment, Files, KernelError, SharedObject, Ticket, print_to_stderr,
+};
 use thalweg_graph::{Func, Node};
 use thalweg_tensor::Tensor;
 
@@ -58,8 +59,10 @@ impl Environment for StepEnvironment<'_> {
     }
 
     fn print(&self, line: &str) {
-        // `eprintln!` would panic where standard error is closed.
-        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+        match self.run.step.context.printer {
+            Some(printer) => printer(line),
+            None => print_to_stderr(line),
+        }
     }
 
     fn files(&self) -> &Files {
