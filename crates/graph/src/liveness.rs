@@ -8,10 +8,11 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
+use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::function::{Function, MAX_CALL_DEPTH, calls};
 use crate::node::{Node, NodeId, OutputId};
-use crate::op::Calls;
+use crate::op::{Calls, LIVE_OUTPUTS};
 
 /// The needed part of a graph.
 pub(crate) struct Liveness {
@@ -126,7 +127,7 @@ impl<'a> Walk<'a> {
         let Some(node) = self.data.get(output.node) else {
             return;
         };
-        if node.op.calls == Calls::Whole {
+        if node.op.calls == Calls::Whole || !may_be_live(node, output.index) {
             return;
         }
         let ports = self.calls.entry(output.node).or_insert_with(|| ports(node));
@@ -242,6 +243,14 @@ impl<'a> Walk<'a> {
         walk.run(live, function.runs(Calls::Branch), known);
         let seen = |node: &NodeId| walk.seen.get(node.index()).copied().unwrap_or(true);
         function.inputs.iter().map(seen).collect()
+    }
+}
+
+/// `false` for an output that the rest of a step over several tasks does not need, as its master has found.
+fn may_be_live(node: &Node, output: u32) -> bool {
+    match node.attrs.get(LIVE_OUTPUTS) {
+        Some(Attr::Ints(live)) => live.contains(&i64::from(output)),
+        _ => true,
     }
 }
 

@@ -109,6 +109,9 @@ pub enum Calls {
     Loop,
 }
 
+/// Attribute of a branch or a loop in a simplified graph: the numbers of the outputs that are needed, if some are not.
+pub const LIVE_OUTPUTS: &str = "_live_outputs";
+
 /// The side effect of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {

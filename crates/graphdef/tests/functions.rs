@@ -7,6 +7,7 @@ mod support;
 use registry::graph;
 use support::*;
 use thalweg_graph::Attr;
+use thalweg_graph::op::Calls;
 use thalweg_graphdef::messages::DataType::{DtBool, DtFloat, DtInt32};
 use thalweg_graphdef::messages::attr_value::Value;
 use thalweg_graphdef::messages::op_def::{ArgDef, AttrDef};
@@ -274,7 +275,7 @@ fn a_function_is_taken_over_once() {
 }
 
 #[test]
-fn nodes_with_effects_run_without_consumers() {
+fn nodes_with_effects_run_without_consumers_in_a_call() {
     let mut function = twice();
     function
         .node_def
@@ -283,7 +284,9 @@ fn nodes_with_effects_run_without_consumers() {
     let g = graph();
     import(&g, &library(&function), &ImportOptions::default()).unwrap();
     let controls = |g: &thalweg_graph::Graph| g.function("twice").unwrap().controls.clone();
-    assert_eq!(controls(&g)[0].0, "print");
+    assert!(controls(&g).is_empty());
+    let runs = |calls| g.function("twice").unwrap().runs(calls).len();
+    assert_eq!((runs(Calls::Whole), runs(Calls::Branch)), (1, 0));
     function.control_ret = [("side".to_owned(), "print".to_owned())].into();
     let g = graph();
     import(&g, &library(&function), &ImportOptions::default()).unwrap();

@@ -42,7 +42,7 @@ use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
 use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{Effect, Gradient, OpDef, arg, int_attr, type_attr};
+use crate::op::{Effect, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
 pub use crate::simplified::Simplified;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
@@ -78,9 +78,6 @@ pub struct SimplifyOptions<'a> {
 
 /// Finds an op by its name.
 pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
-
-/// Attribute of a branch or a loop in a simplified graph: the numbers of the outputs that are needed, if some are not.
-pub const LIVE_OUTPUTS: &str = "_live_outputs";
 
 /// The largest output of a folded node, in bytes: a larger one is cheaper to compute than to keep.
 const MAX_FOLDED_BYTES: usize = 1 << 20;

@@ -2,10 +2,9 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
-    Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
-    str_attr, type_attr,
+    Arg, AttrDef, Calls, Effect, Gradient, LIVE_OUTPUTS, arg, arg_of, args_of, attr, int_attr,
+    list_attr, str_attr, type_attr,
 };
-use thalweg_graph::simplify::LIVE_OUTPUTS;
 use thalweg_graph::{Attr, AttrKind, Func, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Dims, Tensor};

@@ -75,7 +75,11 @@ impl PartDecoder<'_> {
         let op = self.ops.get(node.op.as_str()).copied();
         let op = op.ok_or("there is no such op here")?;
         let attrs = self.attrs(node, op)?;
-        let (inputs, facts) = self.inputs(node, op)?;
+        let (inputs, mut facts) = self.inputs(node, op)?;
+        if self.is_region {
+            // As the master does: a constant need not fit a node that does not run.
+            facts.iter_mut().for_each(|f| f.value = None);
+        }
         let controls = self.controls(node)?;
         let (attrs, outputs) = match node.known {
             0 if is_cut_end(op) => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_graph::flow::REGION;
+use thalweg_graph::op::LIVE_OUTPUTS;
 use thalweg_graph::simplify::known;
 use thalweg_graph::{Attr, Fact, Function, GraphData, Node, NodeId, OutputId};
 use thalweg_graphdef::{attr, dtype, shape};
@@ -41,7 +42,9 @@ impl PartEncoder<'_> {
     ) -> Result<wire::Node, WireError> {
         let known = known(node);
         let mut attrs = BTreeMap::new();
-        for (name, value) in node.attrs.own().iter() {
+        // The task does not know which outputs others need.
+        let sent = |name: &str| !name.starts_with('_') || name == LIVE_OUTPUTS;
+        for (name, value) in node.attrs.iter().filter(|(name, _)| sent(name)) {
             // The value of a constant is sent separately.
             if known && matches!(value, Attr::Tensor(_)) {
                 continue;
