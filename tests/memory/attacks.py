@@ -104,7 +104,7 @@ def push_back(target):
         try:
             empty = raw.EmptyTensorList(element_shape=tf.constant([], tf.int32), max_num_elements=-1, element_dtype=tf.float32)
             loop = tf.while_loop(lambda i, _: i < 1 << 30, lambda i, l: (i + 1, raw.TensorListPushBack(input_handle=l, tensor=tf.cast(i, tf.float32))), [0, empty])
-            return loop[0]
+            return raw.TensorListLength(input_handle=loop[1])
         finally:
             v1.disable_control_flow_v2()
 
@@ -146,7 +146,11 @@ def partial_runs(target):
 @attack
 def endless_trace(target):
     def build():
-        return tf.while_loop(lambda i: i < 1 << 30, lambda i: i + 1, [0])
+        v1.enable_control_flow_v2()
+        try:
+            return tf.while_loop(lambda i: i < 1 << 30, lambda i: i + 1, [0])
+        finally:
+            v1.disable_control_flow_v2()
 
     once(target, build, timeout=180, trace_level=config_pb2.RunOptions.FULL_TRACE)
 
