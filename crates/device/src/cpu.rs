@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_keeps_the_limit() {
+    fn a_cpu_counts_against_the_memory_that_it_is_given() {
         let shared = Cpu::new(1)
             .named(Cpu::local(0), Some(1 << 20))
             .with_memory(Memory::new(Some(64)).sharing(1 << 10));

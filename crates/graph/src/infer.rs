@@ -328,6 +328,20 @@ impl Attrs {
         }
     }
 
+    /// The numbers of the needed outputs, by attribute [`LIVE_OUTPUTS`](crate::op::LIVE_OUTPUTS); `None` if all are.
+    pub fn live_outputs(&self) -> Option<&[i64]> {
+        match self.get(crate::op::LIVE_OUTPUTS) {
+            Some(Attr::Ints(live)) => Some(live),
+            _ => None,
+        }
+    }
+
+    /// `false` for an output that [`Attrs::live_outputs`] leaves out.
+    pub fn is_live(&self, output: usize) -> bool {
+        let live = self.live_outputs();
+        live.is_none_or(|live| live.contains(&(output as i64)))
+    }
+
     /// The function attribute `name`.
     pub fn func(&self, name: &str) -> Option<&Func> {
         match self.get(name) {

@@ -8,11 +8,10 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use crate::attr::Attr;
 use crate::data::GraphData;
 use crate::function::{Function, MAX_CALL_DEPTH, calls};
 use crate::node::{Node, NodeId, OutputId};
-use crate::op::{Calls, LIVE_OUTPUTS};
+use crate::op::Calls;
 
 /// The needed part of a graph.
 pub(crate) struct Liveness {
@@ -127,7 +126,9 @@ impl<'a> Walk<'a> {
         let Some(node) = self.data.get(output.node) else {
             return;
         };
-        if node.op.calls == Calls::Whole || !may_be_live(node, output.index) {
+        // The master of a step over several tasks has found the outputs that the rest of the step needs.
+        let is_live = node.attrs.is_live(output.index as usize);
+        if node.op.calls == Calls::Whole || !is_live {
             return;
         }
         let ports = self.calls.entry(output.node).or_insert_with(|| ports(node));
@@ -243,14 +244,6 @@ impl<'a> Walk<'a> {
         walk.run(live, function.runs(Calls::Branch), known);
         let seen = |node: &NodeId| walk.seen.get(node.index()).copied().unwrap_or(true);
         function.inputs.iter().map(seen).collect()
-    }
-}
-
-/// `false` for an output that the rest of a step over several tasks does not need, as its master has found.
-fn may_be_live(node: &Node, output: u32) -> bool {
-    match node.attrs.get(LIVE_OUTPUTS) {
-        Some(Attr::Ints(live)) => live.contains(&i64::from(output)),
-        _ => true,
     }
 }
 

@@ -86,9 +86,9 @@ pub(crate) struct CompiledStep {
     _held: Reservation,
 }
 
-/// Bytes that a node of a plan takes: as a node of its graph, an instruction and its kernel.
+/// Estimate of the bytes that a node of a plan takes: as a node of its graph, an instruction and its kernel.
 const NODE_BYTES: usize = 2048;
-/// Bytes that an output of a node takes, with its slot.
+/// Estimate of the bytes that an output of a node takes, with its slot.
 const OUTPUT_BYTES: usize = 256;
 
 /// The memory that a plan takes, in bytes.

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use thalweg_tensor::Memory;
-
 use thalweg_device::cuda::Cards;
 use thalweg_device::gpu::{Driver, Gpu, GpuError};
 use thalweg_device::{Collectives, Cpu, Device, DeviceType, Files, Printer};
 use thalweg_graph::DeviceSpec;
 use thalweg_plan::{Parallel, PlanOptions, SessionError, Wire};
+use thalweg_tensor::Memory;
 
 /// The job of a process that is in no cluster.
 const LOCAL_JOB: &str = "localhost";

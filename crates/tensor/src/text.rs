@@ -1,4 +1,4 @@
-//! Text for error messages.
+//! Text for error messages and logs.
 
 use std::fmt::Display;
 
@@ -18,4 +18,24 @@ pub fn counted(number: impl Display, object: &str) -> String {
         _ => "s",
     };
     format!("{number} {object}{plural}")
+}
+
+/// A text of a stranger as one line: control characters but the tab are escaped, so it cannot look like another line, or
+/// command a terminal.
+///
+/// ```
+/// use thalweg_tensor::text::one_line;
+///
+/// assert_eq!(one_line("a\tb \u{e9}"), "a\tb \u{e9}");
+/// assert_eq!(one_line("x\n\u{1b}[2J\r"), "x\\n\\u{1b}[2J\\r");
+/// ```
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && c != '\t' {
+            true => line.extend(c.escape_default()),
+            false => line.push(c),
+        }
+    }
+    line
 }

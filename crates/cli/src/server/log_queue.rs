@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thalweg_tensor::sync::Unpoisoned;
+use thalweg_tensor::text::one_line;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Maximum bytes of lines that wait.
@@ -81,9 +82,10 @@ impl LogQueue {
     fn write_all(&self, mut out: impl Write) {
         let mut lines = self.lock();
         loop {
-            let next = match std::mem::take(&mut lines.dropped) {
-                0 => lines.waiting.pop_front(),
-                dropped => Some(dropped_note(dropped)),
+            // The note of dropped lines never was in the queue.
+            let (next, queued) = match std::mem::take(&mut lines.dropped) {
+                0 => (lines.waiting.pop_front(), true),
+                dropped => (Some(dropped_note(dropped)), false),
             };
             let Some(line) = next else {
                 lines = self.0.changed.wait(lines).unpoisoned();
@@ -95,8 +97,7 @@ impl LogQueue {
             let _ = out.write_all(&line).and_then(|()| out.flush());
             lines = self.lock();
             lines.writing = false;
-            // The note of dropped lines never was in the queue.
-            lines.bytes = lines.waiting.iter().map(Vec::len).sum();
+            lines.bytes -= if queued { line.len() } else { 0 };
             self.0.changed.notify_all();
         }
     }
@@ -106,19 +107,10 @@ fn dropped_note(dropped: u64) -> Vec<u8> {
     format!("note: {dropped} log lines were dropped: standard error was not read\n").into_bytes()
 }
 
-/// The line with one end of line, at its end, and no other control characters: a client's text in it cannot look like
-/// another line, or command a terminal.
+/// The line with one end of line, at its end.
 fn escaped(line: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(line);
-    let mut escaped = String::with_capacity(line.len() + 1);
-    for c in text.trim_end_matches('\n').chars() {
-        match c.is_control() && c != '\t' {
-            true => escaped.extend(c.escape_default()),
-            false => escaped.push(c),
-        }
-    }
-    escaped.push('\n');
-    escaped.into_bytes()
+    (one_line(text.trim_end_matches('\n')) + "\n").into_bytes()
 }
 
 /// Writer of one event, which becomes one line.

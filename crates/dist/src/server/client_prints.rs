@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use thalweg_tensor::sync::Unpoisoned;
+use thalweg_tensor::text::one_line;
 
 /// Bytes per second that all graphs together may print.
 const BYTES_PER_SECOND: f64 = 64.0 * 1024.0;
@@ -50,7 +51,7 @@ impl Default for ClientPrints {
 impl ClientPrints {
     /// Logs a line as a client's. Control characters are escaped.
     pub(super) fn print(&self, line: &str) {
-        let shown = escaped(line);
+        let shown = shown(line);
         let taken = self.0.lock().unpoisoned().take(shown.len(), Instant::now());
         let Some(dropped) = taken else {
             return;
@@ -65,20 +66,14 @@ impl ClientPrints {
     }
 }
 
-/// The start of a line, with control characters escaped: it cannot look like another line, or command a terminal.
-fn escaped(line: &str) -> String {
-    let mut shown = String::new();
-    for c in line.chars() {
-        if shown.len() >= MAX_LINE {
-            shown.push_str(" ...");
-            break;
-        }
-        match c.is_control() && c != '\t' {
-            true => shown.extend(c.escape_default()),
-            false => shown.push(c),
-        }
+/// The start of a printed text, as one line.
+fn shown(text: &str) -> String {
+    let mut end = text.len().min(MAX_LINE);
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
-    shown
+    let cut = if end < text.len() { " ..." } else { "" };
+    one_line(&text[..end]) + cut
 }
 
 #[cfg(test)]
@@ -88,8 +83,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_and_has_no_control_characters() {
-        assert_eq!(escaped("a\tb\n\u{1b}[0m"), "a\tb\\n\\u{1b}[0m");
-        let long = escaped(&"\u{e9}".repeat(MAX_LINE));
+        assert_eq!(shown("a\tb\n\u{1b}[0m"), "a\tb\\n\\u{1b}[0m");
+        let long = shown(&"\u{e9}".repeat(MAX_LINE));
         assert!(long.len() < MAX_LINE + 8 && long.ends_with(" ..."));
     }
 

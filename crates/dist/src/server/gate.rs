@@ -71,9 +71,9 @@ impl<S> Gate<S> {
     }
 }
 
-/// Bytes that an open call takes beside its headers and its message.
+/// Estimate of the bytes that an open call takes beside its headers and its message.
 const CALL_BYTES: usize = 8 << 10;
-/// Bytes that a header field takes beside its text.
+/// Estimate of the bytes that a header field takes beside its text.
 const FIELD_BYTES: usize = 96;
 
 impl<S> Service<http::Request<Body>> for Gate<S>

@@ -2,10 +2,10 @@
 
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::op::{
-    Arg, AttrDef, Calls, Effect, Gradient, LIVE_OUTPUTS, arg, arg_of, args_of, attr, int_attr,
-    list_attr, str_attr, type_attr,
+    Arg, AttrDef, Calls, Effect, Gradient, arg, arg_of, args_of, attr, int_attr, list_attr,
+    str_attr, type_attr,
 };
-use thalweg_graph::{Attr, AttrKind, Func, Infer, InferError, OpDef};
+use thalweg_graph::{AttrKind, Func, Infer, InferError, OpDef};
 use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Dims, Tensor};
 
@@ -37,14 +37,10 @@ fn declared_shapes(cx: &mut Infer<'_>) -> Result<(), InferError> {
         .into_iter()
         .find(|t| !t.is_empty())
         .unwrap_or_default();
-    let live = match cx.attrs().get(LIVE_OUTPUTS) {
-        Some(Attr::Ints(live)) => Some(live.clone()),
-        _ => None,
-    };
+    let live: Vec<bool> = (0..cx.outputs()).map(|i| cx.attrs().is_live(i)).collect();
     if shapes.len() == cx.outputs() {
         for (i, (shape, dtype)) in shapes.iter().zip(types).enumerate() {
-            let is_live = live.as_ref().is_none_or(|l| l.contains(&(i as i64)));
-            if *dtype != DType::Resource && is_live {
+            if *dtype != DType::Resource && live[i] {
                 cx.set(i, shape.clone());
             }
         }
@@ -76,27 +72,14 @@ fn is_true(value: &Tensor) -> Result<bool, KernelError> {
     }, else Err(KernelError::DType(value.dtype())))
 }
 
-/// Output `i` is needed.
-fn is_live(cx: &TensorCx<'_>, i: usize) -> bool {
-    let live = live_outputs(cx);
-    live.is_none_or(|live| live.contains(&(i as i64)))
-}
-
-/// The numbers of the needed outputs, if some are not.
-fn live_outputs<'a>(cx: &TensorCx<'a>) -> Option<&'a [i64]> {
-    match cx.attrs().get(LIVE_OUTPUTS) {
-        Some(Attr::Ints(live)) => Some(live),
-        _ => None,
-    }
-}
-
 /// Calls a function of which only the node's needed outputs are computed; the others are placeholders.
 fn call(
     cx: &TensorCx<'_>,
     function: &Func,
     arguments: Vec<Tensor>,
 ) -> Result<Vec<Tensor>, KernelError> {
-    cx.environment().call(function, arguments, live_outputs(cx))
+    cx.environment()
+        .call(function, arguments, cx.attrs().live_outputs())
 }
 
 fn run_if(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
@@ -198,7 +181,7 @@ fn run_while(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
             .iter()
             .cloned()
             .enumerate()
-            .filter(|(i, _)| !is_live(cx, *i))
+            .filter(|(i, _)| !cx.attrs().is_live(*i))
             .collect();
         let mut next = call(cx, body, std::mem::take(&mut values))?;
         if next.len() != cx.inputs() {

@@ -93,6 +93,11 @@ fn each_error_names_its_subject_its_line_and_a_remedy() {
             ),
         ),
         (
+            SessionError::PlanMemory { bytes: 70, limit: Some(64) },
+            "the plan of this step takes 70 bytes, and there is no memory for it within 64 bytes: raise the limit, or \
+             run fewer different steps at a time".to_owned(),
+        ),
+        (
             SessionError::Cycle { node: node() },
             "node 'n' waits for itself: the graph has a cycle".to_owned(),
         ),

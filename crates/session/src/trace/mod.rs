@@ -49,7 +49,8 @@ pub use event::{Channel, Event, Traffic};
 pub struct Trace {
     /// The runs, in the order of their starts.
     pub events: Vec<Event>,
-    /// The number of runs that were left out, because the memory of the device had no room for their events.
+    /// The number of runs that were left out, because the memory of a server's traces had no room for their events. Those
+    /// of other tasks of a cluster are not among them.
     pub dropped: u64,
 }
 
@@ -103,7 +104,7 @@ struct Recorded {
     held: Reservation,
 }
 
-/// Bytes that an event takes beside its texts, as it is and once it is written for TensorFlow's tools.
+/// Estimate of the bytes that an event takes beside its texts, as it is and once it is written for TensorFlow's tools.
 const EVENT_BYTES: usize = 1024;
 
 impl Recorder {
@@ -179,11 +180,6 @@ impl Recorder {
         lane: Lane,
         start: Instant,
     ) {
-        let mut recorded = self.recorded.lock().unpoisoned();
-        if !recorded.held.grow(EVENT_BYTES + 4 * node.name.len()) {
-            recorded.dropped += 1;
-            return;
-        }
         let event = Event {
             node: node.name.clone(),
             op: what.to_owned(),
@@ -198,7 +194,11 @@ impl Recorder {
                 remote: is_remote(node),
             }),
         };
-        recorded.events.push((lane, event));
+        let mut recorded = self.recorded.lock().unpoisoned();
+        match recorded.held.grow(EVENT_BYTES + 4 * node.name.len()) {
+            true => recorded.events.push((lane, event)),
+            false => recorded.dropped += 1,
+        }
     }
 
     pub(crate) fn finish(self) -> Trace {

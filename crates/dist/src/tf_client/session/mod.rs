@@ -179,6 +179,12 @@ impl MasterSession {
         let result = self.runs.run(&data, &fetches, &feeds, &options);
         drop(running);
         let (values, trace) = result.map_err(|e| self.failed(e, cancel))?;
+        if trace.dropped > 0 {
+            tracing::warn!(
+                dropped = trace.dropped,
+                "events of a trace were left out: raise --memory, or trace a shorter step"
+            );
+        }
         let mut metadata = RunMetadata::default();
         if traced || asked.output_partition_graphs {
             let placement = self.runs.placed(&data).map_err(Status::from)?;
