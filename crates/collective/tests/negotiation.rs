@@ -300,6 +300,18 @@ fn a_rank_that_reconnects_gets_turns_from_the_first_one() {
 }
 
 #[test]
+fn a_rank_that_joins_again_waits_until_its_earlier_connection_has_ended() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 1, "secret").unwrap();
+    let join = Join::at(coordinator.address(), 0, 1, "secret").negotiated(true);
+    let earlier = Ranks::join(&join).unwrap();
+    let again = thread::spawn(move || Ranks::join(&join).map(|_| ()));
+    thread::sleep(Duration::from_millis(200));
+    drop(earlier);
+    again.join().unwrap().unwrap();
+}
+
+#[test]
 fn an_unknown_set_or_one_without_this_rank_is_an_error() {
     let found = job(2, |rank, progress| {
         let pair = progress.add_set(&[0]).unwrap();

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use thalweg_tensor::sync::Unpoisoned;
 
 use super::job::CoordinatorState;
 use super::listener::{Listener, Unidentified};
-use super::timing::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT};
+use super::timing::{HEARTBEAT_INTERVAL, LEAVE_TIMEOUT, SILENCE_TIMEOUT};
 use super::wire::{Reader, WireLine, Writer, accept_peer};
 use crate::secret::Secret;
 
@@ -30,6 +30,8 @@ struct CoordinatorShared {
     silence: Duration,
     log: LogLine,
     state: Mutex<CoordinatorState>,
+    /// Notified when the connection of a rank has ended.
+    removed: Condvar,
 }
 
 impl Coordinator {
@@ -63,6 +65,7 @@ impl Coordinator {
             silence,
             log,
             state: Mutex::default(),
+            removed: Condvar::new(),
         });
         let own = shared.clone();
         let serve = move |stream, unidentified| own.serve(stream, unidentified);
@@ -144,14 +147,25 @@ impl CoordinatorShared {
                 }
             }
         });
+        self.removed.notify_all();
         writer.close();
+    }
+
+    /// State after this rank's earlier connection has ended, if it ends soon. The message with which a rank leaves and its next
+    /// connection are read by two threads, in either order.
+    fn departed(&self, rank: usize) -> MutexGuard<'_, CoordinatorState> {
+        let connected = |state: &mut CoordinatorState| state.ranks.contains_key(&rank);
+        let waited = self
+            .removed
+            .wait_timeout_while(self.state(), LEAVE_TIMEOUT, connected);
+        waited.unpoisoned().0
     }
 
     /// Registers the rank of a connection; `None` if it is refused.
     fn join(&self, message: &Value, writer: &Arc<Writer>) -> Option<usize> {
         let (rank, size) = (message["rank"].as_u64()?, message["size"].as_u64()?);
         let rank = usize::try_from(rank).ok()?;
-        let mut state = self.state();
+        let mut state = self.departed(rank);
         let refused = if size != self.size as u64 {
             Some(format!("the job has {} ranks, not {size}", self.size))
         } else if rank >= self.size {
