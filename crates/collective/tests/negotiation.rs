@@ -312,6 +312,19 @@ fn a_rank_that_joins_again_waits_until_its_earlier_connection_has_ended() {
 }
 
 #[test]
+fn a_rank_that_is_connected_does_not_join_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let coordinator = Coordinator::start(listener, 1, "secret").unwrap();
+    let join = Join::at(coordinator.address(), 0, 1, "secret").negotiated(true);
+    let _connected = Ranks::join(&join).unwrap();
+    let refused = Ranks::join(&join).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        refused.contains("there is a rank 0 already: start each rank once"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn an_unknown_set_or_one_without_this_rank_is_an_error() {
     let found = job(2, |rank, progress| {
         let pair = progress.add_set(&[0]).unwrap();

@@ -172,7 +172,7 @@ impl CoordinatorShared {
             Some(format!("there is no rank {rank} of {size}"))
         } else if state.ranks.contains_key(&rank) {
             Some(format!(
-                "there is a rank {rank} already: a process joins once, and clones what it has"
+                "there is a rank {rank} already: start each rank once; within a process, clone what the first join gave"
             ))
         } else {
             None
@@ -188,6 +188,7 @@ impl CoordinatorShared {
         let answer = failure.unwrap_or(json!({"joined": rank}));
         if writer.write(&answer).is_err() {
             self.state().ranks.remove(&rank);
+            self.removed.notify_all();
             return None;
         }
         Some(rank)

@@ -9,4 +9,4 @@ pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time in which the earlier connection of a rank that joins again has to end.
-pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
