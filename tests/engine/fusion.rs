@@ -157,6 +157,40 @@ fn bias_and_activation_fuse_into_convolutions_in_both_formats() {
 }
 
 #[test]
+fn bias_and_batch_normalization_fuse_into_convolutions_in_groups() {
+    let small = |x: &Output<'_>| {
+        let numbers = numbers(&x.shape().to_dims().unwrap(), 1);
+        let doubles = numbers.as_slice::<f64>().unwrap().iter();
+        let narrow: Vec<f32> = doubles.map(|&n| n as f32).collect();
+        Tensor::new(numbers.dims(), &narrow).unwrap()
+    };
+    for (format, with_bias) in FORMATS.into_iter().flat_map(|f| [(f, false), (f, true)]) {
+        let g = Graph::new();
+        let dims = match format {
+            DataFormat::Nhwc => [2, 5, 4, 6],
+            DataFormat::Nchw => [2, 6, 5, 4],
+        };
+        let x = g.placeholder("x", DType::F32, Shape::known(&dims));
+        let w = g.placeholder("w", DType::F32, [3, 3, 2, 9]);
+        let list = g.placeholder("list", DType::F32, [9]);
+        let conv = x.conv2d(w, [1, 1], Padding::Same, format);
+        let result = match with_bias {
+            true => conv.bias_add(list, format).relu(),
+            false => conv.batch_norm_with_moments(list, list, [list, list * list], 0.1, format),
+        };
+        let feeds = [x, w, list].map(|x| x.feed(small(&x)));
+        let (fused, plain) = (Session::new(&g).unwrap(), one_by_one(&g));
+        let text = fused.explain(&[result], &feeds).unwrap();
+        assert!(text.contains(" = _FusedConv2D "), "{text}");
+        let [got]: [Vec<f32>; 1] = fused.run(&[result], &feeds).unwrap();
+        let [wanted]: [Vec<f32>; 1] = plain.run(&[result], &feeds).unwrap();
+        for (got, wanted) in got.iter().zip(&wanted) {
+            assert!((got - wanted).abs() <= 1e-5, "{format:?}: {got}, {wanted}");
+        }
+    }
+}
+
+#[test]
 fn a_bias_on_either_side_fuses_into_a_matmul() {
     let g = Graph::new();
     let x = g.placeholder("x", DType::F64, [5, 7]);

@@ -377,8 +377,22 @@ fn each_window_attribute_is_checked() {
         error.contains("ksize: has 2 values, but must have 4"),
         "{error}"
     );
-    let error = pool(&[1, 2, 2, 2], &two, &[]);
-    assert!(error.contains("must be 1"), "{error}");
+    let error = pool(&[2, 2, 2, 1], &two, &[]);
+    assert!(error.contains("is 2 for images"), "{error}");
+    for (ksize, strides) in [
+        ([1, 2, 2, 2], two),
+        ([1, 1, 1, 2], [1, 1, 1, 1]),
+        ([1, 1, 1, 1], [1, 1, 1, 2]),
+        ([1, 1, 1, 2], [1, 2, 1, 2]),
+    ] {
+        let error = pool(&ksize, &strides, &[]);
+        assert!(error.contains("windows over channels"), "{error}");
+    }
+    let error = pool(&[1, 1, 1, 2], &[1, 1, 1, 2], &[]);
+    assert!(
+        error.contains("has 1 channel, which is not a multiple of the window's 2"),
+        "{error}"
+    );
     let error = pool(&two, &[1, -1, 1, 1], &[]);
     assert!(error.contains("strides: is -1 for lines"), "{error}");
     let error = pool(&two, &[1, 1, i64::MAX, 1], &[]);

@@ -264,3 +264,63 @@ fn as_string_limits_width_and_precision() {
         }
     }
 }
+
+#[test]
+fn sparse_sets_are_checked() {
+    let g = Graph::new();
+    let indices = g.placeholder("indices", DType::I64, [-1, 2]);
+    let values = g.placeholder("values", DType::I32, [-1]);
+    let shape = g.placeholder("shape", DType::I64, [2]);
+    let node = |op: &str, validate: bool| {
+        let node = g.op(op).attr("validate_indices", validate);
+        match op {
+            "SetSize" => node,
+            _ => node
+                .attr("set_operation", "Union")
+                .input(g.constant([[5i32, 5, 1], [9, 9, 9]])),
+        }
+        .input(indices)
+        .input(values)
+        .input(shape)
+    };
+    let session = Session::new(&g).unwrap();
+    let feeds = |rows: &[[i64; 2]], dims: [i64; 2]| {
+        [
+            indices.feed(Tensor::new(&[rows.len(), 2], rows.as_flattened()).unwrap()),
+            values.feed(vec![7i32; 2]),
+            shape.feed(dims),
+        ]
+    };
+    let wrong: [(&[[i64; 2]], [i64; 2], &str); 6] = [
+        (&[[0, 0], [2, 0]], [2, 3], "not within 0..2"),
+        (&[[0, 0], [1, -1]], [2, 3], "not within 0..3"),
+        (&[[1, 0], [0, 0]], [2, 3], "must ascend"),
+        (&[[0, 0], [0, 0]], [2, 3], "must ascend"),
+        (&[[0, 0]], [2, 3], "do not go with 2 values"),
+        (&[[0, 0], [1, 0]], [-1, 3], "none negative"),
+    ];
+    for op in ["SetSize", "DenseToSparseSetOperation"] {
+        let (strict, lenient) = (node(op, true).outputs(), node(op, false).outputs());
+        for (rows, dims, part) in wrong {
+            let e = error(&session, strict[0], &feeds(rows, dims));
+            assert_contains(&e, &[part, "value_errors.rs:"]);
+        }
+        session
+            .step(lenient[0], feeds(&[[1, 0], [0, 0]], [2, 3]))
+            .unwrap();
+        session
+            .step(lenient[0], feeds(&[[0, 0], [0, 0]], [2, 3]))
+            .unwrap();
+        session
+            .step(strict[0], feeds(&[[0, 0], [1, 0]], [2, 3]))
+            .unwrap();
+    }
+    let union = node("DenseToSparseSetOperation", true).outputs();
+    let e = error(&session, union[0], &feeds(&[[0, 0], [1, 0]], [3, 3]));
+    assert_contains(&e, &["same dimensions before the last"]);
+    let got = session.run(&union, &feeds(&[[0, 0], [1, 0]], [2, 3]));
+    let got: Vec<Tensor> = got.unwrap();
+    let (members, shape) = (&got[1], &got[2]);
+    assert_eq!(members.as_slice::<i32>().unwrap(), [1, 5, 7, 7, 9]);
+    assert_eq!(shape.as_slice::<i64>().unwrap(), [2, 3]);
+}

@@ -14,6 +14,7 @@ def add(s):
     largest(s)
     distinct(s)
     dealt(s)
+    sets(s)
 
 
 def segments(s):
@@ -156,3 +157,49 @@ def dealt(s):
     s.case("DynamicPartition", "f64_matrix", data=some(f64, [2, 2, 3]), partitions=at, num_partitions=2)
     s.case("DynamicPartition", "f32_none", data=some(f32, [0]), partitions=np.zeros([0], i32), num_partitions=1)
     s.case("DynamicPartition", "string", data=text("a", "b", "c"), partitions=ivec(1, 0, 1), num_partitions=2)
+
+
+def sets(s):
+    """Operations on the sets along the last dimension."""
+    words = [text("b", "a", "b", "").reshape(2, 2), text("c", "b", "b", "", "z", "a").reshape(2, 3)]
+    for way in ("a-b", "b-a", "intersection", "union"):
+        attrs = {"set_operation": way, "validate_indices": True}
+        for name in ("i8", "i16", "i32", "i64", "u8", "u16"):
+            a, b = rnd(ANY[name], [3, 4], 0, 5), rnd(ANY[name], [3, 5], 0, 5)
+            s.case("DenseToDenseSetOperation", f"{name}_{way}", set1=a, set2=b, **attrs)
+        s.case("DenseToDenseSetOperation", f"string_{way}", set1=words[0], set2=words[1], **attrs)
+        for label, a, b in (
+            ("2x1x3", [2, 1, 3], [2, 1, 2]),
+            ("empty_first", [2, 0], [2, 3]),
+            ("empty_both", [2, 0], [2, 0]),
+            ("no_sets", [0, 2], [0, 3]),
+        ):
+            a, b = rnd(i64, a, -2, 2), rnd(i64, b, -2, 2)
+            s.case("DenseToDenseSetOperation", f"i64_{label}_{way}", set1=a, set2=b, **attrs)
+        at, other = np.array([[0, 1], [2, 0], [2, 3]], i64), np.array([[0, 0], [0, 4], [1, 1], [2, 2]], i64)
+        second = {"set2_indices": other, "set2_shape": np.array([3, 5], i64)}
+        for name in ("i32", "string"):
+            values = text("q", "b", "q") if name == "string" else np.array([7, -2, 7], i32)
+            others = text("b", "q", "q", "b") if name == "string" else np.array([9, 7, 7, -2], i32)
+            dense = text("q", "q", "x", "b", "b", "").reshape(3, 2) if name == "string" else rnd(i32, [3, 2], 6, 9)
+            s.case(
+                "DenseToSparseSetOperation", f"{name}_{way}", set1=dense, set2_values=others, **second, **attrs
+            )
+            s.case(
+                "SparseToSparseSetOperation",
+                f"{name}_{way}",
+                set1_indices=at,
+                set1_values=values,
+                set1_shape=np.array([3, 4], i64),
+                set2_values=others,
+                **second,
+                **attrs,
+            )
+    for label, at, values, shape in (
+        ("i32", [[0, 0], [0, 1], [2, 1]], np.array([5, 5, 6], i32), [3, 2]),
+        ("string", [[0, 0], [0, 1], [2, 1]], text("a", "b", "b"), [3, 2]),
+        ("i64_3d", [[0, 0, 0], [0, 1, 0], [0, 1, 1]], np.array([1, 2, 3], i64), [1, 2, 2]),
+        ("i32_none", np.zeros([0, 2]), np.zeros([0], i32), [3, 2]),
+    ):
+        at, shape = np.array(at, i64), np.array(shape, i64)
+        s.case("SetSize", label, set_indices=at, set_values=values, set_shape=shape, validate_indices=True)

@@ -65,6 +65,24 @@ IN_F64 = (
 )
 
 
+# Convolutions whose filter has the channels of one of several groups.
+IN_GROUPS = {
+    "groups_2_same_3x3": ([2, 5, 4, 4], [3, 3, 2, 6], (1, 1), "SAME", (1, 1)),
+    "groups_3_valid_s2_3x2": ([1, 7, 6, 6], [3, 2, 2, 3], (2, 2), "VALID", (1, 1)),
+    "groups_of_one_channel": ([1, 4, 5, 5], [2, 2, 1, 10], (1, 1), "SAME", (1, 1)),
+    "groups_4_explicit_s2": ([2, 6, 5, 8], [3, 3, 2, 4], (2, 2), ((0, 1), (2, 1)), (1, 1)),
+    "groups_2_1x1": ([1, 3, 3, 34], [1, 1, 17, 6], (1, 1), "VALID", (1, 1)),
+    "groups_2_no_images": ([0, 5, 5, 4], [3, 3, 2, 2], (1, 1), "SAME", (1, 1)),
+}
+
+# Filters that are larger than their image by less than two strides, without padding: the output has no pixels. The last
+# list is the output's shape.
+TOO_LARGE = {
+    "columns": ([1, 2, 2, 2], [1, 3, 2, 3], (1, 1), [1, 2, 0, 3]),
+    "columns_s2": ([2, 3, 1, 2], [2, 4, 2, 1], (2, 2), [2, 1, 0, 1]),
+    "lines": ([1, 2, 4, 1], [3, 2, 1, 2], (1, 1), [1, 0, 3, 2]),
+}
+
 IN_HALVES = ("same_s1_1x1", "same_s2_3x3", "valid_s1_5x5", "explicit_s2_3x3", "same_no_images")
 
 
@@ -79,6 +97,14 @@ def add(s):
             forward(s, f"f16_{label}", f16, *config)
             forward(s, f"bf16_{label}", bf16, *config)
             whole(s, f"i32_{label}", *config)
+    for label, config in IN_GROUPS.items():
+        for name, dtype in (("f32", f32), ("f64", f64), ("f16", f16), ("bf16", bf16)):
+            forward(s, f"{name}_{label}", dtype, *config)
+        whole(s, f"i32_{label}", *config)
+    for label, (dims, filter_dims, strides, out_dims) in TOO_LARGE.items():
+        for name, dtype in (("f32", f32), ("f64", f64), ("f16", f16)):
+            given = (f"{name}_too_large_{label}", dims, filter_dims, attributes(strides, "VALID", (1, 1)))
+            plain(s, *given, *drawn(label, dtype, dims, filter_dims, out_dims))
     for name in ("f32", "f64", "f16", "i8", "i32", "u16"):
         patches(s, name)
 
@@ -126,32 +152,72 @@ def forward(s, label, dtype, dims, filter_dims, strides, padding, dilations):
     )
     if run is None:
         return
-    rng = generator(f"Conv2D gradients/{label}")
-    out = rnd(dtype, run.outputs[0].shape).draw(rng)
-    filt, image = rnd(dtype, filter_dims).draw(rng), rnd(dtype, dims).draw(rng)
-    if dilations == (1, 1):
-        s.case_twice(
-            "Conv2DBackpropInput",
-            label,
-            images=(2,),
-            sizes=(0,),
-            input_sizes=np.array(dims, i32),
-            filter=filt,
-            out_backprop=out,
-            **attrs,
-        )
-        s.case_twice(
-            "Conv2DBackpropFilter",
-            label,
-            images=(0, 2),
-            out_images=(),
-            input=image,
-            filter_sizes=np.array(filter_dims, i32),
-            out_backprop=out,
-            **attrs,
-        )
+    values = drawn(label, dtype, dims, filter_dims, run.outputs[0].shape)
+    if dims[3] != filter_dims[2]:
+        grouped(s, label, dims, filter_dims, attrs, *values)
+    elif dilations == (1, 1):
+        plain(s, label, dims, filter_dims, attrs, *values)
     else:
-        dilated(s, label, dims, strides, padding, dilations, filt, image, out)
+        dilated(s, label, dims, strides, padding, dilations, *values)
+
+
+def drawn(label, dtype, dims, filter_dims, out_dims):
+    """A filter, images, and the output's gradient."""
+    rng = generator(f"Conv2D gradients/{label}")
+    out = rnd(dtype, out_dims).draw(rng)
+    return rnd(dtype, filter_dims).draw(rng), rnd(dtype, dims).draw(rng), out
+
+
+def plain(s, label, dims, filter_dims, attrs, filt, image, out):
+    """Both gradients, as TensorFlow computes them."""
+    s.case_twice(
+        "Conv2DBackpropInput",
+        label,
+        images=(2,),
+        sizes=(0,),
+        input_sizes=np.array(dims, i32),
+        filter=filt,
+        out_backprop=out,
+        **attrs,
+    )
+    arguments = {"input": image, "filter_sizes": np.array(filter_dims, i32), "out_backprop": out, **attrs}
+    run = s.run("Conv2DBackpropFilter", label, arguments)
+    if run is not None and not out.size:
+        # TensorFlow leaves the memory uninitialized.
+        run.outputs = [np.zeros(filter_dims, filt.dtype)]
+    if run is not None:
+        s.record_twice("Conv2DBackpropFilter", label, run, (0, 2), (), (), arguments if out.size else None)
+
+
+def grouped(s, label, dims, filter_dims, attrs, filt, image, out):
+    """The gradients of a convolution in groups.
+
+    TensorFlow's CPU has none of them: each group is computed as a convolution of its own, and the results are put side
+    by side.
+    """
+    groups = dims[3] // filter_dims[2]
+    parts = [np.split(x, groups, axis=3) for x in (filt, image, out)]
+    sizes = [np.array([*dims[:3], filter_dims[2]], i32), np.array([*filter_dims[:3], filter_dims[3] // groups], i32)]
+
+    def joined(op, arguments):
+        runs = [s.run(op, f"{label}/{i}", arguments(*part) | attrs) for i, part in enumerate(zip(*parts))]
+        if None in runs:
+            return None
+        runs[0].outputs = [np.concatenate([run.outputs[0] for run in runs], axis=3)]
+        return runs[0]
+
+    run = joined(
+        "Conv2DBackpropInput", lambda f, _, o: {"input_sizes": sizes[0], "filter": f, "out_backprop": o}
+    )
+    if run is not None:
+        run.inputs = [np.array(dims, i32), filt, out]
+        s.record_twice("Conv2DBackpropInput", label, run, (2,), (0,), (0,))
+    run = joined(
+        "Conv2DBackpropFilter", lambda _, x, o: {"input": x, "filter_sizes": sizes[1], "out_backprop": o}
+    )
+    if run is not None:
+        run.inputs = [image, np.array(filter_dims, i32), out]
+        s.record_twice("Conv2DBackpropFilter", label, run, (0, 2), (), ())
 
 
 def dilated(s, label, dims, strides, padding, dilations, filt, image, out):

@@ -40,6 +40,7 @@ def add(s):
     special(s)
     second_versions(s)
     places(s)
+    over_channels(s)
 
 
 def attributes(ksize, strides, padding):
@@ -220,3 +221,55 @@ def special(s):
             grad=rnd(f32, pooled.shape),
             **explicit,
         )
+
+
+def over_channels(s):
+    """Windows over channels.
+
+    TensorFlow's CPU has MaxPool alone for them: the others are computed over the columns of images whose columns are
+    the channels.
+    """
+    for label, dims, window in (
+        ("4_by_2", [2, 3, 2, 4], 2),
+        ("9_by_3", [1, 2, 5, 9], 3),
+        ("all_of_300", [2, 2, 1, 300], 300),
+        ("no_images", [0, 2, 2, 4], 2),
+    ):
+        attrs = {
+            "ksize": [1, 1, 1, window],
+            "strides": [1, 1, 1, window],
+            "padding": "VALID",
+            "data_format": "NHWC",
+        }
+        pooled = [*dims[:3], dims[3] // window]
+        for name, dtype in (("f32", f32), ("f64", f64), ("i32", i32)):
+            image = (distinct(f64, dims).draw(generator(f"over_channels/{label}")) * 100).astype(dtype)
+            own = f"{name}_over_channels_{label}"
+            s.case_twice("MaxPool", own, images=(0,), input=image, **attrs)
+            grad, again = (rnd(dtype, shape, -9, 9).draw(generator(own)) for shape in (pooled, dims))
+            in_columns(s, "MaxPoolGrad", own, attrs, [image, image_max(image, pooled), grad], dims)
+            in_columns(s, "MaxPoolGradGrad", own, attrs, [image, image_max(image, pooled), again], pooled)
+    windows = {"ksize": np.array([1, 1, 1, 2], i32), "strides": np.array([1, 1, 1, 2], i32)}
+    image = distinct(f32, [2, 3, 2, 4])
+    given = {"padding": "SAME", "data_format": "NHWC"}
+    s.case_twice("MaxPoolV2", "f32_over_channels", images=(0,), sizes=(1, 2), input=image, **windows, **given)
+
+
+def image_max(image, pooled):
+    """The maximum of each window of channels."""
+    return image.reshape([*pooled, image.shape[3] // pooled[3]]).max(axis=4)
+
+
+def in_columns(s, op, label, attrs, values, dims):
+    """One gradient of windows over channels, computed over columns, and recorded as it would be over channels."""
+    window = attrs["ksize"][3]
+    over = attrs | {"ksize": [1, 1, window, 1], "strides": [1, 1, window, 1]}
+    columns = [v.reshape([v.shape[0], v.shape[1] * v.shape[2], v.shape[3], 1]) for v in values]
+    run = s.run(op, f"nhwc_{label}", dict(zip(("orig_input", "orig_output", "grad"), columns)) | over)
+    if run is None:
+        return
+    run.inputs = values
+    run.outputs = [run.outputs[0].reshape(dims)]
+    for key in ("ksize", "strides"):
+        run.attrs[key] = {"ints": attrs[key]}
+    s.record_twice(op, label, run, (0, 1, 2), (), (0,))

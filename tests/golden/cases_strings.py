@@ -235,6 +235,24 @@ def moved(s):
     )
     s.case("GatherV2", "string", params=a, indices=np.array([1, 1, 0], i64), axis=np.array(0, i32))
     s.case("GatherNd", "string", params=a, indices=np.array([[1, 2], [0, 0]], i32))
+    for label, indices, updates, shape in (
+        ("string", [[1], [1], [0]], text("a", "b", "c"), [3]),
+        ("string_rows", [[2], [0], [2]], np.array([["a", "b"], ["c", ""], ["d", "e"]], object), [4, 2]),
+        ("string_none", np.zeros([0, 1]), text(), [2]),
+    ):
+        at, shape = np.array(indices, i32), np.array(shape, i32)
+        s.case("ScatterNd", label, indices=at, updates=updates, shape=shape)
+    for label, x, y in (
+        ("string", a, b),
+        ("string_scalar", a, text("!").reshape([])),
+        ("string_rows", a[:1], b[:, :1]),
+        ("string_none", np.zeros([0, 2], object), text("x", "y")),
+    ):
+        s.case("Add", label, x=x, y=y)
+    image = np.array([f"{i}" for i in range(16)], object)
+    s.case("SpaceToDepth", "string", input=image.reshape(1, 4, 4, 1), block_size=2)
+    s.case("DepthToSpace", "string", input=image.reshape(2, 1, 2, 4), block_size=2)
+    s.case("Empty", "string_2x3", shape=np.array([2, 3], i32), dtype=np.object_, init=True)
     s.case("Concat", "string", concat_dim=np.array(0, i32), values=[a, b])
     s.case("Gather", "string", params=a, indices=np.array([1, 0], i32))
     s.case("SplitV", "string", value=a, size_splits=np.array([1, 2], i32), axis=np.array(1, i32), num_split=2)

@@ -99,6 +99,9 @@ def untaken_branches(g):
     ]
     matrix = v1.math.confusion_matrix(labels, predictions, num_classes=2)
     _, accuracy = v1.metrics.accuracy(labels, predictions)
+    weights = v1.placeholder(tf.float32, name="weights")
+    mse = v1.losses.mean_squared_error(x, x * 2.0, weights=weights)
+    _, mean = v1.metrics.mean(x, weights=weights)
     g.init_variables()
     g.step(run=v1.local_variables_initializer())
     three, four = np.array([1, 2, 3], f32), np.array([[1, 2], [3, 4]], f32)
@@ -117,3 +120,7 @@ def untaken_branches(g):
     pairs = {labels: np.array([0, 1]), predictions: np.array([1, 1])}
     g.step(matrix, accuracy, feeds=pairs)
     g.step(matrix, accuracy, feeds={labels: np.array([[0], [1]]), predictions: np.array([1, 1])})
+    for given in (np.array([1, 0, 2], f32), np.array(0.5, f32)):
+        g.step(mse, mean, feeds={x: three, weights: given})
+    g.step(mse, feeds={x: four, weights: np.array([[1], [3]], f32)})
+    g.step(mse, feeds={x: three, weights: two}, fails=True)

@@ -16,6 +16,7 @@ static FAMILIES: &[&[&Op]] = &[
     array::join::OPS,
     array::layout::OPS,
     array::segment::OPS,
+    array::sets::OPS,
     array::sort::OPS,
     array::matrix::OPS,
     flow::OPS,

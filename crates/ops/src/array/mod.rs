@@ -9,6 +9,7 @@ pub(crate) mod join;
 pub(crate) mod layout;
 pub(crate) mod matrix;
 pub(crate) mod segment;
+pub(crate) mod sets;
 pub(crate) mod shape;
 pub(crate) mod slicing;
 pub(crate) mod sort;

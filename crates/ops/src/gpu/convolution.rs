@@ -3,45 +3,133 @@
 use smallvec::SmallVec;
 use thalweg_cpu::Layout;
 use thalweg_cpu::conv::ConvGeometry;
-use thalweg_device::Prepare;
 use thalweg_device::gpu::{
     self, ALIGNMENT, Arg, Call, Direction, Launch, Launches, LibraryStep, WithLibraries,
 };
+use thalweg_device::{KernelError, Prepare};
 use thalweg_tensor::DType;
 
 use super::gemm::GemmTiles;
 use super::sources::CONVOLUTION;
 use super::strided_copy::strided_copy;
+use crate::support::conv_groups::{ConvGroups, ConvTensor};
 use crate::support::strided_copy::{CopyAxis, StridedCopy};
 
 /// Convolution of the images in input 0 with the filter in input 1.
-pub(crate) fn convolution(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
-    let places = g.k_h * g.k_w * g.in_c;
-    let tiles = GemmTiles::new(1, [g.batch * g.out_h * g.out_w, g.out_c, places]);
-    let launches = tiled_launches(p, g, tiles, &[Arg::Input(0), Arg::Input(1), Arg::Output(0)]);
-    with_library(p, g, Direction::Forward, launches)
+pub(crate) fn convolution(p: &Prepare<'_>, groups: &ConvGroups) -> Result<Launches, KernelError> {
+    let operands = [(ConvTensor::Images, 0), (ConvTensor::Filter, 1)];
+    launches(p, groups, Direction::Forward, operands)
 }
 
 /// Gradient of the images, from the filter in input 1 and the output's gradient in input 2.
-pub(crate) fn convolution_input(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
-    let places = g.k_h * g.k_w * g.out_c;
-    let tiles = GemmTiles::new(1, [g.batch * g.in_h * g.in_w, g.in_c, places]);
-    let launches = tiled_launches(p, g, tiles, &[Arg::Input(1), Arg::Input(2), Arg::Output(0)]);
-    with_library(p, g, Direction::Images, launches)
+pub(crate) fn convolution_input(
+    p: &Prepare<'_>,
+    groups: &ConvGroups,
+) -> Result<Launches, KernelError> {
+    let operands = [(ConvTensor::Filter, 1), (ConvTensor::Output, 2)];
+    launches(p, groups, Direction::Images, operands)
 }
 
 /// Gradient of the filter, from the images in input 0 and the output's gradient in input 2.
-pub(crate) fn convolution_filter(p: &Prepare<'_>, g: &ConvGeometry) -> Launches {
-    let pixels = g.batch * g.out_h * g.out_w;
-    let tiles = GemmTiles::new(1, [g.k_h * g.k_w * g.in_c, g.out_c, pixels]).segmented();
-    let args = [
-        Arg::Input(0),
-        Arg::Input(2),
-        Arg::Output(0),
-        Arg::Scratch(0),
-    ];
-    let launches = tiled_launches(p, g, tiles, &args);
-    with_library(p, g, Direction::Filter, launches)
+pub(crate) fn convolution_filter(
+    p: &Prepare<'_>,
+    groups: &ConvGroups,
+) -> Result<Launches, KernelError> {
+    let operands = [(ConvTensor::Images, 0), (ConvTensor::Output, 2)];
+    launches(p, groups, Direction::Filter, operands)
+}
+
+/// Launches for one group, by a library where there is one, or for several groups.
+fn launches(
+    p: &Prepare<'_>,
+    groups: &ConvGroups,
+    direction: Direction,
+    operands: [(ConvTensor, usize); 2],
+) -> Result<Launches, KernelError> {
+    if groups.count > 1 {
+        return grouped_launches(p, groups, direction, operands);
+    }
+    let g = &groups.one;
+    let [left, right] = operands.map(|(_, input)| Arg::Input(input));
+    let tiles = match direction {
+        // The sum over all pixels is long, and the filter small.
+        Direction::Filter => tiles_of(g, direction).segmented(),
+        _ => tiles_of(g, direction),
+    };
+    let args = [left, right, Arg::Output(0), Arg::Scratch(0)];
+    let tiled = tiled_launches(p, g, tiles, &args[..args_of(direction)]);
+    Ok(with_library(p, g, direction, tiled))
+}
+
+/// Rows, columns and depth of a convolution as a GEMM.
+fn tiles_of(g: &ConvGeometry, direction: Direction) -> GemmTiles {
+    let taps = g.k_h * g.k_w;
+    let shape = match direction {
+        Direction::Forward => [g.batch * g.out_h * g.out_w, g.out_c, taps * g.in_c],
+        Direction::Images => [g.batch * g.in_h * g.in_w, g.in_c, taps * g.out_c],
+        Direction::Filter => [taps * g.in_c, g.out_c, g.batch * g.out_h * g.out_w],
+    };
+    GemmTiles::new(1, shape)
+}
+
+/// Pointers that the function of `kernels/convolution.cu` takes: for the filter also one to the sums of segments.
+fn args_of(direction: Direction) -> usize {
+    match direction {
+        Direction::Filter => 4,
+        _ => 3,
+    }
+}
+
+/// Launches that move both operands into a block of scratch memory for each group, compute group after group in
+/// tiles, and move the results to the output.
+fn grouped_launches(
+    p: &Prepare<'_>,
+    groups: &ConvGroups,
+    direction: Direction,
+    operands: [(ConvTensor, usize); 2],
+) -> Result<Launches, KernelError> {
+    let (g, dtype) = (&groups.one, p.outputs[0].dtype);
+    if p.outputs[0].elements() == 0 {
+        return Ok(Launches::default());
+    }
+    let result = match direction {
+        Direction::Forward => ConvTensor::Output,
+        Direction::Images => ConvTensor::Images,
+        Direction::Filter => ConvTensor::Filter,
+    };
+    let mut scratch = 0;
+    // Each block begins at a multiple of the alignment: its first byte, and the bytes from one to the next.
+    let mut blocks = |tensor: ConvTensor| {
+        let step = (groups.len(tensor) * dtype.size()).next_multiple_of(ALIGNMENT);
+        let first = scratch;
+        scratch += step * groups.count;
+        (first, step)
+    };
+    let [left, right, output] = [operands[0].0, operands[1].0, result].map(&mut blocks);
+    let mut list = SmallVec::new();
+    for ((tensor, input), (first, step)) in operands.into_iter().zip([left, right]) {
+        let moved = groups.split(tensor, step / dtype.size())?;
+        if !moved.is_empty() {
+            let (from, to) = (Arg::Input(input), Arg::Scratch(first));
+            list.push(strided_copy(dtype, &moved, Some(from), to)?);
+        }
+    }
+    for i in 0..groups.count {
+        let block = |(first, step): (usize, usize)| Arg::Scratch(first + i * step);
+        // One segment: the sums of segments are not read.
+        let args = [block(left), block(right), block(output), Arg::Scratch(0)];
+        let tiles = tiles_of(g, direction);
+        let tiled = tiled_launches(p, g, tiles, &args[..args_of(direction)]);
+        list.extend(tiled.list);
+    }
+    let moved = groups.join(result, output.1 / dtype.size())?;
+    let from = Arg::Scratch(output.0);
+    list.push(strided_copy(dtype, &moved, Some(from), Arg::Output(0))?);
+    Ok(Launches {
+        list,
+        scratch,
+        ..Launches::default()
+    })
 }
 
 /// Adds the launches for devices with a convolution library.

@@ -8,6 +8,8 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::shape::{checked_elements, elements};
 use thalweg_tensor::{DType, Shape, dispatch};
 
+use crate::support::widened::widened;
+
 /// Shape rule: `[.., m, n]` gives `[.., m, p]` and `[.., p, n]`.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let shape = cx.shape(0).clone();
@@ -49,15 +51,20 @@ pub(crate) static QR: Op = Op {
         outputs: &[arg("q", "T"), arg("r", "T")],
         attrs: &[
             bool_attr("full_matrices", false),
-            type_attr("T", &[DType::F32, DType::F64]),
+            type_attr("T", &[DType::F16, DType::F32, DType::F64]),
         ],
         shape,
         gradient: Gradient::Missing,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(
-        |p| dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
-    )],
+    kernels: &[cpu(|p| {
+        widened(
+            p,
+            &[0],
+            &[0, 1],
+            &|p| dispatch!(p.dtype(0), [F32 F64], T => kernel::<T>(p), else Err(KernelError::DType(p.dtype(0)))),
+        )
+    })],
 };
 
 fn kernel<T: Wide>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {

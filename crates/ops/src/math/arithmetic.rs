@@ -2,14 +2,16 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
-use thalweg_device::{Kernel, KernelError, Op, cpu, gpu};
+use thalweg_device::{Kernel, KernelError, Op, TensorCx, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, type_attr};
 use thalweg_graph::{Infer, OpDef, scalar_of};
-use thalweg_tensor::DType;
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Tensor};
 
 use super::broadcast::sum_to;
 use super::define::{NUMBER, binary_op};
 use crate::gpu::binary_as;
+use crate::support::broadcast_index::BroadcastIndex;
 use crate::support::elementwise::{binary, computed, rounding, unary};
 use crate::support::shapes;
 
@@ -23,25 +25,72 @@ const ADD_DEF: OpDef = binary_op(
     }),
 );
 
-const ADD_KERNELS: &[Kernel] = &[cpu(|p| {
+const ADD_ON_CPU: Kernel = cpu(|p| {
     computed!(p.dtype(0), WRAPPING, T => Ok(binary::<T>(p, T::add)), else Err(KernelError::DType(p.dtype(0))))
 })
-.in_place(&[(0, 0), (1, 0)]), gpu(|p| binary_as(p, "AddV2")).in_place(&[(0, 0), (1, 0)])];
+.in_place(&[(0, 0), (1, 0)]);
+
+const ADD_ON_GPU: Kernel = gpu(|p| binary_as(p, "AddV2")).in_place(&[(0, 0), (1, 0)]);
 
 /// `x + y`.
 pub(crate) static ADD: Op = Op {
     def: ADD_DEF,
-    kernels: ADD_KERNELS,
+    kernels: &[ADD_ON_CPU, ADD_ON_GPU],
 };
 
-/// `x + y`, by its name in TensorFlow 1.
+/// `x + y`, by its name in TensorFlow 1, which also joins strings.
 pub(crate) static ADD_V1: Op = Op {
     def: OpDef {
         name: "Add",
+        summary: "The sum of two tensors, element by element, or the strings of both joined, with broadcasting.",
+        attrs: &[type_attr("T", NUMBERS_OR_STRING)],
         ..ADD_DEF
     },
-    kernels: ADD_KERNELS,
+    kernels: &[
+        cpu_tensors(join_strings).only(&[("T", &[DType::String])]),
+        ADD_ON_CPU.only(&[("T", DType::NUMBERS)]),
+        ADD_ON_GPU.only(&[("T", DType::NUMBERS)]),
+    ],
 };
+
+/// Dtypes of `Add`.
+const NUMBERS_OR_STRING: &[DType] = &[
+    DType::F16,
+    DType::BF16,
+    DType::F32,
+    DType::F64,
+    DType::I8,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+    DType::String,
+];
+
+/// Each string of the first input, followed by the one of the second.
+fn join_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (x, y) = (cx.tensor(0)?.shape(), cx.tensor(1)?.shape());
+    let dims = x.broadcast(&y).and_then(|s| s.to_dims());
+    let dims = dims.ok_or(KernelError::Argument("shapes that go together"))?;
+    let [of_x, of_y] = [x, y].map(|shape| BroadcastIndex::new(&shape, &dims));
+    let (x, y) = (cx.strings(0)?, cx.strings(1)?);
+    let mut joined = cx.string_tensor(&dims)?;
+    let mut stop = cx.stop_check();
+    for i in 0..elements(&dims) {
+        stop.tick()?;
+        let (Some(x), Some(y)) = (x.get(of_x.index(i)), y.get(of_y.index(i))) else {
+            return Err(KernelError::Argument("an element"));
+        };
+        joined.reserve(x.len().saturating_add(y.len()))?;
+        joined.extend(x)?;
+        joined.extend(y)?;
+        joined.end();
+    }
+    Ok(vec![joined.finish()?])
+}
 
 /// `x - y`.
 pub(crate) static SUB: Op = Op {

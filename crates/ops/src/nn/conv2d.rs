@@ -10,7 +10,7 @@ use thalweg_tensor::{DType, Shape};
 
 use super::conv_kernels::{ConvDirection, convolution, with_epilogue};
 use super::format::Sliding;
-use super::geometry::{geometry, output_shape, sizes};
+use super::geometry::{grouped_geometry, groups, output_shape, sizes};
 use crate::support::constants::shape_of;
 use crate::support::epilogue::DTYPES;
 use crate::support::epilogue::{ARGS, EPSILON, FUSED_OPS, FusedOps, NUM_ARGS};
@@ -58,6 +58,19 @@ fn node_like<'g>(g: &GradCx<'_, 'g>, op: &str) -> NodeBuilder<'g> {
     })
 }
 
+/// Output shape of a convolution of `image` with `filter`, whose input channels may be those of a group.
+fn grouped_shape(
+    sliding: &Sliding,
+    image_at: usize,
+    image: &Shape,
+    filter: &Shape,
+) -> Result<Shape, InferError> {
+    groups(sliding.format, image, filter)?;
+    let [lines, columns, _, out] = [0, 1, 2, 3].map(|axis| filter.dim(axis));
+    let whole = Shape::partial([lines, columns, None, out]);
+    output_shape(sliding, image_at, image, &whole)
+}
+
 /// Checks that the gradient of the output has the output's shape.
 fn expect_output(
     cx: &Infer<'_>,
@@ -67,7 +80,7 @@ fn expect_output(
     filter: &Shape,
 ) -> Result<Shape, InferError> {
     let (expected, found) = (
-        output_shape(sliding, image_at, image, filter)?,
+        grouped_shape(sliding, image_at, image, filter)?,
         cx.ranked(2, 4)?,
     );
     expected.merge(&found).ok_or_else(|| InferError::Mismatch {
@@ -87,7 +100,7 @@ pub(crate) static CONV_2D: Op = Op {
         attrs: ATTRS,
         shape: |cx| {
             let sliding = Sliding::of(cx.attrs())?;
-            let out = output_shape(&sliding, 0, &cx.ranked(0, 4)?, &cx.ranked(1, 4)?)?;
+            let out = grouped_shape(&sliding, 0, &cx.ranked(0, 4)?, &cx.ranked(1, 4)?)?;
             cx.set(0, out);
             Ok(())
         },
@@ -105,12 +118,12 @@ pub(crate) static CONV_2D: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-            convolution(p, ConvDirection::Forward, g)
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+            convolution(p, ConvDirection::Forward, groups)
         }),
         gpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-            Ok(crate::gpu::convolution(p, &g))
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+            crate::gpu::convolution(p, &groups)
         }),
     ],
 };
@@ -138,8 +151,8 @@ pub static FUSED_CONV_2D: Op = Op {
         ..CONV_2D.def
     },
     kernels: &[cpu(|p| {
-        let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
-        with_epilogue(p, g, FusedOps::parse(&p.node.attrs)?)
+        let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.dims(1))?;
+        with_epilogue(p, groups, FusedOps::parse(&p.node.attrs)?)
     })],
 };
 
@@ -156,12 +169,12 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: ATTRS,
         shape: |cx| {
-            let sliding = Sliding::of(cx.attrs())?;
+            let sliding = Sliding::of_gradient(cx.attrs())?;
             let (image, filter) = (sizes(cx, 0)?, cx.ranked(1, 4)?);
             let out = expect_output(cx, &sliding, 0, &image, &filter)?;
-            let known = sliding.format.order(out.dim(0), filter.dim(2), [None; 2]);
-            // Merges the dimensions known from the gradient and the filter with those of the sizes;
-            // they were checked to agree.
+            // Merges the dimension known from the gradient with those of the sizes; they were checked to agree. The
+            // filter may be for a group of the channels.
+            let known = sliding.format.order(out.dim(0), None, [None; 2]);
             cx.set(0, image.merge(&Shape::partial(known)).unwrap_or(image));
             Ok(())
         },
@@ -177,12 +190,12 @@ pub(crate) static CONV_2D_BACKPROP_INPUT: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-            convolution(p, ConvDirection::ToImages, g)
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
+            convolution(p, ConvDirection::ToImages, groups)
         }),
         gpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
-            Ok(crate::gpu::convolution_input(p, &g))
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.output_dims(0), p.dims(1))?;
+            crate::gpu::convolution_input(p, &groups)
         }),
     ],
 };
@@ -200,11 +213,10 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: FILTER_GRAD_ATTRS,
         shape: |cx| {
-            let sliding = Sliding::of(cx.attrs())?;
+            let sliding = Sliding::of_gradient(cx.attrs())?;
             let (image, filter) = (cx.ranked(0, 4)?, sizes(cx, 1)?);
             let out = expect_output(cx, &sliding, 0, &image, &filter)?;
-            let channels = |shape: &Shape| shape.dim(sliding.format.channel(4));
-            let known = Shape::partial([None, None, channels(&image), channels(&out)]);
+            let known = Shape::partial([None, None, None, out.dim(sliding.format.channel(4))]);
             cx.set(0, filter.merge(&known).unwrap_or(filter));
             Ok(())
         },
@@ -220,22 +232,22 @@ pub(crate) static CONV_2D_BACKPROP_FILTER: Op = Op {
     },
     kernels: &[
         cpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-            convolution(p, ConvDirection::ToFilter, g)
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
+            convolution(p, ConvDirection::ToFilter, groups)
         }),
         gpu(|p| {
-            let g = geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
-            Ok(crate::gpu::convolution_filter(p, &g))
+            let groups = grouped_geometry(&Sliding::of_node(p)?, p.dims(0), p.output_dims(0))?;
+            crate::gpu::convolution_filter(p, &groups)
         }),
     ],
 };
 
 impl Sliding {
-    /// Reads the attributes of the node when a kernel is prepared.
+    /// Reads the attributes of the node when a kernel is prepared: the shape rule has refused windows that do not fit.
     ///
     /// # Errors
     /// [`KernelError::Invalid`].
     pub(super) fn of_node(p: &Prepare<'_>) -> Result<Sliding, KernelError> {
-        Sliding::of(&p.node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))
+        Sliding::of_gradient(&p.node.attrs).map_err(|e| KernelError::Invalid(e.to_string()))
     }
 }

@@ -1,10 +1,12 @@
 //! CPU kernels of convolutions, by dtype: f32 and f64 have their own, halves are
 //! computed in f32, and integers by the definition.
 
+use bytemuck::Pod;
 use half::{bf16, f16};
 use thalweg_device::{KernelCx, KernelError, Prepare, Prepared};
 use thalweg_tensor::{DType, Element, Tensor};
 
+use crate::support::conv_groups::{ConvGroups, ConvTensor};
 use crate::support::cpu::slice_cpu;
 use crate::support::epilogue::FusedOps;
 use thalweg_cpu as cpu;
@@ -33,6 +35,24 @@ impl ConvDirection {
             ConvDirection::Forward => [0, 1],
             ConvDirection::ToImages => [1, 2],
             ConvDirection::ToFilter => [0, 2],
+        }
+    }
+
+    /// Tensors of its inputs.
+    fn tensors(self) -> [ConvTensor; 2] {
+        match self {
+            ConvDirection::Forward => [ConvTensor::Images, ConvTensor::Filter],
+            ConvDirection::ToImages => [ConvTensor::Filter, ConvTensor::Output],
+            ConvDirection::ToFilter => [ConvTensor::Images, ConvTensor::Output],
+        }
+    }
+
+    /// Tensor of its output.
+    fn result(self) -> ConvTensor {
+        match self {
+            ConvDirection::Forward => ConvTensor::Output,
+            ConvDirection::ToImages => ConvTensor::Images,
+            ConvDirection::ToFilter => ConvTensor::Filter,
         }
     }
 
@@ -65,43 +85,62 @@ impl ConvDirection {
 /// Kernel of a convolution of this geometry, with its epilogue.
 pub(super) fn with_epilogue(
     p: &Prepare<'_>,
-    g: ConvGeometry,
+    groups: ConvGroups,
     ops: FusedOps,
 ) -> Result<Prepared, KernelError> {
     let prepared = match p.dtype(0) {
-        DType::F32 => float_kernel::<f32>(p, ConvDirection::Forward, g, ops),
-        DType::F64 => float_kernel::<f64>(p, ConvDirection::Forward, g, ops),
+        DType::F32 => float_kernel::<f32>(p, ConvDirection::Forward, groups, ops)?,
+        DType::F64 => float_kernel::<f64>(p, ConvDirection::Forward, groups, ops)?,
         other => return Err(KernelError::DType(other)),
     };
-    Ok(prepared.with_cost(cost(&g)))
+    Ok(prepared.with_cost(cost(&groups)))
 }
 
 /// Kernel of a convolution of this geometry.
 pub(super) fn convolution(
     p: &Prepare<'_>,
     direction: ConvDirection,
-    g: ConvGeometry,
+    groups: ConvGroups,
 ) -> Result<Prepared, KernelError> {
     let dtype = p.dtype(direction.operands()[0]);
     let prepared = match dtype {
-        DType::F32 => float_kernel::<f32>(p, direction, g, FusedOps::NONE),
-        DType::F64 => float_kernel::<f64>(p, direction, g, FusedOps::NONE),
-        DType::F16 => half_kernel::<f16>(p, direction, g),
-        DType::BF16 => half_kernel::<bf16>(p, direction, g),
-        DType::I32 => int_kernel(direction, g),
+        DType::F32 => float_kernel::<f32>(p, direction, groups, FusedOps::NONE)?,
+        DType::F64 => float_kernel::<f64>(p, direction, groups, FusedOps::NONE)?,
+        DType::F16 => by_group(direction, groups, half_kernel::<f16>(p, direction, groups))?,
+        DType::BF16 => by_group(direction, groups, half_kernel::<bf16>(p, direction, groups))?,
+        DType::I32 => by_group(direction, groups, int_kernel(direction, groups))?,
         other => return Err(KernelError::DType(other)),
     };
     let slower = if dtype == DType::I32 { 20 } else { 1 };
-    Ok(prepared.with_cost(cost(&g).saturating_mul(slower)))
+    Ok(prepared.with_cost(cost(&groups).saturating_mul(slower)))
 }
 
 /// Estimate: a multiplication and an addition take about a thirtieth of a nanosecond.
-fn cost(g: &ConvGeometry) -> u64 {
-    let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * g.out_c as f64;
+fn cost(groups: &ConvGroups) -> u64 {
+    let g = &groups.one;
+    let channels = (groups.count * g.out_c) as f64;
+    let outputs = g.batch as f64 * g.out_h as f64 * g.out_w as f64 * channels;
     200 + (outputs * g.k_h as f64 * g.k_w as f64 * g.in_c as f64 / 30.0) as u64
 }
 
 fn float_kernel<T: Real + Element>(
+    p: &Prepare<'_>,
+    direction: ConvDirection,
+    groups: ConvGroups,
+    ops: FusedOps,
+) -> Result<Prepared, KernelError> {
+    match groups.count {
+        1 => Ok(one_group::<T>(p, direction, groups.one, ops)),
+        _ => by_group(
+            direction,
+            groups,
+            float_group::<T>(p, direction, groups, ops),
+        ),
+    }
+}
+
+/// Kernel of a float convolution in one group: a filter that stays is packed once.
+fn one_group<T: Real + Element>(
     p: &Prepare<'_>,
     direction: ConvDirection,
     g: ConvGeometry,
@@ -172,64 +211,140 @@ fn packed_filter<'a, T: Real + Element>(
     kept.numbers.as_slice().ok()
 }
 
-/// Kernel for halves: computed in f32, on copies.
+/// Computation of one group, whose number it takes: the operands, the output and the scratch memory are those of the
+/// group.
+type GroupRun<T> = Box<
+    dyn Fn(&KernelCx<'_>, usize, [&[T]; 2], &mut [T], &mut [u8]) -> Result<(), KernelError>
+        + Send
+        + Sync,
+>;
+
+/// Computation of one group, with the bytes of its scratch memory.
+struct GroupKernel<T> {
+    scratch: usize,
+    run: GroupRun<T>,
+}
+
+/// Kernel that computes one group after the other: on the tensors themselves if there is one group, or on copies.
+fn by_group<T: Element + Pod>(
+    direction: ConvDirection,
+    groups: ConvGroups,
+    kernel: GroupKernel<T>,
+) -> Result<Prepared, KernelError> {
+    let [a, b] = direction.operands();
+    let GroupKernel { scratch, run } = kernel;
+    if groups.count == 1 {
+        let kernel = move |cx: &KernelCx<'_>| {
+            let operands = [cx.input::<T>(a)?, cx.input::<T>(b)?];
+            run(cx, 0, operands, cx.output::<T>(0)?, cx.scratch(scratch)?)
+        };
+        return Ok(Prepared::new(0, kernel).with_scratch(scratch));
+    }
+    let ([left, right], result) = (direction.tensors(), direction.result());
+    let lens = [left, right, result].map(|tensor| groups.len(tensor));
+    let splits = [groups.split(left, lens[0])?, groups.split(right, lens[1])?];
+    let join = groups.join(result, lens[2])?;
+    let whole = lens.map(|len| len * groups.count);
+    let bytes = whole.map(Scratch::bytes::<T>).iter().sum::<usize>() + scratch;
+    let kernel = move |cx: &KernelCx<'_>| {
+        let mut room = Scratch::new(cx.scratch::<u8>(bytes)?);
+        let (left, right) = (room.take::<T>(whole[0]), room.take::<T>(whole[1]));
+        let (result, own) = (room.take::<T>(whole[2]), room.rest());
+        splits[0].run(cx.cpu(), cx.input::<T>(a)?, left)?;
+        splits[1].run(cx.cpu(), cx.input::<T>(b)?, right)?;
+        for i in 0..groups.count {
+            let of = |len: usize| i * len..(i + 1) * len;
+            let operands = [&left[of(lens[0])], &right[of(lens[1])]];
+            run(cx, i, operands, &mut result[of(lens[2])], own)?;
+        }
+        join.run(cx.cpu(), result, cx.output::<T>(0)?)
+    };
+    Ok(Prepared::new(0, kernel).with_scratch(bytes))
+}
+
+/// Computation of a group of floats, with its channels' part of the epilogue.
+fn float_group<T: Real + Element>(
+    p: &Prepare<'_>,
+    direction: ConvDirection,
+    groups: ConvGroups,
+    ops: FusedOps,
+) -> GroupKernel<T> {
+    let g = groups.one;
+    let own = direction.scratch::<T>(p.cpu.isa(), p.cpu.pool().threads(), &g);
+    let room = ops.room(groups.count * g.out_c);
+    GroupKernel {
+        scratch: Scratch::bytes::<T>(room) + own,
+        run: Box::new(move |cx, i, operands, out, scratch| {
+            let mut scratch = Scratch::new(scratch);
+            let numbers = scratch.take::<T>(room);
+            let whole = ops.epilogue::<T>(cx, numbers)?;
+            let own = i * g.out_c..(i + 1) * g.out_c;
+            let epilogue = Epilogue {
+                scale: whole.scale.map(|scale| &scale[own.clone()]),
+                bias: whole.bias.map(|bias| &bias[own]),
+                ..whole
+            };
+            let cpu = slice_cpu(cx.cpu());
+            direction.run(cpu, &g, operands, epilogue, out, scratch.rest());
+            Ok(())
+        }),
+    }
+}
+
+/// Computation of a group of halves: in f32, on copies.
 fn half_kernel<T: Float<Wide = f32> + Element>(
     p: &Prepare<'_>,
     direction: ConvDirection,
-    g: ConvGeometry,
-) -> Prepared {
-    let scratch = direction.scratch::<f32>(p.cpu.isa(), p.cpu.pool().threads(), &g);
-    let scratch = scratch.div_ceil(size_of::<f32>());
-    let [a, b] = direction.operands();
-    let (a_len, b_len) = (p.inputs[a].elements(), p.inputs[b].elements());
-    let total = scratch + a_len + b_len + p.outputs[0].elements();
-    Prepared::new(0, move |cx| {
-        let out = cx.output::<T>(0)?;
-        let (scratch, copies) = cx.scratch::<f32>(total)?.split_at_mut(scratch);
-        let (wide_a, copies) = copies.split_at_mut(a_len);
-        let (wide_b, wide_out) = copies.split_at_mut(b_len);
-        for (wide, input) in [(&mut *wide_a, a), (&mut *wide_b, b)] {
-            for (wide, x) in wide.iter_mut().zip(cx.input::<T>(input)?) {
-                *wide = x.widen();
+    groups: ConvGroups,
+) -> GroupKernel<T> {
+    let g = groups.one;
+    let own = direction.scratch::<f32>(p.cpu.isa(), p.cpu.pool().threads(), &g);
+    let [left, right] = direction.tensors();
+    let lens = [left, right, direction.result()].map(|tensor| groups.len(tensor));
+    GroupKernel {
+        scratch: lens.map(Scratch::bytes::<f32>).iter().sum::<usize>() + own,
+        run: Box::new(move |cx, _, operands, out, scratch| {
+            let mut scratch = Scratch::new(scratch);
+            let wide = lens.map(|len| scratch.take::<f32>(len));
+            let [wide_a, wide_b, wide_out] = wide;
+            for (wide, narrow) in [(&mut *wide_a, operands[0]), (&mut *wide_b, operands[1])] {
+                for (wide, x) in wide.iter_mut().zip(narrow) {
+                    *wide = x.widen();
+                }
             }
-        }
-        let scratch = bytemuck::cast_slice_mut(scratch);
-        direction.run(
-            slice_cpu(cx.cpu()),
-            &g,
-            [wide_a, wide_b],
-            Epilogue::NONE,
-            wide_out,
-            scratch,
-        );
-        for (out, &wide) in out.iter_mut().zip(&*wide_out) {
-            *out = T::narrow(wide);
-        }
-        Ok(())
-    })
-    .with_scratch(total * size_of::<f32>())
+            direction.run(
+                slice_cpu(cx.cpu()),
+                &g,
+                [wide_a, wide_b],
+                Epilogue::NONE,
+                wide_out,
+                scratch.rest(),
+            );
+            for (out, &wide) in out.iter_mut().zip(&*wide_out) {
+                *out = T::narrow(wide);
+            }
+            Ok(())
+        }),
+    }
 }
 
-/// Kernel for integers: computed by the definition, with sums that wrap.
-fn int_kernel(direction: ConvDirection, g: ConvGeometry) -> Prepared {
-    let [a, b] = direction.operands();
-    Prepared::new(0, move |cx| {
-        let (a, b, out) = (
-            cx.input::<i32>(a)?,
-            cx.input::<i32>(b)?,
-            cx.output::<i32>(0)?,
-        );
-        out.fill(0);
-        each_product(&g, |image, filter, result| {
-            let (x, y, to) = match direction {
-                ConvDirection::Forward => (a[image], b[filter], result),
-                ConvDirection::ToImages => (a[filter], b[result], image),
-                ConvDirection::ToFilter => (a[image], b[result], filter),
-            };
-            out[to] = out[to].wrapping_add(x.wrapping_mul(y));
-        });
-        Ok(())
-    })
+/// Computation of a group of integers: by the definition, with sums that wrap.
+fn int_kernel(direction: ConvDirection, groups: ConvGroups) -> GroupKernel<i32> {
+    GroupKernel {
+        scratch: 0,
+        run: Box::new(move |_, _, [a, b], out, _| {
+            out.fill(0);
+            each_product(&groups.one, |image, filter, result| {
+                let (x, y, to) = match direction {
+                    ConvDirection::Forward => (a[image], b[filter], result),
+                    ConvDirection::ToImages => (a[filter], b[result], image),
+                    ConvDirection::ToFilter => (a[image], b[result], filter),
+                };
+                out[to] = out[to].wrapping_add(x.wrapping_mul(y));
+            });
+            Ok(())
+        }),
+    }
 }
 
 /// Calls `f(image element, filter element, output element)` for each product in the convolution.

@@ -56,7 +56,7 @@ fn as_filter(filter: &Shape) -> Result<Shape, InferError> {
 
 /// Checks that the gradient of the output has the output's shape.
 fn expect_output(cx: &Infer<'_>, image: &Shape, filter: &Shape) -> Result<Shape, InferError> {
-    let sliding = Sliding::of(cx.attrs())?;
+    let sliding = Sliding::of_gradient(cx.attrs())?;
     let expected = output_shape(&sliding, 0, image, &as_filter(filter)?)?;
     let found = cx.ranked(2, 4)?;
     expected.merge(&found).ok_or_else(|| InferError::Mismatch {

@@ -83,6 +83,26 @@ impl DataFormat {
         values: &[i64],
         attr: &'static str,
     ) -> Result<[usize; 2], InferError> {
+        match self.pair_and_channels(values, attr)? {
+            (pair, 1) => Ok(pair),
+            (_, channels) => Err(InferError::Attr {
+                attr,
+                reason: format!(
+                    "is {channels} for channels: these windows move over lines and columns only, so it must be 1"
+                ),
+            }),
+        }
+    }
+
+    /// The values for rows and columns, and the one for channels, each at least 1; the one for images must be 1.
+    ///
+    /// # Errors
+    /// [`InferError::Attr`].
+    pub(crate) fn pair_and_channels(
+        self,
+        values: &[i64],
+        attr: &'static str,
+    ) -> Result<([usize; 2], usize), InferError> {
         let error = |reason: String| InferError::Attr { attr, reason };
         let &[a, b, c, d] = values else {
             return Err(error(format!(
@@ -95,15 +115,15 @@ impl DataFormat {
             DataFormat::Nhwc => (a, d, [b, c]),
             DataFormat::Nchw => (a, b, [c, d]),
         };
-        if image != 1 || channel != 1 {
+        if image != 1 {
             return Err(error(format!(
-                "is {image} for images and {channel} for channels: windows move over lines and columns only, so both must be 1"
+                "is {image} for images: windows do not move over images, so it must be 1"
             )));
         }
-        match spatial.map(positive) {
-            [Some(line), Some(column)] => Ok([line, column]),
+        match [spatial[0], spatial[1], channel].map(positive) {
+            [Some(line), Some(column), Some(channels)] => Ok(([line, column], channels)),
             _ => Err(error(format!(
-                "is {} for lines and {} for columns; both must be between 1 and {}",
+                "is {} for lines, {} for columns and {channel} for channels; each must be between 1 and {}",
                 spatial[0],
                 spatial[1],
                 i32::MAX
@@ -220,6 +240,9 @@ pub(crate) struct Sliding {
     pub(crate) padding: Padding,
     pub(crate) strides: [usize; 2],
     pub(crate) dilations: [usize; 2],
+    /// A window larger than its image has no places, in place of being an error: so for gradients, whose result is
+    /// zeros then, as TensorFlow's.
+    pub(crate) may_be_empty: bool,
 }
 
 impl Sliding {
@@ -238,6 +261,16 @@ impl Sliding {
             padding: Padding::of(attrs, format)?,
             strides: format.pair(attrs, "strides")?,
             dilations,
+            may_be_empty: false,
+        })
+    }
+
+    /// The same for a gradient: a window larger than its image has no places.
+    pub(crate) fn of_gradient(attrs: &Attrs) -> Result<Sliding, InferError> {
+        let sliding = Sliding::of(attrs)?;
+        Ok(Sliding {
+            may_be_empty: true,
+            ..sliding
         })
     }
 
@@ -283,12 +316,13 @@ impl Sliding {
         };
         // Each of the three is at most an i32's maximum.
         let padded = input + before + after;
-        if padded < seen || !limit(padded) {
+        if (padded < seen && !self.may_be_empty) || !limit(padded) {
             return Err(error(format!(
                 "a window that spans {seen} {what} does not fit into {padded} (with the padding): use a smaller window or dilation, more padding, or a larger image"
             )));
         }
-        Ok(((padded - seen) / stride + 1, before))
+        let count = padded.checked_sub(seen).map_or(0, |free| free / stride + 1);
+        Ok((count, before))
     }
 }
 
@@ -315,6 +349,7 @@ mod tests {
             padding,
             strides: [stride; 2],
             dilations: [dilation; 2],
+            may_be_empty: false,
         }
     }
 
@@ -337,6 +372,17 @@ mod tests {
         assert_eq!(valid.count(0, 0, 5, 3).unwrap(), (1, 0));
         assert!(valid.count(0, 0, 4, 3).is_err());
         assert!(valid.count(0, 0, 4, 0).is_err());
+    }
+
+    #[test]
+    fn a_window_that_does_not_fit_has_no_places_in_a_gradient() {
+        let sliding = Sliding {
+            may_be_empty: true,
+            ..sliding(Padding::Valid, 2, 1)
+        };
+        assert_eq!(sliding.count(0, 0, 1, 3).unwrap(), (0, 0));
+        assert_eq!(sliding.count(0, 0, 3, 3).unwrap(), (1, 0));
+        assert!(sliding.count(0, 0, 4, 0).is_err());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::Shape;
 use thalweg_tensor::text::counted;
 
-use super::format::{Sliding, image_dims};
+use super::format::{DataFormat, Sliding, image_dims};
+use crate::support::conv_groups::ConvGroups;
 use thalweg_cpu::conv::ConvGeometry;
 
 /// Maximum number of elements of one padded image: beyond it no kernel has enough scratch memory.
@@ -136,4 +137,101 @@ pub(crate) fn geometry(
         pad_left,
         layout: sliding.format.layout(),
     })
+}
+
+/// Number of groups of a convolution of `images` with `filter` (lines, columns, input channels of a group, output
+/// channels); `None` if one of the numbers of channels is not known.
+///
+/// # Errors
+/// [`InferError::Mismatch`] if the input or the output channels do not divide into the groups.
+pub(super) fn groups(
+    format: DataFormat,
+    images: &Shape,
+    filter: &Shape,
+) -> Result<Option<usize>, InferError> {
+    let channels = images.dim(format.channel(4));
+    let (Some(channels), Some(each)) = (channels, filter.dim(2)) else {
+        return Ok(None);
+    };
+    let mismatch = |what: String| InferError::Mismatch {
+        what,
+        left: images.clone(),
+        right: filter.clone(),
+    };
+    if channels == each {
+        return Ok(Some(1));
+    }
+    if each == 0 || channels == 0 || channels % each != 0 {
+        return Err(mismatch(format!(
+            "the images ({}) have {}, the filter is for {each}: their number must be that of the filter, or a multiple of it",
+            format.name(),
+            counted(channels, "channel"),
+        )));
+    }
+    let groups = channels / each;
+    match filter.dim(3) {
+        Some(out) if out % groups != 0 => Err(mismatch(format!(
+            "the images ({}) have {}, which are {groups} groups of the filter's {each}, and the filter's {} are not a multiple of {groups}",
+            format.name(),
+            counted(channels, "channel"),
+            counted(out, "output channel"),
+        ))),
+        _ => Ok(Some(groups)),
+    }
+}
+
+/// Geometry of the convolution, in groups, of images with a filter of these dimensions.
+///
+/// # Errors
+/// [`KernelError::Invalid`] if they do not fit, or are too large.
+pub(super) fn grouped_geometry(
+    sliding: &Sliding,
+    image: &[usize],
+    filter: &[usize],
+) -> Result<ConvGroups, KernelError> {
+    let known = [Shape::known(image), Shape::known(filter)];
+    let count = groups(sliding.format, &known[0], &known[1])
+        .map_err(|e| KernelError::Invalid(e.to_string()))?
+        .ok_or(KernelError::Argument("images and a filter of rank 4"))?;
+    let (mut image, mut filter) = (image.to_vec(), filter.to_vec());
+    image[sliding.format.channel(4)] /= count;
+    filter[3] /= count;
+    Ok(ConvGroups {
+        one: geometry(sliding, &image, &filter)?,
+        count,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups_of(images: [usize; 4], filter: [usize; 4]) -> Result<Option<usize>, InferError> {
+        groups(
+            DataFormat::Nhwc,
+            &Shape::known(&images),
+            &Shape::known(&filter),
+        )
+    }
+
+    #[test]
+    fn input_channels_divide_into_groups_of_the_filters() {
+        let (images, filter) = ([1, 4, 4, 6], [3, 3, 2, 9]);
+        assert_eq!(groups_of(images, filter).unwrap(), Some(3));
+        assert_eq!(groups_of(images, [3, 3, 6, 5]).unwrap(), Some(1));
+        assert_eq!(groups_of([1, 4, 4, 0], [3, 3, 0, 5]).unwrap(), Some(1));
+    }
+
+    #[test]
+    fn channels_that_do_not_divide_are_errors() {
+        for (images, filter) in [
+            ([1, 4, 4, 6], [3, 3, 4, 4]),
+            ([1, 4, 4, 6], [3, 3, 2, 4]),
+            ([1, 4, 4, 6], [3, 3, 0, 4]),
+            ([1, 4, 4, 0], [3, 3, 2, 4]),
+            ([1, 4, 4, 2], [3, 3, 4, 4]),
+        ] {
+            assert!(groups_of(images, filter).is_err(), "{images:?} {filter:?}");
+        }
+    }
 }

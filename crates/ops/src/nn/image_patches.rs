@@ -26,6 +26,7 @@ fn windows(attrs: &Attrs) -> Result<([usize; 2], Sliding), InferError> {
         padding: Padding::of(attrs, format)?,
         strides: format.pair(attrs, "strides")?,
         dilations: format.pair(attrs, "rates")?,
+        may_be_empty: false,
     };
     Ok((format.pair(attrs, "ksizes")?, sliding))
 }

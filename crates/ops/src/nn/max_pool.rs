@@ -69,7 +69,7 @@ fn backward_shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
     let pooled = output_shape(cx, 0, &image)?;
     let pooled = expect_pooled(cx, 1, &pooled)?;
     let pooled = expect_pooled(cx, 2, &pooled)?;
-    cx.set(0, refined_shape(cx, image, &pooled));
+    cx.set(0, refined_shape(cx, image, &pooled)?);
     Ok(())
 }
 

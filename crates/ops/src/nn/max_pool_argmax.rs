@@ -8,7 +8,8 @@ use thalweg_graph::{AttrKind, OpDef};
 use thalweg_tensor::{DType, Element, dispatch};
 
 use super::pool::{
-    SAME_OR_VALID, expect_pooled, geometry, output_shape, pool_kernel, refined_shape,
+    SAME_OR_VALID, expect_pooled, expect_spatial, geometry, output_shape, pool_kernel,
+    refined_shape,
 };
 use crate::support::cpu::slice_cpu;
 use crate::support::widened::{widened, widened_ints};
@@ -44,6 +45,7 @@ pub(crate) static MAX_POOL_WITH_ARGMAX: Op = Op {
         outputs: &[arg("output", "T"), arg("argmax", "Targmax")],
         attrs: ATTRS,
         shape: |cx| {
+            expect_spatial(cx)?;
             let out = output_shape(cx, 0, &cx.ranked(0, 4)?)?;
             cx.set(0, out.clone());
             cx.set(1, out);
@@ -91,11 +93,12 @@ pub(crate) static MAX_POOL_GRAD_WITH_ARGMAX: Op = Op {
         outputs: &[arg("output", "T")],
         attrs: GRAD_ATTRS,
         shape: |cx| {
+            expect_spatial(cx)?;
             let image = cx.ranked(0, 4)?;
             let pooled = output_shape(cx, 0, &image)?;
             let pooled = expect_pooled(cx, 1, &pooled)?;
             let pooled = expect_pooled(cx, 2, &pooled)?;
-            cx.set(0, refined_shape(cx, image, &pooled));
+            cx.set(0, refined_shape(cx, image, &pooled)?);
             Ok(())
         },
         ..OpDef::EMPTY

@@ -4,6 +4,7 @@ use smallvec::smallvec;
 use thalweg_device::{KernelCx, KernelError, Op, Prepare, Prepared, cpu, gpu};
 use thalweg_graph::op::{Allowed, AttrDef, Gradient, arg, arg_of, attr, type_attr};
 use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, NodeBuilder, OpDef};
+use thalweg_tensor::text::counted;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use super::conv2d::{FORMAT, PADDING};
@@ -44,38 +45,80 @@ fn ksize_input(attrs: &Attrs, inputs: usize) -> Option<usize> {
     }
 }
 
-/// Sliding and size of the windows, from the attributes, or from `values` of the inputs `ksize` and `strides`,
-/// which start at input `i`.
-fn sliding_from(
-    attrs: &Attrs,
-    values: Option<(usize, [Vec<i64>; 2])>,
-) -> Result<(Sliding, [usize; 2]), InferError> {
-    let Some((i, [window, strides])) = values else {
-        let sliding = Sliding::of(attrs)?;
-        return Ok((sliding, sliding.format.pair(attrs, "ksize")?));
-    };
-    let format = DataFormat::of(attrs);
-    let pair = |values: &[i64], name: &'static str, input: usize| {
-        let pair = format.pair_of(values, name);
-        pair.map_err(|e| match e {
-            InferError::Attr { attr, reason } => InferError::Value {
-                input,
-                reason: format!("{attr} {reason}"),
-            },
-            other => other,
-        })
-    };
-    let sliding = Sliding {
-        format,
-        padding: Padding::of(attrs, format)?,
-        strides: pair(&strides, "strides", i + 1)?,
-        dilations: [1, 1],
-    };
-    Ok((sliding, pair(&window, "ksize", i)?))
+/// Windows of a pooling op.
+struct Windows {
+    sliding: Sliding,
+    /// Rows and columns of a window.
+    size: [usize; 2],
+    /// Channels of a window, and from a window to the next; 1 if windows move over rows and columns.
+    channels: usize,
 }
 
-/// Sliding and size of the windows; `None` if they are inputs that are not known yet.
-fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError> {
+impl Windows {
+    /// Windows of these sizes and strides, in the order of the format.
+    fn new(attrs: &Attrs, size: &[i64], strides: &[i64]) -> Result<Windows, InferError> {
+        let format = DataFormat::of(attrs);
+        let (size, channels) = format.pair_and_channels(size, "ksize")?;
+        let (strides, channel_stride) = format.pair_and_channels(strides, "strides")?;
+        let padding = Padding::of(attrs, format)?;
+        let spatial =
+            size != [1, 1] || strides != [1, 1] || matches!(padding, Padding::Explicit(_));
+        if channels != channel_stride || (channels > 1 && spatial) {
+            return Err(InferError::Attr {
+                attr: "ksize",
+                reason: format!(
+                    "is {channels} for channels, with a stride of {channel_stride}: windows over channels do not overlap (the stride is their size), and have one line and one column, with a stride of 1, and no explicit padding"
+                ),
+            });
+        }
+        let sliding = Sliding {
+            format,
+            padding,
+            strides,
+            dilations: [1, 1],
+            may_be_empty: false,
+        };
+        Ok(Windows {
+            sliding,
+            size,
+            channels,
+        })
+    }
+
+    /// Windows given by the attributes, or by `values` of the inputs `ksize` and `strides`, which start at input `i`.
+    fn of(attrs: &Attrs, values: Option<(usize, [Vec<i64>; 2])>) -> Result<Windows, InferError> {
+        let Some((i, [size, strides])) = values else {
+            return Windows::new(attrs, attrs.ints("ksize"), attrs.ints("strides"));
+        };
+        Windows::new(attrs, &size, &strides).map_err(|e| match e {
+            InferError::Attr { attr, reason } if attr == "ksize" || attr == "strides" => {
+                InferError::Value {
+                    input: i + usize::from(attr == "strides"),
+                    reason: format!("{attr} {reason}"),
+                }
+            }
+            other => other,
+        })
+    }
+
+    /// Number of windows over `channels` channels.
+    fn over_channels(&self, i: usize, channels: usize) -> Result<usize, InferError> {
+        if channels % self.channels != 0 {
+            return Err(InferError::Value {
+                input: i,
+                reason: format!(
+                    "has {}, which is not a multiple of the window's {}",
+                    counted(channels, "channel"),
+                    self.channels
+                ),
+            });
+        }
+        Ok(channels / self.channels)
+    }
+}
+
+/// Windows of the node; `None` if they are inputs that are not known yet.
+fn windows_of(cx: &Infer<'_>) -> Result<Option<Windows>, InferError> {
     let values = match ksize_input(cx.attrs(), cx.inputs()) {
         None => None,
         Some(i) => {
@@ -86,9 +129,9 @@ fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError
             Some((i, [window, strides]))
         }
     };
-    let (sliding, window) = sliding_from(cx.attrs(), values)?;
-    if let Padding::Explicit(sides) = sliding.padding
-        && let Some(axis) = (0..2).find(|&a| sides[a].iter().any(|&n| n >= window[a]))
+    let windows = Windows::of(cx.attrs(), values)?;
+    if let Padding::Explicit(sides) = windows.sliding.padding
+        && let Some(axis) = (0..2).find(|&a| sides[a].iter().any(|&n| n >= windows.size[a]))
     {
         return Err(InferError::Attr {
             attr: "explicit_paddings",
@@ -96,11 +139,22 @@ fn window_of(cx: &Infer<'_>) -> Result<Option<(Sliding, [usize; 2])>, InferError
                 "is {:?} for {}, but must be below the window's {}, so that no window lies in padding alone",
                 sides[axis],
                 ["lines", "columns"][axis],
-                window[axis]
+                windows.size[axis]
             ),
         });
     }
-    Ok(Some((sliding, window)))
+    Ok(Some(windows))
+}
+
+/// Refuses windows over channels, for an op whose indices count the pixels of an image.
+pub(super) fn expect_spatial(cx: &Infer<'_>) -> Result<(), InferError> {
+    match windows_of(cx)? {
+        Some(Windows { channels: 2.., .. }) => Err(InferError::Attr {
+            attr: "ksize",
+            reason: "has windows over channels: MaxPool takes them, this op does not".to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Shape of the pooled output for images of this shape.
@@ -108,12 +162,12 @@ pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Sh
     let format = DataFormat::of(cx.attrs());
     let (batch, channels, lengths) = image_dims(format, image);
     let mut counts = [None, None];
-    let Some((sliding, window)) = window_of(cx)? else {
-        return Ok(Shape::partial(format.order(batch, channels, counts)));
+    let Some(windows) = windows_of(cx)? else {
+        return Ok(Shape::partial(format.order(batch, None, counts)));
     };
     for axis in 0..2 {
         let Some(input) = lengths[axis] else { continue };
-        let count = sliding.count(i, axis, input, window[axis])?.0;
+        let count = windows.sliding.count(i, axis, input, windows.size[axis])?.0;
         if input == 0 && count > 0 {
             return Err(InferError::Value {
                 input: i,
@@ -122,6 +176,10 @@ pub(super) fn output_shape(cx: &Infer<'_>, i: usize, image: &Shape) -> Result<Sh
         }
         counts[axis] = Some(count);
     }
+    let channels = match channels {
+        Some(n) => Some(windows.over_channels(i, n)?),
+        None => None,
+    };
     Ok(Shape::partial(format.order(batch, channels, counts)))
 }
 
@@ -140,11 +198,19 @@ pub(super) fn expect_pooled(
 }
 
 /// Shape of the images, refined by the shape of the pooled output.
-pub(super) fn refined_shape(cx: &Infer<'_>, image: Shape, pooled: &Shape) -> Shape {
+pub(super) fn refined_shape(
+    cx: &Infer<'_>,
+    image: Shape,
+    pooled: &Shape,
+) -> Result<Shape, InferError> {
     let format = DataFormat::of(cx.attrs());
     let (batch, channels, _) = image_dims(format, pooled);
+    // A product that overflows is refused when the kernel is prepared.
+    let channels = windows_of(cx)?
+        .zip(channels)
+        .and_then(|(windows, n)| n.checked_mul(windows.channels));
     let known = Shape::partial(format.order(batch, channels, [None; 2]));
-    image.merge(&known).unwrap_or(image)
+    Ok(image.merge(&known).unwrap_or(image))
 }
 
 /// Geometry of pooling images of these dimensions.
@@ -154,7 +220,8 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
         Some(i) => Some((i, [p.ints(i)?, p.ints(i + 1)?])),
         None => None,
     };
-    let (sliding, window) = sliding_from(&p.node.attrs, values).map_err(invalid)?;
+    let windows = Windows::of(&p.node.attrs, values).map_err(invalid)?;
+    let Windows { sliding, size, .. } = &windows;
     let (Some(batch), Some(channels), [Some(in_h), Some(in_w)]) =
         image_dims(sliding.format, &Shape::known(image))
     else {
@@ -171,8 +238,16 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
             "images {image} are too large"
         )));
     }
-    let (out_h, pad_top) = sliding.count(0, 0, in_h, window[0]).map_err(invalid)?;
-    let (out_w, pad_left) = sliding.count(0, 1, in_w, window[1]).map_err(invalid)?;
+    if windows.channels > 1 {
+        let out = windows.over_channels(0, channels).map_err(invalid)?;
+        return Ok(over_channels(
+            sliding.format,
+            windows.channels,
+            [batch, in_h * in_w, channels, out],
+        ));
+    }
+    let (out_h, pad_top) = sliding.count(0, 0, in_h, size[0]).map_err(invalid)?;
+    let (out_w, pad_left) = sliding.count(0, 1, in_w, size[1]).map_err(invalid)?;
     Ok(PoolGeometry {
         batch,
         in_h,
@@ -180,13 +255,42 @@ pub(super) fn geometry(p: &Prepare<'_>, image: &[usize]) -> Result<PoolGeometry,
         channels,
         out_h,
         out_w,
-        k_h: window[0],
-        k_w: window[1],
+        k_h: size[0],
+        k_w: size[1],
         stride: sliding.strides,
         pad_top,
         pad_left,
         layout: sliding.format.layout(),
     })
+}
+
+/// Geometry of windows of `window` channels: images of one channel whose lines, or columns, are the channels.
+fn over_channels(
+    format: DataFormat,
+    window: usize,
+    [batch, pixels, channels, out]: [usize; 4],
+) -> PoolGeometry {
+    let by_format = |nhwc, nchw| match format {
+        DataFormat::Nhwc => nhwc,
+        DataFormat::Nchw => nchw,
+    };
+    let [in_h, in_w] = by_format([pixels, channels], [channels, pixels]);
+    let [out_h, out_w] = by_format([pixels, out], [out, pixels]);
+    let [k_h, k_w] = by_format([1, window], [window, 1]);
+    PoolGeometry {
+        batch,
+        in_h,
+        in_w,
+        channels: 1,
+        out_h,
+        out_w,
+        k_h,
+        k_w,
+        stride: [k_h, k_w],
+        pad_top: 0,
+        pad_left: 0,
+        layout: format.layout(),
+    }
 }
 
 /// Kernel that reads every element of every window, or writes every element of the images.
@@ -253,7 +357,7 @@ pub(crate) static AVG_POOL_GRAD: Op = Op {
             let image = sizes(cx, 0)?;
             let pooled = output_shape(cx, 0, &image)?;
             let pooled = expect_pooled(cx, 1, &pooled)?;
-            cx.set(0, refined_shape(cx, image, &pooled));
+            cx.set(0, refined_shape(cx, image, &pooled)?);
             Ok(())
         },
         gradient: Gradient::Rule(|g| {

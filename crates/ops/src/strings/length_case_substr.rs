@@ -3,9 +3,10 @@
 use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Gradient, arg, arg_of, str_attr, type_attr};
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Tensor};
 
 use super::map_strings::{map_strings, quoted_escaped};
+use crate::support::broadcast_index::BroadcastIndex;
 use crate::support::shapes::unchanged;
 
 const INPUT: &[Arg] = &[arg_of("input", DType::String)];
@@ -169,37 +170,6 @@ fn substr(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
         parts.push(part)?;
     }
     Ok(vec![parts.finish()?])
-}
-
-/// Maps elements of a broadcast result to elements of an operand.
-struct BroadcastIndex {
-    /// For each dimension of the result: its length, and the step in the operand.
-    steps: Vec<(usize, usize)>,
-}
-
-impl BroadcastIndex {
-    fn new(operand: &Shape, dims: &[usize]) -> BroadcastIndex {
-        let own = operand.to_dims().unwrap_or_default();
-        let mut step = 1;
-        let steps = dims.iter().rev().enumerate().map(|(i, &len)| {
-            let own = own.len().checked_sub(i + 1).map_or(1, |at| own[at]);
-            let walked = if own == 1 { 0 } else { step };
-            step *= own;
-            (len, walked)
-        });
-        BroadcastIndex {
-            steps: steps.collect(),
-        }
-    }
-
-    fn index(&self, mut i: usize) -> usize {
-        let mut at = 0;
-        for &(len, step) in &self.steps {
-            at += i % len.max(1) * step;
-            i /= len.max(1);
-        }
-        at
-    }
 }
 
 /// Takes substrings.

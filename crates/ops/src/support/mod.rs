@@ -1,7 +1,9 @@
 //! Helpers of several families of ops: elementwise loops, strided copies, widening, shape rules, nodes of gradients.
 
 pub(crate) mod accounted_map;
+pub(crate) mod broadcast_index;
 pub(crate) mod constants;
+pub(crate) mod conv_groups;
 pub(crate) mod cpu;
 pub(crate) mod elementwise;
 pub(crate) mod epilogue;

@@ -116,6 +116,14 @@ impl<T: Clone> AccountedVec<T> {
         Ok(())
     }
 
+    /// Frees the elements from `len` on.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let freed = self.elements.len().saturating_sub(len);
+        self.elements.truncate(len);
+        self.elements.shrink_to_fit();
+        self.taken.shrink(freed * size_of::<T>());
+    }
+
     /// Frees all elements.
     pub(crate) fn clear(&mut self) {
         self.taken.shrink(self.elements.len() * size_of::<T>());

@@ -46,7 +46,7 @@ pub(crate) static GATHER_ND: Op = Op {
 };
 
 fn gather<T: Pod + Send + Sync>(p: &Prepare<'_>) -> Result<Prepared, KernelError> {
-    let (slices, dtype) = (SliceIndexer::new(p, p.dims(0), 1)?, p.dtype(0));
+    let (slices, dtype) = (SliceIndexer::new(p.dims(1), p.dims(0), 1)?, p.dtype(0));
     let count = slices.count(p.dims(1));
     Ok(Prepared::new(p.outputs[0].elements() * 2, move |cx| {
         let (params, indices) = (input_as::<T>(cx, 0)?, cx.input::<i64>(1)?);

@@ -1,6 +1,6 @@
 //! Slices by vectors of indices, as GatherNd, ScatterNd and the TensorScatter ops use them.
 
-use thalweg_device::{KernelError, Prepare};
+use thalweg_device::KernelError;
 use thalweg_graph::op::{AttrDef, str_attr};
 use thalweg_graph::{Infer, InferError};
 use thalweg_tensor::text::counted;
@@ -73,13 +73,13 @@ pub(super) struct SliceIndexer {
 }
 
 impl SliceIndexer {
-    /// Slices of a tensor of dimensions `whole`, at the indices in input `input`.
+    /// Slices of a tensor of dimensions `whole`, at the indices in input `input`, of dimensions `indices`.
     pub(super) fn new(
-        p: &Prepare<'_>,
+        indices: &[usize],
         whole: &[usize],
         input: usize,
     ) -> Result<SliceIndexer, KernelError> {
-        let depth = p.dims(input).last().copied();
+        let depth = indices.last().copied();
         let depth = depth.filter(|&d| d <= whole.len());
         let (outer, inner) = whole.split_at(depth.ok_or(KernelError::Argument("indices"))?);
         Ok(SliceIndexer {

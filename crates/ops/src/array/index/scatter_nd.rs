@@ -2,15 +2,19 @@
 
 use smallvec::smallvec;
 use thalweg_cpu::number::Number;
-use thalweg_device::{InOut, Kernel, KernelError, Op, Prepare, Prepared, cpu};
+use thalweg_device::{
+    InOut, Kernel, KernelError, Op, Prepare, Prepared, TensorCx, cpu, cpu_tensors,
+};
 use thalweg_graph::op::{AttrDef, Gradient, InputGradients, arg, type_attr};
 use thalweg_graph::{GradCx, InferError, OpDef, Output};
-use thalweg_tensor::{DType, Element, Shape, dispatch};
+use thalweg_tensor::shape::elements;
+use thalweg_tensor::{DType, Element, Shape, Tensor, dispatch};
 
 use super::index_nd::{INDICES, POLICY, SliceIndexer, expect_slices};
 use crate::support::gradient_nodes::shape_of;
 use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::{checked_shape, ints_per_dim, invalid_value};
+use crate::support::tensors::AccountedVec;
 use crate::support::widened::{as_uints, widened_ints, with_i64_indices};
 
 /// `op(x, indices)`.
@@ -22,7 +26,7 @@ fn by_indices<'g>(op: &str, x: Output<'g>, indices: Output<'g>) -> Output<'g> {
 pub(crate) static SCATTER_ND: Op = Op {
     def: OpDef {
         name: "ScatterNd",
-        summary: "Zeros with the updates added at the slices that the indices name.",
+        summary: "Zeros with the updates added, or empty strings with the updates appended, at the slices that the indices name.",
         inputs: &[
             arg("indices", "Tindices"),
             arg("updates", "T"),
@@ -30,7 +34,7 @@ pub(crate) static SCATTER_ND: Op = Op {
         ],
         outputs: &[arg("output", "T")],
         attrs: &[
-            type_attr("T", DType::PLAIN),
+            type_attr("T", DType::ELEMENTS),
             type_attr("Tindices", INDICES),
             POLICY,
         ],
@@ -56,21 +60,60 @@ pub(crate) static SCATTER_ND: Op = Op {
         }),
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        with_i64_indices(p, &[0], &|p| {
-            if p.dtype(1) == DType::Bool {
-                return scatter_nd::<bool>(p, |a, b| a | b);
-            }
-            widened_ints(p, &[1], &[0], &|p| {
-                dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => scatter_nd::<T>(p, T::add), else
-                    Err(KernelError::DType(p.dtype(1))))
+    kernels: &[
+        cpu_tensors(scatter_strings).only(&[("T", &[DType::String])]),
+        cpu(|p| {
+            with_i64_indices(p, &[0], &|p| {
+                if p.dtype(1) == DType::Bool {
+                    return scatter_nd::<bool>(p, |a, b| a | b);
+                }
+                widened_ints(p, &[1], &[0], &|p| {
+                    dispatch!(p.dtype(1), [F16 BF16 F32 F64 I64 U64], T => scatter_nd::<T>(p, T::add), else
+                        Err(KernelError::DType(p.dtype(1))))
+                })
             })
-        })
-    })],
+        }),
+    ],
 };
 
+/// Empty strings with the updates appended, in order, at the slices that the indices name.
+fn scatter_strings(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let invalid = |bad: i64| KernelError::Invalid(format!("{bad} is no length of a dimension"));
+    let dims = cx.ints(2)?;
+    let dims: Vec<usize> = dims
+        .iter()
+        .map(|&d| usize::try_from(d).map_err(|_| invalid(d)))
+        .collect::<Result<_, _>>()?;
+    let (indices, updates) = (cx.tensor(0)?, cx.strings(1)?);
+    let slices = SliceIndexer::new(indices.dims(), &dims, 0)?;
+    let (count, inner) = (slices.count(indices.dims()), slices.inner);
+    // The output element of each update, and its update: sorted, those of an element stay in order.
+    let mut places = AccountedVec::filled(updates.len(), (0, 0), cx.memory())?;
+    let place = |row: usize, at: usize| {
+        for k in 0..inner {
+            places[row * inner + k] = (at + k, row * inner + k);
+        }
+    };
+    dispatch!(indices.dtype(), [I16 I32 I64], I => slices.each(indices.as_slice::<I>()?, count, place)?, else
+        return Err(KernelError::DType(indices.dtype())));
+    places.sort_unstable();
+    let mut scattered = cx.string_tensor(&dims)?;
+    let (mut rest, mut stop) = (&places[..], cx.stop_check());
+    for element in 0..elements(&dims) {
+        stop.tick()?;
+        while let Some((&(at, update), after)) = rest.split_first()
+            && at == element
+        {
+            scattered.extend(&updates[update])?;
+            rest = after;
+        }
+        scattered.end();
+    }
+    Ok(vec![scattered.finish()?])
+}
+
 fn scatter_nd<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = SliceIndexer::new(p, p.output_dims(0), 0)?;
+    let slices = SliceIndexer::new(p.dims(0), p.output_dims(0), 0)?;
     let count = slices.count(p.dims(0));
     let elements = p.outputs[0]
         .elements()
@@ -151,7 +194,7 @@ const NUMBERS: &[AttrDef] = &[
 ];
 
 fn updated<T: Element>(p: &Prepare<'_>, join: fn(T, T) -> T) -> Result<Prepared, KernelError> {
-    let slices = SliceIndexer::new(p, p.dims(0), 1)?;
+    let slices = SliceIndexer::new(p.dims(1), p.dims(0), 1)?;
     let count = slices.count(p.dims(1));
     let elements = p.outputs[0]
         .elements()

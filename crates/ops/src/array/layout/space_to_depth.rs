@@ -7,11 +7,12 @@ use thalweg_graph::{AttrKind, Attrs, GradCx, Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
 use crate::array::box_copies::BoxCopies;
+use crate::support::numbered_elements::numbered_kernel;
 use crate::support::shape_inputs::checked_shape;
 use crate::support::strided_copy::{CopyAxis, StridedCopy, steps};
 
 const ATTRS: &[AttrDef] = &[
-    type_attr("T", DType::PLAIN),
+    type_attr("T", &DType::ALL),
     AttrDef {
         allowed: Allowed::AtLeast(2),
         ..attr("block_size", AttrKind::Int)
@@ -134,6 +135,7 @@ pub(crate) static SPACE_TO_DEPTH: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        numbered_kernel!(SPACE_TO_DEPTH, "T"),
         cpu(|p| moved(p, true)?.on_cpu()),
         gpu(|p| moved(p, true)?.on_gpu()),
     ],
@@ -152,6 +154,7 @@ pub(crate) static DEPTH_TO_SPACE: Op = Op {
         ..OpDef::EMPTY
     },
     kernels: &[
+        numbered_kernel!(DEPTH_TO_SPACE, "T"),
         cpu(|p| moved(p, false)?.on_cpu()),
         gpu(|p| moved(p, false)?.on_gpu()),
     ],

@@ -5,6 +5,7 @@ use thalweg_cpu::number::Number;
 use thalweg_device::{KernelError, Op, Prepared, cpu, cpu_tensors, gpu};
 use thalweg_graph::op::{Gradient, arg, arg_of, bool_attr, type_attr, type_attr_or};
 use thalweg_graph::{OpDef, scalar_of};
+use thalweg_tensor::shape::elements;
 use thalweg_tensor::{DType, Shape, dispatch};
 
 use crate::flow::variant_sum;
@@ -154,7 +155,10 @@ pub(crate) static EMPTY: Op = Op {
         summary: "A tensor of a shape, whose elements mean nothing; here they are zeros.",
         inputs: &[arg_of("shape", DType::I32).host()],
         outputs: &[arg("output", "dtype")],
-        attrs: &[type_attr("dtype", DType::PLAIN), bool_attr("init", false)],
+        attrs: &[
+            type_attr("dtype", DType::ELEMENTS),
+            bool_attr("init", false),
+        ],
         shape: |cx| {
             let shape = match ints_per_dim(cx, 0)? {
                 Some(dims) => {
@@ -174,15 +178,28 @@ pub(crate) static EMPTY: Op = Op {
         gradient: Gradient::None,
         ..OpDef::EMPTY
     },
-    kernels: &[cpu(|p| {
-        let (n, dtype) = (p.outputs[0].elements(), p.outputs[0].dtype);
-        Ok(Prepared::new(n, move |cx| {
-            // `output::<bool>` sets all elements to false.
-            match dtype {
-                DType::Bool => drop(cx.output::<bool>(0)?),
-                _ => cx.output_bytes(0)?.fill(0),
-            }
-            Ok(())
-        }))
-    })],
+    kernels: &[
+        cpu_tensors(|cx| {
+            let dims: Option<Vec<usize>> = cx
+                .ints(0)?
+                .into_iter()
+                .map(|d| usize::try_from(d).ok())
+                .collect();
+            let dims = dims.ok_or(KernelError::Argument("a shape"))?;
+            let strings = std::iter::repeat_n("", elements(&dims));
+            Ok(vec![cx.strings_of(&dims, strings)?])
+        })
+        .only(&[("dtype", &[DType::String])]),
+        cpu(|p| {
+            let (n, dtype) = (p.outputs[0].elements(), p.outputs[0].dtype);
+            Ok(Prepared::new(n, move |cx| {
+                // `output::<bool>` sets all elements to false.
+                match dtype {
+                    DType::Bool => drop(cx.output::<bool>(0)?),
+                    _ => cx.output_bytes(0)?.fill(0),
+                }
+                Ok(())
+            }))
+        }),
+    ],
 };
