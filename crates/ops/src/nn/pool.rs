@@ -103,7 +103,7 @@ impl Windows {
 
     /// Number of windows over `channels` channels.
     fn over_channels(&self, i: usize, channels: usize) -> Result<usize, InferError> {
-        if channels % self.channels != 0 {
+        if !channels.is_multiple_of(self.channels) {
             return Err(InferError::Value {
                 input: i,
                 reason: format!(
