@@ -180,10 +180,10 @@ fn bias_and_batch_normalization_fuse_into_convolutions_in_groups() {
         };
         let feeds = [x, w, list].map(|x| x.feed(small(&x)));
         let (fused, plain) = (Session::new(&g).unwrap(), one_by_one(&g));
-        let text = fused.explain(&[result], &feeds).unwrap();
+        let text = fused.explain([result], &feeds).unwrap();
         assert!(text.contains(" = _FusedConv2D "), "{text}");
-        let [got]: [Vec<f32>; 1] = fused.run(&[result], &feeds).unwrap();
-        let [wanted]: [Vec<f32>; 1] = plain.run(&[result], &feeds).unwrap();
+        let [got]: [Vec<f32>; 1] = fused.run([result], &feeds).unwrap();
+        let [wanted]: [Vec<f32>; 1] = plain.run([result], &feeds).unwrap();
         for (got, wanted) in got.iter().zip(&wanted) {
             assert!((got - wanted).abs() <= 1e-5, "{format:?}: {got}, {wanted}");
         }

@@ -291,7 +291,8 @@ fn sparse_sets_are_checked() {
             shape.feed(dims),
         ]
     };
-    let wrong: [(&[[i64; 2]], [i64; 2], &str); 6] = [
+    type Case<'a> = (&'a [[i64; 2]], [i64; 2], &'a str);
+    let wrong: [Case<'_>; 6] = [
         (&[[0, 0], [2, 0]], [2, 3], "not within 0..2"),
         (&[[0, 0], [1, -1]], [2, 3], "not within 0..3"),
         (&[[1, 0], [0, 0]], [2, 3], "must ascend"),
@@ -318,7 +319,7 @@ fn sparse_sets_are_checked() {
     let union = node("DenseToSparseSetOperation", true).outputs();
     let e = error(&session, union[0], &feeds(&[[0, 0], [1, 0]], [3, 3]));
     assert_contains(&e, &["same dimensions before the last"]);
-    let got = session.run(&union, &feeds(&[[0, 0], [1, 0]], [2, 3]));
+    let got = session.run(&union, feeds(&[[0, 0], [1, 0]], [2, 3]));
     let got: Vec<Tensor> = got.unwrap();
     let (members, shape) = (&got[1], &got[2]);
     assert_eq!(members.as_slice::<i32>().unwrap(), [1, 5, 7, 7, 9]);
