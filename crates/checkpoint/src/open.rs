@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::bundle::{BundleReader, with_newest};
+use crate::disk::{Disk, SystemDisk};
 use crate::error::CheckpointError;
 use crate::state::newest_beside;
 
@@ -16,8 +17,15 @@ impl BundleReader {
     /// folder that can be used instead; [`CheckpointError::Unsupported`] for one of a big-endian
     /// machine, and for TensorFlow's first format.
     pub fn open(prefix: impl AsRef<Path>) -> Result<BundleReader, CheckpointError> {
-        let prefix = prefix.as_ref();
-        let opened = Self::open_alone(prefix);
+        Self::open_on(&SystemDisk, prefix.as_ref())
+    }
+
+    /// As [`BundleReader::open`], on this disk.
+    ///
+    /// # Errors
+    /// As [`BundleReader::open`].
+    pub fn open_on(disk: &dyn Disk, prefix: &Path) -> Result<BundleReader, CheckpointError> {
+        let opened = Self::open_alone(disk, prefix);
         let mut reader = opened.map_err(|e| with_newest(e, prefix, newest_beside))?;
         reader.find_newest = newest_beside;
         Ok(reader)

@@ -101,6 +101,10 @@ impl Disk for Faulty {
         }))
     }
 
+    fn open(&self, path: &Path) -> io::Result<std::fs::File> {
+        SystemDisk.open(path)
+    }
+
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         self.step()?;
         SystemDisk.create_folder(path)

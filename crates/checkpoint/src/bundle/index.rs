@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 use super::proto;
-use crate::disk;
+use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 use crate::table;
 
@@ -19,8 +19,8 @@ pub(super) struct Index {
 
 impl Index {
     /// Reads and checks an index.
-    pub(super) fn read(path: &Path) -> Result<Index, CheckpointError> {
-        Self::parse(path, &disk::read_whole(path)?)
+    pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Index, CheckpointError> {
+        Self::parse(path, &disk::read_whole(disk, path)?)
     }
 
     /// As [`Index::read`], from these bytes.

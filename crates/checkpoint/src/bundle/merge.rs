@@ -83,7 +83,7 @@ pub fn merge_on(
     let mut found = Vec::new();
     for part in parts {
         let path = index_path(part);
-        if !path.exists() {
+        if !disk::exists(&**disk, &path) {
             if options.allow_missing {
                 continue;
             }
@@ -94,14 +94,14 @@ pub fn merge_on(
                     .to_owned(),
             });
         }
-        merged.add(part, Index::read(&path)?, to)?;
+        merged.add(part, Index::read(&**disk, &path)?, to)?;
         found.push(part);
     }
     let folder = disk::folder_of(to);
     disk.create_folder(folder)
         .map_err(|e| CheckpointError::io(folder, "made", &e))?;
     let data = merged.files.len();
-    let old = Index::read(&index_path(to))
+    let old = Index::read(&**disk, &index_path(to))
         .ok()
         .map(|index| index.shards());
     // The data files of an earlier checkpoint of this name stay until the index is replaced.

@@ -75,7 +75,7 @@ fn rewrite(
         mut header,
         mut entries,
         ..
-    } = Index::read(&path).unwrap();
+    } = Index::read(&crate::disk::SystemDisk, &path).unwrap();
     change(&mut header, &mut entries);
     let mut table = match compressed {
         true => TableWriter::compressed(Vec::new(), 64),

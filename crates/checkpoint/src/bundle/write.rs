@@ -74,7 +74,7 @@ impl BundleWriter {
         let folder = disk::folder_of(prefix);
         disk.create_folder(folder)
             .map_err(|e| CheckpointError::io(folder, "made", &e))?;
-        let shards = match Index::read(&index_path(prefix)) {
+        let shards = match Index::read(&**disk, &index_path(prefix)) {
             Ok(there) if there.shards() == 1 => 2,
             _ => 1,
         };

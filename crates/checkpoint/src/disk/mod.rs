@@ -20,6 +20,8 @@
 //! ```
 
 mod atomic;
+#[cfg(unix)]
+mod folder;
 mod limited;
 #[cfg(fuzzing)]
 pub mod memory;
@@ -30,6 +32,8 @@ mod traits;
 
 pub(crate) use atomic::sync_folder_of;
 pub use atomic::{AtomicFile, write};
+#[cfg(unix)]
+pub use folder::FolderDisk;
 pub use limited::SizeLimitedFile;
 pub(crate) use read::{ReadFile, exists, open, read_exact_at, read_whole, read_with_crc};
 pub use stale::remove_stale;

@@ -1,8 +1,10 @@
 //! Reads at an offset, with the checksum in the same pass.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+
+use super::traits::Disk;
 
 use crate::error::CheckpointError;
 
@@ -17,44 +19,46 @@ pub(crate) type ReadFile = File;
 pub(crate) use super::memory::ReadFile;
 
 /// `true` if a path exists.
-pub(crate) fn exists(path: &Path) -> bool {
+pub(crate) fn exists(disk: &dyn Disk, path: &Path) -> bool {
     #[cfg(fuzzing)]
     if super::memory::find(path).is_some() {
         return true;
     }
-    path.exists()
+    match disk.open(path) {
+        Ok(_) => true,
+        Err(e) => e.kind() != io::ErrorKind::NotFound,
+    }
 }
 
-/// Opens a regular file. Others (a pipe, a device, a folder) could block the reader for ever.
-pub(crate) fn open(path: &Path) -> io::Result<(ReadFile, u64)> {
+/// Opens a regular file.
+pub(crate) fn open(disk: &dyn Disk, path: &Path) -> io::Result<(ReadFile, u64)> {
     #[cfg(fuzzing)]
     if let Some(bytes) = super::memory::find(path) {
         let length = bytes.len() as u64;
         return Ok((ReadFile::Memory(bytes), length));
     }
-    let (file, length) = open_file(path)?;
+    let (file, length) = open_file(disk, path)?;
     #[cfg(fuzzing)]
     let file = ReadFile::File(file);
     Ok((file, length))
 }
 
-fn open_file(path: &Path) -> io::Result<(File, u64)> {
-    let about = fs::metadata(path)?;
-    if !about.is_file() {
-        return Err(io::Error::other("it is no plain file"));
+fn open_file(disk: &dyn Disk, path: &Path) -> io::Result<(File, u64)> {
+    let file = disk.open(path)?;
+    let about = file.metadata()?;
+    match about.is_file() {
+        true => Ok((file, about.len())),
+        false => Err(io::Error::other("it is no plain file")),
     }
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    Ok((file, length))
 }
 
 /// Reads a whole regular file.
-pub(crate) fn read_whole(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+pub(crate) fn read_whole(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, CheckpointError> {
     #[cfg(fuzzing)]
     if let Some(bytes) = super::memory::find(path) {
         return Ok(bytes.to_vec());
     }
-    let read = open_file(path).and_then(|(mut file, length)| {
+    let read = open_file(disk, path).and_then(|(mut file, length)| {
         let mut bytes = Vec::new();
         let room = usize::try_from(length).map_err(io::Error::other)?;
         bytes.try_reserve_exact(room).map_err(io::Error::other)?;
@@ -144,7 +148,7 @@ mod tests {
         let path = std::env::temp_dir().join(name);
         let all: Vec<u8> = (0..5 * PIECE_BYTES + 77).map(|i| (i / 7) as u8).collect();
         std::fs::write(&path, &all).unwrap();
-        let (file, _) = open(&path).unwrap();
+        let (file, _) = open(&crate::disk::SystemDisk, &path).unwrap();
         for threads in 1..6 {
             let mut bytes = vec![0; all.len() - 5];
             let sum = read_on(threads, &file, &mut bytes, 5).unwrap();

@@ -23,6 +23,14 @@ impl Disk for SystemDisk {
         Ok(Box::new(SizeLimitedFile::new(file)))
     }
 
+    fn open(&self, path: &Path) -> io::Result<File> {
+        // Others (a pipe, a device) could block the open for ever.
+        match fs::metadata(path)?.is_file() {
+            true => File::open(path),
+            false => Err(io::Error::other("it is no plain file")),
+        }
+    }
+
     fn create_folder(&self, path: &Path) -> io::Result<()> {
         if path.as_os_str().is_empty() || path.is_dir() {
             return Ok(());

@@ -1,10 +1,11 @@
-//! `Disk` and `DiskFile`: the file system operations of a save.
+//! `Disk` and `DiskFile`: the file system operations of saves and restores.
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// The file system operations of a save. Each call is one operation that can fail alone.
+/// The file system operations of saves and restores. Each call is one operation that can fail alone.
 ///
 /// ```
 /// use thalweg_checkpoint::disk::{Disk, SystemDisk};
@@ -18,6 +19,11 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// The system's; also if the file exists already.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// The system's; also if it is no regular file.
+    fn open(&self, path: &Path) -> io::Result<File>;
     /// Creates a folder and its parents, if they do not exist.
     ///
     /// # Errors

@@ -50,7 +50,8 @@ impl NpzReader {
     /// is truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<NpzReader, CheckpointError> {
         let path = path.as_ref();
-        let (file, length) = disk::open(path).map_err(|e| CheckpointError::io(path, "read", &e))?;
+        let (file, length) = disk::open(&disk::SystemDisk, path)
+            .map_err(|e| CheckpointError::io(path, "read", &e))?;
         let file = SharedCursor {
             file: Arc::new(file),
             at: 0,

@@ -92,8 +92,9 @@ impl SafetensorsReader {
 
     fn open_index(path: &Path) -> Result<SafetensorsReader, CheckpointError> {
         let broken = |what: &str| CheckpointError::corrupt(path, what);
-        let index: serde_json::Value = serde_json::from_slice(&disk::read_whole(path)?)
-            .map_err(|e| broken(&format!("is no JSON: {e}")))?;
+        let index: serde_json::Value =
+            serde_json::from_slice(&disk::read_whole(&disk::SystemDisk, path)?)
+                .map_err(|e| broken(&format!("is no JSON: {e}")))?;
         let map = index.get("weight_map").and_then(|map| map.as_object());
         let map =
             map.ok_or_else(|| broken("has no weight_map, which says where each tensor is"))?;
@@ -185,7 +186,8 @@ fn is_name(text: &str) -> bool {
 
 impl Part {
     fn open(path: &Path) -> Result<Part, CheckpointError> {
-        let (file, length) = disk::open(path).map_err(|e| CheckpointError::io(path, "read", &e))?;
+        let (file, length) = disk::open(&disk::SystemDisk, path)
+            .map_err(|e| CheckpointError::io(path, "read", &e))?;
         let broken = |what: String| CheckpointError::corrupt(path, what);
         let no_header = || broken("is no safetensors file, or was cut in its header".to_owned());
         let mut start = [0; 8];

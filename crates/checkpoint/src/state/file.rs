@@ -50,7 +50,7 @@ impl CheckpointState {
         match path.try_exists() {
             Ok(false) => Ok(None),
             Ok(true) => {
-                let found = Self::parse(&disk::read_whole(&path)?);
+                let found = Self::parse(&disk::read_whole(&disk::SystemDisk, &path)?);
                 let found = found.map_err(|what| CheckpointError::corrupt(&path, what))?;
                 Ok(Some(found))
             }

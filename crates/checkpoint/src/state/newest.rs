@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::file::CheckpointState;
 use crate::bundle::BundleReader;
-use crate::disk;
+use crate::disk::{self, SystemDisk};
 use crate::error::CheckpointError;
 
 /// A search for the newest checkpoint of a folder.
@@ -129,7 +129,7 @@ const MAX_TRIED: usize = 20;
 fn first_usable(prefixes: impl Iterator<Item = PathBuf>) -> FoundCheckpoint {
     let mut found = FoundCheckpoint::default();
     for prefix in prefixes {
-        match BundleReader::open_alone(&prefix) {
+        match BundleReader::open_alone(&SystemDisk, &prefix) {
             Ok(_) => {
                 found.newest = Some(prefix);
                 break;

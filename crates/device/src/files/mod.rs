@@ -124,7 +124,19 @@ impl Files {
         }
     }
 
-    /// Returns the path that these bytes of a graph name.
+    /// The folders that the files lie in, without symlinks; `None` if every file may be used.
+    pub fn folders(&self) -> Option<Vec<PathBuf>> {
+        match &self.allowed {
+            Allowed::All => None,
+            Allowed::None => Some(Vec::new()),
+            Allowed::Within(roots) => Some(roots.iter().map(|root| root.real.clone()).collect()),
+        }
+    }
+
+    /// Returns the path that these bytes of a graph name: a path, or one after `file://`.
+    ///
+    /// This is the check that names the mistake. Another process may change the folders after it, so a file is opened
+    /// without following symlinks below [`Files::folders`].
     ///
     /// # Errors
     /// [`KernelError::Refused`], where the graph may not use it.
@@ -134,6 +146,7 @@ impl Files {
         if name.is_empty() || name.contains(&0) {
             return Err(refused("this is no name of a file"));
         }
+        let name = local_name(name).map_err(|why| refused(&why))?;
         let path = path_of(name).ok_or_else(|| refused("its name is not in UTF-8"))?;
         let roots = match &self.allowed {
             Allowed::All => return Ok(path),
@@ -201,6 +214,33 @@ impl Files {
             }
         }
         Ok(prefix)
+    }
+}
+
+/// The path of a name, which may be a URL of the scheme `file`.
+///
+/// # Errors
+/// The reason why it is no file of this machine.
+fn local_name(name: &[u8]) -> Result<&[u8], String> {
+    let Some(colon) = name.windows(3).position(|part| part == b"://") else {
+        return Ok(name);
+    };
+    let (scheme, rest) = (&name[..colon], &name[colon + 3..]);
+    let begins = scheme.first().is_some_and(u8::is_ascii_alphabetic);
+    let of_scheme = |c: &u8| c.is_ascii_alphanumeric() || b"+-.".contains(c);
+    if !begins || !scheme.iter().all(of_scheme) {
+        return Ok(name);
+    }
+    if scheme != b"file" {
+        return Err(format!(
+            "there is no file system for {}://: use a folder of this machine, or mount the other one",
+            String::from_utf8_lossy(scheme)
+        ));
+    }
+    let path = rest.strip_prefix(b"localhost").unwrap_or(rest);
+    match path.first() {
+        Some(b'/') => Ok(path),
+        _ => Err("it names another machine: write file:///FOLDER/NAME".to_owned()),
     }
 }
 

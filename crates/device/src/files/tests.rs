@@ -56,6 +56,31 @@ fn a_path_that_leaves_the_folder_is_refused() {
 }
 
 #[test]
+fn urls_of_local_files_are_paths() {
+    let folder = folder("url");
+    let files = Files::within([&folder]).unwrap();
+    let path = folder.canonicalize().unwrap().join("model");
+    for host in ["", "localhost"] {
+        let url = [format!("file://{host}").as_bytes(), bytes(&path)].concat();
+        assert_eq!(files.resolve(&url).unwrap(), path, "{host}");
+        assert_eq!(Files::all().resolve(&url).unwrap(), path, "{host}");
+    }
+    for (url, why) in [
+        ("file://elsewhere/model", "another machine"),
+        ("file://model", "another machine"),
+        ("file:///etc/passwd", "lies outside"),
+        ("gs://bucket/model", "no file system for gs://"),
+        ("s3://bucket/model", "no file system for s3://"),
+    ] {
+        let error = files.resolve(url.as_bytes()).unwrap_err();
+        assert!(error.to_string().contains(why), "{url}: {error}");
+    }
+    // A name that is no URL.
+    assert!(files.resolve(&[bytes(&path), b"/a b://c"].concat()).is_ok());
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn devices_and_pipes_are_refused() {
     let files = Files::within(["/dev"]).unwrap();
     let error = files.resolve(b"/dev/null").unwrap_err();

@@ -1,7 +1,9 @@
 //! Inputs of checkpoint ops: prefixes, names, slices; and checkpoint errors as kernel errors.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use thalweg_checkpoint::disk::{self, Disk};
 use thalweg_checkpoint::{CheckpointError, SliceSpec};
 use thalweg_device::{KernelError, TensorCx};
 
@@ -14,6 +16,15 @@ pub(super) fn kernel_error(error: CheckpointError) -> KernelError {
         }
         CheckpointError::Io { .. } | CheckpointError::Corrupt { .. } => KernelError::Storage(text),
         _ => KernelError::Invalid(text),
+    }
+}
+
+/// Disk of the files that the session allows: no symlink below their folders is followed.
+pub(super) fn disk(cx: &TensorCx<'_>) -> Arc<dyn Disk> {
+    match cx.environment().files().folders() {
+        #[cfg(unix)]
+        Some(folders) => Arc::new(disk::FolderDisk::new(folders)),
+        _ => disk::system(),
     }
 }
 

@@ -8,7 +8,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, bool_attr};
 use thalweg_tensor::DType;
 
-use super::checkpoint_inputs::{kernel_error, prefix};
+use super::checkpoint_inputs::{disk, kernel_error, prefix};
 
 /// Merges checkpoint files of several devices into one checkpoint.
 pub(crate) static MERGE_V2: Op = Op {
@@ -35,7 +35,7 @@ pub(crate) static MERGE_V2: Op = Op {
             delete_old: cx.attrs().bool("delete_old_dirs"),
             allow_missing: cx.attrs().bool("allow_missing_files"),
         };
-        bundle::merge(&parts, &prefix(cx, 1)?, options).map_err(kernel_error)?;
+        bundle::merge_on(&disk(cx), &parts, &prefix(cx, 1)?, options).map_err(kernel_error)?;
         Ok(Vec::new())
     })],
 };

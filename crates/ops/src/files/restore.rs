@@ -6,7 +6,7 @@ use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape};
 
-use super::checkpoint_inputs::{entries, kernel_error, prefix};
+use super::checkpoint_inputs::{disk, entries, kernel_error, prefix};
 
 /// Shape rule: a slice gives its shape; the shape of a whole tensor is that in the file.
 fn shape(cx: &mut Infer<'_>) -> Result<(), InferError> {
@@ -44,7 +44,7 @@ pub(crate) static RESTORE_V2: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let dtypes = cx.node().outputs.iter().map(|fact| fact.dtype);
         let entries = entries(cx, dtypes.len())?;
-        let reader = BundleReader::open(prefix(cx, 0)?).map_err(kernel_error)?;
+        let reader = BundleReader::open_on(&*disk(cx), &prefix(cx, 0)?).map_err(kernel_error)?;
         let mut tensors = Vec::with_capacity(entries.len());
         for ((name, slice), dtype) in entries.iter().zip(dtypes) {
             if let Some(info) = reader.info(name)

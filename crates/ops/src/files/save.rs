@@ -8,7 +8,7 @@ use thalweg_graph::OpDef;
 use thalweg_graph::op::{Effect, Gradient, arg_of, args_of, types_attr};
 use thalweg_tensor::DType;
 
-use super::checkpoint_inputs::{entries, kernel_error, prefix};
+use super::checkpoint_inputs::{disk, entries, kernel_error, prefix};
 
 /// Writes tensors to a checkpoint.
 pub(crate) static SAVE_V2: Op = Op {
@@ -37,7 +37,7 @@ pub(crate) static SAVE_V2: Op = Op {
 
 fn save(cx: &TensorCx<'_>) -> Result<(), KernelError> {
     let entries = entries(cx, cx.inputs().saturating_sub(3))?;
-    let mut writer = BundleWriter::create(&prefix(cx, 0)?).map_err(kernel_error)?;
+    let mut writer = BundleWriter::create_on(&disk(cx), &prefix(cx, 0)?).map_err(kernel_error)?;
     for (i, (name, slice)) in entries.iter().enumerate() {
         let tensor = cx.tensor(3 + i)?;
         let added = writer.add_part(name, slice.as_ref(), tensor);

@@ -7,18 +7,21 @@ use super::reader::{BundleReader, Shard};
 use crate::bundle::entry::Entry;
 use crate::bundle::index::{Index, shown};
 use crate::bundle::paths::{data_path, index_path};
-use crate::disk;
+use crate::disk::{self, Disk};
 use crate::error::CheckpointError;
 
 impl BundleReader {
     /// As [`BundleReader::open`], without a search for other checkpoints if this one is damaged.
-    pub(crate) fn open_alone(prefix: &Path) -> Result<BundleReader, CheckpointError> {
+    pub(crate) fn open_alone(
+        disk: &dyn Disk,
+        prefix: &Path,
+    ) -> Result<BundleReader, CheckpointError> {
         let path = index_path(prefix);
-        if !disk::exists(&path) {
+        if !disk::exists(disk, &path) {
             return Err(no_index(prefix, &path));
         }
-        let index = Index::read(&path)?;
-        let (shards, lengths) = data_files(prefix, &index)?;
+        let index = Index::read(disk, &path)?;
+        let (shards, lengths) = data_files(disk, prefix, &index)?;
         let mut reader = BundleReader {
             prefix: prefix.to_owned(),
             index: path,
@@ -69,7 +72,7 @@ impl BundleReader {
 type DataFiles = (BTreeMap<usize, Shard>, BTreeMap<usize, u64>);
 
 /// Opens the data files of the entries.
-fn data_files(prefix: &Path, index: &Index) -> Result<DataFiles, CheckpointError> {
+fn data_files(disk: &dyn Disk, prefix: &Path, index: &Index) -> Result<DataFiles, CheckpointError> {
     let all = index.shards();
     let (mut shards, mut lengths) = (BTreeMap::new(), BTreeMap::new());
     for entry in index.entries.values().filter(|e| e.slices.is_empty()) {
@@ -78,7 +81,7 @@ fn data_files(prefix: &Path, index: &Index) -> Result<DataFiles, CheckpointError
             continue;
         }
         let path = data_path(prefix, shard, all);
-        let (file, length) = disk::open(&path).map_err(|e| match e.kind() {
+        let (file, length) = disk::open(disk, &path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => CheckpointError::corrupt(
                 &path,
                 "is not there, and the index of its checkpoint is: part of the files were deleted, or not copied",
