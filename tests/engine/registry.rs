@@ -89,6 +89,9 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
         "DestroyResourceOp",
         "it leaves no value to compare: tests/engine/ops_by_hand.rs runs it",
     ),
+    ("GetSessionHandle", SESSION_TENSORS),
+    ("GetSessionTensor", SESSION_TENSORS),
+    ("DeleteSessionTensor", SESSION_TENSORS),
     (
         "TopK",
         "TensorFlow has taken it back; it is TopKV2 with an attribute for an input",
@@ -116,6 +119,8 @@ const WITHOUT_CASE: &[(&str, &str)] = &[
     ("CollectiveBcastRecvV2", RANKS),
 ];
 
+const SESSION_TENSORS: &str =
+    "its value lasts over steps: tests/engine/shared_engine.rs, and TensorFlow's client";
 const FIRST_VERSIONS: &str = "of TensorFlow's first versions; the op that took its place has one";
 const FILES: &str = "it comes from files, which bring their gradients along; what is built here is \
                      If and While, which have one";

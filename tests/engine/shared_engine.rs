@@ -128,3 +128,55 @@ fn sessions_release_idle_memory_for_each_other() {
         two.step(y, []).unwrap();
     }
 }
+
+#[test]
+fn a_session_keeps_tensors_between_steps_and_others_do_not_see_them() {
+    let g = Graph::new();
+    let x = g.placeholder("x", DType::F32, [2]);
+    let keep = g.op("GetSessionHandle").input(x + 1.0).output();
+    let handle = g.placeholder("handle", DType::String, Shape::scalar());
+    let get = |dtype: DType| {
+        let node = g.op("GetSessionTensor").input(handle);
+        node.attr("dtype", dtype).output()
+    };
+    let (kept, as_ints) = (get(DType::F32), get(DType::I32));
+    let delete = g.op("DeleteSessionTensor").input(handle).build();
+    let options = SessionOptions::default();
+    let engine = Engine::new(&options).unwrap();
+    let session = Session::on(engine.clone(), &g, options.clone()).unwrap();
+    let other = Session::on(engine, &g, options).unwrap();
+    let mut handles = Vec::new();
+    for first in [1.0f32, 5.0] {
+        let got = session.step(keep, [x.feed([first, 2.0])]).unwrap();
+        handles.push(got.tensor(0).unwrap().clone());
+    }
+    assert_ne!(
+        handles[0].as_strings().unwrap(),
+        handles[1].as_strings().unwrap()
+    );
+    // The values are unchanged by the steps between.
+    for (of, first) in handles.iter().zip([2.0f32, 6.0]) {
+        let got: Vec<f32> = session.run(kept, [handle.feed(of.clone())]).unwrap();
+        assert_eq!(got, [first, 3.0]);
+    }
+    let error = |session: &Session<'_>, fetch: Output<'_>, of: &Tensor| {
+        let error = session.step(fetch, [handle.feed(of.clone())]);
+        error.unwrap_err().to_string()
+    };
+    let other_type = error(&session, as_ints, &handles[0]);
+    assert!(
+        other_type.contains("the value is of f32, and i32 is asked for"),
+        "{other_type}"
+    );
+    assert!(error(&other, kept, &handles[0]).contains("keeps no value"));
+    assert!(error(&session, kept, &Tensor::from("nonsense")).contains("'nonsense'"));
+    session
+        .run(delete, [handle.feed(handles[0].clone())])
+        .unwrap();
+    assert!(error(&session, kept, &handles[0]).contains("keeps no value"));
+    let again = session.run(delete, [handle.feed(handles[0].clone())]);
+    assert!(again.unwrap_err().to_string().contains("keeps no value"));
+    session
+        .step(kept, [handle.feed(handles[1].clone())])
+        .unwrap();
+}

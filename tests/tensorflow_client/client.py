@@ -321,6 +321,33 @@ def partial_runs(target):
 
 
 @case
+def session_tensors(target):
+    """A session keeps values between its steps, by handles; on a cluster a handle names the task."""
+    with v1.Graph().as_default(), v1.Session(target) as session:
+        x = v1.placeholder(tf.float32, [2])
+        first = session.run(v1.get_session_handle(x + 1), {x: [1, 2]})
+        np.testing.assert_array_equal(first.eval(), [2, 3])
+        handle, kept = v1.get_session_tensor(first.handle, tf.float32)
+        doubled = v1.get_session_handle(kept * 2)
+        second = session.run(doubled, {handle: first.handle})
+        assert first.handle != second.handle
+        np.testing.assert_array_equal(session.run(kept, {handle: second.handle}), [4, 6])
+        words = session.run(v1.get_session_handle(tf.constant(["a", ""])))
+        assert words.eval().tolist() == [b"a", b""]
+        raises(errors.InvalidArgumentError, "is of string", lambda: session.run(kept, {handle: words.handle}))
+        for device in (d.name for d in session.list_devices()):
+            with v1.device(device):
+                placed = v1.get_session_handle(x * 3)
+            there = session.run(placed, {x: [1, 2]})
+            assert there.handle.endswith(device), there.handle
+            np.testing.assert_array_equal(there.eval(), [3, 6])
+        first.delete()
+        raises(errors.InvalidArgumentError, "no value", lambda: session.run(kept, {handle: first.handle}))
+        with v1.Session(target) as other:
+            raises(errors.InvalidArgumentError, "no value", lambda: other.run(kept, {handle: second.handle}))
+
+
+@case
 def devices(target):
     with v1.Session(target) as session:
         listed = session.list_devices()

@@ -23,6 +23,7 @@ fn programs_of_tensorflow_run_on_a_cluster() {
         "pieces_over_tasks",
         "variables_of_another_task",
         "partial_runs",
+        "session_tensors",
         "linear_regression",
         "loops_and_functions",
         "a_graph_that_grows",

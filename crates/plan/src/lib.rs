@@ -50,7 +50,7 @@ pub use placements::Placements;
 pub use plan::{Arrival, Channel, FetchPlan, HostedNode, Plan};
 pub use program::{Action, Dependents, Home, Instruction, Program, SlotPlan};
 pub use request::{Fetch, PlanContext, Request, check_request, partial_feed_facts};
-pub use store::{Counters, Store};
+pub use store::{SessionState, Store};
 pub use task_part::{TaskChannel, TaskPart, TaskPartition};
 pub use task_partitioner::TaskPartitioner;
 pub use wire_dtype::{Edge, Wire, WireType};

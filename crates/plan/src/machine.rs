@@ -7,7 +7,7 @@ use thalweg_device::{Collectives, Cpu, Device, Files, Printer};
 use crate::kernels::Kernels;
 use crate::options::PlanOptions;
 use crate::request::PlanContext;
-use crate::store::{Counters, Store};
+use crate::store::{SessionState, Store};
 
 /// The devices of a process, the kernels that it has for them, and their variables.
 #[derive(Clone)]
@@ -55,8 +55,12 @@ impl Machine {
         }
     }
 
-    /// Returns the context of compilation with these counters and options.
-    pub fn context<'a>(&'a self, counters: &'a Counters, options: &PlanOptions) -> PlanContext<'a> {
+    /// Returns the context of compilation for a session with these options.
+    pub fn context<'a>(
+        &'a self,
+        session: &'a SessionState,
+        options: &PlanOptions,
+    ) -> PlanContext<'a> {
         PlanContext {
             kernels: &self.kernels,
             devices: &self.devices,
@@ -64,7 +68,7 @@ impl Machine {
             files: &self.files,
             collectives: self.collectives.as_ref(),
             printer: self.printer.as_ref(),
-            counters,
+            session,
             parallel: options.parallel,
             cores: self.cores,
             optimise: options.optimise,
@@ -96,7 +100,7 @@ mod tests {
         for optimise in [false, true] {
             planner.options.optimise = optimise;
             planner.options.parallel = Parallel::Always;
-            let context = planner.machine.context(&planner.counters, &planner.options);
+            let context = planner.machine.context(&planner.session, &planner.options);
             assert_eq!((context.optimise, context.fuse), (optimise, optimise));
             assert_eq!(context.parallel, Parallel::Always);
             assert!(!context.separate_memory && context.path.is_empty());

@@ -25,7 +25,7 @@ use crate::options::{Parallel, PlanOptions};
 use crate::plan::Plan;
 use crate::program::Program;
 use crate::request::{Fetch, PlanContext, Request};
-use crate::store::Counters;
+use crate::store::SessionState;
 
 /// An op without inputs, attributes or a kernel.
 pub(crate) const fn bare_op(name: &'static str, effect: Effect) -> OpDef {
@@ -60,7 +60,7 @@ pub(crate) fn first(node: NodeId) -> OutputId {
 pub(crate) struct Planner {
     pub(crate) machine: Machine,
     pub(crate) options: PlanOptions,
-    pub(crate) counters: Counters,
+    pub(crate) session: SessionState,
     pub(crate) separate_memory: bool,
 }
 
@@ -77,7 +77,7 @@ impl Planner {
                 optimise: false,
                 wire: None,
             },
-            counters: Counters::default(),
+            session: SessionState::default(),
             separate_memory: false,
         }
     }
@@ -104,7 +104,7 @@ impl Planner {
     pub(crate) fn context(&self) -> PlanContext<'_> {
         PlanContext {
             separate_memory: self.separate_memory,
-            ..self.machine.context(&self.counters, &self.options)
+            ..self.machine.context(&self.session, &self.options)
         }
     }
 

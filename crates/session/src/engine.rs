@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use thalweg_cpu::ThreadPool;
 use thalweg_device::Device;
-use thalweg_plan::{Counters, Machine, Plan, PlanContext, PlanOptions, SessionError, Store};
+use thalweg_plan::{Machine, Plan, PlanContext, PlanOptions, SessionError, SessionState, Store};
 
 use crate::compiled_step::{CompiledStep, Key, reserve_plan};
 use crate::exec::Tickets;
@@ -144,10 +144,10 @@ impl Engine {
 
     pub(crate) fn context<'a>(
         &'a self,
-        counters: &'a Counters,
+        session: &'a SessionState,
         options: &PlanOptions,
     ) -> PlanContext<'a> {
-        self.machine.context(counters, options)
+        self.machine.context(session, options)
     }
 
     #[cfg(test)]

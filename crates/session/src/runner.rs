@@ -22,8 +22,8 @@ use thalweg_plan::Placements;
 use thalweg_plan::PlanCache;
 use thalweg_plan::PlanOptions;
 use thalweg_plan::SessionError;
-use thalweg_plan::{Counters, check_request};
 use thalweg_plan::{FetchPlan, Home, Plan, PlanContext, Program, Request, compile};
+use thalweg_plan::{SessionState, check_request};
 
 /// Plans and runs steps of one graph, which only grows: every graph that a method is given is a
 /// snapshot of it. [`crate::Session`] is one of these with its graph.
@@ -31,7 +31,7 @@ pub struct Runner {
     engine: Engine,
     options: PlanOptions,
     places: Placements,
-    counters: Counters,
+    state: SessionState,
     plans: Arc<PlanCache<Key, CompiledStep>>,
     calls: PlanCache<CallKey, CompiledStep>,
 }
@@ -44,7 +44,7 @@ impl Runner {
         engine.register(&plans);
         Runner {
             places: Placements::new(names),
-            counters: Counters::default(),
+            state: SessionState::default(),
             plans,
             // A graph has many functions for each combination of fetches and feeds.
             calls: PlanCache::new(options.max_plans().saturating_mul(16)),
@@ -189,13 +189,13 @@ impl Runner {
         compile(data, &request, PlanContext { fuse, ..context })
     }
 
-    /// Returns the counters of random ops.
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
+    /// Returns the state that ends with the session.
+    pub(crate) fn state(&self) -> &SessionState {
+        &self.state
     }
 
     pub(crate) fn context(&self) -> PlanContext<'_> {
-        self.engine.context(&self.counters, &self.options)
+        self.engine.context(&self.state, &self.options)
     }
 
     /// Takes the turns of the GPUs that take part in a plan, in the order of their numbers, as every step does.

@@ -59,8 +59,7 @@ pub trait Environment: Sync {
         live: Option<&[i64]>,
     ) -> Result<Vec<Tensor>, KernelError>;
 
-    /// Returns the shared object of this container and name, made where there is none yet. It lives as long as the
-    /// session.
+    /// Returns the shared object of this container and name, made where there is none yet. Sessions share it.
     ///
     /// # Errors
     /// Those of `make`.
@@ -70,6 +69,20 @@ pub trait Environment: Sync {
         name: &str,
         make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
     ) -> Result<SharedObject, KernelError>;
+
+    /// Returns the object of this name that belongs to the session, made where there is none yet. It ends with the
+    /// session.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    fn session_object(
+        &self,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError>;
+
+    /// Returns the full name of the node's device.
+    fn device(&self) -> String;
 
     /// Keeps an object until the step ends. A handle that something holds does not keep the resource behind it.
     fn keep(&self, object: SharedObject);
@@ -115,6 +128,18 @@ impl Environment for NoStep {
         _: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
     ) -> Result<SharedObject, KernelError> {
         Err(outside(&format!("'{name}' lives")))
+    }
+
+    fn session_object(
+        &self,
+        name: &str,
+        _: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
+        Err(outside(&format!("'{name}' lives")))
+    }
+
+    fn device(&self) -> String {
+        String::new()
     }
 
     fn keep(&self, _: SharedObject) {}

@@ -11,6 +11,7 @@ mod ref_variable;
 mod row_indices;
 mod scatter;
 mod scatter_nd;
+mod session_tensor;
 mod var_handle;
 mod variable;
 
@@ -35,6 +36,9 @@ pub(crate) static OPS: &[&Op] = &[
     &count_up_to::REF_COUNT_UP_TO,
     &var_handle::SHAPE,
     &var_handle::DESTROY,
+    &session_tensor::GET_HANDLE,
+    &session_tensor::GET,
+    &session_tensor::DELETE,
     &scatter::UPDATE,
     &scatter::REF_UPDATE,
     &scatter::ADD,

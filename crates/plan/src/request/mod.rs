@@ -11,7 +11,7 @@ use thalweg_tensor::shape::checked_elements;
 use crate::error::SessionError;
 use crate::kernels::Kernels;
 use crate::options::Parallel;
-use crate::store::{Counters, Store};
+use crate::store::{SessionState, Store};
 
 /// A fetch: an output's value, or a node to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,8 +62,8 @@ pub struct PlanContext<'a> {
     pub collectives: Option<&'a Arc<dyn Collectives>>,
     /// The printer of Print ops, in place of standard error.
     pub printer: Option<&'a Printer>,
-    /// The counters of random ops.
-    pub counters: &'a Counters,
+    /// The state of the session.
+    pub session: &'a SessionState,
     /// Parallelism of independent nodes.
     pub parallel: Parallel,
     /// Number of threads that the machine runs at once.
@@ -93,8 +93,8 @@ impl PlanContext<'_> {
     /// Returns the counter of a random op's node.
     pub fn counter(&self, node: &str) -> Arc<AtomicU64> {
         match self.path {
-            "" => self.counters.of(node),
-            path => self.counters.of(&format!("{path}/{node}")),
+            "" => self.session.counters.of(node),
+            path => self.session.counters.of(&format!("{path}/{node}")),
         }
     }
 }

@@ -176,7 +176,7 @@ fn a_call_of_a_function_draws_from_counters_of_its_own() {
         &context.counter("noise"),
         &inner.counter("noise")
     ));
-    let names = planner.counters.state();
+    let names = planner.session.counters.state();
     let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["noise", "outer/call/noise"]);
 }

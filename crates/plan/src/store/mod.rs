@@ -19,7 +19,44 @@ pub struct Store {
     variables: Mutex<HashMap<(u32, String, String), Arc<Variable>>>,
     /// Number of variables that were replaced.
     replacements: AtomicU64,
-    objects: Mutex<HashMap<(String, String), SharedObject>>,
+    objects: SharedObjects,
+}
+
+/// State of a session that outlives its steps, and ends with the session.
+#[derive(Default)]
+pub struct SessionState {
+    /// The counters of random ops.
+    pub counters: Counters,
+    /// Shared objects that other sessions do not see.
+    pub objects: SharedObjects,
+}
+
+/// Shared objects by container and name.
+#[derive(Default)]
+pub struct SharedObjects {
+    by_name: Mutex<HashMap<(String, String), SharedObject>>,
+}
+
+impl SharedObjects {
+    /// Returns the object of this name, made where there is none yet.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn get(
+        &self,
+        container: &str,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
+        let mut objects = self.by_name.lock().unpoisoned();
+        let key = (container.to_owned(), name.to_owned());
+        if let Some(object) = objects.get(&key) {
+            return Ok(object.clone());
+        }
+        let object = make()?;
+        objects.insert(key, object.clone());
+        Ok(object)
+    }
 }
 
 impl Store {
@@ -92,14 +129,7 @@ impl Store {
         name: &str,
         make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
     ) -> Result<SharedObject, KernelError> {
-        let mut objects = self.objects.lock().unpoisoned();
-        let key = (container.to_owned(), name.to_owned());
-        if let Some(object) = objects.get(&key) {
-            return Ok(object.clone());
-        }
-        let object = make()?;
-        objects.insert(key, object.clone());
-        Ok(object)
+        self.objects.get(container, name, make)
     }
 
     /// Returns the values of the variables on CPUs, in the order of their names. Those of a container that is not the
@@ -136,7 +166,7 @@ impl Store {
         let mut variables = self.variables.lock().unpoisoned();
         variables.retain(|(_, own, _), _| own != container);
         drop(variables);
-        let mut objects = self.objects.lock().unpoisoned();
+        let mut objects = self.objects.by_name.lock().unpoisoned();
         objects.retain(|(own, _), _| own != container);
     }
 }

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::options::PlanOptions;
 use crate::placements::Placements;
 use crate::request::{Fetch, PlanContext, Request, check_request, partial_feed_facts};
-use crate::store::Counters;
+use crate::store::SessionState;
 use crate::task_part::{TaskChannel, TaskPart, TaskPartition};
 use crate::wire_dtype::Edge;
 
@@ -22,7 +22,7 @@ pub struct TaskPartitioner {
     machine: Machine,
     options: PlanOptions,
     places: Placements,
-    counters: Counters,
+    session: SessionState,
     /// By device: its task.
     tasks: Vec<u32>,
 }
@@ -40,7 +40,7 @@ impl TaskPartitioner {
             machine,
             options,
             places: Placements::new(names),
-            counters: Counters::default(),
+            session: SessionState::default(),
             tasks,
         }
     }
@@ -52,7 +52,7 @@ impl TaskPartitioner {
             machine: self.machine.clone(),
             options: self.options.clone(),
             places: self.places.with(names),
-            counters: Counters::default(),
+            session: SessionState::default(),
             tasks: self.tasks.iter().copied().chain(tasks).collect(),
         }
     }
@@ -142,7 +142,7 @@ impl TaskPartitioner {
         let placement = self.places.of(data, kernels, &self.options)?;
         let context = PlanContext {
             separate_memory: pieces,
-            ..self.machine.context(&self.counters, &self.options)
+            ..self.machine.context(&self.session, &self.options)
         };
         let request = Request {
             feeds,

@@ -35,6 +35,18 @@ impl Environment for StepEnvironment<'_> {
         self.run.step.context.store.object(container, name, make)
     }
 
+    fn session_object(
+        &self,
+        name: &str,
+        make: &mut dyn FnMut() -> Result<SharedObject, KernelError>,
+    ) -> Result<SharedObject, KernelError> {
+        self.run.step.context.session.objects.get("", name, make)
+    }
+
+    fn device(&self) -> String {
+        self.run.device.name().to_string()
+    }
+
     fn keep(&self, object: SharedObject) {
         self.run.step.kept.add(object);
     }

@@ -240,12 +240,12 @@ impl<'g> Session<'g> {
     /// # }
     /// ```
     pub fn random_state(&self) -> Vec<(String, u64)> {
-        self.runner.counters().state()
+        self.runner.state().counters.state()
     }
 
     /// Sets the state of random ops to one that [`Session::random_state`] returned. Names of other nodes do no harm.
     pub fn set_random_state(&self, state: &[(String, u64)]) {
-        self.runner.counters().set(state);
+        self.runner.state().counters.set(state);
     }
 
     /// Returns the plan of these fetches and feeds as text: the simplified graph and the programs.

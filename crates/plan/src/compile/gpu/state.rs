@@ -119,7 +119,7 @@ impl GpuBuilder<'_> {
     }
 
     pub(super) fn counter(&mut self, node: &Node) -> Result<GpuPlace, SessionError> {
-        let counters = self.context.counters;
+        let counters = &self.context.session.counters;
         let counter = counters
             .on_gpu(self.device as u32, self.gpu, &node.name)
             .map_err(|e| failed(node, e.into()))?;

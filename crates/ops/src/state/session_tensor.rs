@@ -1,0 +1,148 @@
+//! GetSessionHandle, GetSessionTensor, DeleteSessionTensor: values that a session keeps between its steps.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
+use thalweg_graph::OpDef;
+use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, type_attr};
+use thalweg_tensor::sync::Unpoisoned;
+use thalweg_tensor::{DType, Dims, Reservation, Shape, Tensor, TensorError};
+
+/// Values by handle.
+#[derive(Default)]
+struct SessionTensors {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    by_handle: HashMap<Box<[u8]>, Entry>,
+    /// Number of handles that were given out.
+    handles: u64,
+}
+
+struct Entry {
+    value: Tensor,
+    /// Memory of the entry and its handle.
+    _reserved: Reservation,
+}
+
+/// Values of the session on this task.
+fn session_tensors(cx: &TensorCx<'_>) -> Result<Arc<SessionTensors>, KernelError> {
+    let made = cx
+        .environment()
+        .session_object("session tensors", &mut || {
+            Ok(Arc::new(SessionTensors::default()))
+        })?;
+    made.downcast()
+        .map_err(|_| KernelError::Argument("the session's values"))
+}
+
+/// Base definition of the ops.
+const SESSION_OP: OpDef = OpDef {
+    gradient: Gradient::None,
+    effect: Effect::Stateful,
+    ..OpDef::EMPTY
+};
+
+const HANDLE: &[Arg] = &[arg_of("handle", DType::String)];
+
+/// Keeps a value, and gives a handle to it.
+pub(crate) static GET_HANDLE: Op = Op {
+    def: OpDef {
+        name: "GetSessionHandle",
+        summary: "A handle to the value, which the session keeps until it ends or the value is deleted.",
+        inputs: &[arg("value", "T")],
+        outputs: HANDLE,
+        attrs: &[type_attr("T", &DType::ALL)],
+        shape: |cx| {
+            cx.set(0, Shape::scalar());
+            Ok(())
+        },
+        ..SESSION_OP
+    },
+    kernels: &[cpu_tensors(keep)],
+};
+
+/// Keeps input 0. The handle has TensorFlow's form: the node, a number, and the device that keeps the value.
+fn keep(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
+    let (tensors, value) = (session_tensors(cx)?, cx.held(0)?);
+    let mut state = tensors.state.lock().unpoisoned();
+    let (node, device) = (&cx.node().name, cx.environment().device());
+    let handle = format!("{node};{};{device}", state.handles);
+    let bytes = size_of::<Entry>() + size_of::<Box<[u8]>>() + handle.len();
+    let mut reserved = Reservation::of(Some(cx.memory()));
+    if !reserved.grow(bytes) {
+        let dims = Dims::from_slice(&[bytes]);
+        let dtype = DType::U8;
+        return Err(TensorError::TooLarge { dtype, dims }.into());
+    }
+    state.handles += 1;
+    let entry = Entry {
+        value,
+        _reserved: reserved,
+    };
+    state.by_handle.insert(handle.as_bytes().into(), entry);
+    Ok(vec![cx.strings_of(&[], [handle])?])
+}
+
+/// Handle in input 0.
+fn handle<'a>(cx: &TensorCx<'a>) -> Result<&'a [u8], KernelError> {
+    match cx.strings(0)? {
+        [handle] => Ok(handle),
+        _ => Err(KernelError::Invalid(
+            "the handle must be one string".to_owned(),
+        )),
+    }
+}
+
+/// Error of a handle that stands for no value.
+fn no_value(handle: &[u8]) -> KernelError {
+    KernelError::Invalid(format!(
+        "the session keeps no value with handle '{}' on this task: it was deleted, or belongs to another session or task",
+        String::from_utf8_lossy(handle)
+    ))
+}
+
+/// Value of a handle.
+pub(crate) static GET: Op = Op {
+    def: OpDef {
+        name: "GetSessionTensor",
+        summary: "The value that the session keeps under a handle.",
+        inputs: HANDLE,
+        outputs: &[arg("value", "dtype")],
+        attrs: &[type_attr("dtype", &DType::ALL)],
+        ..SESSION_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tensors, handle) = (session_tensors(cx)?, handle(cx)?);
+        let state = tensors.state.lock().unpoisoned();
+        let entry = state.by_handle.get(handle);
+        let value = entry.ok_or_else(|| no_value(handle))?.value.clone();
+        match cx.attrs().dtype("dtype") {
+            Some(asked) if asked != value.dtype() => Err(KernelError::Invalid(format!(
+                "the value is of {}, and {asked} is asked for",
+                value.dtype()
+            ))),
+            _ => Ok(vec![value]),
+        }
+    })],
+};
+
+/// Releases the value of a handle.
+pub(crate) static DELETE: Op = Op {
+    def: OpDef {
+        name: "DeleteSessionTensor",
+        summary: "Releases the value that the session keeps under a handle.",
+        inputs: HANDLE,
+        ..SESSION_OP
+    },
+    kernels: &[cpu_tensors(|cx| {
+        let (tensors, handle) = (session_tensors(cx)?, handle(cx)?);
+        let mut state = tensors.state.lock().unpoisoned();
+        let removed = state.by_handle.remove(handle);
+        removed.ok_or_else(|| no_value(handle))?;
+        Ok(Vec::new())
+    })],
+};
