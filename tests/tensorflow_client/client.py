@@ -475,6 +475,41 @@ def variables_of_another_task(target):
         loop = v1.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + v), (0, 0.0))
         return loop[1], 6.0
 
+    def beside(v):
+        """A variable of the worker, and a loop that reads both."""
+        with v1.device("/job:worker/task:0"):
+            w = v1.get_variable("three", initializer=np.array([1, 2, 3], np.float32))
+
+        def body(i, s):
+            return i + 1, s + tf.convert_to_tensor(v) + tf.gather(w, i)
+
+        return w, v1.while_loop(lambda i, s: i < 3, body, (0, 0.0))[1]
+
+    def with_another_variable_in_a_loop(v, on):
+        return beside(v)[1], 12.0
+
+    def gradients_of_a_loop_with_another_variable(v, on):
+        # The nodes of a gradient stand with those of the loop: a device that one of them is given binds all.
+        with v1.device(None):
+            w, result = beside(v)
+            by_v, by_w = tf.gradients(result, [v, w])
+        return by_v + tf.reduce_sum(tf.convert_to_tensor(by_w)), 6.0
+
+    def with_another_variable_in_a_branch(v, on):
+        w = v1.get_variable("factor", initializer=np.float32(5))
+        return v1.cond(on, lambda: v * w, lambda: v - w), 10.0
+
+    def updated_in_a_loop_beside_another_variable(v, on):
+        w = v1.get_variable("one", initializer=np.float32(1))
+        if not v1.resource_variables_enabled():
+            return w, 1.0
+
+        def body(i, s):
+            with tf.control_dependencies([v1.assign_add(v, w)]):
+                return i + 1, s + v.read_value()
+
+        return v1.while_loop(lambda i, s: i < 3, body, (0, 0.0), parallel_iterations=1)[1], 12.0
+
     programs = (
         used,
         updated,
@@ -484,18 +519,25 @@ def variables_of_another_task(target):
         in_the_other_branch,
         in_a_loop,
     )
+    # Control flow of the first kind only: If and While of the second stand with all their variables.
+    of_two_tasks = (
+        with_another_variable_in_a_loop,
+        gradients_of_a_loop_with_another_variable,
+        with_another_variable_in_a_branch,
+        updated_in_a_loop_beside_another_variable,
+    )
     for resources in (False, True):
         for v2 in (False, True):
             (v1.enable_resource_variables if resources else v1.disable_resource_variables)()
             (v1.enable_control_flow_v2 if v2 else v1.disable_control_flow_v2)()
-            for program in programs:
+            for program in programs + (() if v2 else of_two_tasks):
                 with tf.Graph().as_default(), v1.Session(target) as session:
                     with v1.device("/job:ps/task:0"):
                         v = v1.get_variable("v", [], initializer=v1.constant_initializer(2.0))
                     with v1.device("/job:worker/task:0"):
                         on = v1.placeholder_with_default(True, [])
                         made, expected = program(v, on)
-                    session.run(v.initializer)
+                    session.run(v1.global_variables_initializer())
                     found = session.run(made)
                     assert found == expected, (program.__name__, resources, v2, found)
     v1.enable_resource_variables()

@@ -484,3 +484,6 @@ impl Registry {
         self.ops.values().copied()
     }
 }
+
+/// Finds an op by its name.
+pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;

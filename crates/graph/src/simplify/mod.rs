@@ -42,7 +42,7 @@ use crate::error::{GraphError, Reason};
 use crate::flow::{Contexts, collapse};
 use crate::liveness::{LivePorts, Liveness};
 use crate::node::{Attrs, Fact, Node, NodeId, OutputId};
-use crate::op::{Effect, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
+use crate::op::{Effect, FindOp, Gradient, LIVE_OUTPUTS, OpDef, arg, int_attr, type_attr};
 pub use crate::simplified::Simplified;
 use thalweg_tensor::Tensor;
 use thalweg_tensor::dtype::DType;
@@ -75,9 +75,6 @@ pub struct SimplifyOptions<'a> {
     /// The time limit of folding; nodes left after that are computed in the step.
     pub fold_time: Duration,
 }
-
-/// Finds an op by its name.
-pub type FindOp<'a> = &'a dyn Fn(&str) -> Option<&'static OpDef>;
 
 /// The largest output of a folded node, in bytes: a larger one is cheaper to compute than to keep.
 const MAX_FOLDED_BYTES: usize = 1 << 20;
@@ -149,7 +146,7 @@ pub fn simplify(
     });
     let references: Vec<Option<Range<usize>>> = references.collect();
     pass.close_loops();
-    let mut simplified = collapse(pass.finish(fetched, targets))?;
+    let mut simplified = collapse(pass.finish(fetched, targets), options.ops)?;
     let references: Vec<Option<SmallVec<[NodeId; 2]>>> = references
         .into_iter()
         .map(|range| Some(simplified.targets[range?].into()))

@@ -3,6 +3,7 @@
 
 mod body;
 mod extractor;
+mod hoisted_reads;
 mod op;
 
 use std::cmp::Reverse;
@@ -17,18 +18,24 @@ use super::contexts::Contexts;
 use crate::data::GraphData;
 use crate::error::GraphError;
 use crate::node::{Node, NodeId};
+use crate::op::FindOp;
 use crate::simplified::Simplified;
 pub use body::RegionBody;
 use extractor::RegionExtractor;
+use hoisted_reads::hoist_reads;
 pub use op::REGION;
 
 /// Collapses each region into one node. A region is a connected set of nodes that may run never or
 /// many times, with all nodes on paths that leave the region and come back. The region itself
-/// becomes a function of the library.
+/// becomes a function of the library. With `find`, which finds an op by its name, a region takes the values of variables
+/// on other devices that it only reads.
 ///
 /// # Errors
-/// A region that uses resources of several devices: it runs on one.
-pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
+/// A region that uses other resources of several devices: it runs on one.
+pub fn collapse(
+    mut simplified: Simplified,
+    find: Option<FindOp<'_>>,
+) -> Result<Simplified, GraphError> {
     let graph = &simplified.graph;
     let all: Vec<NodeId> = graph.ids().collect();
     let contexts = Contexts::new(graph, &all);
@@ -39,12 +46,17 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
     if !flows.contains(&true) {
         return Ok(simplified);
     }
-    let group = groups(graph, &flows);
-    let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
-    for id in graph.ids() {
-        members.entry(group[id.index()]).or_default().push(id);
+    let mut group = groups(graph, &flows);
+    let mut members = by_group(graph, &group);
+    let is_flow = |n: &NodeId| flows.get(n.index()) == Some(&true);
+    if let Some(find) = find {
+        let mut regions = members.clone();
+        regions.retain(|_, members| members.iter().any(is_flow));
+        hoist_reads(&mut simplified, &mut group, &regions, find)?;
+        members = by_group(&simplified.graph, &group);
     }
-    let is_region = |g: usize| members[&g].iter().any(|n| flows[n.index()]);
+    let graph = &simplified.graph;
+    let is_region = |g: usize| members[&g].iter().any(is_flow);
     let mut extractor = RegionExtractor {
         fetched: simplified.fetches.iter().copied().collect(),
         group: &group,
@@ -77,6 +89,15 @@ pub fn collapse(simplified: Simplified) -> Result<Simplified, GraphError> {
         graph: extractor.out,
         devices: extractor.devices,
     })
+}
+
+/// The nodes of each group.
+fn by_group(graph: &GraphData, group: &[usize]) -> FxHashMap<usize, Vec<NodeId>> {
+    let mut members: FxHashMap<usize, Vec<NodeId>> = FxHashMap::default();
+    for id in graph.ids() {
+        members.entry(group[id.index()]).or_default().push(id);
+    }
+    members
 }
 
 /// The numbers of the nodes that a node uses or waits for.
