@@ -145,7 +145,7 @@ fn tensor_lists_count_against_their_device() {
         let list = g.op("TensorListFromTensor").input(x).input(shape).output();
         let stack = g.op("TensorListStack").input(list).input(shape);
         let y = stack.attr("element_dtype", dtype).output();
-        let session = Session::with_options(&g, with_memory_limit(1, 1 << 16)).unwrap();
+        let session = Session::with_options(&g, with_memory_limit(1, 1 << 18)).unwrap();
         let run = |n: usize| session.step(y, [x.feed(Tensor::zeros(dtype, &[n]).unwrap())]);
         assert!(run(100).is_ok());
         let error = run(10_000).map(drop).unwrap_err();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{Nesting, Tensor};
+use thalweg_tensor::{DType, Dims, Memory, Nesting, Reservation, Tensor, TensorError};
 
 /// A branch has two to the power of this many children.
 const BRANCH_BITS: u32 = 4;
@@ -13,6 +13,8 @@ const BRANCH_WIDTH: usize = 1 << BRANCH_BITS;
 /// Elements by index; some may be absent.
 #[derive(Clone, Default)]
 pub(super) struct Items {
+    /// Memory that the branches count against; `None` for no limit.
+    memory: Option<Arc<Memory>>,
     len: usize,
     /// Number of branches above an element.
     height: u32,
@@ -28,7 +30,45 @@ enum TreeNode {
     #[default]
     Absent,
     Item(Tensor),
-    Branch(Arc<[TreeNode; BRANCH_WIDTH]>),
+    Branch(Arc<Branch>),
+}
+
+/// A branch of the tree, which counts against a memory.
+struct Branch {
+    children: [TreeNode; BRANCH_WIDTH],
+    _reserved: Reservation,
+}
+
+impl Branch {
+    /// A branch with these children.
+    fn new(
+        children: [TreeNode; BRANCH_WIDTH],
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Branch, KernelError> {
+        let mut reserved = Reservation::of(memory);
+        if !reserved.grow(size_of::<Branch>()) {
+            let dims = Dims::from_slice(&[size_of::<Branch>()]);
+            let dtype = DType::U8;
+            return Err(TensorError::TooLarge { dtype, dims }.into());
+        }
+        Ok(Branch {
+            children,
+            _reserved: reserved,
+        })
+    }
+
+    /// The children of a branch that no other list shares: a copy, if one does.
+    fn own<'b>(
+        branch: &'b mut Arc<Branch>,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<&'b mut [TreeNode; BRANCH_WIDTH], KernelError> {
+        if Arc::get_mut(branch).is_none() {
+            *branch = Arc::new(Branch::new(branch.children.clone(), memory)?);
+        }
+        Arc::get_mut(branch)
+            .map(|branch| &mut branch.children)
+            .ok_or(KernelError::Argument("a branch of its own"))
+    }
 }
 
 /// Maximum number of elements under a node at this height.
@@ -39,11 +79,24 @@ fn max_items(height: u32) -> usize {
 }
 
 impl Items {
-    /// Makes `len` absent elements.
-    pub(super) fn absent(len: usize) -> Items {
-        let mut items = Items::default();
-        items.resize(len);
-        items
+    /// Makes `len` absent elements, whose branches count against a memory.
+    pub(super) fn absent(len: usize, memory: &Arc<Memory>) -> Result<Items, KernelError> {
+        let mut items = Items {
+            memory: Some(memory.clone()),
+            ..Items::default()
+        };
+        items.resize(len)?;
+        Ok(items)
+    }
+
+    /// These elements, whose branches count against a memory.
+    pub(super) fn of(
+        all: impl IntoIterator<Item = Tensor>,
+        memory: &Arc<Memory>,
+    ) -> Result<Items, KernelError> {
+        let mut items = Items::absent(0, memory)?;
+        all.into_iter().try_for_each(|item| items.push(item))?;
+        Ok(items)
     }
 
     /// Number of elements, including absent ones.
@@ -57,9 +110,9 @@ impl Items {
         if i >= self.len {
             return None;
         }
-        while let TreeNode::Branch(children) = node {
+        while let TreeNode::Branch(branch) = node {
             height -= 1;
-            node = &children[(i >> (BRANCH_BITS * height)) % BRANCH_WIDTH];
+            node = &branch.children[(i >> (BRANCH_BITS * height)) % BRANCH_WIDTH];
         }
         match node {
             TreeNode::Item(item) => Some(item),
@@ -73,15 +126,22 @@ impl Items {
     }
 
     /// Sets the element at an index, which must exist.
-    pub(super) fn set(&mut self, i: usize, item: Tensor) {
+    ///
+    /// # Errors
+    /// [`TensorError::TooLarge`] if the memory does not allow it.
+    pub(super) fn set(&mut self, i: usize, item: Tensor) -> Result<(), KernelError> {
         if i >= self.len {
-            return;
+            return Ok(());
         }
-        self.uncount(i);
-        let held = item.nesting();
-        self.item_nesting.depth = self.item_nesting.depth.max(held.depth);
-        self.item_nesting.values = self.item_nesting.values.saturating_add(held.values);
-        self.root.set(self.height, i, item);
+        let (before, held) = (self.get(i).map(Tensor::nesting), item.nesting());
+        self.root.set(self.height, i, item, self.memory.as_ref())?;
+        let nesting = &mut self.item_nesting;
+        nesting.depth = nesting.depth.max(held.depth);
+        nesting.values = nesting
+            .values
+            .saturating_sub(before.unwrap_or_default().values)
+            .saturating_add(held.values);
+        Ok(())
     }
 
     /// Removes the element at an index from the count of nesting.
@@ -100,29 +160,37 @@ impl Items {
     }
 
     /// Appends an element.
-    pub(super) fn push(&mut self, item: Tensor) {
-        self.resize(self.len + 1);
-        self.set(self.len - 1, item);
+    ///
+    /// # Errors
+    /// As [`Items::set`].
+    pub(super) fn push(&mut self, item: Tensor) -> Result<(), KernelError> {
+        self.resize(self.len + 1)?;
+        self.set(self.len - 1, item)
     }
 
     /// Truncates to `len` elements, or adds absent ones.
-    pub(super) fn resize(&mut self, len: usize) {
+    ///
+    /// # Errors
+    /// As [`Items::set`].
+    pub(super) fn resize(&mut self, len: usize) -> Result<(), KernelError> {
         if len < self.len {
             if self.item_nesting.values > 0 {
                 (len..self.len).for_each(|i| self.uncount(i));
             }
-            self.root.truncate(self.height, len);
+            self.root.truncate(self.height, len, self.memory.as_ref())?;
         }
         while max_items(self.height) < len {
             let below = std::mem::take(&mut self.root);
             if !matches!(below, TreeNode::Absent) {
                 let mut children: [TreeNode; BRANCH_WIDTH] = Default::default();
                 children[0] = below;
-                self.root = TreeNode::Branch(Arc::new(children));
+                let branch = Branch::new(children, self.memory.as_ref())?;
+                self.root = TreeNode::Branch(Arc::new(branch));
             }
             self.height += 1;
         }
         self.len = len;
+        Ok(())
     }
 
     /// Applies `f` to each element that is present.
@@ -131,8 +199,8 @@ impl Items {
         f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
     ) -> Result<Items, KernelError> {
         Ok(Items {
-            root: self.root.map(f)?,
-            ..*self
+            root: self.root.map(f, self.memory.as_ref())?,
+            ..self.clone()
         })
     }
 
@@ -146,11 +214,11 @@ impl Items {
         let (mut one, mut other) = (self.clone(), other.clone());
         let len = one.len;
         let max_items = max_items(one.height.max(other.height));
-        one.resize(max_items);
-        other.resize(max_items);
+        one.resize(max_items)?;
+        other.resize(max_items)?;
         let nested = one.item_nesting.values > 0 || other.item_nesting.values > 0;
         let mut merged = Items {
-            root: one.root.merge(&other.root, f)?,
+            root: one.root.merge(&other.root, f, one.memory.as_ref())?,
             ..one
         };
         merged.len = len;
@@ -166,46 +234,61 @@ impl Items {
 }
 
 impl TreeNode {
-    fn set(&mut self, height: u32, i: usize, item: Tensor) {
+    fn set(
+        &mut self,
+        height: u32,
+        i: usize,
+        item: Tensor,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<(), KernelError> {
         let Some(below) = height.checked_sub(1) else {
             *self = TreeNode::Item(item);
-            return;
+            return Ok(());
         };
         if let TreeNode::Absent = self {
-            *self = TreeNode::Branch(Arc::default());
+            *self = TreeNode::Branch(Arc::new(Branch::new(Default::default(), memory)?));
         }
-        if let TreeNode::Branch(children) = self {
+        if let TreeNode::Branch(branch) = self {
             let place = (i >> (BRANCH_BITS * below)) % BRANCH_WIDTH;
-            Arc::make_mut(children)[place].set(below, i, item);
+            Branch::own(branch, memory)?[place].set(below, i, item, memory)?;
         }
+        Ok(())
     }
 
     /// Keeps the first `len` elements.
-    fn truncate(&mut self, height: u32, len: usize) {
+    fn truncate(
+        &mut self,
+        height: u32,
+        len: usize,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<(), KernelError> {
         if len == 0 {
             *self = TreeNode::Absent;
-        } else if let TreeNode::Branch(children) = self {
+        } else if let TreeNode::Branch(branch) = self {
             let each = max_items(height - 1);
             let last = (len - 1) / each;
-            for (k, child) in Arc::make_mut(children).iter_mut().enumerate().skip(last) {
-                child.truncate(height - 1, len.saturating_sub(k * each));
+            let children = Branch::own(branch, memory)?.iter_mut();
+            for (k, child) in children.enumerate().skip(last) {
+                child.truncate(height - 1, len.saturating_sub(k * each), memory)?;
             }
         }
+        Ok(())
     }
 
     fn map(
         &self,
         f: &mut impl FnMut(&Tensor) -> Result<Tensor, KernelError>,
+        memory: Option<&Arc<Memory>>,
     ) -> Result<TreeNode, KernelError> {
         Ok(match self {
             TreeNode::Absent => TreeNode::Absent,
             TreeNode::Item(item) => TreeNode::Item(f(item)?),
-            TreeNode::Branch(children) => {
+            TreeNode::Branch(branch) => {
                 let mut made: [TreeNode; BRANCH_WIDTH] = Default::default();
-                for (made, child) in made.iter_mut().zip(children.iter()) {
-                    *made = child.map(f)?;
+                for (made, child) in made.iter_mut().zip(&branch.children) {
+                    *made = child.map(f, memory)?;
                 }
-                TreeNode::Branch(Arc::new(made))
+                TreeNode::Branch(Arc::new(Branch::new(made, memory)?))
             }
         })
     }
@@ -214,26 +297,19 @@ impl TreeNode {
         &self,
         other: &TreeNode,
         f: &mut impl FnMut(&Tensor, &Tensor) -> Result<Tensor, KernelError>,
+        memory: Option<&Arc<Memory>>,
     ) -> Result<TreeNode, KernelError> {
         Ok(match (self, other) {
             (TreeNode::Item(one), TreeNode::Item(other)) => TreeNode::Item(f(one, other)?),
             (TreeNode::Branch(one), TreeNode::Branch(other)) => {
                 let mut made: [TreeNode; BRANCH_WIDTH] = Default::default();
                 for (k, made) in made.iter_mut().enumerate() {
-                    *made = one[k].merge(&other[k], f)?;
+                    *made = one.children[k].merge(&other.children[k], f, memory)?;
                 }
-                TreeNode::Branch(Arc::new(made))
+                TreeNode::Branch(Arc::new(Branch::new(made, memory)?))
             }
             (TreeNode::Absent, node) | (node, _) => node.clone(),
         })
-    }
-}
-
-impl FromIterator<Tensor> for Items {
-    fn from_iter<I: IntoIterator<Item = Tensor>>(items: I) -> Items {
-        let mut all = Items::default();
-        items.into_iter().for_each(|item| all.push(item));
-        all
     }
 }
 
@@ -249,8 +325,30 @@ mod tests {
 
     fn resized(items: &Items, len: usize) -> Items {
         let mut items = items.clone();
-        items.resize(len);
+        items.resize(len).unwrap();
         items
+    }
+
+    #[test]
+    fn one_value_in_many_places_counts_against_the_memory() {
+        let memory = Arc::new(Memory::new(Some(1 << 20)));
+        let (value, mut items) = (Tensor::scalar(1), Items::absent(0, &memory).unwrap());
+        (0..256).for_each(|_| items.push(value.clone()).unwrap());
+        assert_eq!(memory.used(), 17 * size_of::<Branch>());
+        // A copy shares the branches, and has those of a changed element for itself.
+        let mut copy = items.clone();
+        copy.set(3, value.clone()).unwrap();
+        assert_eq!(memory.used(), 19 * size_of::<Branch>());
+        copy.resize(20).unwrap();
+        let refused = (256..1_000_000).find(|_| items.push(value.clone()).is_err());
+        let most = (1 << 20) / size_of::<TreeNode>();
+        assert!(
+            refused.is_some_and(|n| n > most / 2 && n <= most),
+            "{refused:?}, {most}"
+        );
+        assert!(items.map(&mut |item| Ok(item.clone())).is_err());
+        drop((items, copy));
+        assert_eq!(memory.used(), 0);
     }
 
     proptest! {
@@ -263,15 +361,15 @@ mod tests {
                 let n = n as i32;
                 match step {
                     0 => {
-                        items.push(Tensor::scalar(n));
+                        items.push(Tensor::scalar(n))?;
                         vector.push(Some(n));
                     }
                     1 if at < vector.len() => {
-                        items.set(at, Tensor::scalar(n));
+                        items.set(at, Tensor::scalar(n))?;
                         vector[at] = Some(n);
                     }
                     2 => {
-                        items.resize(at);
+                        items.resize(at)?;
                         vector.resize(at, None);
                     }
                     _ => {}
@@ -293,9 +391,9 @@ mod tests {
             len in 1usize..300,
         ) {
             let filled = |places: &[usize], before: usize| {
-                let mut items = resized(&Items::absent(before), len);
+                let mut items = resized(&resized(&Items::default(), before), len);
                 for &i in places.iter().filter(|&&i| i < len) {
-                    items.set(i, Tensor::scalar(i as i32));
+                    items.set(i, Tensor::scalar(i as i32)).unwrap();
                 }
                 items
             };

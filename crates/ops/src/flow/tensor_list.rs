@@ -176,7 +176,7 @@ pub(crate) static EMPTY: Op = Op {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
             shape: shape_input(cx, 0)?,
             max_elements: cx.int(1)?,
-            items: Items::default(),
+            items: Items::absent(0, cx.memory())?,
         }
         .output()
     })],
@@ -205,7 +205,7 @@ pub(crate) static RESERVE: Op = Op {
             dtype: cx.attrs().dtype("element_dtype").unwrap_or(DType::F32),
             shape: shape_input(cx, 0)?,
             max_elements: -1,
-            items: Items::absent(element_count(cx.int(1)?)?),
+            items: Items::absent(element_count(cx.int(1)?)?, cx.memory())?,
         }
         .output()
     })],
@@ -236,7 +236,7 @@ pub(crate) static PUSH_BACK: Op = Op {
         }
         element_count(list.items.len() as i64 + 1)?;
         let mut list = TensorList::clone(&list);
-        list.items.push(item);
+        list.items.push(item)?;
         list.output()
     })],
 };
@@ -260,7 +260,7 @@ pub(crate) static POP_BACK: Op = Op {
         };
         let item = list.item(cx, last, &shape_input(cx, 1)?)?;
         let mut list = TensorList::clone(&list);
-        list.items.resize(last);
+        list.items.resize(last)?;
         let mut given = list.output()?;
         given.push(item);
         Ok(given)
@@ -322,10 +322,10 @@ pub(crate) static SET_ITEM: Op = Op {
         let mut list = TensorList::clone(&list);
         let at = cx.int(1)?;
         if cx.attrs().bool("resize_if_index_out_of_bounds") && at >= list.items.len() as i64 {
-            list.items.resize(element_count(at.saturating_add(1))?);
+            list.items.resize(element_count(at.saturating_add(1))?)?;
         }
         let at = index(cx, &list, 1)?;
-        list.items.set(at, item);
+        list.items.set(at, item)?;
         list.output()
     })],
 };
@@ -387,7 +387,7 @@ pub(crate) static RESIZE: Op = Op {
     kernels: &[cpu_tensors(|cx| {
         let list = list_at(cx, 0)?;
         let mut list = TensorList::clone(&list);
-        list.items.resize(element_count(cx.int(1)?)?);
+        list.items.resize(element_count(cx.int(1)?)?)?;
         list.output()
     })],
 };

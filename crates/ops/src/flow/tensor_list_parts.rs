@@ -110,7 +110,7 @@ pub(crate) static FROM_TENSOR: Op = Op {
             dtype: tensor.dtype(),
             shape,
             max_elements: -1,
-            items: rows.into_iter().collect(),
+            items: Items::of(rows, cx.memory())?,
         }
         .output()
     })],
@@ -187,7 +187,7 @@ pub(crate) static SCATTER: Op = Op {
             dtype: tensor.dtype(),
             shape: shape_input(cx, 2)?,
             max_elements: -1,
-            items: Items::absent(len),
+            items: Items::absent(len, cx.memory())?,
         };
         set_rows(&mut list, &indices, rows)?;
         list.output()
@@ -207,7 +207,7 @@ fn set_rows(list: &mut TensorList, indices: &[i64], rows: Vec<Tensor>) -> Result
         list.check(&row)?;
         let place = usize::try_from(i).ok().filter(|&i| i < list.items.len());
         let place = place.ok_or_else(|| list.no_such_element(i))?;
-        list.items.set(place, row);
+        list.items.set(place, row)?;
     }
     Ok(())
 }
@@ -233,7 +233,7 @@ pub(crate) static SCATTER_INTO: Op = Op {
         let indices = cx.ints(2)?;
         let last = indices.iter().copied().max().unwrap_or(-1);
         let len = element_count(last.saturating_add(1).max(list.items.len() as i64))?;
-        list.items.resize(len);
+        list.items.resize(len)?;
         set_rows(&mut list, &indices, rows(cx.memory(), &cx.held(1)?)?)?;
         list.output()
     })],
@@ -308,7 +308,7 @@ pub(crate) static SPLIT: Op = Op {
             dtype: tensor.dtype(),
             shape: shape_input(cx, 1)?,
             max_elements: -1,
-            items: items.into_iter().collect(),
+            items: Items::of(items, cx.memory())?,
         }
         .output()
     })],

@@ -26,7 +26,7 @@ pub(crate) fn zeros_like(cx: &TensorCx<'_>, of: &Tensor) -> Result<Tensor, Kerne
 
 fn zeros_like_list(cx: &TensorCx<'_>, list: &TensorList) -> Result<Tensor, KernelError> {
     let items = match list.dtype != DType::Variant && list.shape.to_dims().is_some() {
-        true => Items::absent(list.items.len()),
+        true => Items::absent(list.items.len(), cx.memory())?,
         false => list.items.map(&mut |item| zeros_like(cx, item))?,
     };
     let zeros = TensorList {
