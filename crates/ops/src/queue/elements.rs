@@ -1,17 +1,52 @@
 //! Elements of queues: checks, splitting batches into elements, joining elements into batches.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
 use thalweg_tensor::text::counted;
-use thalweg_tensor::{DType, Memory, Shape, Tensor, dispatch};
+use thalweg_tensor::{DType, Memory, Reservation, Shape, Tensor, dispatch};
 
 use crate::flow::rows::{rows, stacked};
 use crate::random::philox::Philox;
-use crate::support::tensors::{AccountedVec, unwritten};
+use crate::support::tensors::{AccountedVec, reserved, unwritten};
 
-/// One element of a queue: a tensor for each component.
-pub(super) type QueueElement = Vec<Tensor>;
+/// One element of a queue, or entry of a staging area: a tensor for each component.
+pub(super) struct QueueElement {
+    components: Vec<Tensor>,
+    /// Memory of the element: one value may be in many.
+    _reserved: Reservation,
+}
+
+impl QueueElement {
+    /// An element of these components.
+    ///
+    /// # Errors
+    /// [`KernelError::Tensor`] if the memory does not allow it.
+    pub(super) fn new(
+        components: Vec<Tensor>,
+        memory: &Arc<Memory>,
+    ) -> Result<QueueElement, KernelError> {
+        let bytes = size_of::<QueueElement>() + components.len() * size_of::<Tensor>();
+        Ok(QueueElement {
+            components,
+            _reserved: reserved(bytes, Some(memory))?,
+        })
+    }
+
+    /// The components.
+    pub(super) fn into_components(self) -> Vec<Tensor> {
+        self.components
+    }
+}
+
+impl Deref for QueueElement {
+    type Target = [Tensor];
+
+    fn deref(&self) -> &[Tensor] {
+        &self.components
+    }
+}
 
 /// Settings of a queue, fixed when it is created.
 pub(super) struct QueueSettings {
@@ -77,7 +112,7 @@ pub(super) fn split_batches(
     memory: &Arc<Memory>,
     batches: &[Tensor],
 ) -> Result<Vec<QueueElement>, KernelError> {
-    let mut all: Vec<QueueElement> = Vec::new();
+    let mut all: Vec<Vec<Tensor>> = Vec::new();
     for (i, batch) in batches.iter().enumerate() {
         let rows = rows(memory, batch)?;
         if i == 0 {
@@ -97,7 +132,9 @@ pub(super) fn split_batches(
             .zip(rows)
             .for_each(|(element, row)| element.push(row));
     }
-    Ok(all)
+    all.into_iter()
+        .map(|components| QueueElement::new(components, memory))
+        .collect()
 }
 
 /// Joins elements into one batch for each component.

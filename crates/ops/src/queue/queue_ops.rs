@@ -10,7 +10,7 @@ use thalweg_graph::{Infer, InferError, OpDef};
 use thalweg_tensor::{DType, Shape, Tensor};
 
 use super::blocking_queue::BlockingQueue;
-use super::elements::split_batches;
+use super::elements::{QueueElement, split_batches};
 use super::queues::listed;
 
 const HANDLE: Arg = arg_of("handle", DType::Resource);
@@ -73,7 +73,7 @@ pub(crate) static ENQUEUE: Op = Op {
         ..QUEUE_OP
     },
     kernels: &[cpu_tensors(|cx| {
-        let element = || Ok(vec![components(cx)?]);
+        let element = || Ok(vec![QueueElement::new(components(cx)?, cx.memory())?]);
         queue(cx)?.enqueue(cx, element).map(|()| Vec::new())
     })],
 };
@@ -105,7 +105,8 @@ pub(crate) static DEQUEUE: Op = Op {
     },
     kernels: &[cpu_tensors(|cx| {
         let mut taken = dequeued_from(cx)?.dequeue(cx, 1, false)?;
-        taken.pop().ok_or(KernelError::Argument("an element"))
+        let element = taken.pop().ok_or(KernelError::Argument("an element"))?;
+        Ok(element.into_components())
     })],
 };
 

@@ -225,7 +225,9 @@ mod tests {
     }
 
     fn enqueue(values: &[i32]) -> QueueRequest {
-        QueueRequest::Enqueue(values.iter().map(|&v| vec![Tensor::scalar(v)]).collect())
+        let memory = Arc::new(Memory::new(None));
+        let element = |&v: &i32| QueueElement::new(vec![Tensor::scalar(v)], &memory).unwrap();
+        QueueRequest::Enqueue(values.iter().map(element).collect())
     }
 
     fn dequeue(count: usize) -> QueueRequest {

@@ -7,6 +7,8 @@ use thalweg_device::{KernelError, TensorCx, Ticket};
 use thalweg_tensor::Tensor;
 use thalweg_tensor::sync::Unpoisoned;
 
+use super::elements::QueueElement;
+
 /// Tickets of nodes that wait for a change.
 #[derive(Default)]
 pub(super) struct WaitList(Vec<Ticket>);
@@ -37,7 +39,7 @@ pub(super) struct StagingArea {
 
 #[derive(Default)]
 struct StagingState {
-    entries: VecDeque<Vec<Tensor>>,
+    entries: VecDeque<QueueElement>,
     waiting: WaitList,
 }
 
@@ -68,6 +70,7 @@ impl StagingArea {
                 self.bytes
             )));
         }
+        let entry = QueueElement::new(entry, cx.memory())?;
         self.with(|state| {
             let used: usize = state.entries.iter().map(|e| bytes(e)).sum();
             let full = self.capacity > 0 && state.entries.len() >= self.capacity;
@@ -85,7 +88,7 @@ impl StagingArea {
         self.with(|state| match state.entries.pop_front() {
             Some(entry) => {
                 state.waiting.wake();
-                Ok(entry)
+                Ok(entry.into_components())
             }
             None => state.waiting.wait(cx),
         })
@@ -96,7 +99,7 @@ impl StagingArea {
         let index = usize::try_from(index)
             .map_err(|_| KernelError::Invalid(format!("{index} is no place in a staging area")))?;
         self.with(|state| match state.entries.get(index) {
-            Some(entry) => Ok(entry.clone()),
+            Some(entry) => Ok(entry.to_vec()),
             None => state.waiting.wait(cx),
         })
     }

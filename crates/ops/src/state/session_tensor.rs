@@ -7,7 +7,9 @@ use thalweg_device::{KernelError, Op, TensorCx, cpu_tensors};
 use thalweg_graph::OpDef;
 use thalweg_graph::op::{Arg, Effect, Gradient, arg, arg_of, type_attr};
 use thalweg_tensor::sync::Unpoisoned;
-use thalweg_tensor::{DType, Dims, Reservation, Shape, Tensor, TensorError};
+use thalweg_tensor::{DType, Reservation, Shape, Tensor};
+
+use crate::support::tensors::reserved;
 
 /// Values by handle.
 #[derive(Default)]
@@ -72,17 +74,11 @@ fn keep(cx: &TensorCx<'_>) -> Result<Vec<Tensor>, KernelError> {
     let (node, device) = (&cx.node().name, cx.environment().device());
     let handle = format!("{node};{};{device}", state.handles);
     let bytes = size_of::<Entry>() + size_of::<Box<[u8]>>() + handle.len();
-    let mut reserved = Reservation::of(Some(cx.memory()));
-    if !reserved.grow(bytes) {
-        let dims = Dims::from_slice(&[bytes]);
-        let dtype = DType::U8;
-        return Err(TensorError::TooLarge { dtype, dims }.into());
-    }
-    state.handles += 1;
     let entry = Entry {
         value,
-        _reserved: reserved,
+        _reserved: reserved(bytes, Some(cx.memory()))?,
     };
+    state.handles += 1;
     state.by_handle.insert(handle.as_bytes().into(), entry);
     Ok(vec![cx.strings_of(&[], [handle])?])
 }

@@ -70,6 +70,25 @@ pub(crate) fn integers(
     Ok(all)
 }
 
+/// A reservation of bytes in a memory.
+///
+/// # Errors
+/// [`TensorError::TooLarge`] if its limit does not allow it.
+pub(crate) fn reserved(
+    bytes: usize,
+    memory: Option<&Arc<Memory>>,
+) -> Result<Reservation, KernelError> {
+    let mut reserved = Reservation::of(memory);
+    match reserved.grow(bytes) {
+        true => Ok(reserved),
+        false => Err(TensorError::TooLarge {
+            dtype: DType::U8,
+            dims: Dims::from_slice(&[bytes]),
+        }
+        .into()),
+    }
+}
+
 /// A vector whose length the graph determines: its bytes count against a memory limit, and exceeding that or the
 /// system's memory is an error.
 pub(crate) struct AccountedVec<T> {
