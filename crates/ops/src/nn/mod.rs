@@ -89,7 +89,8 @@ pub(crate) static OPS: &[&Op] = &[
 /// `[n, c, h, w]`.
 pub trait NnOps<'g>: Sized {
     /// Convolution of images with `filter` (`[h, w, in channels, out channels]`); `strides` are
-    /// those of rows and columns.
+    /// those of rows and columns. A filter for a part of the images' channels is one in groups: as many as parts, each
+    /// with its share of the output channels.
     fn conv2d(
         self,
         filter: impl Into<Output<'g>>,
