@@ -30,7 +30,7 @@ fn passes(node: &Node) -> bool {
     [ENTER, SWITCH, "Identity"].contains(&node.op.name)
 }
 
-/// Where regions use resources of several devices: moves reads of variables out of them, as far as that helps. Returns
+/// Moves reads of variables out of regions that use resources of several devices, as far as that helps. Returns
 /// the group of each added node by number, which stands alone.
 ///
 /// # Errors
