@@ -112,6 +112,9 @@ pub enum KernelError {
     /// Inputs whose shapes or values the kernel cannot take.
     #[error("{0}")]
     Invalid(String),
+    /// There is no memory for what a kernel needs beside its outputs.
+    #[error("{0}")]
+    Memory(String),
     /// An error of a GPU.
     #[error(transparent)]
     Gpu(#[from] crate::gpu::GpuError),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_device::KernelError;
 use thalweg_graph::Origin;
 use thalweg_session::SessionError;
+use thalweg_tensor::TensorError;
 
 use crate::cluster::spec::{TaskName, task_label};
 
@@ -258,6 +259,9 @@ fn kernel_cause(error: &KernelError) -> Cause {
         KernelError::Refused(_) => Cause::Refused,
         KernelError::Storage(_) => Cause::Storage,
         KernelError::Function { source, .. } => kernel_cause(source),
+        KernelError::Memory(_) | KernelError::Tensor(TensorError::TooLarge { .. }) => {
+            Cause::Exhausted
+        }
         KernelError::Argument(_) => Cause::Internal,
         _ => Cause::Kernel,
     }
@@ -312,6 +316,19 @@ impl From<SessionError> for ClusterError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_tensor::{DType, Dims};
+
+    #[test]
+    fn too_little_memory_in_a_function_is_exhaustion() {
+        let scratch = KernelError::Memory("there is no memory".to_owned());
+        let value = KernelError::from(TensorError::TooLarge {
+            dtype: DType::F32,
+            dims: Dims::from_slice(&[5]),
+        });
+        for source in [scratch, value] {
+            assert_eq!(kernel_cause(&source), Cause::Exhausted);
+        }
+    }
 
     #[test]
     fn the_root_cause_wins_over_a_derived_error() {

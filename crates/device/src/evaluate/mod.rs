@@ -279,7 +279,7 @@ fn compute(
         return Err(KernelError::Stopped);
     }
     let scratch = Buffer::try_zeroed_in(prepared.scratch, memory).ok_or_else(|| {
-        KernelError::Invalid(format!(
+        KernelError::Memory(format!(
             "there is no memory for {} bytes of scratch: feed a smaller batch",
             prepared.scratch
         ))

@@ -209,7 +209,7 @@ fn bounds_stop_a_node_that_would_take_too_long_or_too_much_memory() {
     ));
     assert_eq!(
         bounded(&DOUBLE, both - 1, 1000),
-        Err(KernelError::Invalid(
+        Err(KernelError::Memory(
             "there is no memory for 64 bytes of scratch: feed a smaller batch".to_owned()
         ))
     );

@@ -13,7 +13,7 @@ use crate::support::tensors::{AccountedVec, reserved, unwritten};
 
 /// One element of a queue, or entry of a staging area: a tensor for each component.
 pub(super) struct QueueElement {
-    components: Vec<Tensor>,
+    components: Box<[Tensor]>,
     /// Memory of the element: one value may be in many.
     _reserved: Reservation,
 }
@@ -27,16 +27,18 @@ impl QueueElement {
         components: Vec<Tensor>,
         memory: &Arc<Memory>,
     ) -> Result<QueueElement, KernelError> {
-        let bytes = size_of::<QueueElement>() + components.len() * size_of::<Tensor>();
+        // The list of elements may have twice the places that it uses.
+        let bytes = 2 * size_of::<QueueElement>() + components.len() * size_of::<Tensor>();
         Ok(QueueElement {
-            components,
+            // Without spare places: a list that grows has four at once.
+            components: components.into_boxed_slice(),
             _reserved: reserved(bytes, Some(memory))?,
         })
     }
 
     /// The components.
     pub(super) fn into_components(self) -> Vec<Tensor> {
-        self.components
+        self.components.into_vec()
     }
 }
 
