@@ -211,6 +211,15 @@ def errors_are_those_of_tensorflow(target):
 
 
 @case
+def windows_over_images_are_unimplemented(target):
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        images = v1.placeholder_with_default(np.zeros([2, 2, 2, 1], np.float32), [None, 2, 2, 1])
+        for pool in (v1.nn.avg_pool, v1.nn.max_pool):
+            pooled = pool(images, [1, 1, 1, 1], [2, 1, 1, 1], "VALID")
+            raises(errors.UnimplementedError, "", lambda: session.run(pooled))
+
+
+@case
 def unneeded_nodes_stop_no_step(target):
     """A step is cut to its needs first: ops that the server lacks, and shapes that do not fit, fail the steps that use them."""
     with tf.Graph().as_default(), v1.Session(target) as session:

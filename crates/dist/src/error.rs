@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use thalweg_device::KernelError;
-use thalweg_graph::Origin;
+use thalweg_graph::{GraphError, InferError, Origin, Reason};
 use thalweg_session::SessionError;
 use thalweg_tensor::TensorError;
 
@@ -267,6 +267,14 @@ fn kernel_cause(error: &KernelError) -> Cause {
     }
 }
 
+/// Returns the cause of a node that the graph refuses.
+pub(crate) fn graph_cause(error: &GraphError) -> Cause {
+    match error.reason {
+        Reason::Infer(InferError::Unsupported { .. }) => Cause::Unsupported,
+        _ => Cause::Invalid,
+    }
+}
+
 impl From<SessionError> for ClusterError {
     fn from(error: SessionError) -> ClusterError {
         use SessionError as E;
@@ -281,7 +289,7 @@ impl From<SessionError> for ClusterError {
                 origin,
                 source,
             } => of(kernel_cause(source)).in_node(node, op).made_at(origin),
-            E::Graph { first, .. } => of(Cause::Invalid)
+            E::Graph { first, .. } => of(graph_cause(first))
                 .in_node(&first.node, &first.op)
                 .made_at(&first.origin),
             E::Cycle { node } => of(Cause::Invalid).in_node(node, ""),

@@ -7,7 +7,7 @@ use thalweg_tensor::{DType, Shape};
 use thiserror::Error;
 use tonic::Code;
 
-use crate::error::{Cause, ClusterError};
+use crate::error::{Cause, ClusterError, graph_cause};
 use crate::limits::settings::limit_name;
 use crate::transport::error_codec::truncated;
 
@@ -143,6 +143,9 @@ impl From<ImportError> for Status {
         let code = match &error {
             // As TensorFlow does: "Op type not registered".
             ImportError::Unsupported { .. } => Code::NotFound,
+            ImportError::Graph(errors) => errors
+                .first()
+                .map_or(Code::InvalidArgument, |first| code(graph_cause(first))),
             _ => Code::InvalidArgument,
         };
         Status {

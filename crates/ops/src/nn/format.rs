@@ -97,7 +97,7 @@ impl DataFormat {
     /// The values for rows and columns, and the one for channels, each at least 1; the one for images must be 1.
     ///
     /// # Errors
-    /// [`InferError::Attr`].
+    /// [`InferError::Attr`]; [`InferError::Unsupported`] for windows over images.
     pub(crate) fn pair_and_channels(
         self,
         values: &[i64],
@@ -116,9 +116,12 @@ impl DataFormat {
             DataFormat::Nchw => (a, b, [c, d]),
         };
         if image != 1 {
-            return Err(error(format!(
-                "is {image} for images: windows do not move over images, so it must be 1"
-            )));
+            return Err(InferError::Unsupported {
+                attr,
+                reason: format!(
+                    "is {image} for images: windows do not move over images, so it must be 1"
+                ),
+            });
         }
         match [spatial[0], spatial[1], channel].map(positive) {
             [Some(line), Some(column), Some(channels)] => Ok(([line, column], channels)),
